@@ -1,0 +1,112 @@
+"""The shape of a plan: cgroups, the settings of each, and the reason of each value.
+
+A ``Setting`` holds the numbers that went into its rule, not prose: ``because`` is put together
+only when somebody looks, so planning a whole cluster pays for no sentence that nobody reads.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from qoslet.core.node import Node
+from qoslet.core.pod import Container, Pod, QosClass, Role
+from qoslet.core.rules.catalog import RULES, Rule
+
+Level = Literal["node", "qos", "pod", "sandbox", "container"]
+Writer = Literal["kubelet", "runtime", "qoslet"]
+Severity = Literal["error", "warning", "info"]
+
+
+class Setting(Struct, frozen=True, gc=False):
+    """One file of a cgroup and the value that its writer writes there in the steady state.
+
+    ``effective`` is what the driver or the kernel turns the value into, None where it stands
+    as written. ``rule`` names a row of ``rules.catalog.RULES``; ``inputs`` are its numbers.
+    """
+
+    file: str
+    value: str
+    rule: str
+    inputs: tuple[object, ...]
+    writer: Writer
+    effective: str | None = None
+
+    @property
+    def because(self) -> str:
+        """The derivation in one line, with the numbers put in."""
+        return RULES[self.rule].because(*self.inputs)
+
+    @property
+    def source(self) -> str:
+        """The document or code that the rule stands on."""
+        return RULES[self.rule].source
+
+    @property
+    def applied(self) -> str:
+        """The value that is expected back from the kernel."""
+        return self.value if self.effective is None else self.effective
+
+
+class Cgroup(Struct, frozen=True, gc=False):
+    """One planned group.
+
+    ``name`` is the abstract name from the hierarchy's root, ``path`` and ``unit`` the concrete
+    ones of the driver (None for a container whose id is not known).
+    """
+
+    name: str
+    level: Level
+    settings: tuple[Setting, ...]
+    path: str | None = None
+    unit: str | None = None
+    pod: Pod | None = None
+    container: Container | None = None
+    role: Role | None = None
+    oom_score_adj: int | None = None
+    oom_rule: str | None = None
+    oom_inputs: tuple[object, ...] = ()
+
+
+class Problem(Struct, frozen=True, gc=False):
+    """Something to know about the plan: a quirk, an overcommit, a misfit, a trap."""
+
+    severity: Severity
+    where: str
+    message: str
+    hint: str
+
+
+class PlannedPod(Struct, frozen=True, gc=False):
+    """A pod that is part of the plan, with its class."""
+
+    pod: Pod
+    qos: QosClass
+
+
+class Plan(Struct, frozen=True):
+    """The whole answer: parents stand before their children in ``cgroups``."""
+
+    node: Node
+    pods: tuple[PlannedPod, ...]
+    cgroups: tuple[Cgroup, ...]
+    problems: tuple[Problem, ...]
+
+    @property
+    def stands(self) -> bool:
+        """Whether no problem is an error."""
+        return all(problem.severity != "error" for problem in self.problems)
+
+
+__all__ = [
+    "Cgroup",
+    "Level",
+    "Plan",
+    "PlannedPod",
+    "Problem",
+    "Rule",
+    "Setting",
+    "Severity",
+    "Writer",
+]

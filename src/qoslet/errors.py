@@ -1,0 +1,58 @@
+"""Every failure that a user can meet, as one line: what, where, and what to do.
+
+Only ``surfaces/cli`` turns these into text and an exit code; everything else raises them.
+"""
+
+from __future__ import annotations
+
+EXIT_OK = 0
+EXIT_NO = 1
+"""The answer is no: the plan cannot stand, drift was found."""
+EXIT_BAD_INPUT = 2
+"""A document or a flag is invalid by itself."""
+EXIT_CANNOT = 3
+"""This machine cannot do it."""
+
+
+class QosletError(Exception):
+    """A failure with a place and a hint.
+
+    ``message`` says what is wrong, ``where`` names the file, document, field or cgroup path,
+    ``hint`` says what to do next; ``exit_code`` is what the program returns for it.
+    """
+
+    exit_code = EXIT_CANNOT
+
+    def __init__(self, message: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.hint = hint
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        advice = f" ({self.hint})" if self.hint else ""
+        return f"{place}{self.message}{advice}"
+
+
+class BadInput(QosletError):
+    """One fault of a document or a flag."""
+
+    exit_code = EXIT_BAD_INPUT
+
+
+class BadInputs(BadInput):
+    """All faults of the input at once; ``faults`` is never empty."""
+
+    def __init__(self, faults: list[BadInput]) -> None:
+        super().__init__(faults[0].message, where=faults[0].where, hint=faults[0].hint)
+        self.faults = faults
+
+    def __str__(self) -> str:
+        return "\n".join(str(fault) for fault in self.faults)
+
+
+class CannotDo(QosletError):
+    """The machine lacks something: rights, a controller, a mount, a program."""
+
+    exit_code = EXIT_CANNOT
