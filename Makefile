@@ -1,0 +1,83 @@
+# Everything a checkout needs, from a machine that has make and python3-venv.
+# `make help` lists the targets.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --no-input --disable-pip-version-check
+APT := apt-get install -y make python3-venv
+SECONDS_OF_RUN ?= 15
+CODE := src bench docs tests
+
+.DEFAULT_GOAL := help
+.PHONY: help run test live bench fmt lint docs changelog lock clean
+
+help: ## This list
+	@printf 'qoslet: make TARGET\n\n'
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
+	@printf '\nOn a fresh machine, first: %s\n' '$(APT)'
+
+run: $(VENV)/run.stamp ## Run the pods of examples/ with real requests and limits for 15 seconds
+	@$(BIN)/qoslet run examples/ --for $(SECONDS_OF_RUN); code=$$?; \
+	if [ $$code -ne 3 ]; then exit $$code; fi; \
+	echo 'This machine cannot do it, so here is the same on a simulated kernel (--simulate):' >&2; \
+	$(BIN)/qoslet run examples/ --for $(SECONDS_OF_RUN) --simulate
+
+test: $(VENV)/dev.stamp ## Style, types, imports, documents and every test that needs no rights
+	@$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+
+live: $(VENV)/dev.stamp ## The tests that write to this machine's kernel, below /qoslet only (root)
+	@$(BIN)/python -m pytest -m live $(ARGS)
+
+bench: $(VENV)/dev.stamp ## Every figure of the README, with its floor in the same run
+	@$(BIN)/python -m bench.run $(ARGS)
+
+fmt: $(VENV)/dev.stamp ## Format the code and mend what can be mended
+	@$(BIN)/ruff format $(CODE)
+	@$(BIN)/ruff check --fix $(CODE)
+
+lint: $(VENV)/dev.stamp ## Style, types and import contracts only
+	@$(BIN)/ruff check $(CODE)
+	@$(BIN)/ruff format --check $(CODE)
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+docs: $(VENV)/dev.stamp ## Write the pages and pictures that come from the code
+	@$(BIN)/python docs/generate.py
+	@$(BIN)/python docs/pictures/render.py
+
+changelog: $(VENV)/dev.stamp ## Print the changes since the last release
+	@$(BIN)/towncrier build --draft --version unreleased
+
+lock: ## Pin the dependencies again (needs uv)
+	@command -v uv >/dev/null || { echo 'make lock needs uv on the PATH: pipx install uv' >&2; exit 1; }
+	uv pip compile $(LOCKING) --group build --output-file requirements.lock pyproject.toml
+	uv pip compile $(LOCKING) --group dev --output-file requirements-dev.lock pyproject.toml
+
+clean: ## Remove what make made
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+LOCKING := --quiet --upgrade --universal --python-version 3.11 --generate-hashes --only-binary :all: \
+	--no-header --no-emit-index-url --no-emit-find-links
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || { echo 'qoslet needs Python: $(APT)' >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	echo "qoslet needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) -V);" \
+	'name another one: make PYTHON=python3.12 ...' >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	echo 'This Python cannot make virtual environments: $(APT)' >&2; exit 1; }
+	@echo 'Making $(VENV) (once)'
+	@$(PYTHON) -m venv --clear $(VENV)
+
+# The build backend is pinned in the lock too, so installing qoslet itself asks no index.
+$(VENV)/run.stamp: $(BIN)/python requirements.lock pyproject.toml
+	@echo 'Installing qoslet and what it needs'
+	@$(PIP) install --require-hashes --only-binary :all: -r requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation --no-index --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: $(VENV)/run.stamp requirements-dev.lock
+	@echo 'Installing the tools of development'
+	@$(PIP) install --require-hashes --only-binary :all: -r requirements-dev.lock
+	@touch $@
