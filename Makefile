@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --quiet --no-input --disable-pip-version-check
+PIP := $(BIN)/python -m pip --quiet --quiet --no-input --disable-pip-version-check
 APT := apt-get install -y make python3-venv
 SECONDS_OF_RUN ?= 15
 CODE := src bench docs tests

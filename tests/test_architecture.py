@@ -1,0 +1,200 @@
+"""The picture of docs/architecture.md, held true: import directions, purity, sizes, words."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "qoslet"
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+LONGEST_MODULE = 400
+LONGEST_FUNCTION = 50
+THIRD_PARTY_OF_CORE = {"msgspec"}
+IMPURE_CALLS = {"open", "print", "input", "eval", "exec", "compile", "__import__", "breakpoint"}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def short(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+
+
+def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
+    program = Path(sys.executable).with_name("lint-imports")
+    env = {**os.environ, "PYTHONPATH": str(root / "src"), "NO_COLOR": "1"}
+    command = [str(program), "--no-cache"]
+    return subprocess.run(command, cwd=root, env=env, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "contract"),
+    [
+        ("core/pod.py", "import os", "The core is pure"),
+        ("core/pod.py", "from time import monotonic", "The core is pure"),
+        ("core/pod.py", "import qoslet.agent.ports", "Imports point one way"),
+        ("errors.py", "import qoslet.core.pod", "Imports point one way"),
+        ("agent/ports.py", "import qoslet.host.probe", "Imports point one way"),
+        ("agent/ports.py", "import qoslet.surfaces.cli", "Imports point one way"),
+        ("host/__init__.py", "import qoslet.agent.ports", "Imports point one way"),
+        ("sim/__init__.py", "import qoslet.host.probe", "The simulated kernel needs no machine"),
+        ("surfaces/__init__.py", "import qoslet.host.probe", "Real parts are joined"),
+    ],
+)
+def test_wrong_arrow_breaks_a_contract(
+    tmp_path: Path, module: str, line: str, contract: str
+) -> None:
+    shutil.copytree(ROOT / "src", tmp_path / "src")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    (tmp_path / "src/qoslet/host/probe.py").touch()
+    changed = tmp_path / "src/qoslet" / module
+    changed.write_text(f"{changed.read_text()}\n{line}\n")
+    done = lint_imports(tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert re.search(rf"^{contract}.* BROKEN$", done.stdout, re.MULTILINE), done.stdout
+
+
+def test_core_imports_no_third_party() -> None:
+    wrong = [
+        f"{short(path)}: {name}"
+        for path in MODULES
+        if path.is_relative_to(SOURCE / "core")
+        for name in imported(tree_of(path))
+        if name.split(".")[0] not in sys.stdlib_module_names | THIRD_PARTY_OF_CORE | {"qoslet"}
+    ]
+    assert not wrong
+
+
+def impure_calls(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id in IMPURE_CALLS:
+            yield node.lineno, node.id
+
+
+def test_core_neither_reads_nor_prints() -> None:
+    wrong = [
+        f"{short(path)}:{line}: {name}"
+        for path in MODULES
+        if path.is_relative_to(SOURCE / "core")
+        for line, name in impure_calls(tree_of(path))
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("text", ["open('x')", "print(1)", "f = input", "eval('1')", "exec('')"])
+def test_the_check_for_impure_calls_bites(text: str) -> None:
+    assert list(impure_calls(ast.parse(text)))
+
+
+def test_modules_are_short() -> None:
+    sizes = {short(path): len(path.read_text().splitlines()) for path in MODULES}
+    assert not {path: size for path, size in sizes.items() if size > LONGEST_MODULE}
+
+
+def functions() -> Iterator[tuple[Path, Function]]:
+    for path in MODULES:
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, Function):
+                yield path, node
+
+
+def test_functions_are_short() -> None:
+    sizes = {
+        f"{short(path)}:{node.lineno} {node.name}": (node.end_lineno or 0) - node.lineno + 1
+        for path, node in functions()
+    }
+    assert not {name: size for name, size in sizes.items() if size > LONGEST_FUNCTION}
+
+
+def undocumented(body: list[ast.stmt], where: str) -> Iterator[str]:
+    for node in body:
+        if not isinstance(node, Function | ast.ClassDef) or node.name.startswith("_"):
+            continue
+        if ast.get_docstring(node) is None:
+            yield f"{where}:{node.lineno} {node.name}"
+        if isinstance(node, ast.ClassDef):
+            yield from undocumented(node.body, where)
+
+
+def test_public_names_state_their_contract() -> None:
+    trees = {short(path): tree_of(path) for path in MODULES}
+    assert not [where for where, tree in trees.items() if ast.get_docstring(tree) is None]
+    assert not [name for where, tree in trees.items() for name in undocumented(tree.body, where)]
+
+
+def repository() -> Iterator[tuple[str, str]]:
+    """Every text file under version control, or of the source tree where there is no git."""
+    try:
+        listed = subprocess.run(
+            ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout.split("\0")
+    except (OSError, subprocess.CalledProcessError):
+        listed = [
+            short(path)
+            for top in ("src", "tests", "docs", "bench", "examples", "changes")
+            for path in (ROOT / top).rglob("*")
+        ]
+    for name in filter(None, listed):
+        path = ROOT / name
+        if path.is_file() and path.name != "LICENSE":
+            yield name, path.read_text(encoding="utf-8", errors="replace")
+
+
+MACHINE_PLACES = re.compile(
+    "|".join(
+        (
+            r"\.\./" + "shared",
+            r"(?<![\w.])/work" + "/",
+            r"/ro" + r"ot/\.",
+            r"/ho" + r"me/\w+/(?!\.local)",
+            r"py" + r"pi\.org",
+            r"python" + r"hosted\.",
+            r"https?://[^\s/]*(?:dev" + r"pi|arti" + r"factory|nex" + r"us)",
+            r"--(?:extra-)?index" + r"-url",
+        )
+    )
+)
+
+
+def test_nothing_points_at_one_machine() -> None:
+    wrong = [
+        f"{name}: {match.group()}"
+        for name, text in repository()
+        for match in MACHINE_PLACES.finditer(text)
+    ]
+    assert not wrong
+
+
+UNFINISHED = re.compile(r"\b(?:session|assistant|TODO|FIXME|XXX|HACK)s?\b")
+
+
+def test_no_word_of_unfinished_work() -> None:
+    wrong = [
+        f"{name}:{number}: {line.strip()}"
+        for name, text in repository()
+        if name.startswith(("src/", "docs/", "README", "bench/"))
+        for number, line in enumerate(text.splitlines(), 1)
+        if UNFINISHED.search(line)
+    ]
+    assert not wrong

@@ -1,0 +1,140 @@
+"""What the documents show is what the program does.
+
+A fenced ``console`` block is run in the repository's root, line by line: ``$`` starts a command,
+what follows is its output (standard error too), where ``...`` stands for any text within a line
+and alone on a line for any lines. A block under ``<!-- not run: reason -->`` is left out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+BLOCK = re.compile(
+    r"(?P<exempt><!-- not run: (?P<reason>[^>]+) -->\n+)?^```console\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+class Example(NamedTuple):
+    """One command of a page with the output that the page promises."""
+
+    place: str
+    command: str
+    expected: str
+
+
+class Page(NamedTuple):
+    """The commands of a page, and the reasons why some of its blocks are not run."""
+
+    examples: list[Example]
+    exempt: list[str]
+
+
+def commands(block: str, place: str) -> Iterator[Example]:
+    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        lines = part.splitlines()
+        command = [lines.pop(0)]
+        while command[-1].endswith("\\") and lines:
+            command.append(lines.pop(0).removeprefix("> "))
+        yield Example(place, "\n".join(command), "\n".join(lines).strip("\n"))
+
+
+def page_of(path: Path) -> Page:
+    text, page = path.read_text(encoding="utf-8"), Page([], [])
+    for match in BLOCK.finditer(text):
+        if match["exempt"]:
+            page.exempt.append(match["reason"])
+            continue
+        place = f"{path.name}:{text.count(chr(10), 0, match.start('text')) + 1}"
+        page.examples.extend(commands(match["text"], place))
+    return page
+
+
+def pattern(expected: str) -> re.Pattern[str]:
+    """The output that ``expected`` allows; spaces at the ends of lines mean nothing."""
+    parts = []
+    for line in expected.splitlines():
+        if line.strip() == "...":
+            parts.append(r"(?:.*\n)*?")
+        else:
+            parts.append(".*?".join(map(re.escape, line.rstrip().split("..."))) + r"[ ]*\n")
+    return re.compile("".join(parts))
+
+
+def run(command: str) -> str:
+    env = {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "HOME": os.environ.get("HOME", "/"),
+        "COLUMNS": "80",
+        "LC_ALL": "C.UTF-8",
+        "NO_COLOR": "1",
+        "PYTHONPATH": str(ROOT / "src"),
+    }
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=ROOT,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=100,
+    )
+    return done.stdout if done.returncode == 0 else f"{done.stdout}[exit {done.returncode}]\n"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_examples_print_what_the_page_shows(path: Path) -> None:
+    for example in page_of(path).examples:
+        printed = run(example.command)
+        assert pattern(example.expected).fullmatch(printed), (
+            f"{example.place}: $ {example.command}\nthe page:\n{example.expected}\n"
+            f"the program:\n{printed}"
+        )
+
+
+def test_documents_hold_examples_that_run() -> None:
+    pages = {path.name: page_of(path) for path in PAGES}
+    executed = sum(len(page.examples) for page in pages.values())
+    exempt = [f"{name}: {reason}" for name, page in pages.items() for reason in page.exempt]
+    assert pages["README.md"].examples
+    assert executed > len(exempt), exempt
+
+
+@pytest.mark.parametrize(
+    ("expected", "printed", "fits"),
+    [
+        ("a\nb", "a\nb\n", True),
+        ("a\nb", "a\nb\nc\n", False),
+        ("a\n...\nd", "a\nb\nc\nd\n", True),
+        ("a\n...", "a\n", True),
+        ("a ... c", "a much c\n", True),
+        ("a ... c", "a\nc\n", False),
+        ("a.c", "abc\n", False),
+        ("", "", True),
+        ("", "surprise\n", False),
+    ],
+)
+def test_the_comparison_bites(expected: str, printed: str, fits: bool) -> None:
+    assert (pattern(expected).fullmatch(printed) is not None) is fits
+
+
+def test_links_lead_somewhere() -> None:
+    wrong = [
+        f"{path.name}: {target}"
+        for path in PAGES
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text(encoding="utf-8"))
+        if "://" not in target and not (path.parent / target).exists()
+    ]
+    assert not wrong
