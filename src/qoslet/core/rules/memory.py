@@ -1,0 +1,155 @@
+"""Memory: limits, and the forms of Memory QoS (KEP-2570) from 1.22 to 1.37."""
+
+from __future__ import annotations
+
+from qoslet.core.rules.catalog import rule
+
+KURT = "kubelet pkg/kubelet/kuberuntime/kuberuntime_container_linux.go"
+CM = "kubelet pkg/kubelet/cm"
+
+
+def high_1_22(request: int, limit: int, allocatable: int, factor: float) -> int | None:
+    """``memory.high`` of 1.22-1.26: (limit or allocatable) x factor, only if above the request.
+
+    Bytes in, bytes out; None: not written. There is no page rounding.
+    """
+    base = limit or allocatable
+    high = int(float(base) * factor)
+    return high if high and high > request else None
+
+
+def high_1_27(
+    request: int, limit: int, allocatable: int, factor: float, page: int
+) -> int | None:
+    """``memory.high`` of 1.27 and later: request + factor x (limit or allocatable - request),
+    floored to a byte, then cut to a page; None where it does not exceed the request.
+
+    Which containers are left out is decided by the caller: it changed between releases.
+    """
+    base = limit or allocatable
+    high = int((float(request) + (float(base) - float(request)) * factor) // 1) // page * page
+    return high if high > 0 and high > request else None
+
+
+def _gap(limit: int) -> str:
+    return "limit" if limit else "node allocatable"
+
+
+@rule("memory.high.1.22", f"KEP-2570 Alpha v1.22; {KURT} (1.22-1.26)")
+def _high_122(request: int, limit: int, base: int, factor: float, page: int, high: int) -> str:
+    return f"{_gap(limit)} {base} x factor {factor} = {high} > request {request}"
+
+
+@rule("memory.high.1.27", f"KEP-2570 Alpha v1.27; {KURT} generateLinuxContainerResources")
+def _high_127(request: int, limit: int, base: int, factor: float, page: int, high: int) -> str:
+    return (
+        f"floor((request {request} + {factor} x ({_gap(limit)} {base} - request {request}))"
+        f" / page {page}) x page = {high}"
+    )
+
+
+@rule("memory.high.cleared", f"{KURT} (1.37): gate off, so that runtimes clear an old value")
+def _high_cleared() -> str:
+    return "Memory QoS is off: max clears what an earlier kubelet wrote"
+
+
+@rule("memory.high.pod", "kubernetes 1.37 pod-level memory.high (tests read, body not)")
+def _high_pod(request: int, limit: int, base: int, factor: float, page: int, high: int) -> str:
+    return f"pod-level resources: {_high_127(request, limit, base, factor, page, high)}"
+
+
+@rule("memory.min.request", "KEP-2570: requests.memory -> memory.min")
+def _min_request(request: int) -> str:
+    return f"memory request {request}"
+
+
+@rule("memory.min.tiered", "KEP-2570 alpha 3 (1.36): TieredReservation protects Guaranteed hard")
+def _min_tiered(request: int) -> str:
+    return f"TieredReservation, Guaranteed: memory request {request}"
+
+
+@rule("memory.low.tiered", "KEP-2570 alpha 3 (1.36): TieredReservation protects Burstable softly")
+def _low_tiered(request: int) -> str:
+    return f"TieredReservation, not Guaranteed: memory request {request}"
+
+
+@rule("memory.protection.none", f"{KURT} (1.36): explicit zeros where nothing is protected")
+def _none(policy: str) -> str:
+    return f"memoryReservationPolicy {policy}, nothing to protect here -> 0"
+
+
+@rule("memory.min.sum", f"KEP-2570; {CM} qos_container_manager_linux.go setMemoryQoS")
+def _min_sum(guaranteed: int, burstable: int) -> str:
+    return f"requests of Guaranteed pods {guaranteed} + of Burstable pods {burstable}"
+
+
+@rule("memory.low.sum", f"KEP-2570; {CM} qos_container_manager_linux.go setMemoryQoS")
+def _low_sum(burstable: int) -> str:
+    return f"memory requests of Burstable pods {burstable}"
+
+
+@rule("memory.min.reserved", f"KEP-2570; {CM} node_container_manager_linux.go")
+def _min_reserved(what: str, amount: int) -> str:
+    return f"{what} memory {amount}, kept from reclaim"
+
+
+@rule("memory.limit.pod", f"{CM}/helpers_linux.go ResourceConfigForPod")
+def _limit_pod(amount: int, subject: str) -> str:
+    return f"{subject} {amount}"
+
+
+@rule("memory.limit.container", f"{KURT} calculateLinuxResources")
+def _limit_container(amount: int, subject: str) -> str:
+    return f"{subject} {amount}"
+
+
+@rule("memory.limit.node", f"{CM}/node_container_manager_linux.go getCgroupConfig")
+def _limit_node(amount: int, capacity: int, reserved: int, enforced: bool) -> str:
+    if not enforced:
+        return f"pods is not enforced: capacity {amount}"
+    return f"capacity {capacity} - reserved {reserved} = {amount}"
+
+
+@rule("memory.limit.reserved", f"{CM}/node_container_manager_linux.go enforceExistingCgroup")
+def _limit_reserved(what: str, amount: int) -> str:
+    return f"{what} memory {amount}"
+
+
+def reserve_limits(
+    allocatable: int, guaranteed: int, burstable: int, percent: int, *, joined: bool
+) -> tuple[int, int]:
+    """Memory limits of the burstable and besteffort tiers under ``--qos-reserved``, in bytes.
+
+    The kubelet cuts each term by itself; the design document joins the requests before taking
+    the percentage (``joined``). No clamp at zero. Source: setMemoryReserve.
+    """
+    burst = allocatable - guaranteed * percent // 100
+    if joined:
+        return burst, allocatable - (guaranteed + burstable) * percent // 100
+    return burst, burst - burstable * percent // 100
+
+
+@rule("memory.limit.reserve", f"{CM} qos_container_manager_linux.go setMemoryReserve")
+def _reserve(amount: int, allocatable: int, guaranteed: int, burstable: int, percent: int) -> str:
+    terms = f"{percent}% of Guaranteed requests {guaranteed}"
+    if burstable >= 0:
+        terms += f" - {percent}% of Burstable requests {burstable}"
+    return f"allocatable {allocatable} - {terms} = {amount}"
+
+
+@rule("memory.limit.reserve.joined", "design: pod-resource-management, QoS level memory allocation")
+def _joined(amount: int, allocatable: int, guaranteed: int, burstable: int, percent: int) -> str:
+    both = guaranteed + max(burstable, 0)
+    return f"allocatable {allocatable} - {percent}% of requests {both} = {amount}"
+
+
+def retried(limit: int | None, usage: int) -> int | None:
+    """The limit of the second attempt: the usage where that is above. Source: retrySetMemoryReserve."""
+    if limit is None:
+        return None
+    return max(limit, usage)
+
+
+@rule("memory.oom.group", "kubelet >= 1.28 on cgroup v2; singleProcessOOMKill since 1.32")
+def _oom_group() -> str:
+    return "singleProcessOOMKill is false: one OOM kill ends the whole container"

@@ -1,0 +1,79 @@
+"""Windows containers: job objects have a cap per container and no pod level."""
+
+from __future__ import annotations
+
+from qoslet.core.rules.catalog import rule
+
+KURT = "kubelet pkg/kubelet/kuberuntime/kuberuntime_container_windows.go"
+DESIGN = "design: CRI Windows container configuration"
+
+MAXIMUM = 10_000
+
+
+def cpu_maximum(milli: int, processors: int) -> int:
+    """Share of all processors in 1/10000, kept within 1..10000; 0 without a limit (1.18+)."""
+    if milli == 0:
+        return 0
+    return min(max(10 * milli // processors, 1), MAXIMUM)
+
+
+def cpu_maximum_unclamped(milli: int, processors: int) -> int:
+    """1.10-1.17: 10000 x milli / processors / 1000, no clamp."""
+    return MAXIMUM * milli // processors // 1000
+
+
+def milli_of_maximum(maximum: int, processors: int) -> int:
+    """A cap back to millicores; lossy. Source: toKubeContainerResources."""
+    return maximum * processors // 10
+
+
+def cpu_count_design(milli: int) -> int:
+    """The document's count: one more than needed for whole CPUs; 0 if unset."""
+    return (milli + 1000) // 1000 if milli else 0
+
+
+def cpu_count_hyperv(milli: int) -> int:
+    """1.10-1.14 under Hyper-V: CPUs rounded up; 0 if unset."""
+    return (milli + 999) // 1000 if milli else 0
+
+
+def cpu_maximum_hyperv(milli: int, count: int) -> int:
+    """1.10-1.14 under Hyper-V: the cap applies to each of ``count`` processors."""
+    return milli * MAXIMUM // count // 1000 if count else 0
+
+
+def shares_between(milli: int, processors: int, hyperv: bool) -> int:
+    """1.10-1.14: minimum + limit's part of what is above the minimum (5000, or 10 for Hyper-V)."""
+    minimum = 10 if hyperv else 5000
+    total = processors * 1000
+    return minimum + milli * (MAXIMUM - minimum) // total if total else minimum
+
+
+def cpu_shares_design(milli: int, processors: int) -> int:
+    """The document's milliCPUToShares: millicores on 0..10000 of the machine; 0 if unset."""
+    return min(milli * MAXIMUM // (processors * 1000), MAXIMUM) if milli else 0
+
+
+@rule("windows.cpu_maximum", KURT)
+def _maximum(milli: int, processors: int, amount: int) -> str:
+    return f"10 x limit {milli}m / {processors} processors -> {amount} of 10000"
+
+
+@rule("windows.cpu_maximum.design", DESIGN)
+def _maximum_design(milli: int, processors: int, amount: int) -> str:
+    return f"limit {milli}m / {processors} / 1000 x 10000 -> {amount}"
+
+
+@rule("windows.cpu_count", f"{DESIGN}; {KURT} (1.10-1.14, Hyper-V)")
+def _count(milli: int, amount: int) -> str:
+    return f"limit {milli}m -> {amount} processors"
+
+
+@rule("windows.cpu_shares", f"{DESIGN}; {KURT} (1.10-1.14)")
+def _shares(milli: int, processors: int, amount: int) -> str:
+    return f"limit {milli}m of {processors} processors -> {amount} of 10000"
+
+
+@rule("windows.memory", KURT)
+def _memory(amount: int) -> str:
+    return f"memory limit {amount}"

@@ -1,0 +1,145 @@
+"""Runtimes: which program writes container cgroups, and how its version does it.
+
+Text such as ``containerd-1.7.24+crun-1.21`` names the CRI runtime and the OCI runtime below it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from qoslet.core.rules.cpu import weight_linear, weight_quadratic
+
+WeightCurve = Literal["linear", "quadratic"]
+Cri = Literal["containerd", "cri-o"]
+Oci = Literal["runc", "crun", "youki", "process"]
+
+
+class Runtime(Struct, frozen=True):
+    """How container cgroups are written.
+
+    ``cri`` is the program that the kubelet calls, None where only an OCI runtime is named.
+    ``hugetlb``: container hugepage limits reach the kernel; ``rsvd``: reservations are limited
+    with them; ``swap_from_limit``: OCI swap := memory limit where the CRI sends none.
+    """
+
+    name: str
+    oci: Oci
+    oci_version: tuple[int, ...]
+    curve: WeightCurve
+    curve_evidence: str
+    cri: Cri | None = None
+    cri_version: tuple[int, ...] = ()
+    hugetlb: bool = True
+    rsvd: bool = True
+    swap_from_limit: bool = False
+
+    def weight(self, shares: int) -> int:
+        """cpu.weight for cpu.shares; 0 is "not written"."""
+        return weight_linear(shares) if self.curve == "linear" else weight_quadratic(shares)
+
+
+_NEWEST = (9999,)
+_OCI: tuple[Oci, ...] = ("runc", "crun", "youki", "process")
+_CRI: dict[str, Cri] = {"containerd": "containerd", "cri-o": "cri-o", "crio": "cri-o"}
+
+BUNDLED: tuple[tuple[Cri, tuple[int, ...], tuple[int, ...]], ...] = (
+    ("containerd", (0,), (1, 0)),
+    ("containerd", (1, 6), (1, 1, 0)),
+    ("containerd", (1, 7), (1, 1, 5)),
+    ("containerd", (1, 7, 14), (1, 1, 12)),
+    ("containerd", (1, 7, 24), (1, 2, 2)),
+    ("containerd", (2, 0), (1, 2, 0)),
+    ("containerd", (2, 1), (1, 3, 0)),
+    ("containerd", (2, 2), (1, 3, 3)),
+    ("containerd", (2, 3), (1, 4, 0)),
+    ("cri-o", (0,), (1, 1, 0)),
+    ("cri-o", (1, 31), (1, 2, 0)),
+    ("cri-o", (1, 34), (1, 3, 3)),
+)
+"""CRI runtime, since which version, the runc that its releases bring along. Distributions ship
+others, so a CRI runtime given without its OCI runtime is a guess that the plan mentions."""
+
+
+def _version(text: str) -> tuple[int, ...]:
+    """Leading numbers of a version; ValueError where there is none."""
+    numbers = []
+    for part in text.removeprefix("v").split("-")[0].split("+")[0].split("~")[0].split("."):
+        if not part.isdecimal():
+            break
+        numbers.append(int(part[:9]))
+    if not numbers:
+        raise ValueError(f"{text!r} is no version such as 1.4.0")
+    return tuple(numbers)
+
+
+def _split(text: str) -> tuple[str, tuple[int, ...]]:
+    name, dash, version = text.partition("-")
+    if name == "cri":
+        name, dash, version = text[:5], text[5:6], text[6:]
+    if name not in _OCI and name not in _CRI:
+        known = ", ".join(("containerd", "cri-o", *_OCI))
+        raise ValueError(f"{text!r} names no known runtime: known are {known}")
+    return name, _version(version) if dash else _NEWEST
+
+
+def curve_of(oci: str, version: tuple[int, ...]) -> tuple[WeightCurve, str]:
+    """The cpu.weight curve of an OCI runtime, and how that is known."""
+    if oci == "runc":
+        new = version >= (1, 4) or (1, 3, 2) <= version < (1, 4)
+        return ("quadratic" if new else "linear"), "read: runc >= 1.3.2 and >= 1.4.0 are quadratic"
+    if oci == "crun":
+        new = version >= (1, 23)
+        return ("quadratic" if new else "linear"), "read: crun >= 1.23 is quadratic"
+    if oci == "youki":
+        return "linear", "read: youki libcgroups 2024-12 uses the line"
+    return "quadratic", "qoslet's own process runtime follows the newest runc"
+
+
+def runtime_of(text: str) -> Runtime:
+    """The runtime that ``NAME-VERSION[+NAME-VERSION]`` names; ValueError says what is wrong.
+
+    A CRI runtime alone means the runc that its releases ship; no version means the newest.
+    """
+    parts = [_split(part) for part in _parts(text)]
+    cri = next(((name, version) for name, version in parts if name in _CRI), None)
+    oci = next(((name, version) for name, version in parts if name in _OCI), None)
+    if len(parts) != (cri is not None) + (oci is not None):
+        raise ValueError(f"{text!r} names the same kind of runtime twice")
+    if oci is None:
+        assert cri is not None
+        oci = ("runc", bundled_runc(_CRI[cri[0]], cri[1]))
+    curve, known = curve_of(*oci)
+    return Runtime(
+        name=text,
+        oci=oci[0],  # type: ignore[arg-type]
+        oci_version=oci[1],
+        curve=curve,
+        curve_evidence=known,
+        cri=_CRI[cri[0]] if cri else None,
+        cri_version=cri[1] if cri else (),
+        hugetlb=cri is None or cri[0] != "containerd",
+        rsvd=(oci[0] == "runc" and oci[1] >= (1, 1, 10)) or oci[0] == "process",
+        swap_from_limit=cri is not None,
+    )
+
+
+def _parts(text: str) -> list[str]:
+    """Split at the plus signs that begin a runtime's name (versions may hold one, too)."""
+    parts: list[str] = []
+    for piece in text.split("+"):
+        if parts and not piece.startswith((*_OCI, *_CRI)):
+            parts[-1] += "+" + piece
+        else:
+            parts.append(piece)
+    return parts
+
+
+def bundled_runc(cri: Cri, version: tuple[int, ...]) -> tuple[int, ...]:
+    """The runc version that a CRI runtime's release brings along."""
+    found = (1, 0)
+    for name, since, runc in BUNDLED:
+        if name == cri and since <= version:
+            found = runc  # type: ignore[assignment]
+    return found
