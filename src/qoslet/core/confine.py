@@ -1,0 +1,198 @@
+"""What a security context asks of a plain process: the identity to take, and what cannot be had.
+
+Two answers are kept apart. *Refusals* are isolation that the pod asked for by name and would
+not get. What every container gets without asking (its own file system, network and process
+table) is no refusal; ``podspec`` says it once.
+
+Source: core/v1 PodSecurityContext, SecurityContext; kubelet securitycontext util.go; the
+default capabilities are those of containerd's oci.defaultUnixCaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+_NAMES = (
+    "CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP "
+    "LINUX_IMMUTABLE NET_BIND_SERVICE NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER "
+    "SYS_MODULE SYS_RAWIO SYS_CHROOT SYS_PTRACE SYS_PACCT SYS_ADMIN SYS_BOOT SYS_NICE "
+    "SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG MKNOD LEASE AUDIT_WRITE AUDIT_CONTROL SETFCAP "
+    "MAC_OVERRIDE MAC_ADMIN SYSLOG WAKE_ALARM BLOCK_SUSPEND AUDIT_READ PERFMON BPF "
+    "CHECKPOINT_RESTORE"
+)
+CAPABILITIES = {name: number for number, name in enumerate(_NAMES.split())}
+"""Capability name without ``CAP_`` to its number in linux/capability.h."""
+
+_DEFAULT_NAMES = (
+    "CHOWN DAC_OVERRIDE FSETID FOWNER MKNOD NET_RAW SETGID SETUID SETFCAP SETPCAP "
+    "NET_BIND_SERVICE SYS_CHROOT KILL AUDIT_WRITE"
+)
+DEFAULT_CAPABILITIES = frozenset(CAPABILITIES[name] for name in _DEFAULT_NAMES.split())
+ALL_CAPABILITIES = frozenset(CAPABILITIES.values())
+
+
+class Powers(Struct, frozen=True):
+    """Who starts the containers. ``root`` tells whether identities can be changed at all."""
+
+    uid: int = 0
+    gid: int = 0
+    root: bool = True
+
+
+class Identity(Struct, frozen=True):
+    """Who the process is. ``capabilities`` bounds what it may ever hold."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    capabilities: frozenset[int]
+    no_new_privileges: bool
+
+
+class Refusal(Struct, frozen=True):
+    """Isolation that was asked for and cannot be given: the field and what is missing."""
+
+    field: str
+    message: str
+
+
+_HANDLED_NAMES = (
+    "runAsUser runAsGroup runAsNonRoot supplementalGroups supplementalGroupsPolicy fsGroup "
+    "capabilities allowPrivilegeEscalation privileged readOnlyRootFilesystem seccompProfile "
+    "appArmorProfile seLinuxOptions procMount fsGroupChangePolicy seLinuxChangePolicy"
+)
+_HANDLED = frozenset(_HANDLED_NAMES.split())
+
+_APPARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
+
+
+def confine(
+    pod_context: Mapping[str, Any], context: Mapping[str, Any], field: str, powers: Powers
+) -> tuple[Identity, list[Refusal]]:
+    """The identity of a container at ``field`` and what it asked for in vain."""
+    uid, gid = _ids(pod_context, context, powers)
+    privileged = context.get("privileged") is True
+    refusals = _profiles(pod_context, "spec.securityContext")
+    refusals += _profiles(context, f"{field}.securityContext")
+    if context.get("readOnlyRootFilesystem") is True:
+        where = f"{field}.securityContext.readOnlyRootFilesystem"
+        refusals.append(Refusal(where, "the host's file system stays writable"))
+    if _either(pod_context, context, "runAsNonRoot") is True and uid == 0:
+        refusals.append(
+            Refusal(f"{field}.securityContext.runAsNonRoot", "the process would run as UID 0")
+        )
+    if not powers.root and (uid, gid) != (powers.uid, powers.gid):
+        where = f"{field}.securityContext.runAsUser"
+        refusals.append(Refusal(where, f"UID {powers.uid} cannot start a process as {uid}:{gid}"))
+    capabilities, unknown = _capabilities(context, privileged)
+    refusals += [
+        Refusal(f"{field}.securityContext.capabilities", f"capability {name} is not known")
+        for name in unknown
+    ]
+    identity = Identity(
+        uid=uid,
+        gid=gid,
+        groups=_groups(pod_context) if powers.root else (),
+        capabilities=capabilities,
+        no_new_privileges=context.get("allowPrivilegeEscalation") is False or not powers.root,
+    )
+    return identity, refusals
+
+
+def _either(pod_context: Mapping[str, Any], context: Mapping[str, Any], name: str) -> Any:
+    """The container's word, else the pod's."""
+    value = context.get(name)
+    return pod_context.get(name) if value is None else value
+
+
+def _ids(
+    pod_context: Mapping[str, Any], context: Mapping[str, Any], powers: Powers
+) -> tuple[int, int]:
+    """User and group. Without an image the default is who starts it; a group that is not
+    given is 0, as runtimes do for a numeric user."""
+    uid = _either(pod_context, context, "runAsUser")
+    gid = _either(pod_context, context, "runAsGroup")
+    default_gid = powers.gid if uid is None or not powers.root else 0
+    return (
+        uid if _is_id(uid) else powers.uid,
+        gid if _is_id(gid) else default_gid,
+    )
+
+
+def _is_id(value: object) -> bool:
+    """Whether ``value`` is a user or group number."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**32 - 1
+
+
+def _malformed(context: Mapping[str, Any], where: str) -> list[Refusal]:
+    """Identities that are no numbers: running as somebody else instead is no answer."""
+    return [
+        Refusal(f"{where}.{name}", f"{context[name]!r} is no user or group number")
+        for name in ("runAsUser", "runAsGroup", "fsGroup")
+        if context.get(name) is not None and not _is_id(context[name])
+    ]
+
+
+def _groups(pod_context: Mapping[str, Any]) -> tuple[int, ...]:
+    """Supplemental groups; ``fsGroup`` is one of them (kubelet, GetExtraSupplementalGroups)."""
+    asked = [*(pod_context.get("supplementalGroups") or ()), pod_context.get("fsGroup")]
+    return tuple(dict.fromkeys(group for group in asked if _is_id(group)))
+
+
+def _capabilities(context: Mapping[str, Any], privileged: bool) -> tuple[frozenset[int], list[str]]:
+    """The set asked for, and the dropped names that nobody knows."""
+    if privileged:
+        return ALL_CAPABILITIES, []
+    asked = context.get("capabilities") or {}
+    drop = [_capability_name(name) for name in asked.get("drop") or ()]
+    add = [_capability_name(name) for name in asked.get("add") or ()]
+    held = frozenset() if "ALL" in drop else DEFAULT_CAPABILITIES
+    if "ALL" in add:
+        held = ALL_CAPABILITIES
+    unknown = [name for name in drop if name != "ALL" and name not in CAPABILITIES]
+    held -= {CAPABILITIES[name] for name in drop if name in CAPABILITIES}
+    held |= {CAPABILITIES[name] for name in add if name in CAPABILITIES}
+    return held, unknown
+
+
+def _capability_name(name: object) -> str:
+    """``NET_ADMIN`` for every way to write it."""
+    return str(name).upper().removeprefix("CAP_")
+
+
+def _profiles(context: Mapping[str, Any], where: str) -> list[Refusal]:
+    """Kernel confinement that a plain process does not get."""
+    refusals = _malformed(context, where)
+    for name, title in (("seccompProfile", "seccomp"), ("appArmorProfile", "AppArmor")):
+        kind = (context.get(name) or {}).get("type")
+        if kind not in (None, "Unconfined"):
+            refusals.append(Refusal(f"{where}.{name}", f"no {title} profile ({kind}) is loaded"))
+    if context.get("seLinuxOptions"):
+        refusals.append(Refusal(f"{where}.seLinuxOptions", "no SELinux label is set"))
+    return refusals
+
+
+def pod_refusals(document: Mapping[str, Any]) -> list[Refusal]:
+    """Isolation that the pod as a whole asks for and does not get."""
+    spec = document.get("spec") or {}
+    refusals = []
+    if spec.get("hostUsers") is False:
+        refusals.append(Refusal("spec.hostUsers", "no user namespace is made"))
+    if spec.get("runtimeClassName"):
+        name = spec["runtimeClassName"]
+        refusals.append(Refusal("spec.runtimeClassName", f"{name!r} is not what runs it"))
+    annotations = (document.get("metadata") or {}).get("annotations") or {}
+    for key, value in annotations.items():
+        if str(key).startswith(_APPARMOR_ANNOTATION) and value != "unconfined":
+            refusals.append(
+                Refusal(f"metadata.annotations[{key}]", f"no AppArmor profile ({value}) is loaded")
+            )
+    return refusals
+
+
+def unhandled(context: Mapping[str, Any], where: str) -> list[str]:
+    """Fields of a security context that nothing here reads, such as ``sysctls``."""
+    return [f"{where}.{name}" for name in context if name not in _HANDLED]

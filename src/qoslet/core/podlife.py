@@ -1,0 +1,229 @@
+"""The life of a pod's containers: what to start, signal or kill next. Pure; time is a number.
+
+A runtime keeps one ``Life`` per container, asks ``actions`` what is due, does it, and records
+what happened with ``began``, ``ended`` and ``failed_to_start``. The real and the simulated
+runtime share these rules.
+
+Source: kubelet kuberuntime_manager.go computePodActions, KEP-753 (sidecars), client-go backoff.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.core.podspec import Launch, PodSpec
+
+Phase = Literal["waiting", "running", "ended"]
+Verb = Literal["start", "signal", "kill"]
+
+SIDECAR_GRACE = 2.0
+"""Seconds that a sidecar gets at least, even where the pod's grace is used up (KEP-753)."""
+
+
+class Backoff(Struct, frozen=True):
+    """Delays between restarts in seconds: doubled each time, reset after a long run.
+
+    Source: kubelet MaxContainerBackOff 300 s, initial 10 s, reset after 10 min.
+    """
+
+    first: float = 10.0
+    longest: float = 300.0
+    reset_after: float = 600.0
+
+
+class Life(Struct, frozen=True):
+    """One container so far. Times are monotonic seconds; ``not_before`` is the end of its
+    back-off, ``delay`` the last one. ``signalled_at`` tells that it was asked to end."""
+
+    phase: Phase = "waiting"
+    began_at: float = 0.0
+    starts: int = 0
+    exit_code: int | None = None
+    oom_killed: bool = False
+    reason: str = ""
+    delay: float = 0.0
+    not_before: float = 0.0
+    signalled_at: float | None = None
+
+    @property
+    def restarts(self) -> int:
+        """Starts after the first."""
+        return max(0, self.starts - 1)
+
+
+NEW = Life()
+
+
+class ContainerState(Struct, frozen=True, gc=False):
+    """A container as the loop sees it; the fields are those of ``agent.ports``."""
+
+    pod_uid: str
+    name: str
+    cgroup: str
+    running: bool
+    pid: int | None = None
+    exit_code: int | None = None
+    restarts: int = 0
+    reason: str = ""
+    oom_killed: bool = False
+
+
+class Ending(Struct, frozen=True):
+    """A pod is being stopped: since when, and how many seconds its containers have."""
+
+    begun_at: float
+    grace: float
+
+
+class Action(Struct, frozen=True):
+    """What a runtime is to do with a container."""
+
+    verb: Verb
+    name: str
+
+
+def began(life: Life, now: float) -> Life:
+    """The container was started."""
+    return replace(
+        life, phase="running", began_at=now, starts=life.starts + 1, reason="", signalled_at=None
+    )
+
+
+def ended(life: Life, code: int, oom_killed: bool, now: float, backoff: Backoff) -> Life:
+    """The container ended with ``code`` (0-255, 128 + signal); its back-off begins."""
+    ran_long = now - life.began_at >= backoff.reset_after
+    delay = _next_delay(0.0 if ran_long else life.delay, backoff)
+    reason = "OOMKilled" if oom_killed else "Completed" if code == 0 else "Error"
+    return replace(
+        life,
+        phase="ended",
+        exit_code=code,
+        oom_killed=oom_killed or life.oom_killed,
+        reason=reason,
+        delay=delay,
+        not_before=now + delay,
+    )
+
+
+def failed_to_start(life: Life, code: int, reason: str, now: float, backoff: Backoff) -> Life:
+    """No process came to be; ``code`` is 126 or 127 as runtimes report it."""
+    delay = _next_delay(life.delay, backoff)
+    return replace(
+        life,
+        phase="ended",
+        starts=life.starts + 1,
+        exit_code=code,
+        reason=reason,
+        delay=delay,
+        not_before=now + delay,
+    )
+
+
+def _next_delay(delay: float, backoff: Backoff) -> float:
+    """Twice the last delay within the bounds."""
+    return min(delay * 2, backoff.longest) if delay else min(backoff.first, backoff.longest)
+
+
+def actions(
+    spec: PodSpec, lives: Mapping[str, Life], now: float, ending: Ending | None
+) -> list[Action]:
+    """What is due for the pod now. Empty means: wait for an exit or for time to pass."""
+    if ending is not None:
+        return _ending_actions(spec, lives, now, ending)
+    if finished(spec, lives):
+        return _ending_actions(
+            spec, lives, now, Ending(_first_signal(spec, lives, now), spec.grace)
+        )
+    due: list[Action] = []
+    for launch in spec.launches:
+        life = lives[launch.name]
+        if launch.role == "init" and life.phase == "ended" and life.exit_code == 0:
+            continue
+        if _may_start(launch, life, now):
+            due.append(Action("start", launch.name))
+        if launch.role == "init" or (launch.role == "sidecar" and not life.starts):
+            return due
+    return due
+
+
+def _may_start(launch: Launch, life: Life, now: float) -> bool:
+    """Whether its policy and back-off let the container start."""
+    if life.phase == "running":
+        return False
+    if life.phase == "waiting":
+        return True
+    return _restarts(launch, life) and now >= life.not_before
+
+
+def _restarts(launch: Launch, life: Life) -> bool:
+    """Whether the policy asks for another start after this end."""
+    return launch.restart == "Always" or (launch.restart == "OnFailure" and life.exit_code != 0)
+
+
+def finished(spec: PodSpec, lives: Mapping[str, Life]) -> bool:
+    """Whether the pod's work is over: nothing but sidecars would ever run again."""
+    work = [launch for launch in spec.launches if launch.role == "regular"]
+    if any(_gave_up(launch, lives[launch.name]) for launch in spec.launches):
+        return True
+    return all(
+        lives[launch.name].phase == "ended" and not _restarts(launch, lives[launch.name])
+        for launch in work
+    )
+
+
+def _gave_up(launch: Launch, life: Life) -> bool:
+    """Whether an init container failed for good."""
+    failed = launch.role == "init" and life.phase == "ended" and life.exit_code != 0
+    return failed and not _restarts(launch, life)
+
+
+def next_due(spec: PodSpec, lives: Mapping[str, Life], now: float) -> float | None:
+    """Seconds until a back-off ends; None where none is running."""
+    waits = [
+        lives[launch.name].not_before - now
+        for launch in spec.launches
+        if lives[launch.name].phase == "ended" and _restarts(launch, lives[launch.name])
+    ]
+    return max(0.0, min(waits)) if waits else None
+
+
+def _first_signal(spec: PodSpec, lives: Mapping[str, Life], now: float) -> float:
+    """When the pod's remaining containers were first asked to end."""
+    asked = [lives[launch.name].signalled_at for launch in spec.launches]
+    return min((at for at in asked if at is not None), default=now)
+
+
+def _ending_actions(
+    spec: PodSpec, lives: Mapping[str, Life], now: float, ending: Ending
+) -> list[Action]:
+    """Regular and init containers first, all at once; then sidecars, the last one first."""
+    running = [launch for launch in spec.launches if lives[launch.name].phase == "running"]
+    work = [launch for launch in running if launch.role != "sidecar"]
+    deadline = ending.begun_at + ending.grace
+    if work:
+        return [
+            action
+            for launch in work
+            if (action := _end(launch, lives[launch.name], now, deadline)) is not None
+        ]
+    if not running:
+        return []
+    last = running[-1]
+    life = lives[last.name]
+    if ending.grace > 0 and life.signalled_at is not None:
+        deadline = max(deadline, life.signalled_at + SIDECAR_GRACE)
+    elif ending.grace > 0:
+        deadline = max(deadline, now + SIDECAR_GRACE)
+    action = _end(last, life, now, deadline)
+    return [] if action is None else [action]
+
+
+def _end(launch: Launch, life: Life, now: float, deadline: float) -> Action | None:
+    """Ask first, kill at the deadline."""
+    if now >= deadline:
+        return Action("kill", launch.name)
+    return Action("signal", launch.name) if life.signalled_at is None else None

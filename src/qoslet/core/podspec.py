@@ -1,0 +1,304 @@
+"""What the process runtime needs of a pod document, and what of it cannot be honoured.
+
+``read`` looks at every field of the pod: it becomes part of a ``Launch``, or concerns others
+(the scheduler, the API server), or is named in a problem row. Nothing is dropped silently.
+
+Source: core/v1 PodSpec, Container; kubelet kuberuntime_container.go, kubelet_pods.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from qoslet.core.confine import Identity, Powers, Refusal, confine, pod_refusals, unhandled
+from qoslet.core.pod import Container, Pod, Role
+from qoslet.core.podenv import Surroundings, environment, expand, launch_environment
+from qoslet.core.tree import Problem
+
+RestartPolicy = Literal["Always", "OnFailure", "Never"]
+
+DEFAULT_GRACE = 30.0
+"""Seconds between SIGTERM and SIGKILL where the pod does not say (core/v1 default)."""
+
+_POLICIES: dict[str, RestartPolicy] = {
+    "Always": "Always",
+    "OnFailure": "OnFailure",
+    "Never": "Never",
+}
+
+_ELSEWHERE_NAMES = (
+    "initContainers containers ephemeralContainers restartPolicy securityContext overhead "
+    "terminationGracePeriodSeconds resources nodeName nodeSelector affinity tolerations "
+    "topologySpreadConstraints schedulerName schedulingGates priority priorityClassName "
+    "preemptionPolicy readinessGates serviceAccount serviceAccountName imagePullSecrets os "
+    "automountServiceAccountToken enableServiceLinks hostNetwork hostPID hostIPC hostUsers "
+    "runtimeClassName shareProcessNamespace dnsPolicy"
+)
+_ELSEWHERE = frozenset(_ELSEWHERE_NAMES.split())
+"""Pod fields that are read here or in the plan, concern the scheduler or the API server, or
+are covered by the sentence about the host's namespaces."""
+
+_OWN_NAMES = (
+    "name image imagePullPolicy command args env envFrom workingDir resources resizePolicy "
+    "restartPolicy securityContext terminationMessagePath terminationMessagePolicy"
+)
+_OWN = frozenset(_OWN_NAMES.split())
+"""Container fields that are read here or belong to the image and its API server defaults."""
+
+_HINT = "use a container runtime for what needs it, or take it out of the manifest"
+
+
+class Launch(Struct, frozen=True):
+    """One container as a process to start.
+
+    ``grace`` and times are seconds; ``oom_score_adj`` comes from the plan (``scored``).
+    ``stop_signal`` is a name such as ``SIGTERM``.
+    """
+
+    name: str
+    role: Role
+    argv: tuple[str, ...]
+    env: tuple[tuple[str, str], ...]
+    cwd: str
+    identity: Identity
+    restart: RestartPolicy
+    oom_score_adj: int | None = None
+    stop_signal: str = "SIGTERM"
+
+
+class PodSpec(Struct, frozen=True):
+    """A pod as processes. ``launches`` are in start order: init containers and sidecars, then
+    the regular ones. ``runnable`` is False where a problem of severity error stands."""
+
+    uid: str
+    key: str
+    launches: tuple[Launch, ...]
+    grace: float
+    problems: tuple[Problem, ...]
+
+    @property
+    def runnable(self) -> bool:
+        """Whether the pod may be started."""
+        return bool(self.launches) and all(p.severity != "error" for p in self.problems)
+
+    def scored(self, scores: Mapping[str, int | None]) -> PodSpec:
+        """The same pod with the plan's ``oom_score_adj`` by container name."""
+        launches = tuple(
+            Launch(**{**_fields(launch), "oom_score_adj": scores.get(launch.name)})
+            for launch in self.launches
+        )
+        return PodSpec(self.uid, self.key, launches, self.grace, self.problems)
+
+
+def _fields(launch: Launch) -> dict[str, Any]:
+    """The fields of a launch by name."""
+    return {name: getattr(launch, name) for name in Launch.__struct_fields__}
+
+
+def read(
+    pod: Pod,
+    document: Mapping[str, Any],
+    *,
+    around: Surroundings | None = None,
+    powers: Powers | None = None,
+    unconfined: bool = False,
+) -> PodSpec:
+    """The processes of ``pod``, whose manifest is ``document``.
+
+    With ``unconfined`` isolation that cannot be given is a warning instead of an error. A pod
+    with an error has problems and no launches that may be started.
+    """
+    spec = _mapping(document.get("spec"))
+    found = _Found()
+    found.refusals += pod_refusals(document)
+    found.missing += [f"spec.{name}" for name in spec if name not in _ELSEWHERE and spec[name]]
+    found.missing += unhandled(_mapping(spec.get("securityContext")), "spec.securityContext")
+    for shape in pod.containers:
+        _add(found, pod, document, shape, around or Surroundings(), powers or Powers())
+    if pod.os == "windows":
+        message = "a Windows pod cannot run here"
+        found.errors.append(_problem(pod, "error", "spec.os.name", message, "plan only"))
+    return PodSpec(
+        uid=pod.uid,
+        key=pod.key,
+        launches=tuple(found.launches),
+        grace=_grace(spec),
+        problems=(
+            *found.errors,
+            *(_refused(pod, refusal, unconfined) for refusal in dict.fromkeys(found.refusals)),
+            *_told(pod, spec, found.missing),
+        ),
+    )
+
+
+class _Found(Struct):
+    """What reading a pod gathers."""
+
+    launches: list[Launch] = []
+    errors: list[Problem] = []
+    refusals: list[Refusal] = []
+    missing: list[str] = []
+
+
+def _add(
+    found: _Found,
+    pod: Pod,
+    document: Mapping[str, Any],
+    shape: Container,
+    around: Surroundings,
+    powers: Powers,
+) -> None:
+    """Read one container into ``found``."""
+    spec = _mapping(document.get("spec"))
+    raw = _container(spec, shape)
+    if shape.role == "ephemeral":
+        found.missing.append(shape.field)
+        return
+    identity, refused = confine(
+        _mapping(spec.get("securityContext")),
+        _mapping(raw.get("securityContext")),
+        shape.field,
+        powers,
+    )
+    found.refusals += refused
+    variables, lost = environment(document, raw, pod, shape, around)
+    found.missing += [*_not_honoured(raw, shape), *lost]
+    launch = _launch(raw, shape, _policy(spec, raw, shape), identity, variables)
+    if launch.argv:
+        found.launches.append(launch)
+    else:
+        found.errors.append(_no_command(pod, shape, raw))
+
+
+def _launch(
+    raw: Mapping[str, Any],
+    shape: Container,
+    restart: RestartPolicy,
+    identity: Identity,
+    variables: Mapping[str, str],
+) -> Launch:
+    """The process of one container; ``argv`` is empty where only an image knows the command."""
+    command = _words(raw.get("command"), variables)
+    args = _words(raw.get("args"), variables)
+    stop = _mapping(raw.get("lifecycle")).get("stopSignal")
+    return Launch(
+        name=shape.name,
+        role=shape.role,
+        argv=(*command, *args) if command else (),
+        env=launch_environment(variables, identity.uid),
+        cwd=str(raw.get("workingDir") or "/"),
+        identity=identity,
+        restart=restart,
+        stop_signal=str(stop or "SIGTERM"),
+    )
+
+
+def _words(value: object, variables: Mapping[str, str]) -> tuple[str, ...]:
+    """Command or args, expanded."""
+    if not isinstance(value, list):
+        return ()
+    return tuple(expand(str(word), variables) for word in value)
+
+
+def _policy(spec: Mapping[str, Any], raw: Mapping[str, Any], shape: Container) -> RestartPolicy:
+    """When a container is started again; a sidecar always is."""
+    if shape.role == "sidecar":
+        return "Always"
+    given = _POLICIES.get(str(raw.get("restartPolicy") or spec.get("restartPolicy")), "Always")
+    return "OnFailure" if shape.role == "init" and given == "Always" else given
+
+
+def _grace(spec: Mapping[str, Any]) -> float:
+    """``terminationGracePeriodSeconds``; what is not a number of seconds counts as absent."""
+    value = spec.get("terminationGracePeriodSeconds")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return DEFAULT_GRACE
+    return max(0.0, float(value))
+
+
+_HONOURED_LIFECYCLE = {"stopSignal"}
+
+
+def _not_honoured(raw: Mapping[str, Any], shape: Container) -> list[str]:
+    """Fields of a container that a plain process does not have."""
+    found = [
+        f"{shape.field}.{name}"
+        for name, value in raw.items()
+        if name not in _OWN and name != "lifecycle" and value
+    ]
+    found += [
+        f"{shape.field}.lifecycle.{name}"
+        for name in _mapping(raw.get("lifecycle"))
+        if name not in _HONOURED_LIFECYCLE
+    ]
+    if _mapping(raw.get("resources")).get("claims"):
+        found.append(f"{shape.field}.resources.claims")
+    found += unhandled(_mapping(raw.get("securityContext")), f"{shape.field}.securityContext")
+    return found
+
+
+def _container(spec: Mapping[str, Any], shape: Container) -> Mapping[str, Any]:
+    """The document of the container at ``shape.field``, found by its name."""
+    for kind in ("initContainers", "containers", "ephemeralContainers"):
+        for raw in spec.get(kind) or ():
+            if isinstance(raw, Mapping) and raw.get("name") == shape.name:
+                return raw
+    return {}
+
+
+def _told(pod: Pod, spec: Mapping[str, Any], missing: Iterable[str]) -> list[Problem]:
+    """The rows that say what a plain process is not: once per pod."""
+    images = sorted(
+        {
+            str(raw["image"])
+            for kind in ("initContainers", "containers")
+            for raw in spec.get(kind) or ()
+            if isinstance(raw, Mapping) and raw.get("image")
+        }
+    )
+    instead = f" instead of {', '.join(images)}" if images else ""
+    rows = [
+        _problem(
+            pod,
+            "info",
+            "spec",
+            f"runs as plain processes on this host's file system, network and PIDs{instead}",
+            "",
+        )
+    ]
+    fields = list(dict.fromkeys(missing))
+    if fields:
+        rows.append(_problem(pod, "warning", "spec", f"not honoured: {', '.join(fields)}", _HINT))
+    return rows
+
+
+def _refused(pod: Pod, refusal: Refusal, unconfined: bool) -> Problem:
+    """The row for isolation that was asked for and is not there."""
+    if unconfined:
+        message = f"{refusal.message}: run anyway (--unconfined)"
+        return _problem(pod, "warning", refusal.field, message, "")
+    message = f"not run, it would have less isolation than asked: {refusal.message}"
+    return _problem(pod, "error", refusal.field, message, "--unconfined runs it anyway")
+
+
+def _no_command(pod: Pod, shape: Container, raw: Mapping[str, Any]) -> Problem:
+    """The row for a container whose command is only in its image."""
+    image = raw.get("image")
+    of = f" of image {image}" if image else ""
+    message = f"no command: the process runtime cannot read the entrypoint{of}"
+    return _problem(pod, "error", f"{shape.field}.command", message, "give a command")
+
+
+def _problem(
+    pod: Pod, severity: Literal["error", "warning", "info"], field: str, message: str, hint: str
+) -> Problem:
+    """A problem row at a field of ``pod``."""
+    return Problem(severity, f"{pod.where}: Pod {pod.key}: {field}", message, hint)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    """``value`` if it is a mapping, else an empty one."""
+    return value if isinstance(value, Mapping) else {}

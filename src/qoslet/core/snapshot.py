@@ -1,0 +1,148 @@
+"""The one value that every surface draws: the planned tree with what was written and what is.
+
+``take`` joins a plan, an observation, the usage since the last one and the containers' states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from qoslet.core.observed import Observed, ObservedCgroup
+from qoslet.core.pod import Container
+from qoslet.core.podlife import ContainerState
+from qoslet.core.quantity import canonical
+from qoslet.core.tree import Cgroup, Level, Plan, Problem
+from qoslet.core.usage import Usage
+
+
+class GroupRow(Struct, frozen=True):
+    """One group. ``asked`` holds the container's requests and limits as written in the
+    manifest (``requests.cpu``), ``planned`` file to value, ``found`` the same files as read.
+    ``cpu`` is in cores, ``memory`` in bytes, ``throttled`` in seconds since the last look;
+    ``oom_kills`` and ``memory_peak`` since the group exists. None means unknown."""
+
+    path: str
+    name: str
+    level: Level
+    title: str
+    qos: str = ""
+    pod: str = ""
+    container: str = ""
+    role: str = ""
+    asked: Mapping[str, str] = {}
+    planned: Mapping[str, str] = {}
+    found: Mapping[str, str] = {}
+    exists: bool = False
+    cpu: float | None = None
+    throttled: float | None = None
+    memory: int | None = None
+    memory_peak: int | None = None
+    oom_kills: int | None = None
+    state: str = ""
+    exit_code: int | None = None
+    restarts: int = 0
+    oom_killed: bool = False
+
+
+class Snapshot(Struct, frozen=True):
+    """One turn of the loop. ``at`` is monotonic seconds, ``cores`` the machine's CPUs,
+    ``memory`` its bytes. ``differences`` were found, ``done`` steps worked, ``failed`` did
+    not. ``summary`` says it in one sentence."""
+
+    cycle: int
+    at: float
+    cores: float
+    memory: int
+    groups: tuple[GroupRow, ...]
+    problems: tuple[Problem, ...] = ()
+    differences: int = 0
+    done: int = 0
+    failed: int = 0
+    errors: tuple[str, ...] = ()
+    summary: str = ""
+
+    @property
+    def true(self) -> bool:
+        """Whether the tree was what it should be, and nothing failed."""
+        return not self.differences and not self.failed
+
+
+def rows(
+    plan: Plan,
+    observed: Observed,
+    usage: Mapping[str, Usage],
+    states: Iterable[ContainerState],
+) -> tuple[GroupRow, ...]:
+    """The groups of ``plan`` in its order, with what is known about each."""
+    qos = {planned.pod.uid: planned.qos for planned in plan.pods}
+    by_path = {state.cgroup: state for state in states}
+    return tuple(
+        _row(
+            group,
+            qos.get(group.pod.uid, "") if group.pod else "",
+            observed.cgroups.get(group.path),
+            usage.get(group.path),
+            by_path.get(group.path),
+        )
+        for group in plan.cgroups
+        if group.path is not None
+    )
+
+
+def _row(
+    group: Cgroup,
+    qos: str,
+    seen: ObservedCgroup | None,
+    used: Usage | None,
+    state: ContainerState | None,
+) -> GroupRow:
+    """One group with everything joined."""
+    planned = {setting.file: setting.value for setting in group.settings}
+    found = {file: seen.values[file] for file in planned if file in seen.values} if seen else {}
+    return GroupRow(
+        path=group.path or "",
+        name=group.name,
+        level=group.level,
+        title=_title(group),
+        qos=qos,
+        pod=group.pod.key if group.pod else "",
+        container=group.container.name if group.container else "",
+        role=group.role or "",
+        asked=asked(group.container) if group.container else {},
+        planned=planned,
+        found=found,
+        exists=seen is not None,
+        cpu=used.cpu if used else None,
+        throttled=used.throttled if used else None,
+        memory=seen.memory if seen else None,
+        memory_peak=seen.memory_peak if seen else None,
+        oom_kills=seen.oom_kills if seen else None,
+        state=_state(state) if state else "",
+        exit_code=state.exit_code if state else None,
+        restarts=state.restarts if state else 0,
+        oom_killed=state.oom_killed if state else False,
+    )
+
+
+def _title(group: Cgroup) -> str:
+    """What a person calls the group: container, pod, or the last part of its name."""
+    if group.container is not None:
+        return group.container.name
+    return group.pod.key if group.pod else group.name.rpartition("/")[2] or "/"
+
+
+def _state(state: ContainerState) -> str:
+    """``running``, why it is not, or ``waiting``."""
+    return "running" if state.running else state.reason or "waiting"
+
+
+def asked(container: Container) -> dict[str, str]:
+    """Requests and limits that the manifest gave, as ``requests.cpu`` to its text."""
+    resources = container.resources
+    return {
+        f"{kind}.{name}": canonical(quantity)
+        for kind, amounts in (("requests", resources.requests), ("limits", resources.limits))
+        for name, quantity in amounts.items()
+    }
