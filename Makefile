@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --quiet --quiet --no-input --disable-pip-version-check
+PIP := python -m pip --quiet --quiet --no-input --disable-pip-version-check
 APT := apt-get install -y make python3-venv
 SECONDS_OF_RUN ?= 15
 CODE := src bench docs tests
@@ -29,8 +29,8 @@ test: $(VENV)/dev.stamp ## Style, types, imports, documents and every test that 
 live: $(VENV)/dev.stamp ## The tests that write to this machine's kernel, below /qoslet only (root)
 	@$(BIN)/python -m pytest -m live $(ARGS)
 
-bench: $(VENV)/dev.stamp ## Every figure of the README, with its floor in the same run
-	@$(BIN)/python -m bench.run $(ARGS)
+bench: $(VENV)/bench.stamp ## Every figure of the README, with its floor in the same run
+	@$(VENV)/bench/bin/python -m bench.run $(ARGS)
 
 fmt: $(VENV)/dev.stamp ## Format the code and mend what can be mended
 	@$(BIN)/ruff format $(CODE)
@@ -43,8 +43,8 @@ lint: $(VENV)/dev.stamp ## Style, types and import contracts only
 	@$(BIN)/lint-imports
 
 docs: $(VENV)/dev.stamp ## Write the pages and pictures that come from the code
-	@$(BIN)/python docs/generate.py
-	@$(BIN)/python docs/pictures/render.py
+	@$(BIN)/python -m docs.generate
+	@$(BIN)/python -m docs.pictures.render
 
 changelog: $(VENV)/dev.stamp ## Print the changes since the last release
 	@$(BIN)/towncrier build --draft --version unreleased
@@ -73,11 +73,19 @@ $(BIN)/python:
 # The build backend is pinned in the lock too, so installing qoslet itself asks no index.
 $(VENV)/run.stamp: $(BIN)/python requirements.lock pyproject.toml
 	@echo 'Installing qoslet and what it needs'
-	@$(PIP) install --require-hashes --only-binary :all: -r requirements.lock
-	@$(PIP) install --no-deps --no-build-isolation --no-index --editable .
+	@$(BIN)/$(PIP) install --require-hashes --only-binary :all: -r requirements.lock
+	@$(BIN)/$(PIP) install --no-deps --no-build-isolation --no-index --editable .
 	@touch $@
 
 $(VENV)/dev.stamp: $(VENV)/run.stamp requirements-dev.lock
 	@echo 'Installing the tools of development'
-	@$(PIP) install --require-hashes --only-binary :all: -r requirements-dev.lock
+	@$(BIN)/$(PIP) install --require-hashes --only-binary :all: -r requirements-dev.lock
+	@touch $@
+
+# Figures are taken of what a user installs, not of a checkout with its tools beside it.
+$(VENV)/bench.stamp: $(VENV)/run.stamp $(shell find src -name '*.py' 2>/dev/null)
+	@echo 'Installing qoslet as a user has it, to measure it'
+	@$(PYTHON) -m venv --clear $(VENV)/bench
+	@$(VENV)/bench/bin/$(PIP) install --require-hashes --only-binary :all: -r requirements.lock
+	@$(VENV)/bench/bin/$(PIP) install --no-deps --no-build-isolation --no-index .
 	@touch $@

@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 import pytest
 
+from docs import generate
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -138,3 +140,14 @@ def test_links_lead_somewhere() -> None:
         if "://" not in target and not (path.parent / target).exists()
     ]
     assert not wrong
+
+
+@pytest.mark.parametrize("path", generate.pages(), ids=lambda path: path.name)
+def test_parts_from_the_code_are_current(path: Path) -> None:
+    assert generate.current(path) == path.read_text(encoding="utf-8"), "make docs writes it"
+
+
+def test_index_names_every_page() -> None:
+    index = (ROOT / "docs/index.md").read_text(encoding="utf-8")
+    names = {path.name for path in PAGES[1:]} - {"index.md"}
+    assert not [name for name in sorted(names) if f"]({name})" not in index]

@@ -1,0 +1,55 @@
+"""What a dependency costs: time to import, memory it adds, size on disk. Feeds docs/dependencies.md."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from functools import partial
+from importlib.metadata import distribution
+
+from bench.figures import paired
+
+DEPENDENCIES = {"msgspec": "msgspec", "PyYAML": "yaml"}
+ROUNDS = 25
+
+
+PEAK = "print([line.split()[1] for line in open('/proc/self/status') if line[:5] == 'VmHWM'][0])"
+
+
+def elapsed(code: str) -> float:
+    """Milliseconds of a Python that runs ``code``."""
+    begin = time.perf_counter()
+    subprocess.run([sys.executable, "-c", code], check=True)
+    return (time.perf_counter() - begin) * 1000
+
+
+def peak(code: str) -> float:
+    """Peak MB of a Python that runs ``code``."""
+    command = [sys.executable, "-c", f"{code}\n{PEAK}"]
+    return int(subprocess.run(command, capture_output=True, check=True).stdout) / 1024
+
+
+def main() -> None:
+    """Print a table."""
+    print("| package | version | import, ms | memory, MB | on disk, MB |\n|---|---|---|---|---|")
+    for name, module in DEPENDENCIES.items():
+        with_it, without = paired(
+            partial(elapsed, f"import {module}"), partial(elapsed, "pass"), ROUNDS
+        )
+        memory, floor = paired(partial(peak, f"import {module}"), partial(peak, "pass"), 5)
+        package = distribution(name)
+        size = sum(
+            os.path.getsize(path)
+            for path in (str(package.locate_file(file)) for file in package.files or [])
+            if os.path.exists(path)
+        )
+        print(
+            f"| {name} | {package.version} | {with_it - without:.1f} | {memory - floor:.1f}"
+            f" | {size / 1e6:.1f} |"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""Every figure of the README in one table, each beside its floor; ends with 1 if one is missed.
+
+Each benchmark is a process of its own, so that none pays for another's memory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+from bench.figures import Figure, table
+
+BENCHMARKS = ("bench.cold", "bench.pods10k", "bench.apply50")
+
+
+def machine() -> str:
+    """What the figures were measured on, in one line."""
+    model = "unknown processor"
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            model = line.partition(": ")[2]
+            break
+    cpus = len(os.sched_getaffinity(0))
+    version = platform.python_version()
+    return f"{model}, {cpus} CPUs, Linux {platform.release()}, Python {version}"
+
+
+def figures_of(module: str) -> list[Figure]:
+    """Run one benchmark; its own words go to standard error."""
+    print(f"{module} ...", file=sys.stderr, flush=True)
+    command = [sys.executable, "-m", module, "--json"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        print(f"{module} ended with {done.returncode}", file=sys.stderr)
+    rows = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    return [Figure(**json.loads(row)) for row in rows]
+
+
+def main() -> int:
+    """Measure all and print the table."""
+    results = [(module, figures_of(module)) for module in BENCHMARKS]
+    figures = [figure for _, some in results for figure in some]
+    print(f"{machine()}\n\n{table(figures)}")
+    silent = [module for module, some in results if not some]
+    for module in silent:
+        print(f"{module} measured nothing", file=sys.stderr)
+    return int(bool(silent) or not all(figure.holds for figure in figures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""Writes the parts of the documents that come from the code; ``--check`` only compares.
+
+A part stands between ``<!-- from the code: NAME -->`` and ``<!-- end -->``.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from msgspec import structs
+
+import qoslet.core.rules
+from docs.specimens import sentences
+from qoslet.core.profile import DESIGN_ROWS, ROWS, Choices
+from qoslet.core.rules.catalog import RULES
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "qoslet"
+FAMILIES = ("cpu", "memory", "swap", "hugetlb", "pids", "oom", "io", "windows")
+
+PART = re.compile(
+    r"(<!-- from the code: (?P<name>[a-z ]+) -->\n).*?(<!-- end -->)", re.MULTILINE | re.DOTALL
+)
+
+
+def table(titles: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    """The lines of a Markdown table."""
+    yield "| " + " | ".join(titles) + " |"
+    yield "|" + "---|" * len(titles)
+    for row in rows:
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+
+
+def prose(docstring: str | None) -> str:
+    """A docstring as one paragraph of Markdown."""
+    return " ".join((docstring or "").split()).replace("``", "`")
+
+
+def first_sentence(path: Path) -> str:
+    """What the module's docstring begins with."""
+    text = prose(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))))
+    return re.split(r"(?<=[.;?!:])\s", text, maxsplit=1)[0].rstrip(".;:")
+
+
+def layout() -> Iterator[str]:
+    """Every package and module with the first sentence of its docstring."""
+    for package in ("", "core", "core/rules", "host", "host/runtimes", "agent", "sim"):
+        yield from _package(package)
+    for folder in sorted(path.parent for path in (SOURCE / "surfaces").rglob("__init__.py")):
+        yield from _package(str(folder.relative_to(SOURCE)))
+
+
+def _package(name: str) -> Iterator[str]:
+    folder = SOURCE / name
+    if not (folder / "__init__.py").exists():
+        return
+    about = first_sentence(folder / "__init__.py")
+    yield f"**`{name or 'qoslet'}/`**{': ' + about if about else ''}"
+    yield ""
+    modules = sorted(path for path in folder.glob("*.py") if path.name != "__init__.py")
+    yield from table(
+        ("module", "what it decides or does"),
+        ((f"`{path.name}`", first_sentence(path)) for path in modules),
+    )
+    yield ""
+
+
+def formulas(family: str) -> Iterator[str]:
+    """The public functions of a family of rules, as their docstrings state them."""
+    module = importlib.import_module(f"qoslet.core.rules.{family}")
+    for name, function in vars(module).items():
+        own = inspect.isfunction(function) and function.__module__ == module.__name__
+        if own and not name.startswith("_"):
+            yield f"- `{name}`: {prose(function.__doc__)}"
+
+
+def rules() -> Iterator[str]:
+    """Every rule, by family: the arithmetic, the ids, an example and the source."""
+    for module in pkgutil.iter_modules(qoslet.core.rules.__path__):
+        importlib.import_module(f"qoslet.core.rules.{module.name}")
+    seen = sentences()
+    homes = {rule.because.__module__.rpartition(".")[2] for rule in RULES.values()}
+    for family in (*FAMILIES, *sorted(homes - set(FAMILIES))):
+        own = [r for r in RULES.values() if r.because.__module__.rpartition(".")[2] == family]
+        if not own:
+            continue
+        module_doc = inspect.getmodule(own[0].because)
+        yield f"### {family}"
+        yield ""
+        yield prose(module_doc.__doc__ if module_doc else "")
+        yield ""
+        yield from formulas(family)
+        yield ""
+        yield from table(
+            ("rule", "for example", "source"),
+            ((f"`{rule.id}`", seen.get(rule.id, ""), rule.source) for rule in own),
+        )
+        yield ""
+
+
+def profiles() -> Iterator[str]:
+    """Every change between releases, and what the design documents say differently."""
+    rows = [(f"1.{row.since}", row) for row in ROWS] + [("design", row) for row in DESIGN_ROWS]
+    yield from table(
+        ("since", "choice", "value", "evidence", "source"),
+        (
+            (since, f"`{row.choice}`", f"`{row.value}`", row.evidence, row.source)
+            for since, row in rows
+        ),
+    )
+
+
+def choices() -> Iterator[str]:
+    """What a profile chooses, with the value of 1.6."""
+    yield from table(
+        ("choice", "in 1.6"),
+        ((f"`{field.name}`", f"`{field.default}`") for field in structs.fields(Choices)),
+    )
+
+
+PARTS: dict[str, Callable[[], Iterator[str]]] = {
+    "layout": layout,
+    "rules": rules,
+    "profiles": profiles,
+    "choices": choices,
+}
+
+
+def current(path: Path) -> str:
+    """The page as the code would have it."""
+
+    def fill(match: re.Match[str]) -> str:
+        text = "\n".join(PARTS[match["name"]]()).strip()
+        return f"{match[1]}\n{text}\n\n{match[3]}"
+
+    return PART.sub(fill, path.read_text(encoding="utf-8"))
+
+
+def pages() -> list[Path]:
+    """The pages that hold parts from the code."""
+    found = sorted((ROOT / "docs").glob("*.md"))
+    return [path for path in found if PART.search(path.read_text(encoding="utf-8"))]
+
+
+def main() -> int:
+    """Write the pages, or with ``--check`` name those that are out of date."""
+    stale = [path for path in pages() if current(path) != path.read_text(encoding="utf-8")]
+    if "--check" in sys.argv:
+        for path in stale:
+            print(f"{path.relative_to(ROOT)} is out of date: make docs")
+        return int(bool(stale))
+    for path in stale:
+        path.write_text(current(path), encoding="utf-8")
+        print(f"{path.relative_to(ROOT)} written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""Draws the README's picture from what ``qoslet plan`` prints on a terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.terminal_theme import MONOKAI
+from rich.text import Text
+
+ROOT = Path(__file__).parents[2]
+COLUMNS, LINES = 96, 48
+COMMAND = ["plan", "examples/", "--node", "docs/pictures/node.yaml"]
+
+FRAME = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
+<style>
+.{unique_id}-matrix {{ font-family: "Fira Code", "DejaVu Sans Mono", Menlo, Consolas, monospace;
+ font-size: {char_height}px; line-height: {line_height}px; font-variant-east-asian: full-width; }}
+.{unique_id}-title {{ font-size: 18px; font-weight: bold; font-family: sans-serif; }}
+{styles}
+</style>
+<defs>
+<clipPath id="{unique_id}-clip-terminal">
+<rect x="0" y="0" width="{terminal_width}" height="{terminal_height}"/>
+</clipPath>
+{lines}
+</defs>
+{chrome}
+<g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
+{backgrounds}
+<g class="{unique_id}-matrix">
+{matrix}
+</g>
+</g>
+</svg>
+"""
+"""rich's own frame without its web fonts: a document loads nothing from elsewhere."""
+
+
+def on_terminal(command: list[str]) -> str:
+    """What ``command`` prints when its output is a colour terminal of our size."""
+    ours, theirs = pty.openpty()
+    env = {**os.environ, "COLUMNS": str(COLUMNS), "LINES": str(LINES), "TERM": "xterm-256color"}
+    env.pop("NO_COLOR", None)
+    with subprocess.Popen(
+        command, cwd=ROOT, env=env, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL
+    ):
+        os.close(theirs)
+        pieces = []
+        while True:
+            try:
+                piece = os.read(ours, 65536)
+            except OSError:
+                break
+            if not piece:
+                break
+            pieces.append(piece)
+    os.close(ours)
+    return b"".join(pieces).decode().replace("\r\n", "\n").rstrip("\n")
+
+
+def main() -> None:
+    """Write plan.svg."""
+    program = str(Path(sys.executable).with_name("qoslet"))
+    printed = on_terminal([program, *COMMAND])
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        console = Console(
+            record=True, width=COLUMNS, file=nowhere, force_terminal=True, color_system="truecolor"
+        )
+        console.print(Text.from_ansi(f"$ qoslet {' '.join(COMMAND)}"))
+        console.print(Text.from_ansi(printed), soft_wrap=True)
+        console.save_svg(
+            str(ROOT / "docs/pictures/plan.svg"),
+            title="qoslet",
+            theme=MONOKAI,
+            code_format=FRAME,
+            unique_id="qoslet",
+        )
+
+
+if __name__ == "__main__":
+    main()
