@@ -1,8 +1,153 @@
-"""One example sentence for each rule that a small set of pods meets, over releases and nodes."""
+"""An example for each rule: a few pods planned on a few nodes, the first sentence of each kept."""
 
 from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from qoslet.core.documents import json_documents
+from qoslet.core.manifest import Options, pods_from
+from qoslet.core.nodefile import node_from
+from qoslet.core.nodeflags import Flags
+from qoslet.core.nodemachine import Probed
+from qoslet.core.plan import plan
+from qoslet.core.pod import Pod
+from qoslet.core.rules.catalog import RULES
+from qoslet.core.tree import Plan
+
+Json = dict[str, object]
+
+
+def pod(name: str, *resources: Json, **spec: object) -> Json:
+    """A pod of one container for each of ``resources``."""
+    containers = [{"name": f"c{n}", "resources": each} for n, each in enumerate(resources)]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "uid": f"{name}-uid"},
+        "spec": {"containers": containers, **spec},
+    }
+
+
+def asked(requests: Json, limits: Json | None = None) -> Json:
+    """The resources of a container."""
+    return {"requests": requests, "limits": limits or {}}
+
+
+PODS = [
+    pod(
+        "web",
+        asked({"cpu": "500m", "memory": "256Mi"}, {"cpu": "1", "memory": "512Mi"}),
+        asked({"cpu": "100m", "memory": "64Mi"}, {"memory": "1Gi"}),
+    ),
+    pod("db", asked({}, {"cpu": "2", "memory": "1Gi", "hugepages-2Mi": "64Mi"})),
+    pod("batch", {}),
+    pod("half", asked({"cpu": "250m", "memory": "128Mi"})),
+    pod(
+        "level",
+        asked({"cpu": "50m"}),
+        resources=asked({"cpu": "1", "memory": "256Mi"}, {"cpu": "2", "memory": "512Mi"}),
+    ),
+    pod("critical", asked({"cpu": "100m"}), priorityClassName="system-node-critical"),
+]
+
+WINDOWS = [pod("iis", asked({"cpu": "500m"}, {"cpu": "1500m", "memory": "1Gi"}))]
+
+NODE: Json = {
+    "apiVersion": "qoslet/v1",
+    "kind": "Node",
+    "capacity": {"cpu": "8", "memory": "32Gi", "pid": "32768", "hugepages-2Mi": "1Gi"},
+    "swap": "2Gi",
+    "numa": [{"cpus": "0-7", "memory": "32Gi"}],
+    "host": {
+        "hierarchy": "v2",
+        "kernel": "6.12",
+        "pageSize": "4Ki",
+        "hugepageSizes": ["2Mi"],
+        "swapController": True,
+    },
+}
+
+RESERVED: Json = {
+    "kubeReserved": {"cpu": "500m", "memory": "1Gi", "pid": "1000"},
+    "systemReserved": {"cpu": "500m", "memory": "512Mi"},
+    "kubeReservedCgroup": "/kube",
+    "systemReservedCgroup": "/system",
+    "enforceNodeAllocatable": ["pods", "kube-reserved", "system-reserved"],
+    "podPidsLimit": 1024,
+    "evictionHard": {"memory.available": "100Mi"},
+    "failSwapOn": False,
+}
+
+
+def kubelet(**fields: object) -> Json:
+    """A KubeletConfiguration."""
+    head = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
+    return {**head, **fields}
+
+
+def on_v1(node: Json) -> Json:
+    """The same node with the older hierarchy."""
+    host = node["host"]
+    assert isinstance(host, dict)
+    return {**node, "host": {**host, "hierarchy": "v1"}}
+
+
+TIERED = kubelet(
+    featureGates={"MemoryQoS": True}, memoryReservationPolicy="TieredReservation", **RESERVED
+)
+RESERVING = kubelet(
+    featureGates={"QOSReserved": True}, qosReserved={"memory": "50%"}, **RESERVED
+)
+SWAPPING = kubelet(memorySwap={"swapBehavior": "LimitedSwap"}, failSwapOn=False)
+UNLIMITED = kubelet(
+    memorySwap={"swapBehavior": "UnlimitedSwap"}, featureGates={"NodeSwap": True}, failSwapOn=False
+)
+
+CASES: list[tuple[list[Json], Json, Json | None, Flags]] = [
+    (PODS, NODE, TIERED, Flags(kubernetes="1.36", runtime="containerd-2.2+runc-1.3.3")),
+    (PODS, NODE, RESERVING, Flags(kubernetes="1.36", runtime="cri-o-1.34+crun-1.21")),
+    (PODS, NODE, SWAPPING, Flags(kubernetes="1.34", runtime="runc-1.3.0")),
+    (PODS, NODE, UNLIMITED, Flags(kubernetes="1.29", runtime="containerd-1.7")),
+    (PODS, NODE, SWAPPING, Flags(kubernetes="1.26", memory_qos="1.22")),
+    (PODS, NODE, UNLIMITED, Flags(kubernetes="1.24", runtime="containerd-1.6")),
+    (PODS, NODE, None, Flags(kubernetes="1.28", memory_qos="1.27")),
+    (PODS, NODE, TIERED, Flags(kubernetes="1.37", runtime="containerd-2.2")),
+    (PODS, NODE, None, Flags(kubernetes="1.37", runtime="process", memory_qos="qoslet")),
+    (PODS, NODE, RESERVING, Flags(kubernetes="design", cgroup_driver="systemd")),
+    (PODS, on_v1(NODE), RESERVING, Flags(kubernetes="1.30", runtime="containerd-1.7")),
+    (PODS, on_v1(NODE), None, Flags(kubernetes="1.14", runtime="containerd-1.2+runc-1.0")),
+    (WINDOWS, {**NODE, "os": "windows"}, None, Flags(kubernetes="1.36")),
+    (WINDOWS, {**NODE, "os": "windows"}, None, Flags(kubernetes="design")),
+    (WINDOWS, {**NODE, "os": "windows"}, None, Flags(kubernetes="1.12", isolation="hyperv")),
+]
+
+
+def pods_of(documents: list[Json]) -> list[Pod]:
+    """The documents as pods."""
+    found = []
+    for document in documents:
+        found.extend(json_documents(json.dumps(document).encode(), "specimen"))
+    return list(pods_from(found, Options()).pods)
+
+
+def plans() -> Iterator[Plan]:
+    """The plan of each case."""
+    for documents, node, config, flags in CASES:
+        given = [("node", node)] + ([("kubelet", config)] if config else [])
+        yield plan(pods_of(documents), node_from(given, flags, Probed)[0])
 
 
 def sentences() -> dict[str, str]:
     """Rule id to a derivation with numbers put in."""
-    return {}
+    seen: dict[str, str] = {}
+    for one in plans():
+        for group in one.cgroups:
+            for setting in group.settings:
+                seen.setdefault(
+                    setting.rule, f"`{setting.file}` = `{setting.value}`: {setting.because}"
+                )
+            if group.oom_rule is not None:
+                because = RULES[group.oom_rule].because(*group.oom_inputs)
+                seen.setdefault(group.oom_rule, f"`oom_score_adj` = `{group.oom_score_adj}`: {because}")
+    return seen
