@@ -1,0 +1,345 @@
+"""Documents to pods: which documents carry pods, what each pod is, and every fault on the way.
+
+Nothing is read here but values; files are the work of ``host.manifests``. A fault never stops
+the rest: all of them are collected, each with its document and field path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+
+from qoslet.core.asked import Note
+from qoslet.core.documents import Document, Text
+from qoslet.core.identity import generated_uid
+from qoslet.core.kinds import TEMPLATES, carrier, unknown_hint
+from qoslet.core.pod import Pod
+from qoslet.core.podreader import Place, PodReader
+from qoslet.core.shapes import (
+    DECODE_ERRORS,
+    Metadata,
+    PodShape,
+    TypeFault,
+    WorkloadShape,
+    WorkloadSpecShape,
+    collect,
+    decode_pod,
+    shown,
+    type_name,
+)
+from qoslet.core.tree import Problem
+from qoslet.errors import BadInput
+
+EXPANDED_MAX = 100_000
+"""Pods that ``expand`` makes at most, from all documents together."""
+
+
+class Options(Struct, frozen=True):
+    """How documents become pods.
+
+    ``expand`` makes as many pods of a template as it asks for, else it counts once.
+    ``allocated`` takes resources from the status, where they are actuated. ``node_name`` leaves
+    out the pods of other nodes. ``keep_raw`` keeps the documents of the pods in ``Loaded.raw``.
+    """
+
+    expand: bool = False
+    allocated: bool = False
+    node_name: str | None = None
+    keep_raw: bool = False
+
+
+class Loaded(Struct):
+    """All pods, in the order of their documents, and what was met on the way.
+
+    ``sources`` counts the documents that may hold pods, an empty list of them included. ``raw``
+    holds ``{"metadata", "spec"}`` of each pod by its UID, a template's merged with its owner's
+    name, when the options ask for it.
+    """
+
+    pods: list[Pod]
+    problems: list[Problem]
+    faults: list[BadInput]
+    sources: int = 0
+    raw: dict[str, Any] = {}
+
+
+def pods_from(documents: Iterable[Document | BadInput], options: Options) -> Loaded:
+    """Read every document; faults among ``documents`` keep their place in the order."""
+    loader = _Loader(options)
+    for document in documents:
+        if isinstance(document, BadInput):
+            loader.loaded.faults.append(document)
+        else:
+            loader.document(document)
+    loaded = loader.loaded
+    if not loaded.sources and not loaded.faults:
+        nodes = any("--node" in problem.hint for problem in loaded.problems)
+        hint = "give a Node or KubeletConfiguration with --node" if nodes else ""
+        hint = hint or "give Pods, a list of them, or what carries a pod template"
+        loaded.faults.append(BadInput("no pod in the input", where="-f", hint=hint))
+    return loaded
+
+
+class _Spot(Struct, frozen=True, gc=False):
+    """A document, or an item of a list in it."""
+
+    document: Document
+    item: int = -1
+
+    @property
+    def where(self) -> str:
+        if self.item < 0:
+            return self.document.where
+        return f"{self.document.where}: items[{self.item}]"
+
+    def named(self, kind: str, meta: Metadata | None) -> str:
+        """File, kind and name, as messages begin; the position where there is no name."""
+        if meta is None or not meta.name:
+            return self.where
+        namespace = shown(meta.namespace or "default")
+        return f"{self.document.file}: {shown(kind)} {namespace}/{shown(meta.name)}"
+
+
+class _Loader:
+    def __init__(self, options: Options) -> None:
+        self.loaded = Loaded([], [], [])
+        self._options = options
+        self._reader = PodReader(options.allocated)
+        self._names: dict[str, _Spot] = {}
+        self._uids: dict[str, tuple[str, _Spot]] = {}
+        self._expanded = 0
+
+    def document(self, document: Document) -> None:
+        """Read one document, or all items of a list."""
+        envelope, spot = document.envelope, _Spot(document)
+        kind = envelope.kind
+        if not kind or not envelope.api_version:
+            missing = "apiVersion" if kind else "kind"
+            hint = "every Kubernetes document says apiVersion and kind"
+            self._fault(f"{spot.where}: {missing}", "is missing", hint)
+            return
+        base = kind.removesuffix("List")
+        if kind == "List" and envelope.api_version == "v1":
+            self._items(document, None)
+        elif base != kind and carrier(envelope.api_version, base) in ("pod", "template"):
+            self._items(document, base)
+        elif base != kind and carrier(envelope.api_version, base) != "unknown":
+            self._skip(spot.where, envelope.api_version, kind)
+        else:
+            self._item(document.data, spot, None)
+
+    def _items(self, document: Document, implied: str | None) -> None:
+        items = document.envelope.items
+        if items is UNSET:
+            where = f"{document.where}: items"
+            self._fault(where, "is missing", "an empty list is items: []")
+            return
+        if not items:
+            self.loaded.sources += 1
+        for index, raw in enumerate(items or ()):
+            self._item(raw, _Spot(document, index), implied)
+
+    def _item(self, raw: Raw | Text, spot: _Spot, implied: str | None) -> None:
+        try:
+            shape = decode_pod(raw)
+        except DECODE_ERRORS:
+            self._odd_item(raw, spot, implied)
+            return
+        kind = shape.kind or implied
+        if kind == "Pod" and (shape.api_version or (implied and "v1")) == "v1":
+            self.loaded.sources += 1
+            self._pod(shape, raw, spot, [])
+        else:
+            self._dispatch(raw, spot, shape.api_version, kind, implied, shape.metadata)
+
+    def _odd_item(self, raw: Raw | Text, spot: _Spot, implied: str | None) -> None:
+        """An item that is no well-typed pod: another kind, or one with type faults."""
+        try:
+            value = msgspec.json.decode(raw)
+        except DECODE_ERRORS as error:
+            message = f"cannot be read: {shown(str(error))}"
+            self._fault(spot.where, message, "check the document's text")
+            return
+        if not isinstance(value, dict):
+            self._fault(spot.where, f"must be an object, is {type_name(value)}")
+            return
+        head, faults = collect(
+            {key: value[key] for key in ("apiVersion", "kind", "metadata") if key in value},
+            PodShape,
+        )
+        if any(path in ("apiVersion", "kind") for path, _ in faults):
+            self._type_faults(spot.where, faults)
+            return
+        kind = head.get("kind") or implied
+        if kind == "Pod" and carrier(head.get("apiVersion"), kind) == "pod":
+            clean, faults = collect(value, PodShape)
+            self.loaded.sources += 1
+            self._pod(decode_pod(msgspec.json.encode(clean)), raw, spot, faults)
+            return
+        meta = msgspec.convert(head.get("metadata") or {}, Metadata)
+        self._dispatch(raw, spot, head.get("apiVersion"), kind, implied, meta)
+
+    def _dispatch(
+        self,
+        raw: Raw | Text,
+        spot: _Spot,
+        api_version: str | None,
+        kind: str | None,
+        implied: str | None,
+        meta: Metadata | None,
+    ) -> None:
+        """Everything that is no plain Pod."""
+        if not kind or not (api_version or implied):
+            hint = "every Kubernetes document says apiVersion and kind"
+            self._fault(f"{spot.where}: {'apiVersion' if kind else 'kind'}", "is missing", hint)
+            return
+        found = carrier(api_version, kind)
+        if found == "template":
+            self.loaded.sources += 1
+            self._template(raw, spot, kind)
+        elif found in ("other", "node"):
+            self._skip(spot.named(kind, meta), api_version, kind)
+        else:
+            message = f"{shown(api_version or '')} {shown(kind)} is no kind that qoslet knows"
+            self._fault(spot.named(kind, meta), message.lstrip(), unknown_hint(api_version, kind))
+
+    def _skip(self, where: str, api_version: str | None, kind: str) -> None:
+        hint = "a node is given with --node" if carrier(api_version, kind) == "node" else ""
+        message = f"{shown(kind)} is skipped: it carries no pods"
+        self.loaded.problems.append(Problem("info", where, message, hint))
+
+    def _pod(self, shape: PodShape, raw: Raw | Text, spot: _Spot, types: list[TypeFault]) -> None:
+        where = spot.named("Pod", shape.metadata)
+        self._type_faults(where, types)
+        pod = self._build(shape, Place(where, shape.metadata), types)
+        if pod is None or self._left_out(pod):
+            return
+        if self._add(pod, spot) and self._options.keep_raw:
+            value = msgspec.json.decode(raw)
+            self.loaded.raw[pod.uid] = _merged(value, pod, value)
+
+    def _template(self, raw: Raw | Text, spot: _Spot, kind: str) -> None:
+        types: list[TypeFault] = []
+        try:
+            shape = msgspec.json.decode(raw, type=WorkloadShape)
+        except msgspec.ValidationError:
+            clean, types = collect(msgspec.json.decode(raw), WorkloadShape)
+            shape = msgspec.json.decode(msgspec.json.encode(clean), type=WorkloadShape)
+        except DECODE_ERRORS as error:
+            self._fault(spot.where, f"cannot be read: {shown(str(error))}")
+            return
+        where = spot.named(kind, shape.metadata)
+        self._type_faults(where, types)
+        spec = shape.spec or WorkloadSpecShape()
+        template = _template_of(shape, spec, kind)
+        path = TEMPLATES[kind]
+        if template is None:
+            if not any(f"{path}.".startswith(f"{fault}.") for fault, _ in types):
+                self._fault(f"{where}: {path}", "is missing", f"a {kind} carries a pod template")
+            return
+        pod = self._build(template, Place(where, shape.metadata, f"{path}."), types)
+        if pod is None:
+            return
+        for copy in self._copies(pod, spec, kind):
+            if self._add(copy, spot) and self._options.keep_raw:
+                owner = msgspec.json.decode(raw)
+                inner = owner
+                for step in path.split("."):
+                    inner = inner[step]
+                self.loaded.raw[copy.uid] = _merged(inner, copy, owner)
+
+    def _copies(self, pod: Pod, spec: WorkloadSpecShape, kind: str) -> list[Pod]:
+        """The pods that a template stands for."""
+        count = spec.parallelism if kind == "Job" else spec.replicas
+        if kind in ("DaemonSet", "CronJob", "PodTemplate") or count is None:
+            count = 1
+        field = "spec.parallelism" if kind == "Job" else "spec.replicas"
+        if count < 0:
+            self._fault(f"{pod.where}: {field}", f"{shown(str(count), 20)} is negative")
+            return []
+        if not self._options.expand:
+            return [pod]
+        if self._expanded + count > EXPANDED_MAX:
+            message = f"{shown(str(count), 20)} pods are too many"
+            hint = f"at most {EXPANDED_MAX} pods are made of templates; leave --expand out"
+            self._fault(f"{pod.where}: {field}", message, hint)
+            return []
+        self._expanded += count
+        names = [f"{pod.name}-{index}" for index in range(count)]
+        return [
+            msgspec.structs.replace(pod, name=name, uid=generated_uid(pod.namespace, name))
+            for name in names
+        ]
+
+    def _build(self, shape: PodShape, place: Place, types: list[TypeFault]) -> Pod | None:
+        built = self._reader.build(shape, place)
+        for note in built.notes:
+            where = f"{place.where}: {note.path}"
+            self.loaded.problems.append(Problem("warning", where, note.message, note.hint))
+        for fault in built.faults:
+            if not _follows(fault, types):
+                self._fault(f"{place.where}: {fault.path}", fault.message, fault.hint)
+        return None if types else built.pod
+
+    def _left_out(self, pod: Pod) -> bool:
+        if pod.phase in ("Succeeded", "Failed"):
+            message = f"left out: it has {pod.phase.lower()} and holds nothing any more"
+        elif self._options.node_name and pod.node_name not in (None, self._options.node_name):
+            message = f"left out: it runs on node {pod.node_name}"
+        else:
+            return False
+        self.loaded.problems.append(Problem("info", pod.where, message, ""))
+        return True
+
+    def _add(self, pod: Pod, spot: _Spot) -> bool:
+        """Keep the pod unless another one has its name or UID."""
+        key = pod.key
+        first = self._names.setdefault(key, spot)
+        if first is not spot:
+            message = f"{key} is in the input twice: also at {first.where}"
+            hint = "names are unique in a namespace; a template counts as a pod of its owner's name"
+            self._fault(f"{pod.where} ({spot.where}): metadata.name", message, hint)
+            return False
+        other, place = self._uids.setdefault(pod.uid, (key, spot))
+        if other != key:
+            message = f"{pod.uid} is the UID of {other} too, at {place.where}"
+            hint = "give each pod its own UID, or none and one is made"
+            self._fault(f"{pod.where}: metadata.uid", message, hint)
+            return False
+        self.loaded.pods.append(pod)
+        return True
+
+    def _type_faults(self, where: str, faults: list[TypeFault]) -> None:
+        for path, message in faults:
+            quote = "must be a string, is a" in message and "an " not in message
+            self._fault(f"{where}: {path}", message, "put it in quotes" if quote else "")
+
+    def _fault(self, where: str, message: str, hint: str = "") -> None:
+        self.loaded.faults.append(BadInput(message, where=where, hint=hint))
+
+
+def _follows(fault: Note, types: list[TypeFault]) -> bool:
+    """Whether the fault only follows from a type fault at, above or below its path."""
+    for path, _ in types:
+        if fault.path == path or fault.path.startswith((f"{path}.", f"{path}[")):
+            return True
+    return False
+
+
+def _template_of(shape: WorkloadShape, spec: WorkloadSpecShape, kind: str) -> PodShape | None:
+    if kind == "PodTemplate":
+        return shape.template
+    if kind == "CronJob":
+        job = spec.job_template
+        return job.spec.template if job and job.spec else None
+    return spec.template
+
+
+def _merged(value: Any, pod: Pod, owner: Any) -> dict[str, Any]:
+    """The pod's document as the process runtime reads it."""
+    metadata = dict(value.get("metadata") or {})
+    metadata.update(name=pod.name, namespace=pod.namespace, uid=pod.uid)
+    return {"metadata": metadata, "spec": value.get("spec") or {}, "kind": owner.get("kind")}

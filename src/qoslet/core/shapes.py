@@ -1,0 +1,238 @@
+"""The parts of Kubernetes documents that decide about resources, as typed shapes.
+
+Every field is optional here: what is required is said by ``manifest`` with the field path, not
+by the decoder, which stops at its first fault. Fields that nobody reads are skipped unread, so
+a 5 KB pod costs a few microseconds. ``Raw`` fields are decoded where they are looked at.
+
+Source: k8s.io/api core/v1, apps/v1, batch/v1 types.go.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+NOTHING = Raw()
+
+DECODE_ERRORS = (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError)
+"""All that ``msgspec.json.decode`` raises on text that it cannot take."""
+
+
+class Metadata(Struct, gc=False, rename="camel"):
+    """metav1.ObjectMeta."""
+
+    name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    annotations: dict[str, str] | None = None
+
+
+class ContainerShape(Struct, gc=False, rename="camel"):
+    """core/v1 Container and EphemeralContainer."""
+
+    name: str | None = None
+    resources: Raw = NOTHING
+    restart_policy: str | None = None
+
+
+class OsShape(Struct, gc=False):
+    """core/v1 PodOS."""
+
+    name: str | None = None
+
+
+class PodSpecShape(Struct, gc=False, rename="camel"):
+    """core/v1 PodSpec."""
+
+    containers: list[ContainerShape] | None = None
+    init_containers: list[ContainerShape] | None = None
+    ephemeral_containers: list[ContainerShape] | None = None
+    resources: Raw = NOTHING
+    overhead: Raw = NOTHING
+    os: OsShape | None = None
+    node_name: str | None = None
+    priority: int | None = None
+    priority_class_name: str | None = None
+
+
+class ContainerStatusShape(Struct, gc=False):
+    """core/v1 ContainerStatus."""
+
+    name: str | None = None
+    container_id: str | None = msgspec.field(default=None, name="containerID")
+    resources: Raw = NOTHING
+    allocated_resources: Raw = msgspec.field(default=NOTHING, name="allocatedResources")
+
+
+class PodStatusShape(Struct, gc=False, rename="camel"):
+    """core/v1 PodStatus."""
+
+    phase: str | None = None
+    qos_class: str | None = None
+    container_statuses: list[ContainerStatusShape] | None = None
+    init_container_statuses: list[ContainerStatusShape] | None = None
+    ephemeral_container_statuses: list[ContainerStatusShape] | None = None
+    resources: Raw = NOTHING
+    allocated_resources: Raw = NOTHING
+
+
+class PodShape(Struct, gc=False, rename="camel"):
+    """core/v1 Pod, and with neither kind nor status a PodTemplateSpec."""
+
+    api_version: str | None = None
+    kind: str | None = None
+    metadata: Metadata | None = None
+    spec: PodSpecShape | None = None
+    status: PodStatusShape | None = None
+
+
+class JobShape(Struct, gc=False, rename="camel"):
+    """batch/v1 JobSpec below a CronJob's jobTemplate."""
+
+    template: PodShape | None = None
+    parallelism: int | None = None
+
+
+class JobTemplateShape(Struct, gc=False):
+    """batch/v1 JobTemplateSpec."""
+
+    spec: JobShape | None = None
+
+
+class WorkloadSpecShape(Struct, gc=False, rename="camel"):
+    """The specs of apps/v1 and batch/v1: what carries a pod template and how many of it."""
+
+    template: PodShape | None = None
+    job_template: JobTemplateShape | None = None
+    replicas: int | None = None
+    parallelism: int | None = None
+
+
+class WorkloadShape(Struct, gc=False, rename="camel"):
+    """Any kind that carries a pod template; ``template`` is that of a PodTemplate."""
+
+    metadata: Metadata | None = None
+    spec: WorkloadSpecShape | None = None
+    template: PodShape | None = None
+
+
+class Envelope(Struct, gc=False, rename="camel"):
+    """What every document has, and the items of a list, still undecoded."""
+
+    api_version: str | None = None
+    kind: str | None = None
+    items: list[Raw] | msgspec.UnsetType | None = msgspec.UNSET
+    metadata: Raw = NOTHING
+
+
+decode_envelope = msgspec.json.Decoder(Envelope).decode
+decode_pod = msgspec.json.Decoder(PodShape).decode
+decode_raw_map = msgspec.json.Decoder(dict[str, Raw]).decode
+
+TypeFault = tuple[str, str]
+"""The path of a value that has the wrong type, and what it is instead of what."""
+
+
+def shown(text: str, limit: int = 120) -> str:
+    """``text`` as it may reach a terminal: no control character, bounded in length."""
+    if len(text) > limit:
+        text = text[:limit] + "…"
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
+
+
+def child(path: str, key: str) -> str:
+    """The path of member ``key``: ``a.b``, or ``a[example.com/gpu]`` as Kubernetes writes it."""
+    if key.replace("-", "").replace("_", "").isalnum() and key.isascii():
+        return f"{path}.{key}" if path else key
+    return f"{path}[{shown(key, 80)}]"
+
+
+def nearest(word: str, known: tuple[str, ...]) -> str:
+    """``did you mean X?`` for a misspelt ``word``, or nothing."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(word.lower(), [name.lower() for name in known], n=1, cutoff=0.6)
+    for name in known:
+        if found and name.lower() == found[0]:
+            return f"did you mean {name}?"
+    return ""
+
+
+def type_name(value: Any) -> str:
+    """What JSON calls the type of ``value``."""
+    if value is None:
+        return "null"
+    names = {bool: "a boolean", str: "a string", int: "a number", float: "a number"}
+    return names.get(type(value)) or ("an array" if isinstance(value, list) else "an object")
+
+
+_WANTED = {"StrType": (str, "a string"), "IntType": (int, "a whole number")}
+
+
+def collect(value: Any, shape: Any, path: str = "") -> tuple[Any, list[TypeFault]]:
+    """Every place where ``value`` (decoded, untyped) departs from ``shape``.
+
+    Returns the value with the faulty parts set to null, so that it decodes and the rest can
+    still be looked at, and the faults. Depth is bounded by the shape, not by the value.
+    """
+    from msgspec import inspect
+
+    faults: list[TypeFault] = []
+    return _collect(value, inspect.type_info(shape), path, faults), faults
+
+
+def _collect(value: Any, kind: Any, path: str, faults: list[TypeFault]) -> Any:
+    name = type(kind).__name__
+    if name == "UnionType":
+        if value is None:
+            return None
+        kind = next(each for each in kind.types if type(each).__name__ != "NoneType")
+        name = type(kind).__name__
+    if name in _WANTED:
+        wanted, called = _WANTED[name]
+        whole = isinstance(value, float) and value.is_integer() and wanted is int
+        if whole or (isinstance(value, wanted) and not isinstance(value, bool)):
+            return value
+        faults.append((path, f"must be {called}, is {type_name(value)}"))
+        return None
+    if name == "ListType":
+        return _collect_list(value, kind, path, faults)
+    if name in ("StructType", "DictType"):
+        return _collect_object(value, kind, path, faults)
+    return value
+
+
+def _collect_list(value: Any, kind: Any, path: str, faults: list[TypeFault]) -> Any:
+    if not isinstance(value, list):
+        faults.append((path, f"must be an array, is {type_name(value)}"))
+        return None
+    items = (
+        _collect(item, kind.item_type, f"{path}[{index}]", faults)
+        for index, item in enumerate(value)
+    )
+    return [{} if item is None else item for item in items]
+
+
+def _collect_object(value: Any, kind: Any, path: str, faults: list[TypeFault]) -> Any:
+    if not isinstance(value, dict):
+        faults.append((path, f"must be an object, is {type_name(value)}"))
+        return None
+    if type(kind).__name__ == "DictType":
+        kept = {}
+        for key, item in value.items():
+            clean = _collect(item, kind.value_type, child(path, key), faults)
+            if clean is not None:
+                kept[key] = clean
+        return kept
+    fields = {field.encode_name: field.type for field in kind.fields}
+    return {
+        key: _collect(item, fields[key], child(path, key), faults)
+        for key, item in value.items()
+        if key in fields
+    }
