@@ -120,7 +120,9 @@ class Node(Struct, frozen=True):
 def reserved(node: Node) -> Quantities:
     """system-reserved plus kube-reserved, per resource."""
     system, kube = node.kubelet.system_reserved, node.kubelet.kube_reserved
-    return {name: total(q[name] for q in (system, kube) if name in q) for name in {**system, **kube}}
+    return {
+        name: total(q[name] for q in (system, kube) if name in q) for name in {**system, **kube}
+    }
 
 
 def _without(capacity: Quantities, taken: Quantities) -> dict[str, Quantity]:
@@ -170,7 +172,8 @@ def eviction_reservation(node: Node) -> Quantities:
     result: dict[str, Quantity] = {}
     for signal, text in node.kubelet.eviction_hard.items():
         resource = _EVICTION_RESOURCE.get(signal)
-        if resource is None or resource not in node.capacity:
+        # 0% and 100% are how an owner switches a threshold off.
+        if resource is None or resource not in node.capacity or text in ("0%", "100%"):
             continue
         if text.endswith("%"):
             share = _float32(_float32(float(text[:-1])) / 100)

@@ -21,7 +21,9 @@ class GroupRow(Struct, frozen=True):
     """One group. ``asked`` holds the container's requests and limits as written in the
     manifest (``requests.cpu``), ``planned`` file to value, ``found`` the same files as read.
     ``cpu`` is in cores, ``memory`` in bytes, ``throttled`` in seconds since the last look;
-    ``oom_kills`` and ``memory_peak`` since the group exists. None means unknown."""
+    ``oom_kills`` and ``memory_peak`` since the group exists, as ``cpu_seconds``, the CPU time;
+    ``runnable`` counts the threads that wanted a CPU when it was looked at, ``identity`` tells
+    one group from its successor at the same path. None means unknown."""
 
     path: str
     name: str
@@ -40,6 +42,10 @@ class GroupRow(Struct, frozen=True):
     memory: int | None = None
     memory_peak: int | None = None
     oom_kills: int | None = None
+    cpu_seconds: float | None = None
+    throttled_seconds: float | None = None
+    runnable: int | None = None
+    identity: int = 0
     state: str = ""
     exit_code: int | None = None
     restarts: int = 0
@@ -74,8 +80,10 @@ def rows(
     observed: Observed,
     usage: Mapping[str, Usage],
     states: Iterable[ContainerState],
+    runnable: Mapping[str, int],
 ) -> tuple[GroupRow, ...]:
-    """The groups of ``plan`` in its order, with what is known about each."""
+    """The groups of ``plan`` in its order, with what is known about each; ``runnable`` is by
+    path."""
     qos = {planned.pod.uid: planned.qos for planned in plan.pods}
     by_path = {state.cgroup: state for state in states}
     return tuple(
@@ -85,6 +93,7 @@ def rows(
             observed.cgroups.get(group.path),
             usage.get(group.path),
             by_path.get(group.path),
+            runnable.get(group.path),
         )
         for group in plan.cgroups
         if group.path is not None
@@ -97,10 +106,12 @@ def _row(
     seen: ObservedCgroup | None,
     used: Usage | None,
     state: ContainerState | None,
+    runnable: int | None,
 ) -> GroupRow:
     """One group with everything joined."""
+    there = seen or _ABSENT
     planned = {setting.file: setting.value for setting in group.settings}
-    found = {file: seen.values[file] for file in planned if file in seen.values} if seen else {}
+    found = {file: there.values[file] for file in planned if file in there.values}
     return GroupRow(
         path=group.path or "",
         name=group.name,
@@ -116,9 +127,13 @@ def _row(
         exists=seen is not None,
         cpu=used.cpu if used else None,
         throttled=used.throttled if used else None,
-        memory=seen.memory if seen else None,
-        memory_peak=seen.memory_peak if seen else None,
-        oom_kills=seen.oom_kills if seen else None,
+        memory=there.memory,
+        memory_peak=there.memory_peak,
+        oom_kills=there.oom_kills,
+        cpu_seconds=_seconds(there.usage_usec),
+        throttled_seconds=_seconds(there.throttled_usec),
+        runnable=runnable,
+        identity=there.identity,
         state=_state(state) if state else "",
         exit_code=state.exit_code if state else None,
         restarts=state.restarts if state else 0,
@@ -131,6 +146,14 @@ def _title(group: Cgroup) -> str:
     if group.container is not None:
         return group.container.name
     return group.pod.key if group.pod else group.name.rpartition("/")[2] or "/"
+
+
+_ABSENT = ObservedCgroup("", 0)
+
+
+def _seconds(microseconds: int | None) -> float | None:
+    """Microseconds as seconds."""
+    return None if microseconds is None else microseconds / 1e6
 
 
 def _state(state: ContainerState) -> str:

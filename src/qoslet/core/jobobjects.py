@@ -1,0 +1,111 @@
+"""Windows containers: the WindowsContainerResources of the CRI, by release.
+
+There are no groups above a container: the values are fields of its job object. Source: kubelet
+kuberuntime_container_windows.go; design: CRI Windows container configuration.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from qoslet.core.basis import Basis
+from qoslet.core.pod import Container, Pod
+from qoslet.core.quantity import ZERO
+from qoslet.core.rules import windows
+from qoslet.core.tree import Setting
+
+
+def hyperv(basis: Basis, pod: Pod) -> bool:
+    """Whether the pod runs under Hyper-V isolation: the flag, else its annotation."""
+    if basis.node.isolation is not None:
+        return basis.node.isolation == "hyperv"
+    if basis.choices.windows == "1.10" and not basis.gate("HyperVContainer"):
+        return False
+    return pod.isolation == "hyperv"
+
+
+def _row(file: str, value: int, rule: str, *inputs: object) -> Setting:
+    return Setting(file, str(value), rule, inputs, "runtime")
+
+
+def _first_form(basis: Basis, milli: int, isolated: bool) -> list[Setting]:
+    """1.10-1.17: shares and a cap, and a count under Hyper-V."""
+    processors, rows = basis.processors, []
+    shares = windows.shares_between(milli, processors, isolated)
+    rows.append(_row("cpu_shares", shares, "windows.cpu_shares", milli, processors, shares))
+    if not milli:
+        return rows
+    if isolated:
+        count = windows.cpu_count_hyperv(milli)
+        rows.append(_row("cpu_count", count, "windows.cpu_count", milli, count))
+        maximum = windows.cpu_maximum_hyperv(milli, count)
+        processors = count
+    else:
+        maximum = windows.cpu_maximum_unclamped(milli, processors)
+    maximum = min(max(maximum, 1), windows.MAXIMUM)
+    rows.append(
+        _row("cpu_maximum", maximum, "windows.cpu_maximum", milli, processors, maximum)
+    )
+    return rows
+
+
+def _design(basis: Basis, milli: int, request: int, isolated: bool) -> list[Setting]:
+    """The document's table, multiplied before it divides."""
+    processors, rows = basis.processors, []
+    count = windows.cpu_count_design(milli)
+    shares = windows.cpu_shares_design(milli or request, processors)
+    per = count if isolated else processors
+    maximum = windows.MAXIMUM * milli // (per * 1000) if milli and per else 0
+    if count:
+        rows.append(_row("cpu_count", count, "windows.cpu_count", milli, count))
+    if shares:
+        inputs = (milli or request, processors, shares)
+        rows.append(_row("cpu_shares", shares, "windows.cpu_shares", *inputs))
+    if maximum:
+        rows.append(
+            _row("cpu_maximum", maximum, "windows.cpu_maximum.design", milli, per, maximum)
+        )
+    return rows
+
+
+def windows_settings(basis: Basis, pod: Pod, container: Container) -> tuple[Setting, ...]:
+    """The set fields of a container's WindowsContainerResources, as rows."""
+    form = basis.choices.windows
+    limits = container.resources.limits
+    milli = limits.get("cpu", ZERO).milli
+    request = container.resources.requests.get("cpu", ZERO).milli
+    memory = limits.get("memory", ZERO).value
+    isolated = hyperv(basis, pod)
+    rows: list[Setting] = []
+    if form == "none":
+        return ()
+    if form == "1.10":
+        rows = _first_form(basis, milli, isolated)
+    elif form == "design":
+        rows = _design(basis, milli, request, isolated)
+    elif milli:
+        maximum = windows.cpu_maximum(milli, basis.processors)
+        inputs = (milli, basis.processors, maximum)
+        rows.append(_row("cpu_maximum", maximum, "windows.cpu_maximum", *inputs))
+    if memory:
+        rows.append(_row("memory_limit_in_bytes", memory, "windows.memory", memory))
+    return tuple(rows)
+
+
+def windows_cri(settings: tuple[Setting, ...]) -> dict[str, Any]:
+    """The rows as the protobuf message."""
+    return {row.file: int(row.value) for row in settings}
+
+
+def windows_oci(settings: tuple[Setting, ...]) -> dict[str, Any]:
+    """The rows as ``windows.resources`` of the OCI config."""
+    fields = windows_cri(settings)
+    processor = {
+        name.removeprefix("cpu_"): amount
+        for name, amount in fields.items()
+        if name.startswith("cpu_")
+    }
+    block: dict[str, Any] = {"cpu": processor} if processor else {}
+    if "memory_limit_in_bytes" in fields:
+        block["memory"] = {"limit": fields["memory_limit_in_bytes"]}
+    return block

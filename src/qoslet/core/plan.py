@@ -1,0 +1,339 @@
+"""Pods and a node to the tree of cgroups: which file gets which value, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from qoslet.core import names
+from qoslet.core.basis import Basis, basis_of
+from qoslet.core.containers import Sent, oom_score, sandbox_sent, sent
+from qoslet.core.jobobjects import windows_settings
+from qoslet.core.node import Node
+from qoslet.core.oci import container_settings
+from qoslet.core.pod import Container, Pod, QosClass, Quantities
+from qoslet.core.problems import Judged, problems_of
+from qoslet.core.qos import classify
+from qoslet.core.quantity import ZERO
+from qoslet.core.rules import oom
+from qoslet.core.sums import requests
+from qoslet.core.tiers import (
+    PodNumbers,
+    Tally,
+    node_settings,
+    numbers_of,
+    pod_settings,
+    reserved_settings,
+    sandbox_settings,
+    tier_settings,
+)
+from qoslet.core.tree import Cgroup, Plan, PlannedPod, Problem, Setting
+
+SANDBOX_LEAF = "POD"
+"""The abstract leaf of a sandbox: no container can have it, names are lower case."""
+
+
+class _Shape(Struct, gc=False):
+    """What pods of the same resources share. ``kept`` holds the objects whose identity is the
+    key, so that no other object can take it."""
+
+    qos: QosClass
+    sums: PodNumbers
+    settings: tuple[Setting, ...]
+    containers: tuple[_Planned, ...]
+    kept: Pod
+
+
+class _Planned(Struct, gc=False):
+    """A container's part of a shape."""
+
+    settings: tuple[Setting, ...]
+    oom_score_adj: int | None
+    oom_rule: str | None
+    oom_inputs: tuple[object, ...]
+
+
+class Planner:
+    """Plans pods on one node. Pods of the same shape are worked out once."""
+
+    def __init__(self, node: Node) -> None:
+        self.basis = basis_of(node)
+        self._shapes: dict[object, _Shape] = {}
+        self._root = names.root_of(node.kubelet.cgroup_root, node.kubelet.cgroups_per_qos)
+        self._sandbox = sandbox_settings(self.basis) if self.basis.runtime.cri else ()
+        self._parents: dict[str, tuple[str, str]] = {}
+
+    def shape(self, pod: Pod) -> _Shape:
+        """The class, sums and settings of a pod."""
+        key = (
+            *[(container.role, id(container.resources)) for container in pod.containers],
+            id(pod.resources),
+            id(pod.overhead),
+            pod.critical,
+            pod.node_critical,
+            pod.os,
+            pod.isolation,
+        )
+        found = self._shapes.get(key)
+        if found is None:
+            found = self._shapes[key] = self._shape(pod)
+        return found
+
+    def _shape(self, pod: Pod) -> _Shape:
+        basis = self.basis
+        known = _as_release_sees(basis, pod)
+        qos = classify(known, basis.qos_rules)
+        sums = numbers_of(basis, known)
+        windows = is_windows(basis, pod)
+        return _Shape(
+            qos=qos,
+            sums=sums,
+            settings=() if windows else pod_settings(basis, known, qos, sums),
+            containers=tuple(self._container(known, c, qos, windows) for c in known.containers),
+            kept=pod,
+        )
+
+    def _container(
+        self, pod: Pod, container: Container, qos: QosClass, windows: bool
+    ) -> _Planned:
+        if windows:
+            return _Planned(windows_settings(self.basis, pod, container), None, None, ())
+        message = sent(self.basis, pod, container, qos)
+        rule, inputs = message.oom_why
+        return _Planned(
+            container_settings(self.basis, message), message.oom_score_adj, rule, inputs
+        )
+
+    def parent(self, qos: QosClass) -> tuple[str, str]:
+        """Abstract name and concrete path of the group above pods of a class."""
+        found = self._parents.get(qos)
+        if found is None:
+            tier = names.QOS_DIRECTORY[qos]
+            parts = names.extend(self._root, tier) if tier else self._root
+            found = self._parents[qos] = self._places(parts)
+        return found
+
+    def _places(self, parts: Sequence[str]) -> tuple[str, str]:
+        return names.to_cgroupfs(parts), names.concrete(parts, self.basis.node.driver)
+
+    def pod_places(self, pod: Pod, qos: QosClass) -> tuple[str, str]:
+        """Abstract name and concrete path of a pod's group."""
+        above, path = self.parent(qos)
+        leaf = names.POD_PREFIX + pod.uid
+        base = "" if above == "/" else above
+        if self.basis.node.driver == "cgroupfs":
+            return f"{base}/{leaf}", f"{base}/{leaf}"
+        unit = path.rsplit("/", 1)[1].removesuffix(names.SLICE)
+        whole = f"{unit}-{names.escape(leaf)}" if unit else names.escape(leaf)
+        return f"{base}/{leaf}", f"{path.rstrip('/')}/{whole}{names.SLICE}"
+
+    def groups(self, pod: Pod) -> list[Cgroup]:
+        """The groups of one pod: its own, its sandbox's, its containers'."""
+        shape = self.shape(pod)
+        windows = is_windows(self.basis, pod)
+        if windows:
+            return self._windows(pod, shape)
+        per_qos = self.basis.node.kubelet.cgroups_per_qos
+        name, path = self.pod_places(pod, shape.qos) if per_qos else self._places(self._root)
+        found = []
+        if per_qos:
+            unit = _unit(path, self.basis.node.driver)
+            found.append(Cgroup(name, "pod", shape.settings, path, unit, pod))
+        if self._sandbox:
+            found.append(self._sandbox_group(pod, name))
+        for container, planned in zip(pod.containers, shape.containers, strict=True):
+            found.append(self._container_group(pod, container, planned, name, path))
+        return found
+
+    def _sandbox_group(self, pod: Pod, name: str) -> Cgroup:
+        return Cgroup(
+            f"{name.rstrip('/')}/{SANDBOX_LEAF}",
+            "sandbox",
+            self._sandbox,
+            pod=pod,
+            oom_score_adj=oom.SANDBOX,
+            oom_rule="oom.sandbox",
+            oom_inputs=(oom.SANDBOX,),
+        )
+
+    def _container_group(
+        self, pod: Pod, container: Container, planned: _Planned, name: str, path: str
+    ) -> Cgroup:
+        runtime = self.basis.runtime
+        id = container.name if runtime.oci == "process" else container.id
+        place = unit = None
+        if id is not None:
+            slices = self.basis.node.driver == "systemd"
+            leaf = names.container_leaf(runtime.cri, id, slices)
+            place = f"{path.rstrip('/')}/{leaf}"
+            unit = leaf if slices else None
+        return Cgroup(
+            f"{name.rstrip('/')}/{container.name}",
+            "container",
+            planned.settings,
+            place,
+            unit,
+            pod,
+            container,
+            container.role,
+            planned.oom_score_adj,
+            planned.oom_rule,
+            planned.oom_inputs,
+        )
+
+    def _windows(self, pod: Pod, shape: _Shape) -> list[Cgroup]:
+        return [
+            Cgroup(
+                f"/{pod.namespace}/{pod.name}/{container.name}",
+                "container",
+                planned.settings,
+                pod=pod,
+                container=container,
+                role=container.role,
+            )
+            for container, planned in zip(pod.containers, shape.containers, strict=True)
+        ]
+
+    def message(self, pod: Pod, container: Container) -> Sent:
+        """The CRI resources of a container."""
+        known = _as_release_sees(self.basis, pod)
+        own = next(c for c in known.containers if c.name == container.name)
+        return sent(self.basis, known, own, self.shape(pod).qos)
+
+    def sandbox_messages(self, pod: Pod) -> tuple[Sent | None, Sent | None]:
+        """``resources`` and ``overhead`` of LinuxPodSandboxConfig; None where not sent."""
+        if not self.basis.choices.sandbox_resources:
+            return None, None
+        known = _as_release_sees(self.basis, pod)
+        from qoslet.core.sums import limits
+
+        rules = self.basis.sum_rules
+        sums = requests(known, rules, overhead=False), limits(known, rules, overhead=False)
+        overhead: tuple[Quantities, Quantities] = (pod.overhead, pod.overhead)
+        over = sandbox_sent(self.basis, overhead) if pod.overhead else None
+        return sandbox_sent(self.basis, sums), over
+
+    def tally(self, pods: Iterable[Pod]) -> Tally:
+        """The sums of the pods, by class."""
+        hard = soft = milli = 0
+        for pod in pods:
+            shape = self.shape(pod)
+            if shape.qos == "Guaranteed":
+                hard += shape.sums.requests.get("memory", ZERO).value
+            elif shape.qos == "Burstable":
+                soft += shape.sums.requests.get("memory", ZERO).value
+                milli += shape.sums.requests.get("cpu", ZERO).milli
+        return Tally(hard, soft, milli)
+
+    def upper(self, tally: Tally) -> list[Cgroup]:
+        """kubepods, the reserved groups and the QoS tiers."""
+        node = self.basis.node
+        if node.os == "windows":
+            return []
+        found = [*self._reserved()]
+        if not node.kubelet.cgroups_per_qos:
+            return found
+        name, path = self._places(self._root)
+        unit = _unit(path, node.driver)
+        found.append(Cgroup(name, "node", node_settings(self.basis, tally), path, unit))
+        tiers: tuple[QosClass, ...] = ("Burstable", "BestEffort")
+        for qos in tiers:
+            name, path = self.parent(qos)
+            settings = tier_settings(self.basis, tally, names.QOS_DIRECTORY[qos])
+            found.append(Cgroup(name, "qos", settings, path, _unit(path, node.driver)))
+        return found
+
+    def _reserved(self) -> Iterable[Cgroup]:
+        kubelet = self.basis.node.kubelet
+        for what, group in (
+            ("system-reserved", kubelet.system_reserved_cgroup),
+            ("kube-reserved", kubelet.kube_reserved_cgroup),
+        ):
+            options = kubelet.enforce_node_allocatable
+            compressible = f"{what}-compressible" in options
+            if group and (what in options or compressible):
+                parts = names.parse(group, self.basis.node.driver)
+                name, path = self._places(parts)
+                settings = reserved_settings(self.basis, what, compressible)
+                yield Cgroup(name, "node", settings, path, _unit(path, self.basis.node.driver))
+
+
+def _unit(path: str, driver: Literal["cgroupfs", "systemd"]) -> str | None:
+    return path.rsplit("/", 1)[-1] or None if driver == "systemd" else None
+
+
+def is_windows(basis: Basis, pod: Pod) -> bool:
+    """Whether the pod's containers are Windows containers."""
+    return pod.os == "windows" or basis.node.os == "windows"
+
+
+def _as_release_sees(basis: Basis, pod: Pod) -> Pod:
+    """The pod without what the release does not know: sidecars, pod-level resources."""
+    sidecars = basis.choices.sidecars and (
+        basis.gate("SidecarContainers") or basis.node.profile.minor >= 33
+    )
+    if sidecars and (basis.pod_level or pod.resources is None):
+        return pod
+    containers = pod.containers
+    if not sidecars:
+        containers = tuple(
+            Container(c.name, "init", c.field, c.resources, c.id, c.defaulted)
+            if c.role == "sidecar"
+            else c
+            for c in containers
+        )
+    return Pod(
+        pod.namespace,
+        pod.name,
+        pod.uid,
+        pod.where,
+        containers,
+        uid_from=pod.uid_from,
+        resources=pod.resources if basis.pod_level else None,
+        overhead=pod.overhead,
+        os=pod.os,
+        critical=pod.critical,
+        node_critical=pod.node_critical,
+    )
+
+
+def plan(pods: Sequence[Pod], node: Node, problems: Sequence[Problem] = ()) -> Plan:
+    """The whole tree, parents first. ``problems`` are those that reading met; what planning
+    meets is added. Nothing is refused: what does not fit is planned and mentioned."""
+    planner = Planner(node)
+    upper = planner.upper(planner.tally(pods))
+    groups = list(upper)
+    planned = []
+    for pod in pods:
+        groups += planner.groups(pod)
+        planned.append(PlannedPod(pod, planner.shape(pod).qos))
+    met = problems_of(planner.basis, _judged(planner, pods), _contradicted(planned), upper)
+    return Plan(node, tuple(planned), tuple(groups), (*problems, *met))
+
+
+def _judged(planner: Planner, pods: Iterable[Pod]) -> list[Judged]:
+    """Each shape once, with its first pod and the number of its pods."""
+    seen: dict[int, list[Pod]] = {}
+    for pod in pods:
+        seen.setdefault(id(planner.shape(pod)), []).append(pod)
+    found = []
+    for same in seen.values():
+        shape = planner.shape(same[0])
+        rows = tuple(planned.settings for planned in shape.containers)
+        sums = shape.sums
+        found.append(
+            Judged(
+                same[0], len(same), shape.qos, sums.requests, sums.limits, shape.settings, rows
+            )
+        )
+    return found
+
+
+def _contradicted(planned: Iterable[PlannedPod]) -> list[Pod]:
+    """Pods whose status names another class than their spec makes."""
+    return [p.pod for p in planned if p.pod.status_qos not in (None, "", p.qos)]
+
+
+__all__ = ["Planner", "is_windows", "oom_score", "plan"]

@@ -1,0 +1,326 @@
+"""What a plan's reader should know: misfits, overcommit, quirks and traps, with what to do.
+
+Pods of the same shape are judged once; a row names the first of them and counts the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct
+
+from qoslet.core.basis import Basis
+from qoslet.core.node import allocatable
+from qoslet.core.pod import Pod, QosClass, Quantities
+from qoslet.core.quantity import canonical, from_int, from_milli
+from qoslet.core.rules.hugetlb import size_of_resource
+from qoslet.core.tree import Cgroup, Problem, Setting, Severity
+
+
+class Judged(Struct, frozen=True, gc=False):
+    """One shape: its first pod, how many pods have it, and what was planned for it."""
+
+    pod: Pod
+    count: int
+    qos: QosClass
+    requests: Quantities
+    limits: Quantities
+    settings: tuple[Setting, ...]
+    containers: tuple[tuple[Setting, ...], ...]
+
+    @property
+    def where(self) -> str:
+        """The first pod, and how many more."""
+        more = f" (and {self.count - 1} more like it)" if self.count > 1 else ""
+        return f"{self.pod.where}{more}"
+
+
+def _row(severity: Severity, where: str, message: str, hint: str) -> Problem:
+    return Problem(severity, where, message, hint)
+
+
+def problems_of(
+    basis: Basis, shapes: Sequence[Judged], statuses: Iterable[Pod], upper: Sequence[Cgroup]
+) -> list[Problem]:
+    """All rows: the node's first, then the pods' in their order."""
+    found = [*_fit(basis, shapes), *_upper(basis, upper), *_node(basis, shapes)]
+    for shape in shapes:
+        found += _pod(basis, shape)
+    for pod in statuses:
+        found.append(
+            _row(
+                "warning",
+                f"{pod.where}: status.qosClass",
+                f"the status says {pod.status_qos}, the spec makes another class",
+                "the kubelet believes the status; read the pod again or plan from its spec",
+            )
+        )
+    return found
+
+
+def _demand(shapes: Sequence[Judged], name: str, of_limits: bool = False) -> int:
+    """Sum in millicores for cpu, else in whole units."""
+    total = 0
+    for shape in shapes:
+        amounts = shape.limits if of_limits else shape.requests
+        if name in amounts:
+            total += shape.count * (amounts[name].milli if name == "cpu" else amounts[name].value)
+    return total
+
+
+def _text(name: str, amount: int) -> str:
+    return canonical(from_milli(amount) if name == "cpu" else from_int(amount, "BinarySI"))
+
+
+def _fit(basis: Basis, shapes: Sequence[Judged]) -> Iterator[Problem]:
+    node = f"node {basis.node.name or 'this'}"
+    left = allocatable(basis.node)
+    for name in ("cpu", "memory", *(n for n in left if n.startswith("hugepages-"))):
+        if name not in left:
+            continue
+        room = left[name].milli if name == "cpu" else left[name].value
+        asked = _demand(shapes, name)
+        if asked > room:
+            yield _row(
+                "warning",
+                node,
+                f"the pods request {_text(name, asked)} {name}, {_text(name, room)} is allocatable",
+                "a scheduler would not place all of them, and a kubelet gives a pod that does not"
+                " fit no cgroup",
+            )
+    pods = sum(shape.count for shape in shapes)
+    if pods > basis.node.kubelet.max_pods:
+        yield _row(
+            "warning",
+            node,
+            f"{pods} pods are more than maxPods {basis.node.kubelet.max_pods}",
+            "raise maxPods or move pods",
+        )
+    limits, room = _demand(shapes, "memory", of_limits=True), 0
+    if "memory" in basis.enforced:
+        room = basis.enforced["memory"].value
+    if room and limits > room:
+        yield _row(
+            "info",
+            node,
+            f"memory limits add up to {_text('memory', limits)} of {_text('memory', room)}",
+            "limits are overcommitted: under pressure the kernel kills by oom_score_adj",
+        )
+
+
+def _upper(basis: Basis, upper: Sequence[Cgroup]) -> Iterator[Problem]:
+    for group in upper:
+        for row in group.settings:
+            if row.file in ("memory.max", "memory.limit_in_bytes") and row.value.startswith("-"):
+                yield _row(
+                    "error",
+                    f"{group.name}: {row.file}",
+                    f"the limit works out as {row.value}: the kernel refuses it",
+                    "lower --qos-reserved or the requests; the kubelet does not clamp either",
+                )
+        if group.level == "node" and basis.enforced.get("memory") is not None:
+            memory = basis.enforced["memory"].value
+            if memory == 0 and group.name.endswith("kubepods"):
+                yield _row(
+                    "error",
+                    group.name,
+                    "the reservations leave no memory for pods",
+                    "lower kubeReserved or systemReserved",
+                )
+
+
+def _node(basis: Basis, shapes: Sequence[Judged]) -> Iterator[Problem]:
+    node = f"node {basis.node.name or 'this'}"
+    runtime = basis.runtime
+    if basis.v2 and runtime.curve == "quadratic" and runtime.oci != "process" and shapes:
+        yield _row(
+            "info",
+            node,
+            "two cpu.weight curves are in use: the kubelet's linear one down to pods,"
+            f" {runtime.name}'s quadratic one for containers",
+            "compare weights between siblings only, never across levels",
+        )
+    if runtime.cri is not None and runtime.name.count("+") == 0:
+        yield _row(
+            "info",
+            node,
+            f"{runtime.name} names no OCI runtime: {runtime.oci}"
+            f" {'.'.join(map(str, runtime.oci_version))} is assumed to write containers",
+            f"name it: --runtime {runtime.name}+runc-VERSION",
+        )
+    if basis.v2 and not basis.choices.cgroup_v2:
+        yield _row(
+            "error" if basis.node.kubelet_given else "warning",
+            node,
+            f"Kubernetes {basis.node.profile.kubernetes} does not run on cgroup v2",
+            "1.19 is the first that does",
+        )
+    if basis.node.kubelet.cpu_manager_policy == "static":
+        yield _row(
+            "info",
+            node,
+            "cpuset.cpus of containers is not planned under the static CPU manager policy",
+            "the kubelet picks CPUs in the order of admission and keeps them in cpu_manager_state",
+        )
+    yield from _memory_qos(basis, node, shapes)
+
+
+def _uses(shapes: Sequence[Judged], file: str) -> bool:
+    return any(row.file == file for s in shapes for rows in s.containers for row in rows)
+
+
+def _throttled(shapes: Sequence[Judged]) -> int:
+    """How many containers get a memory.high that throttles."""
+    return sum(
+        shape.count
+        for shape in shapes
+        for rows in shape.containers
+        for row in rows
+        if row.file == "memory.high" and row.value != "max"
+    )
+
+
+_UNIFIED_SINCE = {"containerd": (1, 6), "cri-o": (1, 22)}
+
+
+def _memory_qos(basis: Basis, node: str, shapes: Sequence[Judged]) -> Iterator[Problem]:
+    form, runtime = basis.memory_qos, basis.runtime
+    if form == "off":
+        return
+    throttled = _throttled(shapes)
+    if throttled:
+        yield _row(
+            "warning",
+            node,
+            f"{throttled} containers get memory.high: one that allocates faster than the kernel"
+            " can reclaim hangs there instead of being OOM-killed",
+            "seen on kernels 6.12 and 7.2 without swap; leave memoryThrottlingFactor unset (1.37)"
+            " or watch memory.events high",
+        )
+    tiered = basis.policy == "TieredReservation"
+    soft = any(shape.qos == "Burstable" and "memory" in shape.requests for shape in shapes)
+    if form == "1.36" and tiered and soft:
+        yield _row(
+            "warning",
+            node,
+            "memory.low of Burstable pods has no effect: kubepods has none, and every ancestor caps"
+            " it",
+            "1.37 writes kubepods memory.low, too; --memory-qos 1.37 shows it",
+        )
+    if form in ("1.27", "1.36") and any(shape.qos == "BestEffort" for shape in shapes):
+        yield _row(
+            "info",
+            node,
+            "BestEffort containers get no memory.high: request and limit are equal (both unset)",
+            "a quirk against KEP-2570, mended in 1.37",
+        )
+    since = _UNIFIED_SINCE.get(runtime.cri or "")
+    if since is not None and runtime.cri_version < since:
+        yield _row(
+            "warning",
+            node,
+            f"{runtime.name} ignores the unified map: Memory QoS does not reach containers",
+            f"{runtime.cri} {'.'.join(map(str, since))} is the first that passes it on",
+        )
+
+
+def _pod(basis: Basis, shape: Judged) -> Iterator[Problem]:
+    pod = shape.pod
+    windows = pod.os == "windows"
+    if windows != (basis.node.os == "windows"):
+        yield _row(
+            "warning",
+            f"{shape.where}: spec.os.name",
+            f"a {pod.os} pod on a {basis.node.os} node",
+            "a kubelet rejects it",
+        )
+    yield from _class_quirks(basis, shape)
+    yield from _numbers(basis, shape)
+    yield from _rounded(basis, shape)
+    yield from _hugepages(basis, shape)
+
+
+def _class_quirks(basis: Basis, shape: Judged) -> Iterator[Problem]:
+    pod = shape.pod
+    level = pod.resources
+    if level is None:
+        return
+    if not basis.pod_level:
+        yield _row(
+            "warning",
+            f"{shape.where}: spec.resources",
+            f"Kubernetes {basis.node.profile.kubernetes} ignores pod-level resources here",
+            "the gate PodLevelResources is off or unknown; set resources on the containers",
+        )
+    elif not level.requests and not level.limits and basis.choices.empty_pod_level:
+        yield _row(
+            "warning",
+            f"{shape.where}: spec.resources",
+            "an empty pod-level block makes the pod BestEffort whatever its containers ask for",
+            "remove the empty block; 1.37 mends this",
+        )
+
+
+def _numbers(basis: Basis, shape: Judged) -> Iterator[Problem]:
+    floor = 1000 * 1000 // basis.period_us
+    for container in shape.pod.containers:
+        limit = container.resources.limits.get("cpu")
+        if (
+            limit is not None
+            and 0 < limit.milli < floor
+            and basis.node.kubelet.cpu_cfs_quota
+            and basis.node.os == "linux"
+        ):
+            yield _row(
+                "warning",
+                f"{shape.where}: {container.field}.resources.limits.cpu",
+                f"a quota is at least 1000 us: {limit} acts as {floor}m with a period of"
+                f" {basis.period_us} us",
+                "ask for what is meant, or lengthen cpuCFSQuotaPeriod",
+            )
+        request = container.resources.requests.get("cpu")
+        if request is not None and abs(request.milli) >= 2**63 // 1024:
+            yield _row(
+                "warning",
+                f"{shape.where}: {container.field}.resources.requests.cpu",
+                f"{request} wraps at 64 bits on the way to shares and ends at 2",
+                "ask for less",
+            )
+
+
+def _rounded(basis: Basis, shape: Judged) -> Iterator[Problem]:
+    if basis.node.driver != "systemd":
+        return
+    for container, rows in zip(shape.pod.containers, shape.containers, strict=True):
+        for row in rows:
+            if row.effective is not None and row.file in ("cpu.max", "cpu.cfs_quota_us"):
+                yield _row(
+                    "info",
+                    f"{shape.where}: {container.field}.resources.limits.cpu",
+                    f"systemd rounds the quota up to whole percents of a CPU: {row.value} becomes"
+                    f" {row.effective}",
+                    "use limits in steps of 10m, or the cgroupfs driver",
+                )
+
+
+def _hugepages(basis: Basis, shape: Judged) -> Iterator[Problem]:
+    asked = [name for name in shape.requests if name.startswith("hugepages-")]
+    if not asked:
+        return
+    offered = {size for _, size in basis.hugepages}
+    for name in asked:
+        if size_of_resource(name) not in offered:
+            yield _row(
+                "warning",
+                f"{shape.where}: {name}",
+                "the host has no pages of this size: no limit is written",
+                "add the size to host.hugepageSizes, or reserve such pages on the node",
+            )
+    if not basis.runtime.hugetlb:
+        yield _row(
+            "info",
+            f"{shape.where}: {asked[0]}",
+            f"{basis.runtime.name} drops hugepage limits of containers by default: only the pod"
+            " is limited",
+            "set disable_hugetlb_controller = false in containerd's CRI plugin",
+        )

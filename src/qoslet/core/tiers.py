@@ -1,0 +1,296 @@
+"""What the kubelet itself writes: the node's groups, the QoS tiers and the pods.
+
+Source: kubelet pkg/kubelet/cm node_container_manager_linux.go, qos_container_manager_linux.go,
+helpers_linux.go ResourceConfigForPod.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from qoslet.core.basis import Basis
+from qoslet.core.containers import Why, exclusive, pod_shares
+from qoslet.core.node import amount
+from qoslet.core.oci import Files
+from qoslet.core.pod import Container, Pod, QosClass, Quantities
+from qoslet.core.quantity import ZERO, Quantity, from_int
+from qoslet.core.rules import cpu, memory
+from qoslet.core.rules.hugetlb import UNBOUNDED, size_of_resource, size_text
+from qoslet.core.sums import declared, limits, pod_level_set, requests
+from qoslet.core.tree import Setting, Writer
+
+
+class Tally(Struct, frozen=True):
+    """What the active pods of a node ask for, by class. Millicores and bytes."""
+
+    guaranteed_memory: int = 0
+    burstable_memory: int = 0
+    burstable_milli: int = 0
+
+
+def _writer(basis: Basis) -> Writer:
+    return "qoslet" if basis.runtime.oci == "process" else "kubelet"
+
+
+def _unbounded(basis: Basis, files: Files) -> None:
+    if basis.choices.hugepages != "none":
+        files.hugetlb(lambda _: (UNBOUNDED, ("hugetlb.unbounded", ())), basis.choices.rsvd)
+
+
+def _zeroed(basis: Basis, files: Files) -> None:
+    if basis.choices.hugepages != "none":
+        files.hugetlb(lambda _: (0, ("hugetlb.zero", ())), basis.choices.rsvd)
+
+
+def node_settings(basis: Basis, tally: Tally) -> tuple[Setting, ...]:
+    """kubepods in the steady state: what is enforced, after the first QoS update."""
+    files = Files(basis, _writer(basis))
+    given, capacity = basis.enforced, basis.node.capacity
+    taken = "pods" in basis.node.kubelet.enforce_node_allocatable
+    if "pid" in given and (basis.gate("SupportNodePidsLimit") or basis.node.profile.minor >= 20):
+        total, held = amount(capacity, "pid").value, amount(basis.reserved, "pid").value
+        files.pids(given["pid"].value, ("pids.node", (given["pid"].value, total, held)))
+    if "memory" in given:
+        total, held = amount(capacity, "memory").value, amount(basis.reserved, "memory").value
+        limit = given["memory"].value
+        files.memory_limit(limit, ("memory.limit.node", (limit, total, held, taken)))
+    if "cpu" in given:
+        subject = "cpu capacity - reserved" if taken else "cpu capacity"
+        milli = given["cpu"].milli
+        files.weight(pod_shares(basis, milli), subject, milli, "linear")
+    if basis.choices.kubepods_cpuset and basis.node.kubelet.cpu_manager_policy == "none":
+        files.put("cpuset.cpus", basis.cpus, ("cpuset.all", (basis.cpus,)))
+    if basis.node.kubelet.cgroups_per_qos:
+        _unbounded(basis, files)
+        _node_protection(basis, files, tally)
+    return files.settings()
+
+
+def _node_protection(basis: Basis, files: Files, tally: Tally) -> None:
+    """memory.min and memory.low of kubepods."""
+    form, hard, soft = basis.memory_qos, tally.guaranteed_memory, tally.burstable_memory
+    both = hard + soft
+    if form in ("1.22", "1.27", "design"):
+        if both > 0:
+            files.put("memory.min", str(both), ("memory.min.sum", (hard, soft)))
+        return
+    if form == "off":
+        if basis.memory_qos_clears:
+            for file in ("memory.min", "memory.low"):
+                files.put(file, "0", ("memory.protection.none", ("off",)))
+        return
+    if basis.policy == "TieredReservation":
+        files.put("memory.min", str(both), ("memory.min.sum", (hard, soft)))
+        if form != "1.36":
+            files.put("memory.low", str(soft), ("memory.low.sum", (soft,)))
+        return
+    none: Why = ("memory.protection.none", (basis.policy,))
+    files.put("memory.min", "0", none)
+    if form != "1.36":
+        files.put("memory.low", "0", none)
+
+
+def _reserve_limit(basis: Basis, files: Files, tally: Tally, tier: str) -> None:
+    """The tier's memory limit under --qos-reserved; standalone nodes get none."""
+    percent, total = basis.reserve_percent, basis.unevicted_memory
+    if percent is None or not total:
+        return
+    joined = basis.choices.qos_reserved_joined
+    hard, soft = tally.guaranteed_memory, tally.burstable_memory
+    burst, best = memory.reserve_limits(total, hard, soft, percent, joined=joined)
+    if tier == "burstable":
+        files.memory_limit(burst, ("memory.limit.reserve", (burst, total, hard, -1, percent)))
+    else:
+        rule = "memory.limit.reserve.joined" if joined else "memory.limit.reserve"
+        files.memory_limit(best, (rule, (best, total, hard, soft, percent)))
+
+
+def tier_settings(basis: Basis, tally: Tally, tier: str) -> tuple[Setting, ...]:
+    """The burstable or besteffort group after a QoS update."""
+    files = Files(basis, _writer(basis))
+    _reserve_limit(basis, files, tally, tier)
+    if tier == "besteffort":
+        files.weight(cpu.MIN_SHARES, "=BestEffort tier", 0, "linear")
+        _unbounded(basis, files)
+        return files.settings()
+    milli = tally.burstable_milli
+    files.weight(pod_shares(basis, milli), "cpu requests of Burstable pods", milli, "linear")
+    _unbounded(basis, files)
+    _tier_protection(basis, files, tally.burstable_memory)
+    return files.settings()
+
+
+def _tier_protection(basis: Basis, files: Files, soft: int) -> None:
+    form = basis.memory_qos
+    if form in ("1.22", "1.27", "design"):
+        if soft > 0:
+            files.put("memory.min", str(soft), ("memory.low.sum", (soft,)))
+    elif form == "off":
+        if basis.memory_qos_clears:
+            files.put("memory.low", "0", ("memory.protection.none", ("off",)))
+    elif basis.policy == "TieredReservation":
+        files.put("memory.low", str(soft), ("memory.low.sum", (soft,)))
+    else:
+        files.put("memory.low", "0", ("memory.protection.none", (basis.policy,)))
+
+
+def reserved_settings(basis: Basis, what: str, compressible: bool) -> tuple[Setting, ...]:
+    """The group of system-reserved or kube-reserved: it exists, the kubelet limits it."""
+    kubelet = basis.node.kubelet
+    held = kubelet.system_reserved if what == "system-reserved" else kubelet.kube_reserved
+    files = Files(basis, _writer(basis))
+    if not compressible and "pid" in held:
+        files.pids(held["pid"].value, ("pids.reserved", (what, held["pid"].value)))
+    if not compressible and "memory" in held:
+        limit = held["memory"].value
+        files.memory_limit(limit, ("memory.limit.reserved", (what, limit)))
+    if "cpu" in held:
+        milli = held["cpu"].milli
+        files.weight(pod_shares(basis, milli), f"{what} cpu", milli, "linear")
+    _zeroed(basis, files)
+    if not compressible and basis.memory_qos != "off" and held.get("memory", ZERO).nano > 0:
+        limit = held["memory"].value
+        files.put("memory.min", str(limit), ("memory.min.reserved", (what, limit)))
+    return files.settings()
+
+
+class PodNumbers(Struct, frozen=True, gc=False):
+    """A pod's sums, as everything above its containers uses them."""
+
+    requests: Quantities
+    limits: Quantities
+
+
+def numbers_of(basis: Basis, pod: Pod) -> PodNumbers:
+    """Sum a pod, overhead included."""
+    return PodNumbers(requests(pod, basis.sum_rules), limits(pod, basis.sum_rules))
+
+
+def _any_exclusive(basis: Basis, pod: Pod, qos: QosClass) -> bool:
+    if not basis.gate("DisableCPUQuotaWithExclusiveCPUs"):
+        return False
+    return any(exclusive(basis, container, qos) for container in pod.containers)
+
+
+def _pod_cpu(basis: Basis, pod: Pod, qos: QosClass, sums: PodNumbers, files: Files) -> None:
+    if qos == "BestEffort":
+        files.weight(cpu.MIN_SHARES, "=BestEffort pod", 0, "linear")
+        return
+    milli = sums.requests.get("cpu", ZERO).milli
+    files.weight(pod_shares(basis, milli), "sum of cpu requests", milli, "linear")
+    if qos == "Burstable" and not declared(pod, "cpu", basis.sum_rules):
+        return
+    limit = sums.limits.get("cpu", ZERO).milli
+    quota = cpu.quota(limit, basis.period_us)
+    off = not basis.node.kubelet.cpu_cfs_quota and basis.choices.quota_off == "unlimited"
+    subject = "sum of cpu limits"
+    if off:
+        quota, subject = -1, "cpuCFSQuota is false"
+    elif _any_exclusive(basis, pod, qos):
+        quota, subject = -1, "exclusive CPUs (static policy)"
+    files.bandwidth(quota, basis.period_us, subject, limit)
+
+
+def _pod_memory(pod: Pod, basis: Basis, qos: QosClass, sums: PodNumbers, files: Files) -> None:
+    if qos == "BestEffort":
+        return
+    if qos == "Burstable" and not declared(pod, "memory", basis.sum_rules):
+        return
+    limit = sums.limits.get("memory", ZERO).value
+    files.memory_limit(limit, ("memory.limit.pod", (limit, "sum of memory limits")))
+
+
+def _pod_protection(basis: Basis, pod: Pod, qos: QosClass, sums: PodNumbers, files: Files) -> None:
+    form, request = basis.memory_qos, sums.requests.get("memory", ZERO).value
+    if form == "off" or request <= 0:
+        return
+    if form in ("1.22", "1.27", "design"):
+        files.put("memory.min", str(request), ("memory.min.request", (request,)))
+    elif basis.policy == "TieredReservation":
+        if qos == "Guaranteed":
+            files.put("memory.min", str(request), ("memory.min.tiered", (request,)))
+        else:
+            files.put("memory.low", str(request), ("memory.low.tiered", (request,)))
+
+
+def _pod_high(basis: Basis, pod: Pod, qos: QosClass, sums: PodNumbers, files: Files) -> None:
+    """memory.high of 1.37 for pods with pod-level memory resources."""
+    level = pod.resources if basis.pod_level else None
+    if basis.memory_qos != "1.37" or basis.factor is None or not pod_level_set(level):
+        return
+    if level is None or level.limits.get("memory", ZERO).nano == 0:
+        return
+    limit = sums.limits.get("memory", ZERO).value
+    request = sums.requests.get("memory", ZERO).value
+    if request == limit:
+        return
+    page, factor = basis.node.host.page_size, basis.factor
+    high = memory.high_1_27(request, limit, basis.unevicted_memory, factor, page)
+    if high is not None:
+        inputs = (request, limit, limit, factor, page, high)
+        files.put("memory.high", str(high), ("memory.high.pod", inputs))
+
+
+def _pod_hugepages(basis: Basis, pod: Pod, sums: PodNumbers, files: Files) -> None:
+    if basis.choices.hugepages == "none" or not _huge_gate(basis):
+        return
+    asked = sums.requests
+    if basis.choices.hugepages_of == "regular":
+        asked = _regular_only(pod)
+    amounts: dict[str, int] = {}
+    for name, quantity in asked.items():
+        size = size_of_resource(name)
+        if size is None:
+            continue
+        try:
+            text = size_text(size)
+        except ValueError:
+            continue
+        amounts[text] = amounts.get(text, 0) + quantity.value
+
+    def why_of(text: str) -> tuple[int, Why]:
+        found = amounts.get(text, 0)
+        return found, ("hugetlb.request", (f"hugepages of {text}", found))
+
+    files.hugetlb(why_of, basis.choices.rsvd)
+
+
+def _huge_gate(basis: Basis) -> bool:
+    return basis.node.profile.minor >= 14 or basis.gate("HugePages")
+
+
+def _regular_only(pod: Pod) -> dict[str, Quantity]:
+    """Hugepage requests of the regular containers (before 1.28)."""
+    sums: dict[str, int] = {}
+    for container in pod.containers:
+        if container.role == "regular":
+            for name, quantity in container.resources.requests.items():
+                sums[name] = sums.get(name, 0) + quantity.value
+    return {name: from_int(value) for name, value in sums.items() if name.startswith("hugepages-")}
+
+
+def pod_settings(basis: Basis, pod: Pod, qos: QosClass, sums: PodNumbers) -> tuple[Setting, ...]:
+    """The pod's own group at its creation."""
+    files = Files(basis, _writer(basis))
+    limit = basis.node.kubelet.pod_pids_limit
+    if limit > 0 and (basis.gate("SupportPodPidsLimit") or basis.node.profile.minor >= 20):
+        files.pids(limit, ("pids.pod", (limit,)))
+    _pod_memory(pod, basis, qos, sums, files)
+    _pod_cpu(basis, pod, qos, sums, files)
+    _pod_hugepages(basis, pod, sums, files)
+    if basis.v2:
+        _pod_protection(basis, pod, qos, sums, files)
+        _pod_high(basis, pod, qos, sums, files)
+    return files.settings()
+
+
+def sandbox_settings(basis: Basis) -> tuple[Setting, ...]:
+    """What the CRI runtime gives the pause container: the least CPU, nothing else."""
+    files = Files(basis, "runtime")
+    files.weight(cpu.MIN_SHARES, "=sandbox (pause)", 0, basis.runtime.curve)
+    return files.settings()
+
+
+def ephemeral_free(containers: tuple[Container, ...]) -> tuple[Container, ...]:
+    """The containers that resources may be set for."""
+    return tuple(c for c in containers if c.role != "ephemeral")
