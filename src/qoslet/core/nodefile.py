@@ -1,0 +1,202 @@
+"""Node documents, flags and a probe -> ``Node``: every choice made, with where it came from.
+
+Per field a flag wins over the KubeletConfiguration, that over qoslet's own Node, that over the
+API's Node, and a look at this machine comes last. ``origins`` is keyed by the field's name in
+its document: ``kubeReserved``, ``capacity.memory``, ``host.hierarchy``, ``kubernetes``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from qoslet.core import nodechecks, nodemachine, profile
+from qoslet.core import nodefields as read
+from qoslet.core.node import DriverName, HostFacts, Node
+from qoslet.core.nodedocs import Fields, sort
+from qoslet.core.nodefields import Faults
+from qoslet.core.nodeflags import FLAG_ROWS, NO_FLAGS, FlagRow, Flags, overrides
+from qoslet.core.nodekubelet import kubelet_of, kubelet_read
+from qoslet.core.nodemachine import Machine, Probed
+from qoslet.core.pod import Quantities
+from qoslet.core.profile import Profile
+from qoslet.core.tree import Problem
+
+DEFAULT_RUNTIME = "runc-1.4.0"
+
+__all__ = ["FLAG_ROWS", "NO_FLAGS", "FlagRow", "Flags", "Probed", "node_from"]
+
+
+class _Choice(Struct):
+    """A version text and where it came from; ``flag`` tells that a flag said it."""
+
+    text: str
+    where: str
+    flag: bool = False
+
+
+def _chosen(machine: Machine, flag: str | None, field: str, default: str) -> _Choice:
+    """The flag's text, else a document's, else the default."""
+    if flag is not None:
+        place = f"--{field}"
+        machine.origins[field] = place
+        said = read.text(machine.faults, place, flag)
+        return _Choice(default if said is None else said, place, True)
+    text = machine.given(field, read.version)
+    if text is None:
+        return _Choice(default, f"{field} (default)")
+    return _Choice(text, machine.origins[field])
+
+
+def _release(faults: Faults, problems: list[Problem], chosen: _Choice) -> str:
+    """The release of a profile; a document may name one that is newer than all."""
+    numbers = chosen.text.removeprefix("v").split(".")
+    minor = numbers[1].rstrip("+") if len(numbers) > 1 and numbers[0] == "1" else ""
+    newest = f"1.{profile.NEWEST}"
+    number = minor.isascii() and minor.isdigit() and len(minor) < 6
+    if number and int(minor) > profile.NEWEST and not chosen.flag:
+        message = f"{chosen.text} is newer than {newest}, the newest that is known"
+        hint = f"planned with the rules of {newest}"
+        problems.append(Problem("warning", chosen.where, message, hint))
+        return newest
+    try:
+        return profile.minor_of(chosen.text)
+    except ValueError as error:
+        hint = f"give 1.{profile.OLDEST} to {newest}, or design"
+        faults.add(chosen.where, _said(chosen.text, error), hint)
+        return profile.DEFAULT
+
+
+def _said(text: str, error: ValueError) -> str:
+    """The message of a resolver, bounded."""
+    return str(error) if len(text) <= 60 else f"{read.shown(text)} is not known"
+
+
+def _profile(machine: Machine, flags: Flags, problems: list[Problem]) -> Profile:
+    """The profile of release, runtime and form; faults where a name is not known."""
+    faults = machine.faults
+    release = _release(
+        faults, problems, _chosen(machine, flags.kubernetes, "kubernetes", profile.DEFAULT)
+    )
+    runtime = _chosen(machine, flags.runtime, "runtime", DEFAULT_RUNTIME)
+    # The API writes NAME://VERSION.
+    name = runtime.text.replace("://", "-", 1)
+    form = flags.memory_qos
+    if form is not None:
+        machine.origins["memoryQos"] = "--memory-qos"
+        form = read.choice(faults, "--memory-qos", form, profile.MEMORY_QOS_FORMS)
+    try:
+        return profile.resolve(release, name, form)
+    except ValueError as error:
+        if runtime.flag or "runtime" in machine.own:
+            hint = "such as runc-1.4.0, crun-1.23 or containerd-2.2.0+runc-1.4.0"
+            faults.add(runtime.where, _said(name, error), hint)
+        else:
+            hint = "name the runtime with --runtime"
+            message = f"{_said(name, error)}; planned as {DEFAULT_RUNTIME}"
+            problems.append(Problem("warning", runtime.where, message, hint))
+        return profile.resolve(release, DEFAULT_RUNTIME, form)
+
+
+def _driver(
+    machine: Machine, facts: HostFacts, kubelet: Fields | None, flags: Mapping[str, tuple[Any, str]]
+) -> DriverName:
+    """Flag, cgroupDriver, cgroupfs with a KubeletConfiguration, systemd if it is PID 1."""
+    value, where = flags.get("cgroupDriver") or (kubelet or {}).get("cgroupDriver") or ("", "")
+    if value != "":
+        machine.origins["driver"] = where
+        found = read.choice(machine.faults, where, value, ("cgroupfs", "systemd"))
+        return "systemd" if found == "systemd" else "cgroupfs"
+    if kubelet is None and nodemachine.runs_systemd(machine, facts):
+        machine.origins["driver"] = machine.origins.get("host.systemd", "probed")
+        if machine.origins["driver"] == "probed":
+            machine.probed.add("driver")
+        return "systemd"
+    return "cgroupfs"
+
+
+def _os(faults: Faults, where: str, value: Any) -> Literal["linux", "windows"] | None:
+    found = read.choice(faults, where, value, ("linux", "windows"))
+    return None if found is None else "windows" if found == "windows" else "linux"
+
+
+def _name(faults: Faults, where: str, value: Any) -> str | None:
+    """A node's name: a DNS subdomain, as the API server demands."""
+    found = read.text(faults, where, value)
+    if found is None:
+        return None
+    plain = found.replace("-", "").replace(".", "")
+    parts = found.split(".")
+    ends = any(not part or part[0] == "-" or part[-1] == "-" for part in parts)
+    if (
+        ends
+        or not (plain.isascii() and plain.isalnum() and plain == plain.lower())
+        or len(found) > 253
+    ):
+        hint = "small letters, digits, - and . only"
+        faults.add(where, f"{read.shown(found)} is no name of a node", hint)
+        return None
+    return found
+
+
+def _isolation(faults: Faults, flags: Flags) -> Literal["process", "hyperv"] | None:
+    if flags.isolation is None:
+        return None
+    found = read.choice(faults, "--isolation", flags.isolation, ("process", "hyperv"))
+    return None if found is None else "hyperv" if found == "hyperv" else "process"
+
+
+def _said_allocatable(machine: Machine) -> Quantities:
+    """status.allocatable of the API's Node."""
+    prefix = "allocatable."
+    given = {
+        field.removeprefix(prefix): read.amount(machine.faults, where, value)
+        for field, (value, where) in machine.api.items()
+        if field.startswith(prefix)
+    }
+    return {name: amount for name, amount in given.items() if amount is not None}
+
+
+def node_from(
+    documents: Sequence[tuple[str, Any]], flags: Flags, probe: Callable[[], Probed]
+) -> tuple[Node, list[Problem]]:
+    """The node that labelled, decoded documents and flags describe, and what to know about it.
+
+    ``probe`` is called at most once, and only if something is missing. Raises BadInputs with
+    every fault of the input.
+    """
+    faults = Faults()
+    sources = sort(faults, documents)
+    given = overrides(faults, flags)
+    machine = Machine(faults, sources, probe)
+    problems = list(sources.problems)
+    found = kubelet_read(faults, sources.kubelet, given)
+    rules = _profile(machine, flags, problems)
+    os: Literal["linux", "windows"] = machine.given("os", _os) or "linux"
+    resources = nodemachine.capacity(machine, os)
+    swap = nodemachine.swap(machine, os)
+    facts = nodemachine.host(machine, os, resources)
+    driver = _driver(machine, facts, sources.kubelet, given)
+    kubelet = kubelet_of(found, rules, os, facts.hierarchy)
+    node = Node(
+        name=machine.given("metadata.name", _name),
+        capacity=resources,
+        swap=swap,
+        host=facts,
+        kubelet=kubelet,
+        profile=rules,
+        driver=driver,
+        os=os,
+        isolation=_isolation(faults, flags),
+        kubelet_given=sources.kubelet is not None,
+        probed=tuple(sorted(machine.probed)),
+        origins={**machine.origins, **found.origins},
+        status_allocatable=_said_allocatable(machine),
+    )
+    nodechecks.faults_of(faults, node, found)
+    faults.check()
+    runs = nodemachine.runs_systemd(machine, facts) if driver == "systemd" else None
+    problems.extend(nodechecks.problems_of(node, found, runs))
+    return node, problems

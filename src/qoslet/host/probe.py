@@ -1,0 +1,281 @@
+"""What this machine is: capacity, hierarchy, kernel and systemd, from a few small files.
+
+Reads only; whatever cannot be read stays unknown. ``root`` stands in front of every path, so
+that a declared tree can be looked at like a machine.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from qoslet.core.nodefields import cpus as cpu_numbers
+from qoslet.core.nodemachine import Probed
+
+CGROUP = "/sys/fs/cgroup"
+_HUGE = "/sys/kernel/mm/hugepages"
+_NUMA = "/sys/devices/system/node"
+_SYSTEMD_LIBRARIES = ("/lib/systemd", "/usr/lib/systemd", "/usr/lib64/systemd")
+_V1_CONTROLLERS = {
+    "blkio",
+    "cpu",
+    "cpuacct",
+    "cpuset",
+    "devices",
+    "freezer",
+    "hugetlb",
+    "memory",
+    "misc",
+    "net_cls",
+    "net_prio",
+    "perf_event",
+    "pids",
+    "rdma",
+}
+
+
+class Mount(NamedTuple):
+    """A mounted file system of /proc/self/mountinfo; ``options`` are mount and super options."""
+
+    point: str
+    type: str
+    options: tuple[str, ...]
+
+
+def _text(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def _number(path: str) -> int | None:
+    text = (_text(path) or "").strip()
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def _names(path: str) -> list[str]:
+    try:
+        return sorted(os.listdir(path))
+    except OSError:
+        return []
+
+
+def _unescaped(text: str) -> str:
+    """A mountinfo field with its octal escapes undone."""
+    if "\\" not in text:
+        return text
+    parts = text.split("\\")
+    return parts[0] + "".join(
+        chr(int(part[:3], 8)) + part[3:] if part[:3].isdigit() else "\\" + part
+        for part in parts[1:]
+    )
+
+
+def mounts(root: str = "") -> list[Mount]:
+    """Every mount that this process sees, in the order of mounting."""
+    found = []
+    for line in (_text(f"{root}/proc/self/mountinfo") or "").splitlines():
+        before, dash, after = line.partition(" - ")
+        fields, types = before.split(" "), after.split(" ")
+        if dash and len(fields) >= 6 and types[0]:
+            options = ",".join((fields[5], *types[2:])).split(",")
+            found.append(Mount(_unescaped(fields[4]), types[0], tuple(dict.fromkeys(options))))
+    return found
+
+
+class _Cgroups(NamedTuple):
+    hierarchy: str | None
+    where: dict[str, str]
+    """v1: controller to mount point."""
+    unified: Mount | None
+
+
+def _cgroups(table: list[Mount]) -> _Cgroups:
+    """Which hierarchy the machine has: v2 where cgroup2 is mounted at the usual place, else v1
+    where controllers are mounted on their own (a hybrid host, too), else v2 mounted elsewhere.
+
+    Of a controller mounted twice the shortest mount point counts, as in the kubelet.
+    """
+    where: dict[str, str] = {}
+    for mount in table:
+        if mount.type == "cgroup":
+            for name in _V1_CONTROLLERS.intersection(mount.options):
+                if name not in where or len(mount.point) < len(where[name]):
+                    where[name] = mount.point
+    unified = [mount for mount in table if mount.type == "cgroup2"]
+    unified.sort(key=lambda mount: len(mount.point))
+    usual = [mount for mount in table if mount.point == CGROUP]
+    if usual and usual[-1].type == "cgroup2":
+        return _Cgroups("v2", {}, usual[-1])
+    if where:
+        return _Cgroups("v1", where, unified[0] if unified else None)
+    return _Cgroups("v2" if unified else None, {}, unified[0] if unified else None)
+
+
+def _own_cgroup(root: str) -> str:
+    """The v2 cgroup of this process, ``/`` where not known."""
+    for line in (_text(f"{root}/proc/self/cgroup") or "").splitlines():
+        if line.startswith("0::"):
+            return line[3:]
+    return "/"
+
+
+def _children(directory: str) -> Iterator[str]:
+    try:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    yield entry.path
+    except OSError:
+        return
+
+
+def _below_root(root: str, groups: _Cgroups) -> str | None:
+    """A v2 cgroup other than the root, which has no limit files: ours, or the first one."""
+    if groups.unified is None:
+        return None
+    top = root + groups.unified.point
+    own = _own_cgroup(root).strip("/")
+    if own and os.path.isdir(f"{top}/{own}"):
+        return f"{top}/{own}"
+    return next(_children(top), None)
+
+
+def _swap_controller(root: str, groups: _Cgroups) -> bool | None:
+    """Whether swap can be limited. None where no cgroup shows it."""
+    if groups.hierarchy == "v1":
+        memory = groups.where.get("memory")
+        if memory is None:
+            return None
+        return os.path.exists(f"{root}{memory}/memory.memsw.limit_in_bytes")
+    group = _below_root(root, groups)
+    if group is None or not os.path.exists(f"{group}/memory.max"):
+        return None
+    return os.path.exists(f"{group}/memory.swap.max")
+
+
+def _rsvd(root: str, groups: _Cgroups) -> bool | None:
+    """Whether hugetlb reservations can be limited. None where no cgroup has hugetlb files."""
+    if groups.hierarchy == "v1":
+        point = groups.where.get("hugetlb")
+        group = None if point is None else root + point
+    else:
+        group = _below_root(root, groups)
+    files = [name for name in _names(group) if name.startswith("hugetlb.")] if group else []
+    return any(".rsvd." in name for name in files) if files else None
+
+
+def _controllers(root: str, groups: _Cgroups) -> frozenset[str] | None:
+    if groups.hierarchy == "v1":
+        return frozenset(groups.where)
+    if groups.unified is None:
+        return None
+    text = _text(f"{root}{groups.unified.point}/cgroup.controllers")
+    return None if text is None else frozenset(text.split())
+
+
+def _mount_facts(groups: _Cgroups) -> dict[str, str] | None:
+    """v1: controller to mount point; v2: the options of the mount."""
+    if groups.hierarchy == "v1":
+        return dict(sorted(groups.where.items()))
+    if groups.unified is None:
+        return None
+    pairs = (option.partition("=") for option in groups.unified.options)
+    return {name: value for name, _, value in pairs}
+
+
+def _meminfo(text: str | None) -> dict[str, int]:
+    """Bytes by name; lines of a NUMA node's file begin with ``Node N``."""
+    found = {}
+    for line in (text or "").splitlines():
+        name, _, rest = line.partition(":")
+        words = rest.split()
+        if words and words[0].isdigit():
+            found[name.split()[-1]] = int(words[0]) * (1024 if words[-1] == "kB" else 1)
+    return found
+
+
+def _hugepages(root: str) -> dict[int, int] | None:
+    """Page size to bytes set aside; None where the kernel does not tell."""
+    found = {}
+    for name in _names(root + _HUGE):
+        size = name.removeprefix("hugepages-").removesuffix("kB")
+        count = _number(f"{root}{_HUGE}/{name}/nr_hugepages")
+        if size.isdigit() and count is not None:
+            found[int(size) * 1024] = count * int(size) * 1024
+    return dict(sorted(found.items())) if os.path.isdir(root + _HUGE) else None
+
+
+def _numa(root: str) -> tuple[tuple[str, int], ...] | None:
+    found = []
+    for name in _names(root + _NUMA):
+        if name.startswith("node") and name[4:].isdigit():
+            cpus = (_text(f"{root}{_NUMA}/{name}/cpulist") or "").strip()
+            memory = _meminfo(_text(f"{root}{_NUMA}/{name}/meminfo")).get("MemTotal")
+            if memory is not None:
+                found.append((int(name[4:]), cpus, memory))
+    return tuple((cpus, memory) for _, cpus, memory in sorted(found)) or None
+
+
+def _systemd_version(root: str) -> int | None:
+    """The version in the name of systemd's own library; asking systemd itself is slow."""
+    places = [
+        *_SYSTEMD_LIBRARIES,
+        *(f"/usr/lib/{name}/systemd" for name in _names(f"{root}/usr/lib") if "-linux-" in name),
+    ]
+    for place in places:
+        for name in _names(root + place):
+            if name.startswith("libsystemd-shared-") and name.endswith(".so"):
+                digits = name.removeprefix("libsystemd-shared-")
+                number = digits[: len(digits) - len(digits.lstrip("0123456789"))]
+                if number:
+                    return int(number)
+    return None
+
+
+def _runs_systemd(root: str) -> bool | None:
+    """Whether PID 1 is systemd; None where /proc tells nothing."""
+    first = _text(f"{root}/proc/1/comm")
+    if first is None:
+        return None
+    return first.strip() == "systemd" and os.path.isdir(f"{root}/run/systemd/system")
+
+
+def _pid_limit(root: str) -> int | None:
+    """The smaller of kernel.pid_max and kernel.threads-max."""
+    names = ("pid_max", "threads-max")
+    numbers = [_number(f"{root}/proc/sys/kernel/{name}") for name in names]
+    return min((number for number in numbers if number is not None), default=None)
+
+
+def probe(root: str = "", page_size: int | None = None) -> Probed:
+    """Look at the machine below ``root``. ``page_size`` in bytes: the running kernel's if None."""
+    memory = _meminfo(_text(f"{root}/proc/meminfo"))
+    groups = _cgroups(mounts(root))
+    online = (_text(f"{root}/sys/devices/system/cpu/online") or "").strip() or None
+    numbers = cpu_numbers(online) if online else None
+    systemd = _runs_systemd(root)
+    pressure = _text(f"{root}/proc/pressure/memory") is not None
+    hierarchy = groups.hierarchy
+    return Probed(
+        cpu=len(numbers) if numbers else None,
+        memory=memory.get("MemTotal"),
+        swap=memory.get("SwapTotal"),
+        pid=_pid_limit(root),
+        hugepages=_hugepages(root),
+        hierarchy="v1" if hierarchy == "v1" else "v2" if hierarchy == "v2" else None,
+        kernel=(_text(f"{root}/proc/sys/kernel/osrelease") or "").strip() or None,
+        page_size=page_size or os.sysconf("SC_PAGE_SIZE"),
+        swap_controller=_swap_controller(root, groups),
+        systemd=_systemd_version(root) if systemd else None,
+        systemd_runs=systemd,
+        controllers=_controllers(root, groups),
+        hugetlb_rsvd=_rsvd(root, groups),
+        psi=pressure if memory else None,
+        mounts=_mount_facts(groups),
+        numa=_numa(root),
+        cpus=online,
+    )
