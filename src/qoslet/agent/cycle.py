@@ -1,0 +1,298 @@
+"""One turn of the wheel: observe, compare, perform, start, and say it in one sentence.
+
+A failure belongs to the pod that it happened to: its steps wait for its back-off, the others
+go on. The kernel and the runtime are ports; the comparison is a pure function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+
+from msgspec import Struct
+
+from qoslet.agent.config import Config
+from qoslet.agent.ports import Clock, ContainerState, Driver, Observer, Runtime
+from qoslet.core.observed import Observed
+from qoslet.core.pod import Pod
+from qoslet.core.podlife import ContainerState as Seen
+from qoslet.core.snapshot import Snapshot, rows
+from qoslet.core.steps import Outcome, Step
+from qoslet.core.tree import Plan, Problem
+from qoslet.core.usage import between
+from qoslet.errors import QosletError
+
+Compare = Callable[[Plan, Observed], tuple[int, Sequence[Step]]]
+"""How many differences there are, and the steps that end them, safely ordered."""
+
+
+class Desired(Struct, frozen=True):
+    """What should be. ``pods`` are those that may run; ``grace`` is seconds by UID, for pods
+    that are gone too."""
+
+    plan: Plan
+    pods: tuple[Pod, ...]
+    grace: Mapping[str, float] = {}
+    problems: tuple[Problem, ...] = ()
+
+
+class _Retry(Struct, frozen=True):
+    """A pod that failed: the last delay, and when to try again."""
+
+    delay: float
+    not_before: float
+
+
+class Wheel:
+    """The loop's memory between turns; one for each root."""
+
+    def __init__(
+        self,
+        config: Config,
+        driver: Driver,
+        observer: Observer,
+        runtime: Runtime,
+        clock: Clock,
+        compare: Compare,
+        *,
+        cores: float = 1.0,
+        memory: int = 0,
+        runnable: Callable[[Sequence[int]], int] | None = None,
+    ) -> None:
+        self._config = config
+        self._driver = driver
+        self._observer = observer
+        self._runtime = runtime
+        self._clock = clock
+        self._compare = compare
+        self._cores = cores
+        self._memory = memory
+        self._runnable = runnable
+        self._cycle = 0
+        self._before: Observed | None = None
+        self._index: _Index | None = None
+        self._retries: dict[str, _Retry] = {}
+        self._started: dict[str, Pod] = {}
+        self._stopping: set[str] = set()
+        self._grace: dict[str, float] = {}
+
+    @property
+    def started(self) -> tuple[str, ...]:
+        """UIDs of the pods that were begun and are not gone yet."""
+        return tuple(self._started)
+
+    def turn(self, desired: Desired) -> Snapshot:
+        """One pass over everything. Raises nothing for what happens to a single pod."""
+        self._cycle += 1
+        self._grace.update(desired.grace)
+        if self._index is None or self._index.plan is not desired.plan:
+            self._index = _index(desired.plan)
+        errors: list[str] = []
+        self._stop_gone(desired, errors)
+        observed = self._observer.observe(self._config.root)
+        differences, steps = self._compare(desired.plan, observed)
+        outcomes = self._perform(self._held(steps), errors)
+        if outcomes:
+            observed = self._observer.observe(self._config.root)
+        self._start_ready(desired, observed, errors)
+        states = list(self._runtime.poll())
+        usage = between(self._before, observed) if self._before else {}
+        self._before = observed
+        failed = sum(outcome.error is not None for outcome in outcomes)
+        done = len(outcomes) - failed
+        return Snapshot(
+            cycle=self._cycle,
+            at=observed.at,
+            cores=self._cores,
+            memory=self._memory,
+            groups=rows(
+                desired.plan,
+                observed,
+                usage,
+                [_seen(state) for state in states],
+                self._demand(observed, states),
+            ),
+            problems=desired.problems,
+            differences=differences,
+            done=done,
+            failed=failed,
+            errors=tuple(errors),
+            summary=summary(desired, states, differences, done, failed),
+        )
+
+    def _demand(self, observed: Observed, states: Sequence[ContainerState]) -> dict[str, int]:
+        """How many threads of each running container want a CPU at this moment."""
+        if self._runnable is None:
+            return {}
+        return {
+            state.cgroup: self._runnable(group.pids)
+            for state in states
+            if state.running and (group := observed.cgroups.get(state.cgroup)) is not None
+        }
+
+    def _stop_gone(self, desired: Desired, errors: list[str]) -> None:
+        """End pods that are no longer wanted; forget those that have ended."""
+        wanted = {pod.uid for pod in desired.pods}
+        for uid in list(self._started):
+            if uid in wanted or uid in self._stopping:
+                continue
+            try:
+                self._runtime.stop(uid, self._grace.get(uid, 30.0))
+                self._stopping.add(uid)
+            except (QosletError, OSError) as error:
+                errors.append(f"stopping {self._started[uid].key}: {error}")
+        running = {state.pod_uid for state in self._runtime.poll() if state.running}
+        for uid in self._stopping - running:
+            _forget(self._runtime, uid)
+            self._started.pop(uid, None)
+            self._stopping.discard(uid)
+
+    def _held(self, steps: Sequence[Step]) -> list[Step]:
+        """The steps that may be done now: no group is removed while its pod is ending, and a
+        pod in back-off waits."""
+        now = self._clock.monotonic()
+        ending = tuple(self._stopping)
+        held: list[Step] = []
+        for step in steps:
+            if step.kind == "remove" and any(uid in step.path for uid in ending):
+                continue
+            retry = self._retries.get(self._owner(step))
+            if retry is None or now >= retry.not_before:
+                held.append(step)
+        return held
+
+    def _perform(self, steps: Sequence[Step], errors: list[str]) -> list[Outcome]:
+        """Do the steps in their order; a pod's first failure skips the rest of its own."""
+        outcomes: list[Outcome] = []
+        failed: set[str] = set()
+        for owner, run in groupby(steps, lambda step: self._owner(step)):
+            if owner and owner in failed:
+                continue
+            tried = self._driver.perform(list(run))
+            outcomes += tried
+            wrong = next((one for one in tried if one.error is not None), None)
+            if wrong is not None:
+                failed.add(owner)
+                errors.append(f"{wrong.step.describe()}: {wrong.error}")
+        now = self._clock.monotonic()
+        for owner in failed - {""}:
+            last = self._retries.get(owner)
+            policy = self._config.retry
+            delay = min(last.delay * 2, policy.longest) if last else policy.first
+            self._retries[owner] = _Retry(delay, now + delay)
+        for owner in {self._owner(step) for step in steps} - failed:
+            self._retries.pop(owner, None)
+        return outcomes
+
+    def _start_ready(self, desired: Desired, observed: Observed, errors: list[str]) -> None:
+        """Begin pods whose groups are all there; one that cannot start does not stop others."""
+        for pod in desired.pods:
+            if pod.uid in self._started or pod.uid in self._retries:
+                continue
+            paths = self._paths(pod.uid)
+            if not paths or any(path not in observed.cgroups for path in paths.values()):
+                continue
+            try:
+                self._runtime.start(pod, paths)
+                self._started[pod.uid] = pod
+            except (QosletError, OSError) as error:
+                errors.append(f"starting {pod.key}: {error}")
+                delay = self._config.retry.longest
+                self._retries[pod.uid] = _Retry(delay, self._clock.monotonic() + delay)
+
+    def _paths(self, uid: str) -> dict[str, str]:
+        """The containers' groups of a pod, by name."""
+        return self._index.containers.get(uid, {}) if self._index else {}
+
+    def _owner(self, step: Step) -> str:
+        """Whose failure a step's would be: a pod's UID, the path of a group that is not
+        planned any more, empty for node and QoS groups."""
+        owner = self._index.owners.get(step.path, "") if self._index else ""
+        return owner or (step.path if step.kind == "remove" else "")
+
+    def end(self, hurry: Callable[[], bool]) -> list[str]:
+        """Stop every pod, remove every group below the root; what could not be done is returned.
+
+        ``hurry`` is asked on the way: once true, grace periods end at once.
+        """
+        errors: list[str] = []
+        hurried = False
+        for uid, pod in self._started.items():
+            try:
+                self._runtime.stop(uid, self._grace.get(uid, 30.0))
+            except (QosletError, OSError) as error:
+                errors.append(f"stopping {pod.key}: {error}")
+        while any(state.running for state in self._runtime.poll()):
+            if hurry() and not hurried:
+                hurried = True
+                for uid in self._started:
+                    self._runtime.stop(uid, 0.0)
+            self._clock.sleep(0.05)
+        return errors + self._remove_all()
+
+    def _remove_all(self) -> list[str]:
+        """Remove the groups below the root, children first; busy ones are tried again."""
+        deadline = self._clock.monotonic() + self._config.settle
+        while True:
+            left = self._observer.observe(self._config.root, values=False).cgroups
+            deepest_first = sorted(left, key=lambda path: (-path.count("/"), path))
+            wrong = [
+                f"{outcome.step.describe()}: {outcome.error}"
+                for path in deepest_first
+                for outcome in self._driver.perform([Step("remove", path, why="the run ends")])
+                if outcome.error is not None
+            ]
+            if not wrong or self._clock.monotonic() >= deadline:
+                return wrong
+            self._clock.sleep(0.05)
+
+
+def _forget(runtime: Runtime, uid: str) -> None:
+    """Let a runtime that remembers ended pods drop one."""
+    forget = getattr(runtime, "forget", None)
+    if forget is not None:
+        forget(uid)
+
+
+class _Index(Struct):
+    """Look-ups in a plan: which pod a path belongs to, and each pod's containers by name."""
+
+    plan: Plan
+    owners: dict[str, str] = {}
+    containers: dict[str, dict[str, str]] = {}
+
+
+def _index(plan: Plan) -> _Index:
+    """The look-ups of ``plan``."""
+    index = _Index(plan)
+    for group in plan.cgroups:
+        if group.pod is None or group.path is None:
+            continue
+        index.owners[group.path] = group.pod.uid
+        if group.container is not None:
+            paths = index.containers.setdefault(group.pod.uid, {})
+            paths[group.container.name] = group.path
+    return index
+
+
+def _seen(state: ContainerState) -> Seen:
+    """A port's state as the core's."""
+    return Seen(**{name: getattr(state, name) for name in Seen.__struct_fields__})
+
+
+def summary(
+    desired: Desired,
+    states: Sequence[ContainerState],
+    differences: int,
+    done: int,
+    failed: int,
+) -> str:
+    """The turn in one sentence."""
+    running = sum(state.running for state in states)
+    pods = f"{len(desired.pods)} pod{'' if len(desired.pods) == 1 else 's'}"
+    people = f"{pods}, {running} of {len(states)} containers running"
+    if failed:
+        return f"{people}; {failed} step{'' if failed == 1 else 's'} failed, {done} done"
+    if differences:
+        return f"{people}; {differences} differences, {done} steps done"
+    return f"{people}; the tree is as planned"

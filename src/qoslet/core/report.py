@@ -1,0 +1,147 @@
+"""What a run shows at its end: asked, written and got, for every container.
+
+The CPU that each container should have had follows from the written weights and quotas and from
+how many of its threads wanted to run (``effective.fair_shares``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from qoslet.core.effective import Contender, fair_shares
+from qoslet.core.snapshot import GroupRow, Snapshot
+
+TOLERANCE = 5.0
+"""Points of the machine's CPU by which got and expected may differ."""
+
+
+class Got(Struct, frozen=True):
+    """A container over the whole run. CPU is in percent of the machine, ``throttled`` in
+    seconds; None means unknown."""
+
+    row: GroupRow
+    cpu: float | None = None
+    expected: float | None = None
+    throttled: float | None = None
+
+    @property
+    def fair(self) -> bool | None:
+        """Whether the CPU is within ``TOLERANCE`` of what was expected."""
+        if self.cpu is None or self.expected is None:
+            return None
+        return abs(self.cpu - self.expected) <= TOLERANCE
+
+
+class Report(Struct, frozen=True):
+    """``seconds`` were measured; ``containers`` stand in the order of the plan."""
+
+    seconds: float
+    cores: float
+    containers: tuple[Got, ...]
+
+    @property
+    def fair(self) -> bool:
+        """Whether no container is off."""
+        return all(got.fair is not False for got in self.containers)
+
+
+def report(snapshots: Sequence[Snapshot]) -> Report:
+    """The report on a run, from its snapshots in order.
+
+    Measured from the first snapshot in which containers ran. Groups that were replaced on the
+    way are unknown.
+    """
+    if not snapshots:
+        return Report(0.0, 1.0, ())
+    first = next((one for one in snapshots if _busy(one)), snapshots[0])
+    last = snapshots[-1]
+    seconds = last.at - first.at
+    measured = [one for one in snapshots if one.at >= first.at]
+    expected = fair_shares(contenders(last, _demand(measured)), last.cores)
+    before = {row.path: row for row in first.groups}
+    containers = tuple(
+        _got(row, before.get(row.path), expected.get(row.path), seconds, last.cores)
+        for row in last.groups
+        if row.level == "container"
+    )
+    return Report(seconds, last.cores, containers)
+
+
+def _busy(snapshot: Snapshot) -> bool:
+    """Whether a container runs."""
+    return any(row.state == "running" for row in snapshot.groups)
+
+
+def _demand(snapshots: Sequence[Snapshot]) -> dict[str, float]:
+    """Threads that wanted to run, by path, averaged over the snapshots."""
+    total: dict[str, float] = {}
+    for snapshot in snapshots:
+        for row in snapshot.groups:
+            total[row.path] = total.get(row.path, 0.0) + (row.runnable or 0)
+    return {path: count / len(snapshots) for path, count in total.items()}
+
+
+def _got(
+    row: GroupRow, before: GroupRow | None, expected: float | None, seconds: float, cores: float
+) -> Got:
+    """One container's CPU over the time measured."""
+    if before is None or before.identity != row.identity or seconds <= 0:
+        return Got(row)
+    cpu = _less(row.cpu_seconds, before.cpu_seconds)
+    return Got(
+        row=row,
+        cpu=None if cpu is None else 100 * cpu / seconds / cores,
+        expected=None if expected is None else 100 * expected / cores,
+        throttled=_less(row.throttled_seconds, before.throttled_seconds),
+    )
+
+
+def _less(after: float | None, before: float | None) -> float | None:
+    """The difference of two counters, where both are known."""
+    return None if after is None or before is None else after - before
+
+
+def contenders(snapshot: Snapshot, demand: Mapping[str, float]) -> list[Contender]:
+    """The groups as competitors for the CPU, from what was found in their files."""
+    below: dict[str, list[GroupRow]] = {}
+    paths = {row.path for row in snapshot.groups}
+    for row in snapshot.groups:
+        parent = row.path.rpartition("/")[0]
+        below.setdefault(parent if parent in paths else "", []).append(row)
+
+    def build(row: GroupRow) -> Contender:
+        return Contender(
+            path=row.path,
+            weight=weight(row),
+            cap=cap(row),
+            demand=demand.get(row.path, 0.0),
+            children=tuple(build(child) for child in below.get(row.path, ())),
+        )
+
+    return [build(row) for row in below.get("", ())]
+
+
+def weight(row: GroupRow) -> float:
+    """Shares (v1) or weight (v2) as found, else as planned; the kernel's default without."""
+    for file, default in (("cpu.shares", 1024.0), ("cpu.weight", 100.0)):
+        text = row.found.get(file, row.planned.get(file))
+        if text is not None and text.isdigit():
+            return float(text)
+        if text is not None:
+            return default
+    return 1024.0
+
+
+def cap(row: GroupRow) -> float | None:
+    """The quota in cores; None without one."""
+    files = {**row.planned, **row.found}
+    if "cpu.max" in files:
+        quota, _, period = files["cpu.max"].partition(" ")
+    else:
+        quota, period = files.get("cpu.cfs_quota_us", ""), files.get("cpu.cfs_period_us", "")
+    period = period or "100000"
+    if not quota.isdigit() or not period.isdigit() or int(period) == 0:
+        return None
+    return int(quota) / int(period)

@@ -1,0 +1,80 @@
+"""Waiting that ends early: when a container ends, or when somebody asks the program to end."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Iterable
+from types import FrameType
+
+
+class Signals:
+    """Counts SIGINT, SIGTERM and SIGHUP while it is entered; matches ``agent.loop.Stop``."""
+
+    _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._before: list[tuple[int, object]] = []
+        self.reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def __enter__(self) -> Signals:
+        for number in self._NUMBERS:
+            self._before.append((number, signal.signal(number, self._note)))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before:
+            signal.signal(number, handler)  # type: ignore[arg-type]
+        os.close(self.reader)
+        os.close(self._writer)
+
+    def _note(self, _number: int, _frame: FrameType | None) -> None:
+        self._count += 1
+        try:
+            os.write(self._writer, b"!")
+        except BlockingIOError:
+            return
+
+    def requested(self) -> int:
+        """How many signals came."""
+        return self._count
+
+    def drain(self) -> None:
+        """Take note of the wake-ups so far."""
+        try:
+            os.read(self.reader, 4096)
+        except BlockingIOError:
+            return
+
+
+class WakingClock:
+    """Monotonic time; ``sleep`` also ends when a signal comes or a container ends.
+
+    ``descriptors`` gives the pidfds to watch. Matches ``agent.ports.Clock``.
+    """
+
+    def __init__(
+        self, signals: Signals, descriptors: Callable[[], Iterable[int]] = lambda: ()
+    ) -> None:
+        self._signals = signals
+        self._descriptors = descriptors
+
+    def monotonic(self) -> float:
+        """Seconds since some start."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> bool:
+        """Wait at most ``seconds``; False if a signal asks to end."""
+        poller = select.poll()
+        poller.register(self._signals.reader, select.POLLIN)
+        for descriptor in self._descriptors():
+            poller.register(descriptor, select.POLLIN)
+        try:
+            poller.poll(max(0, round(seconds * 1000)))
+        except InterruptedError:
+            pass
+        self._signals.drain()
+        return self._signals.requested() == 0
