@@ -12,6 +12,7 @@ from qoslet.core.rules.cpu import QUOTA_PERIOD_US
 from qoslet.core.rules.hugetlb import size_text
 from qoslet.core.runtimes import Runtime
 from qoslet.core.sums import SumRules
+from qoslet.core.tree import Setting
 
 FORM_FACTOR: dict[str, float | None] = {
     "1.22": 0.8, "1.27": 0.9, "1.36": 0.9, "1.37": None, "design": 0.9, "qoslet": None,
@@ -49,6 +50,8 @@ class Basis(Struct, frozen=True):
     reserve_percent: int | None
     processors: int
     cpus: str
+    hugetlb_memo: dict[object, dict[str, Setting]] = {}
+    """Rows of hugepages by their amounts: most groups of a node share them."""
 
     def gate(self, name: str) -> bool:
         """Whether a gate that decides about values is on."""

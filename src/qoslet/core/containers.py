@@ -90,6 +90,8 @@ def _hugepages(basis: Basis, container: Container, level: Quantities) -> dict[st
     limits = {text: 0 for text, _ in basis.hugepages}
     for quantities in (level, container.resources.limits):
         for name, amount in quantities.items():
+            if name in ("cpu", "memory"):
+                continue
             size = size_of_resource(name)
             if size is None:
                 continue

@@ -7,13 +7,13 @@ Source: opencontainers/cgroups fs, fs2; crun cgroup-resources; runtime-spec conf
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 from qoslet.core.basis import Basis
 from qoslet.core.containers import Sent, Unified, Why
 from qoslet.core.knobs import effective
-from qoslet.core.rules.cpu import systemd_quota
+from qoslet.core.rules.cpu import systemd_quota, weight_linear, weight_quadratic
 from qoslet.core.tree import Setting, Writer
 
 
@@ -37,6 +37,10 @@ def swap_max(limit: int, swap: int) -> str | None:
     return str(swap - limit)
 
 
+_ROUNDED = "hm"
+"""First letters of the files whose values the kernel rounds: hugetlb and memory."""
+
+
 class Files:
     """Collects the settings of one group; a later entry replaces an earlier one's file."""
 
@@ -48,7 +52,9 @@ class Files:
 
     def put(self, file: str, value: str, why: Why, kept: str | None = None) -> None:
         """Add a row; ``kept`` is what the driver makes of the value."""
-        stands = effective(file, value if kept is None else kept, self._page)
+        stands = value if kept is None else kept
+        if file[0] in _ROUNDED:
+            stands = effective(file, stands, self._page)
         self._rows[file] = Setting(
             file, value, why[0], why[1], self._writer, stands if stands != value else None
         )
@@ -58,8 +64,6 @@ class Files:
         if not self._basis.v2:
             self.put("cpu.shares", str(shares), ("cpu.shares", (subject, milli, shares)))
             return
-        from qoslet.core.rules.cpu import weight_linear, weight_quadratic
-
         weight = weight_linear(shares) if curve == "linear" else weight_quadratic(shares)
         if weight:
             self.put("cpu.weight", str(weight), (f"cpu.weight.{curve}", (subject, milli, shares)))
@@ -90,14 +94,34 @@ class Files:
         """The process limit: 0 is read as 1, negative as unlimited."""
         self.put("pids.max", "max" if limit < 0 else str(limit or 1), why)
 
-    def hugetlb(self, why_of: Callable[[str], tuple[int, Why]], rsvd: bool) -> None:
-        """Every page size of the host, and its reservation where the runtime limits that."""
+    def hugetlb(self, rule: str, amounts: Mapping[str, int], rsvd: bool, other: int = 0) -> None:
+        """Every page size of the host, and its reservation where the writer limits that.
+
+        ``amounts`` is by the text of a size; ``other`` is for the sizes that it lacks.
+        """
+        sizes = self._basis.hugepages
+        if not sizes:
+            return
+        values = tuple([amounts.get(text, other) for text, _ in sizes])
+        key = (rule, values, rsvd, self._writer)
+        memo = self._basis.hugetlb_memo
+        rows = memo.get(key)
+        if rows is None:
+            rows = memo[key] = self._hugetlb_rows(rule, amounts, rsvd, other)
+        self._rows.update(rows)
+
+    def _hugetlb_rows(
+        self, rule: str, amounts: Mapping[str, int], rsvd: bool, other: int
+    ) -> dict[str, Setting]:
         suffix = "max" if self._basis.v2 else "limit_in_bytes"
+        files = Files(self._basis, self._writer)
         for text, _ in sorted(self._basis.hugepages):
-            amount, why = why_of(text)
-            self.put(f"hugetlb.{text}.{suffix}", str(amount), why)
+            amount = amounts.get(text, other)
+            why: Why = (rule, (f"hugepages of {text}", amount) if rule == "hugetlb.request" else ())
+            files.put(f"hugetlb.{text}.{suffix}", str(amount), why)
             if rsvd and self._basis.node.host.hugetlb_rsvd:
-                self.put(f"hugetlb.{text}.rsvd.{suffix}", str(amount), why)
+                files.put(f"hugetlb.{text}.rsvd.{suffix}", str(amount), why)
+        return files._rows
 
     def unified(self, entries: tuple[Unified, ...]) -> None:
         """Entries of the unified map, written last."""
@@ -133,14 +157,7 @@ def container_settings(basis: Basis, sent: Sent) -> tuple[Setting, ...]:
     files.weight(sent.cpu_shares, *sent.shares_why, runtime.curve)
     files.bandwidth(sent.cpu_quota, sent.cpu_period, *sent.quota_why)
     if runtime.hugetlb and sent.hugepage_limits:
-        amounts = dict(sent.hugepage_limits)
-        files.hugetlb(
-            lambda text: (
-                amounts.get(text, 0),
-                ("hugetlb.request", (f"hugepages of {text}", amounts.get(text, 0))),
-            ),
-            runtime.rsvd,
-        )
+        files.hugetlb("hugetlb.request", dict(sent.hugepage_limits), runtime.rsvd)
     files.unified(sent.unified)
     return files.settings()
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from qoslet.core import names
 from qoslet.core.basis import Basis, basis_of
-from qoslet.core.containers import Sent, oom_score, sandbox_sent, sent
+from qoslet.core.containers import Sent, sandbox_sent, sent
 from qoslet.core.jobobjects import windows_settings
 from qoslet.core.node import Node
 from qoslet.core.oci import container_settings
@@ -35,12 +35,14 @@ SANDBOX_LEAF = "POD"
 """The abstract leaf of a sandbox: no container can have it, names are lower case."""
 
 
-class _Shape(Struct, gc=False):
+class Shape(Struct, gc=False):
     """What pods of the same resources share. ``kept`` holds the objects whose identity is the
     key, so that no other object can take it."""
 
     qos: QosClass
     sums: PodNumbers
+    memory: int
+    milli: int
     settings: tuple[Setting, ...]
     containers: tuple[_Planned, ...]
     kept: Pod
@@ -60,12 +62,13 @@ class Planner:
 
     def __init__(self, node: Node) -> None:
         self.basis = basis_of(node)
-        self._shapes: dict[object, _Shape] = {}
+        self._shapes: dict[object, Shape] = {}
+        self._containers: dict[object, tuple[_Planned, Container]] = {}
         self._root = names.root_of(node.kubelet.cgroup_root, node.kubelet.cgroups_per_qos)
         self._sandbox = sandbox_settings(self.basis) if self.basis.runtime.cri else ()
         self._parents: dict[str, tuple[str, str]] = {}
 
-    def shape(self, pod: Pod) -> _Shape:
+    def shape(self, pod: Pod) -> Shape:
         """The class, sums and settings of a pod."""
         key = (
             *[(container.role, id(container.resources)) for container in pod.containers],
@@ -81,15 +84,17 @@ class Planner:
             found = self._shapes[key] = self._shape(pod)
         return found
 
-    def _shape(self, pod: Pod) -> _Shape:
+    def _shape(self, pod: Pod) -> Shape:
         basis = self.basis
         known = _as_release_sees(basis, pod)
         qos = classify(known, basis.qos_rules)
         sums = numbers_of(basis, known)
         windows = is_windows(basis, pod)
-        return _Shape(
+        return Shape(
             qos=qos,
             sums=sums,
+            memory=sums.requests.get("memory", ZERO).value,
+            milli=sums.requests.get("cpu", ZERO).milli,
             settings=() if windows else pod_settings(basis, known, qos, sums),
             containers=tuple(self._container(known, c, qos, windows) for c in known.containers),
             kept=pod,
@@ -100,6 +105,16 @@ class Planner:
     ) -> _Planned:
         if windows:
             return _Planned(windows_settings(self.basis, pod, container), None, None, ())
+        if pod.resources is not None or container.role == "sidecar":
+            return self._plan_container(pod, container, qos)
+        key = (id(container.resources), container.role, qos, pod.critical, pod.node_critical)
+        found = self._containers.get(key)
+        if found is None:
+            planned = self._plan_container(pod, container, qos)
+            found = self._containers[key] = planned, container
+        return found[0]
+
+    def _plan_container(self, pod: Pod, container: Container, qos: QosClass) -> _Planned:
         message = sent(self.basis, pod, container, qos)
         rule, inputs = message.oom_why
         return _Planned(
@@ -129,9 +144,8 @@ class Planner:
         whole = f"{unit}-{names.escape(leaf)}" if unit else names.escape(leaf)
         return f"{base}/{leaf}", f"{path.rstrip('/')}/{whole}{names.SLICE}"
 
-    def groups(self, pod: Pod) -> list[Cgroup]:
+    def groups(self, pod: Pod, shape: Shape) -> list[Cgroup]:
         """The groups of one pod: its own, its sandbox's, its containers'."""
-        shape = self.shape(pod)
         windows = is_windows(self.basis, pod)
         if windows:
             return self._windows(pod, shape)
@@ -183,7 +197,7 @@ class Planner:
             planned.oom_inputs,
         )
 
-    def _windows(self, pod: Pod, shape: _Shape) -> list[Cgroup]:
+    def _windows(self, pod: Pod, shape: Shape) -> list[Cgroup]:
         return [
             Cgroup(
                 f"/{pod.namespace}/{pod.name}/{container.name}",
@@ -214,18 +228,6 @@ class Planner:
         overhead: tuple[Quantities, Quantities] = (pod.overhead, pod.overhead)
         over = sandbox_sent(self.basis, overhead) if pod.overhead else None
         return sandbox_sent(self.basis, sums), over
-
-    def tally(self, pods: Iterable[Pod]) -> Tally:
-        """The sums of the pods, by class."""
-        hard = soft = milli = 0
-        for pod in pods:
-            shape = self.shape(pod)
-            if shape.qos == "Guaranteed":
-                hard += shape.sums.requests.get("memory", ZERO).value
-            elif shape.qos == "Burstable":
-                soft += shape.sums.requests.get("memory", ZERO).value
-                milli += shape.sums.requests.get("cpu", ZERO).milli
-        return Tally(hard, soft, milli)
 
     def upper(self, tally: Tally) -> list[Cgroup]:
         """kubepods, the reserved groups and the QoS tiers."""
@@ -303,32 +305,49 @@ def plan(pods: Sequence[Pod], node: Node, problems: Sequence[Problem] = ()) -> P
     """The whole tree, parents first. ``problems`` are those that reading met; what planning
     meets is added. Nothing is refused: what does not fit is planned and mentioned."""
     planner = Planner(node)
-    upper = planner.upper(planner.tally(pods))
+    shapes = [planner.shape(pod) for pod in pods]
+    upper = planner.upper(tally_of(shapes))
     groups = list(upper)
     planned = []
-    for pod in pods:
-        groups += planner.groups(pod)
-        planned.append(PlannedPod(pod, planner.shape(pod).qos))
-    met = problems_of(planner.basis, _judged(planner, pods), _contradicted(planned), upper)
+    for pod, shape in zip(pods, shapes, strict=True):
+        groups += planner.groups(pod, shape)
+        planned.append(PlannedPod(pod, shape.qos))
+    met = problems_of(planner.basis, _judged(shapes), _contradicted(planned), upper)
     return Plan(node, tuple(planned), tuple(groups), (*problems, *met))
 
 
-def _judged(planner: Planner, pods: Iterable[Pod]) -> list[Judged]:
+def tally_of(shapes: Iterable[Shape]) -> Tally:
+    """What pods ask for, by class."""
+    hard = soft = milli = 0
+    for shape in shapes:
+        if shape.qos == "Guaranteed":
+            hard += shape.memory
+        elif shape.qos == "Burstable":
+            soft += shape.memory
+            milli += shape.milli
+    return Tally(hard, soft, milli)
+
+
+def _judged(shapes: Iterable[Shape]) -> list[Judged]:
     """Each shape once, with its first pod and the number of its pods."""
-    seen: dict[int, list[Pod]] = {}
-    for pod in pods:
-        seen.setdefault(id(planner.shape(pod)), []).append(pod)
-    found = []
-    for same in seen.values():
-        shape = planner.shape(same[0])
-        rows = tuple(planned.settings for planned in shape.containers)
-        sums = shape.sums
-        found.append(
-            Judged(
-                same[0], len(same), shape.qos, sums.requests, sums.limits, shape.settings, rows
-            )
+    counts: dict[int, int] = {}
+    first: dict[int, Shape] = {}
+    for shape in shapes:
+        key = id(shape)
+        counts[key] = counts.get(key, 0) + 1
+        first[key] = shape
+    return [
+        Judged(
+            shape.kept,
+            counts[key],
+            shape.qos,
+            shape.sums.requests,
+            shape.sums.limits,
+            shape.settings,
+            tuple([planned.settings for planned in shape.containers]),
         )
-    return found
+        for key, shape in first.items()
+    ]
 
 
 def _contradicted(planned: Iterable[PlannedPod]) -> list[Pod]:
@@ -336,4 +355,4 @@ def _contradicted(planned: Iterable[PlannedPod]) -> list[Pod]:
     return [p.pod for p in planned if p.pod.status_qos not in (None, "", p.qos)]
 
 
-__all__ = ["Planner", "is_windows", "oom_score", "plan"]
+__all__ = ["Planner", "Shape", "is_windows", "plan", "tally_of"]

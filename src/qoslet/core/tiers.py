@@ -34,12 +34,12 @@ def _writer(basis: Basis) -> Writer:
 
 def _unbounded(basis: Basis, files: Files) -> None:
     if basis.choices.hugepages != "none":
-        files.hugetlb(lambda _: (UNBOUNDED, ("hugetlb.unbounded", ())), basis.choices.rsvd)
+        files.hugetlb("hugetlb.unbounded", {}, basis.choices.rsvd, other=UNBOUNDED)
 
 
 def _zeroed(basis: Basis, files: Files) -> None:
     if basis.choices.hugepages != "none":
-        files.hugetlb(lambda _: (0, ("hugetlb.zero", ())), basis.choices.rsvd)
+        files.hugetlb("hugetlb.zero", {}, basis.choices.rsvd)
 
 
 def node_settings(basis: Basis, tally: Tally) -> tuple[Setting, ...]:
@@ -239,6 +239,8 @@ def _pod_hugepages(basis: Basis, pod: Pod, sums: PodNumbers, files: Files) -> No
         asked = _regular_only(pod)
     amounts: dict[str, int] = {}
     for name, quantity in asked.items():
+        if name in ("cpu", "memory"):
+            continue
         size = size_of_resource(name)
         if size is None:
             continue
@@ -247,12 +249,7 @@ def _pod_hugepages(basis: Basis, pod: Pod, sums: PodNumbers, files: Files) -> No
         except ValueError:
             continue
         amounts[text] = amounts.get(text, 0) + quantity.value
-
-    def why_of(text: str) -> tuple[int, Why]:
-        found = amounts.get(text, 0)
-        return found, ("hugetlb.request", (f"hugepages of {text}", found))
-
-    files.hugetlb(why_of, basis.choices.rsvd)
+    files.hugetlb("hugetlb.request", amounts, basis.choices.rsvd)
 
 
 def _huge_gate(basis: Basis) -> bool:
