@@ -1,0 +1,77 @@
+"""A plan as the messages of the CRI and the blocks of the OCI, pod by pod."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from qoslet.core import names
+from qoslet.core.jobobjects import windows_cri, windows_oci, windows_settings
+from qoslet.core.oci import linux_cri, linux_oci
+from qoslet.core.plan import Planner, is_windows
+from qoslet.core.pod import Container, Pod
+from qoslet.core.tree import Plan
+
+
+def _pod(pod: Pod) -> dict[str, Any]:
+    return {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+
+
+def _sandbox(planner: Planner, pod: Pod) -> dict[str, Any]:
+    """LinuxPodSandboxConfig, as far as resources go."""
+    _, parent = planner.pod_places(pod, planner.shape(pod).qos)
+    config: dict[str, Any] = {"cgroup_parent": parent}
+    resources, overhead = planner.sandbox_messages(pod)
+    if resources is not None:
+        config["overhead"] = linux_cri(overhead) if overhead is not None else {}
+        config["resources"] = linux_cri(resources)
+    return {"linux": config}
+
+
+def cri(plan: Plan) -> list[dict[str, Any]]:
+    """For each pod what the kubelet sends: the sandbox's and each container's resources, in the
+    protobuf's field names, unset fields left out. Windows pods have no sandbox resources."""
+    planner, found = Planner(plan.node), []
+    for planned in plan.pods:
+        pod = planned.pod
+        windows = is_windows(planner.basis, pod)
+        containers = []
+        for container in pod.containers:
+            row: dict[str, Any] = {"name": container.name, "role": container.role}
+            if windows:
+                rows = windows_settings(planner.basis, pod, container)
+                row["windows"] = {"resources": windows_cri(rows)}
+            else:
+                row["linux"] = {"resources": linux_cri(planner.message(pod, container))}
+            containers.append(row)
+        sandbox = {} if windows else _sandbox(planner, pod)
+        found.append({**_pod(pod), "sandbox": sandbox, "containers": containers})
+    return found
+
+
+def _oci_linux(planner: Planner, pod: Pod, container: Container) -> dict[str, Any]:
+    message = planner.message(pod, container)
+    _, parent = planner.pod_places(pod, planner.shape(pod).qos)
+    block: dict[str, Any] = {}
+    cri_runtime = planner.basis.runtime.cri
+    if container.id is not None:
+        block["cgroupsPath"] = names.cgroups_path(cri_runtime, parent, container.id)
+    block["resources"] = linux_oci(planner.basis, message)
+    return {"process": {"oomScoreAdj": message.oom_score_adj}, "linux": block}
+
+
+def oci(plan: Plan) -> list[dict[str, Any]]:
+    """For each container the part of its OCI config that is about resources."""
+    planner, found = Planner(plan.node), []
+    for planned in plan.pods:
+        pod = planned.pod
+        containers = []
+        for container in pod.containers:
+            row: dict[str, Any] = {"name": container.name, "role": container.role}
+            if is_windows(planner.basis, pod):
+                rows = windows_settings(planner.basis, pod, container)
+                row["windows"] = {"resources": windows_oci(rows)}
+            else:
+                row |= _oci_linux(planner, pod, container)
+            containers.append(row)
+        found.append({**_pod(pod), "containers": containers})
+    return found
