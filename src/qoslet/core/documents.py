@@ -76,7 +76,8 @@ def _next(error: Exception | None) -> int:
     """Where the next document begins, in the words of the decoder's ``error``; 0: nowhere."""
     message = str(error)
     at = message.rfind(_TRAILING)
-    return int(message[at + len(_TRAILING) :].rstrip(")")) if at >= 0 else 0
+    # the decoder has read that byte already
+    return int(message[at + len(_TRAILING) :].rstrip(")")) - 1 if at >= 0 else 0
 
 
 def _untyped_error(data: memoryview) -> Exception | None:

@@ -79,11 +79,9 @@ class PodReader:
         """The pod of ``shape``; every fault in it, not only the first."""
         faults: list[Note] = []
         notes: list[Note] = []
-        spec = shape.spec or PodSpecShape()
+        spec = shape.spec or _NO_SPEC
         status = shape.status or _NO_STATUS
         prefix = place.prefix
-        if shape.spec is None:
-            faults.append(Note(f"{prefix}spec", "is missing", "a pod needs containers"))
         meta = place.metadata or _NO_METADATA
         namespace, name = self._names(meta, faults)
         annotations = (shape.metadata.annotations if shape.metadata else None) or {}
@@ -161,8 +159,9 @@ class PodReader:
         notes: list[Note],
     ) -> list[Container]:
         if not spec.containers:
-            hint = "a pod needs at least one container"
-            faults.append(Note(f"{prefix}spec.containers", "is missing or empty", hint))
+            path = f"{prefix}spec" if spec is _NO_SPEC else f"{prefix}spec.containers"
+            message = "is missing" if spec is _NO_SPEC else "is missing or empty"
+            faults.append(Note(path, message, "a pod needs at least one container"))
         found: list[Container] = []
         seen: dict[str, str] = {}
         for field, role, shapes in (
@@ -290,6 +289,7 @@ class PodReader:
             faults.append(_one_of("status.qosClass", status.qos_class, _QOS[1:]))
 
 
+_NO_SPEC = PodSpecShape()
 _NO_STATUS = PodStatusShape()
 _NO_METADATA = Metadata()
 
