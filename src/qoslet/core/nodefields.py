@@ -181,7 +181,8 @@ def amount(faults: Faults, where: str, value: Any) -> Quantity | None:
     if found.nano < 0:
         faults.add(where, f"is {shown(value)}, must not be negative")
         return None
-    if found.nano > INT64_MAX * NANO:
+    # A binary amount beyond int64 is read as its largest number.
+    if found.nano >= INT64_MAX * NANO:
         faults.add(where, f"is {shown(value)}, beyond the largest amount, 2^63 - 1")
         return None
     return found

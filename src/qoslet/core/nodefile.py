@@ -101,7 +101,11 @@ def _profile(machine: Machine, flags: Flags, problems: list[Problem]) -> Profile
 
 
 def _driver(
-    machine: Machine, facts: HostFacts, kubelet: Fields | None, flags: Mapping[str, tuple[Any, str]]
+    machine: Machine,
+    os: str,
+    facts: HostFacts,
+    kubelet: Fields | None,
+    flags: Mapping[str, tuple[Any, str]],
 ) -> DriverName:
     """Flag, cgroupDriver, cgroupfs with a KubeletConfiguration, systemd if it is PID 1."""
     value, where = flags.get("cgroupDriver") or (kubelet or {}).get("cgroupDriver") or ("", "")
@@ -109,7 +113,7 @@ def _driver(
         machine.origins["driver"] = where
         found = read.choice(machine.faults, where, value, ("cgroupfs", "systemd"))
         return "systemd" if found == "systemd" else "cgroupfs"
-    if kubelet is None and nodemachine.runs_systemd(machine, facts):
+    if kubelet is None and os == "linux" and nodemachine.runs_systemd(machine, facts):
         machine.origins["driver"] = machine.origins.get("host.systemd", "probed")
         if machine.origins["driver"] == "probed":
             machine.probed.add("driver")
@@ -178,7 +182,7 @@ def node_from(
     resources = nodemachine.capacity(machine, os)
     swap = nodemachine.swap(machine, os)
     facts = nodemachine.host(machine, os, resources)
-    driver = _driver(machine, facts, sources.kubelet, given)
+    driver = _driver(machine, os, facts, sources.kubelet, given)
     kubelet = kubelet_of(found, rules, os, facts.hierarchy)
     node = Node(
         name=machine.given("metadata.name", _name),

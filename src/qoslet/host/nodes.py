@@ -8,8 +8,8 @@ from typing import IO, Any
 import msgspec
 from msgspec import Raw, Struct
 
-from qoslet.core.nodefile import Flags, Probed, node_from
 from qoslet.core.node import Node
+from qoslet.core.nodefile import Flags, Probed, node_from
 from qoslet.core.tree import Problem
 from qoslet.errors import BadInput, BadInputs
 
