@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from qoslet.core import nodefields, nodeflags
 from qoslet.core.node import allocatable
-from qoslet.core.nodefields import Faults
+from qoslet.core.nodefaults import Faults
 from qoslet.core.nodefile import FLAG_ROWS, NO_FLAGS, Flags, Probed, node_from
 from qoslet.errors import BadInputs
 
@@ -600,6 +600,16 @@ def test_defaults_that_do_not_fit_are_refused_not_bad_input():
     _, problems = read(own(swap=0, capacity=small))
     assert [p.severity for p in problems] == ["warning"]
     assert "above the capacity 64Mi" in problems[0].message
+
+
+def test_garbage_costs_little_and_is_shown_harmlessly():
+    gates = {f"Gate{at}\x1b[31m": True for at in range(20000)}
+    capacity = {f"{at}\n": "1" for at in range(20000)}
+    found = faults(own(capacity=capacity), config(featureGates=gates), probe=lambda: MACHINE)
+    assert len(found) == Faults.limit
+    assert all(where.isprintable() and message.isprintable() for where, message in found)
+    _, problems = read(own(swap=0), config(**{f"kubeReserved{at}": 1 for at in range(5000)}))
+    assert len(problems) == 20
 
 
 @pytest.mark.parametrize(

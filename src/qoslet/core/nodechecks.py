@@ -17,7 +17,7 @@ from qoslet.core.node import (
     eviction_reservation,
     reserved,
 )
-from qoslet.core.nodefields import Faults
+from qoslet.core.nodefaults import Faults, close_to, shown
 from qoslet.core.nodekubelet import KubeletRead
 from qoslet.core.nodemachine import kernel_version
 from qoslet.core.pod import Quantities
@@ -88,10 +88,12 @@ def _memory_qos(faults: Faults, node: Node, found: KubeletRead) -> None:
 def _gate_names(faults: Faults, node: Node, found: KubeletRead) -> None:
     known = gates.gates()
     for name in node.kubelet.feature_gates:
+        if faults.full:
+            break
         if name not in known:
-            hint = read.close_to(name, known) or "no release from 1.6 to 1.37 has it"
+            hint = close_to(name, known) or "no release from 1.6 to 1.37 has it"
             faults.add(
-                found.where(f"featureGates.{name}"), f"{read.shown(name)} is no feature gate", hint
+                found.where(f"featureGates.{name}"), f"{shown(name)} is no feature gate", hint
             )
 
 
@@ -253,7 +255,7 @@ def _kernel(node: Node, found: KubeletRead) -> Iterator[Problem]:
     kernel = kernel_version(node.host.kernel)
     place = _place(node, "host.kernel")
     if node.hierarchy == "v2" and kernel is not None and kernel < (5, 8):
-        message = f"kernel {read.shown(node.host.kernel)} has no cpu.stat in the root cgroup"
+        message = f"kernel {shown(node.host.kernel)} has no cpu.stat in the root cgroup"
         yield Problem("warning", place, message, "cgroup v2 wants kernel 5.8 or later")
     if not memory_qos_on(node) or node.profile.memory_qos == "off":
         return
@@ -262,7 +264,7 @@ def _kernel(node: Node, found: KubeletRead) -> Iterator[Problem]:
         message = "Memory QoS has no effect on cgroup v1"
         yield Problem("warning", where, message, "move the host to cgroup v2")
     elif kernel is not None and kernel < (5, 9):
-        message = f"processes can hang at memory.high on kernel {read.shown(node.host.kernel)}"
+        message = f"processes can hang at memory.high on kernel {shown(node.host.kernel)}"
         yield Problem("warning", place, message, "Memory QoS wants kernel 5.9 or later")
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from qoslet.core.nodefields import Faults, close_to, kind_of, known_fields, mapping, shown
+from qoslet.core.nodefaults import Faults, close_to, kind_of, place, shown
+from qoslet.core.nodefields import known_fields, mapping
 from qoslet.core.tree import Problem
 
 Fields = dict[str, tuple[Any, str]]
@@ -46,6 +47,9 @@ _OWN = {
     "kubernetes",
     "runtime",
 }
+
+_WARNINGS = 20
+"""Mistyped fields that are told."""
 
 _KUBELET_FIELDS = """
 enableServer staticPodPath podLogsDir syncFrequency fileCheckFrequency httpCheckFrequency
@@ -173,17 +177,15 @@ def _kubelet(faults: Faults, found: Sources, where: str, document: Any) -> None:
             # A null factor is told from an absent one: since 1.27 both are legal, with a meaning.
             if value is not None or key == "memoryThrottlingFactor":
                 fields[key] = (value, f"{where}{key}")
-        elif near := close_to(key, known):
+        elif len(found.problems) < _WARNINGS and (near := close_to(key, known)):
             message = f"{shown(key)} is no field of KubeletConfiguration: it has no effect"
-            found.problems.append(Problem("warning", f"{where}{key}", message, near))
+            found.problems.append(Problem("warning", place(f"{where}{key}"), message, near))
 
 
 def _own(faults: Faults, found: Sources, label: str, given: Mapping[str, Any]) -> None:
     where = f"{label}: "
     fields = found.own = found.own or {}
-    for key in sorted(set(given) - _OWN):
-        hint = close_to(key, _OWN) or f"known are {', '.join(sorted(_OWN))}"
-        faults.add(f"{where}{key}", "is no known field", hint)
+    known_fields(faults, label, given, _OWN, top=True)
     _fields(where, "", {key: given.get(key) for key in ("os", "swap", "numa")}, fields)
     _fields(where, "", {key: given.get(key) for key in ("kubernetes", "runtime")}, fields)
     for section, known in (("metadata", None), ("capacity", None), ("host", _HOST)):
@@ -197,8 +199,11 @@ def _own(faults: Faults, found: Sources, label: str, given: Mapping[str, Any]) -
         if section == "metadata":
             old = fields.get("metadata.name", (inner.get("name"), ""))
             if inner.get("name") not in (None, old[0]):
-                place = f"{where}metadata.name"
-                faults.add(place, f"is not the node of {old[1]}", "describe one node at a time")
+                faults.add(
+                    f"{where}metadata.name",
+                    f"is not the node of {old[1]}",
+                    "describe one node at a time",
+                )
             inner = {"name": inner.get("name")}
         _fields(where, f"{section}.", inner, fields)
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from qoslet.core.node import ENFORCE_OPTIONS
+from qoslet.core.nodefaults import Faults, close_to, kind_of, shown
 from qoslet.core.quantity import INT64_MAX, NANO, Quantity, QuantityError, parse
-from qoslet.errors import BadInput, BadInputs
 
 RESERVABLE = ("cpu", "memory", "ephemeral-storage", "pid")
 """What kube-reserved and system-reserved may name: kubelet app parseResourceList."""
@@ -40,56 +40,6 @@ _UNITS = {
     "h": 3600 * 10**9,
 }
 
-_SHOWN = 60
-
-
-def shown(value: object) -> str:
-    """``value`` quoted for a message: control characters escaped, cut to a bounded length."""
-    if isinstance(value, int) and value.bit_length() > 256:
-        return "a huge number"
-    if not isinstance(value, str | int | float | bool):
-        return kind_of(value)
-    text = repr(value if not isinstance(value, str) else value[: _SHOWN + 1])
-    return text if len(text) <= _SHOWN + 2 else f"{text[:_SHOWN]}…"
-
-
-class Faults:
-    """Collects what is wrong with the input; ``check`` raises all of it as BadInputs."""
-
-    def __init__(self) -> None:
-        self.found: list[BadInput] = []
-
-    def add(self, where: str, message: str, hint: str = "") -> None:
-        """One more fault at ``where``."""
-        self.found.append(BadInput(message, where=where, hint=hint))
-
-    def check(self) -> None:
-        """Raise BadInputs if there was any fault."""
-        if self.found:
-            raise BadInputs(self.found)
-
-
-def close_to(name: str, known: Iterable[str]) -> str:
-    """``did you mean X?`` for a mistyped name, or an empty text."""
-    from difflib import get_close_matches
-
-    folded = {entry.lower(): entry for entry in known}
-    near = get_close_matches(name.lower()[:100], folded, n=1, cutoff=0.7)
-    return f"did you mean {folded[near[0]]}?" if near else ""
-
-
-def kind_of(value: object) -> str:
-    """The JSON name of a decoded value's type."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "a boolean"
-    if isinstance(value, int | float):
-        return "a number"
-    if isinstance(value, str):
-        return "a text"
-    return "a list" if isinstance(value, list | tuple) else "a map"
-
 
 def mapping(faults: Faults, where: str, value: Any) -> Mapping[str, Any] | None:
     """A map whose keys are texts."""
@@ -103,12 +53,17 @@ def mapping(faults: Faults, where: str, value: Any) -> Mapping[str, Any] | None:
     return value
 
 
-def known_fields(faults: Faults, where: str, value: Mapping[str, Any], known: set[str]) -> None:
-    """Fault for every key that is not in ``known``."""
+def known_fields(
+    faults: Faults, where: str, value: Mapping[str, Any], known: set[str], *, top: bool = False
+) -> None:
+    """Fault for every key that is not in ``known``; ``top``: ``where`` is a file."""
     for key in value:
+        if faults.full:
+            return
         if key not in known:
             hint = close_to(key, known) or f"known are {', '.join(sorted(known))}"
-            faults.add(f"{where}.{key}" if where else key, "is no known field", hint)
+            joint = ": " if top else "."
+            faults.add(f"{where}{joint}{key}", "is no known field", hint)
 
 
 def text(faults: Faults, where: str, value: Any) -> str | None:
@@ -224,13 +179,15 @@ def reserved(faults: Faults, where: str, value: Any) -> dict[str, Quantity] | No
         return None
     result = {}
     for name, entry in given.items():
-        place = f"{where}.{name}"
+        if faults.full:
+            break
+        spot = f"{where}.{name}"
         if name not in RESERVABLE:
             hint = close_to(name, RESERVABLE) or f"known are {', '.join(RESERVABLE)}"
-            faults.add(place, f"{shown(name)} cannot be reserved", hint)
+            faults.add(spot, f"{shown(name)} cannot be reserved", hint)
         elif not isinstance(entry, str):
-            faults.add(place, f"must be a text, not {kind_of(entry)}", "quote it")
-        elif (found := amount(faults, place, entry)) is not None:
+            faults.add(spot, f"must be a text, not {kind_of(entry)}", "quote it")
+        elif (found := amount(faults, spot, entry)) is not None:
             result[name] = found
     return result
 
@@ -245,11 +202,13 @@ def thresholds(faults: Faults, where: str, value: Any) -> dict[str, str] | None:
         return None
     result = {}
     for signal, entry in given.items():
-        place = f"{where}.{signal}"
+        if faults.full:
+            break
+        spot = f"{where}.{signal}"
         if signal not in SIGNALS:
             hint = close_to(signal, SIGNALS) or f"known are {', '.join(SIGNALS)}"
-            faults.add(place, f"{shown(signal)} is no eviction signal", hint)
-        elif (found := text(faults, place, entry)) is not None and _threshold(faults, place, found):
+            faults.add(spot, f"{shown(signal)} is no eviction signal", hint)
+        elif (found := text(faults, spot, entry)) is not None and _threshold(faults, spot, found):
             result[signal] = found
     return result
 
@@ -278,17 +237,19 @@ def options(faults: Faults, where: str, value: Any) -> tuple[str, ...] | None:
     if given is None:
         return None
     for at, option in enumerate(given):
-        place = f"{where}[{at}]"
+        if faults.full:
+            break
+        spot = f"{where}[{at}]"
         if option not in ENFORCE_OPTIONS:
             hint = close_to(option, ENFORCE_OPTIONS) or f"known are {', '.join(ENFORCE_OPTIONS)}"
-            faults.add(place, f"{shown(option)} is no option", hint)
+            faults.add(spot, f"{shown(option)} is no option", hint)
         elif option in given[:at]:
-            faults.add(place, f"{option} is there twice")
+            faults.add(spot, f"{option} is there twice")
         elif option == "none" and len(set(given)) > 1:
-            faults.add(place, "none must stand alone", "leave out the other options, or none")
+            faults.add(spot, "none must stand alone", "leave out the other options, or none")
         elif option.endswith("-compressible") and option.removesuffix("-compressible") in given:
             full = option.removesuffix("-compressible")
-            faults.add(place, f"{full} and {option} exclude each other", "leave one of them")
+            faults.add(spot, f"{full} and {option} exclude each other", "leave one of them")
     return given
 
 
@@ -311,15 +272,15 @@ def percent(faults: Faults, where: str, value: Any) -> int | None:
         return None
     result = None
     for name, entry in given.items():
-        place = f"{where}.{name}"
-        found = text(faults, place, entry)
+        spot = f"{where}.{name}"
+        found = text(faults, spot, entry)
         if name != "memory":
-            faults.add(place, f"{shown(name)} cannot be reserved", "only memory can")
+            faults.add(spot, f"{shown(name)} cannot be reserved", "only memory can")
         elif found is not None:
             number = found.removesuffix("%")
             fits = number.isascii() and number.isdigit() and len(number) < 10
             if not found.endswith("%") or not fits or int(number) > 100:
-                faults.add(place, f"is {shown(found)}, must be a whole percentage, 0% to 100%")
+                faults.add(spot, f"is {shown(found)}, must be a whole percentage, 0% to 100%")
             else:
                 result = int(number)
     return result

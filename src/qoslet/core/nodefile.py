@@ -16,7 +16,7 @@ from qoslet.core import nodechecks, nodemachine, profile
 from qoslet.core import nodefields as read
 from qoslet.core.node import DriverName, HostFacts, Node
 from qoslet.core.nodedocs import Fields, sort
-from qoslet.core.nodefields import Faults
+from qoslet.core.nodefaults import Faults, shown
 from qoslet.core.nodeflags import FLAG_ROWS, NO_FLAGS, FlagRow, Flags, overrides
 from qoslet.core.nodekubelet import kubelet_of, kubelet_read
 from qoslet.core.nodemachine import Machine, Probed
@@ -71,7 +71,7 @@ def _release(faults: Faults, problems: list[Problem], chosen: _Choice) -> str:
 
 def _said(text: str, error: ValueError) -> str:
     """The message of a resolver, bounded."""
-    return str(error) if len(text) <= 60 else f"{read.shown(text)} is not known"
+    return str(error) if len(text) <= 60 else f"{shown(text)} is not known"
 
 
 def _profile(machine: Machine, flags: Flags, problems: list[Problem]) -> Profile:
@@ -140,7 +140,7 @@ def _name(faults: Faults, where: str, value: Any) -> str | None:
         or len(found) > 253
     ):
         hint = "small letters, digits, - and . only"
-        faults.add(where, f"{read.shown(found)} is no name of a node", hint)
+        faults.add(where, f"{shown(found)} is no name of a node", hint)
         return None
     return found
 

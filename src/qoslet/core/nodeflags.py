@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from qoslet.core.nodefields import Faults, shown
+from qoslet.core.nodefaults import Faults, shown
 
 Shape = Literal["text", "bool", "int", "pairs", "below", "list", "swap", "gates"]
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from qoslet.core import nodefields as read
 from qoslet.core.node import Kubelet
 from qoslet.core.nodedocs import Fields
-from qoslet.core.nodefields import Faults
+from qoslet.core.nodefaults import Faults, shown
 from qoslet.core.profile import Profile
 from qoslet.core.quantity import from_int
 
@@ -35,7 +35,7 @@ def cgroup_name(faults: Faults, where: str, value: Any) -> str | None:
     """The name of a cgroup: no ``.`` or ``..`` in it, so that it stays below the hierarchy."""
     found = read.text(faults, where, value)
     if found and any(part in (".", "..") for part in found.split("/")):
-        faults.add(where, f"is {read.shown(found)}, must not hold . or ..")
+        faults.add(where, f"is {shown(found)}, must not hold . or ..")
         return None
     return found
 
@@ -44,7 +44,7 @@ def _root(faults: Faults, where: str, value: Any) -> str | None:
     found = cgroup_name(faults, where, value)
     if found and not found.startswith("/"):
         hint = f'such as "/{found[:40]}"'
-        faults.add(where, f"is {read.shown(found)}, must be absolute", hint)
+        faults.add(where, f"is {shown(found)}, must be absolute", hint)
         return None
     return found or None
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from qoslet.core import nodefields as read
 from qoslet.core.node import Hierarchy, HostFacts
 from qoslet.core.nodedocs import Fields, Sources
-from qoslet.core.nodefields import Faults
+from qoslet.core.nodefaults import Faults, kind_of
 from qoslet.core.quantity import Quantity, QuantityError, canonical, from_int, parse
 
 Value = TypeVar("Value")
@@ -98,6 +98,9 @@ def _capacity(faults: Faults, where: str, value: Any) -> Quantity | None:
         except QuantityError as error:
             faults.add(where, f"the page size {error}", "such as hugepages-2Mi")
             return None
+    if not name.isprintable() or not 0 < len(name) <= 317:
+        faults.add(where, "is no name of a resource", "such as cpu, memory or hugepages-2Mi")
+        return None
     found = read.amount(faults, where, value)
     if found is not None and not found.nano and name in ("cpu", "memory"):
         faults.add(where, "is 0: a node without it holds no pod")
@@ -155,7 +158,7 @@ def _hierarchy(faults: Faults, where: str, value: Any) -> Hierarchy | None:
 
 def _page_sizes(faults: Faults, where: str, value: Any) -> tuple[int, ...] | None:
     if not isinstance(value, list | tuple):
-        faults.add(where, f"must be a list, not {read.kind_of(value)}", "such as [2Mi, 1Gi]")
+        faults.add(where, f"must be a list, not {kind_of(value)}", "such as [2Mi, 1Gi]")
         return None
     sizes = [read.page(faults, f"{where}[{at}]", entry) for at, entry in enumerate(value)]
     return tuple(sorted({size for size in sizes if size is not None}))
@@ -182,7 +185,7 @@ def _systemd(faults: Faults, where: str, value: Any) -> int | None:
 
 def _numa(faults: Faults, where: str, value: Any) -> tuple[tuple[str, int], ...] | None:
     if not isinstance(value, list | tuple):
-        faults.add(where, f"must be a list, not {read.kind_of(value)}", "of {cpus, memory}")
+        faults.add(where, f"must be a list, not {kind_of(value)}", "of {cpus, memory}")
         return None
     nodes = []
     for at, entry in enumerate(value):

@@ -52,9 +52,9 @@ def _node_only(item: Raw) -> Any:
 def _documents(
     paths: Sequence[str], stdin: IO[bytes] | None
 ) -> Iterator[tuple[str, Any] | BadInput]:
-    from qoslet.host import manifests
-
     for path in paths:
+        from qoslet.host import manifests
+
         count = 0
         for found in manifests._documents([path], stdin, False):
             count += 1
