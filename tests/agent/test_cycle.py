@@ -155,9 +155,7 @@ class Bench:
         self.kernel = Kernel(self.clock)
         self.pods = Pods()
         self.config = Config(root="/q", **config)  # type: ignore[arg-type]
-        self.wheel = Wheel(
-            self.config, self.kernel, self.kernel, self.pods, self.clock, compare, cores=2
-        )
+        self.wheel = Wheel(self.config, self.kernel, self.kernel, self.pods, self.clock, compare)
 
 
 def test_one_turn_makes_the_tree_and_starts_the_pods() -> None:

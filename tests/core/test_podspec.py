@@ -26,7 +26,7 @@ def pod_of(document: dict) -> Pod:
         )
         containers.append(Container(raw["name"], "regular", f"spec.containers[{index}]", asked))
     meta = document.get("metadata", {})
-    return Pod("default", meta.get("name", "p"), "u-1", "pod.yaml", tuple(containers))
+    return Pod("default", meta.get("name", "p"), "u-1", "pod.yaml: Pod default/p", tuple(containers))
 
 
 def document_of(container: dict | None = None, **spec: object) -> dict:

@@ -36,6 +36,21 @@ class Desired(Struct, frozen=True):
     problems: tuple[Problem, ...] = ()
 
 
+class Machine:
+    """What the loop may ask about the machine as a whole; this one knows nothing."""
+
+    cores: float = 1.0
+    memory: int = 0
+
+    def busy_seconds(self) -> float | None:
+        """CPU seconds used or stolen on all CPUs since some start."""
+        return None
+
+    def runnable(self, path: str, pids: Sequence[int]) -> int | None:
+        """How many threads of a group's processes want a CPU at this moment."""
+        return None
+
+
 class _Retry(Struct, frozen=True):
     """A pod that failed: the last delay, and when to try again."""
 
@@ -55,9 +70,7 @@ class Wheel:
         clock: Clock,
         compare: Compare,
         *,
-        cores: float = 1.0,
-        memory: int = 0,
-        runnable: Callable[[Sequence[int]], int] | None = None,
+        machine: Machine | None = None,
     ) -> None:
         self._config = config
         self._driver = driver
@@ -65,9 +78,7 @@ class Wheel:
         self._runtime = runtime
         self._clock = clock
         self._compare = compare
-        self._cores = cores
-        self._memory = memory
-        self._runnable = runnable
+        self._machine = machine or Machine()
         self._cycle = 0
         self._before: Observed | None = None
         self._index: _Index | None = None
@@ -103,8 +114,9 @@ class Wheel:
         return Snapshot(
             cycle=self._cycle,
             at=observed.at,
-            cores=self._cores,
-            memory=self._memory,
+            cores=self._machine.cores,
+            memory=self._machine.memory,
+            busy_seconds=self._machine.busy_seconds(),
             groups=rows(
                 desired.plan,
                 observed,
@@ -122,12 +134,12 @@ class Wheel:
 
     def _demand(self, observed: Observed, states: Sequence[ContainerState]) -> dict[str, int]:
         """How many threads of each running container want a CPU at this moment."""
-        if self._runnable is None:
-            return {}
         return {
-            state.cgroup: self._runnable(group.pids)
+            state.cgroup: wanting
             for state in states
-            if state.running and (group := observed.cgroups.get(state.cgroup)) is not None
+            if state.running
+            and (group := observed.cgroups.get(state.cgroup)) is not None
+            and (wanting := self._machine.runnable(group.path, group.pids)) is not None
         }
 
     def _stop_gone(self, desired: Desired, errors: list[str]) -> None:

@@ -36,10 +36,11 @@ def run(
     clock: Clock,
     stop: Stop,
     publish: Callable[[Snapshot], None],
+    say: Callable[[str], None] = lambda line: None,
 ) -> Snapshot:
     """Turn until asked to end or ``config.lasts`` seconds are over, then remove everything.
 
-    Returns the last snapshot. Raises ``CannotDo`` naming what could not be removed.
+    ``say`` is told when the ending begins. Returns the last snapshot. Raises ``CannotDo`` naming what could not be removed.
     """
     begun = clock.monotonic()
     left: list[str] = []
@@ -58,6 +59,8 @@ def run(
             snapshot = wheel.turn(source.current())
             publish(snapshot)
     finally:
+        if wheel.started:
+            say(f"ending {len(wheel.started)} pods; Ctrl-C again ends them at once")
         left = wheel.end(lambda: stop.requested() > 1)
     if left:
         raise CannotDo(

@@ -296,7 +296,7 @@ def _problem(
     pod: Pod, severity: Literal["error", "warning", "info"], field: str, message: str, hint: str
 ) -> Problem:
     """A problem row at a field of ``pod``."""
-    return Problem(severity, f"{pod.where}: Pod {pod.key}: {field}", message, hint)
+    return Problem(severity, f"{pod.where}: {field}", message, hint)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ how many of its threads wanted to run (``effective.fair_shares``).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -35,11 +36,13 @@ class Got(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """``seconds`` were measured; ``containers`` stand in the order of the plan."""
+    """``seconds`` were measured; ``containers`` stand by class, then as planned.
+    ``elsewhere`` is the percentage of the machine that others used."""
 
     seconds: float
     cores: float
     containers: tuple[Got, ...]
+    elsewhere: float = 0.0
 
     @property
     def fair(self) -> bool:
@@ -58,15 +61,15 @@ def report(snapshots: Sequence[Snapshot]) -> Report:
     first = next((one for one in snapshots if _busy(one)), snapshots[0])
     last = snapshots[-1]
     seconds = last.at - first.at
-    measured = [one for one in snapshots if one.at >= first.at]
-    expected = fair_shares(contenders(last, _demand(measured)), last.cores)
+    expected = _expected([one for one in snapshots if one.at >= first.at])
     before = {row.path: row for row in first.groups}
     containers = tuple(
         _got(row, before.get(row.path), expected.get(row.path), seconds, last.cores)
-        for row in last.groups
+        for row in sorted(last.groups, key=lambda row: _RANK.get(row.qos, 3))
         if row.level == "container"
     )
-    return Report(seconds, last.cores, containers)
+    others = 100 * _elsewhere(first, last) / last.cores
+    return Report(seconds, last.cores, containers, others)
 
 
 def _busy(snapshot: Snapshot) -> bool:
@@ -74,13 +77,41 @@ def _busy(snapshot: Snapshot) -> bool:
     return any(row.state == "running" for row in snapshot.groups)
 
 
-def _demand(snapshots: Sequence[Snapshot]) -> dict[str, float]:
-    """Threads that wanted to run, by path, averaged over the snapshots."""
+_RANK = {"Guaranteed": 0, "Burstable": 1, "BestEffort": 2}
+
+
+def _expected(snapshots: Sequence[Snapshot]) -> dict[str, float]:
+    """Cores that each group should have had on average: each snapshot stands for the time
+    since the one before it."""
     total: dict[str, float] = {}
-    for snapshot in snapshots:
-        for row in snapshot.groups:
-            total[row.path] = total.get(row.path, 0.0) + (row.runnable or 0)
-    return {path: count / len(snapshots) for path, count in total.items()}
+    lasted = 0.0
+    for before, snapshot in pairwise(snapshots):
+        seconds = snapshot.at - before.at
+        lasted += seconds
+        demand = {row.path: float(row.runnable or 0) for row in snapshot.groups}
+        there = max(snapshot.cores - _elsewhere(before, snapshot), 0.0)
+        for path, cores in fair_shares(contenders(snapshot, demand), there).items():
+            total[path] = total.get(path, 0.0) + cores * seconds
+    return {path: amount / lasted for path, amount in total.items()} if lasted else {}
+
+
+def _elsewhere(before: Snapshot, after: Snapshot) -> float:
+    """Cores that were used outside the tree between two snapshots; 0 where unknown."""
+    seconds = after.at - before.at
+    if before.busy_seconds is None or after.busy_seconds is None or seconds <= 0:
+        return 0.0
+    ours = _top_seconds(after) - _top_seconds(before)
+    return max(after.busy_seconds - before.busy_seconds - ours, 0.0) / seconds
+
+
+def _top_seconds(snapshot: Snapshot) -> float:
+    """CPU seconds of the tree: of the groups without a parent in it."""
+    paths = {row.path for row in snapshot.groups}
+    return sum(
+        row.cpu_seconds or 0.0
+        for row in snapshot.groups
+        if row.path.rpartition("/")[0] not in paths
+    )
 
 
 def _got(

@@ -54,7 +54,7 @@ class GroupRow(Struct, frozen=True):
 
 class Snapshot(Struct, frozen=True):
     """One turn of the loop. ``at`` is monotonic seconds, ``cores`` the machine's CPUs,
-    ``memory`` its bytes. ``differences`` were found, ``done`` steps worked, ``failed`` did
+    ``memory`` its bytes, ``busy_seconds`` the CPU time that was used or stolen on all of it. ``differences`` were found, ``done`` steps worked, ``failed`` did
     not. ``summary`` says it in one sentence."""
 
     cycle: int
@@ -62,6 +62,7 @@ class Snapshot(Struct, frozen=True):
     cores: float
     memory: int
     groups: tuple[GroupRow, ...]
+    busy_seconds: float | None = None
     problems: tuple[Problem, ...] = ()
     differences: int = 0
     done: int = 0

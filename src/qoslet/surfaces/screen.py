@@ -16,6 +16,10 @@ WIDEST = 100
 """Columns that the tree uses at most: wider lines are harder to read."""
 
 _BAR = 10
+_STATE = 16
+_FIXED = _BAR + _STATE + 23
+"""Columns of a line that are not its label."""
+
 _QOS_STYLE = {"Guaranteed": "green", "Burstable": "yellow", "BestEffort": "cyan"}
 _BLOCKS = " ▏▎▍▌▋▊▉█"
 
@@ -23,13 +27,15 @@ _BLOCKS = " ▏▎▍▌▋▊▉█"
 def live(snapshot: Snapshot, terminal: Terminal, elapsed: float, title: str) -> list[str]:
     """The tree with CPU and memory in use, one line for each group."""
     width = min(terminal.width, WIDEST)
-    label = max(width - (_BAR + 33), 20)
+    label = max(width - _FIXED, 20)
     clock = f"{int(elapsed) // 60:02d}:{int(elapsed) % 60:02d}"
     head = cut(printable(title), width - 7, "…")
     lines = [
         terminal.paint(pad(head, width - 6), "bold") + terminal.paint(clock, "dim"),
         "",
-        terminal.paint(f"{pad('', label)} {pad('CPU', _BAR + 7)} {pad('MEMORY', 15)} STATE", "dim"),
+        terminal.paint(
+            f"{pad('', label)} {pad('CPU', _BAR + 6)} {pad('MEMORY', 13)}  STATE", "dim"
+        ),
     ]
     lines += [
         _line(row, trunk, snapshot, terminal, label)
@@ -52,6 +58,8 @@ def _with_trunks(rows: Sequence[GroupRow], terminal: Terminal) -> list[tuple[Gro
     for row in rows:
         parent = row.path.rpartition("/")[0]
         children.setdefault(parent if parent in paths else "", []).append(row)
+    for below in children.values():
+        below.sort(key=lambda row: row.level == "qos")
     drawn: list[tuple[GroupRow, str]] = []
     fork, last, bar = (
         terminal.mark("├─ ", "|- "),
@@ -82,7 +90,7 @@ def _line(row: GroupRow, trunk: str, snapshot: Snapshot, terminal: Terminal, lab
     limit = _memory_limit(row)
     amount = f"{used}/{memory(limit)}" if limit and memory(limit) != "max" else used
     return (
-        f"{text}{space} {bar(share, terminal)} {pad(percent, 6)} {pad(amount, 15)} "
+        f"{text}{space} {bar(share, terminal)} {pad(percent, 5)} {pad(amount, 13)}  "
         f"{_state(row, terminal)}"
     ).rstrip()
 
@@ -119,9 +127,9 @@ def _state(row: GroupRow, terminal: Terminal) -> str:
     if row.level != "container":
         return ""
     again = f" {terminal.mark('×', 'x')}{row.restarts + 1}" if row.restarts else ""
-    text = printable(row.state) + again
+    was = ", OOM" if row.oom_killed and row.state == "running" else ""
+    text = cut(printable(row.state) + again + was, _STATE, terminal.mark("…", "~"))
     if row.oom_killed:
-        text = "running, was OOMKilled" if row.state == "running" else text
         return terminal.paint(text, "red")
     return terminal.paint(text, "green" if row.state == "running" else "yellow")
 
@@ -167,9 +175,22 @@ def table(report: Report, terminal: Terminal) -> list[str]:
     arrow = terminal.mark("→", "->")
     head = f"asked {arrow} written {arrow} got"
     over = f"{report.seconds:.0f} s on {report.cores:g} CPUs"
-    cpu = [("CPU", "asked", "written", "got", "expected", ""), *map(_cpu_row, report.containers)]
+    if report.elsewhere >= 1:
+        over += f", of which others used {report.elsewhere:.0f}%"
+    cpu = [
+        (
+            "CPU",
+            "asked",
+            f"{arrow} {_weight_name(report)}",
+            "quota",
+            f"{arrow} got",
+            "expected",
+            "throttled",
+        ),
+        *map(_cpu_row, report.containers),
+    ]
     mem = [
-        ("MEMORY", "asked", "written", "peak", "OOM kills", ""),
+        ("MEMORY", "asked", f"{arrow} limit", f"{arrow} peak", "OOM kills", "restarts"),
         *map(_memory_row, report.containers),
     ]
     width = min(terminal.width, 80)
@@ -181,6 +202,12 @@ def table(report: Report, terminal: Terminal) -> list[str]:
     return lines
 
 
+def _weight_name(report: Report) -> str:
+    """What the kernel calls the weight: shares on v1."""
+    v2 = any("cpu.weight" in {**got.row.planned, **got.row.found} for got in report.containers)
+    return "weight" if v2 else "shares"
+
+
 def _columns(
     rows: Sequence[tuple[str, ...]],
     verdicts: Sequence[bool | None],
@@ -189,12 +216,12 @@ def _columns(
 ) -> list[str]:
     """Rows as aligned columns; the first one gives way where the line would be too long."""
     widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
-    spare = width - sum(widths[1:]) - 2 * len(widths)
+    spare = width - sum(widths[1:]) - 2 * len(widths) - 1
     widths[0] = max(12, min(widths[0], spare))
     lines = []
     for index, (row, verdict) in enumerate(zip(rows, verdicts, strict=True)):
         cells = [pad(cut(row[0], widths[0], terminal.mark("…", "~")), widths[0])]
-        cells += [pad(cell, widths[at + 1], right=at >= 2) for at, cell in enumerate(row[1:5])]
+        cells += [pad(cell, widths[at + 1], right=at >= 1) for at, cell in enumerate(row[1:])]
         line = "  ".join(cells)
         if index == 0:
             lines.append(terminal.paint(line.rstrip(), "dim"))
@@ -221,19 +248,17 @@ def _cpu_row(got: Got) -> tuple[str, ...]:
     """A container's CPU."""
     row = got.row
     files = {**row.planned, **row.found}
-    shares = files.get("cpu.shares")
-    weight = f"{shares} shares" if shares else f"weight {files.get('cpu.weight', '-')}"
     quota, period = files.get("cpu.cfs_quota_us", ""), files.get("cpu.cfs_period_us", "")
     if "cpu.max" in files:
         quota, _, period = files["cpu.max"].partition(" ")
-    top = bandwidth(quota, period or "100000")
     return (
         _who(row),
         _asked(row, "cpu"),
-        weight if top == "max" else f"{weight}, {top}",
+        files.get("cpu.shares") or files.get("cpu.weight", "-"),
+        bandwidth(quota, period or "100000"),
         "-" if got.cpu is None else f"{got.cpu:.1f}%",
         "-" if got.expected is None else f"{got.expected:.1f}%",
-        "",
+        f"{got.throttled:.1f}s" if got.throttled else "-",
     )
 
 
@@ -247,7 +272,7 @@ def _memory_row(got: Got) -> tuple[str, ...]:
         memory(limit) if limit else "-",
         "-" if row.memory_peak is None else size(_rounded(row.memory_peak)).lstrip("~"),
         "-" if row.oom_kills is None else str(row.oom_kills),
-        "",
+        str(row.restarts),
     )
 
 

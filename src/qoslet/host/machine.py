@@ -1,0 +1,50 @@
+"""This machine as a whole: its CPUs and memory, and who wants and uses them. Reads only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_USED = (0, 1, 2, 5, 6, 7)
+"""user, nice, system, irq, softirq, steal: columns of /proc/stat (proc(5))."""
+
+
+class ThisMachine:
+    """Matches ``agent.cycle.Machine``. ``cores`` are the CPUs online, ``memory`` bytes."""
+
+    def __init__(self) -> None:
+        self.cores = float(os.sysconf("SC_NPROCESSORS_ONLN"))
+        self.memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+    def busy_seconds(self) -> float | None:
+        """CPU seconds used or stolen on all CPUs since the boot."""
+        text = _text("/proc/stat")
+        line = next((one for one in text.splitlines() if one.startswith("cpu ")), None)
+        if line is None:
+            return None
+        columns = [int(word) for word in line.split()[1:]]
+        return sum(columns[index] for index in _USED if index < len(columns)) / _TICKS
+
+    def runnable(self, path: str, pids: Sequence[int]) -> int | None:
+        """How many threads of ``pids`` run or wait for a CPU."""
+        return sum(_wanting(pid) for pid in pids)
+
+
+def _wanting(pid: int) -> int:
+    """Threads of a process in state R."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return 0
+    stats = (_text(f"/proc/{pid}/task/{thread}/stat") for thread in threads)
+    return sum(stat.rpartition(")")[2].lstrip().startswith("R") for stat in stats)
+
+
+def _text(path: str) -> str:
+    """A small file; empty where it cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""

@@ -1,0 +1,197 @@
+"""``qoslet run``: make the tree of the pods on this machine, run them in it, keep it true."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from qoslet.core.nodeflags import FLAG_ROWS, Flags
+from qoslet.errors import EXIT_NO, EXIT_OK, BadInput
+
+if TYPE_CHECKING:
+    from qoslet.core.tree import Plan, Problem
+    from qoslet.surfaces.cli.watching import Watching
+    from qoslet.surfaces.cli.wire import Parts
+
+RUNTIMES = ("process", "runc", "crun", "containerd")
+DEFAULT_ROOT = "/qoslet"
+
+EPILOG = """\
+Everything is made below --cgroup-root and removed at the end: Ctrl-C once ends the pods in their
+grace periods, twice at once. Exit code 1 says that a pod was refused or the plan cannot stand,
+3 that this machine cannot do it; --simulate always can."""
+
+
+class Options:
+    """The command line, decoded."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.paths: list[str] = [*(args.filename or ()), *args.paths]
+        self.nodes: list[str] = list(args.node or ())
+        self.flags = Flags(
+            **{
+                **{row.field: getattr(args, row.field) for row in FLAG_ROWS},
+                "cgroup_root": args.cgroup_root or DEFAULT_ROOT,
+                "runtime": args.runtime or "process",
+                "cgroup_driver": args.cgroup_driver or "cgroupfs",
+            }
+        )
+        self.root: str = args.cgroup_root or DEFAULT_ROOT
+        self.seconds: float | None = args.seconds
+        self.interval: float = args.interval
+        self.simulate: bool = args.simulate
+        self.dry_run: bool = args.dry_run
+        self.unconfined: bool = args.unconfined
+        self.logs: bool = args.logs
+        self.plain: bool = args.plain
+        _check(self, args)
+
+
+def _check(options: Options, args: argparse.Namespace) -> None:
+    """What the parser cannot know. Raises BadInput."""
+    if not options.paths:
+        raise BadInput("no manifests", hint="give files or directories: qoslet run examples/")
+    if args.runs_with != "process":
+        hint = "containers of images come later; --with process runs plain processes"
+        raise BadInput(f"--with {args.runs_with} is not there yet", hint=hint)
+    parts = [part for part in options.root.split("/") if part]
+    if not options.root.startswith("/") or not parts or any(p in (".", "..") for p in parts):
+        hint = f"such as {DEFAULT_ROOT}: everything below it is made and removed"
+        raise BadInput(
+            f"{options.root!r} is no root of one's own", where="--cgroup-root", hint=hint
+        )
+    if options.flags.cgroup_driver != "cgroupfs":
+        hint = "plain processes have no unit; plan and explain know the systemd driver"
+        raise BadInput("run writes through cgroupfs only", where="--cgroup-driver", hint=hint)
+
+
+def _seconds(text: str) -> float:
+    """A positive number of seconds."""
+    value = float(text.removesuffix("s"))
+    if not 0 < value < 10**9:
+        raise argparse.ArgumentTypeError("seconds are a positive number")
+    return value
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the verb."""
+    parser.add_argument("paths", nargs="*", metavar="FILE", help="manifests: files, directories, -")
+    parser.add_argument("-f", "--filename", action="append", metavar="FILE", help="the same")
+    parser.add_argument("--node", action="append", metavar="FILE", help="the node's documents")
+    parser.add_argument(
+        "--with",
+        dest="runs_with",
+        default="process",
+        choices=RUNTIMES,
+        help="what runs the containers (process)",
+    )
+    parser.add_argument(
+        "--for", dest="seconds", type=_seconds, metavar="SECONDS", help="end by itself"
+    )
+    parser.add_argument(
+        "--interval", type=_seconds, default=1.0, metavar="SECONDS", help="between two looks (1)"
+    )
+    parser.add_argument("--simulate", action="store_true", help="use a kernel made of values")
+    parser.add_argument("--dry-run", action="store_true", help="print the commands, do nothing")
+    parser.add_argument(
+        "--unconfined", action="store_true", help="run pods with less isolation than they ask"
+    )
+    parser.add_argument("--logs", action="store_true", help="show what containers print")
+    parser.add_argument("--plain", action="store_true", help="lines instead of a screen, no colour")
+    group = parser.add_argument_group("the node")
+    for row in FLAG_ROWS:
+        group.add_argument(*row.names, dest=row.field, metavar=row.metavar, help=row.help)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; the exit code. Raises QosletError."""
+    from qoslet.surfaces.cli import wire
+
+    options = Options(args)
+    with wire.parts(options) as parts:
+        desired = parts.source.current()
+        _tell(desired.problems)
+        if not desired.plan.stands and not desired.pods:
+            return EXIT_NO
+        if not _sound(desired.plan):
+            return EXIT_NO
+        if options.dry_run:
+            _dry_run(parts)
+            return EXIT_OK if desired.plan.stands else EXIT_NO
+        if options.simulate:
+            _note("simulated: a kernel made of values, no process is started")
+        _watch(options, parts)
+        return EXIT_OK if parts.source.current().plan.stands else EXIT_NO
+
+
+def _sound(plan: Plan) -> bool:
+    """Whether no error concerns the node as a whole; a refused pod is no reason to stop."""
+    return all(p.severity != "error" or ": Pod " in p.where for p in plan.problems)
+
+
+def _tell(problems: tuple[Problem, ...]) -> None:
+    """The problem rows, once, on stderr."""
+    from qoslet.surfaces.style import printable
+
+    for row in problems:
+        hint = f" ({row.hint})" if row.hint else ""
+        where = f"{row.where}: " if row.where else ""
+        _note(printable(f"{row.severity}: {where}{row.message}{hint}"))
+
+
+def _note(text: str) -> None:
+    """One line on stderr."""
+    sys.stderr.write(f"qoslet: {text}\n")
+
+
+def _dry_run(parts: Parts) -> None:
+    """The shell lines that would make the tree."""
+    for line in parts.shell_lines():
+        sys.stdout.write(f"{line}\n")
+
+
+def _watch(options: Options, parts: Parts) -> None:
+    """Run the loop with its screen until it ends."""
+    from qoslet.agent.loop import run as turn
+
+    watching = _screen(options, parts)
+    complete = False
+    try:
+        turn(
+            parts.config,
+            parts.wheel,
+            parts.source,
+            parts.clock,
+            parts.stop,
+            watching.publish,
+            watching.say,
+        )
+        complete = True
+    finally:
+        watching.end(with_table=complete or bool(watching.snapshots))
+        for line in parts.notes():
+            _note(line)
+
+
+def _screen(options: Options, parts: Parts) -> Watching:
+    """The screen for this terminal."""
+    from qoslet.surfaces.cli.watching import Watching
+    from qoslet.surfaces.style import terminal
+
+    tty = sys.stdout.isatty() and not options.plain and os.environ.get("TERM") != "dumb"
+    choice: Any = "never" if options.plain else "auto"
+
+    def rows() -> int:
+        from shutil import get_terminal_size
+
+        return get_terminal_size().lines
+
+    return Watching(
+        sys.stdout,
+        terminal(sys.stdout, os.environ, choice),
+        parts.title,
+        rows=rows if tty else None,
+        log_lines=parts.log_lines if options.logs else None,
+    )
