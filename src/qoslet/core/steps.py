@@ -1,10 +1,20 @@
-"""What will be done, as values: described, ordered, and only then performed by a driver."""
+"""What will be done, as values: described, ordered, and only then performed by a driver.
+
+The order makes every prefix safe: groups are made parents first; limits are raised parents
+first, then lowered children first, so that no child is ever allowed more than the kernel lets
+it have; groups go children first, once nothing runs in them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from math import inf
 from typing import Literal
 
 from msgspec import Struct
+
+from qoslet.core.drift import Difference
+from qoslet.core.observed import Observed
 
 StepKind = Literal["create", "set", "attach", "remove"]
 
@@ -42,3 +52,134 @@ class Outcome(Struct, frozen=True, gc=False):
     before: str | None = None
     error: str | None = None
     errno_name: str | None = None
+
+
+_HARD_LIMITS = ("memory.max", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
+_SWAP_TOTAL = "memory.memsw.limit_in_bytes"
+_PERIOD, _QUOTA = "cpu.cfs_period_us", "cpu.cfs_quota_us"
+_DEFAULT_PERIOD = "100000"
+
+
+def magnitude(file: str, text: str | None) -> float:
+    """How much a value allows; unlimited and unknown are infinite."""
+    if text is None or text in ("max", "-1", ""):
+        return inf
+    if file == "cpu.max":
+        quota, _, period = text.partition(" ")
+        return inf if quota == "max" else int(quota) / int(period or _DEFAULT_PERIOD)
+    try:
+        return int(text)
+    except ValueError:
+        return len(text)
+
+
+def held(difference: Difference, observed: Observed) -> bool:
+    """Whether a hard memory limit would fall below what is in use: the kernel would kill (v2)
+    or refuse (v1), so the step waits for the usage to fall."""
+    if difference.file not in _HARD_LIMITS or difference.wanted is None:
+        return False
+    seen = observed.cgroups.get(difference.path)
+    if seen is None or seen.memory is None:
+        return False
+    return magnitude(difference.file, difference.wanted) < seen.memory
+
+
+def ordered(differences: Sequence[Difference], observed: Observed) -> list[Step]:
+    """The steps that end the differences, each prefix of them safe."""
+    creates = [d for d in differences if d.verdict == "absent"]
+    values = [d for d in differences if d.file and not held(d, observed)]
+    steps = [
+        Step("create", d.path, why=d.why) for d in sorted(creates, key=lambda d: (d.depth, d.path))
+    ]
+    bandwidth = [d for d in values if d.file in (_PERIOD, _QUOTA)]
+    others = [d for d in values if d.file not in (_PERIOD, _QUOTA)]
+    changes = [_change(d) for d in others] + list(_bandwidth(bandwidth, observed))
+    raises = [change for change in changes if change.raises]
+    lowers = [change for change in changes if not change.raises]
+    raises.sort(key=lambda change: change.depth)
+    lowers.sort(key=lambda change: -change.depth)
+    for change in _swap_first(raises) + _swap_last(lowers):
+        steps += change.steps
+    return steps + _removals(differences, observed)
+
+
+class _Change(Struct, frozen=True, gc=False):
+    """Steps of one group that belong together, and whether they allow more."""
+
+    path: str
+    depth: int
+    raises: bool
+    file: str
+    steps: tuple[Step, ...]
+
+
+def _step(difference: Difference) -> Step:
+    return Step(
+        "set",
+        difference.path,
+        difference.file,
+        difference.wanted or "",
+        why=difference.why,
+    )
+
+
+def _change(difference: Difference) -> _Change:
+    file = difference.file
+    more = magnitude(file, difference.wanted) > magnitude(file, difference.found)
+    return _Change(difference.path, difference.depth, more, file, (_step(difference),))
+
+
+def _bandwidth(rows: Iterable[Difference], observed: Observed) -> Iterable[_Change]:
+    """Quota and period of a v1 group as one change. A period that changes under a quota passes
+    through "no quota", because every other way has a ratio that the kernel may refuse."""
+    groups: dict[str, dict[str, Difference]] = {}
+    for row in rows:
+        groups.setdefault(row.path, {})[row.file] = row
+    for path, files in groups.items():
+        seen = observed.cgroups.get(path)
+        values = seen.values if seen is not None else {}
+        quota_row, period_row = files.get(_QUOTA), files.get(_PERIOD)
+        old_quota, old_period = values.get(_QUOTA, "-1"), values.get(_PERIOD, _DEFAULT_PERIOD)
+        new_quota = (quota_row.wanted if quota_row else None) or old_quota
+        new_period = (period_row.wanted if period_row else None) or old_period
+        steps = []
+        if period_row is not None and new_period != old_period:
+            if old_quota != "-1":
+                steps.append(Step("set", path, _QUOTA, "-1", why=period_row.why))
+            steps.append(_step(period_row))
+            if quota_row is None and old_quota != "-1":
+                steps.append(Step("set", path, _QUOTA, old_quota, why=period_row.why))
+        elif period_row is not None:
+            steps.append(_step(period_row))
+        if quota_row is not None:
+            steps.append(_step(quota_row))
+        more = _ratio(new_quota, new_period) > _ratio(old_quota, old_period)
+        yield _Change(path, path.count("/"), more, _QUOTA, tuple(steps))
+
+
+def _ratio(quota: str, period: str) -> float:
+    limit = magnitude(_QUOTA, quota)
+    return limit if limit == inf else limit / int(period)
+
+
+def _swap_first(changes: list[_Change]) -> list[_Change]:
+    """Within a group memory+swap is raised before memory: it may never be the smaller one."""
+    return sorted(changes, key=lambda c: (c.depth, c.path, c.file != _SWAP_TOTAL))
+
+
+def _swap_last(changes: list[_Change]) -> list[_Change]:
+    return sorted(changes, key=lambda c: (-c.depth, c.path, c.file == _SWAP_TOTAL))
+
+
+def _removals(differences: Sequence[Difference], observed: Observed) -> list[Step]:
+    """Surplus groups without processes anywhere below, deepest first."""
+    surplus = [d.path for d in differences if d.verdict == "surplus"]
+    busy = {path for path in surplus if observed.cgroups[path].pids}
+    blocked = {path for path in surplus if any(b == path or _below(b, path) for b in busy)}
+    free = [path for path in surplus if path not in blocked]
+    free.sort(key=lambda path: (-path.count("/"), path))
+    return [Step("remove", path, why="not planned") for path in free]
+
+
+def _below(path: str, above: str) -> bool:
+    return path.startswith(above.rstrip("/") + "/")

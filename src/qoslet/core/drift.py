@@ -1,0 +1,98 @@
+"""What is off: a plan against what was read, value by value.
+
+Groups below a planned container belong to what runs in it and are never compared.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from qoslet.core.knobs import same
+from qoslet.core.observed import Observed, ObservedCgroup
+from qoslet.core.tree import Cgroup, Plan
+
+Verdict = Literal["absent", "differs", "unread", "surplus"]
+
+
+class Difference(Struct, frozen=True, gc=False):
+    """One thing that is not as planned.
+
+    ``absent``: the group is not there (``file`` is empty), or on v1 not in every hierarchy.
+    ``differs``: the file holds ``found``. ``unread``: the file could not be read, ``found`` is
+    None. ``surplus``: the group is not planned. ``depth`` counts path components.
+    """
+
+    path: str
+    verdict: Verdict
+    file: str = ""
+    wanted: str | None = None
+    found: str | None = None
+    why: str = ""
+
+    @property
+    def depth(self) -> int:
+        """How far below the hierarchy's root the group is."""
+        return self.path.count("/")
+
+
+def _fresh(group: Cgroup, path: str) -> list[Difference]:
+    rows = [Difference(path, "absent", why=group.level)]
+    rows += [
+        Difference(path, "unread", row.file, row.value, None, row.rule) for row in group.settings
+    ]
+    return rows
+
+
+def _values(group: Cgroup, path: str, seen: ObservedCgroup, page: int) -> list[Difference]:
+    rows = []
+    for row in group.settings:
+        found = seen.values.get(row.file)
+        if found is None:
+            rows.append(Difference(path, "unread", row.file, row.value, None, row.rule))
+        elif found != row.applied and not same(row.file, row.applied, found, page):
+            rows.append(Difference(path, "differs", row.file, row.value, found, row.rule))
+    return rows
+
+
+def compare(plan: Plan, observed: Observed) -> list[Difference]:
+    """Everything that is off, in the plan's order; surplus groups last, deepest first."""
+    page = plan.node.host.page_size
+    rows: list[Difference] = []
+    planned: dict[str, Cgroup] = {}
+    for group in plan.cgroups:
+        path = group.path
+        if path is None:
+            continue
+        planned[path] = group
+        seen = observed.cgroups.get(path)
+        if seen is None:
+            rows += _fresh(group, path)
+            continue
+        if seen.missing:
+            rows.append(Difference(path, "absent", why=",".join(seen.missing)))
+        rows += _values(group, path, seen, page)
+    surplus = [
+        path
+        for path in observed.cgroups
+        if path not in planned and not _inside(path, planned) and not _above(path, planned)
+    ]
+    surplus.sort(key=lambda path: (-path.count("/"), path))
+    return rows + [Difference(path, "surplus") for path in surplus]
+
+
+def _inside(path: str, planned: dict[str, Cgroup]) -> bool:
+    """Whether a planned container contains ``path``."""
+    while "/" in path[1:]:
+        path = path.rsplit("/", 1)[0]
+        group = planned.get(path)
+        if group is not None:
+            return group.level == "container"
+    return False
+
+
+def _above(path: str, planned: dict[str, Cgroup]) -> bool:
+    """Whether ``path`` is an ancestor of a planned group: the root that the owner named."""
+    prefix = path.rstrip("/") + "/"
+    return any(name.startswith(prefix) for name in planned)
