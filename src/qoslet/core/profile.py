@@ -54,6 +54,9 @@ class Choices(Struct, frozen=True):
     qos_reserved_joined: bool = False
     compressible: bool = False
     windows: WindowsForm = "none"
+    weight_curve: Literal["runtime", "linear"] = "runtime"
+    bfq_weight: Literal["raw", "scaled"] = "raw"
+    swap_conversion: Literal["difference", "same"] = "difference"
     besteffort_high: bool = False
     rsvd: bool = False
     fail_cgroup_v1: bool = False
@@ -120,6 +123,9 @@ DESIGN_ROWS: tuple[Row, ...] = (
     Row(37, "qos_reserved_gate", False, "documented", "pod-resource-management: a flag, no gate"),
     Row(37, "qos_reserved_joined", True, "documented", "pod-resource-management formula"),
     Row(37, "windows", "design", "documented", "CRI: Windows Container Configuration"),
+    Row(37, "weight_curve", "linear", "documented", "KEP-2254: cpu.weight of containers, too"),
+    Row(37, "bfq_weight", "scaled", "documented", "KEP-2254: blkio weight to io.bfq.weight"),
+    Row(37, "swap_conversion", "same", "documented", "KEP-2254: swap to memory.swap.max, y = x"),
 )
 """What the documents say differently from the newest code."""
 
@@ -189,6 +195,13 @@ def evidence(kubernetes: str, choice: str) -> Row | None:
     return found
 
 
+def _form(text: str) -> MemoryQosForm:
+    for form in MEMORY_QOS_FORMS:
+        if form == text:
+            return form
+    raise ValueError(f"{text!r} is none of {', '.join(MEMORY_QOS_FORMS)}")
+
+
 def resolve(
     kubernetes: str = DEFAULT,
     runtime: str = "runc-1.4.0",
@@ -199,20 +212,22 @@ def resolve(
     Raises ValueError with a message for an unknown release, runtime or form.
     """
     release = minor_of(kubernetes)
-    if memory_qos is not None and memory_qos not in MEMORY_QOS_FORMS:
-        raise ValueError(f"{memory_qos!r} is none of {', '.join(MEMORY_QOS_FORMS)}")
     choices = structs.replace(Choices(), **{row.choice: row.value for row in rows_of(release)})
     minor = NEWEST if release == "design" else int(release.split(".")[1])
     defaults = {name: gates.default(name, minor) for name in RULE_GATES}
     if release == "design":
         defaults["MemoryQoS"] = True
-    form = choices.memory_qos if memory_qos is None else memory_qos
+    form = choices.memory_qos if memory_qos is None else _form(memory_qos)
+    named = runtime_of(runtime)
+    if choices.weight_curve == "linear":
+        known = "documented: KEP-2254 knows only the line"
+        named = structs.replace(named, curve="linear", curve_evidence=known)
     return Profile(
         kubernetes=release,
         minor=minor,
-        runtime=runtime_of(runtime),
+        runtime=named,
         choices=choices,
-        memory_qos=form,  # type: ignore[arg-type]
+        memory_qos=form,
         memory_qos_forced=memory_qos is not None,
         gates=defaults,
     )

@@ -53,6 +53,9 @@ class Quantity(Struct, frozen=True, gc=False, eq=False):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Quantity) and self.nano == other.nano
 
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
     def __hash__(self) -> int:
         return hash(self.nano)
 
@@ -202,6 +205,18 @@ def _fits_fast(left: Quantity, right: Quantity, nano: int) -> bool:
 def sub(left: Quantity, right: Quantity) -> Quantity:
     """``Quantity.Sub``: exact, in the left notation."""
     return add(left, from_nano(-right.nano, right.format, right.wide))
+
+
+def round_up(quantity: Quantity, scale: int) -> tuple[Quantity, bool]:
+    """``Quantity.RoundUp``: rounded away from zero to a multiple of 10^``scale``, and whether it
+    was one already. Scales below -9 change nothing."""
+    unit = 10 ** max(scale + 9, 0)
+    rest = abs(quantity.nano) % unit
+    if not rest:
+        return quantity, True
+    size = abs(quantity.nano) - rest + unit
+    nano = size if quantity.nano > 0 else -size
+    return from_nano(nano, quantity.format, quantity.wide), False
 
 
 def total(amounts: Iterable[Quantity]) -> Quantity:

@@ -74,7 +74,10 @@ def _version(text: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _split(text: str) -> tuple[str, tuple[int, ...]]:
+Named = tuple[str, tuple[int, ...]]
+
+
+def _split(text: str) -> Named:
     name, dash, version = text.partition("-")
     if name == "cri":
         name, dash, version = text[:5], text[5:6], text[6:]
@@ -103,24 +106,27 @@ def runtime_of(text: str) -> Runtime:
     A CRI runtime alone means the runc that its releases ship; no version means the newest.
     """
     parts = [_split(part) for part in _parts(text)]
-    cri = next(((name, version) for name, version in parts if name in _CRI), None)
-    oci = next(((name, version) for name, version in parts if name in _OCI), None)
-    if len(parts) != (cri is not None) + (oci is not None):
+    cri = next(((_CRI[name], version) for name, version in parts if name in _CRI), None)
+    named = [(oci, version) for name, version in parts for oci in _OCI if oci == name]
+    if len(parts) != (cri is not None) + len(named[:1]):
         raise ValueError(f"{text!r} names the same kind of runtime twice")
-    if oci is None:
+    oci: tuple[Oci, tuple[int, ...]]
+    if named:
+        oci = named[0]
+    else:
         assert cri is not None
-        oci = ("runc", bundled_runc(_CRI[cri[0]], cri[1]))
+        oci = ("runc", bundled_runc(*cri))
     curve, known = curve_of(*oci)
     return Runtime(
         name=text,
-        oci=oci[0],  # type: ignore[arg-type]
-        oci_version=oci[1],
+        oci=oci,
+        oci_version=version,
         curve=curve,
         curve_evidence=known,
-        cri=_CRI[cri[0]] if cri else None,
+        cri=cri[0] if cri else None,
         cri_version=cri[1] if cri else (),
         hugetlb=cri is None or cri[0] != "containerd",
-        rsvd=(oci[0] == "runc" and oci[1] >= (1, 1, 10)) or oci[0] == "process",
+        rsvd=(oci == "runc" and version >= (1, 1, 10)) or oci == "process",
         swap_from_limit=cri is not None,
     )
 
@@ -136,10 +142,7 @@ def _parts(text: str) -> list[str]:
     return parts
 
 
-def bundled_runc(cri: Cri, version: tuple[int, ...]) -> tuple[int, ...]:
+def bundled_runc(runtime: Named) -> tuple[int, ...]:
     """The runc version that a CRI runtime's release brings along."""
-    found = (1, 0)
-    for name, since, runc in BUNDLED:
-        if name == cri and since <= version:
-            found = runc  # type: ignore[assignment]
-    return found
+    name, version = _CRI[runtime[0]], runtime[1]
+    return max(runc for cri, since, runc in BUNDLED if cri == name and since <= version)
