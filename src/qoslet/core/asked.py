@@ -10,10 +10,10 @@ pkg/apis/core/v1/defaults.go (SetDefaults_Pod, SetDefaults_ResourceList).
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from qoslet.core.pod import NO_QUANTITIES, Quantities, Resources
 from qoslet.core.quantity import (
@@ -36,7 +36,7 @@ _FIELDS = ("requests", "limits", "claims")
 Level = Literal["container", "pod"]
 
 
-class Note(NamedTuple):
+class Note(Struct, frozen=True, gc=False):
     """Something about a value below ``resources``: ``path`` is relative to it."""
 
     path: str
@@ -44,7 +44,7 @@ class Note(NamedTuple):
     hint: str = ""
 
 
-class Asked(NamedTuple):
+class Asked(Struct, frozen=True, gc=False):
     """What one ``resources`` asks for; with faults, only what could be read.
 
     ``resources`` is None where the field is absent. ``defaulted`` names the requests that were

@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
-from qoslet.core.asked import Note
 from qoslet.core.documents import Document, Text
 from qoslet.core.identity import generated_uid
 from qoslet.core.kinds import TEMPLATES, carrier, unknown_hint
@@ -20,6 +19,7 @@ from qoslet.core.pod import Pod
 from qoslet.core.podreader import Place, PodReader
 from qoslet.core.shapes import (
     DECODE_ERRORS,
+    TYPE_FAULTS_MAX,
     Metadata,
     PodShape,
     TypeFault,
@@ -32,6 +32,9 @@ from qoslet.core.shapes import (
 )
 from qoslet.core.tree import Problem
 from qoslet.errors import BadInput
+
+FAULTS_KEPT = 1000
+"""Faults that are kept; more are only counted, whatever the input holds."""
 
 EXPANDED_MAX = 100_000
 """Pods that ``expand`` makes at most, from all documents together."""
@@ -54,7 +57,8 @@ class Options(Struct, frozen=True):
 class Loaded(Struct):
     """All pods, in the order of their documents, and what was met on the way.
 
-    ``sources`` counts the documents that may hold pods, an empty list of them included. ``raw``
+    ``sources`` counts the documents that may hold pods, an empty list of them included;
+    ``more_faults`` the faults beyond ``FAULTS_KEPT``. ``raw``
     holds ``{"metadata", "spec"}`` of each pod by its UID, a template's merged with its owner's
     name, when the options ask for it.
     """
@@ -63,6 +67,7 @@ class Loaded(Struct):
     problems: list[Problem]
     faults: list[BadInput]
     sources: int = 0
+    more_faults: int = 0
     raw: dict[str, Any] = {}
 
 
@@ -71,7 +76,7 @@ def pods_from(documents: Iterable[Document | BadInput], options: Options) -> Loa
     loader = _Loader(options)
     for document in documents:
         if isinstance(document, BadInput):
-            loader.loaded.faults.append(document)
+            loader.add_fault(document)
         else:
             loader.document(document)
     loaded = loader.loaded
@@ -275,12 +280,15 @@ class _Loader:
         ]
 
     def _build(self, shape: PodShape, place: Place, types: list[TypeFault]) -> Pod | None:
+        if len(types) >= TYPE_FAULTS_MAX:
+            return None
         built = self._reader.build(shape, place)
         for note in built.notes:
             where = f"{place.where}: {note.path}"
             self.loaded.problems.append(Problem("warning", where, note.message, note.hint))
+        broken = {path for path, _ in types}
         for fault in built.faults:
-            if not _follows(fault, types):
+            if not (broken and _follows(fault.path, broken)):
                 self._fault(f"{place.where}: {fault.path}", fault.message, fault.hint)
         return None if types else built.pod
 
@@ -318,15 +326,21 @@ class _Loader:
             self._fault(f"{where}: {path}", message, "put it in quotes" if quote else "")
 
     def _fault(self, where: str, message: str, hint: str = "") -> None:
-        self.loaded.faults.append(BadInput(message, where=where, hint=hint))
+        self.add_fault(BadInput(message, where=where, hint=hint))
+
+    def add_fault(self, fault: BadInput) -> None:
+        """Keep a fault, or count it when there are plenty."""
+        if len(self.loaded.faults) < FAULTS_KEPT:
+            self.loaded.faults.append(fault)
+        else:
+            self.loaded.more_faults += 1
 
 
-def _follows(fault: Note, types: list[TypeFault]) -> bool:
-    """Whether the fault only follows from a type fault at, above or below its path."""
-    for path, _ in types:
-        if fault.path == path or fault.path.startswith((f"{path}.", f"{path}[")):
-            return True
-    return False
+def _follows(path: str, broken: set[str]) -> bool:
+    """Whether a fault at ``path`` only follows from one at it or above it."""
+    while path and path not in broken:
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
+    return bool(path)
 
 
 def _template_of(shape: WorkloadShape, spec: WorkloadSpecShape, kind: str) -> PodShape | None:

@@ -6,9 +6,9 @@ pkg/kubelet/types/pod_update.go (static, mirror and critical pods), pkg/apis/cor
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from qoslet.core.asked import Asked, AskedReader, Note, is_label, is_subdomain
 from qoslet.core.identity import container_id_fault, generated_uid, uid_fault
@@ -43,10 +43,13 @@ _SYSTEM_CRITICAL = 2_000_000_000
 _CRITICAL_CLASSES = ("system-cluster-critical", "system-node-critical")
 _PHASES = (None, "", "Pending", "Running", "Succeeded", "Failed", "Unknown")
 _QOS = (None, *get_args(QosClass))
+_ENOUGH = 1000
+"""Faults of one pod after which its other containers are not looked at."""
+
 _NO_IDS: dict[str, str] = {}
 
 
-class Built(NamedTuple):
+class Built(Struct, frozen=True):
     """The pod (None where a fault leaves none), its faults and its notes, by full path."""
 
     pod: Pod | None
@@ -54,7 +57,7 @@ class Built(NamedTuple):
     notes: list[Note]
 
 
-class Place(NamedTuple):
+class Place(Struct, frozen=True, gc=False):
     """Where a pod comes from.
 
     ``where`` names the document; ``metadata`` is the owner's for a template; ``prefix`` is the
@@ -170,6 +173,8 @@ class PodReader:
             ("spec.ephemeralContainers", "ephemeral", spec.ephemeral_containers),
         ):
             for index, shape in enumerate(shapes or ()):
+                if len(faults) >= _ENOUGH:
+                    break
                 path = f"{field}[{index}]"
                 name = shape.name or ""
                 self._container_name(name, prefix + path, seen, faults)

@@ -131,6 +131,9 @@ decode_envelope = msgspec.json.Decoder(Envelope).decode
 decode_pod = msgspec.json.Decoder(PodShape).decode
 decode_raw_map = msgspec.json.Decoder(dict[str, Raw]).decode
 
+TYPE_FAULTS_MAX = 1000
+"""Where ``collect`` stops listing: such a document is not nearly right."""
+
 TypeFault = tuple[str, str]
 """The path of a value that has the wrong type, and what it is instead of what."""
 
@@ -175,16 +178,22 @@ def type_name(value: Any) -> str:
 _WANTED = {"StrType": (str, "a string"), "IntType": (int, "a whole number")}
 
 
+_kinds: dict[Any, Any] = {}
+
+
 def collect(value: Any, shape: Any, path: str = "") -> tuple[Any, list[TypeFault]]:
     """Every place where ``value`` (decoded, untyped) departs from ``shape``.
 
     Returns the value with the faulty parts set to null, so that it decodes and the rest can
-    still be looked at, and the faults. Depth is bounded by the shape, not by the value.
+    still be looked at, and the faults, at most TYPE_FAULTS_MAX. Depth is bounded by the shape, not by the value.
     """
-    from msgspec import inspect
+    kind = _kinds.get(shape)
+    if kind is None:
+        from msgspec import inspect
 
+        kind = _kinds[shape] = inspect.type_info(shape)
     faults: list[TypeFault] = []
-    return _collect(value, inspect.type_info(shape), path, faults), faults
+    return _collect(value, kind, path, faults), faults
 
 
 def _collect(value: Any, kind: Any, path: str, faults: list[TypeFault]) -> Any:
@@ -212,11 +221,13 @@ def _collect_list(value: Any, kind: Any, path: str, faults: list[TypeFault]) -> 
     if not isinstance(value, list):
         faults.append((path, f"must be an array, is {type_name(value)}"))
         return None
-    items = (
-        _collect(item, kind.item_type, f"{path}[{index}]", faults)
-        for index, item in enumerate(value)
-    )
-    return [{} if item is None else item for item in items]
+    items = []
+    for index, item in enumerate(value):
+        clean = _collect(item, kind.item_type, f"{path}[{index}]", faults)
+        items.append({} if clean is None else clean)
+        if len(faults) >= TYPE_FAULTS_MAX:
+            break
+    return items
 
 
 def _collect_object(value: Any, kind: Any, path: str, faults: list[TypeFault]) -> Any:
@@ -229,6 +240,8 @@ def _collect_object(value: Any, kind: Any, path: str, faults: list[TypeFault]) -
             clean = _collect(item, kind.value_type, child(path, key), faults)
             if clean is not None:
                 kept[key] = clean
+            if len(faults) >= TYPE_FAULTS_MAX:
+                break
         return kept
     fields = {field.encode_name: field.type for field in kind.fields}
     return {

@@ -65,16 +65,16 @@ def _load(documents: Iterator[Document | BadInput], options: Options) -> Loaded:
         if collecting:
             gc.enable()
     if loaded.faults:
-        raise BadInputs(_capped(loaded.faults))
+        raise BadInputs(_capped(loaded))
     return loaded
 
 
-def _capped(faults: list[BadInput]) -> list[BadInput]:
-    more = len(faults) - FAULTS_MAX
+def _capped(loaded: Loaded) -> list[BadInput]:
+    more = len(loaded.faults) - FAULTS_MAX + loaded.more_faults
     if more <= 0:
-        return faults
-    hint = "mend these first"
-    return [*faults[:FAULTS_MAX], BadInput(f"... and {more} more faults", hint=hint)]
+        return loaded.faults
+    rest = BadInput(f"... and {more} more faults", hint="mend these first")
+    return [*loaded.faults[:FAULTS_MAX], rest]
 
 
 def _documents(
