@@ -14,15 +14,15 @@ from typing import NamedTuple
 
 
 class Figure(NamedTuple):
-    """``ours`` and ``floor`` in ``unit``; ``bound`` is the ratio to keep, or the value if there
-    is no floor."""
+    """``ours`` and ``floor`` in ``unit``; ``bound`` is the ratio to keep (the value, if there is
+    no floor), None where the figure only informs."""
 
     name: str
     unit: str
     ours: float
     floor: float | None
     floor_name: str
-    bound: float
+    bound: float | None
 
     @property
     def ratio(self) -> float:
@@ -32,7 +32,7 @@ class Figure(NamedTuple):
     @property
     def holds(self) -> bool:
         """Whether the bound is kept."""
-        return self.ratio <= self.bound
+        return self.bound is None or self.ratio <= self.bound
 
 
 def paired(
@@ -61,8 +61,10 @@ def table(figures: Iterable[Figure]) -> str:
         if figure.floor is not None:
             floor = f"{figure.floor:.1f} {figure.unit} ({figure.floor_name})"
         ratio = "" if figure.floor is None else f"{figure.ratio:.2f}"
-        bound = f"{figure.bound:g} {figure.unit}" if figure.floor is None else f"{figure.bound:g}"
-        verdict = "holds" if figure.holds else "MISSED"
+        bound, verdict = "", ""
+        if figure.bound is not None:
+            unit = f" {figure.unit}" if figure.floor is None else ""
+            bound, verdict = f"{figure.bound:g}{unit}", "holds" if figure.holds else "MISSED"
         rows.append((figure.name, f"{figure.ours:.1f} {figure.unit}", floor, ratio, bound, verdict))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from qoslet.core.documents import json_documents
+from qoslet.core.documents import Document, json_documents
 from qoslet.core.manifest import Options, pods_from
 from qoslet.core.nodefile import node_from
 from qoslet.core.nodeflags import Flags
@@ -13,7 +13,8 @@ from qoslet.core.nodemachine import Probed
 from qoslet.core.plan import plan
 from qoslet.core.pod import Pod
 from qoslet.core.rules.catalog import RULES
-from qoslet.core.tree import Plan
+from qoslet.core.tree import Cgroup, Plan
+from qoslet.errors import BadInput
 
 Json = dict[str, object]
 
@@ -94,11 +95,12 @@ def on_v1(node: Json) -> Json:
 
 
 TIERED = kubelet(
-    featureGates={"MemoryQoS": True}, memoryReservationPolicy="TieredReservation", **RESERVED
+    featureGates={"MemoryQoS": True},
+    memoryReservationPolicy="TieredReservation",
+    memoryThrottlingFactor=0.9,
+    **RESERVED,
 )
-RESERVING = kubelet(
-    featureGates={"QOSReserved": True}, qosReserved={"memory": "50%"}, **RESERVED
-)
+RESERVING = kubelet(featureGates={"QOSReserved": True}, qosReserved={"memory": "50%"}, **RESERVED)
 SWAPPING = kubelet(memorySwap={"swapBehavior": "LimitedSwap"}, failSwapOn=False)
 UNLIMITED = kubelet(
     memorySwap={"swapBehavior": "UnlimitedSwap"}, featureGates={"NodeSwap": True}, failSwapOn=False
@@ -113,7 +115,8 @@ CASES: list[tuple[list[Json], Json, Json | None, Flags]] = [
     (PODS, NODE, UNLIMITED, Flags(kubernetes="1.24", runtime="containerd-1.6")),
     (PODS, NODE, None, Flags(kubernetes="1.28", memory_qos="1.27")),
     (PODS, NODE, TIERED, Flags(kubernetes="1.37", runtime="containerd-2.2")),
-    (PODS, NODE, None, Flags(kubernetes="1.37", runtime="process", memory_qos="qoslet")),
+    (PODS, NODE, None, Flags(kubernetes="1.37", runtime="process")),
+    (PODS, NODE, kubelet(featureGates={"MemoryQoS": False}), Flags(kubernetes="1.37")),
     (PODS, NODE, RESERVING, Flags(kubernetes="design", cgroup_driver="systemd")),
     (PODS, on_v1(NODE), RESERVING, Flags(kubernetes="1.30", runtime="containerd-1.7")),
     (PODS, on_v1(NODE), None, Flags(kubernetes="1.14", runtime="containerd-1.2+runc-1.0")),
@@ -125,7 +128,7 @@ CASES: list[tuple[list[Json], Json, Json | None, Flags]] = [
 
 def pods_of(documents: list[Json]) -> list[Pod]:
     """The documents as pods."""
-    found = []
+    found: list[Document | BadInput] = []
     for document in documents:
         found.extend(json_documents(json.dumps(document).encode(), "specimen"))
     return list(pods_from(found, Options()).pods)
@@ -138,16 +141,26 @@ def plans() -> Iterator[Plan]:
         yield plan(pods_of(documents), node_from(given, flags, Probed)[0])
 
 
+def telling(group: Cgroup, value: str) -> int:
+    """How well a value shows its rule: pods rather than the node, an amount rather than none."""
+    return 2 * (group.level in ("pod", "container")) + (value not in ("0", "1", "max"))
+
+
+def candidates() -> Iterator[tuple[str, int, str]]:
+    """Rule, rank and sentence of every planned value."""
+    for group in (group for one in plans() for group in one.cgroups):
+        for row in group.settings:
+            rank = telling(group, row.value)
+            yield row.rule, rank, f"`{row.file}` = `{row.value}`: {row.because}"
+        if group.oom_rule is not None:
+            because = RULES[group.oom_rule].because(*group.oom_inputs)
+            yield group.oom_rule, 0, f"`oom_score_adj` = `{group.oom_score_adj}`: {because}"
+
+
 def sentences() -> dict[str, str]:
-    """Rule id to a derivation with numbers put in."""
-    seen: dict[str, str] = {}
-    for one in plans():
-        for group in one.cgroups:
-            for setting in group.settings:
-                seen.setdefault(
-                    setting.rule, f"`{setting.file}` = `{setting.value}`: {setting.because}"
-                )
-            if group.oom_rule is not None:
-                because = RULES[group.oom_rule].because(*group.oom_inputs)
-                seen.setdefault(group.oom_rule, f"`oom_score_adj` = `{group.oom_score_adj}`: {because}")
-    return seen
+    """Rule id to a derivation with numbers put in: the first of the highest rank."""
+    best: dict[str, tuple[int, str]] = {}
+    for rule, rank, sentence in candidates():
+        if rule not in best or rank > best[rule][0]:
+            best[rule] = rank, sentence
+    return {rule: sentence for rule, (_, sentence) in best.items()}
