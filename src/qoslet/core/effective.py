@@ -58,3 +58,24 @@ def _fill(groups: Sequence[Contender], cores: float) -> list[float]:
             left -= most[index]
         open_ = [index for index in open_ if index not in full]
     return given
+
+
+def weight_of(files: Mapping[str, str]) -> float:
+    """``cpu.shares`` (v1) or ``cpu.weight`` (v2) of a group; the kernel's default without."""
+    for file, default in (("cpu.shares", 1024.0), ("cpu.weight", 100.0)):
+        text = files.get(file)
+        if text is not None:
+            return float(text) if text.isdigit() else default
+    return 1024.0
+
+
+def cap_of(files: Mapping[str, str]) -> float | None:
+    """The CPU quota of a group in cores; None without one."""
+    if "cpu.max" in files:
+        quota, _, period = files["cpu.max"].partition(" ")
+    else:
+        quota, period = files.get("cpu.cfs_quota_us", ""), files.get("cpu.cfs_period_us", "")
+    period = period or "100000"
+    if not quota.isdigit() or not period.isdigit() or int(period) == 0:
+        return None
+    return int(quota) / int(period)

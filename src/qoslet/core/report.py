@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from qoslet.core.effective import Contender, fair_shares
+from qoslet.core.effective import Contender, cap_of, fair_shares, weight_of
 from qoslet.core.snapshot import GroupRow, Snapshot
 
 TOLERANCE = 5.0
@@ -143,36 +143,13 @@ def contenders(snapshot: Snapshot, demand: Mapping[str, float]) -> list[Contende
         below.setdefault(parent if parent in paths else "", []).append(row)
 
     def build(row: GroupRow) -> Contender:
+        files = {**row.planned, **row.found}
         return Contender(
             path=row.path,
-            weight=weight(row),
-            cap=cap(row),
+            weight=weight_of(files),
+            cap=cap_of(files),
             demand=demand.get(row.path, 0.0),
             children=tuple(build(child) for child in below.get(row.path, ())),
         )
 
     return [build(row) for row in below.get("", ())]
-
-
-def weight(row: GroupRow) -> float:
-    """Shares (v1) or weight (v2) as found, else as planned; the kernel's default without."""
-    for file, default in (("cpu.shares", 1024.0), ("cpu.weight", 100.0)):
-        text = row.found.get(file, row.planned.get(file))
-        if text is not None and text.isdigit():
-            return float(text)
-        if text is not None:
-            return default
-    return 1024.0
-
-
-def cap(row: GroupRow) -> float | None:
-    """The quota in cores; None without one."""
-    files = {**row.planned, **row.found}
-    if "cpu.max" in files:
-        quota, _, period = files["cpu.max"].partition(" ")
-    else:
-        quota, period = files.get("cpu.cfs_quota_us", ""), files.get("cpu.cfs_period_us", "")
-    period = period or "100000"
-    if not quota.isdigit() or not period.isdigit() or int(period) == 0:
-        return None
-    return int(quota) / int(period)

@@ -1,0 +1,48 @@
+"""What a simulated container does, from an annotation of its pod.
+
+``simulate.qoslet/CONTAINER: threads=2, memory=200Mi, after=3`` means: two threads that always
+want a CPU, and memory that grows to 200Mi, both from three seconds after the start on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from qoslet.core.quantity import QuantityError, parse
+
+PREFIX = "simulate.qoslet/"
+GROWTH = 64 * 1024 * 1024
+"""Bytes per second by which memory grows."""
+
+
+class Behaviour(Struct, frozen=True):
+    """``threads`` want a CPU, ``memory`` is where its use ends in bytes, ``after`` seconds from
+    its start; it exits by itself after ``lasts`` seconds with code 0 (None: never)."""
+
+    threads: float = 1.0
+    memory: int = 1024 * 1024
+    after: float = 0.0
+    lasts: float | None = None
+
+
+def behaviour_of(document: Mapping[str, Any], container: str, role: str) -> Behaviour:
+    """The behaviour of a container; words that say nothing known are left out. Without an
+    annotation it is one busy thread; init containers end after a second."""
+    default = Behaviour(lasts=1.0) if role == "init" else Behaviour()
+    annotations = (document.get("metadata") or {}).get("annotations") or {}
+    values: dict[str, float] = {}
+    for word in str(annotations.get(PREFIX + container, "")).replace(",", " ").split():
+        name, _, text = word.partition("=")
+        try:
+            values[name] = parse(text).nano / 1e9
+        except QuantityError:
+            continue
+    return Behaviour(
+        threads=max(0.0, values.get("threads", default.threads)),
+        memory=max(0, int(values.get("memory", default.memory))),
+        after=max(0.0, values.get("after", default.after)),
+        lasts=values.get("lasts", default.lasts),
+    )

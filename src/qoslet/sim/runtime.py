@@ -1,0 +1,254 @@
+"""Containers that are not there: a runtime, an observer and a machine made of arithmetic.
+
+CPU goes to containers as weights and quotas share it (``core.effective``), memory grows until
+a limit kills. The groups themselves are a kernel's behind the usual ports, so the same loop
+turns with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.agent.ports import ContainerState, Observer
+from qoslet.core.effective import Contender, cap_of, fair_shares, weight_of
+from qoslet.core.observed import Observed, ObservedCgroup
+from qoslet.core.pod import Pod
+from qoslet.core.podlife import NEW, Backoff, Ending, Life, actions, began, ended
+from qoslet.core.podspec import PodSpec
+from qoslet.sim.behaviour import GROWTH, Behaviour
+
+_OOM = 137
+
+
+class _Counters(Struct):
+    """What a kernel counts for a group."""
+
+    usec: float = 0.0
+    throttled: float = 0.0
+    memory: int = 0
+    peak: int = 0
+    kills: int = 0
+
+
+class _Run(Struct):
+    """A pod that was begun."""
+
+    spec: PodSpec
+    cgroups: Mapping[str, str]
+    lives: dict[str, Life]
+    ending: Ending | None = None
+
+
+class SimRuntime:
+    """Matches ``agent.ports.Runtime`` and ``Observer``, and ``agent.cycle.Machine``.
+
+    ``kernel`` holds the groups; ``behaviour_of`` tells what a container does, by pod UID and
+    name; ``clock`` is any monotonic time in seconds.
+    """
+
+    def __init__(
+        self,
+        kernel: Observer,
+        spec_of: Callable[[str], PodSpec],
+        behaviour_of: Callable[[str, str], Behaviour],
+        clock: Callable[[], float],
+        root: str,
+        *,
+        cores: float = 2.0,
+        memory: int = 8 << 30,
+        backoff: Backoff | None = None,
+    ) -> None:
+        self.cores = cores
+        self.memory = memory
+        self._kernel = kernel
+        self._spec_of = spec_of
+        self._behaviour_of = behaviour_of
+        self._clock = clock
+        self._root = root
+        self._backoff = backoff or Backoff()
+        self._pods: dict[str, _Run] = {}
+        self._counters: dict[str, _Counters] = {}
+        self._now = clock()
+        self._busy = 0.0
+
+    def busy_seconds(self) -> float | None:
+        """CPU seconds used: there is nobody else on this machine."""
+        return self._busy
+
+    def runnable(self, path: str, pids: Sequence[int]) -> int | None:
+        """Threads of the container at ``path`` that want a CPU."""
+        return next(
+            (round(self._threads(run, name)) for run, name, at in self._all() if at == path), 0
+        )
+
+    def start(self, pod: Pod, cgroups: dict[str, str]) -> None:
+        """Begin ``pod``."""
+        spec = self._spec_of(pod.uid)
+        if pod.uid not in self._pods:
+            self._pods[pod.uid] = _Run(spec, cgroups, {one.name: NEW for one in spec.launches})
+
+    def stop(self, pod_uid: str, grace_seconds: float) -> None:
+        """Begin to end a pod; its containers end when they are asked."""
+        run = self._pods.get(pod_uid)
+        if run is not None and run.ending is None:
+            run.ending = Ending(self._clock(), grace_seconds)
+
+    def forget(self, pod_uid: str) -> None:
+        """Drop a pod."""
+        self._pods.pop(pod_uid, None)
+
+    def poll(self) -> list[ContainerState]:
+        """Let time pass, do what is due, tell the states."""
+        self._pass_time()
+        now = self._clock()
+        for run in self._pods.values():
+            for _ in range(2 * len(run.spec.launches) + 1):
+                due = actions(run.spec, run.lives, now, run.ending)
+                for action in due:
+                    life = run.lives[action.name]
+                    run.lives[action.name] = (
+                        began(life, now)
+                        if action.verb == "start"
+                        else ended(life, 143, False, now, self._backoff)
+                    )
+                if not due:
+                    break
+        return [
+            ContainerState(
+                pod_uid=run.spec.uid,
+                name=name,
+                cgroup=path,
+                running=run.lives[name].phase == "running",
+                exit_code=run.lives[name].exit_code,
+                restarts=run.lives[name].restarts,
+                reason=run.lives[name].reason,
+                oom_killed=run.lives[name].oom_killed,
+            )
+            for run, name, path in self._all()
+        ]
+
+    def observe(self, root: str, *, values: bool = True) -> Observed:
+        """The kernel's groups with the simulated counters."""
+        self._pass_time()
+        seen = self._kernel.observe(root, values=values)
+        groups = {path: self._counted(path, group) for path, group in seen.cgroups.items()}
+        return Observed(self._clock(), groups)
+
+    def _counted(self, path: str, group: ObservedCgroup) -> ObservedCgroup:
+        """A group with its counters: its own and those below it."""
+        own = [
+            counters
+            for at, counters in self._counters.items()
+            if at == path or at.startswith(f"{path}/")
+        ]
+        return replace(
+            group,
+            usage_usec=round(sum(one.usec for one in own)),
+            throttled_usec=round(sum(one.throttled for one in own)),
+            memory=sum(one.memory for one in own),
+            memory_peak=sum(one.peak for one in own),
+            oom_kills=sum(one.kills for one in own),
+        )
+
+    def _all(self) -> list[tuple[_Run, str, str]]:
+        """Every container: its pod, name and path."""
+        return [
+            (run, launch.name, run.cgroups[launch.name])
+            for run in self._pods.values()
+            for launch in run.spec.launches
+        ]
+
+    def _threads(self, run: _Run, name: str) -> float:
+        """How many CPUs a container wants now."""
+        life = run.lives[name]
+        behaviour = self._behaviour_of(run.spec.uid, name)
+        waits = self._clock() - life.began_at < behaviour.after
+        return 0.0 if life.phase != "running" or waits else behaviour.threads
+
+    def _pass_time(self) -> None:
+        """Count CPU and memory since the last look; end what ends."""
+        now = self._clock()
+        seconds, self._now = now - self._now, now
+        if seconds <= 0:
+            return
+        groups = self._kernel.observe(self._root).cgroups
+        demand = {path: self._threads(run, name) for run, name, path in self._all()}
+        shares = fair_shares(_contenders(groups, demand), self.cores)
+        for run, name, path in self._all():
+            counters = self._counters.setdefault(path, _Counters())
+            if run.lives[name].phase != "running":
+                counters.memory = 0
+                continue
+            used = shares.get(path, 0.0)
+            counters.usec += used * seconds * 1e6
+            self._busy += used * seconds
+            top = cap_of(groups[path].values) if path in groups else None
+            if top is not None and demand[path] > top:
+                counters.throttled += (demand[path] - top) * seconds * 1e6
+            self._grow(run, name, path, groups, seconds)
+
+    def _grow(
+        self,
+        run: _Run,
+        name: str,
+        path: str,
+        groups: Mapping[str, ObservedCgroup],
+        seconds: float,
+    ) -> None:
+        """Memory up to what the container wants; a limit on the way kills it."""
+        life = run.lives[name]
+        behaviour = self._behaviour_of(run.spec.uid, name)
+        counters = self._counters[path]
+        age = self._now - life.began_at
+        if age >= behaviour.after:
+            grown = counters.memory + int(GROWTH * min(seconds, age - behaviour.after))
+            counters.memory = min(behaviour.memory, grown)
+        limit = memory_limit(path, groups)
+        if limit is not None and counters.memory > limit:
+            counters.peak = max(counters.peak, limit)
+            counters.kills += 1
+            counters.memory = 0
+            run.lives[name] = ended(life, _OOM, True, self._now, self._backoff)
+            return
+        counters.peak = max(counters.peak, counters.memory)
+        if behaviour.lasts is not None and age >= behaviour.lasts:
+            counters.memory = 0
+            run.lives[name] = ended(life, 0, False, self._now, self._backoff)
+
+
+def memory_limit(path: str, groups: Mapping[str, ObservedCgroup]) -> int | None:
+    """The lowest memory limit of a group and those above it; None without one."""
+    limits = []
+    while path:
+        values = groups[path].values if path in groups else {}
+        for file in ("memory.limit_in_bytes", "memory.max"):
+            text = values.get(file, "")
+            if text.isdigit():
+                limits.append(int(text))
+        path = path.rpartition("/")[0]
+    return min(limits, default=None)
+
+
+def _contenders(
+    groups: Mapping[str, ObservedCgroup], demand: Mapping[str, float]
+) -> list[Contender]:
+    """The observed groups as competitors for the CPU."""
+    below: dict[str, list[str]] = {}
+    for path in groups:
+        parent = path.rpartition("/")[0]
+        below.setdefault(parent if parent in groups else "", []).append(path)
+
+    def build(path: str) -> Contender:
+        values = groups[path].values
+        return Contender(
+            path=path,
+            weight=weight_of(values),
+            cap=cap_of(values),
+            demand=demand.get(path, 0.0),
+            children=tuple(build(child) for child in below.get(path, ())),
+        )
+
+    return [build(path) for path in below.get("", ())]
