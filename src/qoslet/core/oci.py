@@ -17,11 +17,14 @@ from qoslet.core.rules.cpu import systemd_quota, weight_linear, weight_quadratic
 from qoslet.core.tree import Setting, Writer
 
 
-def swap_max(limit: int, swap: int) -> str | None:
+def swap_max(limit: int, swap: int, conversion: str = "difference") -> str | None:
     """OCI memory+swap to memory.swap.max; None: not written. ValueError where runc refuses.
 
-    Source: opencontainers/cgroups ConvertMemorySwapToCgroupV2Value.
+    ``same`` is KEP-2254's y = x. Source: opencontainers/cgroups
+    ConvertMemorySwapToCgroupV2Value.
     """
+    if conversion == "same":
+        return None if swap == 0 else "max" if swap == -1 else str(swap)
     if limit == -1 and swap == 0:
         return "max"
     if swap == 0:
@@ -151,7 +154,7 @@ def container_settings(basis: Basis, sent: Sent) -> tuple[Setting, ...]:
     files.memory_limit(limit, ("memory.limit.container", (limit, sent.memory_why)))
     total, why = swap_total(basis, sent)
     if total and basis.v2:
-        _swap_v2(files, limit, total, why)
+        _swap_v2(files, limit, total, basis.choices.swap_conversion, why)
     elif total and basis.node.host.swap_controller:
         files.put("memory.memsw.limit_in_bytes", str(total), why)
     files.weight(sent.cpu_shares, *sent.shares_why, runtime.curve)
@@ -162,9 +165,9 @@ def container_settings(basis: Basis, sent: Sent) -> tuple[Setting, ...]:
     return files.settings()
 
 
-def _swap_v2(files: Files, limit: int, total: int, why: Why) -> None:
+def _swap_v2(files: Files, limit: int, total: int, conversion: str, why: Why) -> None:
     try:
-        text = swap_max(limit, total)
+        text = swap_max(limit, total, conversion)
     except ValueError:
         return
     if text is not None:

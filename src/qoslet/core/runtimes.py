@@ -106,26 +106,21 @@ def runtime_of(text: str) -> Runtime:
     A CRI runtime alone means the runc that its releases ship; no version means the newest.
     """
     parts = [_split(part) for part in _parts(text)]
-    cri = next(((_CRI[name], version) for name, version in parts if name in _CRI), None)
-    named = [(oci, version) for name, version in parts for oci in _OCI if oci == name]
-    if len(parts) != (cri is not None) + len(named[:1]):
+    cri = next((part for part in parts if part[0] in _CRI), None)
+    named = next(((oci, part[1]) for part in parts for oci in _OCI if oci == part[0]), None)
+    if len(parts) != (cri is not None) + (named is not None):
         raise ValueError(f"{text!r} names the same kind of runtime twice")
-    oci: tuple[Oci, tuple[int, ...]]
-    if named:
-        oci = named[0]
-    else:
-        assert cri is not None
-        oci = ("runc", bundled_runc(*cri))
-    curve, known = curve_of(*oci)
+    oci, version = named or ("runc", bundled_runc(cri or parts[0]))
+    curve, known = curve_of(oci, version)
     return Runtime(
         name=text,
         oci=oci,
         oci_version=version,
         curve=curve,
         curve_evidence=known,
-        cri=cri[0] if cri else None,
+        cri=_CRI[cri[0]] if cri else None,
         cri_version=cri[1] if cri else (),
-        hugetlb=cri is None or cri[0] != "containerd",
+        hugetlb=cri is None or _CRI[cri[0]] != "containerd",
         rsvd=(oci == "runc" and version >= (1, 1, 10)) or oci == "process",
         swap_from_limit=cri is not None,
     )
@@ -143,6 +138,6 @@ def _parts(text: str) -> list[str]:
 
 
 def bundled_runc(runtime: Named) -> tuple[int, ...]:
-    """The runc version that a CRI runtime's release brings along."""
+    """The runc version that a CRI runtime's release brings along: the last row that is not newer."""
     name, version = _CRI[runtime[0]], runtime[1]
-    return max(runc for cri, since, runc in BUNDLED if cri == name and since <= version)
+    return [runc for cri, since, runc in BUNDLED if cri == name and since <= version][-1]

@@ -153,3 +153,8 @@ def retried(limit: int | None, usage: int) -> int | None:
 @rule("memory.oom.group", "kubelet >= 1.28 on cgroup v2; singleProcessOOMKill since 1.32")
 def _oom_group() -> str:
     return "singleProcessOOMKill is false: one OOM kill ends the whole container"
+
+
+@rule("memory.desired", f"{CM}/cgroup_manager_linux.go toResources (v2 only)")
+def _desired(file: str) -> str:
+    return f"{file} of the desired configuration"

@@ -1,0 +1,154 @@
+"""systemd's side of a cgroup: what a version, a unit's name and a unified map mean to it.
+
+Source: opencontainers/cgroups systemd common.go, cpuset.go, v2.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from qoslet.core.rules.cpu import QUOTA_PERIOD_US, systemd_quota_per_second
+
+Value = int | bytes
+Property = tuple[str, Value]
+
+UNLIMITED = 2**64 - 1
+"""What D-Bus carries for ``infinity``."""
+
+IDLE_SINCE, CPUSET_SINCE, PERIOD_SINCE, OOM_POLICY_SINCE = 252, 244, 242, 253
+"""First systemd versions with CPUWeight 0 as "idle", with AllowedCPUs, with CPUQuotaPeriodUSec,
+and with an OOMPolicy for scopes."""
+
+_AMOUNTS = {
+    "memory.high": "MemoryHigh",
+    "memory.low": "MemoryLow",
+    "memory.max": "MemoryMax",
+    "memory.min": "MemoryMin",
+    "memory.swap.max": "MemorySwapMax",
+    "pids.max": "TasksMax",
+}
+_LISTS = {"cpuset.cpus": "AllowedCPUs", "cpuset.mems": "AllowedMemoryNodes"}
+
+
+def version_of(text: str) -> int:
+    """The version in what systemd says of itself (``"v245.4-1.fc32"`` is 245); ValueError where
+    there is no number."""
+    start = next((at for at, letter in enumerate(text) if "0" <= letter <= "9"), len(text))
+    end = start
+    while end < len(text) and "0" <= text[end] <= "9":
+        end += 1
+    if start == end:
+        raise ValueError(f"{text!r} holds no systemd version")
+    return int(text[start:end])
+
+
+def unit_type(unit: str) -> Literal["Slice", "Scope"]:
+    """What a unit is, by its suffix."""
+    return "Slice" if unit.endswith(".slice") else "Scope"
+
+
+def oom_policy(group: str) -> Literal["continue", "kill"]:
+    """OOMPolicy for ``memory.oom.group``, given at a unit's creation only; ValueError for
+    another value than 0 and 1."""
+    if group not in ("0", "1"):
+        raise ValueError(f"{group!r} is no memory.oom.group: 0 or 1")
+    return "kill" if group == "1" else "continue"
+
+
+def cpu_mask(text: str) -> bytes:
+    """A CPU or node list as D-Bus carries it: one bit for each, the lowest byte first.
+
+    Empty entries and space around entries do not count; ValueError for any other text.
+    """
+    mask = 0
+    for entry in text.split(","):
+        part = entry.strip()
+        if not part:
+            continue
+        first, dash, last = part.partition("-")
+        if not _number(first) or (dash and not _number(last)):
+            raise ValueError(f"{part!r} is no number or range")
+        low, high = int(first), int(last or first)
+        if high < low:
+            raise ValueError(f"{part!r} ends before it begins")
+        mask |= ((1 << (high - low + 1)) - 1) << low
+    if not mask:
+        raise ValueError("an empty list is no CPU list")
+    return mask.to_bytes((mask.bit_length() + 7) // 8, "little")
+
+
+def _number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 5
+
+
+def cpu_list(mask: bytes) -> str:
+    """The list that a mask stands for, sorted, ranges joined."""
+    bits = int.from_bytes(mask, "little")
+    ranges, at = [], 0
+    while bits >> at:
+        if bits >> at & 1:
+            first = at
+            while bits >> at & 1:
+                at += 1
+            ranges.append(f"{first}-{at - 1}" if at - 1 > first else str(first))
+        at += 1
+    return ",".join(ranges)
+
+
+def _amount(file: str, text: str) -> int:
+    if text == "max":
+        return UNLIMITED
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f"{file} {text!r} is neither a number nor max")
+    return int(text)
+
+
+def bandwidth(quota_us: int, period_us: int, version: int) -> list[Property]:
+    """The properties of a quota (0 and -1: none) and a period in microseconds (0: default).
+
+    The quota is per second of all CPUs, rounded up to 10 ms: see ``systemd_quota``.
+    """
+    found: list[Property] = []
+    if period_us and version >= PERIOD_SINCE:
+        found.append(("CPUQuotaPeriodUSec", period_us))
+    if quota_us or period_us:
+        per_second = UNLIMITED
+        if quota_us > 0:
+            per_second = systemd_quota_per_second(quota_us, period_us)
+        found.append(("CPUQuotaPerSecUSec", per_second))
+    return found
+
+
+def _cpu_max(text: str, version: int) -> list[Property]:
+    words = text.split()
+    if not 1 <= len(words) <= 2:
+        raise ValueError(f"cpu.max {text!r} is no quota with a period")
+    quota = 0 if words[0] == "max" else _amount("cpu.max", words[0])
+    period = _amount("cpu.max", words[1]) if len(words) > 1 else QUOTA_PERIOD_US
+    return bandwidth(quota, period, version)
+
+
+def properties(unified: Mapping[str, str], version: int) -> list[Property]:
+    """The unit properties of a unified map, in the order of its keys.
+
+    A key without a property (``memory.oom.group`` too) goes to its file only. ValueError for a
+    key that is no file name, and for a value that is none of its file.
+    """
+    idle = unified.get("cpu.idle", "").strip() == "1" and version >= IDLE_SINCE
+    found: list[Property] = []
+    for key, given in unified.items():
+        if "/" in key or key.find(".") <= 0:
+            raise ValueError(f"{key!r} is no CONTROLLER.PARAMETER")
+        text = given.strip()
+        if key == "cpu.idle" and idle:
+            found.append(("CPUWeight", 0))
+        elif key == "cpu.weight" and not idle:
+            found.append(("CPUWeight", _amount(key, text)))
+        elif key == "cpu.max":
+            found += _cpu_max(text, version)
+        elif key in _LISTS and version >= CPUSET_SINCE:
+            found.append((_LISTS[key], cpu_mask(text)))
+        elif key in _AMOUNTS:
+            found.append((_AMOUNTS[key], _amount(key, text)))
+    return found
