@@ -365,6 +365,40 @@ def test_finished_pods_and_those_of_other_nodes_are_left_out() -> None:
     assert [problem.severity for problem in result.problems] == ["info"] * 3
 
 
+def owned(document: dict[str, Any], kind: str, name: str) -> dict[str, Any]:
+    owner = {"kind": kind, "name": name, "controller": True}
+    meta = {**document["metadata"], "ownerReferences": [{"kind": "X"}, owner]}
+    return {**document, "metadata": meta}
+
+
+def test_what_a_cluster_made_of_a_template_counts_instead_of_it() -> None:
+    deployment = workload("Deployment", TEMPLATE)
+    current = owned(workload("ReplicaSet", TEMPLATE, name="web-1"), "Deployment", "web")
+    old = owned(workload("ReplicaSet", TEMPLATE, name="web-0", replicas=0), "Deployment", "web")
+    live = owned(pod("web-1-x"), "ReplicaSet", "web-1")
+    result = loaded(deployment, current, old, live, pod("other"))
+    assert [each.name for each in result.pods] == ["web-1-x", "other"]
+    assert [row.message for row in result.problems] == [
+        "left out: its pods are in the input",
+        "left out: Deployment web owns it and is in the input",
+        "left out: Deployment web owns it and is in the input",
+    ]
+    assert [each.name for each in pods_of(current, deployment, old)] == ["web"]
+    done = owned(pod("web-1-x", status={"phase": "Failed"}), "ReplicaSet", "web-1")
+    assert [each.name for each in pods_of(done, deployment, current)] == ["web"]
+
+
+def test_expanding_does_not_collide_with_the_pods_of_a_cluster() -> None:
+    template = workload("StatefulSet", TEMPLATE, replicas=2)
+    found = pods_of(owned(pod("web-0"), "StatefulSet", "web"), template, expand=True)
+    assert [each.name for each in found] == ["web-0"]
+
+
+def test_pods_of_templates_stand_where_their_documents_do() -> None:
+    found = pods_of(pod("a"), workload("Job", TEMPLATE, name="b"), pod("c"))
+    assert [each.name for each in found] == ["a", "b", "c"]
+
+
 def test_raw_documents_are_kept_when_asked_for() -> None:
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container(args=["x"])]}}
     result = loaded(pod(), workload("Job", template, name="job"), keep_raw=True)
@@ -620,6 +654,12 @@ BAD: list[tuple[str, Any, str, str]] = [
         "is missing",
     ),
     ("replicas text", workload("Job", TEMPLATE, parallelism="2"), "spec.parallelism", "number"),
+    (
+        "owner references",
+        pod(metadata={"ownerReferences": [{"kind": 1}]}),
+        "metadata.ownerReferences[0].kind",
+        "must be a string",
+    ),
     ("replicas negative", workload("Deployment", TEMPLATE, replicas=-1), "replicas", "negative"),
 ]
 

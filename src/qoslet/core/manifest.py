@@ -15,6 +15,7 @@ from msgspec import UNSET, Raw, Struct
 from qoslet.core.documents import Document, Text
 from qoslet.core.identity import generated_uid
 from qoslet.core.kinds import TEMPLATES, carrier, unknown_hint
+from qoslet.core.owners import Owners, Workload
 from qoslet.core.pod import Pod
 from qoslet.core.podreader import Place, PodReader
 from qoslet.core.shapes import (
@@ -79,6 +80,7 @@ def pods_from(documents: Iterable[Document | BadInput], options: Options) -> Loa
             loader.add_fault(document)
         else:
             loader.document(document)
+    loader.finish()
     loaded = loader.loaded
     if not loaded.sources and not loaded.faults:
         nodes = any("--node" in problem.hint for problem in loaded.problems)
@@ -108,6 +110,17 @@ class _Spot(Struct, frozen=True, gc=False):
         return f"{self.document.file}: {shown(kind)} {namespace}/{shown(meta.name)}"
 
 
+class _Template(Struct, frozen=True):
+    """A template that is read; its pods go behind the first ``after`` of the plain ones."""
+
+    after: int
+    workload: Workload
+    pod: Pod
+    spec: WorkloadSpecShape
+    raw: Any
+    spot: _Spot
+
+
 class _Loader:
     def __init__(self, options: Options) -> None:
         self.loaded = Loaded([], [], [])
@@ -116,6 +129,8 @@ class _Loader:
         self._names: dict[str, _Spot] = {}
         self._uids: dict[str, tuple[str, _Spot]] = {}
         self._expanded = 0
+        self._owners = Owners()
+        self._templates: list[_Template] = []
 
     def document(self, document: Document) -> None:
         """Read one document, or all items of a list."""
@@ -222,6 +237,7 @@ class _Loader:
         pod = self._build(shape, Place(where, shape.metadata), types)
         if pod is None or self._left_out(pod):
             return
+        self._owners.saw_pod(shape.metadata)
         if self._add(pod, spot) and self._options.keep_raw:
             value = msgspec.json.decode(raw)
             self.loaded.raw[pod.uid] = _merged(value, pod, value)
@@ -248,13 +264,31 @@ class _Loader:
         pod = self._build(template, Place(where, shape.metadata, f"{path}."), types)
         if pod is None:
             return
-        for copy in self._copies(pod, spec, kind):
-            if self._add(copy, spot) and self._options.keep_raw:
-                owner = msgspec.json.decode(raw)
-                inner = owner
-                for step in path.split("."):
-                    inner = inner[step]
-                self.loaded.raw[copy.uid] = _merged(inner, copy, owner)
+        workload = Workload(kind, pod.namespace, pod.name)
+        self._owners.saw_template(workload, shape.metadata)
+        kept = msgspec.json.decode(raw) if self._options.keep_raw else None
+        after = len(self.loaded.pods)
+        self._templates.append(_Template(after, workload, pod, spec, kept, spot))
+
+    def finish(self) -> None:
+        """Put in the pods of templates: only now it is known which of them count."""
+        plain, self.loaded.pods, done = self.loaded.pods, [], 0
+        for template in self._templates:
+            self.loaded.pods += plain[done : template.after]
+            done = template.after
+            reason = self._owners.left_out(template.workload)
+            if reason:
+                row = Problem("info", template.pod.where, reason, "")
+                self.loaded.problems.append(row)
+                continue
+            kind = template.workload.kind
+            for copy in self._copies(template.pod, template.spec, kind):
+                if self._add(copy, template.spot) and template.raw is not None:
+                    inner = template.raw
+                    for step in TEMPLATES[kind].split("."):
+                        inner = inner[step]
+                    self.loaded.raw[copy.uid] = _merged(inner, copy, template.raw)
+        self.loaded.pods += plain[done:]
 
     def _copies(self, pod: Pod, spec: WorkloadSpecShape, kind: str) -> list[Pod]:
         """The pods that a template stands for."""

@@ -20,6 +20,14 @@ DECODE_ERRORS = (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError)
 """All that ``msgspec.json.decode`` raises on text that it cannot take."""
 
 
+class OwnerShape(Struct, gc=False):
+    """metav1.OwnerReference."""
+
+    kind: str | None = None
+    name: str | None = None
+    controller: Raw = NOTHING
+
+
 class Metadata(Struct, gc=False, rename="camel"):
     """metav1.ObjectMeta."""
 
@@ -27,6 +35,7 @@ class Metadata(Struct, gc=False, rename="camel"):
     namespace: str | None = None
     uid: str | None = None
     annotations: dict[str, str] | None = None
+    owner_references: list[OwnerShape] | None = None
 
 
 class ContainerShape(Struct, gc=False, rename="camel"):
