@@ -7,7 +7,6 @@ go on. The kernel and the runtime are ports; the comparison is a pure function.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import groupby
 
 from msgspec import Struct
 
@@ -177,15 +176,17 @@ class Wheel:
         """Do the steps in their order; a pod's first failure skips the rest of its own."""
         outcomes: list[Outcome] = []
         failed: set[str] = set()
-        for owner, run in groupby(steps, lambda step: self._owner(step)):
-            if owner and owner in failed:
-                continue
-            tried = self._driver.perform(list(run))
+        left = list(steps)
+        while left:
+            tried = self._driver.perform(left)
             outcomes += tried
             wrong = next((one for one in tried if one.error is not None), None)
-            if wrong is not None:
-                failed.add(owner)
-                errors.append(f"{wrong.step.describe()}: {wrong.error}")
+            if wrong is None:
+                break
+            errors.append(f"{wrong.step.describe()}: {wrong.error}")
+            failed.add(self._owner(wrong.step))
+            rest = left[len(tried) :]
+            left = [step for step in rest if self._owner(step) not in failed - {""}]
         now = self._clock.monotonic()
         for owner in failed - {""}:
             last = self._retries.get(owner)

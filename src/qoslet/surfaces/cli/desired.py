@@ -20,7 +20,8 @@ class ManifestSource:
     """The desired state, read again when ``stamp`` gives another value; ``agent.loop.Source``.
 
     ``load`` reads the manifests with their documents; it raises BadInput, after which the last
-    good state stands, with a problem row that says so. ``specs`` are the pods as processes.
+    good state stands, with a problem row that says so. ``specs`` are the pods as processes,
+    ``documents`` their manifests, both by UID.
     """
 
     def __init__(
@@ -29,6 +30,7 @@ class ManifestSource:
         stamp: Callable[[], object],
         node: Node,
         powers: Powers,
+        root: str,
         *,
         unconfined: bool = False,
         problems: tuple[Problem, ...] = (),
@@ -37,9 +39,11 @@ class ManifestSource:
         self._stamp = stamp
         self._node = node
         self._powers = powers
+        self._root = root.rstrip("/")
         self._unconfined = unconfined
         self._problems = problems
         self.specs: dict[str, PodSpec] = {}
+        self.documents: dict[str, dict[str, Any]] = {}
         self._seen = stamp()
         self._desired = self._read()
 
@@ -63,9 +67,11 @@ class ManifestSource:
         told: list[Problem] = []
         pods = []
         for pod in loaded.pods:
+            document = _mapping(loaded.raw.get(pod.uid))
+            self.documents[pod.uid] = document
             spec = read(
                 pod,
-                _mapping(loaded.raw.get(pod.uid)),
+                document,
                 around=around,
                 powers=self._powers,
                 unconfined=self._unconfined,
@@ -75,10 +81,27 @@ class ManifestSource:
             if spec.runnable:
                 pods.append(pod)
         made = plan(pods, self._node, (*self._problems, *loaded.problems, *told))
+        made = _below(made, self._root)
         for uid, scores in _scores(made).items():
             self.specs[uid] = self.specs[uid].scored(scores)
         grace = {pod.uid: self.specs[pod.uid].grace for pod in pods}
         return Desired(made, tuple(pods), grace, made.problems)
+
+
+def _below(made: Plan, root: str) -> Plan:
+    """The plan without groups that stand outside ``root``: those belong to somebody else."""
+    theirs = {
+        group.path
+        for group in made.cgroups
+        if group.path and group.path != root and not group.path.startswith(f"{root}/")
+    }
+    if not theirs:
+        return made
+    row = Problem(
+        "info", "this machine", f"left alone, outside {root}: {', '.join(sorted(theirs))}", ""
+    )
+    ours = tuple(group for group in made.cgroups if group.path not in theirs)
+    return Plan(made.node, made.pods, ours, (*made.problems, row))
 
 
 def _scores(made: Plan) -> dict[str, dict[str, int | None]]:
