@@ -140,6 +140,11 @@ def test_what_else_decides_is_carried() -> None:
     assert texts(found.overhead) == {"cpu": "250m", "memory": "120Mi"}
 
 
+def test_an_annotation_without_a_value_is_no_fault() -> None:
+    (found,) = pods_of(pod(metadata={"annotations": {"a": None}, "labels": None}))
+    assert found.name == "web"
+
+
 def test_containers_stand_in_the_order_of_starting_with_roles_and_ids() -> None:
     (found,) = pods_of(
         pod(

@@ -246,6 +246,8 @@ def _collect_object(value: Any, kind: Any, path: str, faults: list[TypeFault]) -
     if type(kind).__name__ == "DictType":
         kept = {}
         for key, item in value.items():
+            if item is None:
+                continue  # null is the empty text in Go
             clean = _collect(item, kind.value_type, child(path, key), faults)
             if clean is not None:
                 kept[key] = clean
