@@ -1,0 +1,195 @@
+"""The plan and its relatives as documents: the JSON contract of ``apiVersion: qoslet/v1``.
+
+The schemas in ``qoslet/schema`` describe what comes out; tests hold both together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import json
+
+from qoslet.core.node import allocatable, enforced
+
+if TYPE_CHECKING:
+    from qoslet.core.pod import Quantities
+    from qoslet.core.tree import Cgroup, Plan, Setting
+
+API_VERSION = "qoslet/v1"
+
+Document = dict[str, object]
+
+_UNSAFE = {
+    code: f"\\u{code:04x}"
+    for code in (
+        *range(0x7F, 0xA0),
+        0x061C,
+        *range(0x200B, 0x2010),
+        *range(0x2028, 0x202F),
+        *range(0x2060, 0x2070),
+        0xFEFF,
+    )
+}
+"""Characters that JSON allows raw and a terminal may obey: DEL, C1, direction marks."""
+
+
+def quantities(amounts: Quantities) -> dict[str, str]:
+    """Resource name to canonical quantity."""
+    return {name: str(amount) for name, amount in amounts.items()}
+
+
+def node_block(plan: Plan) -> Document:
+    """The ``node`` part: what was chosen for this node and what is left for pods."""
+    node = plan.node
+    return {
+        "name": node.name,
+        "hierarchy": node.hierarchy,
+        "driver": node.driver,
+        "kubernetes": node.profile.kubernetes,
+        "runtime": node.profile.runtime.name,
+        "memoryQos": node.profile.memory_qos,
+        "capacity": quantities(node.capacity),
+        "allocatable": quantities(allocatable(node)),
+        "enforced": quantities(enforced(node)),
+        "probed": list(node.probed),
+    }
+
+
+class Properties:
+    """The systemd property of each file of this plan's node, None without the systemd driver."""
+
+    def __init__(self, plan: Plan) -> None:
+        from qoslet.core.knobs import property_of
+
+        self._of = property_of
+        self._systemd = plan.node.driver == "systemd"
+        self._hierarchy = plan.node.hierarchy
+        self._version = plan.node.host.systemd
+        self._known: dict[str, str | None] = {}
+
+    def __call__(self, file: str) -> str | None:
+        """The unit property that carries ``file``."""
+        if not self._systemd:
+            return None
+        if file not in self._known:
+            self._known[file] = self._of(file, self._hierarchy, self._version)
+        return self._known[file]
+
+
+def _setting(setting: Setting, properties: Properties) -> Document:
+    row: Document = {
+        "file": setting.file,
+        "value": setting.value,
+        "writer": setting.writer,
+        "property": properties(setting.file),
+        "rule": setting.rule,
+        "because": setting.because,
+        "source": setting.source,
+    }
+    if setting.effective is not None and setting.effective != setting.value:
+        row["effective"] = setting.effective
+    return row
+
+
+def cgroup_block(cgroup: Cgroup, properties: Properties) -> Document:
+    """One row of ``cgroups``."""
+    pod, container = cgroup.pod, cgroup.container
+    return {
+        "name": cgroup.name,
+        "level": cgroup.level,
+        "role": cgroup.role,
+        "path": cgroup.path,
+        "unit": cgroup.unit,
+        "pod": None if pod is None else {"namespace": pod.namespace, "name": pod.name},
+        "container": None if container is None else container.name,
+        "oomScoreAdj": cgroup.oom_score_adj,
+        "settings": [_setting(setting, properties) for setting in cgroup.settings],
+    }
+
+
+def plan_document(plan: Plan) -> Document:
+    """The whole plan, as ``qoslet plan -o json`` prints it."""
+    properties = Properties(plan)
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Plan",
+        "node": node_block(plan),
+        "pods": [
+            {
+                "namespace": row.pod.namespace,
+                "name": row.pod.name,
+                "uid": row.pod.uid,
+                "uidFrom": row.pod.uid_from,
+                "qosClass": row.qos,
+            }
+            for row in plan.pods
+        ],
+        "cgroups": [cgroup_block(cgroup, properties) for cgroup in plan.cgroups],
+        "problems": [
+            {
+                "severity": problem.severity,
+                "where": problem.where,
+                "message": problem.message,
+                "hint": problem.hint,
+            }
+            for problem in plan.problems
+        ],
+    }
+
+
+def cri_document(plan: Plan) -> Document:
+    """The CRI resource blocks of the plan's containers and sandboxes."""
+    from qoslet.core.messages import cri
+
+    return {"apiVersion": API_VERSION, "kind": "Cri", "items": cri(plan)}
+
+
+def oci_document(plan: Plan) -> Document:
+    """The OCI resource blocks of the plan's containers and sandboxes."""
+    from qoslet.core.messages import oci
+
+    return {"apiVersion": API_VERSION, "kind": "Oci", "items": oci(plan)}
+
+
+def _clean(value: object) -> object:
+    """``value`` without lone surrogates (file names that are not UTF-8 carry them)."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, Mapping):
+        return {_clean(key): _clean(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(item) for item in value]
+    return value
+
+
+def encode(document: Document, pretty: bool = True) -> bytes:
+    """The document as UTF-8 JSON that is safe on a terminal, with a final newline."""
+    try:
+        data = json.encode(document)
+    except UnicodeEncodeError:
+        data = json.encode(_clean(document))
+    if pretty:
+        data = json.format(data, indent=2)
+    if not data.isascii() or b"\x7f" in data:
+        data = data.decode().translate(_UNSAFE).encode()
+    return data + b"\n"
+
+
+def encode_yaml(document: Document) -> bytes:
+    """The same document as block YAML, non-printing characters escaped."""
+    import yaml
+
+    class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+        def ignore_aliases(self, data: object) -> bool:
+            return True
+
+    text: str = yaml.dump(
+        _clean(document),
+        Dumper=Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        default_flow_style=False,
+        width=100,
+    )
+    return text.translate(_UNSAFE).encode()
