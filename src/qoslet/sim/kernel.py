@@ -1,0 +1,191 @@
+"""A kernel made of values behind the loop's ports: it performs steps and can be observed.
+
+The rules of the groups are those of ``groups.Groups``; its system calls are the other hands on
+the machine in tests.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import shlex
+from collections.abc import Callable, Sequence
+from copy import copy, deepcopy
+from errno import EEXIST, ENOENT, errorcode
+from typing import Literal
+
+from msgspec import Struct
+
+from qoslet.core.knobs import controller
+from qoslet.core.node import Hierarchy
+from qoslet.core.observed import Observed, ObservedCgroup
+from qoslet.core.steps import Outcome, Step
+from qoslet.sim.groups import Groups, inside
+from qoslet.sim.refusals import Facts, refusal
+
+_MOUNT = "/sys/fs/cgroup"
+
+
+class Fault(Struct, frozen=True):
+    """A refusal that a test asks for: the step of that ``index``, counted from 0 over all that
+    this kernel was told to perform, fails with ``errno``. ``always``: the same change of the
+    same group fails from then on; else only that once."""
+
+    index: int
+    errno: int
+    mode: Literal["once", "always"] = "once"
+
+
+class SimKernel(Groups):
+    """Matches ``agent.ports.Driver`` and ``Observer``.
+
+    ``clock`` gives the monotonic seconds of an observation, ``faults`` what is refused beyond
+    the kernel's own rules. The group ``/`` is never listed.
+    """
+
+    def __init__(
+        self,
+        hierarchy: Hierarchy,
+        *,
+        clock: Callable[[], float] = lambda: 0.0,
+        controllers: Sequence[str] | None = None,
+        facts: Facts | None = None,
+        swap: bool = True,
+        hugepages: Sequence[str] = ("2MB",),
+        faults: Sequence[Fault] = (),
+    ) -> None:
+        super().__init__(
+            hierarchy, controllers=controllers, facts=facts, swap=swap, hugepages=hugepages
+        )
+        self._clock = clock
+        self._faults = {fault.index: fault for fault in faults}
+        self._refused: dict[Step, int] = {}
+        self._performed = 0
+
+    def copy(self) -> SimKernel:
+        """The same machine once more: what is done to one is not seen in the other."""
+        other = copy(self)
+        other.groups, other.processes = deepcopy(self.groups), deepcopy(self.processes)
+        other._refused = dict(self._refused)
+        return other
+
+    def perform(self, steps: Sequence[Step]) -> list[Outcome]:
+        """Do each step; stop after the first that fails. One outcome for each step tried."""
+        outcomes: list[Outcome] = []
+        for step in steps:
+            outcomes.append(self._outcome(step))
+            if outcomes[-1].error is not None:
+                break
+        return outcomes
+
+    def shell(self, step: Step) -> str:
+        """The shell line that would do ``step`` by hand, quoted."""
+        if step.kind == "set":
+            place = shlex.quote(f"{self._places(step.path, step.file)[0]}/{step.file}")
+            return f"echo {shlex.quote(step.value)} > {place}"
+        places = [shlex.quote(place) for place in self._places(step.path)]
+        match step.kind:
+            case "create":
+                return f"mkdir -p {' '.join(places)}"
+            case "remove":
+                return f"rmdir {' '.join(places)}"
+            case _:
+                return " && ".join(f"echo {step.pid} > {place}/cgroup.procs" for place in places)
+
+    def observe(self, root: str, *, values: bool = True) -> Observed:
+        """The subtree below and including ``root``; an absent root gives no cgroups."""
+        top = posixpath.normpath(root)
+        listed = [path for path in self.groups if path != "/" and inside(path, top)]
+        return Observed(self._clock(), {path: self._seen(path, values) for path in sorted(listed)})
+
+    def _outcome(self, step: Step) -> Outcome:
+        """One step and what came of it."""
+        before = self._before(step)
+        try:
+            self._fault(step)
+            self._do(step)
+        except OSError as error:
+            name = errorcode.get(error.errno or 0, "")
+            return Outcome(step, before, error.strerror, name)
+        return Outcome(step, before)
+
+    def _before(self, step: Step) -> str | None:
+        group = self.groups.get(step.path)
+        return group.files.get(step.file) if group and step.kind == "set" else None
+
+    def _fault(self, step: Step) -> None:
+        """Refuse what the faults say."""
+        key = Step(step.kind, step.path, step.file)
+        fault = self._faults.get(self._performed)
+        self._performed += 1
+        if fault is not None and fault.mode == "always":
+            self._refused[key] = fault.errno
+        code = fault.errno if fault is not None else self._refused.get(key)
+        if code is not None:
+            raise refusal(code)
+
+    def _do(self, step: Step) -> None:
+        match step.kind:
+            case "create":
+                self._create(step.path)
+            case "set":
+                self.write(step.path, step.file, step.value)
+            case "attach":
+                self.attach(step.path, step.pid)
+            case "remove":
+                self._remove(step.path)
+
+    def _create(self, path: str) -> None:
+        """The group and those above it, with every controller; what is there stays. On v1 a
+        group without CPUs takes its parent's, because nothing could run in it."""
+        parent = posixpath.dirname(path)
+        if path == "/":
+            return
+        self._create(parent)
+        if self.hierarchy == "v2":
+            missing = [c for c in self.controllers if c not in self.groups[parent].enabled]
+            if missing:
+                words = " ".join(f"+{name}" for name in missing)
+                self.write(parent, "cgroup.subtree_control", words)
+        try:
+            self.mkdir(path)
+        except OSError as error:
+            if error.errno != EEXIST:
+                raise
+        if self.hierarchy == "v1":
+            files = self.groups[path].files
+            for file in ("cpuset.cpus", "cpuset.mems"):
+                if files.get(file) == "":
+                    self.write(path, file, self.groups[parent].files[file])
+
+    def _remove(self, path: str) -> None:
+        """A group that is gone already is removed."""
+        try:
+            self.rmdir(path)
+        except OSError as error:
+            if error.errno != ENOENT:
+                raise
+
+    def _places(self, path: str, file: str = "") -> list[str]:
+        """Directories of a group: one, or on v1 one for each hierarchy (of ``file`` only)."""
+        if self.hierarchy == "v2":
+            return [f"{_MOUNT}{path}"]
+        trees = [controller(file)] if file else self.controllers
+        return [f"{_MOUNT}/{tree}{path}" for tree in trees]
+
+    def _seen(self, path: str, values: bool) -> ObservedCgroup:
+        """One group as an observer reads it."""
+        group = self.groups[path]
+        missing = tuple(tree for tree in self.trees if tree not in group.inodes)
+        counted = "memory" not in missing
+        return ObservedCgroup(
+            path=path,
+            identity=next(group.inodes[tree] for tree in self.trees if tree in group.inodes),
+            values=dict(group.files) if values else {},
+            missing=missing,
+            pids=tuple(sorted(one.pid for one in self.members(path))),
+            usage_usec=round(group.usec),
+            memory=self.memory(path) if counted else None,
+            memory_peak=group.peak if counted else None,
+            oom_kills=group.oom_kills if counted else None,
+            throttled_usec=round(group.throttled_usec),
+        )
