@@ -300,6 +300,7 @@ def test_a_template_counts_once_named_as_its_owner(document: dict[str, Any]) -> 
     ("kind", "spec", "names"),
     [
         ("Deployment", {"replicas": 2}, ["web-0", "web-1"]),
+        ("Deployment", {"replicas": 1.0}, ["web-0"]),
         ("Deployment", {}, ["web-0"]),
         ("Deployment", {"replicas": 0}, []),
         ("StatefulSet", {"replicas": 3}, ["web-0", "web-1", "web-2"]),
@@ -665,6 +666,8 @@ BAD: list[tuple[str, Any, str, str]] = [
         "metadata.ownerReferences[0].kind",
         "must be a string",
     ),
+    ("priority", pod(spec={"priority": 2**31}), "spec.priority", "does not fit 32 bits"),
+    ("priority fraction", pod(spec={"priority": 0.5}), "spec.priority", "a whole number"),
     ("replicas negative", workload("Deployment", TEMPLATE, replicas=-1), "replicas", "negative"),
 ]
 
@@ -739,6 +742,30 @@ def test_a_faulty_status_counts_only_where_it_is_used() -> None:
     assert faults_of(pod(status=status)) == []
     (fault,) = faults_of(pod(status=status), allocated=True)
     assert fault.where.endswith("status.containerStatuses[0].resources.limits.cpu")
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "-" + "9" * 5000, "1e999", "9" * 400, "1e300"])
+@pytest.mark.parametrize("keep_raw", [False, True])
+def test_numbers_beyond_reason(number: str, keep_raw: bool) -> None:
+    documents = (
+        pod("a", spec={"priority": 7777}),
+        pod("b", container(**asks({"cpu": 7777}))),
+        workload("Deployment", TEMPLATE, name="c", replicas=7777),
+    )
+    for document in documents:
+        text = json.dumps(document).replace("7777", number).encode()
+        result = pods_from(json_documents(text, "f.json"), Options(expand=True, keep_raw=keep_raw))
+        (fault,) = result.faults
+        assert str(fault).isprintable()
+        assert len(str(fault)) < 500
+
+
+@pytest.mark.parametrize("make", [pod, lambda name, **x: workload("Job", TEMPLATE, name, **x)])
+def test_a_number_that_nobody_reads_is_a_fault_only_where_all_is_kept(make: Any) -> None:
+    text = json.dumps(make("a", x=7777)).replace("7777", "9" * 5000).encode()
+    assert pods_from(json_documents(text, "f.json"), Options()).faults == []
+    (fault,) = pods_from(json_documents(text, "f.json"), Options(keep_raw=True)).faults
+    assert fault.where == "f.json"
 
 
 # --- JSON text --------------------------------------------------------------------------------

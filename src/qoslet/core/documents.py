@@ -11,6 +11,7 @@ from msgspec import Struct
 from qoslet.core.shapes import (
     DECODE_ERRORS,
     Envelope,
+    Metadata,
     collect,
     decode_envelope,
     shown,
@@ -37,6 +38,27 @@ class Document(Struct, frozen=True):
     def where(self) -> str:
         """File and document, for messages about a document without a name."""
         return f"{self.file}: document {self.number}" if self.number else self.file
+
+
+class Spot(Struct, frozen=True, gc=False):
+    """A document, or an item of a list in it."""
+
+    document: Document
+    item: int = -1
+
+    @property
+    def where(self) -> str:
+        """The place without a name."""
+        if self.item < 0:
+            return self.document.where
+        return f"{self.document.where}: items[{self.item}]"
+
+    def named(self, kind: str, meta: Metadata | None) -> str:
+        """File, kind and name, as messages begin; the position where there is no name."""
+        if meta is None or not meta.name:
+            return self.where
+        namespace = shown(meta.namespace or "default")
+        return f"{self.document.file}: {shown(kind)} {namespace}/{shown(meta.name)}"
 
 
 TOO_DEEP = "is nested too deeply"

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
-from qoslet.core.documents import Document, Text
+from qoslet.core.documents import Document, Spot, Text
 from qoslet.core.identity import generated_uid
 from qoslet.core.kinds import TEMPLATES, carrier, unknown_hint
 from qoslet.core.owners import Owners, Workload
@@ -28,6 +28,7 @@ from qoslet.core.shapes import (
     WorkloadSpecShape,
     collect,
     decode_pod,
+    decode_workload,
     shown,
     type_name,
 )
@@ -90,26 +91,6 @@ def pods_from(documents: Iterable[Document | BadInput], options: Options) -> Loa
     return loaded
 
 
-class _Spot(Struct, frozen=True, gc=False):
-    """A document, or an item of a list in it."""
-
-    document: Document
-    item: int = -1
-
-    @property
-    def where(self) -> str:
-        if self.item < 0:
-            return self.document.where
-        return f"{self.document.where}: items[{self.item}]"
-
-    def named(self, kind: str, meta: Metadata | None) -> str:
-        """File, kind and name, as messages begin; the position where there is no name."""
-        if meta is None or not meta.name:
-            return self.where
-        namespace = shown(meta.namespace or "default")
-        return f"{self.document.file}: {shown(kind)} {namespace}/{shown(meta.name)}"
-
-
 class _Template(Struct, frozen=True):
     """A template that is read; its pods go behind the first ``after`` of the plain ones."""
 
@@ -118,7 +99,7 @@ class _Template(Struct, frozen=True):
     pod: Pod
     spec: WorkloadSpecShape
     raw: Any
-    spot: _Spot
+    spot: Spot
 
 
 class _Loader:
@@ -126,15 +107,15 @@ class _Loader:
         self.loaded = Loaded([], [], [])
         self._options = options
         self._reader = PodReader(options.allocated)
-        self._names: dict[str, _Spot] = {}
-        self._uids: dict[str, tuple[str, _Spot]] = {}
+        self._names: dict[str, Spot] = {}
+        self._uids: dict[str, tuple[str, Spot]] = {}
         self._expanded = 0
         self._owners = Owners()
         self._templates: list[_Template] = []
 
     def document(self, document: Document) -> None:
         """Read one document, or all items of a list."""
-        envelope, spot = document.envelope, _Spot(document)
+        envelope, spot = document.envelope, Spot(document)
         kind = envelope.kind
         if not kind or not envelope.api_version:
             missing = "apiVersion" if kind else "kind"
@@ -160,9 +141,9 @@ class _Loader:
         if not items:
             self.loaded.sources += 1
         for index, raw in enumerate(items or ()):
-            self._item(raw, _Spot(document, index), implied)
+            self._item(raw, Spot(document, index), implied)
 
-    def _item(self, raw: Raw | Text, spot: _Spot, implied: str | None) -> None:
+    def _item(self, raw: Raw | Text, spot: Spot, implied: str | None) -> None:
         try:
             shape = decode_pod(raw)
         except DECODE_ERRORS:
@@ -175,16 +156,23 @@ class _Loader:
         else:
             self._dispatch(raw, spot, shape.api_version, kind, implied, shape.metadata)
 
-    def _odd_item(self, raw: Raw | Text, spot: _Spot, implied: str | None) -> None:
-        """An item that is no well-typed pod: another kind, or one with type faults."""
+    def _value(self, raw: Raw | Text, spot: Spot) -> dict[str, Any] | None:
+        """The whole object, untyped; None with a fault where there is none."""
         try:
             value = msgspec.json.decode(raw)
         except DECODE_ERRORS as error:
             message = f"cannot be read: {shown(str(error))}"
             self._fault(spot.where, message, "check the document's text")
-            return
-        if not isinstance(value, dict):
-            self._fault(spot.where, f"must be an object, is {type_name(value)}")
+            return None
+        if isinstance(value, dict):
+            return value
+        self._fault(spot.where, f"must be an object, is {type_name(value)}")
+        return None
+
+    def _odd_item(self, raw: Raw | Text, spot: Spot, implied: str | None) -> None:
+        """An item that is no well-typed pod: another kind, or one with type faults."""
+        value = self._value(raw, spot)
+        if value is None:
             return
         head, faults = collect(
             {key: value[key] for key in ("apiVersion", "kind", "metadata") if key in value},
@@ -205,7 +193,7 @@ class _Loader:
     def _dispatch(
         self,
         raw: Raw | Text,
-        spot: _Spot,
+        spot: Spot,
         api_version: str | None,
         kind: str | None,
         implied: str | None,
@@ -231,7 +219,7 @@ class _Loader:
         message = f"{shown(kind)} is skipped: it carries no pods"
         self.loaded.problems.append(Problem("info", where, message, hint))
 
-    def _pod(self, shape: PodShape, raw: Raw | Text, spot: _Spot, types: list[TypeFault]) -> None:
+    def _pod(self, shape: PodShape, raw: Raw | Text, spot: Spot, types: list[TypeFault]) -> None:
         where = spot.named("Pod", shape.metadata)
         self._type_faults(where, types)
         pod = self._build(shape, Place(where, shape.metadata), types)
@@ -239,19 +227,20 @@ class _Loader:
             return
         self._owners.saw_pod(shape.metadata)
         if self._add(pod, spot) and self._options.keep_raw:
-            value = msgspec.json.decode(raw)
-            self.loaded.raw[pod.uid] = _merged(value, pod, value)
+            value = self._value(raw, spot)
+            if value is not None:
+                self.loaded.raw[pod.uid] = _merged(value, pod, value)
 
-    def _template(self, raw: Raw | Text, spot: _Spot, kind: str) -> None:
+    def _template(self, raw: Raw | Text, spot: Spot, kind: str) -> None:
         types: list[TypeFault] = []
         try:
-            shape = msgspec.json.decode(raw, type=WorkloadShape)
-        except msgspec.ValidationError:
-            clean, types = collect(msgspec.json.decode(raw), WorkloadShape)
-            shape = msgspec.json.decode(msgspec.json.encode(clean), type=WorkloadShape)
-        except DECODE_ERRORS as error:
-            self._fault(spot.where, f"cannot be read: {shown(str(error))}")
-            return
+            shape = decode_workload(raw)
+        except DECODE_ERRORS:
+            value = self._value(raw, spot)
+            if value is None:
+                return
+            clean, types = collect(value, WorkloadShape)
+            shape = decode_workload(msgspec.json.encode(clean))
         where = spot.named(kind, shape.metadata)
         self._type_faults(where, types)
         spec = shape.spec or WorkloadSpecShape()
@@ -266,7 +255,7 @@ class _Loader:
             return
         workload = Workload(kind, pod.namespace, pod.name)
         self._owners.saw_template(workload, shape.metadata)
-        kept = msgspec.json.decode(raw) if self._options.keep_raw else None
+        kept = self._value(raw, spot) if self._options.keep_raw else None
         after = len(self.loaded.pods)
         self._templates.append(_Template(after, workload, pod, spec, kept, spot))
 
@@ -336,7 +325,7 @@ class _Loader:
         self.loaded.problems.append(Problem("info", pod.where, message, ""))
         return True
 
-    def _add(self, pod: Pod, spot: _Spot) -> bool:
+    def _add(self, pod: Pod, spot: Spot) -> bool:
         """Keep the pod unless another one has its name or UID."""
         key = pod.key
         first = self._names.setdefault(key, spot)

@@ -288,6 +288,8 @@ class PodReader:
             else:
                 message = f"{shown(node)!r} is no DNS name"
                 faults.append(Note(f"{prefix}spec.nodeName", message))
+        if spec.priority is not None and not -(2**31) <= spec.priority < 2**31:
+            faults.append(Note(f"{prefix}spec.priority", "does not fit 32 bits"))
         if status.phase not in _PHASES:
             faults.append(_one_of("status.phase", status.phase, _PHASES[2:]))
         if status.qos_class not in _QOS:

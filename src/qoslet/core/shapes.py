@@ -138,6 +138,7 @@ class Envelope(Struct, gc=False, rename="camel"):
 
 decode_envelope = msgspec.json.Decoder(Envelope).decode
 decode_pod = msgspec.json.Decoder(PodShape).decode
+decode_workload = msgspec.json.Decoder(WorkloadShape).decode
 decode_raw_map = msgspec.json.Decoder(dict[str, Raw]).decode
 
 TYPE_FAULTS_MAX = 1000
@@ -214,9 +215,10 @@ def _collect(value: Any, kind: Any, path: str, faults: list[TypeFault]) -> Any:
         name = type(kind).__name__
     if name in _WANTED:
         wanted, called = _WANTED[name]
-        whole = isinstance(value, float) and value.is_integer() and wanted is int
-        if whole or (isinstance(value, wanted) and not isinstance(value, bool)):
+        if isinstance(value, wanted) and not isinstance(value, bool):
             return value
+        if wanted is int and isinstance(value, float) and value.is_integer():
+            return int(value)  # 3.0 in YAML is 3 to Go
         faults.append((path, f"must be {called}, is {type_name(value)}"))
         return None
     if name == "ListType":
