@@ -1,0 +1,330 @@
+"""Performs steps on this machine's cgroup file systems; matches ``agent.ports.Driver``.
+
+Nothing is written outside the root that it is given, except that on v2 controllers are enabled
+in the groups above it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from errno import EBUSY
+from shlex import quote
+from typing import Protocol
+
+from qoslet.core.journal import Entry, Made, Making, Removed, Set
+from qoslet.core.knobs import controller, knob
+from qoslet.core.steps import Outcome, Step
+from qoslet.errors import CannotDo, QosletError
+from qoslet.host.cgroup1 import Hierarchies
+from qoslet.host.cgroup2 import DEFAULT_POINT, Unified
+from qoslet.host.cgroupkill import Layout, below, kill, members
+from qoslet.host.refusals import Deed, Refused, errno_name, refused
+from qoslet.host.safefs import Tree, checked, contains, file_name, parent
+
+REMOVE_TRIES = 10
+"""A group whose last process is just ending is busy for a moment: 1 ms, doubled each time."""
+
+
+class Recorder(Protocol):
+    """Where changes are written down before they are made. ``wants_before`` asks for the value
+    that a ``set`` replaces."""
+
+    wants_before: bool
+
+    def record(self, entries: Sequence[Entry]) -> None:
+        """Append entries. Raises QosletError or OSError: then nothing is written."""
+
+
+def layout_of(hierarchy: str, mounts: Mapping[str, str] | str) -> Layout:
+    """The hierarchies of ``mounts``: v1 controller to mount point; v2 the mount point, or a
+    mapping that has it under ``unified`` (default /sys/fs/cgroup)."""
+    if hierarchy == "v1":
+        return Hierarchies({} if isinstance(mounts, str) else mounts)
+    return Unified(mounts if isinstance(mounts, str) else mounts.get("unified", DEFAULT_POINT))
+
+
+class Cgroupfs:
+    """The driver for one root. ``files`` are names that may be written besides known settings.
+
+    ``journal`` may be set later, before the first step. Not safe for several threads.
+    """
+
+    def __init__(
+        self,
+        hierarchy: str,
+        mounts: Mapping[str, str] | str,
+        root: str,
+        *,
+        journal: Recorder | None = None,
+        files: Iterable[str] = (),
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.hierarchy = hierarchy
+        self.journal = journal
+        self.root = checked(root)
+        self.layout = layout_of(hierarchy, mounts)
+        self._files = frozenset(files)
+        self._sleep = sleep
+        self._known: set[str] = set()
+        self._made: list[Entry] = []
+        if not self.root:
+            raise CannotDo("the hierarchy's own root is nobody's", hint="such as /qoslet")
+
+    def perform(self, steps: Sequence[Step]) -> list[Outcome]:
+        """Do each step; stop after the first that fails. One outcome for each step tried."""
+        outcomes: list[Outcome] = []
+        if not steps:
+            return outcomes
+        befores: Mapping[int, str] = {}
+        if self.journal is not None:
+            try:
+                befores = self._befores(steps) if self.journal.wants_before else {}
+                self._record(self._intents(steps, befores))
+            except (QosletError, OSError) as error:
+                return [Outcome(steps[0], error=f"nothing was done: the journal: {error}")]
+        for number, step in enumerate(steps):
+            outcome = self._one(step, befores.get(number))
+            outcomes.append(outcome)
+            if outcome.error is not None:
+                break
+        self._record_made()
+        return outcomes
+
+    def _record_made(self) -> None:
+        """Write down what came to be; without it the intents still name every group."""
+        made, self._made = self._made, []
+        if made:
+            try:
+                self._record(made)
+            except (QosletError, OSError):
+                return
+
+    def _record(self, entries: Sequence[Entry]) -> None:
+        """Append to the journal, if there is one."""
+        if self.journal is not None and entries:
+            self.journal.record(entries)
+
+    def _intents(self, steps: Sequence[Step], befores: Mapping[int, str]) -> list[Entry]:
+        """What the steps are going to do."""
+        found: list[Entry] = []
+        for number, step in enumerate(steps):
+            match step.kind:
+                case "set":
+                    found.append(Set(step.path, step.file, befores.get(number), step.value))
+                case "create":
+                    found += [Making(path) for path in self._unmade(step.path)]
+                case "remove":
+                    found.append(Removed(step.path))
+        return found
+
+    def _befores(self, steps: Sequence[Step]) -> dict[int, str]:
+        """The values that ``set`` steps replace, by the step's number, where they can be read."""
+        found = {}
+        for number, step in enumerate(steps):
+            if step.kind == "set":
+                try:
+                    path, tree = self._place(step)
+                    found[number] = tree.read(path, step.file)
+                except (Refused, OSError):
+                    continue
+        return found
+
+    def _one(self, step: Step, before: str | None) -> Outcome:
+        """One step, its failure turned into words."""
+        try:
+            match step.kind:
+                case "set":
+                    self._set(step)
+                case "create":
+                    self._create(self._mine(step.path))
+                case "attach":
+                    self._attach(self._mine(step.path), step.pid)
+                case "remove":
+                    self._remove(self._mine(step.path))
+        except Refused as error:
+            name = errno_name(error.number) if error.number else None
+            return Outcome(step, before, str(error), name)
+        except OSError as error:
+            number = error.errno or 0
+            said = self._refused(step.kind, step.path, number, step.file, step.value)
+            return Outcome(step, before, str(said), errno_name(number))
+        return Outcome(step, before)
+
+    def _refused(self, deed: Deed, path: str, number: int, file: str, value: str) -> Refused:
+        """The refusal with the mount point that the file belongs to."""
+        tree = self.layout.tree_of(controller(file)) if file else None
+        return refused(deed, (tree or self.layout.trees[0]).point + path, number, file, value)
+
+    def _mine(self, path: str) -> str:
+        """``path`` if it is a plain one below our root. Raises ``Refused``."""
+        try:
+            plain = checked(path)
+        except ValueError as error:
+            raise Refused(str(error)) from None
+        if not contains(self.root, plain):
+            raise Refused(f"{path} is not below {self.root}: nothing else is ever written")
+        return plain
+
+    def _place(self, step: Step) -> tuple[str, Tree]:
+        """Where a ``set`` writes. Raises ``Refused``."""
+        path = self._mine(step.path)
+        try:
+            if file_name(step.file) not in self._files:
+                knob(step.file)
+        except ValueError as error:
+            raise Refused(str(error)) from None
+        tree = self.layout.tree_of(controller(step.file))
+        if tree is None:
+            raise Refused(
+                f"{path}/{step.file}: the controller {controller(step.file)} is not mounted; "
+                "mount it, or plan for a node without it (--node)"
+            )
+        return path, tree
+
+    def _set(self, step: Step) -> None:
+        """Write one value."""
+        path, tree = self._place(step)
+        tree.write(path, step.file, step.value)
+        self.layout.written(path, step.file)
+
+    def _unmade(self, path: str) -> list[str]:
+        """The groups from our root down to ``path`` that we do not know to exist."""
+        chain = []
+        while path not in self._known and contains(self.root, path):
+            chain.append(path)
+            path = parent(path)
+        return chain[::-1]
+
+    def _create(self, path: str) -> None:
+        """Make a group and those above it up to our root; one that is there is completed."""
+        try:
+            self._make([*self._unmade(parent(path)), path])
+        except FileNotFoundError:
+            # A group above that we made was removed by somebody.
+            self._known.clear()
+            chain = self._unmade(path)
+            self._record([Making(group) for group in chain])
+            self._make(chain)
+
+    def _make(self, chain: Sequence[str]) -> None:
+        """Make groups, parents first."""
+        for group in chain:
+            if self.layout.create(group):
+                self._made.append(Made(group, self.layout.trees[0].inode(group)))
+            self._known.add(group)
+
+    def _attach(self, path: str, pid: int) -> None:
+        """Move a process into the group, in every hierarchy."""
+        if pid <= 1 or pid == os.getpid():
+            raise Refused(f"{path}: process {pid} is not moved: PID 0, 1 and qoslet itself stay")
+        for tree in self.layout.trees:
+            try:
+                tree.write(path, "cgroup.procs", str(pid))
+            except OSError as error:
+                where = tree.point + path
+                number = error.errno or 0
+                raise refused("attach", where, number, "cgroup.procs", str(pid)) from error
+
+    def _remove(self, path: str) -> None:
+        """Remove the group from every hierarchy; busy ones are tried again for a moment."""
+        for tree in self.layout.trees:
+            delay = 0.001
+            for last in (False,) * (REMOVE_TRIES - 1) + (True,):
+                try:
+                    tree.rmdir(path)
+                    break
+                except OSError as error:
+                    if error.errno != EBUSY or last or tree.children(path):
+                        raise self._busy(tree, path, error) from error
+                self._sleep(delay)
+                delay *= 2
+        self._known.discard(path)
+        self.layout.removed(path)
+        self._made.append(Removed(path, done=True))
+
+    def _busy(self, tree: Tree, path: str, error: OSError) -> Refused:
+        """Why a group cannot be removed, with who is in it."""
+        said = refused("remove", tree.point + path, error.errno or 0)
+        inside = sorted(members(self.layout, [path])) or tree.children(path)
+        if error.errno == EBUSY and inside:
+            names = ", ".join(str(one) for one in inside[:5])
+            said = Refused(f"{said} (in it: {names})", said.number)
+        return said
+
+    def shell(self, step: Step) -> str:
+        """The shell line that would do ``step`` by hand, quoted."""
+        points = [quote(tree.point + step.path) for tree in self.layout.trees]
+        match step.kind:
+            case "create":
+                return " && ".join(self.layout.make_lines(checked(step.path)))
+            case "remove":
+                return f"rmdir {' '.join(points)}"
+            case "attach":
+                files = " ".join(f"{point}/cgroup.procs" for point in points)
+                return f"printf %s {step.pid} | tee {files} > /dev/null"
+        tree = self.layout.tree_of(controller(step.file)) or self.layout.trees[0]
+        value = quote(step.value) if step.value else "'\\n'"
+        form = "%s " if step.value else ""
+        return f"printf {form}{value} > {quote(f'{tree.point}{step.path}/{step.file}')}"
+
+    def join_fds(self, path: str) -> list[int]:
+        """``cgroup.procs`` of the group in every hierarchy, open for writing: a forked child
+        writes ``0`` to each and is inside. The caller closes them. Raises OSError, Refused."""
+        group = self._mine(path)
+        opened: list[int] = []
+        try:
+            for tree in self.layout.trees:
+                opened.append(tree.open_to_write(group, "cgroup.procs"))
+        except OSError as error:
+            for descriptor in opened:
+                os.close(descriptor)
+            error.filename = f"{tree.point}{group}/cgroup.procs"
+            raise
+        return opened
+
+    procs_fds = join_fds
+
+    def members(self, path: str) -> set[int]:
+        """The processes in the group itself, over all hierarchies."""
+        return members(self.layout, [checked(path)])
+
+    def oom_kills(self, path: str) -> int | None:
+        """How many processes of the group the kernel killed for memory; None if unknown."""
+        tree = self.layout.tree_of("memory")
+        if tree is None:
+            return None
+        file = "memory.oom_control" if self.hierarchy == "v1" else "memory.events"
+        try:
+            text = tree.read(checked(path), file)
+        except OSError:
+            return None
+        found = [line.split()[1] for line in text.splitlines() if line.startswith("oom_kill ")]
+        return int(found[0]) if found else None
+
+    def kill(self, path: str) -> bool:
+        """End every process of the group and below; True once none is left. Raises ``Refused``
+        outside our root, ``CannotDo`` where PID 1 or this process is inside."""
+        return kill(self.layout, self._mine(path))
+
+    def identity(self, path: str) -> int | None:
+        """The inode of a group in the first hierarchy that has it; None where there is none."""
+        group = checked(path)
+        found = (tree.identity(group) for tree in self.layout.trees)
+        return next((inode for inode in found if inode is not None), None)
+
+    def below(self, path: str) -> list[str]:
+        """The group and all below it in any hierarchy, children first; empty if absent."""
+        return below(self.layout, checked(path))
+
+    def discard(self, path: str) -> str | None:
+        """Remove one empty group without writing it down; what went wrong, None if it is gone."""
+        outcome = self._one(Step("remove", path), None)
+        self._made.clear()
+        return outcome.error
+
+    def close(self) -> None:
+        """Close every descriptor."""
+        for tree in self.layout.trees:
+            tree.close()

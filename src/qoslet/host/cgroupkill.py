@@ -1,0 +1,148 @@
+"""End the processes of a group and of all below, and nobody else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterable
+from typing import Protocol
+
+from qoslet.errors import CannotDo
+from qoslet.host.safefs import Tree
+
+ROUNDS = 5
+WAIT_SECONDS = 2.0
+"""How long members may take to leave after ``cgroup.kill``, and in each round without it."""
+
+
+class Layout(Protocol):
+    """The hierarchies of a group (``cgroup1.Hierarchies``, ``cgroup2.Unified``)."""
+
+    name: str
+    trees: tuple[Tree, ...]
+
+    def tree_of(self, controller: str) -> Tree | None:
+        """The hierarchy of a controller."""
+
+    def controllers_of(self, tree: Tree) -> tuple[str, ...]:
+        """The controllers of a hierarchy."""
+
+    def create(self, path: str) -> bool:
+        """Make a group."""
+
+    def written(self, path: str, file: str) -> None:
+        """A file was set."""
+
+    def removed(self, path: str) -> None:
+        """A group is gone."""
+
+    def make_lines(self, path: str) -> list[str]:
+        """The shell commands of ``create``."""
+
+
+def members_of(tree: Tree, path: str) -> set[int]:
+    """The processes of a group in one hierarchy; 0 is one of another PID namespace."""
+    try:
+        text = tree.read(path, "cgroup.procs")
+    except OSError:
+        return set()
+    return {int(line) for line in text.split() if line.isdigit()}
+
+
+def members(layout: Layout, paths: Iterable[str]) -> set[int]:
+    """The processes of groups over all hierarchies."""
+    found: set[int] = set()
+    for path in paths:
+        for tree in layout.trees:
+            found |= members_of(tree, path)
+    return found
+
+
+def below(layout: Layout, path: str) -> list[str]:
+    """The group and all below it that exist in any hierarchy, children first."""
+    found: dict[str, None] = {}
+    for tree in layout.trees:
+        waiting = [path] if tree.identity(path) is not None else []
+        while waiting:
+            group = waiting.pop()
+            found[group] = None
+            waiting += tree.children(group)
+    return sorted(found, key=lambda group: (-group.count("/"), group))
+
+
+def kill(layout: Layout, path: str) -> bool:
+    """End every process of the group and below; True once none is left.
+
+    Raises ``CannotDo`` where PID 1 or this process is among them: then nothing is done.
+    """
+    groups = below(layout, path)
+    found = members(layout, groups)
+    if not found:
+        return True
+    if found & {1, os.getpid()}:
+        raise CannotDo(
+            "the group holds PID 1 or qoslet itself; nothing was killed",
+            where=path,
+            hint="move that process out of the group first",
+        )
+    if layout.name == "v2" and _write(layout.trees[0], path, "cgroup.kill", "1"):
+        return _empties(layout, path)
+    return any(_round(layout, path) for _ in range(ROUNDS))
+
+
+def _round(layout: Layout, path: str) -> bool:
+    """Freeze, SIGKILL to each member, thaw; whether the group is empty then."""
+    file, frozen, thawed = ("cgroup.freeze", "1", "0")
+    if layout.name == "v1":
+        file, frozen, thawed = ("freezer.state", "FROZEN", "THAWED")
+    freezer = layout.tree_of("freezer")
+    if freezer is not None:
+        _write(freezer, path, file, frozen)
+    try:
+        _signal(layout, below(layout, path))
+    finally:
+        if freezer is not None:
+            _write(freezer, path, file, thawed)
+    return _empties(layout, path)
+
+
+def _signal(layout: Layout, groups: list[str]) -> None:
+    """SIGKILL through descriptors that were opened before membership was seen again, so a
+    reused number never hits a stranger."""
+    opened: dict[int, int] = {}
+    try:
+        for pid in members(layout, groups) - {0, 1, os.getpid()}:
+            try:
+                opened[pid] = os.pidfd_open(pid)
+            except OSError:
+                continue
+        for pid in members(layout, groups) & opened.keys():
+            try:
+                signal.pidfd_send_signal(opened[pid], signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+    finally:
+        for descriptor in opened.values():
+            os.close(descriptor)
+
+
+def _empties(layout: Layout, path: str) -> bool:
+    """Whether the group and all below become empty within ``WAIT_SECONDS``."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    pause = 0.001
+    while members(layout, below(layout, path)):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(pause)
+        pause = min(pause * 2, 0.05)
+    return True
+
+
+def _write(tree: Tree, path: str, file: str, value: str) -> bool:
+    """Write where the kernel has the file; whether it took it."""
+    try:
+        tree.write(path, file, value)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,326 @@
+"""Whose tree it is: one run for each root, its journal on disk, and what a dead run left behind.
+
+The journal lives in /run, where it ends with the boot as cgroups do. Nothing is synced to disk:
+a power failure takes the groups along.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from qoslet.core.journal import Entry, Header, Ledger, lines, read
+from qoslet.errors import CannotDo
+
+STATE = "/run/qoslet"
+LARGEST = 4 * 1024 * 1024
+"""Bytes after which a journal is written anew, without what no longer counts."""
+
+_BOOT = "/proc/sys/kernel/random/boot_id"
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+_OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Owned(Protocol):
+    """What claiming needs of the driver."""
+
+    hierarchy: str
+
+    def identity(self, path: str) -> int | None:
+        """The inode of a group, None where there is none."""
+
+    def below(self, path: str) -> list[str]:
+        """The group and all below it, children first."""
+
+    def members(self, path: str) -> set[int]:
+        """The processes of a group."""
+
+    def kill(self, path: str) -> bool:
+        """End all processes of the group and below."""
+
+    def discard(self, path: str) -> str | None:
+        """Remove an empty group; what went wrong."""
+
+
+class Journal:
+    """An open journal, locked until it is closed. ``notes`` say what claiming did."""
+
+    wants_before = False
+
+    def __init__(self, folder: int, lock: int, header: Header, root: str) -> None:
+        self._folder = folder
+        self._lock = lock
+        self._header = header
+        self._ledger = Ledger()
+        self._size = 0
+        self._file = -1
+        self.root = root
+        self.notes: list[str] = []
+
+    def begin(self) -> None:
+        """Start the file with its header. Raises ``CannotDo``."""
+        try:
+            self._file = os.open("journal", _NEW, 0o600, dir_fd=self._folder)
+        except OSError as error:
+            raise _cannot("the journal cannot be begun", error, self.root) from error
+        self._append(lines([self._header]))
+
+    def record(self, entries: Sequence[Entry]) -> None:
+        """Append entries in one write. Raises ``CannotDo``; then nothing may be done."""
+        self._append(lines(entries))
+        self._ledger.add(entries)
+        if self._size > LARGEST:
+            self._rewrite()
+
+    def _append(self, data: bytes) -> None:
+        """Write all of it or raise ``CannotDo``."""
+        try:
+            written = os.write(self._file, data)
+        except OSError as error:
+            raise _cannot("the journal cannot be written", error, self.root) from error
+        self._size += written
+        if written != len(data):
+            # The torn line must not swallow the next one.
+            os.write(self._file, b"\n")
+            raise CannotDo("the journal's file system is full", where=self.root)
+
+    def _rewrite(self) -> None:
+        """Replace the file by the shortest one that says the same."""
+        data = lines([self._header, *self._ledger.entries()])
+        try:
+            _unlink("journal.new", self._folder)
+            new = os.open("journal.new", _NEW, 0o600, dir_fd=self._folder)
+        except OSError as error:
+            raise _cannot("the journal cannot be begun", error, self.root) from error
+        old, self._file, self._size = self._file, new, 0
+        try:
+            self._append(data)
+            os.rename("journal.new", "journal", src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        except (CannotDo, OSError):
+            os.close(new)
+            self._file, self._size = old, 0
+            raise
+        os.close(old)
+
+    def close(self, *, gone: bool) -> None:
+        """Give the root free. ``gone``: nothing is left of it, so the journal goes too."""
+        if self._file < 0:
+            return
+        if gone:
+            _unlink("journal", self._folder)
+        for descriptor in (self._file, self._lock, self._folder):
+            os.close(descriptor)
+        self._file = -1
+
+
+def claim(root: str, tree: Owned, *, state: str = STATE, boot: str | None = None) -> Journal:
+    """Make ``root`` ours alone and clean what a dead run of ours left there.
+
+    Raises ``CannotDo`` where another run has it, where a tree stands that the journal does not
+    name, or where the state directory cannot be trusted. ``boot`` is the boot's id: the
+    kernel's if None.
+    """
+    boot = boot or Path(_BOOT).read_text(encoding="ascii").strip()
+    top = _private(state, None)
+    try:
+        _overlap(root, top)
+        folder = _private(escaped(root), top, state)
+    finally:
+        os.close(top)
+    lock = -1
+    try:
+        lock = _locked(root, folder)
+        header = Header(boot, tree.hierarchy, root, os.getpid())
+        journal = Journal(folder, lock, header, root)
+        _succeed(journal, tree, header, folder)
+        journal.begin()
+    except BaseException:
+        os.close(folder)
+        if lock >= 0:
+            os.close(lock)
+        raise
+    return journal
+
+
+def escaped(root: str) -> str:
+    """A root as one file name; different roots have different ones."""
+    return root.strip("/").replace("%", "%25").replace("/", "%2F")
+
+
+def _unescaped(name: str) -> str:
+    """The root of a file name."""
+    return "/" + name.replace("%2F", "/").replace("%25", "%")
+
+
+def _private(name: str, above: int | None, prefix: str = "") -> int:
+    """A directory of ours that nobody else can use, made where it is absent.
+
+    Raises ``CannotDo`` where it is a link, another's, or open to others.
+    """
+    where = f"{prefix}/{name}" if prefix else name
+    try:
+        try:
+            os.mkdir(name, 0o700, dir_fd=above)
+        except FileExistsError:
+            pass
+        descriptor = os.open(name, _DIRECTORY, dir_fd=above)
+    except OSError as error:
+        raise _cannot("the journal's directory cannot be used", error, where) from error
+    found = os.fstat(descriptor)
+    if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+        os.close(descriptor)
+        raise CannotDo(
+            f"the journal's directory belongs to user {found.st_uid} with mode "
+            f"{stat.S_IMODE(found.st_mode):04o}",
+            where=where,
+            hint="it must be our own with mode 0700; look into it, then remove it",
+        )
+    return descriptor
+
+
+def _overlap(root: str, top: int) -> None:
+    """Refuse a root above or below one that runs now."""
+    for name in os.listdir(top):
+        other = _unescaped(name)
+        if not (other.startswith(f"{root}/") or root.startswith(f"{other}/")):
+            continue
+        try:
+            lock = os.open(f"{name}/lock", os.O_RDONLY | os.O_CLOEXEC, dir_fd=top)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _held(root, lock, f"on {other}, which overlaps") from None
+        finally:
+            os.close(lock)
+
+
+def _locked(root: str, folder: int) -> int:
+    """The lock of a root, held. Raises ``CannotDo`` with who has it."""
+    lock = os.open("lock", _LOCK, 0o600, dir_fd=folder)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        error = _held(root, lock, "here")
+        os.close(lock)
+        raise error from None
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, b"%d\n" % os.getpid(), 0)
+    return lock
+
+
+def _held(root: str, lock: int, place: str) -> CannotDo:
+    """The refusal of a second run."""
+    pid = os.pread(lock, 32, 0).decode("ascii", "replace").strip() or "unknown"
+    return CannotDo(
+        f"another qoslet runs {place} (process {pid})",
+        where=root,
+        hint="end it, or give this one another --cgroup-root",
+    )
+
+
+def _succeed(journal: Journal, tree: Owned, header: Header, folder: int) -> None:
+    """Deal with the journal of a run before us and with the tree that stands now."""
+    old = read(_contents(folder))
+    valid = old.header is not None and (
+        (old.header.boot, old.header.hierarchy, old.header.root)
+        == (header.boot, header.hierarchy, header.root)
+    )
+    ledger = Ledger()
+    if valid:
+        ledger.add(old.entries)
+    standing = tree.below(header.root)
+    if standing:
+        _refuse_foreign(tree, header.root, standing, ledger, valid)
+        journal.notes.append(_clean(tree, header.root, standing, old.header))
+    if valid:
+        _unlink("journal", folder)
+    elif _archive(folder, old.header):
+        journal.notes.append(f"{header.root}: a journal of another boot was put aside")
+    _unlink("journal.new", folder)
+
+
+def _contents(folder: int) -> bytes:
+    """The bytes of the journal, none where there is none."""
+    try:
+        descriptor = os.open("journal", _OLD, dir_fd=folder)
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise _cannot("the journal cannot be read", error, "journal") from error
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read()
+
+
+def _archive(folder: int, header: Header | None) -> bool:
+    """Put a journal aside that says nothing about this boot; whether there was one."""
+    # The boot id comes from a file: it must not become a path.
+    name = "".join(char for char in (header.boot if header else "") if char.isalnum())
+    try:
+        os.rename(
+            "journal", f"journal.{name or 'unreadable'}", src_dir_fd=folder, dst_dir_fd=folder
+        )
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _refuse_foreign(
+    tree: Owned, root: str, standing: Sequence[str], ledger: Ledger, valid: bool
+) -> None:
+    """Raise ``CannotDo`` if anything that stands is not what the journal names."""
+    foreign = [path for path in standing if not ledger.ours(path, tree.identity(path) or 0)]
+    if not foreign:
+        return
+    count = len(foreign)
+    what = "this tree stands already and no journal of ours names it"
+    if valid and root not in foreign:
+        what = f"{count} groups in this tree were made by somebody else, such as {foreign[0]}"
+    raise CannotDo(
+        what,
+        where=root,
+        hint="give another --cgroup-root; if nobody needs it, end its processes and rmdir it",
+    )
+
+
+def _clean(tree: Owned, root: str, standing: Sequence[str], header: Header | None) -> str:
+    """Kill and remove what a dead run left, children first; the line that says so."""
+    running = sum(len(tree.members(path)) for path in standing)
+    if running and not tree.kill(root):
+        raise CannotDo(
+            "processes that an ended run left cannot be killed",
+            where=root,
+            hint="see cgroup.procs there and below",
+        )
+    for path in standing:
+        wrong = tree.discard(path)
+        if wrong is not None:
+            raise CannotDo("what an ended run left cannot be removed", where=root, hint=wrong)
+    pid = header.pid if header else 0
+    return (
+        f"{root}: removed {len(standing)} groups and ended {running} processes that a run before "
+        f"(process {pid}) left behind"
+    )
+
+
+def _unlink(name: str, folder: int) -> None:
+    """Remove a file if it is there."""
+    try:
+        os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        return
+
+
+def _cannot(what: str, error: OSError, where: str) -> CannotDo:
+    """A failure of the state directory."""
+    hint = "run as root; qoslet run --simulate needs no rights"
+    if not isinstance(error, PermissionError):
+        hint = "see the directory, /run/qoslet unless told otherwise"
+    return CannotDo(f"{what}: {error.strerror}", where=where, hint=hint)

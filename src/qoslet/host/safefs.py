@@ -1,0 +1,228 @@
+"""Files below one mounted hierarchy, opened without following a link.
+
+Every path is walked from a descriptor of the mount, one component at a time, each opened with
+O_NOFOLLOW. Directory descriptors are kept for a while, so that the files of a group cost one
+``openat`` each.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from errno import EEXIST, ENODEV, ENOENT
+from functools import lru_cache
+from typing import TypeVar
+
+KEPT = 48
+"""Directory descriptors kept for each hierarchy."""
+
+_DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_WRITE = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_TRUNC
+_CHUNK = 65536
+
+T = TypeVar("T")
+
+
+@lru_cache(maxsize=4096)
+def checked(path: str) -> str:
+    """``path`` if it is one from a hierarchy's root, as in ``/a/b``; the root itself is ``/``.
+
+    Returns it without a slash at the end, so the root is empty. Raises ValueError for empty
+    components, ``.``, ``..`` and NUL.
+    """
+    if path == "/":
+        return ""
+    first, *parts = path.split("/")
+    if first or not parts:
+        raise ValueError(f"{path!r} does not begin at the hierarchy's root")
+    for part in parts:
+        if part in ("", ".", "..") or "\0" in part:
+            raise ValueError(f"{path!r} is no plain path")
+    return path
+
+
+@lru_cache(maxsize=1024)
+def file_name(name: str) -> str:
+    """``name`` if it is one component. Raises ValueError."""
+    if name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise ValueError(f"{name!r} is no file name")
+    return name
+
+
+def contains(root: str, path: str) -> bool:
+    """Whether ``path`` is ``root`` or below it; both checked."""
+    return path == root or path.startswith(f"{root}/")
+
+
+def parent(path: str) -> str:
+    """The path above a checked one; the root's is the root."""
+    return path.rpartition("/")[0]
+
+
+def read_all(descriptor: int) -> str:
+    """The rest of an open file."""
+    chunks = []
+    while chunk := os.read(descriptor, _CHUNK):
+        chunks.append(chunk)
+    return b"".join(chunks).decode("utf-8", "replace")
+
+
+class Tree:
+    """One hierarchy at its mount point. Paths are checked ones; all methods raise OSError.
+
+    A kept descriptor of a group that was removed and made again answers ENOENT; then the path is
+    walked anew, once.
+    """
+
+    def __init__(self, point: str) -> None:
+        self.point = point
+        self._mount: int | None = None
+        self._kept: dict[str, int] = {}
+
+    def fd(self, path: str) -> int:
+        """A descriptor (O_PATH) of the group's directory, owned by this object and good until
+        the next call."""
+        found = self._kept.get(path)
+        if found is not None:
+            return found
+        return self._retry(self._walk, path)
+
+    def _walk(self, path: str) -> int:
+        """Open ``path`` from the nearest directory that is open."""
+        if self._mount is None:
+            self._mount = os.open(self.point, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        above = path
+        while above and above not in self._kept:
+            above = parent(above)
+        at = self._kept[above] if above else self._mount
+        for name in filter(None, path[len(above) :].split("/")):
+            above = f"{above}/{name}"
+            at = os.open(name, _DIRECTORY, dir_fd=at)
+            self._kept[above] = at
+        while len(self._kept) > KEPT:
+            oldest = next(iter(self._kept))
+            if oldest == path:
+                break
+            os.close(self._kept.pop(oldest))
+        return at
+
+    def _retry(self, work: Callable[[str], T], path: str) -> T:
+        """``work``, once more with nothing kept where a kept descriptor may have been stale."""
+        try:
+            return work(path)
+        except OSError as error:
+            if error.errno not in (ENOENT, ENODEV) or not self._kept:
+                raise
+        self.close()
+        return work(path)
+
+    def close(self) -> None:
+        """Close every descriptor; the next call opens what it needs."""
+        for descriptor in self._kept.values():
+            os.close(descriptor)
+        self._kept.clear()
+        if self._mount is not None:
+            os.close(self._mount)
+            self._mount = None
+
+    def forget(self, path: str) -> None:
+        """Close the descriptor of a group."""
+        found = self._kept.pop(path, None)
+        if found is not None:
+            os.close(found)
+
+    def mkdir(self, path: str) -> bool:
+        """Make a group whose parent exists; False if it is there already."""
+        above, _, name = path.rpartition("/")
+
+        def work(_: str) -> bool:
+            try:
+                os.mkdir(name, 0o755, dir_fd=self.fd(above))
+            except OSError as error:
+                if error.errno != EEXIST:
+                    raise
+                self.fd(path)
+                return False
+            return True
+
+        return self._retry(work, path)
+
+    def rmdir(self, path: str) -> bool:
+        """Remove a group; False if there is none."""
+        above, _, name = path.rpartition("/")
+        self.forget(path)
+        try:
+            self._retry(lambda _: os.rmdir(name, dir_fd=self.fd(above)), path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def open(self, path: str, file: str, flags: int) -> int:
+        """A file of a group, open; the caller closes it."""
+        kept = self._kept.get(path)
+        if kept is not None:
+            try:
+                return os.open(file, flags, dir_fd=kept)
+            except OSError as error:
+                if error.errno not in (ENOENT, ENODEV):
+                    raise
+        return self._retry(lambda group: os.open(file, flags, dir_fd=self.fd(group)), path)
+
+    def open_to_write(self, path: str, file: str) -> int:
+        """The same, for writing."""
+        return self.open(path, file, _WRITE)
+
+    def read(self, path: str, file: str) -> str:
+        """The text of a file, without the newline at its end."""
+        descriptor = self.open(path, file, _READ)
+        try:
+            return read_all(descriptor).rstrip("\n")
+        finally:
+            os.close(descriptor)
+
+    def write(self, path: str, file: str, value: str) -> None:
+        """Write a value at once. An empty one is a newline: the kernel ignores no bytes."""
+        descriptor = self.open(path, file, _WRITE)
+        try:
+            os.write(descriptor, value.encode() or b"\n")
+        finally:
+            os.close(descriptor)
+
+    def identity(self, path: str) -> int | None:
+        """The inode of a group, None where there is none."""
+        try:
+            return os.stat(self.fd(path)).st_ino if self._alive(path) else None
+        except FileNotFoundError:
+            return None
+
+    def _alive(self, path: str) -> bool:
+        """Whether the kept descriptor, if any, is still the group of that name."""
+        if path not in self._kept:
+            return True
+        above, _, name = path.rpartition("/")
+        try:
+            there = os.stat(name, dir_fd=self.fd(above), follow_symlinks=False)
+        except FileNotFoundError:
+            self.forget(path)
+            return False
+        if there.st_ino != os.stat(self._kept[path]).st_ino:
+            self.forget(path)
+        return True
+
+    def inode(self, path: str) -> int:
+        """The inode of a group that was just made."""
+        return os.stat(self.fd(path)).st_ino
+
+    def children(self, path: str) -> list[str]:
+        """The paths of the groups directly below, sorted; none where the group is gone."""
+        try:
+            descriptor = self.open(path, ".", _READ | os.O_DIRECTORY)
+        except FileNotFoundError:
+            return []
+        try:
+            with os.scandir(descriptor) as entries:
+                names = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
+        finally:
+            os.close(descriptor)
+        return [f"{path}/{name}" for name in sorted(names)]
