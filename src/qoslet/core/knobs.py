@@ -122,6 +122,15 @@ def cpu_list(text: str) -> str:
     return ",".join(f"{a}-{b}" if a != b else str(a) for a, b in ranges)
 
 
+def cpu_numbers(text: str) -> frozenset[int]:
+    """The members of a list that the kernel printed; ValueError for other text."""
+    found: set[int] = set()
+    for part in text.split(",") if text else ():
+        first, _, last = part.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return frozenset(found)
+
+
 def effective(file: str, value: str, page_size: int) -> str:
     """What the kernel keeps of ``value``: bytes are cut to whole pages, lists are normalised."""
     try:
@@ -129,11 +138,11 @@ def effective(file: str, value: str, page_size: int) -> str:
     except ValueError:
         return value
     if kept in ("pages", "hugepages"):
+        unit = page_size if kept == "pages" else hugepage_size(file)
         if file.endswith("limit_in_bytes") and value in ("-1", "max"):
-            return str(V1_UNLIMITED // page_size * page_size)
+            return str((2**63 - 1) // unit * unit)
         if not value.isdecimal():
             return value
-        unit = page_size if kept == "pages" else hugepage_size(file)
         most = 2**63 - 1 if file.endswith("limit_in_bytes") else 2**64 - 1
         return str(min(int(value), most) // unit * unit)
     return cpu_list(value) if kept == "list" else value

@@ -1,19 +1,21 @@
 """What will be done, as values: described, ordered, and only then performed by a driver.
 
-The order makes every prefix safe: groups are made parents first; limits are raised parents
-first, then lowered children first, so that no child is ever allowed more than the kernel lets
-it have; groups go children first, once nothing runs in them.
+The order makes every prefix safe. Groups that are not planned go first, children before parents,
+once nothing runs in them: nothing has to fit around them. CPU lists are widened parents first and
+narrowed children first; groups are made parents first. Then limits are raised parents first and
+lowered children first, so that no child is ever allowed more than the kernel lets it have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from math import inf
 from typing import Literal
 
 from msgspec import Struct
 
 from qoslet.core.drift import Difference
+from qoslet.core.knobs import cpu_list, cpu_numbers
 from qoslet.core.observed import Observed
 
 StepKind = Literal["create", "set", "attach", "remove"]
@@ -56,6 +58,7 @@ class Outcome(Struct, frozen=True, gc=False):
 
 _HARD_LIMITS = ("memory.max", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
 _SWAP_TOTAL = "memory.memsw.limit_in_bytes"
+_LISTS = ("cpuset.cpus", "cpuset.mems")
 _PERIOD, _QUOTA = "cpu.cfs_period_us", "cpu.cfs_quota_us"
 _DEFAULT_PERIOD = "100000"
 
@@ -86,11 +89,12 @@ def held(difference: Difference, observed: Observed) -> bool:
 
 def ordered(differences: Sequence[Difference], observed: Observed) -> list[Step]:
     """The steps that end the differences, each prefix of them safe."""
-    creates = [d for d in differences if d.verdict == "absent"]
+    removals = _removals(differences, observed)
+    gone = {step.path for step in removals}
     values = [d for d in differences if d.file and not held(d, observed)]
-    steps = [
-        Step("create", d.path, why=d.why) for d in sorted(creates, key=lambda d: (d.depth, d.path))
-    ]
+    lists = [d for d in values if d.file in _LISTS]
+    steps = removals + _lists(lists, observed, gone) + _creates(differences, lists)
+    values = [d for d in values if d.file not in _LISTS]
     bandwidth = [d for d in values if d.file in (_PERIOD, _QUOTA)]
     others = [d for d in values if d.file not in (_PERIOD, _QUOTA)]
     changes = [_change(d) for d in others] + list(_bandwidth(bandwidth, observed))
@@ -100,7 +104,49 @@ def ordered(differences: Sequence[Difference], observed: Observed) -> list[Step]
     lowers.sort(key=lambda change: -change.depth)
     for change in _swap_first(raises) + _swap_last(lowers):
         steps += change.steps
-    return steps + _removals(differences, observed)
+    return steps
+
+
+def _creates(differences: Sequence[Difference], lists: Sequence[Difference]) -> list[Step]:
+    """New groups, each with its CPU lists: on v1 the groups below begin with a copy of them."""
+    steps = []
+    for new in sorted((d for d in differences if d.verdict == "absent"), key=_from_above):
+        steps.append(Step("create", new.path, why=new.why))
+        steps += [_step(d) for d in lists if d.path == new.path and d.found is None]
+    return steps
+
+
+def _lists(rows: Sequence[Difference], observed: Observed, gone: Collection[str]) -> list[Step]:
+    """CPU and node lists of groups that exist. On v1 a child's list is a part of its parent's:
+    parents first get the old and the new members, then, children first, the new ones alone;
+    a group below without a plan of its own keeps what is left of its list."""
+    changes = [d for d in rows if d.found is not None]
+    wanted = {(d.path, d.file): d for d in changes}
+    widened, narrowed = [], []
+    for change in sorted(changes, key=_from_above):
+        old, new = cpu_numbers(change.found or ""), cpu_numbers(change.wanted or "")
+        outside = [
+            one
+            for path, one in observed.cgroups.items()
+            if path not in gone
+            and _below(path, change.path)
+            and not cpu_numbers(one.values.get(change.file, "")) <= new
+        ]
+        if outside and old | new != old:
+            both = cpu_list(",".join(str(number) for number in old | new))
+            widened.append(Step("set", change.path, change.file, both, why=change.why))
+        for one in outside:
+            if (one.path, change.file) not in wanted:
+                left = cpu_numbers(one.values[change.file]) & new or new
+                text = cpu_list(",".join(str(number) for number in left))
+                narrowed.append(Step("set", one.path, change.file, text, why=change.why))
+        narrowed.append(_step(change))
+    narrowed.sort(key=lambda step: (-step.path.count("/"), step.path))
+    return widened + narrowed
+
+
+def _from_above(difference: Difference) -> tuple[int, str]:
+    return difference.depth, difference.path
 
 
 class _Change(Struct, frozen=True, gc=False):

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from qoslet.core.knobs import controller
+from qoslet.core.knobs import controller, cpu_numbers
 from qoslet.core.node import Hierarchy
-from qoslet.sim.refusals import Facts, kept, numbers, refusal, unlimited
+from qoslet.sim.refusals import Facts, kept, refusal, unlimited
 
 CONTROLLERS: Mapping[Hierarchy, tuple[str, ...]] = {
     "v1": ("cpu", "cpuacct", "cpuset", "memory", "pids", "hugetlb"),
@@ -330,12 +330,12 @@ class Groups:
 
     def _cpuset(self, path: str, file: str, value: str) -> None:
         """v1: a subset of the parent's, a superset of the children's, not empty in use."""
-        wanted = numbers(value)
+        wanted = cpu_numbers(value)
         for child in self.children(path):
-            if not numbers(self.groups[child].files.get(file, "")) <= wanted:
+            if not cpu_numbers(self.groups[child].files.get(file, "")) <= wanted:
                 raise refusal(errno.EBUSY)
         above = self.groups[posixpath.dirname(path)].files.get(file, "")
-        if not wanted <= numbers(above):
+        if not wanted <= cpu_numbers(above):
             raise refusal(errno.EACCES)
         if not value and self.members(path):
             raise refusal(errno.ENOSPC)

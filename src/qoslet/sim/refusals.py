@@ -15,7 +15,7 @@ import re
 
 from msgspec import Struct
 
-from qoslet.core.knobs import cpu_list, hugepage_size
+from qoslet.core.knobs import cpu_list, cpu_numbers, hugepage_size
 
 MIN_BANDWIDTH_USEC = 1000
 """The shortest CFS quota and period."""
@@ -41,15 +41,6 @@ class Facts(Struct, frozen=True):
 def refusal(code: int) -> OSError:
     """The error that a system call would give."""
     return OSError(code, os.strerror(code))
-
-
-def numbers(text: str) -> frozenset[int]:
-    """The members of a CPU or node list that the kernel printed."""
-    found: set[int] = set()
-    for part in text.split(",") if text else ():
-        first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
-    return frozenset(found)
 
 
 def kept(file: str, text: str, before: str, facts: Facts) -> str:
@@ -186,6 +177,6 @@ def _list(text: str, machine: str) -> str:
     if stripped and not _LIST.fullmatch(stripped):
         raise refusal(errno.EINVAL)
     wanted = cpu_list(stripped)
-    if not numbers(wanted) <= numbers(machine):
+    if not cpu_numbers(wanted) <= cpu_numbers(machine):
         raise refusal(errno.EINVAL)
     return wanted
