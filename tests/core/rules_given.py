@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from qoslet.core import profile
 from qoslet.core.basis import Basis, basis_of
 from qoslet.core.node import HostFacts, Kubelet, Node
 from qoslet.core.pod import Container, Pod, Resources, Role
+from qoslet.core.profile import Profile, resolve
 from qoslet.core.quantity import Quantity, parse
 from qoslet.core.tree import Setting
 
@@ -61,7 +61,7 @@ def pod_of(given: Json, *, critical: bool = False) -> Pod:
 
 
 def node_of(
-    release: int | str,
+    release: int | str | Profile,
     *,
     capacity: Mapping[str, object] | None = None,
     host: Mapping[str, Any] | None = None,
@@ -74,21 +74,22 @@ def node_of(
     **kubelet: Any,
 ) -> Node:
     """A node: what is not given is a plain v2 host without swap controller and reservations."""
-    text = release if isinstance(release, str) else f"1.{release}"
+    if isinstance(release, int):
+        release = f"1.{release}"
     return Node(
         name="n1",
         capacity=quantities(capacity),
         swap=swap,
         host=HostFacts(**{"swap_controller": False, **(host or {})}),
         kubelet=Kubelet(feature_gates=dict(gates or {}), **kubelet),
-        profile=profile.resolve(text, runtime),
+        profile=resolve(release, runtime) if isinstance(release, str) else release,
         driver=driver,
         os=os,
         isolation=isolation,
     )
 
 
-def basis_for(release: int | str, **given: Any) -> Basis:
+def basis_for(release: int | str | Profile, **given: Any) -> Basis:
     """The basis of such a node."""
     return basis_of(node_of(release, **given))
 

@@ -131,7 +131,7 @@ def test_second_formula_has_the_factor_of_its_text() -> None:
 
 
 def test_cases_of_burstable_and_besteffort() -> None:
-    node = {"capacity": {"memory": f"{10_000 * MI}"}}
+    node: dict[str, Any] = {"capacity": {"memory": f"{10_000 * MI}"}}
     assert memory_high(500, 1000, **node) == 500 + (1000 - 500) * 9 // 10  # case I
     assert memory_high(500, 0, **node) == 500 + (10_000 - 500) * 9 // 10  # case II
     assert memory_high(0, 1000, **node) == 1000 * 9 // 10  # case III

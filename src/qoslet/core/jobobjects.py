@@ -28,9 +28,16 @@ def _row(file: str, value: int, rule: str, *inputs: object) -> Setting:
     return Setting(file, str(value), rule, inputs, "runtime")
 
 
+def _processors(basis: Basis) -> int:
+    """The processors that the release counts: one group's before 1.32, then all."""
+    if basis.choices.windows in ("1.10", "1.18"):
+        return min(basis.processors, windows.GROUP)
+    return basis.processors
+
+
 def _first_form(basis: Basis, milli: int, isolated: bool) -> list[Setting]:
     """1.10-1.17: shares and a cap, and a count under Hyper-V."""
-    processors, rows = basis.processors, []
+    processors, rows = _processors(basis), []
     shares = windows.shares_between(milli, processors, isolated)
     rows.append(_row("cpu_shares", shares, "windows.cpu_shares", milli, processors, shares))
     if not milli:
@@ -43,9 +50,7 @@ def _first_form(basis: Basis, milli: int, isolated: bool) -> list[Setting]:
     else:
         maximum = windows.cpu_maximum_unclamped(milli, processors)
     maximum = min(max(maximum, 1), windows.MAXIMUM)
-    rows.append(
-        _row("cpu_maximum", maximum, "windows.cpu_maximum", milli, processors, maximum)
-    )
+    rows.append(_row("cpu_maximum", maximum, "windows.cpu_maximum", milli, processors, maximum))
     return rows
 
 
@@ -62,9 +67,7 @@ def _design(basis: Basis, milli: int, request: int, isolated: bool) -> list[Sett
         inputs = (milli or request, processors, shares)
         rows.append(_row("cpu_shares", shares, "windows.cpu_shares", *inputs))
     if maximum:
-        rows.append(
-            _row("cpu_maximum", maximum, "windows.cpu_maximum.design", milli, per, maximum)
-        )
+        rows.append(_row("cpu_maximum", maximum, "windows.cpu_maximum.design", milli, per, maximum))
     return rows
 
 
@@ -84,8 +87,8 @@ def windows_settings(basis: Basis, pod: Pod, container: Container) -> tuple[Sett
     elif form == "design":
         rows = _design(basis, milli, request, isolated)
     elif milli:
-        maximum = windows.cpu_maximum(milli, basis.processors)
-        inputs = (milli, basis.processors, maximum)
+        maximum = windows.cpu_maximum(milli, _processors(basis))
+        inputs = (milli, _processors(basis), maximum)
         rows.append(_row("cpu_maximum", maximum, "windows.cpu_maximum", *inputs))
     if memory:
         rows.append(_row("memory_limit_in_bytes", memory, "windows.memory", memory))

@@ -57,7 +57,6 @@ class Choices(Struct, frozen=True):
     weight_curve: Literal["runtime", "linear"] = "runtime"
     bfq_weight: Literal["raw", "scaled"] = "raw"
     swap_conversion: Literal["difference", "same"] = "difference"
-    besteffort_high: bool = False
     rsvd: bool = False
     fail_cgroup_v1: bool = False
 
@@ -108,7 +107,7 @@ ROWS: tuple[Row, ...] = (
     Row(32, "kubepods_cpuset", True, "documented", "1.32 changelog, PR 125923"),
     Row(32, "sidecar_oom", True, "inferred", "pkg/kubelet/qos/policy.go, 1.32 or 1.33"),
     Row(32, "single_process_option", True, "documented", "1.32 changelog, PR 126096"),
-    Row(32, "windows", "1.32", "inferred", "all processor groups; between 1.26 and 1.36"),
+    Row(32, "windows", "1.32", "inferred", "all groups of 64 processors; between 1.26 and 1.36"),
     Row(35, "fail_cgroup_v1", True, "documented", "KEP-5573 failCgroupV1"),
     Row(36, "memory_qos", "1.36", "executed", "KEP-2570 alpha 3; kubelet 1.36.2"),
     Row(37, "memory_qos", "1.37", "inferred", "KEP-2570 beta, PRs 140267 138903 138139"),
@@ -117,9 +116,14 @@ ROWS: tuple[Row, ...] = (
 )
 
 DESIGN_ROWS: tuple[Row, ...] = (
-    Row(37, "memory_qos", "design", "documented", "KEP-2570 Alpha v1.27: all classes' requests"),
+    Row(
+        37,
+        "memory_qos",
+        "design",
+        "documented",
+        "KEP-2570 Alpha v1.27: min and high of all classes",
+    ),
     Row(37, "throttling_factor", 0.9, "documented", "KEP-2570 Alpha v1.27"),
-    Row(37, "besteffort_high", True, "documented", "KEP-2570: the BestEffort case"),
     Row(37, "qos_reserved_gate", False, "documented", "pod-resource-management: a flag, no gate"),
     Row(37, "qos_reserved_joined", True, "documented", "pod-resource-management formula"),
     Row(37, "windows", "design", "documented", "CRI: Windows Container Configuration"),

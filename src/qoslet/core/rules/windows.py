@@ -8,6 +8,8 @@ KURT = "kubelet pkg/kubelet/kuberuntime/kuberuntime_container_windows.go"
 DESIGN = "design: CRI Windows container configuration"
 
 MAXIMUM = 10_000
+GROUP = 64
+"""Processors of the largest group: what Go's runtime.NumCPU, the divisor before 1.32, can see."""
 
 
 def cpu_maximum(milli: int, processors: int) -> int:
