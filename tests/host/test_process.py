@@ -51,7 +51,11 @@ class Sessions:
         return None
 
     def kill(self, path: str) -> bool:
-        return False
+        deadline = time.monotonic() + 5
+        while self.members(path) and time.monotonic() < deadline:
+            for pid in self.members(path):
+                signal_member(self, path, pid, signal.SIGKILL)
+        return not self.members(path)
 
 
 def launch(name: str, *argv: str, role: str = "regular", restart: str = "Never") -> Launch:

@@ -7,6 +7,7 @@ go on. The kernel and the runtime are ports; the comparison is a pure function.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -35,18 +36,36 @@ class Desired(Struct, frozen=True):
     problems: tuple[Problem, ...] = ()
 
 
-class Machine:
-    """What the loop may ask about the machine as a whole; this one knows nothing."""
+class Machine(Protocol):
+    """What the loop asks about the machine as a whole: its CPUs and its memory in bytes."""
 
-    cores: float = 1.0
-    memory: int = 0
+    @property
+    def cores(self) -> float:
+        """CPUs."""
+
+    @property
+    def memory(self) -> int:
+        """Bytes."""
 
     def busy_seconds(self) -> float | None:
-        """CPU seconds used or stolen on all CPUs since some start."""
+        """CPU seconds used or stolen on all CPUs since some start; None if unknown."""
+
+    def runnable(self, path: str, pids: Sequence[int]) -> int | None:
+        """How many threads of a group's processes want a CPU now; None if unknown."""
+
+
+class NoMachine:
+    """A machine of which nothing is known."""
+
+    cores = 1.0
+    memory = 0
+
+    def busy_seconds(self) -> float | None:
+        """Unknown."""
         return None
 
     def runnable(self, path: str, pids: Sequence[int]) -> int | None:
-        """How many threads of a group's processes want a CPU at this moment."""
+        """Unknown."""
         return None
 
 
@@ -77,7 +96,7 @@ class Wheel:
         self._runtime = runtime
         self._clock = clock
         self._compare = compare
-        self._machine = machine or Machine()
+        self._machine: Machine = machine or NoMachine()
         self._cycle = 0
         self._before: Observed | None = None
         self._index: _Index | None = None

@@ -27,8 +27,8 @@ from qoslet.core.podlife import (
     failed_to_start,
 )
 from qoslet.core.podspec import Launch, PodSpec
-from qoslet.errors import CannotDo
-from qoslet.host.runtimes.groups import Groups, end_group, signal_member
+from qoslet.errors import CannotDo, QosletError
+from qoslet.host.runtimes.groups import Groups, end_group
 from qoslet.host.runtimes.logs import Logs
 from qoslet.host.runtimes.spawn import NOT_EXECUTABLE, Spawned, StartFailed, spawn
 
@@ -169,6 +169,8 @@ class ProcessRuntime:
             return spawn(launch, opened[:-1], output)
         except OSError as error:
             raise StartFailed(NOT_EXECUTABLE, f"{error.strerror}: {error.filename}") from error
+        except QosletError as error:
+            raise StartFailed(NOT_EXECUTABLE, str(error)) from error
         finally:
             for descriptor in opened:
                 os.close(descriptor)
@@ -212,11 +214,6 @@ class ProcessRuntime:
             _send(process.spawned.pidfd, signal.SIGKILL)
         end_group(self._groups, path)
         self._reap(running)
-
-    def signal_group(self, path: str, number: int) -> None:
-        """A signal to every process of a group, each checked to be its member."""
-        for pid in self._groups.members(path):
-            signal_member(self._groups, path, pid, number)
 
 
 def _send(pidfd: int, number: int) -> None:

@@ -5,10 +5,18 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from qoslet.core.nodeflags import FLAG_ROWS, Flags
+from msgspec.structs import replace
+
 from qoslet.errors import EXIT_NO, EXIT_OK, BadInput
+from qoslet.surfaces.cli.common import (
+    add_document_arguments,
+    add_node_arguments,
+    flags_of,
+    note,
+    screen,
+)
 
 if TYPE_CHECKING:
     from qoslet.core.tree import Plan, Problem
@@ -25,20 +33,21 @@ grace periods, twice at once. Exit code 1 says that a pod was refused or the pla
 
 
 class Options:
-    """The command line, decoded."""
+    """The command line, decoded. Raises BadInput for what the parser cannot know."""
 
     def __init__(self, args: argparse.Namespace) -> None:
-        self.paths: list[str] = [*(args.filename or ()), *args.paths]
-        self.nodes: list[str] = list(args.node or ())
-        self.flags = Flags(
-            **{
-                **{row.field: getattr(args, row.field) for row in FLAG_ROWS},
-                "cgroup_root": args.cgroup_root or DEFAULT_ROOT,
-                "runtime": args.runtime or "process",
-                "cgroup_driver": args.cgroup_driver or "cgroupfs",
-            }
+        self.paths: list[str] = [*args.filename, *args.paths]
+        self.nodes: list[str] = args.node
+        given = flags_of(args)
+        self.root: str = given.cgroup_root or DEFAULT_ROOT
+        self.flags = replace(
+            given,
+            cgroup_root=self.root,
+            runtime=given.runtime or "process",
+            cgroup_driver=given.cgroup_driver or "cgroupfs",
         )
-        self.root: str = args.cgroup_root or DEFAULT_ROOT
+        self.expand: bool = args.expand
+        self.allocated: bool = args.resources == "allocated"
         self.seconds: float | None = args.seconds
         self.interval: float = args.interval
         self.simulate: bool = args.simulate
@@ -77,9 +86,21 @@ def _seconds(text: str) -> float:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the verb."""
-    parser.add_argument("paths", nargs="*", metavar="FILE", help="manifests: files, directories, -")
-    parser.add_argument("-f", "--filename", action="append", metavar="FILE", help="the same")
-    parser.add_argument("--node", action="append", metavar="FILE", help="the node's documents")
+    add_document_arguments(parser, positional=True)
+    add_node_arguments(parser)
+    _add_running(parser.add_argument_group("running"))
+    group = parser.add_argument_group("drawing")
+    group.add_argument(
+        "--color", choices=("auto", "always", "never"), default="auto", help="colours (auto)"
+    )
+    group.add_argument("--ascii", action="store_true", help="no box characters")
+    group.add_argument(
+        "--plain", action="store_true", help="a line for each change instead of a screen"
+    )
+
+
+def _add_running(parser: argparse._ArgumentGroup) -> None:
+    """The options about the run itself."""
     parser.add_argument(
         "--with",
         dest="runs_with",
@@ -99,10 +120,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--unconfined", action="store_true", help="run pods with less isolation than they ask"
     )
     parser.add_argument("--logs", action="store_true", help="show what containers print")
-    parser.add_argument("--plain", action="store_true", help="lines instead of a screen, no colour")
-    group = parser.add_argument_group("the node")
-    for row in FLAG_ROWS:
-        group.add_argument(*row.names, dest=row.field, metavar=row.metavar, help=row.help)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -121,8 +138,8 @@ def run(args: argparse.Namespace) -> int:
             _dry_run(parts)
             return EXIT_OK if desired.plan.stands else EXIT_NO
         if options.simulate:
-            _note("simulated: a kernel made of values, no process is started")
-        _watch(options, parts)
+            note("simulated: a kernel made of values, no process is started")
+        _watch(args, options, parts)
         return EXIT_OK if parts.source.current().plan.stands else EXIT_NO
 
 
@@ -132,18 +149,15 @@ def _sound(plan: Plan) -> bool:
 
 
 def _tell(problems: tuple[Problem, ...]) -> None:
-    """The problem rows, once, on stderr."""
-    from qoslet.surfaces.style import printable
-
+    """The problem rows, once, on stderr; the same row of several pods is one line."""
+    places: dict[tuple[str, str, str], list[str]] = {}
     for row in problems:
-        hint = f" ({row.hint})" if row.hint else ""
-        where = f"{row.where}: " if row.where else ""
-        _note(printable(f"{row.severity}: {where}{row.message}{hint}"))
-
-
-def _note(text: str) -> None:
-    """One line on stderr."""
-    sys.stderr.write(f"qoslet: {text}\n")
+        places.setdefault((row.severity, row.message, row.hint), []).append(row.where)
+    for (severity, message, hint), where in places.items():
+        advice = f" ({hint})" if hint else ""
+        more = f" and {len(where) - 1} more" if len(where) > 1 else ""
+        place = f"{where[0]}{more}: " if where[0] else ""
+        note(f"{severity}: {place}{message}{advice}")
 
 
 def _dry_run(parts: Parts) -> None:
@@ -152,11 +166,11 @@ def _dry_run(parts: Parts) -> None:
         sys.stdout.write(f"{line}\n")
 
 
-def _watch(options: Options, parts: Parts) -> None:
+def _watch(args: argparse.Namespace, options: Options, parts: Parts) -> None:
     """Run the loop with its screen until it ends."""
     from qoslet.agent.loop import run as turn
 
-    watching = _screen(options, parts)
+    watching = _screen(args, options, parts)
     complete = False
     try:
         turn(
@@ -172,16 +186,14 @@ def _watch(options: Options, parts: Parts) -> None:
     finally:
         watching.end(with_table=complete or bool(watching.snapshots))
         for line in parts.notes():
-            _note(line)
+            note(line)
 
 
-def _screen(options: Options, parts: Parts) -> Watching:
+def _screen(args: argparse.Namespace, options: Options, parts: Parts) -> Watching:
     """The screen for this terminal."""
     from qoslet.surfaces.cli.watching import Watching
-    from qoslet.surfaces.style import terminal
 
     tty = sys.stdout.isatty() and not options.plain and os.environ.get("TERM") != "dumb"
-    choice: Any = "never" if options.plain else "auto"
 
     def rows() -> int:
         from shutil import get_terminal_size
@@ -190,7 +202,7 @@ def _screen(options: Options, parts: Parts) -> Watching:
 
     return Watching(
         sys.stdout,
-        terminal(sys.stdout, os.environ, choice),
+        screen(args),
         parts.title,
         rows=rows if tty else None,
         log_lines=parts.log_lines if options.logs else None,
