@@ -14,7 +14,7 @@ from rich.text import Text
 
 ROOT = Path(__file__).parents[2]
 COLUMNS, LINES = 96, 48
-COMMAND = ["plan", "examples/", "--node", "docs/pictures/node.yaml"]
+COMMAND = ["plan", "examples/", "--node", "docs/n1.yaml"]
 
 FRAME = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>
