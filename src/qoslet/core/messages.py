@@ -27,10 +27,22 @@ def _sandbox(planner: Planner, pod: Pod) -> dict[str, Any]:
     return {"linux": config}
 
 
+def _planner(plan: Plan) -> Planner:
+    planner = Planner(plan.node)
+    planner.pin([planned.pod for planned in plan.pods])
+    return planner
+
+
+def _cri_linux(planner: Planner, pod: Pod, container: Container) -> dict[str, Any]:
+    block = linux_cri(planner.message(pod, container))
+    cpus = planner.cpus(pod, container)
+    return block | {"cpuset_cpus": cpus[0]} if cpus is not None else block
+
+
 def cri(plan: Plan) -> list[dict[str, Any]]:
     """For each pod what the kubelet sends: the sandbox's and each container's resources, in the
     protobuf's field names, unset fields left out. Windows pods have no sandbox resources."""
-    planner, found = Planner(plan.node), []
+    planner, found = _planner(plan), []
     for planned in plan.pods:
         pod = planned.pod
         windows = is_windows(planner.basis, pod)
@@ -41,7 +53,7 @@ def cri(plan: Plan) -> list[dict[str, Any]]:
                 rows = windows_settings(planner.basis, pod, container)
                 row["windows"] = {"resources": windows_cri(rows)}
             else:
-                row["linux"] = {"resources": linux_cri(planner.message(pod, container))}
+                row["linux"] = {"resources": _cri_linux(planner, pod, container)}
             containers.append(row)
         sandbox = {} if windows else _sandbox(planner, pod)
         found.append({**_pod(pod), "sandbox": sandbox, "containers": containers})
@@ -55,13 +67,17 @@ def _oci_linux(planner: Planner, pod: Pod, container: Container) -> dict[str, An
     cri_runtime = planner.basis.runtime.cri
     if container.id is not None:
         block["cgroupsPath"] = names.cgroups_path(cri_runtime, parent, container.id)
-    block["resources"] = linux_oci(planner.basis, message)
+    resources = linux_oci(planner.basis, message)
+    cpus = planner.cpus(pod, container)
+    if cpus is not None:
+        resources["cpu"] = resources.get("cpu", {}) | {"cpus": cpus[0]}
+    block["resources"] = resources
     return {"process": {"oomScoreAdj": message.oom_score_adj}, "linux": block}
 
 
 def oci(plan: Plan) -> list[dict[str, Any]]:
     """For each container the part of its OCI config that is about resources."""
-    planner, found = Planner(plan.node), []
+    planner, found = _planner(plan), []
     for planned in plan.pods:
         pod = planned.pod
         containers = []

@@ -10,6 +10,7 @@ from msgspec import Struct
 from qoslet.core import names
 from qoslet.core.basis import Basis, basis_of
 from qoslet.core.containers import Sent, sandbox_sent, sent
+from qoslet.core.cpumanager import Pools, pools
 from qoslet.core.jobobjects import windows_settings
 from qoslet.core.node import Node
 from qoslet.core.oci import container_settings
@@ -67,6 +68,30 @@ class Planner:
         self._root = names.root_of(node.kubelet.cgroup_root, node.kubelet.cgroups_per_qos)
         self._sandbox = sandbox_settings(self.basis) if self.basis.runtime.cri else ()
         self._parents: dict[str, tuple[str, str]] = {}
+        self._pools: Pools | None = None
+
+    def pin(self, pods: Sequence[Pod]) -> Pools | None:
+        """Hand out CPUs, where the static CPU manager policy does."""
+        if self.basis.node.kubelet.cpu_manager_policy == "static" and self.basis.node.os == "linux":
+            self._pools = pools(self.basis, [(pod, self.shape(pod).qos) for pod in pods])
+        return self._pools
+
+    def cpus(self, pod: Pod, container: Container) -> tuple[str, bool] | None:
+        """The CPUs of a container and whether they are its own; None without the policy."""
+        if self._pools is None or container.role == "ephemeral":
+            return None
+        own = self._pools.exclusive.get((pod.uid, container.name))
+        return (own, True) if own is not None else (self._pools.shared, False)
+
+    def _pinned(self, pod: Pod, container: Container) -> tuple[Setting, ...]:
+        found = self.cpus(pod, container)
+        if found is None:
+            return ()
+        text, own = found
+        if not own:
+            return (Setting("cpuset.cpus", text, "cpuset.shared", (text,), "runtime"),)
+        count = container.resources.requests["cpu"].milli // 1000
+        return (Setting("cpuset.cpus", text, "cpuset.exclusive", (count, text), "runtime"),)
 
     def shape(self, pod: Pod) -> Shape:
         """The class, sums and settings of a pod."""
@@ -100,9 +125,7 @@ class Planner:
             kept=pod,
         )
 
-    def _container(
-        self, pod: Pod, container: Container, qos: QosClass, windows: bool
-    ) -> _Planned:
+    def _container(self, pod: Pod, container: Container, qos: QosClass, windows: bool) -> _Planned:
         if windows:
             return _Planned(windows_settings(self.basis, pod, container), None, None, ())
         if pod.resources is not None or container.role == "sidecar":
@@ -186,7 +209,7 @@ class Planner:
         return Cgroup(
             f"{name.rstrip('/')}/{container.name}",
             "container",
-            planned.settings,
+            planned.settings + self._pinned(pod, container),
             place,
             unit,
             pod,
@@ -306,6 +329,7 @@ def plan(pods: Sequence[Pod], node: Node, problems: Sequence[Problem] = ()) -> P
     meets is added. Nothing is refused: what does not fit is planned and mentioned."""
     planner = Planner(node)
     shapes = [planner.shape(pod) for pod in pods]
+    planner.pin(pods)
     upper = planner.upper(tally_of(shapes))
     groups = list(upper)
     planned = []

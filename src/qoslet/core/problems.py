@@ -159,8 +159,8 @@ def _node(basis: Basis, shapes: Sequence[Judged]) -> Iterator[Problem]:
         yield _row(
             "info",
             node,
-            "cpuset.cpus of containers is not planned under the static CPU manager policy",
-            "the kubelet picks CPUs in the order of admission and keeps them in cpu_manager_state",
+            "the static CPU manager policy is planned for this order of pods and one thread a core",
+            "a live kubelet goes by the order of admission: see its cpu_manager_state",
         )
     yield from _memory_qos(basis, node, shapes)
 
@@ -192,7 +192,7 @@ def _memory_qos(basis: Basis, node: str, shapes: Sequence[Judged]) -> Iterator[P
         yield _row(
             "warning",
             node,
-            f"{throttled} containers get memory.high: one that allocates faster than the kernel"
+            f"containers with memory.high: {throttled}; one that allocates faster than the kernel"
             " can reclaim hangs there instead of being OOM-killed",
             "seen on kernels 6.12 and 7.2 without swap; leave memoryThrottlingFactor unset (1.37)"
             " or watch memory.events high",

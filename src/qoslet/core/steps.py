@@ -8,7 +8,7 @@ lowered children first, so that no child is ever allowed more than the kernel le
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import inf
 from typing import Literal
 
@@ -117,32 +117,69 @@ def _creates(differences: Sequence[Difference], lists: Sequence[Difference]) -> 
 
 
 def _lists(rows: Sequence[Difference], observed: Observed, gone: Collection[str]) -> list[Step]:
-    """CPU and node lists of groups that exist. On v1 a child's list is a part of its parent's:
-    parents first get the old and the new members, then, children first, the new ones alone;
-    a group below without a plan of its own keeps what is left of its list."""
-    changes = [d for d in rows if d.found is not None]
-    wanted = {(d.path, d.file): d for d in changes}
-    widened, narrowed = [], []
-    for change in sorted(changes, key=_from_above):
-        old, new = cpu_numbers(change.found or ""), cpu_numbers(change.wanted or "")
-        outside = [
-            one
+    """CPU and node lists of groups that exist. On v1 a child's list is a part of its parent's,
+    so parents first get what is new, keeping what groups below still use, then, children first,
+    each loses what is not planned."""
+    steps = []
+    for file in _LISTS:
+        changes = [d for d in rows if d.file == file]
+        lists = {
+            path: cpu_numbers(one.values[file])
             for path, one in observed.cgroups.items()
-            if path not in gone
-            and _below(path, change.path)
-            and not cpu_numbers(one.values.get(change.file, "")) <= new
-        ]
-        if outside and old | new != old:
-            both = cpu_list(",".join(str(number) for number in old | new))
-            widened.append(Step("set", change.path, change.file, both, why=change.why))
-        for one in outside:
-            if (one.path, change.file) not in wanted:
-                left = cpu_numbers(one.values[change.file]) & new or new
-                text = cpu_list(",".join(str(number) for number in left))
-                narrowed.append(Step("set", one.path, change.file, text, why=change.why))
-        narrowed.append(_step(change))
-    narrowed.sort(key=lambda step: (-step.path.count("/"), step.path))
-    return widened + narrowed
+            if changes and path not in gone and one.values.get(file)
+        }
+        steps += _moved(file, lists, _list_targets(changes, lists))
+    return steps
+
+
+def _list_targets(
+    changes: Sequence[Difference], lists: Mapping[str, frozenset[int]]
+) -> dict[str, tuple[frozenset[int], str]]:
+    """The list that each group is to have, with why. One without a plan keeps what is left of
+    its own under the nearest group above that changes, and gets what those below want."""
+    wanted = {d.path: (cpu_numbers(cpu_list(d.wanted or "")), d.why) for d in changes}
+    targets = {d.path: wanted[d.path] for d in changes if d.found is not None}
+    for path, own in lists.items():
+        if path in wanted:
+            continue
+        new, why = own, ""
+        over = max((one for one in wanted if _below(path, one)), key=len, default=None)
+        if over is not None and not own <= wanted[over][0]:
+            most, why = wanted[over]
+            new = own & most or most
+        for under, (numbers, reason) in wanted.items():
+            if _below(under, path) and not numbers <= new:
+                new, why = new | numbers, reason
+        if new != own:
+            targets[path] = new, why
+    return targets
+
+
+def _moved(
+    file: str,
+    lists: Mapping[str, frozenset[int]],
+    targets: Mapping[str, tuple[frozenset[int], str]],
+) -> list[Step]:
+    """The writes of one file, each a list that the kernel takes at its moment."""
+    widened, narrowed = [], []
+    for path in sorted(targets, key=_depth):
+        new, why = targets[path]
+        old = lists.get(path, frozenset())
+        used = any(_below(one, path) and not own <= new for one, own in lists.items())
+        if not new <= old:
+            widened.append(_list_step(path, file, old | new if used else new, why))
+        if new <= old or used:
+            narrowed.append(_list_step(path, file, new, why))
+    return widened + narrowed[::-1]
+
+
+def _list_step(path: str, file: str, numbers: Collection[int], why: str) -> Step:
+    text = cpu_list(",".join(str(number) for number in numbers))
+    return Step("set", path, file, text, why=why)
+
+
+def _depth(path: str) -> tuple[int, str]:
+    return path.count("/"), path
 
 
 def _from_above(difference: Difference) -> tuple[int, str]:
