@@ -30,7 +30,14 @@ from qoslet.core.podspec import Launch, PodSpec
 from qoslet.errors import CannotDo, QosletError
 from qoslet.host.runtimes.groups import Groups, end_group
 from qoslet.host.runtimes.logs import Logs
-from qoslet.host.runtimes.spawn import NOT_EXECUTABLE, Spawned, StartFailed, spawn
+from qoslet.host.runtimes.spawn import (
+    NOT_EXECUTABLE,
+    Spawned,
+    StartFailed,
+    adopt_orphans,
+    reap_orphans,
+    spawn,
+)
 
 
 class _Process(Struct):
@@ -54,7 +61,8 @@ class ProcessRuntime:
     """Starts and ends containers as processes of this host; matches ``agent.ports.Runtime``.
 
     ``spec_of`` gives the processes of a pod by UID. ``notes`` gathers what could not be done
-    on the way, each line once.
+    on the way, each line once. With ``adopts`` this process becomes the parent of what
+    containers leave behind, and collects every child that ends: it may have no others.
     """
 
     def __init__(
@@ -65,12 +73,16 @@ class ProcessRuntime:
         *,
         backoff: Backoff | None = None,
         clock: Callable[[], float] = time.monotonic,
+        adopts: bool = False,
     ) -> None:
         self._groups = groups
         self._spec_of = spec_of
         self._logs = logs
         self._backoff = backoff or Backoff()
         self._clock = clock
+        self._adopts = adopts
+        if adopts:
+            adopt_orphans()
         self._pods: dict[str, _Running] = {}
         self.notes: list[str] = []
 
@@ -93,6 +105,8 @@ class ProcessRuntime:
         for running in self._pods.values():
             self._reap(running)
             self._advance(running)
+        if self._adopts:
+            reap_orphans({p.spawned.pid for p in self._processes()})
         return [state for running in self._pods.values() for state in _states(running)]
 
     def stop(self, pod_uid: str, grace_seconds: float) -> None:
@@ -122,7 +136,11 @@ class ProcessRuntime:
 
     def descriptors(self) -> list[int]:
         """pidfds of all running containers: readable when one ended."""
-        return [p.spawned.pidfd for run in self._pods.values() for p in run.processes.values()]
+        return [process.spawned.pidfd for process in self._processes()]
+
+    def _processes(self) -> list[_Process]:
+        """The main processes that run."""
+        return [one for run in self._pods.values() for one in run.processes.values()]
 
     def _advance(self, running: _Running) -> None:
         """Do what is due until nothing is; starts may make further starts due."""

@@ -15,7 +15,7 @@ import os
 import select
 import signal
 import struct
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import cache
 from typing import NoReturn
 
@@ -30,6 +30,7 @@ START_SECONDS = 10.0
 """How long a child may take from fork to exec before it is given up and killed."""
 
 _PR_CAPBSET_DROP = 24
+_PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_CAP_AMBIENT = 47
 _PR_CAP_AMBIENT_CLEAR_ALL = 4
@@ -101,6 +102,27 @@ def spawn(launch: Launch, joins: Sequence[int], output: int) -> Spawned:
         _, code, reason = failed.split(" ", 2)
         raise StartFailed(int(code), reason)
     return Spawned(pid, pidfd, notes)
+
+
+def adopt_orphans() -> None:
+    """Make this process the parent of what its children leave behind, so that none stays a
+    zombie where PID 1 does not care. Without the right it changes nothing."""
+    try:
+        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    except OSError:
+        return
+
+
+def reap_orphans(known: Container[int]) -> None:
+    """Collect ended children that are not ``known``."""
+    while True:
+        try:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return
+        if ended is None or ended.si_pid in known:
+            return
+        os.waitpid(ended.si_pid, os.WNOHANG)
 
 
 def _report(reader: int, pidfd: int) -> list[str]:

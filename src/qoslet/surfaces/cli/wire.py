@@ -258,8 +258,8 @@ def _running(
     from qoslet.host.runtimes.logs import Logs
     from qoslet.host.runtimes.process import ProcessRuntime
 
-    logs = Logs(Path(STATE) / f"logs.{os.getpid()}")
-    runtime = ProcessRuntime(driver, lambda uid: source.specs[uid], logs)
+    logs = Logs(_logs(config.root))
+    runtime = ProcessRuntime(driver, lambda uid: source.specs[uid], logs, adopts=True)
     clock = WakingClock(signals, runtime.descriptors)
     wheel = Wheel(config, driver, eyes, _Port(runtime), clock, steps_of, machine=machine)
     shell = partial(_shell, driver, eyes, config, source)
@@ -276,11 +276,20 @@ def _owned(driver: Cgroupfs, root: str) -> Iterator[list[str]]:
 
     journal = claim(root, driver, state=STATE)
     driver.journal = journal
+    # those of a run that was killed
+    shutil.rmtree(_logs(root), ignore_errors=True)
     try:
         yield journal.notes
     finally:
-        shutil.rmtree(f"{STATE}/logs.{os.getpid()}", ignore_errors=True)
+        shutil.rmtree(_logs(root), ignore_errors=True)
         journal.close(gone=not driver.below(root))
+
+
+def _logs(root: str) -> Path:
+    """Where the containers' logs are: beside the journal of their root."""
+    from qoslet.host.journalfile import escaped
+
+    return Path(STATE) / escaped(root) / "logs"
 
 
 def _mounts(node: Node) -> Mapping[str, str]:
