@@ -13,13 +13,14 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 from msgspec import structs
 
 import qoslet.core.rules
 from docs.specimens import sentences
 from qoslet.core.profile import DESIGN_ROWS, ROWS, Choices
-from qoslet.core.rules.catalog import RULES
+from qoslet.core.rules.catalog import RULES, Rule
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "qoslet"
@@ -72,31 +73,38 @@ def _package(name: str) -> Iterator[str]:
     yield ""
 
 
-def formulas(family: str) -> Iterator[str]:
+def formulas(module: ModuleType) -> Iterator[str]:
     """The public functions of a family of rules, as their docstrings state them."""
-    module = importlib.import_module(f"qoslet.core.rules.{family}")
     for name, function in vars(module).items():
         own = inspect.isfunction(function) and function.__module__ == module.__name__
         if own and not name.startswith("_"):
             yield f"- `{name}`: {prose(function.__doc__)}"
 
 
+def families() -> dict[ModuleType, list[Rule]]:
+    """The rules by the module that they are written in."""
+    for each in pkgutil.iter_modules(qoslet.core.rules.__path__, "qoslet.core.rules."):
+        importlib.import_module(each.name)
+    found: dict[ModuleType, list[Rule]] = {}
+    for rule in RULES.values():
+        found.setdefault(sys.modules[rule.because.__module__], []).append(rule)
+
+    def place(module: ModuleType) -> tuple[int, str]:
+        name = module.__name__.rpartition(".")[2]
+        return FAMILIES.index(name) if name in FAMILIES else len(FAMILIES), name
+
+    return {module: found[module] for module in sorted(found, key=place)}
+
+
 def rules() -> Iterator[str]:
     """Every rule, by family: the arithmetic, the ids, an example and the source."""
-    for module in pkgutil.iter_modules(qoslet.core.rules.__path__):
-        importlib.import_module(f"qoslet.core.rules.{module.name}")
     seen = sentences()
-    homes = {rule.because.__module__.rpartition(".")[2] for rule in RULES.values()}
-    for family in (*FAMILIES, *sorted(homes - set(FAMILIES))):
-        own = [r for r in RULES.values() if r.because.__module__.rpartition(".")[2] == family]
-        if not own:
-            continue
-        module_doc = inspect.getmodule(own[0].because)
-        yield f"### {family}"
+    for module, own in families().items():
+        yield f"### {module.__name__.rpartition('.')[2]}"
         yield ""
-        yield prose(module_doc.__doc__ if module_doc else "")
+        yield prose(module.__doc__)
         yield ""
-        yield from formulas(family)
+        yield from formulas(module)
         yield ""
         yield from table(
             ("rule", "for example", "source"),

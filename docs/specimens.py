@@ -102,6 +102,7 @@ TIERED = kubelet(
 )
 RESERVING = kubelet(featureGates={"QOSReserved": True}, qosReserved={"memory": "50%"}, **RESERVED)
 SWAPPING = kubelet(memorySwap={"swapBehavior": "LimitedSwap"}, failSwapOn=False)
+STATIC = kubelet(cpuManagerPolicy="static", reservedSystemCPUs="0")
 UNLIMITED = kubelet(
     memorySwap={"swapBehavior": "UnlimitedSwap"}, featureGates={"NodeSwap": True}, failSwapOn=False
 )
@@ -118,6 +119,7 @@ CASES: list[tuple[list[Json], Json, Json | None, Flags]] = [
     (PODS, NODE, None, Flags(kubernetes="1.37", runtime="process")),
     (PODS, NODE, kubelet(featureGates={"MemoryQoS": False}), Flags(kubernetes="1.37")),
     (PODS, NODE, RESERVING, Flags(kubernetes="design", cgroup_driver="systemd")),
+    (PODS, NODE, STATIC, Flags(kubernetes="1.36")),
     (PODS, on_v1(NODE), RESERVING, Flags(kubernetes="1.30", runtime="containerd-1.7")),
     (PODS, on_v1(NODE), None, Flags(kubernetes="1.14", runtime="containerd-1.2+runc-1.0")),
     (WINDOWS, {**NODE, "os": "windows"}, None, Flags(kubernetes="1.36")),

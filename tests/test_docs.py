@@ -18,6 +18,7 @@ from typing import NamedTuple
 import pytest
 
 from docs import generate
+from docs.pictures import render
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -151,3 +152,7 @@ def test_index_names_every_page() -> None:
     index = (ROOT / "docs/index.md").read_text(encoding="utf-8")
     names = {path.name for path in PAGES[1:]} - {"index.md"}
     assert not [name for name in sorted(names) if f"]({name})" not in index]
+
+
+def test_picture_is_current() -> None:
+    assert render.picture() == render.PICTURE.read_text(encoding="utf-8"), "make docs draws it"

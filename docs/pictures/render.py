@@ -13,6 +13,7 @@ from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 ROOT = Path(__file__).parents[2]
+PICTURE = ROOT / "docs/pictures/plan.svg"
 COLUMNS, LINES = 96, 48
 COMMAND = ["plan", "examples/", "--node", "docs/n1.yaml"]
 
@@ -63,8 +64,8 @@ def on_terminal(command: list[str]) -> str:
     return b"".join(pieces).decode().replace("\r\n", "\n").rstrip("\n")
 
 
-def main() -> None:
-    """Write plan.svg."""
+def picture() -> str:
+    """The picture as the program prints today."""
     program = str(Path(sys.executable).with_name("qoslet"))
     printed = on_terminal([program, *COMMAND])
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
@@ -73,14 +74,10 @@ def main() -> None:
         )
         console.print(Text.from_ansi(f"$ qoslet {' '.join(COMMAND)}"))
         console.print(Text.from_ansi(printed), soft_wrap=True)
-        console.save_svg(
-            str(ROOT / "docs/pictures/plan.svg"),
-            title="qoslet",
-            theme=MONOKAI,
-            code_format=FRAME,
-            unique_id="qoslet",
+        return console.export_svg(
+            title="qoslet", theme=MONOKAI, code_format=FRAME, unique_id="qoslet"
         )
 
 
 if __name__ == "__main__":
-    main()
+    PICTURE.write_text(picture(), encoding="utf-8")
