@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from qoslet.core.basis import basis_of
 from qoslet.core.documents import Document, json_documents
 from qoslet.core.manifest import Options, pods_from
 from qoslet.core.nodefile import node_from
 from qoslet.core.nodeflags import Flags
 from qoslet.core.nodemachine import Probed
+from qoslet.core.ociblocks import block_settings
 from qoslet.core.plan import plan
 from qoslet.core.pod import Pod
+from qoslet.core.resize import Config, update_settings
 from qoslet.core.rules.catalog import RULES
-from qoslet.core.tree import Cgroup, Plan
+from qoslet.core.tree import Cgroup, Plan, Setting
 from qoslet.errors import BadInput
 
 Json = dict[str, object]
@@ -143,6 +146,25 @@ def plans() -> Iterator[Plan]:
         yield plan(pods_of(documents), node_from(given, flags, Probed)[0])
 
 
+BLOCK: Json = {
+    "pids": {"limit": 100},
+    "memory": {"limit": 268435456, "reservation": 134217728},
+    "blockIO": {
+        "weight": 500,
+        "throttleReadBpsDevice": [{"major": 8, "minor": 0, "rate": 1048576}],
+    },
+}
+
+
+def loose_rows() -> Iterator[Setting]:
+    """Values that no plan holds: of an OCI block, and of an update of a pod's group."""
+    for release in ("1.36", "design"):
+        basis = basis_of(node_from([("node", NODE)], Flags(kubernetes=release), Probed)[0])
+        yield from block_settings(basis, BLOCK)
+        config = Config(cpu_shares=204, unified={"memory.low": "134217728"})
+        yield from update_settings(basis, config)
+
+
 def telling(group: Cgroup, value: str) -> int:
     """How well a value shows its rule: pods rather than the node, an amount rather than none."""
     return 2 * (group.level in ("pod", "container")) + (value not in ("0", "1", "max"))
@@ -157,6 +179,8 @@ def candidates() -> Iterator[tuple[str, int, str]]:
         if group.oom_rule is not None:
             because = RULES[group.oom_rule].because(*group.oom_inputs)
             yield group.oom_rule, 0, f"`oom_score_adj` = `{group.oom_score_adj}`: {because}"
+    for row in loose_rows():
+        yield row.rule, -1, f"`{row.file}` = `{row.value}`: {row.because}"
 
 
 def sentences() -> dict[str, str]:
