@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import json
 
+from qoslet.core.basis import basis_of
 from qoslet.core.node import allocatable, enforced
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def node_block(plan: Plan) -> Document:
         "allocatable": quantities(allocatable(node)),
         "enforced": quantities(enforced(node)),
         "probed": list(node.probed),
+        "memoryQosInForce": basis_of(node).memory_qos != "off",
     }
 
 
@@ -177,19 +179,27 @@ def encode(document: Document, pretty: bool = True) -> bytes:
 
 
 def encode_yaml(document: Document) -> bytes:
-    """The same document as block YAML, non-printing characters escaped."""
+    """The same document as block YAML; where a character could move a terminal, every one
+    beyond ASCII is escaped."""
     import yaml
 
     class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
         def ignore_aliases(self, data: object) -> bool:
             return True
 
-    text: str = yaml.dump(
-        _clean(document),
-        Dumper=Dumper,
-        sort_keys=False,
-        allow_unicode=True,
-        default_flow_style=False,
-        width=100,
-    )
-    return text.translate(_UNSAFE).encode()
+    def dumped(readable: bool) -> str:
+        return str(
+            yaml.dump(
+                _clean(document),
+                Dumper=Dumper,
+                sort_keys=False,
+                allow_unicode=readable,
+                default_flow_style=False,
+                width=100,
+            )
+        )
+
+    text = dumped(True)
+    if not text.isascii() and any(ord(char) in _UNSAFE for char in text):
+        text = dumped(False)
+    return text.encode()

@@ -8,7 +8,9 @@ so every output can be drawn in a test without a terminal.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, TextIO
+from typing import Literal, TextIO
+
+from msgspec import Struct
 
 ColorChoice = Literal["auto", "always", "never"]
 
@@ -27,7 +29,7 @@ _CODES = {
 }
 
 
-class Terminal(NamedTuple):
+class Terminal(Struct, frozen=True):
     """What the text is drawn for: columns, whether colour and box characters are welcome."""
 
     width: int = UNLIMITED

@@ -1,7 +1,7 @@
 """Numbers as people read them, with exact ones on demand.
 
-Bytes become ``243Mi`` (one decimal at most, marked with ``~`` where rounded), CPU time becomes
-cores as Kubernetes writes them (``500m``).
+Bytes become ``243Mi`` (one decimal at most), CPU time becomes cores as Kubernetes writes them
+(``500m``).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def size(amount: int, exact: bool = False) -> str:
     tenths = (rest * 10 + unit // 2) // unit
     whole, tenth = divmod(tenths, 10)
     text = str(whole) if tenth == 0 or whole >= 100 else f"{whole}.{tenth}"
-    return f"{sign}~{text}{_SUFFIXES[level]}"
+    return f"{sign}{text}{_SUFFIXES[level]}"
 
 
 def cores(milli: int) -> str:
@@ -54,7 +54,7 @@ def bandwidth(quota: str, period: str, exact: bool = False) -> str:
 
 def memory(value: str, exact: bool = False) -> str:
     """The value of a memory file in human units; words such as ``max`` stay."""
-    digits = value[1:] if value.startswith("-") else value
+    digits = value.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()):
         return value
     number = int(value)

@@ -67,7 +67,7 @@ def run(arguments: Sequence[str]) -> int:
         return _EXIT_INTERRUPTED
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else 0
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - a user never sees a traceback
         return _failed(error)
 
 
@@ -76,10 +76,10 @@ def _dispatch(arguments: Sequence[str]) -> int:
         return _overview(to_stdout=bool(arguments))
     verb = arguments[0]
     if verb == "--version":
-        from qoslet import __version__
-        from qoslet.surfaces.cli.common import emit
+        from qoslet.surfaces.cli.streams import emit
+        from qoslet.version import VERSION
 
-        emit(f"qoslet {__version__}\n".encode())
+        emit(f"qoslet {VERSION}\n".encode())
         return 0
     if verb not in VERBS:
         raise _unknown(verb)
@@ -125,7 +125,7 @@ def _parser(verb: str, module: ModuleType):  # type: ignore[no-untyped-def]
 
 
 def _overview(to_stdout: bool) -> int:
-    from qoslet.surfaces.cli.common import complain, emit
+    from qoslet.surfaces.cli.streams import complain, emit
 
     rows = "\n".join(f"  {verb:<9} {about}" for verb, about in VERBS.items())
     text = f"{_USAGE}\n\n{rows}\n\nqoslet VERB -h says more; qoslet --version is the version.\n"
@@ -153,7 +153,7 @@ def _silence_stdout() -> None:
 
 def _failed(error: Exception) -> int:
     from qoslet.errors import BadInputs, QosletError
-    from qoslet.surfaces.cli.common import complain
+    from qoslet.surfaces.cli.streams import complain
     from qoslet.surfaces.style import printable
 
     if isinstance(error, QosletError):

@@ -1,0 +1,70 @@
+"""Documents and flags to a plan, for the verbs that only read; beside ``wire`` the only module
+of the surfaces that knows the host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from qoslet.core.manifest import Options
+from qoslet.core.plan import plan
+from qoslet.errors import BadInput, BadInputs
+from qoslet.host.manifests import load
+from qoslet.host.nodes import load_node
+from qoslet.surfaces.cli.common import flags_of, note
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from qoslet.core.node import Node
+    from qoslet.core.pod import Pod
+    from qoslet.core.tree import Plan, Problem
+
+
+class Inputs(Struct, frozen=True):
+    """Everything that was read: what ``plan`` needs."""
+
+    pods: Sequence[Pod]
+    node: Node
+    problems: tuple[Problem, ...]
+
+    def plan(self) -> Plan:
+        """The plan, with what reading met."""
+        return plan(self.pods, self.node, self.problems)
+
+
+def read(args: argparse.Namespace, paths: Sequence[str]) -> Inputs:
+    """Read the node, then the pods; all faults of both at once. Raises BadInputs."""
+    if not paths:
+        hint = "qoslet plan -f pods.yaml, or - for standard input"
+        raise BadInput("no pods are given", where="-f", hint=hint)
+    if "-" in paths and "-" in args.node:
+        raise BadInput("standard input can be read once", where="--node -", hint="name a file")
+    faults: list[BadInput] = []
+    node, problems = None, []
+    try:
+        node, problems = load_node(args.node, flags_of(args))
+    except BadInputs as error:
+        faults += error.faults
+    name = node.name if node is not None else None
+    options = Options(args.expand, args.resources == "allocated", name)
+    try:
+        loaded = load(paths, options)
+    except BadInputs as error:
+        raise BadInputs([*faults, *error.faults]) from None
+    if node is None:
+        raise BadInputs(faults)
+    if node.probed:
+        note(f"taken from this machine: {_grouped(node.probed)}")
+    return Inputs(loaded.pods, node, (*problems, *loaded.problems))
+
+
+def _grouped(fields: Sequence[str]) -> str:
+    """``capacity (cpu, memory), swap`` for the dotted names."""
+    groups: dict[str, list[str]] = {}
+    for field in fields:
+        top, _, rest = field.partition(".")
+        groups.setdefault(top, []).extend([rest] if rest else [])
+    return ", ".join(f"{top} ({', '.join(rest)})" if rest else top for top, rest in groups.items())
