@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from qoslet.core.confine import CAPABILITIES, DEFAULT_CAPABILITIES, Powers
-from qoslet.core.pod import Container, Pod, Resources
+from qoslet.core.pod import Container, Pod, Resources, Role
 from qoslet.core.podenv import Surroundings, expand
 from qoslet.core.podspec import PodSpec, read
 from qoslet.core.quantity import parse
@@ -16,7 +16,7 @@ def pod_of(document: dict) -> Pod:
     spec = document["spec"]
     containers = []
     for index, raw in enumerate(spec.get("initContainers", ())):
-        role = "sidecar" if raw.get("restartPolicy") == "Always" else "init"
+        role: Role = "sidecar" if raw.get("restartPolicy") == "Always" else "init"
         containers.append(Container(raw["name"], role, f"spec.initContainers[{index}]"))
     for index, raw in enumerate(spec.get("containers", ())):
         resources = raw.get("resources", {})
@@ -26,7 +26,9 @@ def pod_of(document: dict) -> Pod:
         )
         containers.append(Container(raw["name"], "regular", f"spec.containers[{index}]", asked))
     meta = document.get("metadata", {})
-    return Pod("default", meta.get("name", "p"), "u-1", "pod.yaml: Pod default/p", tuple(containers))
+    return Pod(
+        "default", meta.get("name", "p"), "u-1", "pod.yaml: Pod default/p", tuple(containers)
+    )
 
 
 def document_of(container: dict | None = None, **spec: object) -> dict:
@@ -225,12 +227,10 @@ def test_a_command_that_only_the_image_knows_is_an_error() -> None:
     ],
 )
 def test_restart_policies_by_role(policy: str | None, roles: tuple[str, ...]) -> None:
-    document = document_of(
-        initContainers=[
-            {"name": "i", "command": ["true"]},
-            {"name": "s", "command": ["true"], "restartPolicy": "Always"},
-        ],
-        **({"restartPolicy": policy} if policy else {}),
-    )
+    inits = [
+        {"name": "i", "command": ["true"]},
+        {"name": "s", "command": ["true"], "restartPolicy": "Always"},
+    ]
+    document = document_of(initContainers=inits, restartPolicy=policy)
     spec = read(pod_of(document), document)
     assert tuple(launch.restart for launch in spec.launches) == roles

@@ -17,6 +17,8 @@ from qoslet.surfaces.cli.common import (
     note,
     screen,
 )
+from qoslet.surfaces.cli.streams import complain
+from qoslet.surfaces.style import printable, terminal, wrap
 
 if TYPE_CHECKING:
     from qoslet.core.tree import Plan, Problem
@@ -157,7 +159,14 @@ def _tell(problems: tuple[Problem, ...]) -> None:
         advice = f" ({hint})" if hint else ""
         more = f" and {len(where) - 1} more" if len(where) > 1 else ""
         place = f"{where[0]}{more}: " if where[0] else ""
-        note(f"{severity}: {place}{message}{advice}")
+        _wrapped(f"{severity}: {place}{message}{advice}")
+
+
+def _wrapped(text: str) -> None:
+    """A note, broken at words where a terminal would break it anywhere."""
+    width = terminal(sys.stderr, os.environ).width
+    first, *rest = wrap(printable(text), width - len("qoslet: ") - 2)
+    complain("".join([f"qoslet: {first}\n", *(f"  {line}\n" for line in rest)]))
 
 
 def _dry_run(parts: Parts) -> None:
