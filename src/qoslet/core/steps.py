@@ -57,7 +57,7 @@ class Outcome(Struct, frozen=True, gc=False):
 
 
 _HARD_LIMITS = ("memory.max", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
-_SWAP_TOTAL = "memory.memsw.limit_in_bytes"
+_LIMIT, _SWAP_TOTAL = "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"
 _LISTS = ("cpuset.cpus", "cpuset.mems")
 _PERIOD, _QUOTA = "cpu.cfs_period_us", "cpu.cfs_quota_us"
 _DEFAULT_PERIOD = "100000"
@@ -87,11 +87,22 @@ def held(difference: Difference, observed: Observed) -> bool:
     return magnitude(difference.file, difference.wanted) < seen.memory
 
 
+def _waits(difference: Difference, held: Collection[tuple[str, str]]) -> bool:
+    """Whether a step is held back: by its own value, or as memory+swap that would fall below a
+    memory limit that is."""
+    path, file = difference.path, difference.file
+    if (path, file) in held:
+        return True
+    lower = magnitude(file, difference.wanted) < magnitude(file, difference.found)
+    return file == _SWAP_TOTAL and lower and (path, _LIMIT) in held
+
+
 def ordered(differences: Sequence[Difference], observed: Observed) -> list[Step]:
     """The steps that end the differences, each prefix of them safe."""
     removals = _removals(differences, observed)
     gone = {step.path for step in removals}
-    values = [d for d in differences if d.file and not held(d, observed)]
+    waiting = {(d.path, d.file) for d in differences if held(d, observed)}
+    values = [d for d in differences if d.file and not _waits(d, waiting)]
     lists = [d for d in values if d.file in _LISTS]
     steps = removals + _lists(lists, observed, gone) + _creates(differences, lists)
     values = [d for d in values if d.file not in _LISTS]
