@@ -160,6 +160,9 @@ class Tree:
 
     def open(self, path: str, file: str, flags: int) -> int:
         """A file of a group, open; the caller closes it."""
+        if file == ".":
+            # A kept directory opens even if it was removed and made again: ask the one above.
+            self.forget(path)
         kept = self._kept.get(path)
         if kept is not None:
             try:

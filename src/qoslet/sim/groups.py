@@ -116,8 +116,6 @@ class Groups:
         parent = posixpath.dirname(path)
         if "\n" in path:
             raise refusal(errno.EINVAL)
-        if len(posixpath.basename(path).encode()) > 255:
-            raise refusal(errno.ENAMETOOLONG)
         over = self._group(parent)
         group = self.groups.get(path) or Group()
         lacking = [tree for tree in self.trees if tree not in group.inodes]

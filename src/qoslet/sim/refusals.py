@@ -174,7 +174,9 @@ def _pids(text: str) -> str:
 def _list(text: str, machine: str) -> str:
     """A list of what the machine has; empty is allowed here."""
     stripped = text.strip()
-    if stripped and not _LIST.fullmatch(stripped):
+    pairs = [part.split("-") for part in stripped.split(",")]
+    ordered = _LIST.fullmatch(stripped) and all(int(p[0]) <= int(p[-1]) for p in pairs)
+    if stripped and not ordered:
         raise refusal(errno.EINVAL)
     wanted = cpu_list(stripped)
     if not cpu_numbers(wanted) <= cpu_numbers(machine):

@@ -1,0 +1,139 @@
+"""A driver with its observer and a way to have processes: simulated or this machine's."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from qoslet.agent.ports import Driver, Observer
+from qoslet.core.node import Hierarchy
+from qoslet.core.steps import Step
+from qoslet.sim.kernel import SimKernel
+from qoslet.sim.refusals import Facts
+
+NO_KERNEL = "QOSLET_NO_KERNEL"
+
+
+class Processes(Protocol):
+    """Starts processes that do nothing."""
+
+    def start(self, path: str, using: int) -> int:
+        """A process inside the group that holds ``using`` bytes; its number."""
+
+    def end(self, pid: int) -> None:
+        """It ends, if it has not yet."""
+
+
+class Bench:
+    """What a case needs. ``facts`` are the machine's, ``root`` the group that is ours."""
+
+    def __init__(
+        self,
+        hierarchy: Hierarchy,
+        driver: Driver,
+        observer: Observer,
+        processes: Processes,
+        facts: Facts,
+        root: str,
+    ) -> None:
+        self.hierarchy: Hierarchy = hierarchy
+        self.driver = driver
+        self.observer = observer
+        self.processes = processes
+        self.facts = facts
+        self.root = root
+
+    def clear(self) -> None:
+        """Remove the root with everything below."""
+        left = self.observer.observe(self.root, values=False).cgroups
+        for path in sorted(left, key=lambda path: (-path.count("/"), path)):
+            for outcome in self.driver.perform([Step("remove", path)]):
+                assert outcome.error is None, outcome.error
+
+
+class _Simulated:
+    def __init__(self, kernel: SimKernel) -> None:
+        self._kernel = kernel
+
+    def start(self, path: str, using: int) -> int:
+        return self._kernel.spawn(path, memory=using)
+
+    def end(self, pid: int) -> None:
+        self._kernel.end(pid, 0)
+
+
+class _Real:
+    """Processes of this machine, moved by the driver before they take their memory."""
+
+    _BODY = "import sys; sys.stdin.readline(); b = b'x' * {using}; print(1, flush=True); sys.stdin.read()"
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._children: dict[int, subprocess.Popen[bytes]] = {}
+
+    def start(self, path: str, using: int) -> int:
+        command = [sys.executable, "-c", self._BODY.format(using=using)]
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._children[child.pid] = child
+        (outcome,) = self._driver.perform([Step("attach", path, pid=child.pid)])
+        assert outcome.error is None, outcome.error
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(b"\n")
+        child.stdin.flush()
+        said = child.stdout.readline()
+        assert said == b"1\n", (said, child.poll())
+        return child.pid
+
+    def end(self, pid: int) -> None:
+        child = self._children.pop(pid)
+        child.communicate()
+
+
+def simulated(
+    hierarchy: Hierarchy, facts: Facts | None = None, controllers: tuple[str, ...] = ()
+) -> Bench:
+    """A bench on a kernel made of values."""
+    kernel = SimKernel(hierarchy, facts=facts, controllers=controllers or None)
+    return Bench(hierarchy, kernel, kernel, _Simulated(kernel), kernel.facts, "/test")
+
+
+@contextmanager
+def real_v1() -> Iterator[Bench]:
+    """A bench on this machine's v1 hierarchies, in a top-level group of its own that is removed.
+
+    Skips only where ``QOSLET_NO_KERNEL=1`` says that there is no kernel to be had.
+    """
+    import pytest
+
+    from qoslet.host.cgroupfs import Cgroupfs
+    from qoslet.host.observe import Eyes
+    from qoslet.host.probe import probe
+
+    if os.environ.get(NO_KERNEL) == "1":
+        pytest.skip(f"{NO_KERNEL}=1: no cgroup v1 kernel to write to")
+    here = probe()
+    advice = f"needs root and cgroup v1; {NO_KERNEL}=1 leaves it out"
+    assert here.hierarchy == "v1", f"this machine has {here.hierarchy or 'no cgroups'}: {advice}"
+    assert os.geteuid() == 0, f"not root: {advice}"
+    root = f"/qoslet-test-{secrets.token_hex(4)}"
+    driver = Cgroupfs("v1", here.mounts or {}, root)
+    eyes = Eyes("v1", here.mounts or {})
+    try:
+        (outcome,) = driver.perform([Step("create", root)])
+        assert outcome.error is None, outcome.error
+        made = eyes.observe(root).cgroups[root].values
+        facts = Facts(os.sysconf("SC_PAGE_SIZE"), made["cpuset.cpus"], made["cpuset.mems"])
+        bench = Bench("v1", driver, eyes, _Real(driver), facts, root)
+        yield bench
+    finally:
+        for path in driver.below(root):
+            driver.discard(path)
+        left = driver.below(root)
+        driver.close()
+        assert left == []

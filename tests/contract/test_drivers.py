@@ -1,0 +1,164 @@
+"""Every driver answers the same: refusals, what is read back, what is inherited."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import pytest
+from msgspec.structs import replace
+
+from qoslet.core.node import Hierarchy
+from qoslet.core.steps import Step
+from qoslet.sim.groups import CONTROLLERS
+from qoslet.sim.refusals import unlimited
+from tests.contract.benches import Bench, real_v1, simulated
+from tests.contract.cases import CASES, Case
+
+COMPARISONS = {"v1": 165, "v2": 139}
+"""How many answers a driver of that hierarchy is compared in: a case that is lost is noticed."""
+
+
+@contextmanager
+def sim(hierarchy: Hierarchy) -> Iterator[Bench]:
+    yield simulated(hierarchy)
+
+
+Open = Callable[[], AbstractContextManager[Bench]]
+BENCHES = [
+    pytest.param(lambda: sim("v1"), id="sim-v1"),
+    pytest.param(lambda: sim("v2"), id="sim-v2"),
+    pytest.param(real_v1, id="cgroupfs-v1", marks=pytest.mark.live),
+]
+
+
+class Answer:
+    """What a driver made of a case: the refusal of its last step, and what stands afterwards."""
+
+    def __init__(self, refused: str | None, reads: dict[str, str], missing: list[str]) -> None:
+        self.refused = refused
+        self.reads = reads
+        self.missing = missing
+
+
+def ask(bench: Bench, case: Case) -> Answer:
+    """Do the case in a group of its own; every step but the last has to work."""
+    top = f"{bench.root}/case"
+    steps = [replace(step, path=f"{top}/{step.path}".rstrip("/")) for step in case.steps]
+    pid = None
+    try:
+        if case.using is not None:
+            outcome = bench.driver.perform([Step("create", f"{top}/a")])[-1]
+            assert outcome.error is None, outcome.error
+            pid = bench.processes.start(f"{top}/a", case.using)
+        outcomes = bench.driver.perform([Step("create", top), *steps])
+        early = [one for one in outcomes[:-1] if one.error is not None]
+        assert not early, (case.name, early)
+        assert len(outcomes) == len(steps) + 1 or outcomes[-1].error, case.name
+        return Answer(outcomes[-1].errno_name, *_state(bench, top))
+    finally:
+        if pid is not None:
+            bench.processes.end(pid)
+        bench.clear()
+
+
+def _state(bench: Bench, top: str) -> tuple[dict[str, str], list[str]]:
+    """Every file below ``top``, with who is in each group and its OOM kills."""
+    reads: dict[str, str] = {}
+    missing = []
+    for path, group in bench.observer.observe(top).cgroups.items():
+        name = path.removeprefix(top).removeprefix("/")
+        reads |= {f"{name}/{file}": text for file, text in group.values.items()}
+        reads[f"{name}/pids"] = "busy" if group.pids else ""
+        reads[f"{name}/oom_kills"] = str(group.oom_kills)
+        missing += [f"{name}/{controller}" for controller in group.missing]
+    return reads, missing
+
+
+def wanted(bench: Bench, text: str) -> str:
+    """A value of a case on this bench's machine."""
+    most = unlimited("memory.limit_in_bytes", bench.facts.page_size)
+    return text.format(cpus=bench.facts.cpus, mems=bench.facts.mems, most=most)
+
+
+@pytest.mark.parametrize("opened", BENCHES)
+def test_a_driver_refuses_keeps_and_inherits_as_the_kernel_documents(opened: Open):
+    wrong, compared = [], 0
+    with opened() as bench:
+        for case in CASES[bench.hierarchy]:
+            answer = ask(bench, case)
+            rows = [("refusal", case.refused, answer.refused)]
+            rows += [
+                (place, wanted(bench, text), answer.reads.get(place))
+                for place, text in case.reads.items()
+            ]
+            compared += len(rows)
+            wrong += [(case.name, *row) for row in rows if row[1] != row[2]]
+        assert not wrong, "\n".join(map(str, wrong))
+        assert compared == COMPARISONS[bench.hierarchy]
+
+
+@pytest.mark.live
+def test_the_simulated_v1_kernel_answers_as_this_machine_file_by_file():
+    """Every file that both have, after every case."""
+    wrong, compared = [], 0
+    with real_v1() as real:
+        found = real.driver.perform([Step("create", real.root)])[-1]
+        assert found.error is None, found.error
+        files = real.observer.observe(real.root).cgroups[real.root].values
+        controllers = {file.split(".")[0] for file in files} | {"cpuacct"}
+        twin = simulated(
+            "v1", real.facts, tuple(name for name in CONTROLLERS["v1"] if name in controllers)
+        )
+        for case in CASES["v1"]:
+            theirs, ours = ask(real, case), ask(twin, case)
+            places = theirs.reads.keys() & ours.reads.keys()
+            assert len(places) == len(theirs.reads), theirs.reads.keys() - ours.reads.keys()
+            assert theirs.missing == ours.missing == []
+            rows = [("refusal", theirs.refused, ours.refused)]
+            rows += [(place, theirs.reads[place], ours.reads[place]) for place in sorted(places)]
+            compared += len(rows)
+            wrong += [(case.name, *row) for row in rows if row[1] != row[2]]
+    assert not wrong, "\n".join(map(str, wrong))
+    assert compared > 1000
+
+
+@pytest.mark.parametrize("opened", BENCHES)
+def test_a_group_that_is_made_anew_is_another_one(opened: Open):
+    with opened() as bench:
+        seen = []
+        for _ in range(2):
+            outcomes = bench.driver.perform([Step("create", f"{bench.root}/a")])
+            assert [one.error for one in outcomes] == [None]
+            seen.append(bench.observer.observe(bench.root).cgroups[f"{bench.root}/a"].identity)
+            bench.driver.perform([Step("remove", f"{bench.root}/a")])
+        assert seen[0] != seen[1]
+
+
+@pytest.mark.parametrize("opened", BENCHES)
+def test_nothing_is_done_after_the_first_refusal(opened: Open):
+    with opened() as bench:
+        steps = [
+            Step("create", f"{bench.root}/a"),
+            Step("set", f"{bench.root}/a", "pids.max", "no"),
+            Step("create", f"{bench.root}/b"),
+        ]
+        outcomes = bench.driver.perform(steps)
+        assert [one.errno_name for one in outcomes] == [None, "EINVAL"]
+        assert f"{bench.root}/b" not in bench.observer.observe(bench.root).cgroups
+        assert bench.observer.observe(f"{bench.root}/b").cgroups == {}
+
+
+@pytest.mark.parametrize("opened", BENCHES)
+def test_every_step_has_a_line_for_the_shell(opened: Open):
+    with opened() as bench:
+        file = "cpu.shares" if bench.hierarchy == "v1" else "cpu.weight"
+        path = f"{bench.root}/a b"
+        for step in (
+            Step("create", path),
+            Step("set", path, file, "7"),
+            Step("attach", path, pid=7),
+            Step("remove", path),
+        ):
+            assert "a b'" in bench.driver.shell(step) or "a b/" in bench.driver.shell(step)
+            assert "'/" in bench.driver.shell(step)
