@@ -146,6 +146,6 @@ class Ledger(Struct):
 
     def ours(self, path: str, inode: int) -> bool:
         """Whether a group that stands is the one that was made: by its inode, or where it was
-        being made or removed when the writing stopped."""
-        standing, known = self.groups.get(path, ("", 0))
-        return standing in ("making", "removing") or (standing == "made" and known == inode)
+        being made when the writing stopped."""
+        _, known = self.groups.get(path, ("", -1))
+        return known in (0, inode)

@@ -68,6 +68,7 @@ class Cgroupfs:
         self._files = frozenset(files)
         self._sleep = sleep
         self._known: set[str] = set()
+        self._shown: set[str] = set()
         self._made: list[Entry] = []
         if not self.root:
             raise CannotDo("the hierarchy's own root is nobody's", hint="such as /qoslet")
@@ -258,7 +259,7 @@ class Cgroupfs:
         points = [quote(tree.point + step.path) for tree in self.layout.trees]
         match step.kind:
             case "create":
-                return " && ".join(self.layout.make_lines(checked(step.path)))
+                return " && ".join(self._make_lines(checked(step.path)))
             case "remove":
                 return f"rmdir {' '.join(points)}"
             case "attach":
@@ -268,6 +269,13 @@ class Cgroupfs:
         value = quote(step.value) if step.value else "'\\n'"
         form = "%s " if step.value else ""
         return f"printf {form}{value} > {quote(f'{tree.point}{step.path}/{step.file}')}"
+
+    def _make_lines(self, path: str) -> list[str]:
+        """The commands that make a group, and those above it that no line has made yet."""
+        chain = [one for one in self._unmade(parent(path)) if one not in self._shown]
+        absent = [one for one in chain if self.identity(one) is None]
+        self._shown.update(chain, [path])
+        return [line for one in [*absent, path] for line in self.layout.make_lines(one)]
 
     def join_fds(self, path: str) -> list[int]:
         """``cgroup.procs`` of the group in every hierarchy, open for writing: a forked child

@@ -282,7 +282,7 @@ def _refuse_foreign(
     count = len(foreign)
     what = "this tree stands already and no journal of ours names it"
     if valid and root not in foreign:
-        what = f"{count} groups in this tree were made by somebody else, such as {foreign[0]}"
+        what = f"{_many(count, 'group')} in this tree made by somebody else, such as {foreign[0]}"
     raise CannotDo(
         what,
         where=root,
@@ -305,9 +305,14 @@ def _clean(tree: Owned, root: str, standing: Sequence[str], header: Header | Non
             raise CannotDo("what an ended run left cannot be removed", where=root, hint=wrong)
     pid = header.pid if header else 0
     return (
-        f"{root}: removed {len(standing)} groups and ended {running} processes that a run before "
-        f"(process {pid}) left behind"
+        f"{root}: removed {_many(len(standing), 'group')} and ended "
+        f"{_many(running, 'process', 'es')} that a run before (process {pid}) left behind"
     )
+
+
+def _many(count: int, noun: str, ending: str = "s") -> str:
+    """``1 group``, ``2 groups``."""
+    return f"{count} {noun}{'' if count == 1 else ending}"
 
 
 def _unlink(name: str, folder: int) -> None:
