@@ -259,6 +259,14 @@ def test_an_error_ends_the_loop_and_leaves_nothing() -> None:
     assert not bench.pods.running
 
 
+def test_asked_before_the_first_turn_it_does_nothing() -> None:
+    bench = Bench()
+    asked = Asked()
+    asked.times = 1
+    run(bench.config, bench.wheel, Fixed(desired("a")), bench.clock, asked, lambda s: None)
+    assert bench.kernel.steps == []
+
+
 def test_a_second_request_hurries() -> None:
     bench = Bench()
     asked = Asked()

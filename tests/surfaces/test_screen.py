@@ -7,6 +7,7 @@ import re
 
 from qoslet.core.report import Got, Report
 from qoslet.core.snapshot import GroupRow, Snapshot
+from qoslet.core.tree import Problem
 from qoslet.surfaces.cli.watching import Watching
 from qoslet.surfaces.screen import bar, change_line, live, table
 from qoslet.surfaces.style import Terminal, display_width
@@ -90,10 +91,12 @@ def test_a_terminal_is_redrawn_and_a_pipe_gets_lines() -> None:
     for height in (None, 10):
         out = io.StringIO()
         watching = Watching(out, Terminal(80), "t", rows=None if height is None else lambda: 10)
+        row = Problem("warning", EVIL, "changed", "")
         watching.publish(snapshot())
-        watching.publish(snapshot())
+        watching.publish(snapshot(problems=(row,)))
         watching.end()
         text = out.getvalue()
+        assert text.count("warning: evil\\x1b[31m\\nname: changed") == 1
         assert ("\x1b[" in text) == (height is not None)
         assert "asked → written → got" in text
         if height:

@@ -37,27 +37,25 @@ def run(
     stop: Stop,
     publish: Callable[[Snapshot], None],
     say: Callable[[str], None] = lambda line: None,
-) -> Snapshot:
+) -> Snapshot | None:
     """Turn until asked to end or ``config.lasts`` seconds are over, then remove everything.
 
-    ``say`` is told when the ending begins. Returns the last snapshot. Raises ``CannotDo`` naming what could not be removed.
+    ``say`` is told when the ending begins. Returns the last snapshot, None if
+    it was asked to end before the first turn. Raises ``CannotDo`` naming what could not be removed.
     """
     begun = clock.monotonic()
+    snapshot = None
     left: list[str] = []
     try:
-        snapshot = wheel.turn(source.current())
-        publish(snapshot)
         while not stop.requested():
+            snapshot = wheel.turn(source.current())
+            publish(snapshot)
             wait = config.interval
             if config.lasts is not None:
                 wait = min(wait, begun + config.lasts - clock.monotonic())
             if wait <= 0:
                 break
             clock.sleep(wait)
-            if stop.requested():
-                break
-            snapshot = wheel.turn(source.current())
-            publish(snapshot)
     finally:
         if wheel.started:
             say(f"ending {len(wheel.started)} pods; Ctrl-C again ends them at once")

@@ -10,6 +10,7 @@ from qoslet.core.confine import Powers
 from qoslet.core.manifest import Loaded
 from qoslet.core.node import Node, allocatable
 from qoslet.core.plan import plan
+from qoslet.core.pod import Pod
 from qoslet.core.podenv import Surroundings
 from qoslet.core.podspec import PodSpec, read
 from qoslet.core.tree import Plan, Problem
@@ -44,6 +45,7 @@ class ManifestSource:
         self._problems = problems
         self.specs: dict[str, PodSpec] = {}
         self.documents: dict[str, dict[str, Any]] = {}
+        self._begun: dict[str, PodSpec] = {}
         self._seen = stamp()
         self._desired = self._read()
 
@@ -77,15 +79,27 @@ class ManifestSource:
                 unconfined=self._unconfined,
             )
             told += spec.problems
+            before = self._begun.setdefault(pod.uid, spec)
+            if before.launches != spec.launches:
+                told.append(_changed(pod))
             self.specs[pod.uid] = spec
             if spec.runnable:
                 pods.append(pod)
         made = plan(pods, self._node, (*self._problems, *loaded.problems, *told))
         made = _below(made, self._root)
+        gone = self._begun.keys() - {pod.uid for pod in loaded.pods}
+        for uid in gone:
+            del self._begun[uid]
         for uid, scores in _scores(made).items():
             self.specs[uid] = self.specs[uid].scored(scores)
         grace = {pod.uid: self.specs[pod.uid].grace for pod in pods}
         return Desired(made, tuple(pods), grace, made.problems)
+
+
+def _changed(pod: Pod) -> Problem:
+    """The row of a pod whose processes would differ from those that run."""
+    message = "its containers have changed: resources follow, processes stay as they were begun"
+    return Problem("warning", pod.where, message, "delete the pod's manifest and add it again")
 
 
 def _below(made: Plan, root: str) -> Plan:

@@ -80,9 +80,12 @@ def _check(options: Options, args: argparse.Namespace) -> None:
 
 def _seconds(text: str) -> float:
     """A positive number of seconds."""
-    value = float(text.removesuffix("s"))
+    try:
+        value = float(text.removesuffix("s"))
+    except ValueError:
+        value = 0.0
     if not 0 < value < 10**9:
-        raise argparse.ArgumentTypeError("seconds are a positive number")
+        raise argparse.ArgumentTypeError(f"{text!r} is no positive number of seconds")
     return value
 
 
@@ -215,4 +218,5 @@ def _screen(args: argparse.Namespace, options: Options, parts: Parts) -> Watchin
         parts.title,
         rows=rows if tty else None,
         log_lines=parts.log_lines if options.logs else None,
+        told=parts.source.current().problems,
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TextIO
 
 from qoslet.core.report import report
 from qoslet.core.snapshot import Snapshot
+from qoslet.core.tree import Problem
 from qoslet.surfaces.screen import change_line, live, table
 from qoslet.surfaces.style import Terminal, cut, printable
 
@@ -17,7 +18,8 @@ KEPT = 4096
 
 class Watching:
     """Takes every snapshot. ``rows`` tells the height of the terminal, None where the output
-    is no terminal. ``log_lines`` gives what containers printed, each (container, line)."""
+    is no terminal. ``log_lines`` gives what containers printed, each (container, line);
+    ``told`` are the problem rows that were shown before."""
 
     def __init__(
         self,
@@ -27,6 +29,7 @@ class Watching:
         *,
         rows: Callable[[], int] | None = None,
         log_lines: Callable[[], list[tuple[str, str]]] | None = None,
+        told: Iterable[Problem] = (),
     ) -> None:
         self._out = out
         self._terminal = terminal
@@ -34,6 +37,7 @@ class Watching:
         self._rows = rows
         self._log_lines = log_lines
         self._drawn = 0
+        self._told = set(told)
         self.snapshots: list[Snapshot] = []
 
     def publish(self, snapshot: Snapshot) -> None:
@@ -44,6 +48,7 @@ class Watching:
             del self.snapshots[1 : KEPT // 2 : 2]
         elapsed = snapshot.at - self.snapshots[0].at
         if self._rows is None:
+            self._problems(snapshot)
             self.logs()
             line = change_line(snapshot, before, elapsed)
             if line:
@@ -55,9 +60,19 @@ class Watching:
             hidden = len(lines) - room + 3
             lines = [*lines[: room - 3], f"… {hidden} more lines", *lines[-2:]]
         self._erase()
+        self._problems(snapshot)
         self.logs()
         self._write(_HIDE + "".join(f"{line}\n" for line in lines))
         self._drawn = len(lines)
+
+    def _problems(self, snapshot: Snapshot) -> None:
+        """Say what has come up since the start, each row once."""
+        for row in snapshot.problems:
+            if row in self._told:
+                continue
+            self._told.add(row)
+            hint = f" ({row.hint})" if row.hint else ""
+            self._write(f"{printable(f'{row.severity}: {row.where}: {row.message}{hint}')}\n")
 
     def logs(self) -> None:
         """Print what containers printed, each line with its container's name."""
