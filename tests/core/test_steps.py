@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+from math import inf
 from typing import get_args
 
 import pytest
@@ -10,9 +12,9 @@ from hypothesis import strategies as st
 
 from qoslet.core.drift import compare
 from qoslet.core.node import Hierarchy
-from qoslet.core.steps import Step, ordered
+from qoslet.core.steps import Step, magnitude, ordered
 from qoslet.core.tree import Plan
-from qoslet.sim.kernel import SimKernel
+from qoslet.sim.kernel import Fault, SimKernel
 from tests.core.trees import ROOT, plan_of, released, trees
 
 HIERARCHIES: tuple[Hierarchy, ...] = get_args(Hierarchy)
@@ -61,3 +63,106 @@ def test_after_any_prefix_the_next_pass_completes_the_change(hierarchy, data):
         perform(stopped, steps[:length])
         converge(new, stopped)
         assert stopped.observe(FOREIGN) == foreign
+
+
+@pytest.mark.parametrize("hierarchy", HIERARCHIES)
+@settings(max_examples=100)
+@given(data=st.data())
+def test_whatever_others_did_the_next_pass_ends_it(hierarchy, data):
+    """Groups removed, values changed, a group made: by other hands, between two passes."""
+    plan = plan_of(hierarchy, data.draw(trees(hierarchy), "plan"))
+    kernel = kernel_of(hierarchy)
+    converge(plan, kernel)
+    for path in sorted(kernel.observe(ROOT).cgroups, reverse=True):
+        match data.draw(st.sampled_from(("nothing", "remove", "lose", "set", "make")), path):
+            case "remove" if not list(kernel.children(path)):
+                kernel.rmdir(path)
+            case "lose" if hierarchy == "v1" and not list(kernel.children(path)):
+                kernel.rmdir(path, data.draw(st.sampled_from(kernel.controllers)))
+            case "set":
+                kernel.write(path, "pids.max", "3")
+            case "make":
+                kernel.mkdir(f"{path}/by-others")
+    converge(plan, kernel)
+
+
+@pytest.mark.parametrize("hierarchy", HIERARCHIES)
+@settings(max_examples=100)
+@given(data=st.data())
+def test_a_refusal_on_the_way_is_made_good_by_the_next_pass(hierarchy, data):
+    plan = plan_of(hierarchy, data.draw(trees(hierarchy), "plan"))
+    index = data.draw(st.integers(0, 20), "index")
+    kernel = SimKernel(hierarchy, faults=(Fault(index, errno.EBUSY),))
+    outcomes = kernel.perform(next_steps(plan, kernel))
+    failed = [outcome.errno_name for outcome in outcomes if outcome.error is not None]
+    assert failed == (["EBUSY"] if len(outcomes) > index else [])
+    if failed:
+        converge(plan, kernel)
+
+
+def test_a_change_that_is_always_refused_stays_refused_and_nothing_else():
+    plan = plan_of("v2", {ROOT: {"cpu.weight": "7", "pids.max": "9"}})
+    kernel = SimKernel("v2", faults=(Fault(1, errno.EPERM, "always"),))
+    for _ in range(3):
+        outcomes = kernel.perform(next_steps(plan, kernel))
+        assert outcomes[-1].errno_name == "EPERM"
+        refused = outcomes[-1].step
+    rest = [step for step in next_steps(plan, kernel) if step != refused]
+    perform(kernel, rest)
+    assert [d.file for d in compare(plan, kernel.observe(ROOT))] == [refused.file]
+
+
+def quota(text: str) -> dict[str, str]:
+    return {"cpu.cfs_quota_us": text, "cpu.cfs_period_us": "100000"}
+
+
+def test_a_parent_waits_with_a_share_below_that_of_a_surplus_group_in_use():
+    pod, left, kept = f"{ROOT}/poda", f"{ROOT}/poda/c1", f"{ROOT}/poda/c2"
+    old = plan_of("v1", {ROOT: {}, pod: quota("90000"), left: quota("80000"), kept: quota("5000")})
+    new = plan_of("v1", {ROOT: {}, pod: quota("10000"), kept: quota("9000")})
+    kernel = SimKernel("v1")
+    converge(old, kernel)
+    pid = kernel.spawn(left)
+    perform(kernel, next_steps(new, kernel))
+    assert next_steps(new, kernel) == []
+    assert kernel.read(kept, "cpu.cfs_quota_us") == "9000"
+    assert kernel.read(pod, "cpu.cfs_quota_us") == "90000"
+    kernel.end(pid, 0)
+    converge(new, kernel)
+
+
+def test_a_surplus_group_with_processes_anywhere_below_stays():
+    kernel = SimKernel("v2")
+    perform(kernel, [Step("create", f"{ROOT}/a/b/c"), Step("create", f"{ROOT}/a/d")])
+    kernel.spawn(f"{ROOT}/a/b/c")
+    plan = plan_of("v2", {ROOT: {}})
+    assert [step.path for step in next_steps(plan, kernel)] == [f"{ROOT}/a/d"]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "allows"),
+    [
+        ("cpu.max", "max 100000", inf),
+        ("cpu.max", "50000 100000", 0.5),
+        ("cpu.max", "50000", 0.5),
+        ("memory.max", "max", inf),
+        ("memory.limit_in_bytes", "-1", inf),
+        ("pids.max", None, inf),
+        ("pids.max", "7", 7.0),
+    ],
+)
+def test_how_much_a_value_allows(file, text, allows):
+    assert magnitude(file, text) == allows
+
+
+@pytest.mark.parametrize(
+    ("step", "text"),
+    [
+        (Step("create", "/q/a"), "create /q/a"),
+        (Step("remove", "/q/a"), "remove /q/a"),
+        (Step("set", "/q/a", "pids.max", "7"), "set /q/a/pids.max = 7"),
+        (Step("attach", "/q/a", pid=12), "move process 12 into /q/a"),
+    ],
+)
+def test_a_step_says_what_it_is(step, text):
+    assert step.describe() == text

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from qoslet.core.drift import Difference
 from qoslet.core.knobs import cpu_list, cpu_numbers
-from qoslet.core.observed import Observed
+from qoslet.core.observed import Observed, ObservedCgroup
 
 StepKind = Literal["create", "set", "attach", "remove"]
 
@@ -101,6 +101,7 @@ def ordered(differences: Sequence[Difference], observed: Observed) -> list[Step]
     """The steps that end the differences, each prefix of them safe."""
     removals = _removals(differences, observed)
     gone = {step.path for step in removals}
+    staying = [d.path for d in differences if d.verdict == "surplus" and d.path not in gone]
     waiting = {(d.path, d.file) for d in differences if held(d, observed)}
     values = [d for d in differences if d.file and not _waits(d, waiting)]
     lists = [d for d in values if d.file in _LISTS]
@@ -108,7 +109,7 @@ def ordered(differences: Sequence[Difference], observed: Observed) -> list[Step]
     values = [d for d in values if d.file not in _LISTS]
     bandwidth = [d for d in values if d.file in (_PERIOD, _QUOTA)]
     others = [d for d in values if d.file not in (_PERIOD, _QUOTA)]
-    changes = [_change(d) for d in others] + list(_bandwidth(bandwidth, observed))
+    changes = [_change(d) for d in others] + list(_bandwidth(bandwidth, observed, staying))
     raises = [change for change in changes if change.raises]
     lowers = [change for change in changes if not change.raises]
     raises.sort(key=lambda change: change.depth)
@@ -223,9 +224,12 @@ def _change(difference: Difference) -> _Change:
     return _Change(difference.path, difference.depth, more, file, (_step(difference),))
 
 
-def _bandwidth(rows: Iterable[Difference], observed: Observed) -> Iterable[_Change]:
+def _bandwidth(
+    rows: Iterable[Difference], observed: Observed, staying: Collection[str]
+) -> Iterable[_Change]:
     """Quota and period of a v1 group as one change. A period that changes under a quota passes
-    through "no quota", because every other way has a ratio that the kernel may refuse."""
+    through "no quota", because every other way has a ratio that the kernel may refuse. A group
+    waits with a share below that of a surplus group in it that is ``staying``."""
     groups: dict[str, dict[str, Difference]] = {}
     for row in rows:
         groups.setdefault(row.path, {})[row.file] = row
@@ -236,6 +240,12 @@ def _bandwidth(rows: Iterable[Difference], observed: Observed) -> Iterable[_Chan
         old_quota, old_period = values.get(_QUOTA, "-1"), values.get(_PERIOD, _DEFAULT_PERIOD)
         new_quota = (quota_row.wanted if quota_row else None) or old_quota
         new_period = (period_row.wanted if period_row else None) or old_period
+        if any(
+            _ratio(new_quota, new_period) < _ratio_of(observed.cgroups[one]) < inf
+            for one in staying
+            if _below(one, path)
+        ):
+            continue
         steps = []
         if period_row is not None and new_period != old_period:
             if old_quota != "-1":
@@ -249,6 +259,11 @@ def _bandwidth(rows: Iterable[Difference], observed: Observed) -> Iterable[_Chan
             steps.append(_step(quota_row))
         more = _ratio(new_quota, new_period) > _ratio(old_quota, old_period)
         yield _Change(path, path.count("/"), more, _QUOTA, tuple(steps))
+
+
+def _ratio_of(group: ObservedCgroup) -> float:
+    values = group.values
+    return _ratio(values.get(_QUOTA, "-1"), values.get(_PERIOD, _DEFAULT_PERIOD))
 
 
 def _ratio(quota: str, period: str) -> float:
