@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import kubelet_answers as answers
 import pytest
 
 from qoslet.core.node import allocatable
@@ -12,6 +11,7 @@ from qoslet.core.oci import linux_cri
 from qoslet.core.plan import Planner, plan
 from qoslet.core.quantity import parse
 from qoslet.core.tree import Cgroup
+from tests.core import kubelet_answers as answers
 
 ROWS = answers.rows()
 

@@ -8,7 +8,7 @@ pkg/kubelet/kuberuntime/kuberuntime_manager.go doPodResizeAction (1.36).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct, structs
 
@@ -74,13 +74,12 @@ def read_config(files: Iterable[tuple[str, str]]) -> Config:
 
 def merged(source: Config | None, update: Config | None) -> Config:
     """``update`` over ``source``: set fields win, maps are joined. Source: MergeResourceConfig."""
-    base, top = source or Config(), update or Config()
-    fields: dict[str, Any] = {
-        name: mine if theirs is None else {**mine, **theirs} if isinstance(mine, Mapping) else theirs
-        for name, mine, theirs in zip(
-            Config.__struct_fields__, structs.astuple(base), structs.astuple(top), strict=True
-        )
-    }
+    fields = {} if source is None else structs.asdict(source)
+    for name, value in structs.asdict(update).items() if update is not None else ():
+        if isinstance(fields.get(name), Mapping) and isinstance(value, Mapping):
+            fields[name] = {**fields[name], **value}
+        elif value is not None:
+            fields[name] = value
     return Config(**fields)
 
 

@@ -18,9 +18,7 @@ def high_1_22(request: int, limit: int, allocatable: int, factor: float) -> int 
     return high if high and high > request else None
 
 
-def high_1_27(
-    request: int, limit: int, allocatable: int, factor: float, page: int
-) -> int | None:
+def high_1_27(request: int, limit: int, allocatable: int, factor: float, page: int) -> int | None:
     """``memory.high`` of 1.27 and later: request + factor x (limit or allocatable - request),
     floored to a byte, then cut to a page; None where it does not exceed the request.
 
