@@ -46,7 +46,7 @@ class Bench:
         self.root = f"/qoslet-bench-{secrets.token_hex(4)}"
         self.state = str(folder / "state")
         self.manifests = folder / "pods.json"
-        self.manifests.write_bytes(listing(PODS))
+        self.manifests.write_text(manifests())
         self.mounts = probe().mounts or {}
         self.node: Node = load_node([], Flags(kubernetes="1.36", cgroup_root=self.root))[0]
         self.driver = Cgroupfs(self.node.hierarchy, self.mounts, self.root)
@@ -108,8 +108,15 @@ class Bench:
 
     def clean(self) -> None:
         """Remove every group."""
-        for path in self.driver.below(self.root):
-            self.driver.discard(path)
+        wrong = [self.driver.discard(path) for path in self.driver.below(self.root)]
+        if any(wrong):
+            raise SystemExit(f"{self.root} is left: {wrong}")
+
+
+def manifests() -> str:
+    """The pods as kubectl prints them, each container with a command of its own."""
+    text = "".join(listing(PODS))
+    return text.replace('"args": [', '"command": ["/bin/app"],\n"args": [')
 
 
 def bare(calls: list[tuple[str, bytes | None]]) -> None:
