@@ -178,7 +178,7 @@ class Eyes:
 def _open_path(tree: Tree, path: str) -> int | None:
     """A group's directory, None where it is not there (or is a link)."""
     try:
-        return tree.open(path, ".", _DIRECTORY)
+        return tree.directory(path)
     except OSError:
         return None
 

@@ -17,6 +17,7 @@ KEPT = 48
 """Directory descriptors kept for each hierarchy."""
 
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_TRUNC
 _CHUNK = 65536
@@ -192,26 +193,28 @@ class Tree:
         finally:
             os.close(descriptor)
 
+    def directory(self, path: str) -> int:
+        """A group's directory, open for reading and walked anew, so never one that was removed
+        meanwhile; the caller closes it."""
+        at = os.open(self.point, _LISTED)
+        for name in filter(None, path.split("/")):
+            above = at
+            try:
+                at = os.open(name, _LISTED | os.O_NOFOLLOW, dir_fd=above)
+            finally:
+                os.close(above)
+        return at
+
     def identity(self, path: str) -> int | None:
         """The inode of a group, None where there is none."""
         try:
-            return os.stat(self.fd(path)).st_ino if self._alive(path) else None
+            descriptor = self.directory(path)
         except FileNotFoundError:
             return None
-
-    def _alive(self, path: str) -> bool:
-        """Whether the kept descriptor, if any, is still the group of that name."""
-        if path not in self._kept:
-            return True
-        above, _, name = path.rpartition("/")
         try:
-            there = os.stat(name, dir_fd=self.fd(above), follow_symlinks=False)
-        except FileNotFoundError:
-            self.forget(path)
-            return False
-        if there.st_ino != os.stat(self._kept[path]).st_ino:
-            self.forget(path)
-        return True
+            return os.fstat(descriptor).st_ino
+        finally:
+            os.close(descriptor)
 
     def inode(self, path: str) -> int:
         """The inode of a group that was just made."""
@@ -220,7 +223,7 @@ class Tree:
     def children(self, path: str) -> list[str]:
         """The paths of the groups directly below, sorted; none where the group is gone."""
         try:
-            descriptor = self.open(path, ".", _READ | os.O_DIRECTORY)
+            descriptor = self.directory(path)
         except FileNotFoundError:
             return []
         try:
