@@ -1,0 +1,99 @@
+"""qoslet: the cgroups that Kubernetes pods must have on a node, and why.
+
+>>> import qoslet
+>>> node = qoslet.load_node("node.yaml")
+>>> plan = qoslet.plan(qoslet.load_pods("pods.yaml"), node)
+>>> plan.stands
+True
+
+What ``__all__`` names is public and versioned; everything else may change. Names are imported
+when they are first used, so ``import qoslet`` itself costs nothing.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from qoslet.core.explain import Explanation
+    from qoslet.core.manifest import Loaded
+    from qoslet.core.node import Node
+    from qoslet.core.pod import Container, Pod
+    from qoslet.core.quantity import Quantity
+    from qoslet.core.tree import Cgroup, Plan, Problem, Setting
+    from qoslet.errors import BadInput, BadInputs, CannotDo, QosletError
+    from qoslet.library import (
+        explain,
+        load_node,
+        load_pods,
+        plan,
+        read_pods,
+        to_dict,
+        to_json,
+        to_text,
+    )
+    from qoslet.version import VERSION as __version__  # noqa: N811
+
+__all__ = [
+    "BadInput",
+    "BadInputs",
+    "CannotDo",
+    "Cgroup",
+    "Container",
+    "Explanation",
+    "Loaded",
+    "Node",
+    "Plan",
+    "Pod",
+    "Problem",
+    "QosletError",
+    "Quantity",
+    "Setting",
+    "__version__",
+    "explain",
+    "load_node",
+    "load_pods",
+    "plan",
+    "read_pods",
+    "to_dict",
+    "to_json",
+    "to_text",
+]
+
+_HOMES = {
+    "errors": ("BadInput", "BadInputs", "CannotDo", "QosletError"),
+    "core.explain": ("Explanation",),
+    "core.manifest": ("Loaded",),
+    "core.node": ("Node",),
+    "core.pod": ("Container", "Pod"),
+    "core.quantity": ("Quantity",),
+    "core.tree": ("Cgroup", "Plan", "Problem", "Setting"),
+    "library": (
+        "explain",
+        "load_node",
+        "load_pods",
+        "plan",
+        "read_pods",
+        "to_dict",
+        "to_json",
+        "to_text",
+    ),
+}
+
+
+def __getattr__(name: str) -> object:
+    """The public name, from the module that defines it. Raises AttributeError."""
+    from importlib import import_module
+
+    if name == "__version__":
+        return import_module("qoslet.version").VERSION
+    for home, names in _HOMES.items():
+        if name in names:
+            found: object = getattr(import_module(f"qoslet.{home}"), name)
+            globals()[name] = found
+            return found
+    raise AttributeError(f"module 'qoslet' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

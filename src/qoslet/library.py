@@ -1,0 +1,87 @@
+"""The functions behind ``import qoslet``: the verbs' work without a process.
+
+They raise ``BadInputs`` (all faults of the input at once) and never print. Paths are texts:
+files, directories, or ``-`` for standard input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from qoslet.core.explain import Explanation
+from qoslet.core.explain import explain as _explain
+from qoslet.core.manifest import Loaded, Options
+from qoslet.core.node import Node
+from qoslet.core.nodeflags import Flags
+from qoslet.core.plan import plan as _plan
+from qoslet.core.pod import Pod
+from qoslet.core.tree import Plan, Problem
+from qoslet.host import manifests, nodes
+from qoslet.surfaces import jsonout, text
+from qoslet.surfaces.explainjson import explanation_document
+from qoslet.surfaces.explaintext import draw
+from qoslet.surfaces.style import Terminal
+
+
+def load_pods(
+    *paths: str, expand: bool = False, allocated: bool = False, node_name: str | None = None
+) -> Loaded:
+    """The pods of manifests, in their order, with what was met on the way.
+
+    ``expand`` makes a pod for each replica of a template; ``allocated`` takes resources from
+    the status; ``node_name`` leaves out the pods of other nodes. Raises BadInputs.
+    """
+    return manifests.load(paths, Options(expand, allocated, node_name))
+
+
+def read_pods(document: str | bytes, *, name: str = "text", expand: bool = False) -> Loaded:
+    """The pods of YAML or JSON text, which messages call ``name``. Raises BadInputs."""
+    return manifests.load_text(document, Options(expand), name=name)
+
+
+def load_node(*paths: str, **flags: str) -> Node:
+    """The node that documents and flags describe; this machine for what they do not say.
+
+    ``flags`` are the options of ``qoslet plan`` with underscores (``kubernetes="1.37"``,
+    ``kube_reserved="cpu=500m"``), as text. Raises BadInputs, TypeError for an unknown flag.
+    """
+    return nodes.load_node(paths, Flags(**flags))[0]
+
+
+def plan(pods: Loaded | Sequence[Pod], node: Node, problems: Sequence[Problem] = ()) -> Plan:
+    """The tree of groups that ``pods`` need on ``node``. What reading met is taken along from
+    ``pods`` and from ``problems``; nothing is refused, see ``Plan.stands``."""
+    if isinstance(pods, Loaded):
+        return _plan(pods.pods, node, (*pods.problems, *problems))
+    return _plan(pods, node, problems)
+
+
+def explain(
+    plan: Plan, target: str, file: str | None = None, *, namespace: str | None = None
+) -> Explanation:
+    """Why the values of ``POD``, ``POD/CONTAINER`` or a group's name are what they are; with
+    ``file`` also what other releases give. Raises BadInput for an unknown or ambiguous name."""
+    return _explain(plan, target, file, namespace)
+
+
+def to_dict(answer: Plan | Explanation) -> dict[str, object]:
+    """The document of ``-o json``, as Python values."""
+    if isinstance(answer, Plan):
+        return jsonout.plan_document(answer)
+    return explanation_document(answer)
+
+
+def to_json(answer: Plan | Explanation) -> str:
+    """The document of ``-o json``, as text."""
+    return jsonout.encode(to_dict(answer)).decode()
+
+
+def to_text(answer: Plan | Explanation, width: int = 80, *, exact: bool = False) -> str:
+    """What the verb prints for people, without colour."""
+    terminal = Terminal(width=width)
+    if isinstance(answer, Plan):
+        lines = text.tree(answer, terminal, exact)
+    else:
+        single = all(len(group.values) == 1 for group in answer.groups)
+        lines = draw(answer, terminal, full=single, exact=exact)
+    return "\n".join(lines) + "\n"
