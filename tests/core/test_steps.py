@@ -15,7 +15,7 @@ from qoslet.core.node import Hierarchy
 from qoslet.core.steps import Step, magnitude, ordered
 from qoslet.core.tree import Plan
 from qoslet.sim.kernel import Fault, SimKernel
-from tests.core.trees import ROOT, plan_of, released, trees
+from tests.core.trees import ROOT, bandwidth_chains, plan_of, released, trees
 
 HIERARCHIES: tuple[Hierarchy, ...] = get_args(Hierarchy)
 FOREIGN = "/other"
@@ -63,6 +63,18 @@ def test_after_any_prefix_the_next_pass_completes_the_change(hierarchy, data):
         perform(stopped, steps[:length])
         converge(new, stopped)
         assert stopped.observe(FOREIGN) == foreign
+
+
+@settings(max_examples=300)
+@given(old=bandwidth_chains(), new=bandwidth_chains())
+def test_quotas_and_periods_move_at_every_level_after_any_prefix(old, new):
+    kernel = SimKernel("v1")
+    converge(plan_of("v1", old), kernel)
+    steps = next_steps(plan_of("v1", new), kernel)
+    for length in range(len(steps) + 1):
+        stopped = kernel.copy()
+        perform(stopped, steps[:length])
+        converge(plan_of("v1", new), stopped)
 
 
 @pytest.mark.parametrize("hierarchy", HIERARCHIES)

@@ -107,6 +107,18 @@ def v2_files(draw: st.DrawFn) -> dict[str, str]:
 
 
 @st.composite
+def bandwidth_chains(draw: st.DrawFn) -> dict[str, dict[str, str]]:
+    """Four v1 groups, one in the other, each with a quota or none, and a period."""
+    groups = {}
+    path, ratio = ROOT, None
+    for name in ("", "/tier", "/poda", "/c1"):
+        path += name
+        quota, period, ratio = draw(bandwidths(ratio))
+        groups[path] = {"cpu.cfs_quota_us": quota, "cpu.cfs_period_us": period}
+    return groups
+
+
+@st.composite
 def trees(draw: st.DrawFn, hierarchy: Hierarchy) -> dict[str, dict[str, str]]:
     """Groups below ``ROOT``: perhaps a class, some pods, their containers."""
     groups: dict[str, dict[str, str]] = {}

@@ -112,8 +112,6 @@ def ordered(differences: Sequence[Difference], observed: Observed) -> list[Step]
     changes = [_change(d) for d in others] + list(_bandwidth(bandwidth, observed, staying))
     raises = [change for change in changes if change.raises]
     lowers = [change for change in changes if not change.raises]
-    raises.sort(key=lambda change: change.depth)
-    lowers.sort(key=lambda change: -change.depth)
     for change in _swap_first(raises) + _swap_last(lowers):
         steps += change.steps
     return steps
@@ -272,11 +270,12 @@ def _ratio(quota: str, period: str) -> float:
 
 
 def _swap_first(changes: list[_Change]) -> list[_Change]:
-    """Within a group memory+swap is raised before memory: it may never be the smaller one."""
+    """Parents first; within a group memory+swap before memory: it may never be the smaller."""
     return sorted(changes, key=lambda c: (c.depth, c.path, c.file != _SWAP_TOTAL))
 
 
 def _swap_last(changes: list[_Change]) -> list[_Change]:
+    """Children first; within a group memory+swap after memory."""
     return sorted(changes, key=lambda c: (-c.depth, c.path, c.file == _SWAP_TOTAL))
 
 

@@ -14,6 +14,7 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qoslet.core.knobs import controller, cpu_numbers
 from qoslet.core.node import Hierarchy
@@ -60,12 +61,11 @@ KILLED = 137
 
 
 class Process(Struct):
-    """A process: ``memory`` in bytes, ``threads`` that want a CPU; ``exit_code`` once it ended."""
+    """A process: ``memory`` in bytes; ``exit_code`` once it ended."""
 
     pid: int
     path: str
     memory: int = 0
-    threads: float = 0.0
     oom_score_adj: int = 0
     exit_code: int | None = None
     oom_killed: bool = False
@@ -73,16 +73,19 @@ class Process(Struct):
 
 class Group(Struct):
     """A group: its directory's inode by controller (v2: one, by ``""``), its files, the
-    controllers that its children have (v2), and what the kernel counts: microseconds of CPU with
-    everything below, the quota's holding back, the most bytes in use, OOM kills."""
+    controllers that its children have (v2), and what the kernel counts: the most bytes in use,
+    OOM kills."""
 
     inodes: dict[str, int] = {}
     files: dict[str, str] = {}
     enabled: set[str] = set()
-    usec: float = 0.0
-    throttled_usec: float = 0.0
     peak: int = 0
     oom_kills: int = 0
+
+    def copy(self) -> Group:
+        """The same state in containers of its own."""
+        mine = {"inodes": dict(self.inodes), "files": dict(self.files), "enabled": {*self.enabled}}
+        return replace(self, **mine)
 
 
 class Groups:
@@ -188,13 +191,11 @@ class Groups:
             raise refusal(errno.ENOSPC)
         process.path = path
 
-    def spawn(
-        self, path: str, *, threads: float = 0.0, memory: int = 0, oom_score_adj: int = 0
-    ) -> int:
-        """Start a process inside a group; its number. It wants ``threads`` CPUs."""
+    def spawn(self, path: str, *, memory: int = 0, oom_score_adj: int = 0) -> int:
+        """Start a process inside a group; its number."""
         self._pid += 1
         pid = self._pid
-        self.processes[pid] = Process(pid, "/", memory, threads, oom_score_adj)
+        self.processes[pid] = Process(pid, "/", memory, oom_score_adj)
         try:
             self.attach(path, pid)
         except OSError:
@@ -208,7 +209,6 @@ class Groups:
         process = self.processes[pid]
         process.exit_code = code
         process.memory = 0
-        process.threads = 0.0
 
     def children(self, path: str) -> Iterator[str]:
         """The groups right below ``path``."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 import posixpath
 import shlex
 from collections.abc import Callable, Sequence
-from copy import copy, deepcopy
+from copy import copy
 from errno import EEXIST, ENOENT, errorcode
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qoslet.core.knobs import controller
 from qoslet.core.node import Hierarchy
@@ -40,6 +41,7 @@ class SimKernel(Groups):
 
     ``clock`` gives the monotonic seconds of an observation, ``faults`` what is refused beyond
     the kernel's own rules. The group ``/`` is never listed.
+    CPU time is unknown here: it is ``runtime.SimRuntime`` that lets time pass.
     """
 
     def __init__(
@@ -64,7 +66,8 @@ class SimKernel(Groups):
     def copy(self) -> SimKernel:
         """The same machine once more: what is done to one is not seen in the other."""
         other = copy(self)
-        other.groups, other.processes = deepcopy(self.groups), deepcopy(self.processes)
+        other.groups = {path: group.copy() for path, group in self.groups.items()}
+        other.processes = {pid: replace(one) for pid, one in self.processes.items()}
         other._refused = dict(self._refused)
         return other
 
@@ -183,9 +186,7 @@ class SimKernel(Groups):
             values=dict(group.files) if values else {},
             missing=missing,
             pids=tuple(sorted(one.pid for one in self.members(path))),
-            usage_usec=round(group.usec),
             memory=self.memory(path) if counted else None,
             memory_peak=group.peak if counted else None,
             oom_kills=group.oom_kills if counted else None,
-            throttled_usec=round(group.throttled_usec),
         )
