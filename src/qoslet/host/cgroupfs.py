@@ -229,8 +229,12 @@ class Cgroupfs:
                 raise refused("attach", where, number, "cgroup.procs", str(pid)) from error
 
     def _remove(self, path: str) -> None:
-        """Remove the group from every hierarchy; busy ones are tried again for a moment."""
-        for tree in self.layout.trees:
+        """Remove the group from every hierarchy; busy ones are tried again for a moment.
+
+        The hierarchy that gives the group its identity is the last one: what stays after a
+        kill on the way is still known as ours.
+        """
+        for tree in reversed(self.layout.trees):
             delay = 0.001
             for last in (False,) * (REMOVE_TRIES - 1) + (True,):
                 try:

@@ -1,0 +1,115 @@
+"""The driver's process killed (-9) at any moment: the next run knows its groups and cleans them."""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from qoslet.core.steps import Step
+from qoslet.host.cgroupfs import Cgroupfs
+from qoslet.host.journalfile import claim
+from qoslet.host.probe import probe
+from tests.contract.benches import NO_KERNEL
+
+pytestmark = pytest.mark.live
+
+KILLS = 30
+LONGEST = 0.06
+"""Seconds after the first group within which the process is killed."""
+
+WORK = """
+import sys
+from qoslet.core.steps import Step
+from qoslet.host.cgroupfs import Cgroupfs
+from qoslet.host.journalfile import claim
+from qoslet.host.probe import probe
+
+root, state = sys.argv[1:]
+driver = Cgroupfs("v1", probe().mounts, root)
+driver.journal = claim(root, driver, state=state)
+print("claimed", flush=True)
+while True:
+    made = [f"{root}/p{number}{leaf}" for number in range(6) for leaf in ("", "/c")]
+    steps = [Step("create", path) for path in made]
+    steps += [Step("set", path, "pids.max", "9") for path in made]
+    steps += [Step("remove", path) for path in reversed(made)]
+    for at in range(0, len(steps), 7):
+        wrong = [one.error for one in driver.perform(steps[at : at + 7]) if one.error]
+        assert not wrong, wrong
+"""
+
+
+@pytest.fixture
+def driver() -> Iterator[Cgroupfs]:
+    if os.environ.get(NO_KERNEL) == "1":
+        pytest.skip(f"{NO_KERNEL}=1: no cgroup v1 kernel to write to")
+    here = probe()
+    assert here.hierarchy == "v1", f"needs cgroup v1 and root; {NO_KERNEL}=1 leaves it out"
+    made = Cgroupfs("v1", here.mounts or {}, f"/qoslet-test-{secrets.token_hex(4)}")
+    yield made
+    made.kill(made.root)
+    for path in made.below(made.root):
+        made.discard(path)
+    left = made.below(made.root)
+    made.close()
+    assert left == []
+
+
+def test_after_a_kill_at_any_moment_the_next_run_starts_clean(driver: Cgroupfs, tmp_path) -> None:
+    state = str(tmp_path / "state")
+    halves = 0
+    for _ in range(KILLS):
+        command = [sys.executable, "-c", WORK, driver.root, state]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
+            assert child.stdout is not None
+            assert child.stdout.readline() == b"claimed\n", "the next run could not start"
+            time.sleep(random.uniform(0, LONGEST))
+            child.send_signal(signal.SIGKILL)
+        halves += any(_half(driver, path) for path in driver.below(driver.root))
+        claim(driver.root, driver, state=state).close(gone=True)
+        assert driver.below(driver.root) == []
+    assert halves, "no kill met a group on its way: nothing was proven"
+
+
+def _half(driver: Cgroupfs, path: str) -> bool:
+    """Whether a group stands in some hierarchies only."""
+    return any(tree.identity(path) is None for tree in driver.layout.trees)
+
+
+@pytest.mark.parametrize("hierarchies", [1, 2, 5])
+def test_a_group_that_was_half_removed_is_still_ours(
+    driver: Cgroupfs, tmp_path, monkeypatch: pytest.MonkeyPatch, hierarchies: int
+) -> None:
+    state = str(tmp_path / "state")
+    driver.journal = journal = claim(driver.root, driver, state=state)
+    driver.perform([Step("create", f"{driver.root}/a")])
+    removed: list[str] = []
+
+    class Killed(BaseException):
+        pass
+
+    for tree in driver.layout.trees:
+
+        def rmdir(path: str, real=tree.rmdir, point: str = tree.point) -> bool:
+            if len(removed) == hierarchies:
+                raise Killed
+            removed.append(point)
+            return bool(real(path))
+
+        monkeypatch.setattr(tree, "rmdir", rmdir)
+    with pytest.raises(Killed):
+        driver.perform([Step("remove", f"{driver.root}/a")])
+    assert len(removed) == hierarchies
+    assert driver.identity(f"{driver.root}/a") is not None
+    monkeypatch.undo()
+    journal.close(gone=False)
+    claim(driver.root, driver, state=state).close(gone=True)
+    assert driver.below(driver.root) == []
