@@ -7,14 +7,16 @@ BIN := $(VENV)/bin
 PIP := python -m pip --quiet --quiet --no-input --disable-pip-version-check
 APT := apt-get install -y make python3-venv
 SECONDS_OF_RUN ?= 15
+SYSTEM ?= trixie
+CMD ?= uname -a
 CODE := src bench docs tests
 
 .DEFAULT_GOAL := help
-.PHONY: help run test live bench fmt lint docs changelog lock clean
+.PHONY: help run test live test-vm test-vm-full vm-run vm-shell bench fmt lint docs changelog lock clean
 
 help: ## This list
 	@printf 'qoslet: make TARGET\n\n'
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 	@printf '\nOn a fresh machine, first: %s\n' '$(APT)'
 
 run: $(VENV)/run.stamp ## Run the pods of examples/ with real requests and limits for 15 seconds
@@ -28,6 +30,20 @@ test: $(VENV)/dev.stamp ## Style, types, imports, documents and every test that 
 
 live: $(VENV)/dev.stamp ## The tests that write to this machine's kernel, below /qoslet only (root)
 	@$(BIN)/python -m pytest -m live $(ARGS)
+
+test-vm: $(VENV)/run.stamp ## The live tests in real systems: Debian 12 (v1), 13 and sid (v2), under QEMU (root, once)
+	@$(BIN)/python -m tests.vm test $(ARGS)
+
+test-vm-full: $(VENV)/run.stamp ## The same in every system of the matrix; writes docs/vm-table.md
+	@$(BIN)/python -m tests.vm full $(ARGS)
+
+# Handed over as it was typed: a $ in it is the shell's.
+vm-run: export override CMD := $(value CMD)
+vm-run: $(VENV)/run.stamp ## One command in such a system: make vm-run SYSTEM=sid CMD='qoslet doctor'
+	@$(BIN)/python -m tests.vm run $(SYSTEM) "$$CMD"
+
+vm-shell: $(VENV)/run.stamp ## A root shell in such a system: make vm-shell SYSTEM=bookworm
+	@$(BIN)/python -m tests.vm shell $(SYSTEM)
 
 bench: $(VENV)/bench.stamp ## Every figure of the README, with its floor in the same run
 	@$(VENV)/bench/bin/python -m bench.run $(ARGS)

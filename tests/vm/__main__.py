@@ -1,0 +1,77 @@
+"""`python -m tests.vm run|shell|build|test|full`: what the targets of the Makefile call."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+
+from tests.vm.cache import VmError
+from tests.vm.commands import say
+from tests.vm.guest import Job, boot
+from tests.vm.image import image
+from tests.vm.systems import ALL, System
+
+_USAGE = "usage: python -m tests.vm run SYSTEM COMMAND | shell SYSTEM | build SYSTEM..."
+
+
+def _system(name: str) -> System:
+    found = ALL.get(name)
+    if found is None or found.missing:
+        listed = ", ".join(one.name for one in ALL.values() if not one.missing)
+        raise VmError(f"SYSTEM={name} cannot be booted; there are {listed}")
+    return found
+
+
+def _run(name: str, command: str) -> int:
+    """Runs a command in a guest, with its output here; ends with the command's code."""
+    system = _system(name)
+    with image(system.suite) as disk:
+        say(f"Booting {name}: Linux {disk.facts.kernel}, systemd {disk.facts.systemd}")
+        limit = float(os.environ.get("QOSLET_VM_SECONDS") or 900)
+        left = boot(system, disk, Job("run", {"QOSLET_COMMAND": command}, limit))
+    if left.code is None:
+        raise VmError(left.why())
+    say(f"{name}: ended with {left.code} after {left.seconds:.0f} s; logs: {left.logs}")
+    return left.code
+
+
+def _shell(name: str) -> int:
+    """A root shell in a guest, on this terminal; leaving it ends the guest."""
+    system = _system(name)
+    size = shutil.get_terminal_size()
+    settings = {
+        "QOSLET_COLUMNS": str(size.columns),
+        "QOSLET_ROWS": str(size.lines),
+        "QOSLET_TERM": os.environ.get("TERM") or "vt100",
+    }
+    with image(system.suite) as disk:
+        say(f"Booting {name} (20 to 45 s without KVM); `exit` ends it")
+        left = boot(system, disk, Job("shell", settings, None))
+    if left.code is None:
+        raise VmError(left.why())
+    return left.code
+
+
+def main(words: list[str]) -> int:
+    """Does what the words say; returns the exit code."""
+    match words:
+        case ["run", name, command]:
+            return _run(name, command)
+        case ["shell", name]:
+            return _shell(name)
+        case ["build", *names]:
+            for name in names:
+                with image(_system(name).suite) as disk:
+                    say(f"{name}: {disk.directory}")
+            return 0
+    say(_USAGE)
+    return 2
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except VmError as error:
+        say(f"test-vm: {error}")
+        sys.exit(3)

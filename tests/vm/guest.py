@@ -1,0 +1,146 @@
+"""One boot of one system: the checkout goes in on a second disk, results come out on a third."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import tarfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.vm.cache import HERE, REPO, VmError, cache, workplace
+from tests.vm.commands import answer, tail
+from tests.vm.image import Facts, Image, make_disk
+from tests.vm.systems import System
+from tests.vm.tools import Tool, qemu
+
+_BOOT = "console=ttyS0 root=/dev/vda rw panic=-1 quiet loglevel=4 systemd.getty_auto=no"
+_OUT_MIB = 64
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a guest does: `kind` is run, shell or test; `seconds` end it from outside."""
+
+    kind: str
+    settings: Mapping[str, str]
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a guest left: its logs, what it wrote to /out, and the code of its command."""
+
+    logs: Path
+    code: int | None
+    seconds: float
+
+    def why(self) -> str:
+        """Why there is no code."""
+        console = self.logs / "console.log"
+        return f"the guest did not finish; {console} ends with:\n{tail(console)}"
+
+
+def boot(system: System, image: Image, job: Job) -> Left:
+    """Boots a system for a job; its logs replace those of the last job of that kind."""
+    logs = cache() / "logs" / f"{system.name}-{job.kind}"
+    with workplace(f"{system.name}-{job.kind}") as work:
+        _job_disk(work, system, image.facts, job)
+        with (work / "results").open("wb") as empty:
+            empty.truncate(_OUT_MIB << 20)
+        began = time.monotonic()
+        _emulate(work, system, image, job)
+        seconds = time.monotonic() - began
+        _results(work)
+        shutil.rmtree(logs, ignore_errors=True)
+        logs.parent.mkdir(parents=True, exist_ok=True)
+        (work / "out").rename(logs)
+    code = logs / "code"
+    return Left(logs, int(code.read_text()) if code.exists() else None, seconds)
+
+
+def _job_disk(work: Path, system: System, facts: Facts, job: Job) -> None:
+    """The disk that a guest mounts as /job: the checkout, the script and its settings."""
+    tree = work / "job"
+    size = _copy_checkout(tree / "repo")
+    shutil.copyfile(HERE / "guest/job.sh", tree / "job.sh")
+    settings = {
+        "QOSLET_JOB": job.kind,
+        "QOSLET_SYSTEM": system.name,
+        "QOSLET_EXPECT": system.hierarchy,
+        "QOSLET_EXPECT_SYSTEMD": str(facts.systemd),
+        "QOSLET_EXPECT_KERNEL": facts.kernel,
+        **job.settings,
+    }
+    lines = [f"export {name}={shlex.quote(value)}\n" for name, value in settings.items()]
+    (tree / "settings").write_text("".join(lines))
+    make_disk(tree, work / "job.disk", size // (1 << 20) * 2 + 256, work / "disk.log")
+
+
+def _copy_checkout(target: Path) -> int:
+    """Copies what git knows or would add, as it stands; returns the bytes."""
+    listed = answer(["git", "-C", REPO, "ls-files", "-z", "-co", "--exclude-standard"])
+    if not listed:
+        raise VmError(f"git finds no files in {REPO}")
+    size = 0
+    for name in filter(None, listed.split("\0")):
+        source = REPO / name
+        if source.is_file() and not source.is_symlink():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, target / name)
+            size += source.stat().st_size + 4096
+    return size
+
+
+def _emulate(work: Path, system: System, image: Image, job: Job) -> None:
+    """Runs QEMU until the guest is off, or ends it when its time is over."""
+    tool = qemu()
+    (work / "out").mkdir()
+    words = _words(tool, work, system, image, job)
+    here = {**tool.environment, "TMPDIR": str(work)}
+    with (work / "out/emulator.log").open("wb") as log:
+        source = None if job.kind == "shell" else subprocess.DEVNULL
+        process = subprocess.Popen(words, stdin=source, stderr=log, env=here)
+        try:
+            process.wait(job.seconds)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+def _words(tool: Tool, work: Path, system: System, image: Image, job: Job) -> list[str]:
+    line = "stdio,id=line,signal=off" if job.kind == "shell" else "stdio,id=line"
+    if job.kind == "test":
+        line = f"file,id=line,path={work}/out/output.log"
+    accelerator = os.environ.get("QOSLET_VM_ACCEL", "tcg")
+    words = [*tool.words, "-accel", accelerator + (",thread=multi" if accelerator == "tcg" else "")]
+    words += ["-cpu", "max", "-smp", "2", "-m", "2048", "-no-reboot", "-nodefaults"]
+    words += ["-display", "none", "-kernel", str(image.kernel), "-initrd", str(image.initrd)]
+    words += ["-append", f"{_BOOT} {'' if 'psi=' in system.words else 'psi=1'} {system.words}"]
+    words += ["-serial", f"file:{work}/out/console.log"]
+    words += ["-chardev", line, "-serial", "chardev:line"]
+    for disk, snapshot in (
+        (image.disk, "on"),
+        (work / "job.disk", "off"),
+        (work / "results", "off"),
+    ):
+        path = str(disk).replace(",", ",,")
+        options = f"if=virtio,format=raw,cache=unsafe,snapshot={snapshot}"
+        words += ["-drive", f"file={path},{options}"]
+    return words
+
+
+def _results(work: Path) -> None:
+    """Unpacks what the guest wrote; a guest that did not finish wrote nothing."""
+    try:
+        with tarfile.open(work / "results") as packed:
+            packed.extractall(work / "out", filter="data")
+    except tarfile.TarError:
+        pass

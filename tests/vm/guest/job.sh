@@ -1,0 +1,46 @@
+#!/bin/sh
+# Runs as root in a guest, from the second disk. `settings` beside it says what to do; what is
+# left in /out is written as a tar to the third disk; the second serial line is the terminal.
+set -u
+. /job/settings
+export HOME=/root USER=root LC_ALL=C.UTF-8 PYTHONPATH=/job/repo/src:/job/repo:/opt/qoslet
+export PATH=/job/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+line=/dev/ttyS1
+mkdir -p /out /job/bin
+cd /job/repo || exit 1
+printf '#!/bin/sh\nexec python3 -c "import sys; from qoslet.surfaces.cli.entry import main; sys.exit(main())" "$@"\n' \
+    > /job/bin/qoslet
+chmod 755 /job/bin/qoslet
+
+suites() {
+    for suite in tests/live tests/contract tests/vm; do
+        if [ -d "$suite" ]; then echo "$suite"; fi
+    done
+}
+
+case $QOSLET_JOB in
+run)
+    stty -F "$line" raw -echo
+    sh -c "$QOSLET_COMMAND" > "$line" 2>&1 < /dev/null
+    echo $? > /out/code
+    ;;
+shell)
+    stty -F "$line" sane cols "$QOSLET_COLUMNS" rows "$QOSLET_ROWS"
+    export TERM="$QOSLET_TERM"
+    setsid -c -w bash -l < "$line" > "$line" 2>&1
+    echo 0 > /out/code
+    ;;
+test)
+    stty -F "$line" raw -echo
+    # shellcheck disable=SC2046 # the names have no blanks
+    python3 -m pytest -m live $(suites) -q -p no:cacheprovider --color=no --timeout 400 \
+        --junitxml /out/junit.xml > "$line" 2>&1 < /dev/null
+    code=$?
+    echo "$code" > /out/code
+    if [ "$code" -ne 0 ]; then journalctl -b --no-pager > /out/journal.log 2>&1; fi
+    ;;
+esac
+
+tar -cf /dev/vdc -C /out .
+sync
+systemctl poweroff -ff

@@ -1,0 +1,66 @@
+"""The Python packages of a guest, fetched for the guest's own Python and never in the guest."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from tests.vm.cache import REPO, VmError
+from tests.vm.commands import run
+
+# Of the tools of development, what the tests in a guest need.
+TOOLS = (
+    "hypothesis",
+    "iniconfig",
+    "packaging",
+    "pluggy",
+    "pygments",
+    "pytest",
+    "pytest-timeout",
+    "sortedcontainers",
+)
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+
+
+def pinned() -> str:
+    """The part of the lock files that a guest gets: what users have, and pytest."""
+    blocks = _blocks(REPO / "requirements.lock")
+    tools = _blocks(REPO / "requirements-dev.lock")
+    blocks.update({name: tools[name] for name in TOOLS if name in tools})
+    return "".join(blocks[name] for name in sorted(blocks))
+
+
+def _blocks(lock: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    name = ""
+    for line in lock.read_text().splitlines(keepends=True):
+        if line[0].isalnum():
+            start = _NAME.match(line)
+            assert start is not None
+            name = start.group()
+        if name and not line.lstrip().startswith("#"):
+            found[name] = found.get(name, "") + line
+    return found
+
+
+def python_of(tree: Path) -> str:
+    """The version of a tree's Python, as in 3.13."""
+    for found in sorted((tree / "usr/bin").glob("python3.*")):
+        if re.fullmatch(r"python3\.\d+", found.name):
+            return found.name.removeprefix("python")
+    raise VmError(f"no Python in {tree}")
+
+
+def install(tree: Path, log: Path) -> None:
+    """Puts the packages into the tree's /opt/qoslet, compiled by the tree's own Python."""
+    wanted = tree / "opt" / "wanted.txt"
+    wanted.write_text(pinned())
+    version = python_of(tree)
+    options = ["--quiet", "--no-input", "--disable-pip-version-check", "--no-deps", "--no-compile"]
+    options += ["--require-hashes", "--only-binary", ":all:", "--python-version", version]
+    target = ["--target", str(tree / "opt" / "qoslet"), "-r", str(wanted)]
+    run([sys.executable, "-m", "pip", "install", *options, *target], log)
+    wanted.unlink()
+    places = ("/opt/qoslet", f"/usr/lib/python{version}")
+    run(["chroot", tree, "/usr/bin/python3", "-m", "compileall", "-q", *places], log)

@@ -1,0 +1,64 @@
+"""What is booted: one row per system, and what each of them must show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+# Kernel words that give systemd up to 255 the hierarchies of old; 256 and 257 want one word more.
+_LEGACY: Final = "systemd.unified_cgroup_hierarchy=0 systemd.legacy_systemd_cgroup_controller"
+_HYBRID: Final = "systemd.unified_cgroup_hierarchy=0 systemd.legacy_systemd_cgroup_controller=0"
+_FORCED: Final = f"{_LEGACY} SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"
+
+
+@dataclass(frozen=True)
+class System:
+    """A Debian suite, the hierarchy it is booted into, and why it cannot be had, if so."""
+
+    name: str
+    suite: str
+    hierarchy: str
+    words: str = ""
+    missing: str = ""
+
+
+# `make test-vm`, on every change.
+SHORT: Final = (
+    System("bookworm", "bookworm", "v1", _LEGACY),
+    System("trixie", "trixie", "v2"),
+    System("sid", "sid", "v2"),
+)
+
+# `make test-vm-full` boots these as well.
+LONG: Final = (
+    System("bookworm-hybrid", "bookworm", "hybrid", _HYBRID),
+    System("bookworm-v2", "bookworm", "v2"),
+    System("trixie-v1", "trixie", "v1", _FORCED),
+    System("trixie-nopsi", "trixie", "v2", "psi=0"),
+    System("sid-v1", "sid", "v1", missing="systemd 258 and newer know no cgroup v1"),
+)
+
+ALL: Final = {system.name: system for system in (*SHORT, *LONG)}
+
+# Both drivers are listed for every system; a driver must compare at least this many values in
+# each system where a number stands here, and where none stands its absence is only said.
+FLOORS: Final[dict[str, int | None]] = {"cgroupfs": 1, "systemd": None}
+
+PACKAGES: Final = (
+    "busybox-static",
+    "dbus",
+    "initramfs-tools",
+    "iproute2",
+    "kmod",
+    "linux-image-cloud-amd64",
+    "procps",
+    "python3",
+    "strace",
+    "systemd",
+    "systemd-sysv",
+    "udev",
+)
+
+# How long an image is good for: a suite that moves is built again each week.
+DAYS: Final = {"sid": 7}
+DAYS_OF_RELEASES: Final = 28
