@@ -12,10 +12,14 @@ from hypothesis import strategies as st
 
 from qoslet.core.drift import compare
 from qoslet.core.node import Hierarchy
+from qoslet.core.plan import plan
+from qoslet.core.pod import Container, Pod, Resources
+from qoslet.core.quantity import parse as quantity
 from qoslet.core.steps import Step, magnitude, ordered
 from qoslet.core.tree import Plan
 from qoslet.sim.kernel import Fault, SimKernel
-from tests.core.trees import ROOT, bandwidth_chains, plan_of, released, trees
+from tests.core.rules_given import node_of
+from tests.core.trees import ROOT, MiB, bandwidth_chains, plan_of, released, trees
 
 HIERARCHIES: tuple[Hierarchy, ...] = get_args(Hierarchy)
 FOREIGN = "/other"
@@ -28,9 +32,9 @@ def kernel_of(hierarchy: Hierarchy) -> SimKernel:
     return kernel
 
 
-def next_steps(plan: Plan, kernel: SimKernel) -> list[Step]:
+def next_steps(wanted: Plan, kernel: SimKernel) -> list[Step]:
     observed = kernel.observe(ROOT)
-    return ordered(compare(plan, observed), observed)
+    return ordered(compare(wanted, observed), observed)
 
 
 def perform(kernel: SimKernel, steps: list[Step]) -> None:
@@ -39,11 +43,11 @@ def perform(kernel: SimKernel, steps: list[Step]) -> None:
     assert not wrong, (wrong, steps)
 
 
-def converge(plan: Plan, kernel: SimKernel) -> None:
+def converge(wanted: Plan, kernel: SimKernel) -> None:
     """One pass is enough: nothing differs, and a second one has nothing to do."""
-    perform(kernel, next_steps(plan, kernel))
-    assert compare(plan, kernel.observe(ROOT)) == []
-    assert next_steps(plan, kernel) == []
+    perform(kernel, next_steps(wanted, kernel))
+    assert compare(wanted, kernel.observe(ROOT)) == []
+    assert next_steps(wanted, kernel) == []
 
 
 @pytest.mark.parametrize("hierarchy", HIERARCHIES)
@@ -82,9 +86,9 @@ def test_quotas_and_periods_move_at_every_level_after_any_prefix(old, new):
 @given(data=st.data())
 def test_whatever_others_did_the_next_pass_ends_it(hierarchy, data):
     """Groups removed, values changed, a group made: by other hands, between two passes."""
-    plan = plan_of(hierarchy, data.draw(trees(hierarchy), "plan"))
+    wanted = plan_of(hierarchy, data.draw(trees(hierarchy), "plan"))
     kernel = kernel_of(hierarchy)
-    converge(plan, kernel)
+    converge(wanted, kernel)
     for path in sorted(kernel.observe(ROOT).cgroups, reverse=True):
         match data.draw(st.sampled_from(("nothing", "remove", "lose", "set", "make")), path):
             case "remove" if not list(kernel.children(path)):
@@ -95,43 +99,45 @@ def test_whatever_others_did_the_next_pass_ends_it(hierarchy, data):
                 kernel.write(path, "pids.max", "3")
             case "make":
                 kernel.mkdir(f"{path}/by-others")
-    converge(plan, kernel)
+    converge(wanted, kernel)
 
 
 @pytest.mark.parametrize("hierarchy", HIERARCHIES)
 @settings(max_examples=100)
 @given(data=st.data())
 def test_a_refusal_on_the_way_is_made_good_by_the_next_pass(hierarchy, data):
-    plan = plan_of(hierarchy, data.draw(trees(hierarchy), "plan"))
+    wanted = plan_of(hierarchy, data.draw(trees(hierarchy), "plan"))
     index = data.draw(st.integers(0, 20), "index")
     kernel = SimKernel(hierarchy, faults=(Fault(index, errno.EBUSY),))
-    outcomes = kernel.perform(next_steps(plan, kernel))
+    outcomes = kernel.perform(next_steps(wanted, kernel))
     failed = [outcome.errno_name for outcome in outcomes if outcome.error is not None]
     assert failed == (["EBUSY"] if len(outcomes) > index else [])
     if failed:
-        converge(plan, kernel)
+        converge(wanted, kernel)
 
 
 def test_a_change_that_is_always_refused_stays_refused_and_nothing_else():
-    plan = plan_of("v2", {ROOT: {"cpu.weight": "7", "pids.max": "9"}})
+    wanted = plan_of("v2", {ROOT: {"cpu.weight": "7", "pids.max": "9"}})
     kernel = SimKernel("v2", faults=(Fault(1, errno.EPERM, "always"),))
     for _ in range(3):
-        outcomes = kernel.perform(next_steps(plan, kernel))
+        outcomes = kernel.perform(next_steps(wanted, kernel))
         assert outcomes[-1].errno_name == "EPERM"
         refused = outcomes[-1].step
-    rest = [step for step in next_steps(plan, kernel) if step != refused]
+    rest = [step for step in next_steps(wanted, kernel) if step != refused]
     perform(kernel, rest)
-    assert [d.file for d in compare(plan, kernel.observe(ROOT))] == [refused.file]
+    assert [d.file for d in compare(wanted, kernel.observe(ROOT))] == [refused.file]
 
 
-def quota(text: str) -> dict[str, str]:
+def quotas_of(text: str) -> dict[str, str]:
     return {"cpu.cfs_quota_us": text, "cpu.cfs_period_us": "100000"}
 
 
 def test_a_parent_waits_with_a_share_below_that_of_a_surplus_group_in_use():
     pod, left, kept = f"{ROOT}/poda", f"{ROOT}/poda/c1", f"{ROOT}/poda/c2"
-    old = plan_of("v1", {ROOT: {}, pod: quota("90000"), left: quota("80000"), kept: quota("5000")})
-    new = plan_of("v1", {ROOT: {}, pod: quota("10000"), kept: quota("9000")})
+    old = plan_of(
+        "v1", {ROOT: {}, pod: quotas_of("90000"), left: quotas_of("80000"), kept: quotas_of("5000")}
+    )
+    new = plan_of("v1", {ROOT: {}, pod: quotas_of("10000"), kept: quotas_of("9000")})
     kernel = SimKernel("v1")
     converge(old, kernel)
     pid = kernel.spawn(left)
@@ -147,8 +153,8 @@ def test_a_surplus_group_with_processes_anywhere_below_stays():
     kernel = SimKernel("v2")
     perform(kernel, [Step("create", f"{ROOT}/a/b/c"), Step("create", f"{ROOT}/a/d")])
     kernel.spawn(f"{ROOT}/a/b/c")
-    plan = plan_of("v2", {ROOT: {}})
-    assert [step.path for step in next_steps(plan, kernel)] == [f"{ROOT}/a/d"]
+    wanted = plan_of("v2", {ROOT: {}})
+    assert [step.path for step in next_steps(wanted, kernel)] == [f"{ROOT}/a/d"]
 
 
 @pytest.mark.parametrize(
@@ -178,3 +184,26 @@ def test_how_much_a_value_allows(file, text, allows):
 )
 def test_a_step_says_what_it_is(step, text):
     assert step.describe() == text
+
+
+@pytest.mark.parametrize("minor", [6, 22, 27, 30, 36, 37])
+@pytest.mark.parametrize("hierarchy", HIERARCHIES)
+def test_a_planned_node_is_made_kept_and_emptied_without_a_refusal(hierarchy, minor):
+    host = {"hierarchy": hierarchy, "hugepage_sizes": (2 * MiB, 1024 * MiB)}
+    capacity = {"cpu": "2", "memory": "8Gi"}
+    node = node_of(minor, capacity=capacity, host=host, cgroup_root=ROOT, runtime="process")
+    asked = {"cpu": quantity("500m"), "memory": quantity("64Mi")}
+    pods = [
+        Pod("d", name, name, "t.yaml", (Container("app", "regular", "spec.containers[0]", row),))
+        for name, row in {
+            "sure": Resources(asked, asked),
+            "part": Resources(asked),
+            "none": Resources(),
+        }.items()
+    ]
+    kernel = kernel_of(hierarchy)
+    converge(plan(pods, node), kernel)
+    assert kernel.observe(f"{ROOT}/kubepods/podsure/app").cgroups
+    converge(plan(pods[:1], node), kernel)
+    converge(plan([], node), kernel)
+    assert not [path for path in kernel.observe(ROOT).cgroups if "/pod" in path]

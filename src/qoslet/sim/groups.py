@@ -101,7 +101,7 @@ class Groups:
         controllers: Sequence[str] | None = None,
         facts: Facts | None = None,
         swap: bool = True,
-        hugepages: Sequence[str] = ("2MB",),
+        hugepages: Sequence[str] = ("2MB", "1GB"),
     ) -> None:
         self.hierarchy = hierarchy
         self.facts = facts or Facts()
@@ -256,7 +256,8 @@ class Groups:
         """The files of a new group with every controller."""
         names = dict(_FRESH[self.hierarchy])
         last = "max" if self.hierarchy == "v2" else "limit_in_bytes"
-        names.update(dict.fromkeys((f"hugetlb.{size}.{last}" for size in hugepages), ""))
+        for size in hugepages:
+            names |= {f"hugetlb.{size}.{last}": "", f"hugetlb.{size}.rsvd.{last}": ""}
         if not swap:
             names.pop(_SWAP_TOTAL, None)
             names.pop("memory.swap.max", None)

@@ -52,7 +52,7 @@ class SimKernel(Groups):
         controllers: Sequence[str] | None = None,
         facts: Facts | None = None,
         swap: bool = True,
-        hugepages: Sequence[str] = ("2MB",),
+        hugepages: Sequence[str] = ("2MB", "1GB"),
         faults: Sequence[Fault] = (),
     ) -> None:
         super().__init__(

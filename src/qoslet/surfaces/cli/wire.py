@@ -143,6 +143,7 @@ def _title(config: Config, node: Node, cores: float) -> str:
 
 def _simulated(config: Config, source: ManifestSource, node: Node, signals: Signals) -> Parts:
     """The loop on a kernel made of values."""
+    from qoslet.core.rules.hugetlb import size_text
     from qoslet.sim.behaviour import behaviour_of
     from qoslet.sim.kernel import SimKernel
     from qoslet.sim.refusals import Facts
@@ -155,6 +156,7 @@ def _simulated(config: Config, source: ManifestSource, node: Node, signals: Sign
         clock=time.monotonic,
         facts=Facts(page_size=node.host.page_size, cpus=cpus),
         swap=node.host.swap_controller,
+        hugepages=[size_text(size) for size in node.host.hugepage_sizes],
     )
 
     def behave(uid: str, name: str) -> Behaviour:
