@@ -148,13 +148,6 @@ def _node(basis: Basis, shapes: Sequence[Judged]) -> Iterator[Problem]:
             f" {'.'.join(map(str, runtime.oci_version))} is assumed to write containers",
             f"name it: --runtime {runtime.name}+runc-VERSION",
         )
-    if basis.v2 and not basis.choices.cgroup_v2:
-        yield _row(
-            "error" if basis.node.kubelet_given else "warning",
-            node,
-            f"Kubernetes {basis.node.profile.kubernetes} does not run on cgroup v2",
-            "1.19 is the first that does",
-        )
     if basis.node.kubelet.cpu_manager_policy == "static":
         yield _row(
             "info",

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from qoslet.core.pod import NO_QUANTITIES, Container, Pod, Quantities, Resources
-from qoslet.core.quantity import Quantity, add
+from qoslet.core.quantity import add
 
 
 class SumRules(Struct, frozen=True, gc=False):
@@ -147,11 +147,3 @@ def declared(pod: Pod, name: str, rules: SumRules = CURRENT) -> bool:
                     return False
                 sidecar_limits = sidecar_limits or (own and container.role == "sidecar")
     return True
-
-
-def total_of(parts: list[Quantity]) -> Quantity:
-    """The exact sum of quantities."""
-    result = parts[0]
-    for part in parts[1:]:
-        result = add(result, part)
-    return result

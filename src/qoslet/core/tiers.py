@@ -12,7 +12,7 @@ from qoslet.core.basis import Basis
 from qoslet.core.containers import Why, exclusive, pod_shares
 from qoslet.core.node import amount
 from qoslet.core.oci import Files
-from qoslet.core.pod import Container, Pod, QosClass, Quantities
+from qoslet.core.pod import Pod, QosClass, Quantities
 from qoslet.core.quantity import ZERO, Quantity, from_int
 from qoslet.core.rules import cpu, memory
 from qoslet.core.rules.hugetlb import UNBOUNDED, size_of_resource, size_text
@@ -286,8 +286,3 @@ def sandbox_settings(basis: Basis) -> tuple[Setting, ...]:
     files = Files(basis, "runtime")
     files.weight(cpu.MIN_SHARES, "=sandbox (pause)", 0, basis.runtime.curve)
     return files.settings()
-
-
-def ephemeral_free(containers: tuple[Container, ...]) -> tuple[Container, ...]:
-    """The containers that resources may be set for."""
-    return tuple(c for c in containers if c.role != "ephemeral")

@@ -49,8 +49,3 @@ def _unbounded() -> str:
 @rule("hugetlb.zero", "kubelet cgroup manager: a missing map counts as empty (PR 141991 open)")
 def _zero() -> str:
     return "an update without hugepages writes 0 to every page size of the host"
-
-
-@rule("hugetlb.capacity", "kubelet pkg/kubelet/cm/node_container_manager_linux.go getCgroupConfig")
-def _capacity(amount: int) -> str:
-    return f"capacity {amount}"
