@@ -10,17 +10,16 @@ from typing import Literal
 
 from msgspec import Struct
 
-Kept = Literal["exact", "pages", "hugepages", "bandwidth", "list", "total"]
-"""How a value is read back: as written, cut to pages, cut to its own page size, in the kernel's
-spacing, as a normalised list, or as memory+swap."""
-
-V1_UNLIMITED = 2**63 - 4096
-"""What v1 prints for "no limit" with pages of 4096 bytes: the largest whole page."""
+Kept = Literal["exact", "pages", "hugepages", "bandwidth", "list", "shares", "quota"]
+"""How a value is read back: as written, cut to pages, cut to its own page size, with its period,
+as a normalised list, as shares within their bounds, or as a quota of which every negative one is
+none."""
 
 
 class Knob(Struct, frozen=True, gc=False):
-    """A setting. ``since`` is the systemd version that has ``property``; ``released`` is the
-    value that a group without the setting has, None where it inherits."""
+    """A setting. ``since`` is the systemd version that has ``property``, ``since_v1`` that of
+    ``property_v1`` where it differs; ``released`` is the value that a group without the setting
+    has, None where it inherits."""
 
     controller: str
     v1: str | None
@@ -32,19 +31,23 @@ class Knob(Struct, frozen=True, gc=False):
     kept: Kept = "exact"
     released: str | None = "max"
     released_v1: str | None = "-1"
+    since_v1: int | None = None
 
+
+_PERIOD = 100_000
+"""Microseconds of a quota's period unless told otherwise."""
 
 KNOBS: tuple[Knob, ...] = (
     Knob("cpu", "cpu.shares", "cpu.weight", "weight", "CPUWeight", "CPUShares", 232,
-         released="100", released_v1="1024"),
+         "shares", "100", "1024", 205),
     Knob("cpu", None, "cpu.max", "us", "CPUQuotaPerSecUSec", None, 213, "bandwidth",
          released="max 100000"),
-    Knob("cpu", "cpu.cfs_quota_us", None, "us", None, "CPUQuotaPerSecUSec", 213),
+    Knob("cpu", "cpu.cfs_quota_us", None, "us", None, "CPUQuotaPerSecUSec", 213, "quota"),
     Knob("cpu", "cpu.cfs_period_us", None, "us", None, "CPUQuotaPeriodUSec", 242,
          released_v1="100000"),
     Knob("cpu", None, "cpu.idle", "flag", released="0"),
     Knob("memory", "memory.limit_in_bytes", "memory.max", "bytes", "MemoryMax", "MemoryLimit",
-         231, "pages"),
+         231, "pages", since_v1=205),
     Knob("memory", None, "memory.high", "bytes", "MemoryHigh", None, 231, "pages"),
     Knob("memory", None, "memory.low", "bytes", "MemoryLow", None, 231, "pages", released="0"),
     Knob("memory", None, "memory.min", "bytes", "MemoryMin", None, 240, "pages", released="0"),
@@ -90,10 +93,21 @@ def property_of(file: str, hierarchy: str, systemd_version: int | None) -> str |
         row = knob(file)
     except ValueError:
         return None
-    name = row.property_v1 if hierarchy == "v1" else row.property
-    if name is None or (systemd_version is not None and systemd_version < row.since):
+    name, since = row.property, row.since
+    if hierarchy == "v1":
+        name, since = row.property_v1, row.since if row.since_v1 is None else row.since_v1
+    if systemd_version is not None and systemd_version < since:
         return None
     return name
+
+
+def released(file: str, hierarchy: str) -> str | None:
+    """The value of a group for which nobody set ``file``; None where it is inherited."""
+    try:
+        row = knob(file)
+    except ValueError:
+        return None
+    return row.released_v1 if hierarchy == "v1" else row.released
 
 
 def hugepage_size(file: str) -> int:
@@ -132,22 +146,44 @@ def cpu_numbers(text: str) -> frozenset[int]:
 
 
 def effective(file: str, value: str, page_size: int) -> str:
-    """What the kernel keeps of ``value``: bytes are cut to whole pages, lists are normalised."""
+    """What the kernel keeps of ``value``: bytes are cut to whole pages, lists are normalised,
+    ``cpu.max`` gets its period, shares and quotas their bounds. Other text stays as it is."""
     try:
         kept = knob(file).kept
     except ValueError:
         return value
-    if kept in ("pages", "hugepages"):
-        unit = page_size if kept == "pages" else hugepage_size(file)
-        if file.endswith("limit_in_bytes") and value in ("-1", "max"):
-            return str((2**63 - 1) // unit * unit)
-        if not value.isdecimal():
-            return value
-        most = 2**63 - 1 if file.endswith("limit_in_bytes") else 2**64 - 1
-        return str(min(int(value), most) // unit * unit)
-    return cpu_list(value) if kept == "list" else value
+    match kept:
+        case "pages" | "hugepages":
+            return _bytes(file, value, page_size, hugepage_size(file) if kept != "pages" else 1)
+        case "bandwidth":
+            return value if " " in value else f"{value} {_PERIOD}"
+        case "list":
+            return cpu_list(value)
+        case "shares" if file == "cpu.shares" and value.isdecimal():
+            return str(min(max(int(value), 2), 262144))
+        case "quota":
+            return "-1" if value.startswith("-") else value
+    return value
+
+
+def _bytes(file: str, value: str, page_size: int, hugepage: int) -> str:
+    """Bytes as they are kept. What is not below the largest number of pages is no limit.
+    Source: mm/page_counter.c page_counter_memparse, mm/hugetlb_cgroup.c."""
+    first = file.endswith("limit_in_bytes")
+    most = (2**63 - 1) // page_size * page_size
+    unit = max(page_size, hugepage)
+    if first and value in ("-1", "max"):
+        return str(most // unit * unit)
+    if not value.isdecimal():
+        return value
+    if int(value) >= most // unit * unit:
+        return str(most // unit * unit) if first else "max"
+    return str(int(value) // unit * unit)
 
 
 def same(file: str, wanted: str, found: str, page_size: int = 4096) -> bool:
-    """Whether the kernel's answer is what a written value becomes."""
+    """Whether the kernel's answer is what a written value becomes. ``cpu.max`` without a period
+    leaves the period as it was."""
+    if file == "cpu.max" and " " not in wanted:
+        return found.split(" ")[0] == wanted
     return found in (wanted, effective(file, wanted, page_size))
