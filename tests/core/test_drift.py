@@ -41,7 +41,24 @@ def test_another_value_and_one_that_could_not_be_read():
     assert rows(plan, look(a=seen)) == [
         (ROOT, "differs", "pids.max", "7", "8"),
         (ROOT, "unread", "cpu.weight", "9", None),
+        (ROOT, "differs", "memory.max", "max", "1"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("hierarchy", "values", "wanted"),
+    [
+        ("v2", {"memory.max": "4096", "cpu.max": "1000 100000"}, ["max", "max 100000"]),
+        ("v2", {"memory.max": "max", "cpu.weight": "100", "memory.low": "0"}, []),
+        ("v2", {"cpuset.cpus": "0-1"}, [""]),
+        ("v1", {"cpu.shares": "512", "cpu.cfs_quota_us": "5000"}, ["1024", "-1"]),
+        ("v1", {"memory.limit_in_bytes": "9223372036854771712", "cpuset.cpus": "0"}, []),
+    ],
+)
+def test_what_the_plan_dropped_goes_back_to_a_fresh_groups_value(hierarchy, values, wanted):
+    plan = plan_of(hierarchy, {ROOT: {"pids.max": "7"}})
+    seen = ObservedCgroup(ROOT, 1, values={"pids.max": "7", **values})
+    assert [d.wanted for d in compare(plan, look(a=seen))] == wanted
 
 
 def test_a_group_that_lacks_a_v1_hierarchy_is_absent_there():

@@ -9,7 +9,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from qoslet.core.knobs import same
+from qoslet.core.knobs import released, same
+from qoslet.core.node import Node
 from qoslet.core.observed import Observed, ObservedCgroup
 from qoslet.core.tree import Cgroup, Plan
 
@@ -45,6 +46,22 @@ def _fresh(group: Cgroup, path: str) -> list[Difference]:
     return rows
 
 
+RESET = "not planned any more"
+
+
+def _dropped(group: Cgroup, path: str, seen: ObservedCgroup, node: Node) -> list[Difference]:
+    """Values that somebody set and the plan does not: they go back to a fresh group's."""
+    planned = {row.file for row in group.settings}
+    rows = []
+    for file, found in seen.values.items():
+        if file in planned:
+            continue
+        fresh = released(file, node.hierarchy)
+        if fresh is not None and not same(file, fresh, found, node.host.page_size):
+            rows.append(Difference(path, "differs", file, fresh, found, RESET))
+    return rows
+
+
 def _values(group: Cgroup, path: str, seen: ObservedCgroup, page: int) -> list[Difference]:
     rows = []
     for row in group.settings:
@@ -73,6 +90,7 @@ def compare(plan: Plan, observed: Observed) -> list[Difference]:
         if seen.missing:
             rows.append(Difference(path, "absent", why=",".join(seen.missing)))
         rows += _values(group, path, seen, page)
+        rows += _dropped(group, path, seen, plan.node)
     surplus = [
         path
         for path in observed.cgroups
