@@ -201,6 +201,8 @@ def header(plan: Plan, terminal: Terminal, exact: bool = False) -> list[str]:
     names = [n for n in node.capacity if n in ("cpu", "memory", "pid") or _huge(plan, n)]
     text = {name: {n: str(q[n]) if n in q else "-" for n in names} for name, q in rows}
     widths = {n: max(len(n), *(len(row[n]) for row in text.values())) for n in names}
+    while len(names) > 1 and 11 + sum(widths[n] + 2 for n in names) > terminal.width:
+        names.pop()
     head = "".join(f"  {pad(n, widths[n], right=True)}" for n in names)
     table = [terminal.paint(f"{'':<11}{head}", "dim")]
     table += [

@@ -27,10 +27,12 @@ def size(amount: int, exact: bool = False) -> str:
     below = 1024 ** (level - 1)
     if rest % below == 0 and rest // below < 10_000:
         return f"{sign}{rest // below}{_SUFFIXES[level - 1]}"
-    tenths = (rest * 10 + unit // 2) // unit
-    whole, tenth = divmod(tenths, 10)
-    text = str(whole) if tenth == 0 or whole >= 100 else f"{whole}.{tenth}"
-    return f"{sign}{text}{_SUFFIXES[level]}"
+    if rest >= 100 * unit:
+        return f"{sign}{(rest + unit // 2) // unit}{_SUFFIXES[level]}"
+    whole, tenth = divmod((rest * 10 + unit // 2) // unit, 10)
+    return (
+        f"{sign}{whole}.{tenth}{_SUFFIXES[level]}" if tenth else f"{sign}{whole}{_SUFFIXES[level]}"
+    )
 
 
 def cores(milli: int) -> str:

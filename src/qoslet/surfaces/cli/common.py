@@ -32,18 +32,33 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
             _Formatter.width = min(terminal(sys.stdout, os.environ).width, 100) - 2
         super().__init__(prog, max_help_position=30, width=_Formatter.width)
 
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        """``-o, --output FORM``: the value once, older spellings of a flag not at all."""
+        if not action.option_strings:
+            return super()._format_action_invocation(action)
+        names = action.option_strings
+        shown = names if not names[0].startswith("--") else names[:1]
+        value = "" if action.nargs == 0 else f" {self._format_args(action, action.dest.upper())}"
+        return f"{', '.join(shown)}{value}"
+
 
 class Parser(argparse.ArgumentParser):
     """A parser whose faults are ``BadInput`` with a hint; options are never abbreviated."""
 
-    def __init__(self, prog: str, description: str, epilog: str | None) -> None:
+    def __init__(self, prog: str, usage: str, description: str, epilog: str | None) -> None:
         super().__init__(
             prog=prog,
+            usage=f"{prog} {usage}",
             description=description,
             epilog=epilog,
             allow_abbrev=False,
             formatter_class=_Formatter,
         )
+
+    def print_help(self, file: object = None) -> None:
+        """Write the help to standard output, whatever its encoding."""
+        encoding = getattr(sys.stdout, "encoding", None) or "ascii"
+        emit(self.format_help().encode(encoding, "replace"))
 
     def error(self, message: str) -> NoReturn:
         """Raise what argparse would print."""
@@ -82,7 +97,8 @@ def add_document_arguments(parser: argparse.ArgumentParser, positional: bool) ->
         "--resources",
         choices=("spec", "allocated"),
         default="spec",
-        help="take resources from the spec, or from what the status says is actuated",
+        metavar="FROM",
+        help="spec, or allocated: what the status says is actuated",
     )
     group.add_argument(
         "--expand", action="store_true", help="make a pod for each replica of a template"
@@ -110,7 +126,11 @@ def add_drawing_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of everything that is drawn for people."""
     group = parser.add_argument_group("drawing")
     group.add_argument(
-        "--color", choices=("auto", "always", "never"), default="auto", help="colours (auto)"
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        metavar="WHEN",
+        help="auto, always or never",
     )
     group.add_argument("--ascii", action="store_true", help="no box characters")
     group.add_argument("--exact", action="store_true", help="every number with all its digits")

@@ -117,6 +117,7 @@ def _parser(verb: str, module: ModuleType):  # type: ignore[no-untyped-def]
 
     parser = Parser(
         prog=f"qoslet {verb}",
+        usage=getattr(module, "USAGE", "[OPTION]... FILE..."),
         description=VERBS[verb][0].upper() + VERBS[verb][1:] + ".",
         epilog=getattr(module, "EPILOG", None),
     )

@@ -17,14 +17,17 @@ from qoslet.surfaces.cli.streams import emit
 if TYPE_CHECKING:
     import argparse
 
+FORMS = ("text", "json", "yaml")
+USAGE = "[OPTION]... POD[/CONTAINER]|/CGROUP [FILE] -f PODS..."
 EPILOG = """\
 examples:
   qoslet explain web -f pods.yaml --node kubelet.yaml --node node.yaml
-  qoslet explain web/app memory.high -f pods.yaml --node kubelet.yaml --node node.yaml
+  qoslet explain web/app memory.high -f pods.yaml --node node.yaml
   qoslet explain -n shop web/app -f pods.yaml --node node.yaml -o json
   qoslet explain /kubepods/burstable cpu.weight -f pods.yaml --node node.yaml
 
-exit code: 0 done, 2 bad input (an unknown or ambiguous name, too), 3 cannot be done
+exit code: 0 done, 2 bad input (an unknown or ambiguous name, too),
+3 cannot be done
 """
 
 
@@ -39,8 +42,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", metavar="FILE", nargs="?", help="one file, such as memory.high; oom_score_adj, too"
     )
-    parser.add_argument("-n", "--namespace", help="the pod's namespace")
-    parser.add_argument("-o", "--output", choices=("text", "json", "yaml"), default="text")
+    parser.add_argument("-n", "--namespace", metavar="NAME", help="the pod's namespace")
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=FORMS,
+        default="text",
+        metavar="FORM",
+        help="text, json or yaml (text)",
+    )
     parser.add_argument("-v", "--verbose", action="store_true", help="all details of each value")
     parser.add_argument("--schema", action="store_true", help="print the JSON Schema of the output")
     add_document_arguments(parser, positional=False)

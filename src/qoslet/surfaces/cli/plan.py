@@ -25,16 +25,24 @@ EPILOG = """\
 examples:
   qoslet plan pods.yaml --node kubelet.yaml --node node.yaml
   kubectl get pods -o json | qoslet plan -f - --node node.yaml -o json
-  qoslet plan pods/ --node node.yaml --kubernetes 1.37 --feature-gates MemoryQoS=true
+  qoslet plan pods/ --node node.yaml --kubernetes 1.37 --memory-qos qoslet
   qoslet plan pods.yaml --node node.yaml -o shell
 
-exit code: 0 done, 1 the plan cannot stand (a problem is an error), 2 bad input, 3 cannot be done
+exit code: 0 done, 1 the plan cannot stand (a problem is an error), 2 bad input,
+3 cannot be done
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the verb."""
-    parser.add_argument("-o", "--output", choices=OUTPUTS, default="tree", help="the form (tree)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=OUTPUTS,
+        default="tree",
+        metavar="FORM",
+        help=f"{', '.join(OUTPUTS)} (tree)",
+    )
     parser.add_argument(
         "-v",
         "--verbose",
