@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from qoslet.core.manifest import Options
-from qoslet.core.nodeflags import Flags
+from qoslet.core.nodeflags import NO_FLAGS, Flags
 from qoslet.core.plan import plan
 from qoslet.core.tree import Plan
 from qoslet.host import manifests, nodes
@@ -94,12 +94,14 @@ def write(folder: Path) -> list[str]:
     return ["-f", "pods.yaml", "--node", "node.yaml", "--node", "kubelet.yaml"]
 
 
-def made(folder: Path, pods: str = PODS, with_kubelet: bool = True, **flags: str) -> Plan:
+def made(
+    folder: Path, pods: str = PODS, *, with_kubelet: bool = True, flags: Flags = NO_FLAGS
+) -> Plan:
     """The plan of the shared documents under flags."""
     write(folder)
     (folder / "pods.yaml").write_text(pods)
     names = ["node.yaml", "kubelet.yaml"] if with_kubelet else ["node.yaml"]
-    node, problems = nodes.load_node([str(folder / n) for n in names], Flags(**flags))
+    node, problems = nodes.load_node([str(folder / n) for n in names], flags)
     loaded = manifests.load_text(pods, Options(), name="pods.yaml")
     return plan(loaded.pods, node, (*problems, *loaded.problems))
 

@@ -44,7 +44,7 @@ def test_version_and_help() -> None:
     ("arguments", "said"),
     [
         ((), "usage: qoslet VERB"),
-        (("plann",), "qoslet: there is no verb plann (the verbs are plan, explain, run"),
+        (("plann",), "qoslet: there is no verb plann (the verbs are plan, explain, "),
         (("--verbose",), "qoslet: there is no option --verbose"),
         (("plan",), "qoslet: -f: no pods are given"),
         (("plan", "--nod", "x"), "did you mean --node?"),
@@ -132,7 +132,7 @@ def test_control_characters_of_input_stay_in_files(tmp_path: Path) -> None:
 def test_json_is_safe_on_a_terminal() -> None:
     from qoslet.surfaces.jsonout import encode, encode_yaml
 
-    document = {"a": "\x1b[2J\x9b\x7f\u202e\u2028 é 日", "b": ["\udc80"]}
+    document: dict[str, object] = {"a": "\x1b[2J\x9b\x7f\u202e\u2028 é 日", "b": ["\udc80"]}
     data = encode(document)
     assert json.loads(data) == {"a": document["a"], "b": ["\\udc80"]}
     assert all(char.isprintable() or char == "\n" for char in data.decode())

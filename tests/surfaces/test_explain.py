@@ -8,6 +8,7 @@ import pytest
 
 from qoslet.core.explain import Explanation, explain
 from qoslet.core.explainselect import select
+from qoslet.core.nodeflags import Flags
 from qoslet.errors import BadInput
 from tests.surfaces.given import NODE, PODS, golden, made, run, write
 
@@ -81,7 +82,9 @@ def because(answer: Explanation) -> str:
 )
 def test_why_not(tmp_path: Path, target: str, file: str, flags: dict[str, str], why: str) -> None:
     with_kubelet = not flags.pop("bare", "")
-    assert why in because(explain(made(tmp_path, with_kubelet=with_kubelet, **flags), target, file))
+    assert why in because(
+        explain(made(tmp_path, with_kubelet=with_kubelet, flags=Flags(**flags)), target, file)
+    )
 
 
 def test_why_not_on_v1(tmp_path: Path) -> None:

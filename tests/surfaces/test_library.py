@@ -15,7 +15,7 @@ def test_every_public_name_is_there() -> None:
     for name in qoslet.__all__:
         assert getattr(qoslet, name) is not None
     with pytest.raises(AttributeError):
-        _ = qoslet.nothing  # type: ignore[attr-defined]
+        _ = qoslet.nothing
 
 
 def test_the_library_gives_what_the_program_prints(
@@ -31,8 +31,8 @@ def test_the_library_gives_what_the_program_prints(
     printed = run("plan", *options, folder=tmp_path, COLUMNS="80").stdout
     assert qoslet.to_text(plan) == printed
     answer = qoslet.explain(plan, "web/app", "memory.high")
-    printed = run("explain", "web/app", "memory.high", *options, folder=tmp_path, COLUMNS="80")
-    assert qoslet.to_text(answer) == printed.stdout
+    done = run("explain", "web/app", "memory.high", *options, folder=tmp_path, COLUMNS="80")
+    assert qoslet.to_text(answer) == done.stdout
     assert qoslet.to_dict(answer)["kind"] == "Explanation"
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from qoslet.core.nodeflags import Flags
 from qoslet.core.pod import Pod
 from qoslet.core.tree import Plan
 from qoslet.surfaces import shellout, text
@@ -23,9 +24,9 @@ def test_golden(tmp_path: Path, output: str) -> None:
     golden(f"plan.{output}.txt", done.stdout)
 
 
-@pytest.mark.parametrize("flags", [{"cgroup_driver": "cgroupfs"}], ids=["cgroupfs"])
-def test_golden_shell_of_cgroupfs(tmp_path: Path, flags: dict[str, str]) -> None:
-    golden("plan.shell.cgroupfs.txt", "\n".join(shellout.lines(made(tmp_path, **flags))) + "\n")
+def test_golden_shell_of_cgroupfs(tmp_path: Path) -> None:
+    plan = made(tmp_path, flags=Flags(cgroup_driver="cgroupfs"))
+    golden("plan.shell.cgroupfs.txt", "\n".join(shellout.lines(plan)) + "\n")
 
 
 def test_golden_in_ascii(tmp_path: Path) -> None:
@@ -67,7 +68,7 @@ def test_table_has_always_the_same_columns(tmp_path: Path) -> None:
 
 def test_shell_lines_are_a_shell_script(tmp_path: Path) -> None:
     for driver in ("systemd", "cgroupfs"):
-        script = "\n".join(shellout.lines(made(tmp_path, cgroup_driver=driver)))
+        script = "\n".join(shellout.lines(made(tmp_path, flags=Flags(cgroup_driver=driver))))
         done = subprocess.run(["sh", "-n"], input=script, text=True, capture_output=True)
         assert (done.returncode, done.stderr) == (0, "")
 

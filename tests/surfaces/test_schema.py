@@ -106,7 +106,7 @@ def variants() -> Iterator[dict[str, str]]:
 def test_profiles_conform(tmp_path: Path, flags: dict[str, str]) -> None:
     kubelet = flags.get("kubernetes", "1.36") in ("1.36", "1.37", "design")
     kubelet = kubelet and flags.get("memory_qos") != "off"
-    check_all(made(tmp_path, with_kubelet=kubelet, **flags))
+    check_all(made(tmp_path, with_kubelet=kubelet, flags=Flags(**flags)))
 
 
 @pytest.mark.parametrize("replaced", [("v2", "v1"), ("os: linux", "os: windows")], ids=str)
@@ -165,12 +165,13 @@ def test_keys_stand_in_the_contract_s_order(tmp_path: Path) -> None:
 
 
 def test_properties_only_with_systemd(tmp_path: Path) -> None:
-    def found(**flags: str) -> set[Any]:
-        document: Any = jsonout.plan_document(made(tmp_path, **flags))
+    def found(driver: str) -> set[Any]:
+        plan = made(tmp_path, flags=Flags(cgroup_driver=driver))
+        document: Any = jsonout.plan_document(plan)
         return {s["property"] for g in document["cgroups"] for s in g["settings"]}
 
-    assert {"CPUWeight", "MemoryMax", "TasksMax", None} <= found()
-    assert found(cgroup_driver="cgroupfs") == {None}
+    assert {"CPUWeight", "MemoryMax", "TasksMax", None} <= found("systemd")
+    assert found("cgroupfs") == {None}
 
 
 @pytest.mark.parametrize("output", ["json", "cri", "oci"])

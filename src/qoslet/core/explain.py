@@ -79,12 +79,13 @@ _CHOICES: tuple[tuple[str, str], ...] = (
     ("memory.min", "memory_qos"),
     ("memory.low", "memory_qos"),
     ("memory.protection", "memory_qos"),
-    ("memory.limit.reserve", "qos_reserved_gate"),
     ("memory.oom.group", "oom_group"),
     ("swap.equal", ""),
     ("swap.", "swap"),
     ("hugetlb.request", "hugepages"),
     ("cpuset.all", "kubepods_cpuset"),
+    ("memory.limit.reserve.joined", "qos_reserved_joined"),
+    ("memory.limit.reserve", "qos_reserved_gate"),
     ("oom.guaranteed", "guaranteed_oom"),
     ("oom.critical", "critical_oom"),
     ("windows.", "windows"),
@@ -257,8 +258,8 @@ def _counterpart(one: Cgroup, other: Cgroup) -> bool:
 def alternatives(plan: Plan, cgroup: Cgroup, file: str) -> tuple[Alternative, ...]:
     """What other releases give, what the other forms of Memory QoS, and what other runtimes;
     an axis that makes no difference has one row."""
-    if cgroup.pod is not None:
-        # a pod's own values do not depend on the others
+    if cgroup.pod is not None and file != "cpuset.cpus":
+        # of a pod's values only the CPUs of its own depend on other pods
         own = tuple(row for row in plan.pods if row.pod.uid == cgroup.pod.uid)
         plan = structs.replace(plan, pods=own)
     now = plan.node.profile

@@ -43,6 +43,7 @@ _ASKED: dict[str, tuple[str, tuple[str, ...]]] = {
     "memory.swap.max": ("memory", _BOTH),
     "memory.memsw.limit_in_bytes": ("memory", _BOTH),
     "oom_score_adj": ("memory", ("requests",)),
+    "cpuset.cpus": ("cpu", _BOTH),
     "cpu_maximum": ("cpu", ("limits",)),
     "cpu_count": ("cpu", ("limits",)),
     "cpu_shares": ("cpu", _BOTH),

@@ -43,7 +43,8 @@ def read(args: argparse.Namespace, paths: Sequence[str]) -> Inputs:
     if "-" in paths and "-" in args.node:
         raise BadInput("standard input can be read once", where="--node -", hint="name a file")
     faults: list[BadInput] = []
-    node, problems = None, []
+    node: Node | None = None
+    problems: Sequence[Problem] = ()
     try:
         node, problems = load_node(args.node, flags_of(args))
     except BadInputs as error:
