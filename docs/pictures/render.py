@@ -1,9 +1,8 @@
-"""Draws the README's picture from what ``qoslet plan`` prints on a terminal."""
+"""Draws the README's picture from what ``qoslet plan`` prints in colour."""
 
 from __future__ import annotations
 
 import os
-import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ from rich.text import Text
 
 ROOT = Path(__file__).parents[2]
 PICTURE = ROOT / "docs/pictures/plan.svg"
-COLUMNS, LINES = 96, 48
+COLUMNS = 96
 COMMAND = ["plan", "examples/", "--node", "docs/n1.yaml"]
 
 FRAME = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
@@ -42,32 +41,26 @@ FRAME = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http
 """rich's own frame without its web fonts: a document loads nothing from elsewhere."""
 
 
-def on_terminal(command: list[str]) -> str:
-    """What ``command`` prints when its output is a colour terminal of our size."""
-    ours, theirs = pty.openpty()
-    env = {**os.environ, "COLUMNS": str(COLUMNS), "LINES": str(LINES), "TERM": "xterm-256color"}
+def in_colour(command: list[str]) -> str:
+    """What ``command`` prints in colour at our width."""
+    env = {**os.environ, "COLUMNS": str(COLUMNS), "TERM": "xterm-256color"}
     env.pop("NO_COLOR", None)
-    with subprocess.Popen(
-        command, cwd=ROOT, env=env, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL
-    ):
-        os.close(theirs)
-        pieces = []
-        while True:
-            try:
-                piece = os.read(ours, 65536)
-            except OSError:
-                break
-            if not piece:
-                break
-            pieces.append(piece)
-    os.close(ours)
-    return b"".join(pieces).decode().replace("\r\n", "\n").rstrip("\n")
+    done = subprocess.run(
+        [*command, "--color", "always"],
+        cwd=ROOT,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        check=True,
+    )
+    return done.stdout.rstrip("\n")
 
 
 def picture() -> str:
     """The picture as the program prints today."""
     program = str(Path(sys.executable).with_name("qoslet"))
-    printed = on_terminal([program, *COMMAND])
+    printed = in_colour([program, *COMMAND])
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         console = Console(
             record=True, width=COLUMNS, file=nowhere, force_terminal=True, color_system="truecolor"
