@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 
 from qoslet.agent.config import Config
 from qoslet.agent.cycle import Desired, Wheel
 from qoslet.agent.loop import run
-from qoslet.agent.ports import ContainerState
 from qoslet.core.observed import Observed, ObservedCgroup
 from qoslet.core.pod import Container, Pod
-from qoslet.core.podlife import NEW, Backoff, Ending, actions, began, ended, next_due
+from qoslet.core.podlife import (
+    NEW,
+    Backoff,
+    ContainerState,
+    Ending,
+    actions,
+    began,
+    ended,
+    next_due,
+)
 from qoslet.core.podspec import Launch, PodSpec
 from qoslet.core.snapshot import Snapshot
 from qoslet.core.steps import Outcome, Step
@@ -44,6 +52,7 @@ class Kernel:
         self.groups: dict[str, dict[str, str]] = {}
         self.refuse: set[str] = set()
         self.steps: list[Step] = []
+        self.watched: set[str] = set()
 
     def perform(self, steps: Sequence[Step]) -> list[Outcome]:
         outcomes = []
@@ -68,6 +77,9 @@ class Kernel:
     def shell(self, step: Step) -> str:
         return step.describe()
 
+    def watch(self, files: Iterable[str]) -> None:
+        self.watched |= set(files)
+
     def observe(self, root: str, *, values: bool = True) -> Observed:
         return Observed(
             self.clock.now,
@@ -87,6 +99,7 @@ class Pods:
         self.refuse: set[str] = set()
         self.slow: set[str] = set()
         self.stopped: list[tuple[str, float]] = []
+        self.forgotten: list[str] = []
 
     def start(self, pod: Pod, cgroups: dict[str, str]) -> None:
         if pod.uid in self.refuse:
@@ -104,6 +117,9 @@ class Pods:
         for path, state in list(self.running.items()):
             if state.pod_uid == pod_uid:
                 del self.running[path]
+
+    def forget(self, pod_uid: str) -> None:
+        self.forgotten.append(pod_uid)
 
 
 def compare(plan: Plan, observed: Observed) -> tuple[int, list[Step]]:
@@ -165,6 +181,7 @@ def test_one_turn_makes_the_tree_and_starts_the_pods() -> None:
     assert bench.kernel.groups["/q/poda"] == {"cpu.shares": "2"}
     assert len(bench.pods.running) == 2
     assert (first.differences, first.done, first.failed) == (7, 7, 0)
+    assert bench.kernel.watched == {"cpu.shares"}
     second = bench.wheel.turn(desired("a", "b"))
     assert second.true
     assert second.summary == "2 pods, 2 of 2 containers running; the tree is as planned"
@@ -212,6 +229,7 @@ def test_a_pod_that_is_gone_ends_before_its_groups() -> None:
     del bench.pods.running["/q/poda/app"]
     bench.wheel.turn(desired("b"))
     assert set(bench.kernel.groups) == {"/q", "/q/podb", "/q/podb/app"}
+    assert bench.pods.forgotten == ["a"]
 
 
 class Asked:

@@ -13,7 +13,7 @@ from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs import Cgroupfs
 from qoslet.host.observe import Eyes
 from qoslet.host.refusals import refused
-from qoslet.host.safefs import checked, file_name
+from qoslet.host.safefs import KEPT, checked, file_name
 
 V2_FILES = {
     "cgroup.controllers": "cpuset cpu io memory pids rdma\n",
@@ -259,27 +259,33 @@ def test_the_shell_lines_are_quoted(v1: Cgroupfs, v2: Cgroupfs, tmp_path: Path) 
     )
 
 
-def descriptors_below(point: Path) -> int:
+def descriptors_of(folders: set[tuple[int, int]]) -> int:
+    """How many descriptors of this process are open on these directories, by device and inode."""
     found = 0
     for name in os.listdir("/proc/self/fd"):
         try:
-            found += os.readlink(f"/proc/self/fd/{name}").startswith(str(point))
-        except FileNotFoundError:
+            facts = os.fstat(int(name))
+        except OSError:
             continue
+        found += (facts.st_dev, facts.st_ino) in folders
     return found
 
 
 def test_more_groups_than_descriptors(tmp_path: Path) -> None:
-    v2_group(tmp_path, "/q")
-    for number in range(120):
-        v2_group(tmp_path, f"/q/g{number}")
+    names = [f"g{number}" for number in range(KEPT + 12)]
+    folders = set()
+    for folder in (tmp_path, tmp_path / "q", *(tmp_path / "q" / name for name in names)):
+        folder.mkdir(exist_ok=True)
+        for file in ("cgroup.procs", "cpu.weight"):
+            (folder / file).write_text("")
+        folders.add((folder.stat().st_dev, folder.stat().st_ino))
     driver = Cgroupfs("v2", str(tmp_path), "/q")
-    steps = [Step("set", f"/q/g{number}", "cpu.weight", "9") for number in range(120)]
-    assert [one.error for one in driver.perform(steps)] == [None] * 120
-    assert 1 < descriptors_below(tmp_path) < 60
-    assert len(Eyes("v2", str(tmp_path)).observe("/q").cgroups) == 121
+    steps = [Step("set", f"/q/{name}", "cpu.weight", "9") for name in names]
+    assert [one.error for one in driver.perform(steps)] == [None] * len(names)
+    assert descriptors_of(folders) == KEPT + 1
+    assert len(Eyes("v2", str(tmp_path)).observe("/q").cgroups) == len(names) + 1
     driver.close()
-    assert descriptors_below(tmp_path) == 0
+    assert descriptors_of(folders) == 0
 
 
 def test_a_tree_that_was_removed_and_made_anew_is_the_new_one(v2: Cgroupfs, tmp_path: Path) -> None:

@@ -67,6 +67,7 @@ def test_v2(tmp_path):
     assert found.hierarchy == "v2"
     assert found.controllers == frozenset({"cpu", "memory", "hugetlb"})
     assert found.mounts == {"rw": "", "nosuid": "", "memory_recursiveprot": ""}
+    assert found.unified == "/sys/fs/cgroup"
     assert (found.swap_controller, found.hugetlb_rsvd, found.psi) == (True, True, True)
     assert (found.systemd_runs, found.systemd) == (True, 257)
     assert (found.cpu, found.cpus, found.memory, found.swap) == (4, "0-2,4", 2**24, 2**20)

@@ -296,6 +296,13 @@ def test_logs_are_private_and_begun_anew_when_large(tmp_path: Path, monkeypatch)
     os.close(descriptor)
 
 
+def test_logs_of_a_running_pod_are_kept_within_bounds(bench, monkeypatch) -> None:
+    monkeypatch.setattr("qoslet.host.runtimes.logs.LARGEST", 100)
+    monkeypatch.setattr("qoslet.host.runtimes.process.TRIM_SECONDS", 0.0)
+    one = bench(shell("app", "head -c 5000 /dev/zero; echo end >&2; sleep 60"))
+    one.until(lambda states: one.log("app") in ("", "end\n"))
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
 def test_identity_is_taken_before_the_command_runs(tmp_path: Path) -> None:
     log = tmp_path / "log"

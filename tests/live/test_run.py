@@ -187,16 +187,21 @@ def test_values_processes_and_drift(live: Live) -> None:
         return {file: tree.read(path, file) for file, tree in trees.items() if tree}
 
     assert found() == knobs
-    for each in live.tree.layout.trees:
-        members = {int(pid) for pid in each.read(path, "cgroup.procs").split()}
-        assert members == live.pids(), f"the process is inside in {each.point}"
+
+    def members() -> list[set[int]]:
+        texts = [each.read(path, "cgroup.procs") for each in live.tree.layout.trees]
+        return [{int(pid) for pid in text.split()} for text in texts]
+
+    # the child joins one hierarchy after the other
+    live.until(lambda: all(one == live.pids() for one in members()))
     file = next(iter(knobs))
     tree = live.tree.layout.tree_of("cpu")
     assert tree is not None
     tree.write(path, file, "10000" if file.endswith("us") else "10000 100000")
     live.until(lambda: found() == knobs)
     run.send_signal(signal.SIGTERM)
-    ended(run)
+    _, said = ended(run)
+    assert "kubelet refuses" not in said, "there is no kubelet here"
 
 
 def test_manifests_that_change_are_followed(live: Live) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from qoslet.core.observed import Observed, ObservedCgroup
@@ -27,6 +29,9 @@ class Kernel:
             "/q/p/a": ObservedCgroup("/q/p/a", 3, values=files),
             "/q/p/b": ObservedCgroup("/q/p/b", 4, values={"cpu.shares": "100"}),
         }
+
+    def watch(self, files: Iterable[str]) -> None:
+        pass
 
     def observe(self, root: str, *, values: bool = True) -> Observed:
         return Observed(0.0, self.groups)

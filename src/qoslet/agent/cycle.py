@@ -12,10 +12,10 @@ from typing import Protocol
 from msgspec import Struct
 
 from qoslet.agent.config import Config
-from qoslet.agent.ports import Clock, ContainerState, Driver, Observer, Runtime
+from qoslet.agent.ports import Clock, Driver, Observer, Runtime
 from qoslet.core.observed import Observed
 from qoslet.core.pod import Pod
-from qoslet.core.podlife import ContainerState as Seen
+from qoslet.core.podlife import ContainerState
 from qoslet.core.snapshot import Snapshot, rows
 from qoslet.core.steps import Outcome, Step
 from qoslet.core.tree import Plan, Problem
@@ -116,6 +116,7 @@ class Wheel:
         self._grace.update(desired.grace)
         if self._index is None or self._index.plan is not desired.plan:
             self._index = _index(desired.plan)
+            self._observer.watch(desired.plan.files)
         errors: list[str] = []
         self._stop_gone(desired, errors)
         observed = self._observer.observe(self._config.root)
@@ -139,7 +140,7 @@ class Wheel:
                 desired.plan,
                 observed,
                 usage,
-                [_seen(state) for state in states],
+                states,
                 self._demand(observed, states),
             ),
             problems=desired.problems,
@@ -173,7 +174,7 @@ class Wheel:
                 errors.append(f"stopping {self._started[uid].key}: {error}")
         running = {state.pod_uid for state in self._runtime.poll() if state.running}
         for uid in self._stopping - running:
-            _forget(self._runtime, uid)
+            self._runtime.forget(uid)
             self._started.pop(uid, None)
             self._stopping.discard(uid)
 
@@ -279,13 +280,6 @@ class Wheel:
             self._clock.sleep(0.05)
 
 
-def _forget(runtime: Runtime, uid: str) -> None:
-    """Let a runtime that remembers ended pods drop one."""
-    forget = getattr(runtime, "forget", None)
-    if forget is not None:
-        forget(uid)
-
-
 class _Index(Struct):
     """Look-ups in a plan: which pod a path belongs to, and each pod's containers by name."""
 
@@ -305,11 +299,6 @@ def _index(plan: Plan) -> _Index:
             paths = index.containers.setdefault(group.pod.uid, {})
             paths[group.container.name] = group.path
     return index
-
-
-def _seen(state: ContainerState) -> Seen:
-    """A port's state as the core's."""
-    return Seen(**{name: getattr(state, name) for name in Seen.__struct_fields__})
 
 
 def summary(

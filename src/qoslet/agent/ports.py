@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from msgspec import Struct
-
 from qoslet.core.observed import Observed
 from qoslet.core.pod import Pod
+from qoslet.core.podlife import ContainerState
 from qoslet.core.steps import Outcome, Step
 
 
@@ -25,6 +24,9 @@ class Driver(Protocol):
 class Observer(Protocol):
     """Reads a kernel."""
 
+    def watch(self, files: Iterable[str]) -> None:
+        """Read these settings, too, from now on: the known ones are always read."""
+
     def observe(self, root: str, *, values: bool = True) -> Observed:
         """The subtree below and including ``root``; an absent root gives no cgroups."""
 
@@ -39,21 +41,6 @@ class Clock(Protocol):
         """Wait; False if the wait was cut short because the loop should end."""
 
 
-class ContainerState(Struct, frozen=True, gc=False):
-    """A container as the runtime sees it. ``exit_code`` is set once it ended; ``oom_killed``
-    tells that the kernel killed it at its memory limit."""
-
-    pod_uid: str
-    name: str
-    cgroup: str
-    running: bool
-    pid: int | None = None
-    exit_code: int | None = None
-    restarts: int = 0
-    reason: str = ""
-    oom_killed: bool = False
-
-
 class Runtime(Protocol):
     """Starts and ends the containers of pods inside cgroups that exist already."""
 
@@ -64,4 +51,9 @@ class Runtime(Protocol):
         """Advance (init order, restarts with back-off) and tell the state of every container."""
 
     def stop(self, pod_uid: str, grace_seconds: float) -> None:
-        """End a pod's containers: SIGTERM, then after the grace period kill; verified gone."""
+        """Begin to end a pod; ``poll`` carries it through: SIGTERM, after the grace period
+        SIGKILL, verified gone. It is over when no container is running. Stopping again with a
+        shorter grace period hurries."""
+
+    def forget(self, pod_uid: str) -> None:
+        """Drop a pod whose containers have all ended; one that is not known is no fault."""

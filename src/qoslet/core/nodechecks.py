@@ -225,8 +225,8 @@ def _refused_policies(node: Node, found: KubeletRead) -> Iterator[Problem]:
             yield _refusal(node, found.where("cpuManagerPolicy"), message, hint)
 
 
-def _refused_linux(node: Node, found: KubeletRead, systemd_runs: bool | None) -> Iterator[Problem]:
-    """What a kubelet of this release refuses on this host."""
+def host_refusals(node: Node) -> Iterator[Problem]:
+    """What a kubelet of this release refuses of the host itself, whatever it is to run."""
     kubelet, choices, release = node.kubelet, node.profile.choices, node.profile.kubernetes
     where = _place(node, "host.hierarchy")
     if node.hierarchy == "v1" and choices.fail_cgroup_v1 and kubelet.fail_cgroup_v1:
@@ -237,6 +237,12 @@ def _refused_linux(node: Node, found: KubeletRead, systemd_runs: bool | None) ->
     if node.swap and kubelet.fail_swap_on and node.profile.minor >= 8:
         message = "the host has swap, and failSwapOn is true"
         yield _refusal(node, _place(node, "swap"), message, "failSwapOn: false, or no swap")
+
+
+def _refused_linux(node: Node, found: KubeletRead, systemd_runs: bool | None) -> Iterator[Problem]:
+    """What a kubelet of this release refuses on this host."""
+    kubelet = node.kubelet
+    yield from host_refusals(node)
     if kubelet.single_process_oom_kill is False and node.hierarchy == "v1":
         message = "singleProcessOOMKill: false needs cgroup v2"
         yield _refusal(node, found.where("singleProcessOOMKill"), message, "leave it out")

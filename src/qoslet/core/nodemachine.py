@@ -21,7 +21,8 @@ class Probed(Struct, frozen=True):
     """What a look at a machine found out; None (or nothing in a map) where it did not.
 
     Amounts are bytes, ``cpu`` whole CPUs, ``hugepages`` page size to bytes set aside;
-    ``systemd_runs`` tells that systemd is PID 1, whatever its version.
+    ``systemd_runs`` tells that systemd is PID 1, whatever its version; ``unified`` is the mount
+    point of v2, on a hybrid host too.
     """
 
     cpu: int | None = None
@@ -39,6 +40,7 @@ class Probed(Struct, frozen=True):
     hugetlb_rsvd: bool | None = None
     psi: bool | None = None
     mounts: Mapping[str, str] | None = None
+    unified: str | None = None
     numa: tuple[tuple[str, int], ...] | None = None
     cpus: str | None = None
 

@@ -59,7 +59,8 @@ NEW = Life()
 
 
 class ContainerState(Struct, frozen=True, gc=False):
-    """A container as the loop sees it; the fields are those of ``agent.ports``."""
+    """A container as its runtime sees it. ``exit_code`` is set once it ended; ``oom_killed``
+    tells that the kernel killed it at its memory limit."""
 
     pod_uid: str
     name: str

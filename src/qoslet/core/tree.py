@@ -98,6 +98,11 @@ class Plan(Struct, frozen=True):
         """Whether no problem is an error."""
         return all(problem.severity != "error" for problem in self.problems)
 
+    @property
+    def files(self) -> frozenset[str]:
+        """Every file that the plan writes somewhere."""
+        return frozenset(row.file for group in self.cgroups for row in group.settings)
+
 
 __all__ = [
     "Cgroup",

@@ -27,8 +27,8 @@ class _Place(NamedTuple):
 
 
 class Eyes:
-    """The observer. ``files`` are the settings to read, every known one if None; it may be
-    changed at any time. ``hierarchy`` and ``mounts`` are as for ``cgroupfs.layout_of``."""
+    """The observer. ``files`` are the settings to read, every known one if None; ``watch`` adds
+    to them. ``hierarchy`` and ``mounts`` are as for ``cgroupfs.layout_of``."""
 
     def __init__(
         self,
@@ -41,6 +41,7 @@ class Eyes:
         self._v1 = hierarchy == "v1"
         self._layout = layout_of(hierarchy, mounts)
         self._clock = clock
+        self._files: frozenset[str] = frozenset()
         self._by_tree: list[tuple[str, ...]] = []
         if files is None:
             names = (row.v1 if self._v1 else row.v2 for row in KNOBS)
@@ -48,9 +49,10 @@ class Eyes:
         self.watch(files)
 
     def watch(self, files: Iterable[str]) -> None:
-        """Read these settings from now on. Raises ValueError for what is no file name."""
+        """Read these settings, too, from now on. Raises ValueError for what is no file name."""
+        self._files |= frozenset(files)
         by_tree: dict[int, list[str]] = {}
-        for file in sorted(set(files)):
+        for file in sorted(self._files):
             tree = self._layout.tree_of(controller(file_name(file)))
             if tree is not None:
                 by_tree.setdefault(id(tree), []).append(file)

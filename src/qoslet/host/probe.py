@@ -276,6 +276,7 @@ def probe(root: str = "", page_size: int | None = None) -> Probed:
         hugetlb_rsvd=_rsvd(root, groups),
         psi=pressure if memory else None,
         mounts=_mount_facts(groups),
+        unified=groups.unified.point if groups.unified is not None else None,
         numa=_numa(root),
         cpus=online,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from errno import EEXIST, ENOENT, errorcode
 from typing import Literal
@@ -93,6 +93,9 @@ class SimKernel(Groups):
                 return f"rmdir {' '.join(places)}"
             case _:
                 return " && ".join(f"echo {step.pid} > {place}/cgroup.procs" for place in places)
+
+    def watch(self, files: Iterable[str]) -> None:
+        """Every file is read as it is."""
 
     def observe(self, root: str, *, values: bool = True) -> Observed:
         """The subtree below and including ``root``; an absent root gives no cgroups."""

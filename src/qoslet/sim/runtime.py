@@ -7,16 +7,25 @@ turns with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.agent.ports import ContainerState, Observer
+from qoslet.agent.ports import Observer
 from qoslet.core.effective import Contender, cap_of, fair_shares, weight_of
 from qoslet.core.observed import Observed, ObservedCgroup
 from qoslet.core.pod import Pod
-from qoslet.core.podlife import NEW, Backoff, Ending, Life, actions, began, ended
+from qoslet.core.podlife import (
+    NEW,
+    Backoff,
+    ContainerState,
+    Ending,
+    Life,
+    actions,
+    began,
+    ended,
+)
 from qoslet.core.podspec import PodSpec
 from qoslet.sim.behaviour import GROWTH, Behaviour
 
@@ -129,6 +138,10 @@ class SimRuntime:
             )
             for run, name, path in self._all()
         ]
+
+    def watch(self, files: Iterable[str]) -> None:
+        """As the kernel does."""
+        self._kernel.watch(files)
 
     def observe(self, root: str, *, values: bool = True) -> Observed:
         """The kernel's groups with the simulated counters."""

@@ -39,6 +39,9 @@ from qoslet.host.runtimes.spawn import (
     spawn,
 )
 
+TRIM_SECONDS = 1.0
+"""How often logs are kept within bounds."""
+
 
 class _Process(Struct):
     """A running main process and what the group's OOM counter said before it."""
@@ -84,6 +87,7 @@ class ProcessRuntime:
         if adopts:
             adopt_orphans()
         self._pods: dict[str, _Running] = {}
+        self._trimmed = clock()
         self.notes: list[str] = []
 
     def start(self, pod: Pod, cgroups: dict[str, str]) -> None:
@@ -107,6 +111,9 @@ class ProcessRuntime:
             self._advance(running)
         if self._adopts:
             reap_orphans({p.spawned.pid for p in self._processes()})
+        if self._clock() >= self._trimmed + TRIM_SECONDS:
+            self._trimmed = self._clock()
+            self._logs.trim()
         return [state for running in self._pods.values() for state in _states(running)]
 
     def stop(self, pod_uid: str, grace_seconds: float) -> None:

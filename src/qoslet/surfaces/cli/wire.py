@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Protocol
 from qoslet.agent.config import Config
 from qoslet.agent.cycle import Wheel
 from qoslet.agent.loop import Stop
-from qoslet.agent.ports import Clock, ContainerState, Driver, Observer
+from qoslet.agent.ports import Clock, Driver, Observer
 from qoslet.core.confine import Powers
 from qoslet.core.drift import compare
 from qoslet.core.manifest import Options as Reading
 from qoslet.core.node import Node
+from qoslet.core.nodechecks import host_refusals
 from qoslet.core.observed import Observed
 from qoslet.core.pod import Pod
+from qoslet.core.podlife import ContainerState
 from qoslet.core.steps import Step, ordered
 from qoslet.core.tree import Plan
 from qoslet.errors import CannotDo
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
     from qoslet.host.cgroupfs import Cgroupfs
     from qoslet.host.machine import ThisMachine
     from qoslet.host.observe import Eyes
-    from qoslet.host.runtimes.process import ProcessRuntime
     from qoslet.sim.behaviour import Behaviour
 
 STATE = "/run/qoslet"
@@ -93,6 +94,9 @@ def steps_of(plan: Plan, observed: Observed) -> tuple[int, list[Step]]:
 def parts(choices: Choices) -> Iterator[Parts]:
     """The parts that the command line asks for. Raises QosletError."""
     node, problems = load_node(choices.nodes, choices.flags)
+    if not node.kubelet_given:
+        kubelets = list(host_refusals(node))
+        problems = [row for row in problems if row not in kubelets]
     piped = sys.stdin.buffer.read() if "-" in choices.paths else b""
     source = ManifestSource(
         lambda: load(
@@ -182,26 +186,10 @@ def _simulated(config: Config, source: ManifestSource, node: Node, signals: Sign
 
 def _shell(driver: Driver, observer: Observer, config: Config, source: ManifestSource) -> list[str]:
     """The commands that would make the tree true as it stands now."""
-    seen = observer.observe(config.root)
-    _, steps = steps_of(source.current().plan, seen)
+    wanted = source.current().plan
+    observer.watch(wanted.files)
+    _, steps = steps_of(wanted, observer.observe(config.root))
     return [driver.shell(step) for step in steps]
-
-
-class _Port:
-    """The process runtime with the states that the loop's port names."""
-
-    def __init__(self, runtime: ProcessRuntime) -> None:
-        self._runtime = runtime
-        self.start = runtime.start
-        self.stop = runtime.stop
-        self.forget = runtime.forget
-
-    def poll(self) -> list[ContainerState]:
-        """The same facts as the port's type."""
-        return [
-            ContainerState(**{name: getattr(one, name) for name in one.__struct_fields__})
-            for one in self._runtime.poll()
-        ]
 
 
 class _Nobody:
@@ -215,6 +203,9 @@ class _Nobody:
         return []
 
     def stop(self, pod_uid: str, grace_seconds: float) -> None:
+        """Nothing."""
+
+    def forget(self, pod_uid: str) -> None:
         """Nothing."""
 
 
@@ -263,7 +254,7 @@ def _running(
     logs = Logs(_logs(config.root))
     runtime = ProcessRuntime(driver, lambda uid: source.specs[uid], logs, adopts=True)
     clock = WakingClock(signals, runtime.descriptors)
-    wheel = Wheel(config, driver, eyes, _Port(runtime), clock, steps_of, machine=machine)
+    wheel = Wheel(config, driver, eyes, runtime, clock, steps_of, machine=machine)
     shell = partial(_shell, driver, eyes, config, source)
     made = Parts(config, source, wheel, clock, signals, title, shell)
     made.notes = lambda: [*said, *runtime.notes]
@@ -294,8 +285,9 @@ def _logs(root: str) -> Path:
     return Path(STATE) / escaped(root) / "logs"
 
 
-def _mounts(node: Node) -> Mapping[str, str]:
-    """Where this machine's hierarchies are. Raises CannotDo where the node is another one."""
+def _mounts(node: Node) -> Mapping[str, str] | str:
+    """Where this machine's hierarchies are: v1 controller to mount point, the mount point of v2.
+    Raises CannotDo where the node is another one."""
     from qoslet.host.probe import probe
 
     here = probe()
@@ -305,6 +297,8 @@ def _mounts(node: Node) -> Mapping[str, str]:
             f"{here.hierarchy or 'none'}",
             hint="leave host.hierarchy out, or use --simulate",
         )
+    if here.hierarchy == "v2":
+        return here.unified or ""
     return here.mounts or {}
 
 
