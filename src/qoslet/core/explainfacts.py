@@ -157,7 +157,8 @@ def _of_class(plan: Plan, basis: Basis, file: str, classes: tuple[str, ...]) -> 
         quantity = requests(row.pod, basis.sum_rules).get(resource)
         if quantity is not None:
             field = f"requests.{resource} of {row.qos} pod {row.pod.key}"
-            yield Fact(field, str(quantity), amount_of(resource, quantity), row.pod.where)
+            file = row.pod.where.rpartition(": ")[0] or row.pod.where
+            yield Fact(field, str(quantity), amount_of(resource, quantity), file)
     if more:
         yield Fact(f"requests.{resource} of {more} more pods", "", "", "")
 
