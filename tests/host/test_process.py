@@ -166,7 +166,8 @@ def test_the_container_inherits_nothing(bench: Callable[..., Bench], monkeypatch
     assert lines[0].split()[-1] == "0022"
     assert lines[1] == "/"
     assert lines[2] == lines[3], "it leads a session of its own"
-    assert lines[4].split()[1] == "0000000000000000"
+    # 32 and 33 are the C library's own: it lets no program set or reset them.
+    assert int(lines[4].split()[1], 16) & ~(0b11 << 31) == 0
 
 
 def test_init_containers_come_one_by_one_and_sidecars_stay(bench: Callable[..., Bench]) -> None:
