@@ -13,7 +13,7 @@ from qoslet.core.basis import Basis
 from qoslet.core.pod import NO_QUANTITIES, Container, Pod, QosClass, Quantities
 from qoslet.core.quantity import ZERO, Quantity
 from qoslet.core.rules import cpu, memory, oom, swap
-from qoslet.core.rules.hugetlb import size_of_resource, size_text
+from qoslet.core.rules.hugetlb import by_size
 from qoslet.core.sums import CURRENT, pod_level_name, requests
 
 Why = tuple[str, tuple[object, ...]]
@@ -89,18 +89,9 @@ def _hugepages(basis: Basis, container: Container, level: Quantities) -> dict[st
         return {}
     limits = {text: 0 for text, _ in basis.hugepages}
     for quantities in (level, container.resources.limits):
-        for name, amount in quantities.items():
-            if name in ("cpu", "memory"):
-                continue
-            size = size_of_resource(name)
-            if size is None:
-                continue
-            try:
-                text = size_text(size)
-            except ValueError:
-                continue
+        for text, amount in by_size(quantities).items():
             if text in limits:
-                limits[text] = amount.value
+                limits[text] = amount
     return limits
 
 

@@ -15,7 +15,7 @@ from qoslet.core.oci import Files
 from qoslet.core.pod import Pod, QosClass, Quantities
 from qoslet.core.quantity import ZERO, Quantity, from_int
 from qoslet.core.rules import cpu, memory
-from qoslet.core.rules.hugetlb import UNBOUNDED, size_of_resource, size_text
+from qoslet.core.rules.hugetlb import UNBOUNDED, by_size
 from qoslet.core.sums import declared, limits, pod_level_set, requests
 from qoslet.core.tree import Setting, Writer
 
@@ -237,19 +237,7 @@ def _pod_hugepages(basis: Basis, pod: Pod, sums: PodNumbers, files: Files) -> No
     asked = sums.requests
     if basis.choices.hugepages_of == "regular":
         asked = _regular_only(pod)
-    amounts: dict[str, int] = {}
-    for name, quantity in asked.items():
-        if name in ("cpu", "memory"):
-            continue
-        size = size_of_resource(name)
-        if size is None:
-            continue
-        try:
-            text = size_text(size)
-        except ValueError:
-            continue
-        amounts[text] = amounts.get(text, 0) + quantity.value
-    files.hugetlb("hugetlb.request", amounts, basis.choices.rsvd)
+    files.hugetlb("hugetlb.request", by_size(asked), basis.choices.rsvd)
 
 
 def _huge_gate(basis: Basis) -> bool:

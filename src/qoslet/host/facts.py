@@ -6,6 +6,7 @@ import os
 
 from qoslet.core.machine import Controller, Layout, Machine
 from qoslet.host.probe import Mount, mounts, probe
+from qoslet.host.smallfiles import text
 
 CAPABILITIES = {
     1: "CAP_DAC_OVERRIDE",
@@ -20,18 +21,10 @@ CAPABILITIES = {
 _SYSTEM_BUS = "/run/dbus/system_bus_socket"
 
 
-def _text(path: str) -> str | None:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return None
-
-
 def _own(root: str) -> dict[str, str]:
     """Own cgroup by v1 controller list; the empty name is v2."""
     found = {}
-    for line in (_text(f"{root}/proc/self/cgroup") or "").splitlines():
+    for line in (text(f"{root}/proc/self/cgroup") or "").splitlines():
         parts = line.split(":", 2)
         if len(parts) == 3:
             found[parts[1]] = parts[2]
@@ -39,7 +32,7 @@ def _own(root: str) -> dict[str, str]:
 
 
 def _capabilities(root: str) -> frozenset[str] | None:
-    for line in (_text(f"{root}/proc/self/status") or "").splitlines():
+    for line in (text(f"{root}/proc/self/status") or "").splitlines():
         if line.startswith("CapEff:"):
             bits = int(line.split()[1], 16)
             return frozenset(name for bit, name in CAPABILITIES.items() if bits >> bit & 1)
@@ -51,13 +44,13 @@ def _delegated(top: str, own: str) -> frozenset[str] | None:
     parts = [part for part in own.split("/") if part]
     reach: frozenset[str] | None = None
     for count in range(len(parts) + 1):
-        text = _text("/".join((top, *parts[:count], "cgroup.subtree_control")))
-        if text is None:
+        handed = text("/".join((top, *parts[:count], "cgroup.subtree_control")))
+        if handed is None:
             return reach
         # The last group need not hand on yet: what it has, it can enable.
         if count == len(parts) and count:
-            text = _text("/".join((top, *parts, "cgroup.controllers"))) or ""
-        names = frozenset(text.split())
+            handed = text("/".join((top, *parts, "cgroup.controllers"))) or ""
+        names = frozenset(handed.split())
         reach = names if reach is None else reach & names
     return reach
 
@@ -65,7 +58,7 @@ def _delegated(top: str, own: str) -> frozenset[str] | None:
 def _unified(root: str, mount: Mount, own: str, alone: bool) -> list[Controller]:
     """The controllers of a v2 mount. Root may enable whatever the mount has."""
     top = root + mount.point
-    names = (_text(f"{top}/cgroup.controllers") or "").split()
+    names = (text(f"{top}/cgroup.controllers") or "").split()
     at_root = os.access(f"{top}/cgroup.subtree_control", os.W_OK)
     place = top if at_root else top + own
     reach = frozenset(names) if at_root else _delegated(top, own)
@@ -95,8 +88,8 @@ def _files(root: str, mount: Mount | None) -> frozenset[str]:
 
 
 def _dying(root: str, mount: Mount | None) -> int | None:
-    text = _text(f"{root}{mount.point}/cgroup.stat") if mount is not None else None
-    for line in (text or "").splitlines():
+    stat = text(f"{root}{mount.point}/cgroup.stat") if mount is not None else None
+    for line in (stat or "").splitlines():
         name, _, number = line.partition(" ")
         if name == "nr_dying_descendants" and number.isdecimal():
             return int(number)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from qoslet.core.nodefields import cpus as cpu_numbers
 from qoslet.core.nodemachine import Probed
+from qoslet.host.smallfiles import text
 
 CGROUP = "/sys/fs/cgroup"
 _HUGE = "/sys/kernel/mm/hugepages"
@@ -43,17 +44,9 @@ class Mount(NamedTuple):
     options: tuple[str, ...]
 
 
-def _text(path: str) -> str | None:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return None
-
-
 def _number(path: str) -> int | None:
-    text = (_text(path) or "").strip()
-    return int(text) if text.isascii() and text.isdigit() else None
+    digits = (text(path) or "").strip()
+    return int(digits) if digits.isascii() and digits.isdigit() else None
 
 
 def _names(path: str) -> list[str]:
@@ -77,7 +70,7 @@ def _unescaped(text: str) -> str:
 def mounts(root: str = "") -> list[Mount]:
     """Every mount that this process sees, in the order of mounting."""
     found = []
-    for line in (_text(f"{root}/proc/self/mountinfo") or "").splitlines():
+    for line in (text(f"{root}/proc/self/mountinfo") or "").splitlines():
         before, dash, after = line.partition(" - ")
         fields, types = before.split(" "), after.split(" ")
         if dash and len(fields) >= 6 and types[0]:
@@ -117,7 +110,7 @@ def _cgroups(table: list[Mount]) -> _Cgroups:
 
 def _own_cgroup(root: str) -> str:
     """The v2 cgroup of this process, ``/`` where not known."""
-    for line in (_text(f"{root}/proc/self/cgroup") or "").splitlines():
+    for line in (text(f"{root}/proc/self/cgroup") or "").splitlines():
         if line.startswith("0::"):
             return line[3:]
     return "/"
@@ -173,8 +166,8 @@ def _controllers(root: str, groups: _Cgroups) -> frozenset[str] | None:
         return frozenset(groups.where)
     if groups.unified is None:
         return None
-    text = _text(f"{root}{groups.unified.point}/cgroup.controllers")
-    return None if text is None else frozenset(text.split())
+    names = text(f"{root}{groups.unified.point}/cgroup.controllers")
+    return None if names is None else frozenset(names.split())
 
 
 def _mount_facts(groups: _Cgroups) -> dict[str, str] | None:
@@ -213,8 +206,8 @@ def _numa(root: str) -> tuple[tuple[str, int], ...] | None:
     found = []
     for name in _names(root + _NUMA):
         if name.startswith("node") and name[4:].isdigit():
-            cpus = (_text(f"{root}{_NUMA}/{name}/cpulist") or "").strip()
-            memory = _meminfo(_text(f"{root}{_NUMA}/{name}/meminfo")).get("MemTotal")
+            cpus = (text(f"{root}{_NUMA}/{name}/cpulist") or "").strip()
+            memory = _meminfo(text(f"{root}{_NUMA}/{name}/meminfo")).get("MemTotal")
             if memory is not None:
                 found.append((int(name[4:]), cpus, memory))
     return tuple((cpus, memory) for _, cpus, memory in sorted(found)) or None
@@ -238,7 +231,7 @@ def _systemd_version(root: str) -> int | None:
 
 def _runs_systemd(root: str) -> bool | None:
     """Whether PID 1 is systemd; None where /proc tells nothing."""
-    first = _text(f"{root}/proc/1/comm")
+    first = text(f"{root}/proc/1/comm")
     if first is None:
         return None
     return first.strip() == "systemd" and os.path.isdir(f"{root}/run/systemd/system")
@@ -253,12 +246,12 @@ def _pid_limit(root: str) -> int | None:
 
 def probe(root: str = "", page_size: int | None = None) -> Probed:
     """Look at the machine below ``root``. ``page_size`` in bytes: the running kernel's if None."""
-    memory = _meminfo(_text(f"{root}/proc/meminfo"))
+    memory = _meminfo(text(f"{root}/proc/meminfo"))
     groups = _cgroups(mounts(root))
-    online = (_text(f"{root}/sys/devices/system/cpu/online") or "").strip() or None
+    online = (text(f"{root}/sys/devices/system/cpu/online") or "").strip() or None
     numbers = cpu_numbers(online) if online else None
     systemd = _runs_systemd(root)
-    pressure = _text(f"{root}/proc/pressure/memory") is not None
+    pressure = text(f"{root}/proc/pressure/memory") is not None
     hierarchy = groups.hierarchy
     return Probed(
         cpu=len(numbers) if numbers else None,
@@ -267,7 +260,7 @@ def probe(root: str = "", page_size: int | None = None) -> Probed:
         pid=_pid_limit(root),
         hugepages=_hugepages(root),
         hierarchy="v1" if hierarchy == "v1" else "v2" if hierarchy == "v2" else None,
-        kernel=(_text(f"{root}/proc/sys/kernel/osrelease") or "").strip() or None,
+        kernel=(text(f"{root}/proc/sys/kernel/osrelease") or "").strip() or None,
         page_size=page_size or os.sysconf("SC_PAGE_SIZE"),
         swap_controller=_swap_controller(root, groups),
         systemd=_systemd_version(root) if systemd else None,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from qoslet.core.quantity import QuantityError, parse
+from collections.abc import Mapping
+
+from qoslet.core.quantity import Quantity, QuantityError, parse
 from qoslet.core.rules.catalog import rule
 
 UNBOUNDED = 1 << 62
@@ -34,6 +36,22 @@ def size_of_resource(name: str) -> int | None:
         return parse(name.removeprefix(PREFIX)).value or None
     except QuantityError:
         return None
+
+
+def by_size(amounts: Mapping[str, Quantity]) -> dict[str, int]:
+    """Bytes by the text of a page size; names of one size are added, other resources and
+    sizes that no cgroup file can spell are left out."""
+    found: dict[str, int] = {}
+    for name, amount in amounts.items():
+        size = size_of_resource(name)
+        if size is None:
+            continue
+        try:
+            text = size_text(size)
+        except ValueError:
+            continue
+        found[text] = found.get(text, 0) + amount.value
+    return found
 
 
 @rule("hugetlb.request", "kubelet pkg/kubelet/cm/helpers_linux.go HugePageLimits")
