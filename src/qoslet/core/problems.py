@@ -132,6 +132,8 @@ def _upper(basis: Basis, upper: Sequence[Cgroup]) -> Iterator[Problem]:
 def _node(basis: Basis, shapes: Sequence[Judged]) -> Iterator[Problem]:
     node = f"node {basis.node.name or 'this'}"
     runtime = basis.runtime
+    if basis.node.os == "windows":
+        return
     if basis.v2 and runtime.curve == "quadratic" and runtime.oci != "process" and shapes:
         yield _row(
             "info",
