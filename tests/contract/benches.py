@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import platform
 import secrets
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from qoslet.agent.ports import Driver, Observer
 from qoslet.core.node import Hierarchy
@@ -16,7 +17,18 @@ from qoslet.core.steps import Step
 from qoslet.sim.kernel import SimKernel
 from qoslet.sim.refusals import Facts
 
+if TYPE_CHECKING:
+    from qoslet.host.cgroupfs import Cgroupfs
+
 NO_KERNEL = "QOSLET_NO_KERNEL"
+HUGETLB: Mapping[Hierarchy, tuple[str, ...]] = {
+    hierarchy: tuple(f"hugetlb.{size}.{last}" for size in ("2MB", "1GB") for last in lasts)
+    for hierarchy, lasts in (
+        ("v1", ("limit_in_bytes", "rsvd.limit_in_bytes")),
+        ("v2", ("max", "rsvd.max")),
+    )
+}
+"""Files that only some machines have, so they are watched by name."""
 
 
 class Processes(Protocol):
@@ -104,36 +116,54 @@ def simulated(
 
 
 @contextmanager
-def real_v1() -> Iterator[Bench]:
-    """A bench on this machine's v1 hierarchies, in a top-level group of its own that is removed.
+def real(hierarchy: Hierarchy) -> Iterator[Bench]:
+    """A bench on this machine's kernel, in a top-level group of its own that is removed.
 
-    Skips only where ``QOSLET_NO_KERNEL=1`` says that there is no kernel to be had.
+    Skips where ``QOSLET_NO_KERNEL=1`` says that there is no kernel to be had, and where the
+    machine has the other hierarchy.
     """
-    import pytest
-
     from qoslet.host.cgroupfs import Cgroupfs
     from qoslet.host.observe import Eyes
-    from qoslet.host.probe import probe
 
-    if os.environ.get(NO_KERNEL) == "1":
-        pytest.skip(f"{NO_KERNEL}=1: no cgroup v1 kernel to write to")
-    here = probe()
-    advice = f"needs root and cgroup v1; {NO_KERNEL}=1 leaves it out"
-    assert here.hierarchy == "v1", f"this machine has {here.hierarchy or 'no cgroups'}: {advice}"
-    assert os.geteuid() == 0, f"not root: {advice}"
+    mounts = mounts_of(hierarchy)
     root = f"/qoslet-test-{secrets.token_hex(4)}"
-    driver = Cgroupfs("v1", here.mounts or {}, root)
-    eyes = Eyes("v1", here.mounts or {})
+    driver = Cgroupfs(hierarchy, mounts, root)
+    eyes = Eyes(hierarchy, mounts)
+    eyes.watch(HUGETLB[hierarchy])
     try:
         (outcome,) = driver.perform([Step("create", root)])
         assert outcome.error is None, outcome.error
-        made = eyes.observe(root).cgroups[root].values
-        facts = Facts(os.sysconf("SC_PAGE_SIZE"), made["cpuset.cpus"], made["cpuset.mems"])
-        bench = Bench("v1", driver, eyes, _Real(driver), facts, root)
-        yield bench
+        yield Bench(hierarchy, driver, eyes, _Real(driver), _facts(driver), root)
     finally:
         for path in driver.below(root):
             driver.discard(path)
         left = driver.below(root)
         driver.close()
         assert left == []
+
+
+def mounts_of(hierarchy: Hierarchy) -> Mapping[str, str] | str:
+    """Where this machine's hierarchies are, as for ``cgroupfs.layout_of``; skips as ``real``."""
+    import pytest
+
+    from qoslet.host.probe import probe
+
+    if os.environ.get(NO_KERNEL) == "1":
+        pytest.skip(f"{NO_KERNEL}=1: no kernel to write to")
+    here = probe()
+    advice = f"needs root and control groups; {NO_KERNEL}=1 leaves it out"
+    assert here.hierarchy is not None, f"this machine has no control groups: {advice}"
+    assert os.geteuid() == 0, f"not root: {advice}"
+    if here.hierarchy != hierarchy:
+        pytest.skip(f"this machine has {here.hierarchy}; make test-vm has both")
+    return (here.unified or "") if hierarchy == "v2" else (here.mounts or {})
+
+
+def _facts(driver: Cgroupfs) -> Facts:
+    """The machine's page size, CPUs and memory nodes."""
+    tree = driver.layout.tree_of("cpuset")
+    assert tree is not None, "no cpuset controller"
+    last = ".effective" if driver.hierarchy == "v2" else ""
+    cpus, mems = (tree.read("", f"cpuset.{name}{last}") for name in ("cpus", "mems"))
+    kernel = tuple(int(part) for part in platform.release().split("-")[0].split(".")[:2])
+    return Facts(os.sysconf("SC_PAGE_SIZE"), cpus, mems, "1" if kernel >= (6, 12) else "0")

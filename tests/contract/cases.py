@@ -179,6 +179,11 @@ V2: tuple[Case, ...] = (
     *_refused("memory.oom.group", "0", ("2", "EINVAL"), ("x", "EINVAL")),
     *_kept("cpu.idle", ("1", "1")),
     *_refused("cpu.idle", "0", ("2", "EINVAL")),
+    Case("an idle group takes no weight", new("a") + put("a", "cpu.idle", "1")
+         + put("a", "cpu.weight", "7"), "EINVAL", {"a/cpu.idle": "1"}),
+    Case("a group that is idle no more has the default weight", new("a")
+         + put("a", "cpu.weight", "7") + put("a", "cpu.idle", "1") + put("a", "cpu.idle", "0"),
+         reads={"a/cpu.weight": "100"}),
     *_kept("hugetlb.2MB.max", ("3145728", "2097152"), ("0", "0")),
     *_kept("cpuset.cpus", ("1,0", "0-1"), ("", "")),
     *_refused("cpuset.cpus", "", ("x", "EINVAL"), ("1-0", "EINVAL")),

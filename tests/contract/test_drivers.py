@@ -12,10 +12,10 @@ from qoslet.core.node import Hierarchy
 from qoslet.core.steps import Step
 from qoslet.sim.groups import CONTROLLERS
 from qoslet.sim.refusals import unlimited
-from tests.contract.benches import Bench, real_v1, simulated
+from tests.contract.benches import Bench, real, simulated
 from tests.contract.cases import CASES, Case
 
-COMPARISONS = {"v1": 165, "v2": 139}
+COMPARISONS = {"v1": 165, "v2": 143}
 """How many answers a driver of that hierarchy is compared in: a case that is lost is noticed."""
 
 
@@ -28,7 +28,8 @@ Open = Callable[[], AbstractContextManager[Bench]]
 BENCHES = [
     pytest.param(lambda: sim("v1"), id="sim-v1"),
     pytest.param(lambda: sim("v2"), id="sim-v2"),
-    pytest.param(real_v1, id="cgroupfs-v1", marks=pytest.mark.live),
+    pytest.param(lambda: real("v1"), id="cgroupfs-v1", marks=pytest.mark.live),
+    pytest.param(lambda: real("v2"), id="cgroupfs-v2", marks=pytest.mark.live),
 ]
 
 
@@ -82,7 +83,7 @@ def wanted(bench: Bench, text: str) -> str:
 
 
 @pytest.mark.parametrize("opened", BENCHES)
-def test_a_driver_refuses_keeps_and_inherits_as_the_kernel_documents(opened: Open):
+def test_a_driver_refuses_keeps_and_inherits_as_the_kernel_documents(opened: Open, record_property):
     wrong, compared = [], 0
     with opened() as bench:
         for case in CASES[bench.hierarchy]:
@@ -94,24 +95,27 @@ def test_a_driver_refuses_keeps_and_inherits_as_the_kernel_documents(opened: Ope
             ]
             compared += len(rows)
             wrong += [(case.name, *row) for row in rows if row[1] != row[2]]
+        record_property("compared", compared)
         assert not wrong, "\n".join(map(str, wrong))
         assert compared == COMPARISONS[bench.hierarchy]
 
 
 @pytest.mark.live
-def test_the_simulated_v1_kernel_answers_as_this_machine_file_by_file():
+@pytest.mark.parametrize("hierarchy", ["v1", "v2"])
+def test_the_simulated_kernel_answers_as_this_machine_file_by_file(
+    hierarchy: Hierarchy, record_property
+):
     """Every file that both have, after every case."""
     wrong, compared = [], 0
-    with real_v1() as real:
-        found = real.driver.perform([Step("create", real.root)])[-1]
+    with real(hierarchy) as bench:
+        found = bench.driver.perform([Step("create", bench.root)])[-1]
         assert found.error is None, found.error
-        files = real.observer.observe(real.root).cgroups[real.root].values
+        files = bench.observer.observe(bench.root).cgroups[bench.root].values
         controllers = {file.split(".")[0] for file in files} | {"cpuacct"}
-        twin = simulated(
-            "v1", real.facts, tuple(name for name in CONTROLLERS["v1"] if name in controllers)
-        )
-        for case in CASES["v1"]:
-            theirs, ours = ask(real, case), ask(twin, case)
+        names = tuple(name for name in CONTROLLERS[hierarchy] if name in controllers)
+        twin = simulated(hierarchy, bench.facts, names)
+        for case in CASES[hierarchy]:
+            theirs, ours = ask(bench, case), ask(twin, case)
             places = theirs.reads.keys() & ours.reads.keys()
             assert len(places) == len(theirs.reads), theirs.reads.keys() - ours.reads.keys()
             assert theirs.missing == ours.missing == []
@@ -119,6 +123,7 @@ def test_the_simulated_v1_kernel_answers_as_this_machine_file_by_file():
             rows += [(place, theirs.reads[place], ours.reads[place]) for place in sorted(places)]
             compared += len(rows)
             wrong += [(case.name, *row) for row in rows if row[1] != row[2]]
+    record_property("compared", compared)
     assert not wrong, "\n".join(map(str, wrong))
     assert compared > 1000
 

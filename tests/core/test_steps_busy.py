@@ -12,7 +12,7 @@ from qoslet.core.steps import Step, ordered
 from qoslet.core.tree import Plan
 from qoslet.sim.kernel import SimKernel
 from qoslet.sim.refusals import Facts
-from tests.core.trees import ROOT, MiB, plan_of
+from tests.core.trees import ROOT, plan_of
 
 CPUS: tuple[int, ...] = (0, 1, 2, 3)
 TIER, POD, LEAF = f"{ROOT}/tier", f"{ROOT}/tier/poda", f"{ROOT}/tier/poda/c1"
@@ -87,26 +87,3 @@ def test_a_group_without_a_plan_grows_for_the_one_below():
     perform(kernel, next_steps(listed("v1", ("0,1", "0", "0", "1"), planned), kernel))
     values = {path: kernel.read(path, "cpuset.cpus") for path in CHAIN}
     assert values == {ROOT: "0-1", TIER: "0-1", POD: "0-1", LEAF: "1"}
-
-
-def limits(limit: int, total: int) -> Plan:
-    return plan_of(
-        "v1",
-        {
-            ROOT: {
-                "memory.limit_in_bytes": str(limit * MiB),
-                "memory.memsw.limit_in_bytes": str(total * MiB),
-            }
-        },
-    )
-
-
-def test_memory_and_swap_waits_for_the_memory_limit_that_waits():
-    kernel = SimKernel("v1")
-    perform(kernel, next_steps(limits(100, 100), kernel))
-    pid = kernel.spawn(ROOT, memory=60 * MiB)
-    smaller = limits(50, 80)
-    assert next_steps(smaller, kernel) == [], "80 MiB in all would be below the 100 that stand"
-    kernel.end(pid, 0)
-    perform(kernel, next_steps(smaller, kernel))
-    assert compare(smaller, kernel.observe(ROOT)) == []

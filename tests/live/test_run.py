@@ -17,6 +17,7 @@ import pytest
 
 from qoslet.host.cgroupfs import Cgroupfs
 from qoslet.host.probe import probe
+from tests.contract.benches import mounts_of
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(90)]
 
@@ -49,7 +50,7 @@ class Live:
         self.root = f"/qoslet-test-{secrets.token_hex(4)}"
         self.manifests = folder / "manifests"
         self.manifests.mkdir(mode=0o755)
-        self.tree = Cgroupfs(here.hierarchy, here.mounts or {}, self.root)
+        self.tree = Cgroupfs(here.hierarchy, mounts_of(here.hierarchy), self.root)
         self.runs: list[subprocess.Popen[str]] = []
 
     def write(self, name: str, text: str) -> None:
@@ -60,7 +61,7 @@ class Live:
         command += ["--cgroup-root", self.root, "--interval", "0.2", *options]
         run = subprocess.Popen(
             command,
-            env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "QOSLET_DEBUG": "1"},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "QOSLET_DEBUG": "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

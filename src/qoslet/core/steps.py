@@ -17,6 +17,7 @@ from msgspec import Struct
 from qoslet.core.drift import Difference
 from qoslet.core.knobs import cpu_list, cpu_numbers
 from qoslet.core.observed import Observed, ObservedCgroup
+from qoslet.core.shrink import SWAP_TOTAL, Shrink, eased
 
 StepKind = Literal["create", "set", "attach", "remove"]
 
@@ -48,16 +49,16 @@ class Step(Struct, frozen=True, gc=False):
 
 class Outcome(Struct, frozen=True, gc=False):
     """What came of a step. ``before`` is the value that a ``set`` replaced, None if unknown;
-    ``error`` is None if it worked; ``errno_name`` such as ``EBUSY`` where the kernel refused."""
+    ``error`` is None if it worked; ``errno_name`` such as ``EBUSY`` where the kernel refused.
+    ``pending``: it is being done, or waits for one that is; what came of it is told later."""
 
     step: Step
     before: str | None = None
     error: str | None = None
     errno_name: str | None = None
+    pending: bool = False
 
 
-_HARD_LIMITS = ("memory.max", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
-_LIMIT, _SWAP_TOTAL = "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"
 _LISTS = ("cpuset.cpus", "cpuset.mems")
 _PERIOD, _QUOTA = "cpu.cfs_period_us", "cpu.cfs_quota_us"
 _DEFAULT_PERIOD = "100000"
@@ -76,34 +77,16 @@ def magnitude(file: str, text: str | None) -> float:
         return len(text)
 
 
-def held(difference: Difference, observed: Observed) -> bool:
-    """Whether a hard memory limit would fall below what is in use: the kernel would kill (v2)
-    or refuse (v1), so the step waits for the usage to fall."""
-    if difference.file not in _HARD_LIMITS or difference.wanted is None:
-        return False
-    seen = observed.cgroups.get(difference.path)
-    if seen is None or seen.memory is None:
-        return False
-    return magnitude(difference.file, difference.wanted) < seen.memory
-
-
-def _waits(difference: Difference, held: Collection[tuple[str, str]]) -> bool:
-    """Whether a step is held back: by its own value, or as memory+swap that would fall below a
-    memory limit that is."""
-    path, file = difference.path, difference.file
-    if (path, file) in held:
-        return True
-    lower = magnitude(file, difference.wanted) < magnitude(file, difference.found)
-    return file == _SWAP_TOTAL and lower and (path, _LIMIT) in held
-
-
-def ordered(differences: Sequence[Difference], observed: Observed) -> list[Step]:
-    """The steps that end the differences, each prefix of them safe."""
+def ordered(
+    differences: Sequence[Difference], observed: Observed, shrink: Shrink = "converge"
+) -> list[Step]:
+    """The steps that end the differences, each prefix of them safe; hard memory limits below
+    what is in use as ``shrink`` says."""
+    differences, _ = eased(differences, observed, shrink)
     removals = _removals(differences, observed)
     gone = {step.path for step in removals}
     staying = [d.path for d in differences if d.verdict == "surplus" and d.path not in gone]
-    waiting = {(d.path, d.file) for d in differences if held(d, observed)}
-    values = [d for d in differences if d.file and not _waits(d, waiting)]
+    values = [d for d in differences if d.file]
     lists = [d for d in values if d.file in _LISTS]
     steps = removals + _lists(lists, observed, gone) + _creates(differences, lists)
     values = [d for d in values if d.file not in _LISTS]
@@ -271,12 +254,12 @@ def _ratio(quota: str, period: str) -> float:
 
 def _swap_first(changes: list[_Change]) -> list[_Change]:
     """Parents first; within a group memory+swap before memory: it may never be the smaller."""
-    return sorted(changes, key=lambda c: (c.depth, c.path, c.file != _SWAP_TOTAL))
+    return sorted(changes, key=lambda c: (c.depth, c.path, c.file != SWAP_TOTAL))
 
 
 def _swap_last(changes: list[_Change]) -> list[_Change]:
     """Children first; within a group memory+swap after memory."""
-    return sorted(changes, key=lambda c: (-c.depth, c.path, c.file == _SWAP_TOTAL))
+    return sorted(changes, key=lambda c: (-c.depth, c.path, c.file == SWAP_TOTAL))
 
 
 def _removals(differences: Sequence[Difference], observed: Observed) -> list[Step]:

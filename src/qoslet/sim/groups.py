@@ -166,6 +166,11 @@ class Groups:
         if file not in group.files:
             raise refusal(errno.ENOENT)
         value = kept(file, text, group.files[file], self.facts)
+        if file == "cpu.weight" and group.files["cpu.idle"] == "1":
+            raise refusal(errno.EINVAL)
+        if file == "cpu.idle" and value != group.files[file]:
+            idle = self.facts.idle_weight
+            group.files["cpu.weight"] = idle if value == "1" else _FRESH["v2"]["cpu.weight"]
         if file in (_QUOTA, _PERIOD):
             self._bandwidth(path, {**group.files, file: value})
         elif file in (_LIMIT, _SWAP_TOTAL):

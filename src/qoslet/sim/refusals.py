@@ -31,11 +31,13 @@ _LIST = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 
 
 class Facts(Struct, frozen=True):
-    """The machine: its page size in bytes, its CPUs and memory nodes as lists."""
+    """The machine: its page size in bytes, its CPUs and memory nodes as lists, what the weight
+    of an idle group reads as (0 before Linux 6.12)."""
 
     page_size: int = 4096
     cpus: str = "0-1"
     mems: str = "0"
+    idle_weight: str = "1"
 
 
 def refusal(code: int) -> OSError:

@@ -1,0 +1,105 @@
+"""A hard memory limit that would fall below what is in use, and what is done about it.
+
+Written blindly, it kills on v2 and fails with EBUSY on v1. ``converge`` sets the limit near the
+usage and lowers it as that falls, ``refuse`` leaves it, ``force`` writes it.
+Source: Documentation/admin-guide/cgroup-v2.rst memory.max; mm/memcontrol*.c of Linux 6.12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.core.drift import Difference
+from qoslet.core.observed import Observed
+
+Shrink = Literal["converge", "refuse", "force"]
+
+LIMIT, SWAP_TOTAL = "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"
+HARD_LIMITS = ("memory.max", LIMIT, SWAP_TOTAL)
+ROOM = 4 << 20
+"""Bytes that a limit near the usage leaves at least, or a 32nd of the usage: what a group may
+take between the look and the write."""
+_MIB = 1 << 20
+
+
+class Waiting(Struct, frozen=True, gc=False):
+    """A limit that waits for the usage to fall. ``meanwhile`` is written instead, None: what
+    stands is left; ``used`` is in bytes."""
+
+    path: str
+    file: str
+    wanted: str
+    meanwhile: str | None
+    used: int
+
+    def describe(self) -> str:
+        """The row as a person would say it."""
+        now = f"{self.meanwhile} meanwhile" if self.meanwhile else "left as it is"
+        return f"{self.path}/{self.file}: {self.wanted} waits, {self.used} bytes are in use; {now}"
+
+
+def eased(
+    differences: Sequence[Difference], observed: Observed, shrink: Shrink
+) -> tuple[list[Difference], list[Waiting]]:
+    """The differences that may be ended now, hard limits changed or left out as ``shrink``
+    says, and what waits. A memory+swap limit never falls below the memory limit that stays."""
+    if shrink == "force":
+        return list(differences), []
+    waiting: dict[tuple[str, str], Waiting] = {}
+    for row in sorted(differences, key=lambda row: row.file == SWAP_TOTAL):
+        least = max(_least(row, observed), _stays(row, waiting, observed))
+        if row.file not in HARD_LIMITS or _bytes(row.wanted) >= least:
+            continue
+        used = _used(row, observed)
+        meanwhile = None
+        if shrink == "converge" and least < _bytes(row.found):
+            meanwhile = str(int(least))
+        waiting[row.path, row.file] = Waiting(row.path, row.file, row.wanted or "", meanwhile, used)
+    return [one for row in differences if (one := _now(row, waiting)) is not None], list(
+        waiting.values()
+    )
+
+
+def near(used: int) -> int:
+    """A limit that ``used`` bytes fit under with some room, in whole MiB."""
+    return -(-(used + max(ROOM, used >> 5)) // _MIB) * _MIB
+
+
+def _now(row: Difference, waiting: dict[tuple[str, str], Waiting]) -> Difference | None:
+    """The row as it is ended now, None where it waits."""
+    waits = waiting.get((row.path, row.file))
+    if waits is None:
+        return row
+    if waits.meanwhile is None:
+        return None
+    return replace(row, wanted=waits.meanwhile, why="near the usage")
+
+
+def _used(row: Difference, observed: Observed) -> int:
+    """Bytes in use in the row's group, 0 where it is new or unknown."""
+    seen = observed.cgroups.get(row.path)
+    return (seen.memory or 0) if seen is not None else 0
+
+
+def _least(row: Difference, observed: Observed) -> float:
+    """The smallest limit that the usage allows."""
+    used = _used(row, observed)
+    return near(used) if _bytes(row.wanted) < used else 0
+
+
+def _stays(row: Difference, waiting: dict[tuple[str, str], Waiting], observed: Observed) -> float:
+    """The memory limit that stands below a memory+swap limit while it waits."""
+    waits = waiting.get((row.path, LIMIT)) if row.file == SWAP_TOTAL else None
+    if waits is None:
+        return 0
+    return _bytes(waits.meanwhile or observed.cgroups[row.path].values.get(LIMIT))
+
+
+def _bytes(text: str | None) -> float:
+    """A limit in bytes; infinite where there is none, or nothing is known."""
+    return int(text) if text is not None and text.isdecimal() else inf
