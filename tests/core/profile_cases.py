@@ -10,7 +10,8 @@ from msgspec import Struct
 from qoslet.core.jobobjects import windows_settings
 from qoslet.core.nodefile import Flags, Probed, node_from
 from qoslet.core.ociblocks import block_settings
-from qoslet.core.plan import Planner, plan
+from qoslet.core.plan import plan
+from qoslet.core.planner import Planner
 from qoslet.core.profile import Profile
 from qoslet.errors import BadInputs
 from tests.core.rules_given import Json, basis_for, files, node_of, pod_of

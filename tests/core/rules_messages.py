@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from qoslet.core.containers import Sent, memory_qos_of, oom_score, swap_of
-from qoslet.core.plan import Planner
+from qoslet.core.planner import Planner
 from qoslet.core.pod import Pod, QosClass
 from qoslet.core.quantity import parse
 from qoslet.core.rules import oom, swap
@@ -141,7 +141,7 @@ def swap_limit(vector: Vector, minor: int) -> Pair:
     )
     planner = Planner(node)
     pod = pod_of({"containers": given["containers"]}, critical=given["critical"])
-    assert planner.shape(pod).qos == given["qosClass"]
+    assert planner.shapes.of(pod).qos == given["qosClass"]
     found = {}
     for container in pod.containers:
         sent = planner.message(pod, container)
@@ -213,7 +213,7 @@ def score(vector: Vector, minor: int) -> Pair:
     )
     pod = pod_of(given["pod"])
     container = next(c for c in pod.containers if c.name == given["container"])
-    found, _ = oom_score(planner.basis, pod, container, planner.shape(pod).qos)
+    found, _ = oom_score(planner.basis, pod, container, planner.shapes.of(pod).qos)
     assert wanted["min"] <= found <= wanted["max"]
     return found, wanted["formulaValue"]
 

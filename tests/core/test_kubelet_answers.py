@@ -8,7 +8,8 @@ import pytest
 
 from qoslet.core.node import allocatable
 from qoslet.core.oci import linux_cri
-from qoslet.core.plan import Planner, plan
+from qoslet.core.plan import plan
+from qoslet.core.planner import Planner
 from qoslet.core.quantity import parse
 from qoslet.core.tree import Cgroup
 from tests.core import kubelet_answers as answers
@@ -67,7 +68,7 @@ def test_every_message_equals(row: dict[str, Any]) -> None:
     pods = {pod.uid: pod for pod in answers.pods_of(request)}
     for wanted in answer["pods"]:
         pod = pods[wanted["uid"]]
-        assert planner.shape(pod).qos == wanted["qos"]
+        assert planner.shapes.of(pod).qos == wanted["qos"]
         for container in pod.containers:
             (message,) = (c["cri"] for c in wanted["containers"] if c["name"] == container.name)
             assert linux_cri(planner.message(pod, container)) == message, container.name

@@ -7,8 +7,9 @@ from typing import Any
 from qoslet.core import names
 from qoslet.core.jobobjects import windows_cri, windows_oci, windows_settings
 from qoslet.core.oci import linux_cri, linux_oci
-from qoslet.core.plan import Planner, is_windows
+from qoslet.core.planner import Planner
 from qoslet.core.pod import Container, Pod
+from qoslet.core.podshape import is_windows
 from qoslet.core.tree import Plan
 
 
@@ -18,7 +19,7 @@ def _pod(pod: Pod) -> dict[str, Any]:
 
 def _sandbox(planner: Planner, pod: Pod) -> dict[str, Any]:
     """LinuxPodSandboxConfig, as far as resources go."""
-    _, parent = planner.pod_places(pod, planner.shape(pod).qos)
+    _, parent = planner.pod_places(pod, planner.shapes.of(pod).qos)
     config: dict[str, Any] = {"cgroup_parent": parent}
     resources, overhead = planner.sandbox_messages(pod)
     if resources is not None:
@@ -62,7 +63,7 @@ def cri(plan: Plan) -> list[dict[str, Any]]:
 
 def _oci_linux(planner: Planner, pod: Pod, container: Container) -> dict[str, Any]:
     message = planner.message(pod, container)
-    _, parent = planner.pod_places(pod, planner.shape(pod).qos)
+    _, parent = planner.pod_places(pod, planner.shapes.of(pod).qos)
     block: dict[str, Any] = {}
     cri_runtime = planner.basis.runtime.cri
     if container.id is not None:

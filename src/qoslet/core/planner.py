@@ -1,0 +1,204 @@
+"""One node's planner: the groups of its tiers and of each pod, and the messages about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from qoslet.core import names
+from qoslet.core.basis import basis_of
+from qoslet.core.containers import Sent, sandbox_sent, sent
+from qoslet.core.cpumanager import Pools, pools
+from qoslet.core.node import Node
+from qoslet.core.pod import Container, Pod, QosClass, Quantities
+from qoslet.core.podshape import PlannedContainer, Shape, Shapes, as_release_sees, is_windows
+from qoslet.core.rules import oom
+from qoslet.core.sums import limits, requests
+from qoslet.core.tiers import (
+    Tally,
+    node_settings,
+    reserved_settings,
+    sandbox_settings,
+    tier_settings,
+)
+from qoslet.core.tree import Cgroup, Setting
+
+SANDBOX_LEAF = "POD"
+"""The abstract leaf of a sandbox: no container can have it, names are lower case."""
+
+
+class Planner:
+    """Plans pods on one node. Pods of the same shape are worked out once."""
+
+    def __init__(self, node: Node) -> None:
+        self.basis = basis_of(node)
+        self.shapes = Shapes(self.basis)
+        self._root = names.root_of(node.kubelet.cgroup_root, node.kubelet.cgroups_per_qos)
+        self._sandbox = sandbox_settings(self.basis) if self.basis.runtime.cri else ()
+        self._parents: dict[str, tuple[str, str]] = {}
+        self._pools: Pools | None = None
+
+    def pin(self, pods: Sequence[Pod]) -> Pools | None:
+        """Hand out CPUs, where the static CPU manager policy does."""
+        if self.basis.node.kubelet.cpu_manager_policy == "static" and self.basis.node.os == "linux":
+            self._pools = pools(self.basis, [(pod, self.shapes.of(pod).qos) for pod in pods])
+        return self._pools
+
+    def cpus(self, pod: Pod, container: Container) -> tuple[str, bool] | None:
+        """The CPUs of a container and whether they are its own; None without the policy."""
+        if self._pools is None or container.role == "ephemeral":
+            return None
+        own = self._pools.exclusive.get((pod.uid, container.name))
+        return (own, True) if own is not None else (self._pools.shared, False)
+
+    def _pinned(self, pod: Pod, container: Container) -> tuple[Setting, ...]:
+        found = self.cpus(pod, container)
+        if found is None:
+            return ()
+        text, own = found
+        if not own:
+            return (Setting("cpuset.cpus", text, "cpuset.shared", (text,), "runtime"),)
+        count = container.resources.requests["cpu"].milli // 1000
+        return (Setting("cpuset.cpus", text, "cpuset.exclusive", (count, text), "runtime"),)
+
+    def parent(self, qos: QosClass) -> tuple[str, str]:
+        """Abstract name and concrete path of the group above pods of a class."""
+        found = self._parents.get(qos)
+        if found is None:
+            tier = names.QOS_DIRECTORY[qos]
+            parts = names.extend(self._root, tier) if tier else self._root
+            found = self._parents[qos] = self._places(parts)
+        return found
+
+    def _places(self, parts: Sequence[str]) -> tuple[str, str]:
+        return names.to_cgroupfs(parts), names.concrete(parts, self.basis.node.driver)
+
+    def pod_places(self, pod: Pod, qos: QosClass) -> tuple[str, str]:
+        """Abstract name and concrete path of a pod's group."""
+        above, path = self.parent(qos)
+        leaf = names.POD_PREFIX + pod.uid
+        base = "" if above == "/" else above
+        if self.basis.node.driver == "cgroupfs":
+            return f"{base}/{leaf}", f"{base}/{leaf}"
+        unit = path.rsplit("/", 1)[1].removesuffix(names.SLICE)
+        whole = f"{unit}-{names.escape(leaf)}" if unit else names.escape(leaf)
+        return f"{base}/{leaf}", f"{path.rstrip('/')}/{whole}{names.SLICE}"
+
+    def groups(self, pod: Pod, shape: Shape) -> list[Cgroup]:
+        """The groups of one pod: its own, its sandbox's, its containers'."""
+        windows = is_windows(self.basis, pod)
+        if windows:
+            return self._windows(pod, shape)
+        per_qos = self.basis.node.kubelet.cgroups_per_qos
+        name, path = self.pod_places(pod, shape.qos) if per_qos else self._places(self._root)
+        found = []
+        if per_qos:
+            unit = _unit(path, self.basis.node.driver)
+            found.append(Cgroup(name, "pod", shape.settings, path, unit, pod))
+        if self._sandbox:
+            found.append(self._sandbox_group(pod, name))
+        for container, planned in zip(pod.containers, shape.containers, strict=True):
+            found.append(self._container_group(pod, container, planned, name, path))
+        return found
+
+    def _sandbox_group(self, pod: Pod, name: str) -> Cgroup:
+        return Cgroup(
+            f"{name.rstrip('/')}/{SANDBOX_LEAF}",
+            "sandbox",
+            self._sandbox,
+            pod=pod,
+            oom_score_adj=oom.SANDBOX,
+            oom_rule="oom.sandbox",
+            oom_inputs=(oom.SANDBOX,),
+        )
+
+    def _container_group(
+        self, pod: Pod, container: Container, planned: PlannedContainer, name: str, path: str
+    ) -> Cgroup:
+        runtime = self.basis.runtime
+        id = container.name if runtime.oci == "process" else container.id
+        place = unit = None
+        if id is not None:
+            slices = self.basis.node.driver == "systemd"
+            leaf = names.container_leaf(runtime.cri, id, slices)
+            place = f"{path.rstrip('/')}/{leaf}"
+            unit = leaf if slices else None
+        return Cgroup(
+            f"{name.rstrip('/')}/{container.name}",
+            "container",
+            planned.settings + self._pinned(pod, container),
+            place,
+            unit,
+            pod,
+            container,
+            container.role,
+            planned.oom_score_adj,
+            planned.oom_rule,
+            planned.oom_inputs,
+        )
+
+    def _windows(self, pod: Pod, shape: Shape) -> list[Cgroup]:
+        return [
+            Cgroup(
+                f"/{pod.namespace}/{pod.name}/{container.name}",
+                "container",
+                planned.settings,
+                pod=pod,
+                container=container,
+                role=container.role,
+            )
+            for container, planned in zip(pod.containers, shape.containers, strict=True)
+        ]
+
+    def message(self, pod: Pod, container: Container) -> Sent:
+        """The CRI resources of a container."""
+        known = as_release_sees(self.basis, pod)
+        own = next(c for c in known.containers if c.name == container.name)
+        return sent(self.basis, known, own, self.shapes.of(pod).qos)
+
+    def sandbox_messages(self, pod: Pod) -> tuple[Sent | None, Sent | None]:
+        """``resources`` and ``overhead`` of LinuxPodSandboxConfig; None where not sent."""
+        if not self.basis.choices.sandbox_resources:
+            return None, None
+        known = as_release_sees(self.basis, pod)
+        rules = self.basis.sum_rules
+        sums = requests(known, rules, overhead=False), limits(known, rules, overhead=False)
+        overhead: tuple[Quantities, Quantities] = (pod.overhead, pod.overhead)
+        over = sandbox_sent(self.basis, overhead) if pod.overhead else None
+        return sandbox_sent(self.basis, sums), over
+
+    def upper(self, tally: Tally) -> list[Cgroup]:
+        """kubepods, the reserved groups and the QoS tiers."""
+        node = self.basis.node
+        if node.os == "windows":
+            return []
+        found = [*self._reserved()]
+        if not node.kubelet.cgroups_per_qos:
+            return found
+        name, path = self._places(self._root)
+        unit = _unit(path, node.driver)
+        found.append(Cgroup(name, "node", node_settings(self.basis, tally), path, unit))
+        tiers: tuple[QosClass, ...] = ("Burstable", "BestEffort")
+        for qos in tiers:
+            name, path = self.parent(qos)
+            settings = tier_settings(self.basis, tally, names.QOS_DIRECTORY[qos])
+            found.append(Cgroup(name, "qos", settings, path, _unit(path, node.driver)))
+        return found
+
+    def _reserved(self) -> Iterable[Cgroup]:
+        kubelet = self.basis.node.kubelet
+        for what, group in (
+            ("system-reserved", kubelet.system_reserved_cgroup),
+            ("kube-reserved", kubelet.kube_reserved_cgroup),
+        ):
+            options = kubelet.enforce_node_allocatable
+            compressible = f"{what}-compressible" in options
+            if group and (what in options or compressible):
+                parts = names.parse(group, self.basis.node.driver)
+                name, path = self._places(parts)
+                settings = reserved_settings(self.basis, what, compressible)
+                yield Cgroup(name, "node", settings, path, _unit(path, self.basis.node.driver))
+
+
+def _unit(path: str, driver: Literal["cgroupfs", "systemd"]) -> str | None:
+    return path.rsplit("/", 1)[-1] or None if driver == "systemd" else None

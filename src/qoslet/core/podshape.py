@@ -1,0 +1,137 @@
+"""What a pod's resources come to: its class, its sums, the settings of its groups.
+
+Pods of one shape (the same resources in the same roles) are worked out once.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from qoslet.core.basis import Basis
+from qoslet.core.containers import sent
+from qoslet.core.jobobjects import windows_settings
+from qoslet.core.oci import container_settings
+from qoslet.core.pod import Container, Pod, QosClass
+from qoslet.core.qos import classify
+from qoslet.core.quantity import ZERO
+from qoslet.core.tiers import PodNumbers, numbers_of, pod_settings
+from qoslet.core.tree import Setting
+
+
+class Shape(Struct, gc=False):
+    """What pods of the same resources share. ``kept`` holds the objects whose identity is the
+    key, so that no other object can take it."""
+
+    qos: QosClass
+    sums: PodNumbers
+    memory: int
+    milli: int
+    settings: tuple[Setting, ...]
+    containers: tuple[PlannedContainer, ...]
+    kept: Pod
+
+
+class PlannedContainer(Struct, gc=False):
+    """A container's part of a shape."""
+
+    settings: tuple[Setting, ...]
+    oom_score_adj: int | None
+    oom_rule: str | None
+    oom_inputs: tuple[object, ...]
+
+
+class Shapes:
+    """The shapes of one node's pods."""
+
+    def __init__(self, basis: Basis) -> None:
+        self._basis = basis
+        self._shapes: dict[object, Shape] = {}
+        self._containers: dict[object, tuple[PlannedContainer, Container]] = {}
+
+    def of(self, pod: Pod) -> Shape:
+        """The class, sums and settings of a pod."""
+        key = (
+            *[(container.role, id(container.resources)) for container in pod.containers],
+            id(pod.resources),
+            id(pod.overhead),
+            pod.critical,
+            pod.node_critical,
+            pod.os,
+            pod.isolation,
+        )
+        found = self._shapes.get(key)
+        if found is None:
+            found = self._shapes[key] = self._shape(pod)
+        return found
+
+    def _shape(self, pod: Pod) -> Shape:
+        basis = self._basis
+        known = as_release_sees(basis, pod)
+        qos = classify(known, basis.qos_rules)
+        sums = numbers_of(basis, known)
+        windows = is_windows(basis, pod)
+        return Shape(
+            qos=qos,
+            sums=sums,
+            memory=sums.requests.get("memory", ZERO).value,
+            milli=sums.requests.get("cpu", ZERO).milli,
+            settings=() if windows else pod_settings(basis, known, qos, sums),
+            containers=tuple(self._container(known, c, qos, windows) for c in known.containers),
+            kept=pod,
+        )
+
+    def _container(
+        self, pod: Pod, container: Container, qos: QosClass, windows: bool
+    ) -> PlannedContainer:
+        if windows:
+            return PlannedContainer(windows_settings(self._basis, pod, container), None, None, ())
+        if pod.resources is not None or container.role == "sidecar":
+            return self._plan_container(pod, container, qos)
+        key = (id(container.resources), container.role, qos, pod.critical, pod.node_critical)
+        found = self._containers.get(key)
+        if found is None:
+            planned = self._plan_container(pod, container, qos)
+            found = self._containers[key] = planned, container
+        return found[0]
+
+    def _plan_container(self, pod: Pod, container: Container, qos: QosClass) -> PlannedContainer:
+        message = sent(self._basis, pod, container, qos)
+        rule, inputs = message.oom_why
+        return PlannedContainer(
+            container_settings(self._basis, message), message.oom_score_adj, rule, inputs
+        )
+
+
+def is_windows(basis: Basis, pod: Pod) -> bool:
+    """Whether the pod's containers are Windows containers."""
+    return pod.os == "windows" or basis.node.os == "windows"
+
+
+def as_release_sees(basis: Basis, pod: Pod) -> Pod:
+    """The pod without what the release does not know: sidecars, pod-level resources."""
+    sidecars = basis.choices.sidecars and (
+        basis.gate("SidecarContainers") or basis.node.profile.minor >= 33
+    )
+    if sidecars and (basis.pod_level or pod.resources is None):
+        return pod
+    containers = pod.containers
+    if not sidecars:
+        containers = tuple(
+            Container(c.name, "init", c.field, c.resources, c.id, c.defaulted)
+            if c.role == "sidecar"
+            else c
+            for c in containers
+        )
+    return Pod(
+        pod.namespace,
+        pod.name,
+        pod.uid,
+        pod.where,
+        containers,
+        uid_from=pod.uid_from,
+        resources=pod.resources if basis.pod_level else None,
+        overhead=pod.overhead,
+        os=pod.os,
+        critical=pod.critical,
+        node_critical=pod.node_critical,
+    )
