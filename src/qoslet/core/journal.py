@@ -17,13 +17,17 @@ FORMAT = 1
 
 
 class Header(Struct, frozen=True, array_like=True, tag="qoslet"):
-    """The first line. Inodes mean something only on the boot and hierarchy named here."""
+    """The first line. Inodes mean something only on the boot and hierarchy named here. ``verb``
+    tells whether the tree is to stay (``apply``) or ends with its process (``run``); ``driver``
+    wrote it."""
 
     boot: str
     hierarchy: str
     root: str
     pid: int = 0
     format: int = FORMAT
+    verb: str = "run"
+    driver: str = "cgroupfs"
 
 
 class Making(Struct, frozen=True, array_like=True, tag="making", gc=False):
@@ -55,7 +59,26 @@ class Removed(Struct, frozen=True, array_like=True, tag="removed", gc=False):
     done: bool = False
 
 
-Entry = Header | Making | Made | Set | Removed
+class Met(Struct, frozen=True, array_like=True, tag="met", gc=False):
+    """A group of somebody else in which files are about to be written; its inode."""
+
+    path: str
+    inode: int
+
+
+class Kept(Struct, frozen=True, array_like=True, tag="kept", gc=False):
+    """What the kernel made of our last value of a file, as it was read back."""
+
+    path: str
+    file: str
+    found: str
+
+
+class Settled(Struct, frozen=True, array_like=True, tag="settled"):
+    """Every value so far was read back: the last one of each file is what stands."""
+
+
+Entry = Header | Making | Made | Set | Removed | Met | Kept | Settled
 
 _decoder: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
 _encode = msgspec.json.Encoder().encode
@@ -103,26 +126,60 @@ def read(data: bytes) -> Read:
 Standing = Literal["making", "made", "removing"]
 
 
+Key = tuple[str, str]
+"""The path of a group and the name of a file."""
+
+
+EARLIER = 3
+"""Values of a file that are remembered besides the last one: a batch writes a file at most
+three times, and each is read back soon after."""
+
+
 class Ledger(Struct):
     """What the entries come to. ``groups`` is path to how it stands and its inode (0 while
-    unknown); ``files`` is (path, file) to the value before our first write and our last."""
+    unknown); ``files`` is (path, file) to the value before our first write and our last;
+    ``earlier`` are values of ours that may stand because the last write was not seen to work;
+    ``kept`` is what the kernel made of the last one; ``met`` are the groups of others."""
 
     groups: dict[str, tuple[Standing, int]] = {}
-    files: dict[tuple[str, str], tuple[str | None, str]] = {}
+    files: dict[Key, tuple[str | None, str]] = {}
+    earlier: dict[Key, tuple[str, ...]] = {}
+    kept: dict[Key, str] = {}
+    met: dict[str, int] = {}
 
     def add(self, entries: Iterable[Entry]) -> None:
         """Take further entries in, in their order."""
         for entry in entries:
             match entry:
+                case Set(path, file, before, value):
+                    self._set((path, file), before, value)
                 case Making(path):
                     self.groups.setdefault(path, ("making", 0))
                 case Made(path, inode):
                     self.groups[path] = ("made", inode)
-                case Set(path, file, before, value):
-                    first = self.files.get((path, file))
-                    self.files[path, file] = (first[0] if first else before, value)
                 case Removed(path, done):
                     self._remove(path, done)
+                case Met(path, inode):
+                    self._meet(path, inode)
+                case Kept(path, file, found):
+                    self.kept[path, file] = found
+                case Settled():
+                    self.earlier.clear()
+
+    def _set(self, key: Key, before: str | None, value: str) -> None:
+        """A file is written once more."""
+        first = self.files.get(key)
+        if first is not None and first[1] != value:
+            last = self.kept.pop(key, first[1])
+            others = [one for one in self.earlier.get(key, ()) if one != last]
+            self.earlier[key] = (*others, last)[-EARLIER:]
+        self.files[key] = (first[0] if first else before, value)
+
+    def _meet(self, path: str, inode: int) -> None:
+        """A group of somebody else; made anew, it has nothing of ours."""
+        if self.met.get(path, inode) != inode:
+            self._forget_files(path)
+        self.met[path] = inode
 
     def _remove(self, path: str, done: bool) -> None:
         """A group is to go, or is gone with the values of its files."""
@@ -130,22 +187,40 @@ class Ledger(Struct):
             inode = self.groups.get(path, ("made", 0))[1]
             self.groups[path] = ("removing", inode)
             return
+        self.forget(path)
+
+    def forget(self, path: str) -> None:
+        """A group is gone, and with it the values of its files."""
         self.groups.pop(path, None)
+        self.met.pop(path, None)
+        self._forget_files(path)
+
+    def _forget_files(self, path: str) -> None:
+        """Nothing is known of the group's files."""
         for key in [key for key in self.files if key[0] == path]:
             del self.files[key]
+            self.earlier.pop(key, None)
+            self.kept.pop(key, None)
 
     def entries(self) -> list[Entry]:
         """The shortest journal that comes to the same."""
-        found: list[Entry] = []
+        found: list[Entry] = [Met(path, inode) for path, inode in self.met.items()]
         for path, (standing, inode) in self.groups.items():
             found.append(Made(path, inode) if inode else Making(path))
             if standing == "removing":
                 found.append(Removed(path))
-        found += [Set(path, file, *pair) for (path, file), pair in self.files.items()]
-        return found
+        for key, (before, value) in self.files.items():
+            found += [Set(*key, before, one) for one in (*self.earlier.get(key, ()), value)]
+        return [*found, *(Kept(*key, value) for key, value in self.kept.items())]
 
     def ours(self, path: str, inode: int) -> bool:
         """Whether a group that stands is the one that was made: by its inode, or where it was
         being made when the writing stopped."""
         _, known = self.groups.get(path, ("", -1))
         return known in (0, inode)
+
+    def standing(self, key: Key) -> tuple[str, ...]:
+        """The values of a file that may be there by our hand, the last one first; as written,
+        except where the kernel's own form of it is known."""
+        value = self.kept.get(key) or self.files[key][1]
+        return (value, *reversed(self.earlier.get(key, ())))

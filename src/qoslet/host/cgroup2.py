@@ -12,12 +12,13 @@ DEFAULT_POINT = "/sys/fs/cgroup"
 
 
 class Unified:
-    """The v2 hierarchy at its mount point. Of the controllers that a kubelet asks for, those
-    that the root has are enabled on the way down to every group that is made."""
+    """The v2 hierarchy at its mount point. Of the controllers that are ``wanted``, those that
+    the root has are enabled on the way down to every group that is made."""
 
     name = "v2"
 
-    def __init__(self, point: str = DEFAULT_POINT) -> None:
+    def __init__(self, point: str = DEFAULT_POINT, wanted: frozenset[str] = WANTED_V2) -> None:
+        self.wanted = wanted
         self.tree = Tree(point)
         self.trees: tuple[Tree, ...] = (self.tree,)
         self._given: set[str] = set()
@@ -60,7 +61,7 @@ class Unified:
         kernel refuses, one by one."""
         there = self.tree.read(path, "cgroup.controllers").split()
         given = self.tree.read(path, "cgroup.subtree_control").split()
-        wanted = [name for name in there if name in WANTED_V2 and name not in given]
+        wanted = [name for name in there if name in self.wanted and name not in given]
         if not wanted:
             return
         try:
@@ -105,8 +106,8 @@ class Unified:
         try:
             there = self.tree.read("", "cgroup.controllers").split()
         except OSError:
-            there = sorted(WANTED_V2)
-        text = " ".join(f"+{name}" for name in there if name in WANTED_V2)
+            there = sorted(self.wanted)
+        text = " ".join(f"+{name}" for name in there if name in self.wanted)
         above = f"{self.tree.point}{parent(path)}/cgroup.subtree_control"
         give = [f"printf %s {quote(text)} > {quote(above)}"] if text else []
         return [*give, f"mkdir -p {quote(self.tree.point + path)}"]

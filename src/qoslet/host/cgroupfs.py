@@ -65,6 +65,8 @@ class Cgroupfs:
         self.journal = journal
         self.root = checked(root)
         self.layout = layout_of(hierarchy, mounts)
+        self.others: set[str] = set()
+        """Groups of somebody else in which files may be written: never made, never removed."""
         self._files = frozenset(files)
         self._sleep = sleep
         self._known: set[str] = set()
@@ -75,9 +77,8 @@ class Cgroupfs:
 
     def perform(self, steps: Sequence[Step]) -> list[Outcome]:
         """Do each step; stop after the first that fails. One outcome for each step tried."""
-        outcomes: list[Outcome] = []
         if not steps:
-            return outcomes
+            return []
         befores: Mapping[int, str] = {}
         if self.journal is not None:
             try:
@@ -85,12 +86,18 @@ class Cgroupfs:
                 self._record(self._intents(steps, befores))
             except (QosletError, OSError) as error:
                 return [Outcome(steps[0], error=f"nothing was done: the journal: {error}")]
+        outcomes = self._do(steps, befores)
+        self._record_made()
+        return outcomes
+
+    def _do(self, steps: Sequence[Step], befores: Mapping[int, str]) -> list[Outcome]:
+        """The steps in their order, up to the first that fails. ``befores`` by step number."""
+        outcomes: list[Outcome] = []
         for number, step in enumerate(steps):
             outcome = self._one(step, befores.get(number))
             outcomes.append(outcome)
             if outcome.error is not None:
                 break
-        self._record_made()
         return outcomes
 
     def _record_made(self) -> None:
@@ -144,14 +151,18 @@ class Cgroupfs:
                     self._attach(self._mine(step.path), step.pid)
                 case "remove":
                     self._remove(self._mine(step.path))
-        except Refused as error:
-            name = errno_name(error.number) if error.number else None
-            return Outcome(step, before, str(error), name)
-        except OSError as error:
+        except (Refused, OSError) as error:
+            return self._failed(step, before, error)
+        return Outcome(step, before)
+
+    def _failed(self, step: Step, before: str | None, error: Refused | OSError) -> Outcome:
+        """The outcome of a step that was refused."""
+        if isinstance(error, OSError):
             number = error.errno or 0
             said = self._refused(step.kind, step.path, number, step.file, step.value)
             return Outcome(step, before, str(said), errno_name(number))
-        return Outcome(step, before)
+        name = errno_name(error.number) if error.number else None
+        return Outcome(step, before, str(error), name)
 
     def _refused(self, deed: Deed, path: str, number: int, file: str, value: str) -> Refused:
         """The refusal with the mount point that the file belongs to."""
@@ -170,7 +181,7 @@ class Cgroupfs:
 
     def _place(self, step: Step) -> tuple[str, Tree]:
         """Where a ``set`` writes. Raises ``Refused``."""
-        path = self._mine(step.path)
+        path = checked(step.path) if step.path in self.others else self._mine(step.path)
         try:
             if file_name(step.file) not in self._files:
                 knob(step.file)
@@ -189,6 +200,10 @@ class Cgroupfs:
         path, tree = self._place(step)
         tree.write(path, step.file, step.value)
         self.layout.written(path, step.file)
+
+    def stands(self, path: str) -> None:
+        """A group is there already, so it is not ours to make."""
+        self._known.add(checked(path))
 
     def _unmade(self, path: str) -> list[str]:
         """The groups from our root down to ``path`` that we do not know to exist."""

@@ -9,11 +9,13 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from qoslet.core.journal import Entry, Header, Ledger, lines, read
+from msgspec.structs import replace
+
+from qoslet.core.journal import Entry, Header, Key, Ledger, Read, Set, lines, read
 from qoslet.errors import CannotDo
 
 STATE = "/run/qoslet"
@@ -57,9 +59,10 @@ class Journal:
         self._folder = folder
         self._lock = lock
         self._header = header
-        self._ledger = Ledger()
         self._size = 0
         self._file = -1
+        self._seen: Mapping[Key, str] = {}
+        self.ledger = Ledger()
         self.root = root
         self.notes: list[str] = []
 
@@ -71,12 +74,39 @@ class Journal:
             raise _cannot("the journal cannot be begun", error, self.root) from error
         self._append(lines([self._header]))
 
+    def seen(self, values: Mapping[Key, str]) -> None:
+        """What stands in files that are about to be written: recorded as the value of before
+        where an entry comes without one."""
+        self._seen = values
+
     def record(self, entries: Sequence[Entry]) -> None:
         """Append entries in one write. Raises ``CannotDo``; then nothing may be done."""
+        if self._seen:
+            entries = [self._known(entry) for entry in entries]
         self._append(lines(entries))
-        self._ledger.add(entries)
+        self.ledger.add(entries)
         if self._size > LARGEST:
-            self._rewrite()
+            self.rewrite()
+
+    def _known(self, entry: Entry) -> Entry:
+        """The entry with the value of before, if that is known."""
+        if not isinstance(entry, Set) or entry.before is not None:
+            return entry
+        before = self._seen.get((entry.path, entry.file))
+        return entry if before is None else replace(entry, before=before)
+
+    def read(self) -> Read:
+        """What a journal says that is there already."""
+        return read(_contents(self._folder))
+
+    def discard(self) -> None:
+        """Remove a journal that is there, and a new one that was not finished."""
+        _unlink("journal", self._folder)
+        _unlink("journal.new", self._folder)
+
+    def archive(self, header: Header | None) -> bool:
+        """Put a journal aside that says nothing about this boot; whether there was one."""
+        return _archive(self._folder, header)
 
     def _append(self, data: bytes) -> None:
         """Write all of it or raise ``CannotDo``."""
@@ -90,9 +120,9 @@ class Journal:
             os.write(self._file, b"\n")
             raise CannotDo("the journal's file system is full", where=self.root)
 
-    def _rewrite(self) -> None:
-        """Replace the file by the shortest one that says the same."""
-        data = lines([self._header, *self._ledger.entries()])
+    def rewrite(self) -> None:
+        """Replace the file, or begin it, by the shortest one that says the same."""
+        data = lines([self._header, *self.ledger.entries()])
         try:
             _unlink("journal.new", self._folder)
             new = os.open("journal.new", _NEW, 0o600, dir_fd=self._folder)
@@ -106,17 +136,19 @@ class Journal:
             os.close(new)
             self._file, self._size = old, 0
             raise
-        os.close(old)
+        if old >= 0:
+            os.close(old)
 
     def close(self, *, gone: bool) -> None:
         """Give the root free. ``gone``: nothing is left of it, so the journal goes too."""
-        if self._file < 0:
+        if self._folder < 0:
             return
         if gone:
             _unlink("journal", self._folder)
         for descriptor in (self._file, self._lock, self._folder):
-            os.close(descriptor)
-        self._file = -1
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._file = self._lock = self._folder = -1
 
 
 def claim(root: str, tree: Owned, *, state: str = STATE, boot: str | None = None) -> Journal:
@@ -126,26 +158,57 @@ def claim(root: str, tree: Owned, *, state: str = STATE, boot: str | None = None
     name, or where the state directory cannot be trusted. ``boot`` is the boot's id: the
     kernel's if None.
     """
-    boot = boot or Path(_BOOT).read_text(encoding="ascii").strip()
+    journal, header = locked(root, tree.hierarchy, state=state, boot=boot)
+    try:
+        _succeed(journal, tree, header)
+        journal.begin()
+    except BaseException:
+        journal.close(gone=False)
+        raise
+    return journal
+
+
+def locked(
+    root: str,
+    hierarchy: str,
+    *,
+    state: str,
+    boot: str | None = None,
+    verb: str = "run",
+    driver: str = "cgroupfs",
+) -> tuple[Journal, Header]:
+    """The lock of a root, with a journal that is not begun yet and the header that it gets.
+
+    Raises ``CannotDo`` where another process has it or an overlapping root, and where the state
+    directory cannot be trusted.
+    """
     top = _private(state, None)
     try:
         _overlap(root, top)
         folder = _private(escaped(root), top, state)
     finally:
         os.close(top)
-    lock = -1
     try:
         lock = _locked(root, folder)
-        header = Header(boot, tree.hierarchy, root, os.getpid())
-        journal = Journal(folder, lock, header, root)
-        _succeed(journal, tree, header, folder)
-        journal.begin()
     except BaseException:
         os.close(folder)
-        if lock >= 0:
-            os.close(lock)
         raise
-    return journal
+    header = Header(boot or this_boot(), hierarchy, root, os.getpid(), verb=verb, driver=driver)
+    return Journal(folder, lock, header, root), header
+
+
+def this_boot() -> str:
+    """The id of this boot."""
+    return Path(_BOOT).read_text(encoding="ascii").strip()
+
+
+def same_place(one: Header | None, other: Header) -> bool:
+    """Whether two journals speak about the same groups."""
+    return one is not None and (one.boot, one.hierarchy, one.root) == (
+        other.boot,
+        other.hierarchy,
+        other.root,
+    )
 
 
 def escaped(root: str) -> str:
@@ -226,25 +289,23 @@ def _held(root: str, lock: int, place: str) -> CannotDo:
     )
 
 
-def _succeed(journal: Journal, tree: Owned, header: Header, folder: int) -> None:
+def _succeed(journal: Journal, tree: Owned, header: Header) -> None:
     """Deal with the journal of a run before us and with the tree that stands now."""
-    old = read(_contents(folder))
-    valid = old.header is not None and (
-        (old.header.boot, old.header.hierarchy, old.header.root)
-        == (header.boot, header.hierarchy, header.root)
-    )
+    old = journal.read()
+    valid = same_place(old.header, header)
     ledger = Ledger()
     if valid:
         ledger.add(old.entries)
     standing = tree.below(header.root)
     if standing:
-        _refuse_foreign(tree, header.root, standing, ledger, valid)
+        refuse_foreign(tree, header.root, standing, ledger, valid)
+        if old.header is not None and old.header.verb == "apply":
+            hint = f"qoslet release --cgroup-root {header.root} removes it"
+            raise CannotDo("the tree of an apply stands here", where=header.root, hint=hint)
         journal.notes.append(_clean(tree, header.root, standing, old.header))
-    if valid:
-        _unlink("journal", folder)
-    elif _archive(folder, old.header):
+    if not valid and journal.archive(old.header):
         journal.notes.append(f"{header.root}: a journal of another boot was put aside")
-    _unlink("journal.new", folder)
+    journal.discard()
 
 
 def _contents(folder: int) -> bytes:
@@ -272,7 +333,7 @@ def _archive(folder: int, header: Header | None) -> bool:
     return True
 
 
-def _refuse_foreign(
+def refuse_foreign(
     tree: Owned, root: str, standing: Sequence[str], ledger: Ledger, valid: bool
 ) -> None:
     """Raise ``CannotDo`` if anything that stands is not what the journal names."""

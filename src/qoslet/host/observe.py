@@ -74,6 +74,15 @@ class Eyes:
             _close(place.directories)
         return Observed(at, found)
 
+    def look(self, path: str) -> ObservedCgroup | None:
+        """One group with its values, without those below; None where it is absent."""
+        group = checked(path)
+        place = _Place(group, tuple(_open_path(tree, group) for tree in self._layout.trees))
+        try:
+            return self._group(place, values=True)
+        finally:
+            _close(place.directories)
+
     def _look(self, place: _Place, values: bool, found: dict[str, ObservedCgroup]) -> None:
         """One group and all below it; parents are entered before their children."""
         group = self._group(place, values)

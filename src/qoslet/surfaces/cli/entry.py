@@ -21,6 +21,8 @@ VERBS = {
     "explain": "why a value is what it is, or why a file is not written",
     "doctor": "what this machine offers, what is missing, and how to get it",
     "run": "make the cgroups on this machine and keep them true",
+    "apply": "make the cgroups on this machine once and leave them standing",
+    "release": "undo an apply: restore what was there, remove what was made",
 }
 
 _USAGE = "usage: qoslet VERB [OPTION]..."

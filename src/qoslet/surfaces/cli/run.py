@@ -17,11 +17,10 @@ from qoslet.surfaces.cli.common import (
     note,
     screen,
 )
-from qoslet.surfaces.cli.streams import complain
-from qoslet.surfaces.style import printable, terminal, wrap
+from qoslet.surfaces.cli.problems import tell
 
 if TYPE_CHECKING:
-    from qoslet.core.tree import Plan, Problem
+    from qoslet.core.tree import Plan
     from qoslet.surfaces.cli.watching import Watching
     from qoslet.surfaces.cli.wire import Parts
 
@@ -134,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
     options = Options(args)
     with wire.parts(options) as parts:
         desired = parts.source.current()
-        _tell(desired.problems)
+        tell(desired.problems)
         if not desired.plan.stands and not desired.pods:
             return EXIT_NO
         if not _sound(desired.plan):
@@ -151,25 +150,6 @@ def run(args: argparse.Namespace) -> int:
 def _sound(plan: Plan) -> bool:
     """Whether no error concerns the node as a whole; a refused pod is no reason to stop."""
     return all(p.severity != "error" or ": Pod " in p.where for p in plan.problems)
-
-
-def _tell(problems: tuple[Problem, ...]) -> None:
-    """The problem rows, once, on stderr; the same row of several pods is one line."""
-    places: dict[tuple[str, str, str], list[str]] = {}
-    for row in problems:
-        places.setdefault((row.severity, row.message, row.hint), []).append(row.where)
-    for (severity, message, hint), where in places.items():
-        advice = f" ({hint})" if hint else ""
-        more = f" and {len(where) - 1} more" if len(where) > 1 else ""
-        place = f"{where[0]}{more}: " if where[0] else ""
-        _wrapped(f"{severity}: {place}{message}{advice}")
-
-
-def _wrapped(text: str) -> None:
-    """A note, broken at words where a terminal would break it anywhere."""
-    width = terminal(sys.stderr, os.environ).width
-    first, *rest = wrap(printable(text), width - len("qoslet: ") - 2)
-    complain("".join([f"qoslet: {first}\n", *(f"  {line}\n" for line in rest)]))
 
 
 def _dry_run(parts: Parts) -> None:

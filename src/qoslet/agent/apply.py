@@ -1,0 +1,256 @@
+"""One pass over a tree that is to stay: look, compare, journal, write, read back.
+
+Groups are made and removed below our own root only. Groups of others, such as those reserved
+for the system, are written where the plan asks for it and they stand; they are never made,
+never removed, and none of their files is touched that the plan does not name.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.agent.ports import Driver
+from qoslet.core.drift import RESET, Difference, compare
+from qoslet.core.journal import Entry, Kept, Key, Ledger, Met, Settled
+from qoslet.core.knobs import controller, same
+from qoslet.core.observed import Observed, ObservedCgroup
+from qoslet.core.shrink import Shrink, Waiting, eased
+from qoslet.core.steps import Outcome, Step, ordered
+from qoslet.core.tree import Plan
+from qoslet.errors import CannotDo
+
+ALIKE = 3
+"""Failures of one file with one errno after which that file is tried no more in this pass."""
+FAILURES = 60
+"""Failures after which a pass gives up."""
+
+
+class Book(Protocol):
+    """The journal of the tree, open."""
+
+    ledger: Ledger
+
+    def seen(self, values: Mapping[Key, str]) -> None:
+        """What stands in files that are about to be written: their value of before."""
+
+    def record(self, entries: Sequence[Entry]) -> None:
+        """Append entries. Raises QosletError or OSError."""
+
+
+class Sight(Protocol):
+    """Reads a kernel: a subtree, or one group."""
+
+    def observe(self, root: str) -> Observed:
+        """The subtree below and including ``root``; an absent root gives no cgroups."""
+
+    def look(self, path: str) -> ObservedCgroup | None:
+        """One group, None where it is absent."""
+
+
+class Work(Struct, frozen=True):
+    """What a pass found: all differences that are its business, and the steps that end them.
+
+    ``others`` are the planned groups that somebody else made and that stand, with their inode;
+    ``waiting`` are limits that wait for the usage to fall; ``skipped`` the names of containers
+    without a known id.
+    """
+
+    root: str
+    observed: Observed
+    differences: tuple[Difference, ...]
+    steps: tuple[Step, ...]
+    others: Mapping[str, int] = {}
+    waiting: tuple[Waiting, ...] = ()
+    skipped: tuple[str, ...] = ()
+
+
+class Pass(Struct, frozen=True):
+    """What one pass did, and what is still off."""
+
+    before: Work
+    outcomes: tuple[Outcome, ...]
+    left: tuple[Difference, ...]
+
+    @property
+    def failures(self) -> tuple[Outcome, ...]:
+        """Steps that did not work."""
+        return tuple(one for one in self.outcomes if one.error is not None)
+
+    def done(self, kind: str) -> int:
+        """How many steps of a kind worked; the root comes with the first group."""
+        count = sum(one.error is None and one.step.kind == kind for one in self.outcomes)
+        root = kind == "create" and count and self.before.root not in self.before.observed.cgroups
+        return count + bool(root)
+
+
+def reduced(plan: Plan, missing: Iterable[str]) -> tuple[Plan, tuple[Difference, ...]]:
+    """The plan without the values of controllers that are missing here, and those values."""
+    lost = frozenset(missing)
+    if not lost:
+        return plan, ()
+    groups, rows = [], []
+    for group in plan.cgroups:
+        kept = tuple(row for row in group.settings if controller(row.file) not in lost)
+        if len(kept) != len(group.settings) and group.path is not None:
+            rows += [
+                Difference(group.path, "unread", row.file, row.value, None, row.rule)
+                for row in group.settings
+                if controller(row.file) in lost
+            ]
+        groups.append(replace(group, settings=kept) if len(kept) != len(group.settings) else group)
+    return replace(plan, cgroups=tuple(groups)), tuple(rows)
+
+
+def prepare(
+    plan: Plan, root: str, ledger: Ledger, sight: Sight, shrink: Shrink = "converge"
+) -> Work:
+    """Look and compare. Raises CannotDo where a planned group below the root is another's."""
+    observed = sight.observe(root)
+    others = _others(plan, root, ledger, observed, sight)
+    merged = Observed(observed.at, {**observed.cgroups, **others})
+    outside = {
+        one.path
+        for one in plan.cgroups
+        if one.path is not None and (one.path in others or not _within(one.path, root))
+    }
+    differences = compare(plan, merged)
+    ours = [row for row in differences if _ours_to_mend(row, outside, ledger, observed)]
+    blocked = _blocked(differences, ledger, observed)
+    mended = [row for row in ours if row.path not in outside - others.keys()]
+    steps = [
+        step
+        for step in ordered(mended, merged, shrink)
+        if step.kind != "remove" or step.path not in blocked
+    ]
+    return Work(
+        root,
+        merged,
+        tuple(ours),
+        tuple(steps),
+        {path: one.identity for path, one in others.items()},
+        tuple(eased(mended, merged, shrink)[1]),
+        tuple(one.name for one in plan.cgroups if one.path is None and one.level == "container"),
+    )
+
+
+def perform(work: Work, again: Callable[[], Work], driver: Driver, book: Book) -> Pass:
+    """Do the steps, each after it was journalled; ``again`` looks anew after it."""
+    if not work.steps:
+        return Pass(work, (), work.differences)
+    touched = {step.path for step in work.steps} & work.others.keys()
+    met = [Met(path, work.others[path]) for path in sorted(touched)]
+    book.record([one for one in met if book.ledger.met.get(one.path) != one.inode])
+    book.seen(_standing(work))
+    outcomes = _all(work.steps, driver)
+    after = again()
+    _settle(work, outcomes, after, book)
+    return Pass(work, tuple(outcomes), after.differences)
+
+
+def _within(path: str, root: str) -> bool:
+    return path == root or path.startswith(f"{root}/")
+
+
+def _others(
+    plan: Plan, root: str, ledger: Ledger, observed: Observed, sight: Sight
+) -> dict[str, ObservedCgroup]:
+    """Planned groups that stand and that we did not make: outside the root, and containers that
+    a runtime made. Raises CannotDo for any other below the root."""
+    found: dict[str, ObservedCgroup] = {}
+    for group in plan.cgroups:
+        path = group.path
+        if path is None:
+            continue
+        if not _within(path, root):
+            seen = sight.look(path)
+            if seen is not None:
+                found[path] = seen
+            continue
+        standing = observed.cgroups.get(path)
+        if standing is None or ledger.ours(path, standing.identity):
+            continue
+        if group.level not in ("container", "sandbox"):
+            raise CannotDo(
+                "somebody else made this group: it is not in our journal",
+                where=path,
+                hint="give another --cgroup-root; if nobody needs it, rmdir it",
+            )
+        found[path] = standing
+    return found
+
+
+def _ours_to_mend(row: Difference, outside: set[str], ledger: Ledger, observed: Observed) -> bool:
+    """Whether a difference is a pass's business: in groups of others only what is planned."""
+    if row.verdict == "surplus":
+        return ledger.ours(row.path, observed.cgroups[row.path].identity)
+    return row.path not in outside or row.why != RESET
+
+
+def _blocked(differences: Sequence[Difference], ledger: Ledger, observed: Observed) -> set[str]:
+    """Groups that cannot be removed: others' ones, and those above them."""
+    found: set[str] = set()
+    for row in differences:
+        path = row.path
+        if row.verdict != "surplus" or ledger.ours(path, observed.cgroups[path].identity):
+            continue
+        while path:
+            found.add(path)
+            path = path.rpartition("/")[0]
+    return found
+
+
+def _standing(work: Work) -> dict[Key, str]:
+    """The values in front of the steps."""
+    found = {}
+    for step in work.steps:
+        group = work.observed.cgroups.get(step.path)
+        if step.kind == "set" and group is not None and step.file in group.values:
+            found[step.path, step.file] = group.values[step.file]
+    return found
+
+
+def _all(steps: Sequence[Step], driver: Driver) -> list[Outcome]:
+    """Every step that can be tried. What lies in a group that could not be made is not; nor is
+    a file that was refused often enough."""
+    outcomes: list[Outcome] = []
+    refused: Counter[tuple[str, str | None]] = Counter()
+    left = list(steps)
+    while left and refused.total() < FAILURES:
+        tried = driver.perform(left)
+        outcomes += tried
+        left = left[len(tried) :]
+        if not tried or tried[-1].error is None:
+            break
+        wrong = tried[-1].step
+        alike = wrong.file, tried[-1].errno_name
+        refused[alike] += 1
+        if wrong.kind == "create":
+            left = [step for step in left if not _within(step.path, wrong.path)]
+        elif wrong.file and refused[alike] >= ALIKE:
+            left = [step for step in left if step.file != wrong.file]
+    return outcomes
+
+
+def _settle(work: Work, outcomes: Sequence[Outcome], after: Work, book: Book) -> None:
+    """Write down what the kernel made of the values, and that they were read back."""
+    off = {(row.path, row.file) for row in after.differences}
+    kept: list[Entry] = []
+    seen = True
+    keys = {(one.step.path, one.step.file) for one in outcomes if one.step.kind == "set"}
+    for key in sorted(keys):
+        path, file = key
+        group = after.observed.cgroups.get(path)
+        found = group.values.get(file) if group is not None else None
+        if found is None or key in off or key not in book.ledger.files:
+            seen = False
+        elif not same(file, book.ledger.files[key][1], found):
+            kept.append(Kept(path, file, found))
+    if seen and keys >= book.ledger.earlier.keys() and not any(one.error for one in outcomes):
+        kept.append(Settled())
+    if kept:
+        book.record(kept)

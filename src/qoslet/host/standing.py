@@ -1,0 +1,124 @@
+"""The journal of a tree that stays: taken up where it was left, by one process at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from errno import ENOENT
+
+from qoslet.core.journal import Header, Ledger, read
+from qoslet.errors import CannotDo
+from qoslet.host.journalfile import (
+    STATE,
+    Journal,
+    Owned,
+    escaped,
+    locked,
+    refuse_foreign,
+    same_place,
+    this_boot,
+)
+
+
+def state_directory(environ: Mapping[str, str], user: int) -> str:
+    """Where the journals of a user are: /run/qoslet for root, else below the runtime directory.
+    Raises ``CannotDo`` where there is none."""
+    if user == 0:
+        return STATE
+    runtime = environ.get("XDG_RUNTIME_DIR") or f"/run/user/{user}"
+    if not runtime.startswith("/") or not os.path.isdir(runtime):
+        raise CannotDo(
+            "there is no runtime directory for the journal",
+            where=runtime,
+            hint="set XDG_RUNTIME_DIR to a directory of your own that ends with the boot",
+        )
+    return f"{runtime.rstrip('/')}/qoslet"
+
+
+def resume(
+    root: str,
+    tree: Owned,
+    *,
+    state: str,
+    given: bool = False,
+    boot: str | None = None,
+    driver: str = "cgroupfs",
+) -> Journal:
+    """Take up the tree at ``root``, or begin one. ``given``: the root may be another's group
+    that was handed to us, with groups of others in it.
+
+    Raises ``CannotDo`` where another process has it, and where a tree stands there that no
+    journal of ours names. A journal of another boot or hierarchy is put aside.
+    """
+    journal, header = locked(
+        root, tree.hierarchy, state=state, boot=boot, verb="apply", driver=driver
+    )
+    try:
+        _take_up(journal, tree, header, given)
+        journal.rewrite()
+    except BaseException:
+        journal.close(gone=False)
+        raise
+    return journal
+
+
+def _take_up(journal: Journal, tree: Owned, header: Header, given: bool) -> None:
+    """What the journal says that still stands."""
+    old = journal.read()
+    if same_place(old.header, header):
+        journal.ledger.add(old.entries)
+        assert old.header is not None
+        if old.header.driver != header.driver and journal.ledger.groups:
+            raise CannotDo(
+                f"the tree was made with the {old.header.driver} driver",
+                where=header.root,
+                hint=f"--cgroup-driver {old.header.driver}, or qoslet release first",
+            )
+    elif journal.archive(old.header):
+        what = "boot"
+        if old.header is not None and old.header.boot == header.boot:
+            what = "hierarchy or root"
+        journal.notes.append(f"{header.root}: a journal of another {what} was put aside")
+    if old.bad:
+        journal.notes.append(f"{header.root}: {old.bad} torn or damaged lines of the journal")
+    prune(journal.ledger, tree)
+    _check_root(header.root, tree, journal.ledger, given)
+
+
+def _check_root(root: str, tree: Owned, ledger: Ledger, given: bool) -> None:
+    """Raise ``CannotDo`` where the root stands and is neither ours nor given to us."""
+    inode = tree.identity(root)
+    if inode is not None and not given and not ledger.ours(root, inode):
+        refuse_foreign(tree, root, [root], ledger, valid=False)
+
+
+def prune(ledger: Ledger, tree: Owned) -> None:
+    """Drop groups that are gone or were made anew by somebody; know the inodes of all others."""
+    for path, (standing, inode) in list(ledger.groups.items()):
+        now = tree.identity(path)
+        if now is None or inode not in (0, now):
+            ledger.forget(path)
+        elif inode == 0:
+            ledger.groups[path] = (standing, now)
+
+
+def peek(
+    root: str, tree: Owned, *, state: str, given: bool = False, boot: str | None = None
+) -> tuple[Ledger, Header]:
+    """What the journal of a root says, without taking it; empty where it says nothing about this
+    boot and hierarchy. Raises ``CannotDo`` where it cannot be read, or the root is another's."""
+    header, ledger = Header(boot or this_boot(), tree.hierarchy, root), Ledger()
+    try:
+        with open(f"{state}/{escaped(root)}/journal", "rb") as file:
+            old = read(file.read())
+        if old.header is not None and same_place(old.header, header):
+            ledger.add(old.entries)
+            header = old.header
+    except OSError as error:
+        if error.errno != ENOENT:
+            raise CannotDo(
+                f"the journal cannot be read: {error.strerror}", where=f"{state}/{escaped(root)}"
+            ) from error
+    prune(ledger, tree)
+    _check_root(root, tree, ledger, given)
+    return ledger, header

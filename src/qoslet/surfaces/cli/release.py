@@ -1,0 +1,90 @@
+"""``qoslet release``: undo an apply: values of before come back, groups that were made go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qoslet.errors import EXIT_NO, EXIT_OK
+from qoslet.surfaces.cli.apply import add_pass_arguments, checked_root, describe, show
+from qoslet.surfaces.cli.common import note
+from qoslet.surfaces.cli.streams import emit
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from qoslet.core.restore import Restoring
+    from qoslet.core.steps import Outcome
+    from qoslet.surfaces.cli.wireonce import Tree
+
+EPILOG = """\
+examples:
+  qoslet release
+  qoslet release --cgroup-root /qoslet --dry-run
+
+Everything is checked first. Where somebody else has written since, or a process is in a group
+that apply made, nothing is done and each place is named.
+
+exit code: 0 nothing of ours stands any more, 1 refused or not finished, 3 this machine cannot
+do it
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the verb."""
+    add_pass_arguments(parser)
+    parser.add_argument("--cgroup-root", metavar="NAME", help="the root of the tree (/qoslet)")
+    parser.add_argument(
+        "--force", action="store_true", help="let go of what others have written since"
+    )
+    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of the output")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Look, judge, undo, say what was done; the exit code. Raises QosletError."""
+    if args.schema:
+        from qoslet.schema import text
+
+        emit(text("release").encode())
+        return EXIT_OK
+    from qoslet.core.restore import restore
+    from qoslet.surfaces.cli import wireonce
+
+    root = checked_root(args.cgroup_root or wireonce.default_root())
+    place = wireonce.place_of(root, None)
+    with wireonce.tree(place, write=not args.dry_run) as tree:
+        for text_of_note in tree.notes:
+            note(text_of_note)
+        what = restore(
+            tree.ledger,
+            tree.standing(),
+            hierarchy=place.hierarchy,
+            page_size=wireonce.page_size(),
+            force=args.force,
+        )
+        outcomes: list[Outcome] = []
+        if not what.refusals and not args.dry_run:
+            outcomes = tree.driver.perform(what.steps)
+            if len(outcomes) == len(what.steps) and not any(one.error for one in outcomes):
+                tree.finish()
+        _print(args, tree, what, outcomes)
+    wrong = what.refusals or any(one.error is not None for one in outcomes)
+    return EXIT_NO if wrong else EXIT_OK
+
+
+def _print(
+    args: argparse.Namespace, tree: Tree, what: Restoring, outcomes: Sequence[Outcome]
+) -> None:
+    from qoslet.surfaces import passes
+
+    commands = [tree.driver.shell(step) for step in what.steps] if args.dry_run else []
+    if args.output == "json":
+        from qoslet.surfaces.jsonout import encode
+
+        said = describe(tree, "cgroupfs", args.dry_run)
+        emit(encode(passes.release_document(said, what, outcomes, commands)))
+    elif args.dry_run and not what.refusals:
+        emit("".join(f"{line}\n" for line in commands).encode())
+    else:
+        title = f"{tree.place.root} · {tree.place.hierarchy}"
+        show(passes.release_lines(title, what, outcomes, args.verbose))

@@ -1,0 +1,197 @@
+"""Joins real parts for one pass over a tree that stays: what ``apply`` and ``release`` need."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.core.journal import Ledger, Met, Set
+from qoslet.core.observed import Observed, ObservedCgroup
+from qoslet.core.restore import CONTROL, Standing
+from qoslet.errors import CannotDo
+from qoslet.host.probe import probe
+from qoslet.host.reach import Reach, own_root, reach
+from qoslet.host.safefs import parent
+from qoslet.host.standing import peek, resume, state_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from qoslet.core.node import Hierarchy
+    from qoslet.host.cgroupfs import Cgroupfs
+    from qoslet.host.journalfile import Journal
+    from qoslet.host.observe import Eyes
+
+DEFAULT_ROOT = "/qoslet"
+
+
+class Place(Struct, frozen=True):
+    """Where a tree stands or will stand on this machine."""
+
+    hierarchy: Hierarchy
+    mounts: Mapping[str, str]
+    root: str
+
+
+class Tree:
+    """A root with its driver, observer and ledger; ``journal`` is None where nothing may be
+    written. ``notes`` say what taking it up met."""
+
+    def __init__(
+        self, place: Place, reached: Reach, driver: Cgroupfs, eyes: Eyes, ledger: Ledger
+    ) -> None:
+        self.place = place
+        self.reach = reached
+        self.driver = driver
+        self.eyes = eyes
+        self.ledger = ledger
+        self.journal: Journal | None = None
+        self.notes: list[str] = []
+
+    def meet(self, others: Iterable[str]) -> None:
+        """Let the driver write in these groups of others."""
+        self.driver.others.update(others)
+
+    def enable(self) -> None:
+        """Write down which controllers making the root will enable above it."""
+        if self.place.hierarchy == "v1" or self.journal is None:
+            return
+        wanted = self.reach.controllers
+        path = self.place.root
+        while path:
+            path = parent(path)
+            group = self.eyes.look(path or "/")
+            given = self._words(path, CONTROL)
+            added = wanted & self._words(path, "cgroup.controllers").keys() - given.keys()
+            if group is None or not added:
+                continue
+            name = path or "/"
+            after = " ".join([*given, *sorted(added)])
+            self.journal.record(
+                [Met(name, group.identity), Set(name, CONTROL, " ".join(given), after)]
+            )
+
+    def _words(self, path: str, file: str) -> dict[str, None]:
+        """The words of a file on v2, in their order."""
+        return dict.fromkeys(self.driver.layout.trees[0].read(path, file).split())
+
+    def finish(self) -> None:
+        """Everything was undone: nothing of the journal counts any more."""
+        self.ledger.files.clear()
+        self.ledger.met.clear()
+
+    def standing(self) -> Standing:
+        """Everything that undoing needs to know."""
+        root, driver = self.place.root, self.driver
+        self.eyes.watch({file for _, file in self.ledger.files if file != CONTROL})
+        seen = self.eyes.observe(root)
+        tree = {
+            path: replace(one, pids=tuple(sorted(driver.members(path))))
+            for path, one in seen.cgroups.items()
+        }
+        controls = [path for path, file in self.ledger.files if file == CONTROL]
+        if controls:
+            self.eyes.watch([CONTROL])
+        looked = {path: self.eyes.look(path) for path in self.ledger.met}
+        others = {path: one for path, one in looked.items() if one is not None}
+        beside = {path: self._beside(path) for path in controls}
+        return Standing(root, Observed(seen.at, tree), others, beside)
+
+    def _beside(self, path: str) -> list[ObservedCgroup]:
+        """The groups directly below ``path`` except the one towards our root."""
+        above = "" if path == "/" else path
+        below = self.driver.layout.trees[0].children(above)
+        root = self.place.root
+        looked = [
+            self.eyes.look(one) for one in below if one != root and not root.startswith(f"{one}/")
+        ]
+        return [one for one in looked if one is not None]
+
+
+def default_root() -> str:
+    """``/qoslet``; for a user without rights ``qoslet`` in the delegated group it runs in."""
+    user = os.geteuid()
+    if user == 0:
+        return DEFAULT_ROOT
+    place = _machine(None)
+    return own_root(place.hierarchy, place.mounts, user) or DEFAULT_ROOT
+
+
+def place_of(root: str, hierarchy: Hierarchy | None) -> Place:
+    """The root on this machine. Raises CannotDo where ``hierarchy`` is not this machine's."""
+    return replace(_machine(hierarchy), root=root)
+
+
+def _machine(hierarchy: Hierarchy | None) -> Place:
+    here = probe()
+    if here.hierarchy is None:
+        raise CannotDo("no control groups are mounted", hint="see qoslet doctor")
+    if hierarchy not in (None, here.hierarchy):
+        raise CannotDo(
+            f"the node is described with cgroup {hierarchy}, this machine has {here.hierarchy}",
+            hint="leave host.hierarchy out",
+        )
+    if here.hierarchy == "v2":
+        return Place("v2", {"unified": here.unified} if here.unified else {}, "")
+    return Place("v1", here.mounts or {}, "")
+
+
+@contextmanager
+def tree(place: Place, *, write: bool) -> Iterator[Tree]:
+    """The tree at a root, ours alone while it lasts if it is to be written.
+
+    Raises CannotDo where groups cannot be made, another process has it, or somebody else made
+    it.
+    """
+    from qoslet.host.cgroup2 import Unified
+    from qoslet.host.cgroupfs import Cgroupfs
+    from qoslet.host.observe import Eyes
+
+    user = os.geteuid()
+    reached = reach(place.hierarchy, place.mounts, place.root, user)
+    driver = Cgroupfs(place.hierarchy, reached.mounts, place.root, files=[CONTROL])
+    if isinstance(driver.layout, Unified):
+        driver.layout.wanted = reached.controllers
+    eyes = Eyes(place.hierarchy, reached.mounts)
+    made = Tree(place, reached, driver, eyes, Ledger())
+    state = state_directory(os.environ, user)
+    try:
+        if write:
+            made.journal = resume(place.root, driver, state=state, given=reached.given)
+            made.notes += made.journal.notes
+            made.ledger = made.journal.ledger
+            driver.journal = made.journal
+        else:
+            made.ledger, _ = peek(place.root, driver, state=state, given=reached.given)
+        _given(made)
+        made.meet(made.ledger.met)
+        yield made
+    finally:
+        if made.journal is not None:
+            made.journal.close(gone=_nothing_left(made))
+        driver.close()
+
+
+def _given(made: Tree) -> None:
+    """A root that somebody handed to us is not ours to make or remove."""
+    root, inode = made.place.root, made.driver.identity(made.place.root)
+    if inode is None or made.ledger.ours(root, inode):
+        return
+    made.driver.stands(root)
+    if made.journal is not None and made.ledger.met.get(root) != inode:
+        made.journal.record([Met(root, inode)])
+
+
+def _nothing_left(made: Tree) -> bool:
+    """Whether nothing of ours stands any more."""
+    return not made.ledger.groups and not made.ledger.files
+
+
+def page_size() -> int:
+    """Bytes of a page on this machine."""
+    return os.sysconf("SC_PAGE_SIZE")
