@@ -11,7 +11,7 @@ from importlib.metadata import distribution
 
 from bench.figures import paired
 
-DEPENDENCIES = {"msgspec": "msgspec", "PyYAML": "yaml"}
+DEPENDENCIES = {"dbus-fast": "dbus_fast.aio", "msgspec": "msgspec", "PyYAML": "yaml"}
 ROUNDS = 25
 
 

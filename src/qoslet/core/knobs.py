@@ -54,7 +54,7 @@ KNOBS: tuple[Knob, ...] = (
     Knob("memory", None, "memory.swap.max", "bytes", "MemorySwapMax", None, 232, "pages"),
     Knob("memory", "memory.memsw.limit_in_bytes", None, "bytes", kept="pages"),
     Knob("memory", None, "memory.oom.group", "flag", released="0"),
-    Knob("pids", "pids.max", "pids.max", "count", "TasksMax", "TasksMax", 228,
+    Knob("pids", "pids.max", "pids.max", "count", "TasksMax", "TasksMax", 227,
          released_v1="max"),
     Knob("cpuset", "cpuset.cpus", "cpuset.cpus", "list", "AllowedCPUs", None, 244, "list",
          released="", released_v1=None),

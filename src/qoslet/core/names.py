@@ -135,6 +135,12 @@ def container_leaf(cri: str | None, id: str, slice_parent: bool) -> str:
     return id
 
 
+def process_leaf(parent: str, name: str) -> str:
+    """The scope of a container whose processes qoslet starts itself, in the pod's slice
+    ``parent``. Units are known to systemd by their last name only, so it holds the pod's."""
+    return f"{parent.rsplit('/', 1)[-1].removesuffix(SLICE)}-{name}.scope"
+
+
 def cgroups_path(cri: str | None, parent: str, id: str) -> str:
     """``linux.cgroupsPath`` of the OCI config: ``slice:prefix:id`` below a slice, else a path."""
     unit = parent.rsplit("/", 1)[-1]

@@ -5,10 +5,11 @@ Source: opencontainers/cgroups systemd common.go, cpuset.go, v2.go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from qoslet.core.rules.cpu import QUOTA_PERIOD_US, systemd_quota_per_second
+from qoslet.core.knobs import property_of
+from qoslet.core.rules.cpu import QUOTA_PERIOD_US, systemd_quota, systemd_quota_per_second
 
 Value = int | bytes
 Property = tuple[str, Value]
@@ -28,6 +29,12 @@ _AMOUNTS = {
     "memory.swap.max": "MemorySwapMax",
     "pids.max": "TasksMax",
 }
+_AMOUNTS_V1 = {
+    "cpu.shares": "CPUShares",
+    "memory.limit_in_bytes": "MemoryLimit",
+    "pids.max": "TasksMax",
+}
+_QUOTA, _PERIOD = "cpu.cfs_quota_us", "cpu.cfs_period_us"
 _LISTS = {"cpuset.cpus": "AllowedCPUs", "cpuset.mems": "AllowedMemoryNodes"}
 
 
@@ -152,3 +159,83 @@ def properties(unified: Mapping[str, str], version: int) -> list[Property]:
         elif key in _AMOUNTS:
             found.append((_AMOUNTS[key], _amount(key, text)))
     return found
+
+
+def carried(file: str, hierarchy: str, version: int) -> bool:
+    """Whether that systemd writes the file from a property that can be changed at any time."""
+    if file == "cpu.idle":
+        return False
+    return property_of(file, hierarchy, version) is not None
+
+
+def properties_v1(files: Mapping[str, str], version: int) -> list[Property]:
+    """The unit properties of v1 files. A quota needs its period beside it (else the default).
+    ValueError for a value that is none of its file."""
+    found: list[Property] = []
+    for file, text in files.items():
+        if file in _AMOUNTS_V1:
+            amount = UNLIMITED if text == "-1" else _amount(file, text)
+            found.append((_AMOUNTS_V1[file], amount))
+    if _QUOTA in files:
+        quota = int(files[_QUOTA]) if files[_QUOTA] != "-1" else -1
+        period = _amount(_PERIOD, files.get(_PERIOD, str(QUOTA_PERIOD_US)))
+        found += bandwidth(quota, period, version)
+    elif _PERIOD in files and version >= PERIOD_SINCE:
+        found.append(("CPUQuotaPeriodUSec", _amount(_PERIOD, files[_PERIOD])))
+    return found
+
+
+def left(file: str, value: str, period_us: int = QUOTA_PERIOD_US) -> str:
+    """What systemd writes into the file for a value: quotas in whole percents of a CPU."""
+    if file == "cpu.max":
+        quota, _, period = value.partition(" ")
+        every = int(period or QUOTA_PERIOD_US)
+        return value if quota == "max" else f"{systemd_quota(int(quota), every)} {every}"
+    if file == _QUOTA and value.isdecimal():
+        return str(systemd_quota(int(value), period_us))
+    return value
+
+
+def words(properties: Sequence[Property]) -> list[str]:
+    """Properties as ``systemctl set-property`` reads them."""
+    found = []
+    for name, value in properties:
+        if isinstance(value, bytes):
+            found.append(f"{name}={cpu_list(value)}")
+        elif name == "CPUQuotaPerSecUSec":
+            found.append("CPUQuota=" + ("" if value == UNLIMITED else f"{value // 10_000}%"))
+        elif name == "CPUQuotaPeriodUSec":
+            found.append(f"CPUQuotaPeriodSec={value}us")
+        else:
+            found.append(f"{name}={'infinity' if value == UNLIMITED else value}")
+    return found
+
+
+Signed = tuple[str, str, object]
+"""A property as a call carries it: name, D-Bus signature, value."""
+
+ACCOUNTING = ("CPUAccounting", "MemoryAccounting", "TasksAccounting")
+"""Without them systemd takes the group out of a v1 hierarchy again, and a v2 group has no files
+of a controller that no property needs."""
+
+
+def signed(properties: Sequence[Property]) -> list[Signed]:
+    """Values with their signatures."""
+    return [(name, "ay" if isinstance(value, bytes) else "t", value) for name, value in properties]
+
+
+def creation(unit: str, above: str, pids: Sequence[int] = ()) -> list[Signed]:
+    """What a new slice or scope of ours is, besides its values; ``above`` is the slice that it
+    is in. Source: opencontainers/cgroups systemd."""
+    found: list[Signed] = [
+        ("Description", "s", f"qoslet: {unit}"),
+        ("DefaultDependencies", "b", False),
+    ]
+    if unit_type(unit) == "Slice":
+        if above:
+            found.append(("Wants", "as", [above]))
+    else:
+        found.append(("Slice", "s", above))
+        found.append(("Delegate", "b", True))
+        found.append(("PIDs", "au", list(pids)))
+    return found + [(name, "b", True) for name in ACCOUNTING]

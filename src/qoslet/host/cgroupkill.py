@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Protocol
 
 from qoslet.errors import CannotDo
@@ -71,13 +71,13 @@ def below(layout: Layout, path: str) -> list[str]:
     return sorted(found, key=lambda group: (-group.count("/"), group))
 
 
-def kill(layout: Layout, path: str) -> bool:
-    """End every process of the group and below; True once none is left.
+def kill(layout: Layout, path: str, spared: Collection[int] = ()) -> bool:
+    """End every process of the group and below but ``spared``; True once no other is left.
 
     Raises ``CannotDo`` where PID 1 or this process is among them: then nothing is done.
     """
     groups = below(layout, path)
-    found = members(layout, groups)
+    found = members(layout, groups) - {*spared}
     if not found:
         return True
     if found & {1, os.getpid()}:
@@ -86,12 +86,12 @@ def kill(layout: Layout, path: str) -> bool:
             where=path,
             hint="move that process out of the group first",
         )
-    if layout.name == "v2" and _write(layout.trees[0], path, "cgroup.kill", "1"):
-        return _empties(layout, path)
-    return any(_round(layout, path) for _ in range(ROUNDS))
+    if not spared and layout.name == "v2" and _write(layout.trees[0], path, "cgroup.kill", "1"):
+        return _empties(layout, path, spared)
+    return any(_round(layout, path, spared) for _ in range(ROUNDS))
 
 
-def _round(layout: Layout, path: str) -> bool:
+def _round(layout: Layout, path: str, spared: Collection[int]) -> bool:
     """Freeze, SIGKILL to each member, thaw; whether the group is empty then."""
     file, frozen, thawed = ("cgroup.freeze", "1", "0")
     if layout.name == "v1":
@@ -100,19 +100,19 @@ def _round(layout: Layout, path: str) -> bool:
     if freezer is not None:
         _write(freezer, path, file, frozen)
     try:
-        _signal(layout, below(layout, path))
+        _signal(layout, below(layout, path), spared)
     finally:
         if freezer is not None:
             _write(freezer, path, file, thawed)
-    return _empties(layout, path)
+    return _empties(layout, path, spared)
 
 
-def _signal(layout: Layout, groups: list[str]) -> None:
+def _signal(layout: Layout, groups: list[str], spared: Collection[int]) -> None:
     """SIGKILL through descriptors that were opened before membership was seen again, so a
     reused number never hits a stranger."""
     opened: dict[int, int] = {}
     try:
-        for pid in members(layout, groups) - {0, 1, os.getpid()}:
+        for pid in members(layout, groups) - {0, 1, os.getpid(), *spared}:
             try:
                 opened[pid] = os.pidfd_open(pid)
             except OSError:
@@ -127,11 +127,11 @@ def _signal(layout: Layout, groups: list[str]) -> None:
             os.close(descriptor)
 
 
-def _empties(layout: Layout, path: str) -> bool:
-    """Whether the group and all below become empty within ``WAIT_SECONDS``."""
+def _empties(layout: Layout, path: str, spared: Collection[int]) -> bool:
+    """Whether the group and all below become empty, but for ``spared``, within ``WAIT_SECONDS``."""
     deadline = time.monotonic() + WAIT_SECONDS
     pause = 0.001
-    while members(layout, below(layout, path)):
+    while members(layout, below(layout, path)) - {*spared}:
         if time.monotonic() >= deadline:
             return False
         time.sleep(pause)

@@ -1,0 +1,86 @@
+"""Steps as the work of a service manager: one piece for each unit, pieces that may go together.
+
+Systemd sets all properties of a unit at once and takes many calls before it answers the first, so
+steps are gathered: neighbours of the same group become one piece, values that can be given at
+creation join it, and pieces of groups that are not above each other make one wave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec import Struct
+
+from qoslet.core.steps import Step, StepKind
+
+
+class Piece(Struct, gc=False):
+    """Work on one group. ``steps`` are the steps with their numbers in the list, in its order;
+    a piece that only makes what others stand in has none, and ``number`` of the first of those."""
+
+    kind: StepKind
+    path: str
+    number: int
+    steps: list[tuple[int, Step]]
+
+
+def pieces(
+    steps: Sequence[Step],
+    at_creation: Callable[[Step], bool],
+    above: Callable[[str], Sequence[str]],
+) -> list[Piece]:
+    """The pieces, in the order of their first steps.
+
+    ``at_creation`` says whether a value can be given when its group is made. ``above`` names
+    the groups that must be made before a group, from above; each is made once.
+    """
+    found: list[Piece] = []
+    made: dict[str, Piece] = {}
+    for number, step in enumerate(steps):
+        if step.kind == "create":
+            for path in above(step.path):
+                if path not in made:
+                    made[path] = Piece("create", path, number, [])
+                    found.append(made[path])
+            made[step.path] = Piece("create", step.path, number, [(number, step)])
+            found.append(made[step.path])
+            continue
+        piece = made.get(step.path)
+        if step.kind == "set" and piece is not None and _joins(step, piece, at_creation):
+            piece.steps.append((number, step))
+            continue
+        last = found[-1] if found else None
+        if last is not None and last.kind == step.kind == "set" and last.path == step.path:
+            last.steps.append((number, step))
+        else:
+            found.append(Piece(step.kind, step.path, number, [(number, step)]))
+        if step.kind == "remove":
+            made.pop(step.path, None)
+    return found
+
+
+def _joins(step: Step, piece: Piece, at_creation: Callable[[Step], bool]) -> bool:
+    """Whether a value may be given with the creation: only the first of its file."""
+    return at_creation(step) and all(step.file != one.file for _, one in piece.steps)
+
+
+def waves(work: Sequence[Piece]) -> Iterator[list[Piece]]:
+    """Neighbouring pieces that do not stand above each other: they may be done at once."""
+    wave: list[Piece] = []
+    paths: set[str] = set()
+    inner: set[str] = set()
+    for piece in work:
+        ancestors = _ancestors(piece.path)
+        if piece.path in inner or not paths.isdisjoint((*ancestors, piece.path)):
+            yield wave
+            wave, paths, inner = [], set(), set()
+        wave.append(piece)
+        paths.add(piece.path)
+        inner.update(ancestors)
+    if wave:
+        yield wave
+
+
+def _ancestors(path: str) -> list[str]:
+    parts = path.split("/")[1:]
+    return ["/" + "/".join(parts[:count]) for count in range(1, len(parts))]

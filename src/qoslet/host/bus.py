@@ -1,0 +1,285 @@
+"""Calls to systemd's manager over D-Bus: many at once, jobs awaited, a lost bus found again.
+
+Matches no port: ``host.units`` speaks through it. The connection belongs to a loop of its own that
+turns only while somebody waits, so the program stays single-threaded. dbus-fast is imported with
+the first connection: who does not use systemd does not pay for it.
+
+Source: org.freedesktop.systemd1(5); D-Bus specification, message bus messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from qoslet.errors import CannotDo
+
+if TYPE_CHECKING:
+    from dbus_fast import Message
+    from dbus_fast.aio import MessageBus
+
+SYSTEM_BUS = "unix:path=/run/dbus/system_bus_socket"
+SYSTEMD = "org.freedesktop.systemd1"
+MANAGER = "org.freedesktop.systemd1.Manager"
+PROPERTIES = "org.freedesktop.DBus.Properties"
+PLACE = "/org/freedesktop/systemd1"
+
+CALL_SECONDS = 60.0
+"""How long systemd may take for an answer; a reload with many units takes seconds."""
+JOB_SECONDS = 100.0
+"""How long a job may take: systemd itself gives a unit 90 s to stop."""
+BACK_SECONDS = 20.0
+"""How long systemd may be away from its bus, as while it executes itself again."""
+_LOOK_SECONDS = 2.0
+"""How long a job's signal is waited for before systemd is asked: a lost bus loses signals."""
+
+_DBUS = "org.freedesktop.DBus"
+_MATCH = (
+    f"type='signal',sender='{SYSTEMD}',path='{PLACE}',interface='{MANAGER}',member='JobRemoved'"
+)
+_AWAY = frozenset(
+    f"org.freedesktop.DBus.Error.{name}"
+    for name in ("NoReply", "ServiceUnknown", "NameHasNoOwner", "Disconnected", "TimedOut")
+)
+_SPAWN = "org.freedesktop.DBus.Error.Spawn."
+
+T = TypeVar("T")
+
+Signed = Sequence[tuple[str, str, object]]
+"""Properties for a call: name, D-Bus signature, value."""
+
+
+class Said(Exception):
+    """systemd answered with an error: its D-Bus ``name`` and its own ``text``. ``again``: the
+    call had been made before, and what came of that is not known."""
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(f"{name}: {text}")
+        self.name = name
+        self.text = text
+        self.again = False
+
+    @property
+    def away(self) -> bool:
+        """Whether nobody was there to answer, so that the call may be made again."""
+        return self.name in _AWAY or self.name.startswith(_SPAWN)
+
+
+class Lost(Exception):
+    """The connection is gone; whether the call was done is not known."""
+
+
+def user_bus() -> str:
+    """The address of this user's bus."""
+    named = os.environ.get("DBUS_SESSION_BUS_ADDRESS")
+    folder = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
+    return named or f"unix:path={folder}/bus"
+
+
+class Bus:
+    """systemd's manager on the bus at ``address``. ``calls`` counts the method calls made on it.
+
+    ``back_seconds`` is how long a systemd that is away is waited for. Raises ``CannotDo`` where
+    there is no bus. Not safe for several threads.
+    """
+
+    def __init__(self, address: str = SYSTEM_BUS, *, back_seconds: float = BACK_SECONDS) -> None:
+        self.address = address
+        self.calls = 0
+        self._back = back_seconds
+        self._loop = asyncio.new_event_loop()
+        self._bus: MessageBus | None = None
+        self._ended: dict[str, str] = {}
+        self._waiting: dict[str, asyncio.Future[str]] = {}
+        self._asking = 0
+        self._connecting = asyncio.Lock()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do it and everything that it waits for."""
+        return self._loop.run_until_complete(work)
+
+    def close(self) -> None:
+        """Leave the bus."""
+        if self._loop.is_closed():
+            return
+        if self._bus is not None:
+            self._bus.disconnect()
+            self._bus = None
+            self.run(asyncio.sleep(0))
+        self._loop.close()
+
+    async def call(self, member: str, signature: str = "", *body: object) -> list[Any]:
+        """A method of the manager; its answer's body. Raises ``Said``, ``CannotDo``."""
+        return await self._asked(PLACE, MANAGER, member, signature, body)
+
+    async def get(self, place: str, interface: str, name: str) -> Any:
+        """A property of an object of systemd. Raises ``Said``, ``CannotDo``."""
+        body = (interface, name)
+        return (await self._asked(place, PROPERTIES, "Get", "ss", body))[0].value
+
+    async def ping(self) -> None:
+        """Come back when systemd has done all that it was told before: it turns its loop once
+        for each message, and writes to the kernel in between."""
+        await self._asked(PLACE, "org.freedesktop.DBus.Peer", "Ping", "", ())
+
+    async def job(self, member: str, signature: str, *body: object) -> str:
+        """A method that begins a job; the job's result when it is over: ``done``, ``failed``,
+        ``canceled``, ``timeout``, ``dependency``, ``skipped``. A job that ended unseen counts as
+        done: look at what it left. Raises ``Said``, ``CannotDo``."""
+        self._asking += 1
+        try:
+            (path,) = await self.call(member, signature, *body)
+            return await self._result(path)
+        finally:
+            self._asking -= 1
+            if not self._asking:
+                self._ended.clear()
+
+    async def _result(self, path: str) -> str:
+        """What became of a job."""
+        if path in self._ended:
+            return self._ended.pop(path)
+        future: asyncio.Future[str] = self._loop.create_future()
+        self._waiting[path] = future
+        deadline = self._loop.time() + JOB_SECONDS
+        try:
+            while self._loop.time() < deadline:
+                done, _ = await asyncio.wait({future}, timeout=_LOOK_SECONDS)
+                if done:
+                    return future.result()
+                if not await self._goes_on(path):
+                    return "done"
+            return "timeout"
+        finally:
+            self._waiting.pop(path, None)
+
+    async def _goes_on(self, path: str) -> bool:
+        """Whether systemd still has that job."""
+        try:
+            await self.call("GetJob", "u", int(path.rpartition("/")[2]))
+        except Said:
+            return False
+        return True
+
+    async def _asked(
+        self, place: str, interface: str, member: str, signature: str, body: Sequence[object]
+    ) -> list[Any]:
+        """A call, made again once after a lost bus, and while systemd itself is away."""
+        from dbus_fast import Message
+
+        deadline = self._loop.time() + self._back
+        pause, lost, again = 0.02, False, False
+        while True:
+            bus = await self._connected()
+            message = Message(
+                destination=SYSTEMD,
+                path=place,
+                interface=interface,
+                member=member,
+                signature=signature,
+                body=list(body),
+            )
+            try:
+                return await self._sent(bus, message)
+            except Lost as error:
+                if lost:
+                    raise CannotDo(
+                        f"the bus was lost twice while systemd was asked for {member}: {error}",
+                        where=self.address,
+                        hint="see that dbus runs (systemctl status dbus), then try again",
+                    ) from None
+                lost = again = True
+            except Said as error:
+                error.again = again
+                if not error.away:
+                    raise
+                if self._loop.time() > deadline:
+                    raise self._away(member, error) from None
+                again = True
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, 0.5)
+
+    def _away(self, member: str, error: Said) -> CannotDo:
+        return CannotDo(
+            f"systemd does not answer {member} for {self._back:g} s: {error.text}",
+            where=self.address,
+            hint="see systemctl status; a driver without systemd is --cgroup-driver cgroupfs",
+        )
+
+    async def _sent(self, bus: MessageBus, message: Message) -> list[Any]:
+        """One message there and its answer back. Raises ``Said``, ``Lost``."""
+        from dbus_fast import MessageType
+
+        self.calls += 1
+        try:
+            answer = await asyncio.wait_for(bus.call(message), CALL_SECONDS)
+        except TimeoutError:
+            raise Said("org.freedesktop.DBus.Error.TimedOut", "no answer") from None
+        except (EOFError, OSError) as error:
+            self._drop(bus)
+            raise Lost(str(error) or "closed by the other side") from None
+        if answer.message_type is MessageType.ERROR:
+            text = str(answer.body[0]) if answer.body else ""
+            raise Said(answer.error_name or "", text)
+        return list(answer.body)
+
+    def _drop(self, bus: MessageBus) -> None:
+        """Forget a connection that broke."""
+        if self._bus is bus:
+            self._bus = None
+
+    async def _connected(self) -> MessageBus:
+        """The connection, made where there is none."""
+        async with self._connecting:
+            if self._bus is None or not self._bus.connected:
+                self._bus = await self._connect()
+            return self._bus
+
+    async def _connect(self) -> MessageBus:
+        """A new connection that hears of ended jobs. Raises ``CannotDo``."""
+        from dbus_fast import Message, MessageType
+        from dbus_fast.aio import MessageBus
+        from dbus_fast.errors import AuthError, InvalidAddressError
+
+        try:
+            bus = await MessageBus(bus_address=self.address, auth_timeout=CALL_SECONDS).connect()
+            match = Message(
+                destination=_DBUS,
+                path="/org/freedesktop/DBus",
+                interface=_DBUS,
+                member="AddMatch",
+                signature="s",
+                body=[_MATCH],
+            )
+            answer = await asyncio.wait_for(bus.call(match), CALL_SECONDS)
+        except (OSError, EOFError, TimeoutError, AuthError, InvalidAddressError) as error:
+            raise CannotDo(
+                f"systemd's bus cannot be reached: {error}",
+                where=self.address,
+                hint="install and start dbus, or use --cgroup-driver cgroupfs",
+            ) from None
+        if answer.message_type is MessageType.ERROR:
+            raise CannotDo("the bus tells of no jobs", where=self.address, hint="see its policy")
+        bus.add_message_handler(self._heard)
+        return bus
+
+    def _heard(self, message: Message) -> None:
+        """A signal: a job has ended."""
+        if message.member != "JobRemoved" or message.interface != MANAGER:
+            return
+        _, path, _, result = message.body
+        future = self._waiting.get(path)
+        if future is not None:
+            if not future.done():
+                future.set_result(result)
+        elif self._asking:
+            self._ended[path] = result
+
+
+def variants(properties: Signed) -> list[list[object]]:
+    """Properties as the body of a call has them."""
+    from dbus_fast import Variant
+
+    return [[name, Variant(signature, value)] for name, signature, value in properties]
