@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 import pytest
 
 from qoslet.agent.config import Config
-from qoslet.agent.cycle import Desired, Wheel
+from qoslet.agent.cycle import Desired, Wheel, Work
 from qoslet.agent.loop import run
 from qoslet.core.observed import Observed, ObservedCgroup
 from qoslet.core.pod import Container, Pod
@@ -53,12 +53,19 @@ class Kernel:
         self.refuse: set[str] = set()
         self.steps: list[Step] = []
         self.watched: set[str] = set()
+        self.late: list[Outcome] = []
+        self.slow: set[str] = set()
+        self.identities: dict[str, int] = {}
 
     def perform(self, steps: Sequence[Step]) -> list[Outcome]:
         outcomes = []
         for step in steps:
             self.steps.append(step)
             error = None
+            if step.file in self.slow:
+                outcomes.append(Outcome(step, pending=True))
+                self.late = [outcomes[-1]]
+                continue
             if step.path in self.refuse:
                 error = "Operation not permitted"
             elif step.kind == "create":
@@ -74,6 +81,11 @@ class Kernel:
                 break
         return outcomes
 
+    def settled(self) -> list[Outcome]:
+        late, self.late = self.late, []
+        self.late += [one for one in late if one.pending]
+        return late
+
     def shell(self, step: Step) -> str:
         return step.describe()
 
@@ -84,7 +96,7 @@ class Kernel:
         return Observed(
             self.clock.now,
             {
-                path: ObservedCgroup(path, 1, values=dict(files))
+                path: ObservedCgroup(path, self.identities.get(path, 1), values=dict(files))
                 for path, files in self.groups.items()
                 if path == root or path.startswith(f"{root}/")
             },
@@ -122,7 +134,7 @@ class Pods:
         self.forgotten.append(pod_uid)
 
 
-def compare(plan: Plan, observed: Observed) -> tuple[int, list[Step]]:
+def compare(plan: Plan, observed: Observed) -> Work:
     """The plainest comparison: make, set, and remove what is not planned, deepest first."""
     steps = []
     wanted = {group.path for group in plan.cgroups}
@@ -139,7 +151,7 @@ def compare(plan: Plan, observed: Observed) -> tuple[int, list[Step]]:
         ]
     extra = sorted(set(observed.cgroups) - wanted, reverse=True)
     steps += [Step("remove", str(path)) for path in extra]
-    return len(steps), steps
+    return Work(len(steps), steps)
 
 
 def plan_of(*uids: str) -> Plan:
@@ -230,6 +242,44 @@ def test_a_pod_that_is_gone_ends_before_its_groups() -> None:
     bench.wheel.turn(desired("b"))
     assert set(bench.kernel.groups) == {"/q", "/q/podb", "/q/podb/app"}
     assert bench.pods.forgotten == ["a"]
+
+
+def test_a_write_that_waits_in_the_kernel_does_not_hold_the_loop() -> None:
+    bench = Bench()
+    bench.kernel.slow.add("cpu.shares")
+    first = bench.wheel.turn(desired("a"))
+    assert set(bench.pods.running) == {"/q/poda/app"}, "the steps after it are done"
+    assert first.pending == ("set /q/poda/cpu.shares = 2",)
+    assert (first.done, first.failed) == (3, 0)
+    assert first.summary.endswith("4 differences, 3 steps done; 1 write pending")
+    (waits,) = bench.kernel.late
+    bench.kernel.slow.clear()
+    bench.kernel.groups["/q/poda"]["cpu.shares"] = "2"
+    second = bench.wheel.turn(desired("a"))
+    assert second.pending == first.pending, "it is there already, but the write goes on"
+    assert second.summary.endswith("1 of 1 containers running; 1 write pending")
+    bench.kernel.late = [Outcome(waits.step, error="it failed after all")]
+    third = bench.wheel.turn(desired("a"))
+    assert (third.pending, third.failed) == ((), 1)
+    assert third.errors == ("set /q/poda/cpu.shares = 2: it failed after all",)
+    assert bench.wheel.turn(desired("a")).true
+
+
+def test_what_others_do_to_the_tree_is_said_once_and_mended() -> None:
+    bench = Bench()
+    bench.wheel.turn(desired("a", "b"))
+    bench.kernel.identities["/q/poda"] = 2
+    bench.kernel.groups["/q/poda"].clear()
+    del bench.kernel.groups["/q/podb/app"]
+    snapshot = bench.wheel.turn(desired("a", "b"))
+    assert snapshot.notes == (
+        "/q/poda was made anew by somebody else; its values are written again",
+        "/q/podb/app was removed by somebody else; it is made again",
+    )
+    assert bench.kernel.groups["/q/poda"] == {"cpu.shares": "2"}
+    assert "/q/podb/app" in bench.kernel.groups
+    after = bench.wheel.turn(desired("a", "b"))
+    assert (after.notes, after.true) == ((), True)
 
 
 class Asked:

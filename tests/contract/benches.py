@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from qoslet.host.cgroupfs import Cgroupfs
 
 NO_KERNEL = "QOSLET_NO_KERNEL"
-HUGETLB: Mapping[Hierarchy, tuple[str, ...]] = {
-    hierarchy: tuple(f"hugetlb.{size}.{last}" for size in ("2MB", "1GB") for last in lasts)
-    for hierarchy, lasts in (
-        ("v1", ("limit_in_bytes", "rsvd.limit_in_bytes")),
-        ("v2", ("max", "rsvd.max")),
+_LAST: Mapping[Hierarchy, str] = {"v1": "limit_in_bytes", "v2": "max"}
+HUGETLB = {
+    hierarchy: tuple(
+        f"hugetlb.{size}.{kind}{last}" for size in ("2MB", "1GB") for kind in ("", "rsvd.")
     )
+    for hierarchy, last in _LAST.items()
 }
 """Files that only some machines have, so they are watched by name."""
 

@@ -12,7 +12,6 @@ from qoslet.core.steps import Step
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs import Cgroupfs
 from qoslet.host.observe import Eyes
-from qoslet.host.refusals import refused
 from qoslet.host.safefs import KEPT, checked, file_name
 
 V2_FILES = {
@@ -312,14 +311,3 @@ def test_names_and_paths_that_are_plain_stay() -> None:
     assert checked("/a/..b") == "/a/..b"
     assert checked("/") == ""
     assert file_name("memory.max") == "memory.max"
-
-
-@pytest.mark.parametrize("name", ["EBUSY", "EINVAL", "ENOENT", "ENODEV", "EPERM", "EACCES"])
-@pytest.mark.parametrize("deed", ["create", "set", "attach", "remove", "enable", "kill"])
-def test_every_refusal_is_one_line_with_advice(deed: str, name: str) -> None:
-    number = getattr(errno, name)
-    said = refused(deed, "/mount/q", number, "memory.max", "1")  # type: ignore[arg-type]
-    assert str(said).startswith(f"/mount/q/memory.max refuses '1' with {name}: ")
-    assert "; " in str(said)
-    assert "\n" not in str(said)
-    assert said.number == number

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from qoslet.agent.config import Config
 from qoslet.agent.ports import Clock, Driver, Observer, Runtime
+from qoslet.core.names import escape
 from qoslet.core.observed import Observed
 from qoslet.core.pod import Pod
 from qoslet.core.podlife import ContainerState
@@ -22,8 +23,17 @@ from qoslet.core.tree import Plan, Problem
 from qoslet.core.usage import between
 from qoslet.errors import QosletError
 
-Compare = Callable[[Plan, Observed], tuple[int, Sequence[Step]]]
-"""How many differences there are, and the steps that end them, safely ordered."""
+
+class Work(Struct, frozen=True):
+    """How many differences there are, the steps that end them, safely ordered, and the limits
+    that wait for the usage to fall, each as a sentence."""
+
+    differences: int
+    steps: Sequence[Step]
+    waiting: tuple[str, ...] = ()
+
+
+Compare = Callable[[Plan, Observed], Work]
 
 
 class Desired(Struct, frozen=True):
@@ -120,8 +130,10 @@ class Wheel:
         errors: list[str] = []
         self._stop_gone(desired, errors)
         observed = self._observer.observe(self._config.root)
-        differences, steps = self._compare(desired.plan, observed)
-        outcomes = self._perform(self._held(steps), errors)
+        notes = foreign_changes(self._index.paths, self._before, observed)
+        work = self._compare(desired.plan, observed)
+        outcomes = self._settled(errors)
+        outcomes += self._perform(self._held(work.steps), errors)
         if outcomes:
             observed = self._observer.observe(self._config.root)
         self._start_ready(desired, observed, errors)
@@ -129,7 +141,8 @@ class Wheel:
         usage = between(self._before, observed) if self._before else {}
         self._before = observed
         failed = sum(outcome.error is not None for outcome in outcomes)
-        done = len(outcomes) - failed
+        pending = dict.fromkeys(one.step.describe() for one in outcomes if one.pending)
+        done = sum(outcome.error is None and not outcome.pending for outcome in outcomes)
         return Snapshot(
             cycle=self._cycle,
             at=observed.at,
@@ -144,11 +157,14 @@ class Wheel:
                 self._demand(observed, states),
             ),
             problems=desired.problems,
-            differences=differences,
+            differences=work.differences,
             done=done,
             failed=failed,
+            pending=tuple(pending),
+            waiting=work.waiting,
             errors=tuple(errors),
-            summary=summary(desired, states, differences, done, failed),
+            notes=notes,
+            summary=summary(desired, states, work, done, failed, len(pending)),
         )
 
     def _demand(self, observed: Observed, states: Sequence[ContainerState]) -> dict[str, int]:
@@ -182,7 +198,7 @@ class Wheel:
         """The steps that may be done now: no group is removed while its pod is ending, and a
         pod in back-off waits."""
         now = self._clock.monotonic()
-        ending = tuple(self._stopping)
+        ending = tuple(name for uid in self._stopping for name in (uid, escape(uid)))
         held: list[Step] = []
         for step in steps:
             if step.kind == "remove" and any(uid in step.path for uid in ending):
@@ -191,6 +207,12 @@ class Wheel:
             if retry is None or now >= retry.not_before:
                 held.append(step)
         return held
+
+    def _settled(self, errors: list[str]) -> list[Outcome]:
+        """What came of steps that were pending."""
+        late = self._driver.settled()
+        errors += [f"{one.step.describe()}: {one.error}" for one in late if one.error is not None]
+        return late
 
     def _perform(self, steps: Sequence[Step], errors: list[str]) -> list[Outcome]:
         """Do the steps in their order; a pod's first failure skips the rest of its own."""
@@ -284,13 +306,14 @@ class _Index(Struct):
     """Look-ups in a plan: which pod a path belongs to, and each pod's containers by name."""
 
     plan: Plan
+    paths: tuple[str, ...] = ()
     owners: dict[str, str] = {}
     containers: dict[str, dict[str, str]] = {}
 
 
 def _index(plan: Plan) -> _Index:
     """The look-ups of ``plan``."""
-    index = _Index(plan)
+    index = _Index(plan, tuple(group.path for group in plan.cgroups if group.path is not None))
     for group in plan.cgroups:
         if group.pod is None or group.path is None:
             continue
@@ -301,19 +324,43 @@ def _index(plan: Plan) -> _Index:
     return index
 
 
+def foreign_changes(
+    paths: Sequence[str], before: Observed | None, now: Observed
+) -> tuple[str, ...]:
+    """Planned groups that somebody else removed, or made anew, since the last turn ended."""
+    if before is None:
+        return ()
+    notes = []
+    for path in paths:
+        old, new = before.cgroups.get(path), now.cgroups.get(path)
+        if old is not None and new is None:
+            notes.append(f"{path} was removed by somebody else; it is made again")
+        elif old is not None and new is not None and old.identity != new.identity:
+            notes.append(f"{path} was made anew by somebody else; its values are written again")
+    return tuple(notes)
+
+
 def summary(
     desired: Desired,
     states: Sequence[ContainerState],
-    differences: int,
+    work: Work,
     done: int,
     failed: int,
+    pending: int,
 ) -> str:
     """The turn in one sentence."""
     running = sum(state.running for state in states)
-    pods = f"{len(desired.pods)} pod{'' if len(desired.pods) == 1 else 's'}"
-    people = f"{pods}, {running} of {len(states)} containers running"
+    people = f"{_many(len(desired.pods), 'pod')}, {running} of {len(states)} containers running"
+    waits = [f"{_many(pending, 'write')} pending"] if pending else []
+    if work.waiting:
+        waits.append(f"{_many(len(work.waiting), 'limit')} above the plan until usage falls")
     if failed:
-        return f"{people}; {failed} step{'' if failed == 1 else 's'} failed, {done} done"
-    if differences:
-        return f"{people}; {differences} differences, {done} steps done"
-    return f"{people}; the tree is as planned"
+        return "; ".join([people, f"{_many(failed, 'step')} failed, {done} done", *waits])
+    if work.differences:
+        found = f"{_many(work.differences, 'difference')}, {_many(done, 'step')} done"
+        return "; ".join([people, found, *waits])
+    return "; ".join([people, *waits]) if waits else f"{people}; the tree is as planned"
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

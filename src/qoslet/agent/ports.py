@@ -15,7 +15,12 @@ class Driver(Protocol):
     """Performs steps on a kernel, in the order given."""
 
     def perform(self, steps: Sequence[Step]) -> list[Outcome]:
-        """Do each step; stop after the first that fails. One outcome for each step tried."""
+        """Do each step; stop after the first that fails. One outcome for each step tried; one
+        that cannot be done at once is pending, and the next ones are tried."""
+
+    def settled(self) -> list[Outcome]:
+        """What came of pending steps: of one that is over once, of one that goes on each time,
+        still pending."""
 
     def shell(self, step: Step) -> str:
         """The shell line that would do ``step`` by hand, quoted."""

@@ -54,8 +54,10 @@ class GroupRow(Struct, frozen=True):
 
 class Snapshot(Struct, frozen=True):
     """One turn of the loop. ``at`` is monotonic seconds, ``cores`` the machine's CPUs,
-    ``memory`` its bytes, ``busy_seconds`` the CPU time that was used or stolen on all of it. ``differences`` were found, ``done`` steps worked, ``failed`` did
-    not. ``summary`` says it in one sentence."""
+    ``memory`` its bytes, ``busy_seconds`` the CPU time that was used or stolen on all of it.
+    ``differences`` were found, ``done`` steps worked, ``failed`` did not; ``pending`` are those
+    that go on in the kernel, ``waiting`` the limits that usage holds above the plan, ``notes``
+    what others did to the tree. ``summary`` says it in one sentence."""
 
     cycle: int
     at: float
@@ -67,7 +69,10 @@ class Snapshot(Struct, frozen=True):
     differences: int = 0
     done: int = 0
     failed: int = 0
+    pending: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     summary: str = ""
 
     @property

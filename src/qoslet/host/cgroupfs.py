@@ -22,6 +22,7 @@ from qoslet.host.cgroup2 import DEFAULT_POINT, Unified
 from qoslet.host.cgroupkill import Layout, below, kill, members
 from qoslet.host.refusals import Deed, Refused, errno_name, refused
 from qoslet.host.safefs import Tree, checked, contains, file_name, parent
+from qoslet.host.slow import Pending, SlowWrites
 
 REMOVE_TRIES = 10
 """A group whose last process is just ending is busy for a moment: 1 ms, doubled each time."""
@@ -48,7 +49,8 @@ def layout_of(hierarchy: str, mounts: Mapping[str, str] | str) -> Layout:
 class Cgroupfs:
     """The driver for one root. ``files`` are names that may be written besides known settings.
 
-    ``journal`` may be set later, before the first step. Not safe for several threads.
+    ``journal`` and ``slow`` may be set later, before the first step. With ``slow`` no write
+    waits for memory to be taken back: such steps are pending. Not safe for several threads.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Cgroupfs:
         journal: Recorder | None = None,
         files: Iterable[str] = (),
         sleep: Callable[[float], None] = time.sleep,
+        slow: SlowWrites | None = None,
     ) -> None:
         self.hierarchy = hierarchy
         self.journal = journal
@@ -69,6 +72,8 @@ class Cgroupfs:
         """Groups of somebody else in which files may be written: never made, never removed."""
         self._files = frozenset(files)
         self._sleep = sleep
+        self.slow = slow
+        self._new: set[str] = set()
         self._known: set[str] = set()
         self._shown: set[str] = set()
         self._made: list[Entry] = []
@@ -103,6 +108,7 @@ class Cgroupfs:
     def _record_made(self) -> None:
         """Write down what came to be; without it the intents still name every group."""
         made, self._made = self._made, []
+        self._new.clear()
         if made:
             try:
                 self._record(made)
@@ -144,13 +150,15 @@ class Cgroupfs:
         try:
             match step.kind:
                 case "set":
-                    self._set(step)
+                    self._set(step, before)
                 case "create":
                     self._create(self._mine(step.path))
                 case "attach":
                     self._attach(self._mine(step.path), step.pid)
                 case "remove":
                     self._remove(self._mine(step.path))
+        except Pending:
+            return Outcome(step, before, pending=True)
         except (Refused, OSError) as error:
             return self._failed(step, before, error)
         return Outcome(step, before)
@@ -195,10 +203,23 @@ class Cgroupfs:
             )
         return path, tree
 
-    def _set(self, step: Step) -> None:
-        """Write one value."""
+    def settled(self) -> list[Outcome]:
+        """What came of pending steps: of one that is over once, of one that goes on each time."""
+        late = self.slow.settled() if self.slow is not None else None
+        if late is None:
+            return []
+        if late.error is not None:
+            return [self._failed(late.step, late.before, late.error)]
+        return [Outcome(late.step, late.before, pending=late.pending)]
+
+    def _set(self, step: Step, before: str | None = None) -> None:
+        """Write one value. Raises ``Pending`` where it goes on in the kernel."""
         path, tree = self._place(step)
-        tree.write(path, step.file, step.value)
+        slow = self.slow
+        if slow is not None and path not in self._new and slow.concerns(tree, path, step):
+            slow.write(tree, path, step, before)
+        else:
+            tree.write(path, step.file, step.value)
         self.layout.written(path, step.file)
 
     def stands(self, path: str) -> None:
@@ -229,6 +250,7 @@ class Cgroupfs:
         for group in chain:
             if self.layout.create(group):
                 self._made.append(Made(group, self.layout.trees[0].inode(group)))
+                self._new.add(group)
             self._known.add(group)
 
     def _attach(self, path: str, pid: int) -> None:

@@ -25,6 +25,9 @@ class Refused(QosletError):
 
 def errno_name(number: int) -> str:
     """``EBUSY`` for 16."""
+    if number == errno.EOPNOTSUPP:
+        # Python says ENOTSUP, which is the same number.
+        return "EOPNOTSUPP"
     return errno.errorcode.get(number, f"errno {number}")
 
 
@@ -51,6 +54,23 @@ _GENERAL = {
         "mount it read-write, or run outside the container that mounted it so",
     ),
     errno.ENODEV: ("the group was removed meanwhile", "it is made again with the next look"),
+    errno.ENOENT: ("the group was removed meanwhile", "it is made again with the next look"),
+    errno.EBUSY: (
+        "somebody else uses or changes the group at this moment",
+        "try again; cat cgroup.procs there tells who is in it",
+    ),
+    errno.ENOSPC: (
+        "the kernel has no room or number left for it",
+        "remove groups that nobody uses; removed ones count until their memory is freed",
+    ),
+    errno.EOPNOTSUPP: (
+        "the group is threaded, or domain invalid below a threaded one (cat cgroup.type)",
+        "choose a root whose groups above are all domains",
+    ),
+    errno.ETIMEDOUT: (
+        "the write still waits while the kernel takes memory back (reclaim)",
+        "end something in the group, or set the limit above its use",
+    ),
     errno.ELOOP: (
         "a symbolic link stands in the path",
         "control groups have none: see who put it there",
@@ -65,6 +85,12 @@ _GENERAL = {
 }
 
 _CREATE = {
+    errno.EINVAL: ("the name is no name for a group", "no newline, not . and not .."),
+    errno.ENAMETOOLONG: ("a part of the name is longer than 255 bytes", "choose a shorter one"),
+    errno.EBUSY: (
+        "a group of that name is just being removed",
+        "it is made with the next look",
+    ),
     errno.ENOENT: (
         "the group above is not there",
         "make it first, or choose a root of one part such as /qoslet",
@@ -80,6 +106,7 @@ _CREATE = {
 }
 
 _REMOVE = {
+    errno.EINVAL: ("the hierarchy's own root cannot be removed", "name a group below it"),
     errno.EBUSY: (
         "it holds processes or groups",
         "end them first: cat cgroup.procs there and below",
@@ -92,7 +119,18 @@ _ENABLE = {
         "move them into a group beside (cat cgroup.procs), or choose another root",
     ),
     errno.ENOENT: ("the controller is not there", "enable it in the groups above first"),
-    errno.EOPNOTSUPP: ("a threaded group cannot have it", "choose a root that is a domain"),
+    errno.ENODEV: (
+        "the controller is bound to a v1 hierarchy, or switched off for the kernel",
+        "unmount it there, or boot without cgroup_disable= and cgroup_no_v1=",
+    ),
+    errno.EOPNOTSUPP: (
+        "a threaded group cannot have it (cat cgroup.type)",
+        "choose a root whose groups above are all domains",
+    ),
+    errno.EINVAL: (
+        "the kernel knows no such controller, or it cannot be switched here",
+        "see cgroup.controllers of the root",
+    ),
 }
 
 _ATTACH = {
@@ -106,7 +144,11 @@ _ATTACH = {
         "let the process join a leaf",
     ),
     errno.EINVAL: ("the process cannot be moved (a kernel thread)", "leave it where it is"),
-    errno.ENOENT: ("the group was removed meanwhile", "it is made again with the next look"),
+    errno.EOPNOTSUPP: (
+        "the group is threaded or domain invalid and takes no whole process (cat cgroup.type)",
+        "choose a root whose groups above are all domains",
+    ),
+    errno.EAGAIN: ("the group's pids.max is reached", "raise it, or end something in the group"),
 }
 
 _SET = {
@@ -114,7 +156,11 @@ _SET = {
         "the group or the file is gone or was never offered by the kernel or the group above",
         "see cgroup.controllers, or the mounts of v1",
     ),
-    errno.ENOTSUP: ("the kernel does not support it", "leave the setting out"),
+    errno.ENODEV: (
+        "the group was removed meanwhile, or its controller was switched off above it",
+        "both are made good with the next look",
+    ),
+    errno.ENOSPC: ("the kernel has no room for the value", "see the rule that gave it: explain"),
 }
 
 _CPUSET = {
@@ -137,6 +183,36 @@ _MEMORY = {
     ),
 }
 
+_LIMITED = {
+    errno.EINVAL: (
+        "a limit is bytes, or max",
+        "see the rule that gave it: explain",
+    ),
+    errno.EBUSY: _MEMORY[errno.EBUSY],
+}
+
+_HUGETLB = {
+    errno.EBUSY: (
+        "more huge pages are in use than that",
+        "wait until they are given back, or end something in the group",
+    ),
+    errno.EINVAL: ("a limit is bytes, or max (v1: -1)", "see the rule that gave it: explain"),
+}
+
+_PIDS = {
+    errno.EINVAL: (
+        "a number from 0 to 4194304, or max, is taken",
+        "see the rule that gave it: explain",
+    ),
+}
+
+_WEIGHT = {
+    errno.EINVAL: (
+        "an idle group (cpu.idle 1) takes no weight; else it is a number from 1 to 10000",
+        "write 0 to cpu.idle first",
+    ),
+}
+
 _QUOTA = {
     errno.EINVAL: (
         "the quota is below 1 ms, the period not 1 ms to 1 s, or the group above has less",
@@ -144,17 +220,33 @@ _QUOTA = {
     ),
 }
 
+_BANDWIDTH = {
+    errno.EINVAL: (
+        "the quota is below 1 ms, or the period not 1 ms to 1 s",
+        "see the rule that gave it: explain",
+    ),
+}
+
+
+_BY_FILE = (
+    ("cpuset.", _CPUSET),
+    ("memory.limit", _MEMORY),
+    ("memory.memsw.", _MEMORY),
+    ("memory.", _LIMITED),
+    ("hugetlb.", _HUGETLB),
+    ("pids.", _PIDS),
+    ("cpu.weight", _WEIGHT),
+    ("cpu.cfs_", _QUOTA),
+    ("cpu.max", _BANDWIDTH),
+)
+"""What errors of a write mean by the beginning of the file's name; the first one counts."""
+
 
 def _meaning(deed: Deed, number: int, file: str) -> tuple[str, str]:
     """What it means and the next step; the most particular row that there is."""
     tables: list[dict[int, tuple[str, str]]] = []
     if deed == "set":
-        if file.startswith("cpuset."):
-            tables.append(_CPUSET)
-        elif file.startswith("memory."):
-            tables.append(_MEMORY)
-        elif file.startswith("cpu.cfs_"):
-            tables.append(_QUOTA)
+        tables += [table for start, table in _BY_FILE if file.startswith(start)][:1]
     by_deed = {
         "create": _CREATE,
         "remove": _REMOVE,

@@ -80,6 +80,10 @@ class SimKernel(Groups):
                 break
         return outcomes
 
+    def settled(self) -> list[Outcome]:
+        """Nothing waits here."""
+        return []
+
     def shell(self, step: Step) -> str:
         """The shell line that would do ``step`` by hand, quoted."""
         if step.kind == "set":

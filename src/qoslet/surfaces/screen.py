@@ -45,7 +45,7 @@ def live(snapshot: Snapshot, terminal: Terminal, elapsed: float, title: str) -> 
     lines += ["", terminal.paint(cut(printable(snapshot.summary), width, "…"), good)]
     lines += [
         terminal.paint(line, "red")
-        for error in snapshot.errors[:3]
+        for error in [*snapshot.errors, *snapshot.waiting][:3]
         for line in wrap(printable(error), width)
     ]
     return lines
@@ -156,7 +156,7 @@ def change_line(snapshot: Snapshot, before: Snapshot | None, elapsed: float) -> 
         for (pod, name), state in _facts(snapshot)[1]
         if old.get((pod, name)) != state and state
     ]
-    parts = [snapshot.summary, *moved, *snapshot.errors]
+    parts = [snapshot.summary, *moved, *snapshot.notes, *snapshot.errors]
     return printable(f"{elapsed:6.1f}s  " + "; ".join(part for part in parts if part))
 
 

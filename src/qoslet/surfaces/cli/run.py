@@ -20,6 +20,7 @@ from qoslet.surfaces.cli.common import (
 from qoslet.surfaces.cli.problems import tell
 
 if TYPE_CHECKING:
+    from qoslet.core.shrink import Shrink
     from qoslet.core.tree import Plan
     from qoslet.surfaces.cli.watching import Watching
     from qoslet.surfaces.cli.wire import Parts
@@ -56,6 +57,7 @@ class Options:
         self.unconfined: bool = args.unconfined
         self.logs: bool = args.logs
         self.plain: bool = args.plain
+        self.shrink: Shrink = args.shrink
         _check(self, args)
 
 
@@ -72,9 +74,9 @@ def _check(options: Options, args: argparse.Namespace) -> None:
         raise BadInput(
             f"{options.root!r} is no root of one's own", where="--cgroup-root", hint=hint
         )
-    if options.flags.cgroup_driver != "cgroupfs":
-        hint = "plain processes have no unit; plan and explain know the systemd driver"
-        raise BadInput("run writes through cgroupfs only", where="--cgroup-driver", hint=hint)
+    if options.simulate and options.flags.cgroup_driver != "cgroupfs":
+        hint = "leave out --simulate, or --cgroup-driver; plan shows what systemd would be told"
+        raise BadInput("the simulated kernel has no systemd", where="--cgroup-driver", hint=hint)
 
 
 def _seconds(text: str) -> float:
@@ -122,6 +124,13 @@ def _add_running(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument("--dry-run", action="store_true", help="print the commands, do nothing")
     parser.add_argument(
         "--unconfined", action="store_true", help="run pods with less isolation than they ask"
+    )
+    parser.add_argument(
+        "--shrink",
+        choices=("converge", "refuse", "force"),
+        default="converge",
+        metavar="HOW",
+        help="a memory limit below what is in use: converge (go near it), refuse, force",
     )
     parser.add_argument("--logs", action="store_true", help="show what containers print")
 

@@ -61,6 +61,8 @@ class Watching:
             lines = [*lines[: room - 3], f"… {hidden} more lines", *lines[-2:]]
         self._erase()
         self._problems(snapshot)
+        for note in snapshot.notes:
+            self._write(f"{printable(note)}\n")
         self.logs()
         self._write(_HIDE + "".join(f"{line}\n" for line in lines))
         self._drawn = len(lines)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from qoslet.agent.config import Config
-from qoslet.agent.cycle import Wheel
+from qoslet.agent.cycle import Wheel, Work
 from qoslet.agent.loop import Stop
 from qoslet.agent.ports import Clock, Driver, Observer
 from qoslet.core.confine import Powers
@@ -25,7 +25,8 @@ from qoslet.core.nodechecks import host_refusals
 from qoslet.core.observed import Observed
 from qoslet.core.pod import Pod
 from qoslet.core.podlife import ContainerState
-from qoslet.core.steps import Step, ordered
+from qoslet.core.shrink import Shrink, eased
+from qoslet.core.steps import ordered
 from qoslet.core.tree import Plan
 from qoslet.errors import CannotDo
 from qoslet.host.clock import Signals, WakingClock
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from qoslet.core.nodeflags import Flags
     from qoslet.host.cgroupfs import Cgroupfs
     from qoslet.host.machine import ThisMachine
-    from qoslet.host.observe import Eyes
     from qoslet.sim.behaviour import Behaviour
 
 STATE = "/run/qoslet"
@@ -58,6 +58,7 @@ class Choices(Protocol):
     expand: bool
     allocated: bool
     flags: Flags
+    shrink: Shrink
 
 
 class Parts:
@@ -84,16 +85,21 @@ class Parts:
         self.log_lines: Callable[[], list[tuple[str, str]]] = list
 
 
-def steps_of(plan: Plan, observed: Observed) -> tuple[int, list[Step]]:
-    """Differences and the steps that end them."""
+def work_of(shrink: Shrink, plan: Plan, observed: Observed) -> Work:
+    """Differences, the steps that end them, and what waits."""
     differences = compare(plan, observed)
-    return len(differences), ordered(differences, observed)
+    steps = ordered(differences, observed, shrink)
+    _, waiting = eased(differences, observed, shrink)
+    return Work(len(differences), steps, tuple(row.describe() for row in waiting))
 
 
 @contextmanager
 def parts(choices: Choices) -> Iterator[Parts]:
     """The parts that the command line asks for. Raises QosletError."""
+    from qoslet.host.drivers import root_path
+
     node, problems = load_node(choices.nodes, choices.flags)
+    root = root_path(choices.root, node.driver)
     if not node.kubelet_given:
         kubelets = list(host_refusals(node))
         problems = [row for row in problems if row not in kubelets]
@@ -108,11 +114,11 @@ def parts(choices: Choices) -> Iterator[Parts]:
         lambda: _stamp(choices.paths),
         node,
         Powers(os.geteuid(), os.getegid(), os.geteuid() == 0),
-        choices.root,
+        root,
         unconfined=choices.unconfined,
         problems=tuple(problems),
     )
-    config = Config(choices.root, choices.interval, choices.seconds)
+    config = Config(root, choices.interval, choices.seconds, shrink=choices.shrink)
     with Signals() as signals:
         if choices.simulate:
             yield _simulated(config, source, node, signals)
@@ -177,7 +183,7 @@ def _simulated(config: Config, source: ManifestSource, node: Node, signals: Sign
         memory=node.capacity["memory"].value,
     )
     clock = WakingClock(signals)
-    wheel = Wheel(config, kernel, sim, sim, clock, steps_of, machine=sim)
+    wheel = Wheel(config, kernel, sim, sim, clock, partial(work_of, config.shrink), machine=sim)
     title = f"{_title(config, node, cores)} · simulated"
     return Parts(
         config, source, wheel, clock, signals, title, lambda: _shell(kernel, kernel, config, source)
@@ -188,8 +194,8 @@ def _shell(driver: Driver, observer: Observer, config: Config, source: ManifestS
     """The commands that would make the tree true as it stands now."""
     wanted = source.current().plan
     observer.watch(wanted.files)
-    _, steps = steps_of(wanted, observer.observe(config.root))
-    return [driver.shell(step) for step in steps]
+    work = work_of(config.shrink, wanted, observer.observe(config.root))
+    return [driver.shell(step) for step in work.steps]
 
 
 class _Nobody:
@@ -214,23 +220,23 @@ def _real(
     config: Config, source: ManifestSource, node: Node, signals: Signals, dry_run: bool
 ) -> Iterator[Parts]:
     """The loop on this machine. Raises CannotDo where something is missing."""
-    from qoslet.host.cgroupfs import Cgroupfs
+    from qoslet.host.drivers import opened
     from qoslet.host.machine import ThisMachine
-    from qoslet.host.observe import Eyes
+    from qoslet.host.slow import SlowWrites
 
-    mounts = _mounts(node)
-    driver = Cgroupfs(node.hierarchy, mounts, config.root)
-    eyes = Eyes(node.hierarchy, mounts)
+    driver, eyes = opened(node.driver, node.hierarchy, _mounts(node), config.root)
     machine = ThisMachine()
     clock = WakingClock(signals)
     title = _title(config, node, machine.cores)
     try:
         if dry_run:
-            wheel = Wheel(config, driver, eyes, _Nobody(), clock, steps_of)
+            wheel = Wheel(config, driver, eyes, _Nobody(), clock, partial(work_of, config.shrink))
             shell = partial(_shell, driver, eyes, config, source)
             yield Parts(config, source, wheel, clock, signals, title, shell)
         else:
-            _need_rights([tree.point for tree in driver.layout.trees], config.root)
+            if node.driver == "cgroupfs":
+                _need_rights([tree.point for tree in driver.layout.trees], config.root)
+            driver.slow = SlowWrites()
             with _owned(driver, config.root) as said:
                 yield _running(config, source, driver, eyes, signals, machine, title, said)
     finally:
@@ -241,7 +247,7 @@ def _running(
     config: Config,
     source: ManifestSource,
     driver: Cgroupfs,
-    eyes: Eyes,
+    eyes: Observer,
     signals: Signals,
     machine: ThisMachine,
     title: str,
@@ -254,7 +260,9 @@ def _running(
     logs = Logs(_logs(config.root))
     runtime = ProcessRuntime(driver, lambda uid: source.specs[uid], logs, adopts=True)
     clock = WakingClock(signals, runtime.descriptors)
-    wheel = Wheel(config, driver, eyes, runtime, clock, steps_of, machine=machine)
+    wheel = Wheel(
+        config, driver, eyes, runtime, clock, partial(work_of, config.shrink), machine=machine
+    )
     shell = partial(_shell, driver, eyes, config, source)
     made = Parts(config, source, wheel, clock, signals, title, shell)
     made.notes = lambda: [*said, *runtime.notes]
