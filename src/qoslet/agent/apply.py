@@ -113,15 +113,15 @@ def prepare(
     observed = sight.observe(root)
     others = _others(plan, root, ledger, observed, sight)
     merged = Observed(observed.at, {**observed.cgroups, **others})
-    outside = {
-        one.path
+    theirs = {
+        one.path: one.path in others
         for one in plan.cgroups
         if one.path is not None and (one.path in others or not _within(one.path, root))
     }
     differences = compare(plan, merged)
-    ours = [row for row in differences if _ours_to_mend(row, outside, ledger, observed)]
+    ours = [row for row in differences if _is_business(row, theirs, ledger, observed)]
     blocked = _blocked(differences, ledger, observed)
-    mended = [row for row in ours if row.path not in outside - others.keys()]
+    mended = [row for row in ours if row.path not in theirs or row.verdict == "differs"]
     steps = [
         step
         for step in ordered(mended, merged, shrink)
@@ -184,11 +184,18 @@ def _others(
     return found
 
 
-def _ours_to_mend(row: Difference, outside: set[str], ledger: Ledger, observed: Observed) -> bool:
-    """Whether a difference is a pass's business: in groups of others only what is planned."""
+def _is_business(
+    row: Difference, theirs: Mapping[str, bool], ledger: Ledger, observed: Observed
+) -> bool:
+    """Whether a difference is a pass's business. ``theirs`` are planned groups of others, with
+    whether they stand: in them only what is planned counts, and one that is absent counts as
+    one difference."""
     if row.verdict == "surplus":
         return ledger.ours(row.path, observed.cgroups[row.path].identity)
-    return row.path not in outside or row.why != RESET
+    stands = theirs.get(row.path)
+    if stands is None:
+        return True
+    return row.why != RESET and (row.verdict == "absent") is not stands
 
 
 def _blocked(differences: Sequence[Difference], ledger: Ledger, observed: Observed) -> set[str]:

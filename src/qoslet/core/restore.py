@@ -110,6 +110,7 @@ def restore(
         if key[0] in made
         and (value := now.tree.cgroups[key[0]].values.get(key[1])) is not None
         and not _is_ours(ledger, key, value, page_size)
+        and not _untouched(key, value, now.tree, hierarchy)
     ]
     back, theirs, notes = _values(ledger, now, page_size)
     written += theirs
@@ -134,6 +135,17 @@ def _deepest(path: str) -> tuple[int, str]:
 def _is_ours(ledger: Ledger, key: tuple[str, str], found: str, page: int) -> bool:
     """Whether a value is one that may be there by our hand, as the kernel reads it back."""
     return any(same(key[1], value, found, page) for value in ledger.standing(key))
+
+
+def _untouched(key: tuple[str, str], found: str, tree: Observed, hierarchy: Hierarchy) -> bool:
+    """Whether a file of a group that we made holds what a new group has: the write that was
+    written down was not done."""
+    path, file = key
+    fresh = released(file, hierarchy)
+    if fresh is not None:
+        return same(file, fresh, found)
+    above = tree.cgroups.get(path.rpartition("/")[0])
+    return above is None or above.values.get(file) == found
 
 
 def _written(
@@ -198,7 +210,7 @@ def _controls(ledger: Ledger, now: Standing, hierarchy: Hierarchy, notes: list[s
         used = there & _used(now.beside.get(path, ()), hierarchy)
         if used:
             names = ", ".join(sorted(used))
-            notes.append(f"{path or '/'}: {names} stays enabled: other groups below use it")
+            notes.append(f"{path}: {names} left enabled: other groups below use it")
         if there - used:
             text = " ".join(f"-{name}" for name in sorted(there - used))
             steps.append(Step("set", path, CONTROL, text, why="was not enabled before"))

@@ -1,13 +1,13 @@
 """The published JSON Schemas (draft 2020-12) of every ``-o json`` output, by kind.
 
-``plan.json``, ``explanation.json``, ``cri.json`` and ``oci.json`` lie in this package.
+One file for each of ``NAMES`` lies in this package.
 """
 
 from __future__ import annotations
 
 import os
 
-NAMES = ("plan", "explanation", "cri", "oci")
+NAMES = ("plan", "explanation", "cri", "oci", "apply", "release")
 
 
 def text(name: str) -> str:

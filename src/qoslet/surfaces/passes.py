@@ -153,7 +153,10 @@ def release_lines(
     """The undoing for people."""
     lines = [_outcome(one) for one in outcomes] if verbose else []
     lines += [f"note: {text}" for text in what.notes]
-    lines += [f"left: {row.message}" for row in what.left]
+    lines += [
+        f"{'left' if row.before is not None else 'gone with its group'}: {row.message}"
+        for row in what.left
+    ]
     if what.refusals:
         lines += _some([f"refused: {row.message}" for row in what.refusals], verbose)
         forced = all(row.kind == "written" for row in what.refusals)

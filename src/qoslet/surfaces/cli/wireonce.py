@@ -90,9 +90,11 @@ class Tree:
         root, driver = self.place.root, self.driver
         self.eyes.watch({file for _, file in self.ledger.files if file != CONTROL})
         seen = self.eyes.observe(root)
+        # On v1 somebody may have made a group in one hierarchy only.
+        every = {**self.eyes.observe(root, values=False).cgroups, **seen.cgroups}
         tree = {
             path: replace(one, pids=tuple(sorted(driver.members(path))))
-            for path, one in seen.cgroups.items()
+            for path, one in every.items()
         }
         controls = [path for path, file in self.ledger.files if file == CONTROL]
         if controls:
