@@ -10,16 +10,22 @@ from tests.vm.cache import VmError
 from tests.vm.commands import say
 from tests.vm.guest import Job, boot
 from tests.vm.image import image
-from tests.vm.systems import ALL, System
+from tests.vm.matrix import chosen, matrix, report, write_page
+from tests.vm.systems import ALL, LONG, SHORT, System
 
-_USAGE = "usage: python -m tests.vm run SYSTEM COMMAND | shell SYSTEM | build SYSTEM..."
+_USAGE = (
+    "usage: python -m tests.vm"
+    " run SYSTEM COMMAND | shell SYSTEM | build SYSTEM... | test [SYSTEM...] | full [SYSTEM...]"
+)
+# A guest that needs longer hangs. The long matrix asks the tests for their long forms as well.
+_SHORT_SECONDS = 900.0
+_LONG_SECONDS = 3600.0
 
 
 def _system(name: str) -> System:
     found = ALL.get(name)
-    if found is None or found.missing:
-        listed = ", ".join(one.name for one in ALL.values() if not one.missing)
-        raise VmError(f"SYSTEM={name} cannot be booted; there are {listed}")
+    if found is None:
+        raise VmError(f"no SYSTEM={name}; there are {', '.join(ALL)}")
     return found
 
 
@@ -53,6 +59,15 @@ def _shell(name: str) -> int:
     return left.code
 
 
+def _full(names: list[str]) -> int:
+    """The long matrix; the page is written when all of it ran."""
+    systems = chosen(names, (*SHORT, *LONG))
+    results = matrix(systems, {"QOSLET_LONG": "1"}, _LONG_SECONDS)
+    if not names:
+        write_page(results)
+    return 0 if report(results) else 1
+
+
 def main(words: list[str]) -> int:
     """Does what the words say; returns the exit code."""
     match words:
@@ -65,6 +80,10 @@ def main(words: list[str]) -> int:
                 with image(_system(name).suite) as disk:
                     say(f"{name}: {disk.directory}")
             return 0
+        case ["test", *names]:
+            return 0 if report(matrix(chosen(names, SHORT), {}, _SHORT_SECONDS)) else 1
+        case ["full", *names]:
+            return _full(names)
     say(_USAGE)
     return 2
 

@@ -74,6 +74,7 @@ def _job_disk(work: Path, system: System, facts: Facts, job: Job) -> None:
         "QOSLET_EXPECT": system.hierarchy,
         "QOSLET_EXPECT_SYSTEMD": str(facts.systemd),
         "QOSLET_EXPECT_KERNEL": facts.kernel,
+        "QOSLET_EXPECT_PSI": "no" if "psi=0" in system.words else "yes",
         **job.settings,
     }
     lines = [f"export {name}={shlex.quote(value)}\n" for name, value in settings.items()]

@@ -62,5 +62,9 @@ def install(tree: Path, log: Path) -> None:
     target = ["--target", str(tree / "opt" / "qoslet"), "-r", str(wanted)]
     run([sys.executable, "-m", "pip", "install", *options, *target], log)
     wanted.unlink()
+    # Found by every Python of the guest, whatever PYTHONPATH says; so is the checkout.
+    local = tree / f"usr/local/lib/python{version}/dist-packages"
+    local.mkdir(parents=True, exist_ok=True)
+    (local / "qoslet.pth").write_text("/opt/qoslet\n/job/repo/src\n")
     places = ("/opt/qoslet", f"/usr/lib/python{version}")
     run(["chroot", tree, "/usr/bin/python3", "-m", "compileall", "-q", *places], log)

@@ -33,9 +33,11 @@ SHORT: Final = (
 LONG: Final = (
     System("bookworm-hybrid", "bookworm", "hybrid", _HYBRID),
     System("bookworm-v2", "bookworm", "v2"),
-    System("trixie-v1", "trixie", "v1", _FORCED),
+    System(
+        "trixie-v1", "trixie", "v1", _FORCED, missing="its kernel has no memory and cpuset of v1"
+    ),
     System("trixie-nopsi", "trixie", "v2", "psi=0"),
-    System("sid-v1", "sid", "v1", missing="systemd 258 and newer know no cgroup v1"),
+    System("sid-v1", "sid", "v1", missing="systemd 258 and newer know no v1"),
 )
 
 ALL: Final = {system.name: system for system in (*SHORT, *LONG)}

@@ -3,13 +3,12 @@
 # left in /out is written as a tar to the third disk; the second serial line is the terminal.
 set -u
 . /job/settings
-export HOME=/root USER=root LC_ALL=C.UTF-8 PYTHONPATH=/job/repo/src:/job/repo:/opt/qoslet
+export HOME=/root USER=root LC_ALL=C.UTF-8
 export PATH=/job/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 line=/dev/ttyS1
 mkdir -p /out /job/bin
 cd /job/repo || exit 1
-printf '#!/bin/sh\nexec python3 -c "import sys; from qoslet.surfaces.cli.entry import main; sys.exit(main())" "$@"\n' \
-    > /job/bin/qoslet
+printf '#!/bin/sh\nexec python3 -m qoslet "$@"\n' > /job/bin/qoslet
 chmod 755 /job/bin/qoslet
 
 suites() {
@@ -25,16 +24,18 @@ run)
     echo $? > /out/code
     ;;
 shell)
-    stty -F "$line" sane cols "$QOSLET_COLUMNS" rows "$QOSLET_ROWS"
     export TERM="$QOSLET_TERM"
-    setsid -c -w bash -l < "$line" > "$line" 2>&1
+    # shellcheck disable=SC2016 # the inner shell expands them
+    setsid -c -w sh -c 'stty sane cols "$QOSLET_COLUMNS" rows "$QOSLET_ROWS"; exec bash -i' \
+        < "$line" > "$line" 2>&1
     echo 0 > /out/code
     ;;
 test)
     stty -F "$line" raw -echo
     # shellcheck disable=SC2046 # the names have no blanks
-    python3 -m pytest -m live $(suites) -q -p no:cacheprovider --color=no --timeout 400 \
-        --junitxml /out/junit.xml > "$line" 2>&1 < /dev/null
+    python3 -m pytest -m live $(suites) -q --color=no --timeout 400 -p no:cacheprovider \
+        -p tests.vm.plugin -o junit_family=xunit1 --junitxml /out/junit.xml \
+        > "$line" 2>&1 < /dev/null
     code=$?
     echo "$code" > /out/code
     if [ "$code" -ne 0 ]; then journalctl -b --no-pager > /out/journal.log 2>&1; fi

@@ -1,0 +1,117 @@
+"""The live tests in several systems, and one table of what they found."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from xml.etree.ElementTree import ParseError
+
+from tests.vm import table
+from tests.vm.cache import REPO, VmError
+from tests.vm.commands import say, tail
+from tests.vm.guest import Job, Left, boot
+from tests.vm.image import Facts, image
+from tests.vm.systems import ALL, FLOORS, System
+from tests.vm.table import Row
+
+PAGE = REPO / "docs" / "vm-table.md"
+_COLLECTED = (0, 1)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One system: its label, its rows, and what is wrong with it."""
+
+    label: str
+    rows: list[Row]
+    wrong: list[str]
+
+
+def matrix(systems: Sequence[System], settings: dict[str, str], seconds: float) -> list[Result]:
+    """Runs the suite in each system; $QOSLET_VM_JOBS of them at once."""
+    at_once = int(os.environ.get("QOSLET_VM_JOBS") or 2)
+    with ThreadPoolExecutor(at_once) as pool:
+        return list(pool.map(lambda system: _system(system, settings, seconds), systems))
+
+
+def report(results: Sequence[Result]) -> bool:
+    """Prints the table and what is wrong; returns whether all is well."""
+    rows = [row for result in results for row in result.rows]
+    sys.stdout.write(table.plain(rows))
+    wrong = [f"{result.label}: {fault}" for result in results for fault in result.wrong]
+    wrong += [f"{suite} ran in no system" for suite in table.nowhere(rows)]
+    passed, failed = sum(row.passed for row in rows), sum(row.failed for row in rows)
+    for fault in wrong:
+        sys.stdout.write(f"FAILED {fault}\n")
+    compared = sum(row.compared for row in rows)
+    sys.stdout.write(
+        f"{len(results)} systems: {passed} passed, {failed} failed, {compared} values compared\n"
+    )
+    sys.stdout.flush()
+    return not wrong
+
+
+def write_page(results: Sequence[Result]) -> None:
+    """Writes the table of the long matrix, which is kept with the documents."""
+    rows = [row for result in results for row in result.rows]
+    PAGE.write_text(
+        "# What real systems answered\n\n"
+        "Written by `make test-vm-full` ([testing](testing.md) says what it boots). `compared` counts values that"
+        "\nwere read back from the kernel and compared; a suite that cannot be had says why.\n\n"
+        + table.markdown(rows)
+    )
+
+
+def _system(system: System, settings: dict[str, str], seconds: float) -> Result:
+    if system.missing:
+        row = Row(system.name, "any", "-", note=f"cannot be had: {system.missing}")
+        return Result(system.name, [row], [])
+    try:
+        with image(system.suite) as disk:
+            say(f"Booting {system.name}: Linux {disk.facts.kernel}, systemd {disk.facts.systemd}")
+            began = time.monotonic()
+            left = boot(system, disk, Job("test", settings, seconds))
+            say(f"{system.name}: off after {time.monotonic() - began:.0f} s")
+            return _result(system, disk.facts, left)
+    except VmError as error:
+        row = Row(system.name, "any", "-", note="did not run")
+        return Result(system.name, [row], [str(error)])
+
+
+def _result(system: System, facts: Facts, left: Left) -> Result:
+    label = (
+        f"{system.name} ({system.hierarchy}, Linux {_short(facts.kernel)}, systemd {facts.systemd})"
+    )
+    output = left.logs / "output.log"
+    try:
+        rows = table.read(label, left.logs / "junit.xml")
+    except (OSError, ParseError):
+        rows = []
+    if left.code is None:
+        note, wrong = "did not finish", [f"{left.why()}\n{output} ends with:\n{tail(output)}"]
+        return Result(system.name, rows or [Row(label, "any", "-", note=note)], wrong)
+    wrong = [fault for row in rows for fault in row.faults]
+    if left.code not in _COLLECTED or not rows:
+        wrong.append(f"pytest ended with {left.code}; {output} ends with:\n{tail(output)}")
+    wrong += table.judge(rows, FLOORS)
+    if wrong:
+        wrong.append(f"logs: {left.logs}")
+    had = {row.driver for row in rows}
+    rows += [Row(label, driver, "-", note="no test yet") for driver in FLOORS if driver not in had]
+    return Result(system.name, rows, wrong)
+
+
+def _short(kernel: str) -> str:
+    return kernel.split("-")[0].split("+")[0]
+
+
+def chosen(names: Sequence[str], default: Sequence[System]) -> list[System]:
+    """The systems of those names, or the default ones."""
+    unknown = [name for name in names if name not in ALL]
+    if unknown:
+        raise VmError(f"no system {unknown[0]}; there are {', '.join(ALL)}")
+    return [ALL[name] for name in names] or list(default)

@@ -1,0 +1,138 @@
+"""What guests found, as rows: system x driver x suite."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+_DRIVER = re.compile(r"cgroupfs|systemd")
+HEADS = ("system", "driver", "suite", "passed", "failed", "skipped", "compared", "seconds", "note")
+
+
+@dataclass
+class Row:
+    """One suite through one driver in one system; `compared` is what its tests recorded."""
+
+    system: str
+    driver: str
+    suite: str
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    compared: int = 0
+    seconds: float = 0.0
+    note: str = ""
+    faults: list[str] = field(default_factory=list)
+
+    def cells(self) -> tuple[str, ...]:
+        """The row as texts, in the order of HEADS."""
+        numbers = (self.passed, self.failed, self.skipped, self.compared)
+        shown = (str(number) if number else "-" for number in numbers)
+        seconds = f"{self.seconds:.0f}" if self.seconds else "-"
+        return (self.system, self.driver, self.suite, *shown, seconds, self.note)
+
+
+def read(system: str, report: Path) -> list[Row]:
+    """The rows of a JUnit report.
+
+    A test's driver is its property `driver`, else the one that its name has; what it compared is its
+    property `compared`.
+    """
+    rows: dict[tuple[str, str], Row] = {}
+    for case in ElementTree.parse(report).getroot().iter("testcase"):
+        name = f"{case.get('classname', '')}.{case.get('name', '')}"
+        told = {one.get("name"): one.get("value") or "" for one in case.iter("property")}
+        driver = told.get("driver") or _driver(name)
+        suite = _suite(case.get("classname", ""))
+        row = rows.setdefault((suite, driver), Row(system, driver, suite))
+        row.seconds += float(case.get("time") or 0)
+        row.compared += int(told.get("compared") or 0)
+        _count(row, case, name)
+    return [rows[key] for key in sorted(rows)]
+
+
+def _driver(name: str) -> str:
+    found = set(_DRIVER.findall(name))
+    return found.pop() if len(found) == 1 else "any"
+
+
+def _suite(module: str) -> str:
+    """tests.live.test_run.TestIt -> live/run."""
+    parts = module.split(".")
+    named = [number for number, part in enumerate(parts) if part.startswith("test_")]
+    if not named:
+        return module
+    place = parts[named[0] - 1] + "/" if named[0] else ""
+    return place + parts[named[0]].removeprefix("test_")
+
+
+def _count(row: Row, case: ElementTree.Element, name: str) -> None:
+    fault = case.find("failure")
+    if fault is None:
+        fault = case.find("error")
+    left_out = case.find("skipped")
+    if fault is not None:
+        row.failed += 1
+        row.faults.append(f"{name}: {_gist(fault.get('message') or '')}"[:250])
+    elif left_out is not None:
+        row.skipped += 1
+        row.note = row.note or (left_out.get("message") or "skipped")[:60]
+    else:
+        row.passed += 1
+
+
+def _gist(message: str) -> str:
+    """The line that says most: the first, and of a traceback the last with words."""
+    lines = [line.strip() for line in message.splitlines() if any(map(str.isalpha, line))] or [""]
+    return f"{lines[0]} ... {lines[-1]}" if "Traceback" in lines[0] else lines[0]
+
+
+def judge(rows: Sequence[Row], floors: Mapping[str, int | None]) -> list[str]:
+    """What is wrong with the rows of one system, beyond what failed.
+
+    A driver with a floor must have passed tests that compared at least so much.
+    """
+    wrong = []
+    for driver, floor in floors.items():
+        own = [row for row in rows if row.driver == driver]
+        compared = sum(row.compared for row in own)
+        if floor is not None and not sum(row.passed for row in own):
+            wrong.append(f"no test of {driver} passed")
+        elif floor is not None and compared < floor:
+            wrong.append(f"{driver}: compared {compared} values, {floor} at least are wanted")
+    return wrong
+
+
+def nowhere(rows: Iterable[Row]) -> list[str]:
+    """Suites that ran in no system at all."""
+    ran: dict[str, int] = {}
+    for row in rows:
+        if row.suite != "-":
+            ran[row.suite] = ran.get(row.suite, 0) + row.passed + row.failed
+    return [suite for suite, count in sorted(ran.items()) if not count]
+
+
+def plain(rows: Sequence[Row]) -> str:
+    """The table for a terminal."""
+    lines = [HEADS, *(row.cells() for row in rows)]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(HEADS))]
+    return "".join(_aligned(line, widths).rstrip() + "\n" for line in lines)
+
+
+def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
+    cells = (
+        cell.rjust(width) if 3 <= at <= 7 else cell.ljust(width)
+        for at, (cell, width) in enumerate(zip(line, widths, strict=True))
+    )
+    return "  ".join(cells)
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """The table for a page."""
+    head = "| " + " | ".join(HEADS) + " |\n"
+    rule = "|" + "|".join("--:" if 3 <= at <= 7 else "---" for at in range(len(HEADS))) + "|\n"
+    body = ("| " + " | ".join(row.cells()).rstrip() + " |\n" for row in rows)
+    return head + rule + "".join(body)
