@@ -60,6 +60,13 @@ class Bench:
         self.facts = facts
         self.root = root
 
+    def offers(self, controller: str) -> bool:
+        """Whether groups below the root have files of a controller."""
+        self.driver.perform([Step("create", f"{self.root}/a")])
+        group = self.observer.observe(self.root).cgroups[f"{self.root}/a"]
+        self.clear()
+        return any(file.startswith(f"{controller}.") for file in group.values)
+
     def clear(self) -> None:
         """Remove the root with everything below."""
         left = self.observer.observe(self.root, values=False).cgroups
