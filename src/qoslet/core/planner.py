@@ -121,6 +121,8 @@ class Planner:
         if id is not None:
             slices = self.basis.node.driver == "systemd"
             leaf = names.container_leaf(runtime.cri, id, slices)
+            if slices and runtime.oci == "process":
+                leaf = names.process_leaf(path, id)
             place = f"{path.rstrip('/')}/{leaf}"
             unit = leaf if slices else None
         return Cgroup(
