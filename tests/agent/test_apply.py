@@ -278,7 +278,11 @@ def test_a_group_removed_by_somebody_meanwhile_is_named_and_made_again() -> None
 def test_a_group_filled_with_a_process_meanwhile_is_named_and_stays() -> None:
     machine = Machine()
     machine.apply()
-    machine.driver.meanwhile = lambda: machine.kernel.spawn("/q/kubepods/podb") and None
+
+    def fill() -> None:
+        machine.kernel.spawn("/q/kubepods/podb")
+
+    machine.driver.meanwhile = fill
     done = machine.apply({path: files for path, files in TREE.items() if not path.endswith("b")})
     assert [one.errno_name for one in done.failures] == ["EBUSY"]
     (refusal,) = machine.release()
