@@ -45,7 +45,7 @@ def plans(
             answers.pods_of(request),
             replace(
                 node,
-                driver=driver,  # type: ignore[arg-type]
+                driver=driver,
                 host=replace(node.host, hierarchy=hierarchy, hugepage_sizes=sizes),
                 kubelet=replace(node.kubelet, cgroup_root=root),
             ),

@@ -116,6 +116,14 @@ class Hierarchies:
             self._spaces[path] = found
         return found
 
+    def regain(self, path: str) -> bool:
+        """Nothing can be switched off on v1."""
+        return False
+
+    def not_domain(self, path: str) -> str:
+        """On v1 every group takes processes and values."""
+        return ""
+
     def written(self, path: str, file: str) -> None:
         """A file was set by a step: what is remembered of the group no longer holds."""
         if file in _SPACE:

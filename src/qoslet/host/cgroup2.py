@@ -94,6 +94,27 @@ class Unified:
         text = " ".join(f"+{name}" for name in names)
         self.tree.write(path, "cgroup.subtree_control", text)
 
+    def regain(self, path: str) -> bool:
+        """Enable again what somebody switched off above a group; whether it has more now.
+
+        Raises ``Refused`` where that cannot be; False where the group is gone.
+        """
+        self._given.clear()
+        try:
+            before = self.tree.read(path, "cgroup.controllers")
+            self._give_down_to(parent(path))
+            return self.tree.read(path, "cgroup.controllers") != before
+        except OSError:
+            return False
+
+    def not_domain(self, path: str) -> str:
+        """The type of a group that is no domain, such as ``threaded``; empty for others."""
+        try:
+            text = self.tree.read(path, "cgroup.type")
+        except OSError:
+            return ""
+        return text if text in ("threaded", "domain invalid") else ""
+
     def written(self, path: str, file: str) -> None:
         """A file was set by a step."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from errno import EBUSY
+from errno import EBUSY, ENODEV, ENOENT
 from shlex import quote
 from typing import Protocol
 
@@ -20,7 +20,7 @@ from qoslet.errors import CannotDo, QosletError
 from qoslet.host.cgroup1 import Hierarchies
 from qoslet.host.cgroup2 import DEFAULT_POINT, Unified
 from qoslet.host.cgroupkill import Layout, below, kill, members
-from qoslet.host.refusals import Deed, Refused, errno_name, refused
+from qoslet.host.refusals import Deed, Refused, errno_name, no_domain, refused
 from qoslet.host.safefs import Tree, checked, contains, file_name, parent
 from qoslet.host.slow import Pending, SlowWrites
 
@@ -73,6 +73,7 @@ class Cgroupfs:
         self._files = frozenset(files)
         self._sleep = sleep
         self.slow = slow
+        self.notes: list[str] = []
         self._new: set[str] = set()
         self._known: set[str] = set()
         self._shown: set[str] = set()
@@ -174,8 +175,11 @@ class Cgroupfs:
 
     def _refused(self, deed: Deed, path: str, number: int, file: str, value: str) -> Refused:
         """The refusal with the mount point that the file belongs to."""
-        tree = self.layout.tree_of(controller(file)) if file else None
-        return refused(deed, (tree or self.layout.trees[0]).point + path, number, file, value)
+        tree = (self.layout.tree_of(controller(file)) if file else None) or self.layout.trees[0]
+        kind = self.layout.not_domain(path) if deed == "set" and number == ENOENT else ""
+        if kind:
+            return no_domain(tree.point + path, file, kind)
+        return refused(deed, tree.point + path, number, file, value)
 
     def _mine(self, path: str) -> str:
         """``path`` if it is a plain one below our root. Raises ``Refused``."""
@@ -215,12 +219,27 @@ class Cgroupfs:
     def _set(self, step: Step, before: str | None = None) -> None:
         """Write one value. Raises ``Pending`` where it goes on in the kernel."""
         path, tree = self._place(step)
+        try:
+            self._write_value(tree, path, step, before)
+        except OSError as error:
+            if error.errno not in (ENOENT, ENODEV) or not self.layout.regain(path):
+                raise
+            self._note(f"{path}: a controller was switched off above it, and is on again")
+            self._write_value(tree, path, step, before)
+        self.layout.written(path, step.file)
+
+    def _write_value(self, tree: Tree, path: str, step: Step, before: str | None) -> None:
+        """One write, where it may wait in the thread for such writes."""
         slow = self.slow
         if slow is not None and path not in self._new and slow.concerns(tree, path, step):
             slow.write(tree, path, step, before)
         else:
             tree.write(path, step.file, step.value)
-        self.layout.written(path, step.file)
+
+    def _note(self, line: str) -> None:
+        """Keep a line for the surface, once."""
+        if line not in self.notes:
+            self.notes.append(line)
 
     def stands(self, path: str) -> None:
         """A group is there already, so it is not ours to make."""

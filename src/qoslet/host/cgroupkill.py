@@ -31,6 +31,12 @@ class Layout(Protocol):
     def create(self, path: str) -> bool:
         """Make a group."""
 
+    def regain(self, path: str) -> bool:
+        """Enable again what somebody switched off above a group; whether it has more now."""
+
+    def not_domain(self, path: str) -> str:
+        """The type of a v2 group that is no domain."""
+
     def written(self, path: str, file: str) -> None:
         """A file was set."""
 

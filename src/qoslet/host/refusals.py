@@ -40,6 +40,15 @@ def refused(deed: Deed, where: str, number: int, file: str = "", value: str = ""
     return Refused(f"{place}{tried or ':'} {errno_name(number)}: {meaning}; {advice}", number)
 
 
+def no_domain(where: str, file: str, kind: str) -> Refused:
+    """A file that a v2 group lacks because it is ``threaded`` or ``domain invalid``."""
+    return Refused(
+        f"{where}/{file}: ENOENT: the group is {kind} and has no such file; "
+        "choose a root whose groups above are all domains (cat cgroup.type)",
+        errno.ENOENT,
+    )
+
+
 _GENERAL = {
     errno.EPERM: (
         "this process has not the right to do it",

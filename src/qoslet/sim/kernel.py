@@ -138,11 +138,21 @@ class SimKernel(Groups):
             case "create":
                 self._create(step.path)
             case "set":
-                self.write(step.path, step.file, step.value)
+                self._set(step)
             case "attach":
                 self.attach(step.path, step.pid)
             case "remove":
                 self._remove(step.path)
+
+    def _set(self, step: Step) -> None:
+        """A value; controllers that were switched off above are enabled again for it."""
+        try:
+            self.write(step.path, step.file, step.value)
+        except OSError as error:
+            if error.errno != ENOENT or self.hierarchy == "v1" or step.path not in self.groups:
+                raise
+            self._create(step.path)
+            self.write(step.path, step.file, step.value)
 
     def _create(self, path: str) -> None:
         """The group and those above it, with every controller; what is there stays. On v1 a

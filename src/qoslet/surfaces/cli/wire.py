@@ -265,7 +265,7 @@ def _running(
     )
     shell = partial(_shell, driver, eyes, config, source)
     made = Parts(config, source, wheel, clock, signals, title, shell)
-    made.notes = lambda: [*said, *runtime.notes]
+    made.notes = lambda: [*said, *driver.notes, *runtime.notes]
     made.log_lines = lambda: list(logs.fresh())
     return made
 
