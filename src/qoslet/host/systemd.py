@@ -27,7 +27,7 @@ from qoslet.errors import QosletError
 from qoslet.host.cgroupfs import Cgroupfs, Recorder
 from qoslet.host.cgroupkill import kill, members
 from qoslet.host.refusals import Refused, refused
-from qoslet.host.safefs import Tree, contains, parent
+from qoslet.host.safefs import Tree, checked, contains, parent
 from qoslet.host.scopes import Holders
 from qoslet.host.slow import Pending, SlowWrites
 from qoslet.host.units import Units
@@ -99,7 +99,11 @@ class Systemd(Cgroupfs):
         return inode is not None and ledger is not None and bool(ledger.ours(path, inode))
 
     def _chain(self, path: str) -> list[str]:
-        """The groups from our root down to ``path``."""
+        """The groups from our root down to ``path``; none for what is no unit's."""
+        try:
+            _unit(checked(path))
+        except (Refused, ValueError):
+            return []
         chain = []
         while contains(self.root, path):
             chain.append(path)
@@ -265,7 +269,7 @@ class Systemd(Cgroupfs):
         """Whether a limit below what is in use waits for memory to be taken back. It is written
         to its file first: systemd would wait in the kernel, and with it the whole machine."""
         tree = self.layout.tree_of(controller(step.file))
-        slow = self._slow
+        slow = self.slow
         if slow is None or tree is None or not slow.concerns(tree, path, step):
             return False
         try:
