@@ -19,11 +19,13 @@ from qoslet.host.cgroupfs import Cgroupfs
 from qoslet.host.probe import probe
 from tests.contract.benches import mounts_of
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(90)]
-
 ROOT = Path(__file__).parents[2]
 EMULATED = "QOSLET_SYSTEM" in os.environ
 """Whether this is a guest without KVM, where Python is ten times slower."""
+PATIENCE = 120 if EMULATED else 40
+"""Seconds within which a run has to end."""
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(2 * PATIENCE + 10)]
 
 POD = """
 apiVersion: v1
@@ -121,7 +123,7 @@ def live(tmp_path: Path) -> Iterator[Live]:
 
 
 def ended(run: subprocess.Popen[str], code: int = 0) -> tuple[str, str]:
-    out, err = run.communicate(timeout=40)
+    out, err = run.communicate(timeout=PATIENCE)
     assert run.returncode == code, (run.returncode, out, err)
     return out, err
 

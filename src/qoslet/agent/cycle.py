@@ -6,7 +6,7 @@ go on. The kernel and the runtime are ports; the comparison is a pure function.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -215,9 +215,11 @@ class Wheel:
         return late
 
     def _perform(self, steps: Sequence[Step], errors: list[str]) -> list[Outcome]:
-        """Do the steps in their order; a pod's first failure skips the rest of its own."""
+        """Do the steps in their order. A pod's first failure skips the rest of its own, a group
+        that could not be made all that would be done in it."""
         outcomes: list[Outcome] = []
         failed: set[str] = set()
+        absent: set[str] = set()
         left = list(steps)
         while left:
             tried = self._driver.perform(left)
@@ -227,8 +229,13 @@ class Wheel:
                 break
             errors.append(f"{wrong.step.describe()}: {wrong.error}")
             failed.add(self._owner(wrong.step))
-            rest = left[len(tried) :]
-            left = [step for step in rest if self._owner(step) not in failed - {""}]
+            if wrong.step.kind == "create":
+                absent.add(wrong.step.path)
+            left = [
+                step
+                for step in left[len(tried) :]
+                if self._owner(step) not in failed - {""} and not _at_or_below(step.path, absent)
+            ]
         now = self._clock.monotonic()
         for owner in failed - {""}:
             last = self._retries.get(owner)
@@ -300,6 +307,11 @@ class Wheel:
             if not wrong or self._clock.monotonic() >= deadline:
                 return wrong
             self._clock.sleep(0.05)
+
+
+def _at_or_below(path: str, groups: Collection[str]) -> bool:
+    """Whether a path is one of ``groups`` or below one."""
+    return any(path == group or path.startswith(f"{group}/") for group in groups)
 
 
 class _Index(Struct):
