@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import secrets
 import signal
@@ -12,11 +13,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from qoslet.core.steps import Step
+from qoslet.core.drift import compare
+from qoslet.core.node import Hierarchy
+from qoslet.core.observed import Observed
+from qoslet.core.steps import Step, ordered
+from qoslet.core.tree import Plan
 from qoslet.host.cgroupfs import Cgroupfs
 from qoslet.host.journalfile import claim
+from qoslet.host.observe import Eyes
 from qoslet.host.probe import probe
 from tests.contract.benches import mounts_of
+from tests.core.trees import plan_of
 
 pytestmark = pytest.mark.live
 
@@ -113,3 +120,56 @@ def test_a_v1_group_that_was_half_removed_is_still_ours(
     journal.close(gone=False)
     claim(driver.root, driver, state=state).close(gone=True)
     assert driver.below(driver.root) == []
+
+
+PREFIX = """
+import os, signal, sys
+from qoslet.host.cgroupfs import Cgroupfs
+from qoslet.host.journalfile import claim
+from tests.contract.benches import mounts_of
+from tests.live.test_killed import steps_of
+
+hierarchy, root, state, length = sys.argv[1:]
+driver = Cgroupfs(hierarchy, mounts_of(hierarchy), root)
+driver.journal = claim(root, driver, state=state)
+wrong = [one.error for one in driver.perform(steps_of(hierarchy, root)[: int(length)]) if one.error]
+print(wrong, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def wanted(hierarchy: Hierarchy, root: str) -> Plan:
+    limit = "memory.limit_in_bytes" if hierarchy == "v1" else "memory.max"
+    weight = "cpu.shares" if hierarchy == "v1" else "cpu.weight"
+    files = {limit: "67108864", weight: "102", "pids.max": "99"}
+    return plan_of(hierarchy, {root: {}, f"{root}/pod": files, f"{root}/pod/c": files})
+
+
+def steps_of(hierarchy: Hierarchy, root: str) -> list[Step]:
+    empty = Observed(0.0, {})
+    return ordered(compare(wanted(hierarchy, root), empty), empty)
+
+
+def test_after_a_kill_between_any_two_steps_the_next_run_converges(
+    driver: Cgroupfs, tmp_path
+) -> None:
+    state = str(tmp_path / "state")
+    hierarchy: Hierarchy = "v2" if driver.hierarchy == "v2" else "v1"
+    eyes = Eyes(hierarchy, mounts_of(hierarchy))
+    steps = steps_of(hierarchy, driver.root)
+    assert len(steps) >= 9
+    for length in range(len(steps) + 1):
+        command = [sys.executable, "-c", PREFIX, hierarchy, driver.root, state, str(length)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        killed = subprocess.run(command, env=environment, capture_output=True, check=False)
+        assert (killed.returncode, killed.stdout) == (-signal.SIGKILL, b"[]\n"), killed
+        driver.journal = journal = claim(driver.root, driver, state=state)
+        plan = wanted(hierarchy, driver.root)
+        seen = eyes.observe(driver.root)
+        again = driver.perform(ordered(compare(plan, seen), seen))
+        assert not [one.error for one in again if one.error]
+        assert compare(plan, eyes.observe(driver.root)) == []
+        for path in driver.below(driver.root):
+            assert driver.perform([Step("remove", path)])[0].error is None
+        driver.journal = None
+        journal.close(gone=True)
