@@ -43,13 +43,16 @@ class Book(Protocol):
 
 
 class Sight(Protocol):
-    """Reads a kernel: a subtree, or one group."""
+    """Reads a kernel: a subtree, one group, or only what was planned."""
 
     def observe(self, root: str) -> Observed:
         """The subtree below and including ``root``; an absent root gives no cgroups."""
 
     def look(self, path: str) -> ObservedCgroup | None:
         """One group, None where it is absent."""
+
+    def glance(self, paths: Iterable[str]) -> Observed | None:
+        """The settings of these groups if all of them are there, else None."""
 
 
 class Work(Struct, frozen=True):
@@ -110,7 +113,20 @@ def prepare(
     plan: Plan, root: str, ledger: Ledger, sight: Sight, shrink: Shrink = "converge"
 ) -> Work:
     """Look and compare. Raises CannotDo where a planned group below the root is another's."""
-    observed = sight.observe(root)
+    planned = [one.path for one in plan.cgroups if one.path is not None and _within(one.path, root)]
+    if ledger.groups.keys() <= {root, *planned}:
+        observed = sight.glance(planned)
+        if observed is not None:
+            work = _compared(plan, root, ledger, observed, sight, shrink)
+            if not work.differences:
+                return work
+    return _compared(plan, root, ledger, sight.observe(root), sight, shrink)
+
+
+def _compared(
+    plan: Plan, root: str, ledger: Ledger, observed: Observed, sight: Sight, shrink: Shrink
+) -> Work:
+    """The differences between the plan and what was seen below the root."""
     others = _others(plan, root, ledger, observed, sight)
     merged = Observed(observed.at, {**observed.cgroups, **others})
     theirs = {

@@ -81,6 +81,8 @@ class Journal:
 
     def record(self, entries: Sequence[Entry]) -> None:
         """Append entries in one write. Raises ``CannotDo``; then nothing may be done."""
+        if self._file < 0:
+            self.rewrite()
         if self._seen:
             entries = [self._known(entry) for entry in entries]
         self._append(lines(entries))

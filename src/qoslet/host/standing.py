@@ -47,15 +47,14 @@ def resume(
     """Take up the tree at ``root``, or begin one. ``given``: the root may be another's group
     that was handed to us, with groups of others in it.
 
-    Raises ``CannotDo`` where another process has it, and where a tree stands there that no
-    journal of ours names. A journal of another boot or hierarchy is put aside.
+    Its file is written with the first entry. Raises ``CannotDo`` where another process has it,
+    and where a tree stands there that no journal of ours names. A journal of another boot or hierarchy is put aside.
     """
     journal, header = locked(
         root, tree.hierarchy, state=state, boot=boot, verb="apply", driver=driver
     )
     try:
         _take_up(journal, tree, header, given)
-        journal.rewrite()
     except BaseException:
         journal.close(gone=False)
         raise
@@ -63,26 +62,30 @@ def resume(
 
 
 def _take_up(journal: Journal, tree: Owned, header: Header, given: bool) -> None:
-    """What the journal says that still stands."""
+    """What the journal says that still stands; written anew where it says anything else."""
     old = journal.read()
-    if same_place(old.header, header):
-        journal.ledger.add(old.entries)
-        assert old.header is not None
-        if old.header.driver != header.driver and journal.ledger.groups:
+    ledger = journal.ledger
+    stale = bool(old.bad)
+    if old.header is not None and same_place(old.header, header):
+        ledger.add(old.entries)
+        if old.header.driver != header.driver and ledger.groups:
             raise CannotDo(
                 f"the tree was made with the {old.header.driver} driver",
                 where=header.root,
                 hint=f"--cgroup-driver {old.header.driver}, or qoslet release first",
             )
+        stale = stale or old.header.verb != header.verb
     elif journal.archive(old.header):
-        what = "boot"
-        if old.header is not None and old.header.boot == header.boot:
-            what = "hierarchy or root"
-        journal.notes.append(f"{header.root}: a journal of another {what} was put aside")
+        what = "that cannot be read"
+        if old.header is not None:
+            what = "of another boot" if old.header.boot != header.boot else "of another hierarchy"
+        journal.notes.append(f"{header.root}: a journal {what} was put aside")
     if old.bad:
         journal.notes.append(f"{header.root}: {old.bad} torn or damaged lines of the journal")
-    prune(journal.ledger, tree)
-    _check_root(header.root, tree, journal.ledger, given)
+    stale = prune(ledger, tree) or stale
+    _check_root(header.root, tree, ledger, given)
+    if stale:
+        journal.rewrite()
 
 
 def _check_root(root: str, tree: Owned, ledger: Ledger, given: bool) -> None:
@@ -92,14 +95,20 @@ def _check_root(root: str, tree: Owned, ledger: Ledger, given: bool) -> None:
         refuse_foreign(tree, root, [root], ledger, valid=False)
 
 
-def prune(ledger: Ledger, tree: Owned) -> None:
-    """Drop groups that are gone or were made anew by somebody; know the inodes of all others."""
+def prune(ledger: Ledger, tree: Owned) -> bool:
+    """Drop groups that are gone or were made anew by somebody; know the inodes of all others.
+    True if that changed anything."""
+    changed = False
     for path, (standing, inode) in list(ledger.groups.items()):
         now = tree.identity(path)
-        if now is None or inode not in (0, now):
+        if now is not None and now == inode:
+            continue
+        changed = True
+        if now is None or inode != 0:
             ledger.forget(path)
-        elif inode == 0:
+        else:
             ledger.groups[path] = (standing, now)
+    return changed
 
 
 def peek(

@@ -112,8 +112,8 @@ def _pass(args: argparse.Namespace, plan: Plan) -> int:
         for text in tree.notes:
             note(text)
         plan, lost = reduced(plan, tree.reach.missing)
-        tree.eyes.watch(plan.files)
-        look = partial(prepare, plan, place.root, tree.ledger, tree.eyes, args.shrink)
+        tree.watch(plan.files)
+        look = partial(prepare, plan, place.root, tree.ledger, tree, args.shrink)
         work = look()
         tree.meet(work.others)
         done, commands = Pass(work, (), work.differences), list[str]()

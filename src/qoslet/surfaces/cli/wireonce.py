@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from qoslet.core.node import Hierarchy
     from qoslet.host.cgroupfs import Cgroupfs
+    from qoslet.host.glance import Glance
     from qoslet.host.journalfile import Journal
     from qoslet.host.observe import Eyes
 
@@ -52,6 +53,26 @@ class Tree:
         self.ledger = ledger
         self.journal: Journal | None = None
         self.notes: list[str] = []
+        self._glance: Glance | None = None
+
+    def watch(self, files: Iterable[str]) -> None:
+        """Read these files besides the known ones."""
+        from qoslet.host.glance import Glance
+
+        self.eyes.watch(files)
+        self._glance = Glance(self.place.hierarchy, self.reach.mounts, files)
+
+    def observe(self, root: str) -> Observed:
+        """The subtree below and including ``root``."""
+        return self.eyes.observe(root)
+
+    def look(self, path: str) -> ObservedCgroup | None:
+        """One group, None where it is absent."""
+        return self.eyes.look(path)
+
+    def glance(self, paths: Iterable[str]) -> Observed | None:
+        """The settings of these groups if all of them are there, else None."""
+        return self._glance.observe(paths) if self._glance is not None else None
 
     def meet(self, others: Iterable[str]) -> None:
         """Let the driver write in these groups of others."""

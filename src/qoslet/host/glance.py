@@ -1,0 +1,95 @@
+"""A quick look at a tree that may be just as planned: only what tells that it is.
+
+Names below a mount are opened as they are: no hierarchy holds a link that somebody could have
+put there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from qoslet.core.knobs import KNOBS, controller
+from qoslet.core.observed import Observed, ObservedCgroup
+from qoslet.host.cgroupfs import layout_of
+from qoslet.host.safefs import checked, read_all
+
+_POINT = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_ENOUGH = 4096
+"""A value is shorter: a read that gives fewer bytes gave all."""
+
+
+class _Hierarchy(NamedTuple):
+    """A mount point, open, and the files to read in each of its groups."""
+
+    point: int
+    files: tuple[str, ...]
+
+
+class Glance:
+    """Reads the settings of named groups, ``files`` besides all known ones; neither usage nor
+    processes. ``hierarchy`` and ``mounts`` are as for ``cgroupfs.layout_of``."""
+
+    def __init__(
+        self, hierarchy: str, mounts: Mapping[str, str] | str, files: Iterable[str]
+    ) -> None:
+        layout = layout_of(hierarchy, mounts)
+        known = {row.v1 if hierarchy == "v1" else row.v2 for row in KNOBS} - {None}
+        wanted = sorted({*(file for file in known if file), *files})
+        self._hierarchies = [
+            _Hierarchy(
+                os.open(tree.point, _POINT),
+                tuple(file for file in wanted if layout.tree_of(controller(file)) is tree),
+            )
+            for tree in layout.trees
+        ]
+
+    def observe(self, paths: Iterable[str]) -> Observed | None:
+        """The groups, if each of them is there in every hierarchy; else None."""
+        found = {}
+        try:
+            for path in paths:
+                found[path] = self._group(checked(path)[1:], path)
+        except OSError:
+            return None
+        return Observed(0.0, found)
+
+    def _group(self, name: str, path: str) -> ObservedCgroup:
+        """One group. Raises OSError where it is not in every hierarchy."""
+        values: dict[str, str] = {}
+        identity = 0
+        for point, files in self._hierarchies:
+            if not identity:
+                identity = os.stat(name, dir_fd=point, follow_symlinks=False).st_ino
+            before = len(values)
+            for file in files:
+                text = _text(f"{name}/{file}", point)
+                if text is not None:
+                    values[file] = text
+            if len(values) == before:
+                os.stat(name, dir_fd=point, follow_symlinks=False)
+        return ObservedCgroup(path, identity, values)
+
+    def close(self) -> None:
+        """Close every descriptor."""
+        for point, _ in self._hierarchies:
+            os.close(point)
+
+
+def _text(name: str, point: int) -> str | None:
+    """A file without the newline at its end; None where it cannot be read."""
+    try:
+        descriptor = os.open(name, _FILE, dir_fd=point)
+    except OSError:
+        return None
+    try:
+        data = os.read(descriptor, _ENOUGH)
+        if len(data) == _ENOUGH:
+            return (data.decode("utf-8", "replace") + read_all(descriptor)).rstrip("\n")
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return data.decode("utf-8", "replace").rstrip("\n")
