@@ -6,7 +6,8 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -35,16 +36,42 @@ def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _free(path: Path) -> bool:
-    """Whether nobody holds that lock now."""
+def _taken(path: Path) -> int | None:
+    """The lock's open descriptor, or nothing where somebody holds it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        return False
-    finally:
         os.close(descriptor)
-    return True
+        return None
+    return descriptor
+
+
+def _free(path: Path) -> bool:
+    descriptor = _taken(path)
+    if descriptor is not None:
+        os.close(descriptor)
+    return descriptor is not None
+
+
+@contextmanager
+def slot(count: int, waiting: Callable[[], None]) -> Iterator[None]:
+    """One of so many places for guests of this cache; more of them only make each other late."""
+    told = False
+    while True:
+        for number in range(count):
+            descriptor = _taken(cache() / "slots" / f"{number}.lock")
+            if descriptor is not None:
+                try:
+                    yield
+                finally:
+                    os.close(descriptor)
+                return
+        if not told:
+            waiting()
+            told = True
+        time.sleep(0.5)
 
 
 def drop(directory: Path) -> None:

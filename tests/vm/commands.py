@@ -9,6 +9,9 @@ from pathlib import Path
 
 from tests.vm.cache import VmError
 
+# In front of a program: it ends with this process, however that ends.
+ENDS_WITH_US = ("setpriv", "--pdeathsig")
+
 
 def say(text: str) -> None:
     """One line for whoever waits."""
@@ -30,7 +33,7 @@ def run(
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as out:
         code = subprocess.run(
-            [str(word) for word in words],
+            [*ENDS_WITH_US, "TERM", *(str(word) for word in words)],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,

@@ -9,11 +9,12 @@ import subprocess
 import tarfile
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.vm.cache import HERE, REPO, VmError, cache, workplace
-from tests.vm.commands import answer, tail
+from tests.vm.cache import HERE, REPO, cache, slot, workplace
+from tests.vm.commands import ENDS_WITH_US, answer, say, tail
 from tests.vm.image import Facts, Image, make_disk
 from tests.vm.systems import System
 from tests.vm.tools import Tool, qemu
@@ -52,15 +53,24 @@ def boot(system: System, image: Image, job: Job) -> Left:
         _job_disk(work, system, image.facts, job)
         with (work / "results").open("wb") as empty:
             empty.truncate(_OUT_MIB << 20)
-        began = time.monotonic()
-        _emulate(work, system, image, job)
-        seconds = time.monotonic() - began
+        with _place(system, job):
+            began = time.monotonic()
+            _emulate(work, system, image, job)
+            seconds = time.monotonic() - began
         _results(work)
         shutil.rmtree(logs, ignore_errors=True)
         logs.parent.mkdir(parents=True, exist_ok=True)
         (work / "out").rename(logs)
     code = logs / "code"
     return Left(logs, int(code.read_text()) if code.exists() else None, seconds)
+
+
+def _place(system: System, job: Job) -> AbstractContextManager[None]:
+    """Room for the guest: $QOSLET_VM_JOBS at once, as many as processors; a shell always has it."""
+    if job.kind == "shell":
+        return nullcontext()
+    count = int(os.environ.get("QOSLET_VM_JOBS") or max(2, os.cpu_count() or 2))
+    return slot(count, lambda: say(f"{system.name} waits for another guest to end"))
 
 
 def _job_disk(work: Path, system: System, facts: Facts, job: Job) -> None:
@@ -82,13 +92,22 @@ def _job_disk(work: Path, system: System, facts: Facts, job: Job) -> None:
     make_disk(tree, work / "job.disk", size // (1 << 20) * 2 + 256, work / "disk.log")
 
 
-def _copy_checkout(target: Path) -> int:
-    """Copies what git knows or would add, as it stands; returns the bytes."""
+def checkout() -> list[str]:
+    """The files that git knows or would add; without git, those of no hidden directory."""
     listed = answer(["git", "-C", REPO, "ls-files", "-z", "-co", "--exclude-standard"])
-    if not listed:
-        raise VmError(f"git finds no files in {REPO}")
+    if listed:
+        return sorted(filter(None, listed.split("\0")))
+    found = []
+    for place, directories, files in os.walk(REPO):
+        directories[:] = [one for one in directories if one[0] != "." and one != "__pycache__"]
+        found += [os.path.relpath(os.path.join(place, file), REPO) for file in files]
+    return sorted(found)
+
+
+def _copy_checkout(target: Path) -> int:
+    """Copies the checkout as it stands; returns the bytes."""
     size = 0
-    for name in filter(None, listed.split("\0")):
+    for name in checkout():
         source = REPO / name
         if source.is_file() and not source.is_symlink():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
@@ -121,7 +140,8 @@ def _words(tool: Tool, work: Path, system: System, image: Image, job: Job) -> li
     if job.kind == "test":
         line = f"file,id=line,path={work}/out/output.log"
     accelerator = os.environ.get("QOSLET_VM_ACCEL", "tcg")
-    words = [*tool.words, "-accel", accelerator + (",thread=multi" if accelerator == "tcg" else "")]
+    words = [*ENDS_WITH_US, "KILL", *tool.words]
+    words += ["-accel", accelerator + (",thread=multi" if accelerator == "tcg" else "")]
     words += ["-cpu", "max", "-smp", "2", "-m", "2048", "-no-reboot", "-nodefaults"]
     words += ["-display", "none", "-kernel", str(image.kernel), "-initrd", str(image.initrd)]
     words += ["-append", f"{_BOOT} {'' if 'psi=' in system.words else 'psi=1'} {system.words}"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -32,9 +31,8 @@ class Result:
 
 
 def matrix(systems: Sequence[System], settings: dict[str, str], seconds: float) -> list[Result]:
-    """Runs the suite in each system; $QOSLET_VM_JOBS of them at once."""
-    at_once = int(os.environ.get("QOSLET_VM_JOBS") or 2)
-    with ThreadPoolExecutor(at_once) as pool:
+    """Runs the suite in each system, as many at once as there is room for."""
+    with ThreadPoolExecutor(max(2, os.cpu_count() or 2)) as pool:
         return list(pool.map(lambda system: _system(system, settings, seconds), systems))
 
 
@@ -73,9 +71,8 @@ def _system(system: System, settings: dict[str, str], seconds: float) -> Result:
     try:
         with image(system.suite) as disk:
             say(f"Booting {system.name}: Linux {disk.facts.kernel}, systemd {disk.facts.systemd}")
-            began = time.monotonic()
             left = boot(system, disk, Job("test", settings, seconds))
-            say(f"{system.name}: off after {time.monotonic() - began:.0f} s")
+            say(f"{system.name}: off after {left.seconds:.0f} s")
             return _result(system, disk.facts, left)
     except VmError as error:
         row = Row(system.name, "any", "-", note="did not run")

@@ -123,3 +123,17 @@ def test_what_a_killed_run_left_is_removed_and_what_another_uses_is_not(tmp_path
             cache.drop(one)
             assert one.exists()
     assert [path.name for path in (tmp_path / "work").iterdir()] == []
+
+
+def test_guests_of_one_cache_wait_for_room(tmp_path, monkeypatch):
+    monkeypatch.setenv("QOSLET_CACHE", str(tmp_path))
+    told = []
+    first = cache.slot(1, lambda: told.append("first"))
+    first.__enter__()
+
+    def waiting():
+        told.append("second")
+        first.__exit__(None, None, None)
+
+    with cache.slot(2, lambda: told.append("another")), cache.slot(1, waiting):
+        assert told == ["second"]

@@ -61,7 +61,11 @@ def mmdebstrap() -> Tool:
     if found:
         return Tool((found,), os.environ)
     root = _unpacked()
-    return Tool(("perl", str(root / "usr/bin/mmdebstrap")), os.environ)
+    # A machine that has but the core of Perl gets its modules from the cache as well.
+    modules = [*root.glob("usr/share/perl*/*"), *root.glob("usr/lib/*/perl/*")]
+    library = ":".join(str(path) for path in (root / "usr/share/perl5", *sorted(modules)))
+    words = ("perl", str(root / "usr/bin/mmdebstrap"))
+    return Tool(words, {**os.environ, "PERL5LIB": library})
 
 
 def _version_of(tool: Tool) -> int:
