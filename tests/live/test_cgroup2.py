@@ -42,7 +42,9 @@ def test_a_threaded_group_is_refused_with_the_remedy(v2: Bench) -> None:
     threaded.mkdir()
     (threaded / "cgroup.type").write_text("threaded")
     name, text = refusal(v2, Step("set", f"{v2.root}/t", "memory.max", "1048576"))
-    assert (name, "the group is threaded" in text, "all domains" in text) == ("ENOENT", True, True)
+    assert name in ("ENOENT", "EOPNOTSUPP")
+    assert "threaded" in text
+    assert "all domains" in text
     (threaded / "x").mkdir()
     assert (threaded / "x/cgroup.type").read_text() == "domain invalid\n"
     child = subprocess.Popen(["sleep", "100"])
