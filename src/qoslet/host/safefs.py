@@ -208,13 +208,9 @@ class Tree:
     def identity(self, path: str) -> int | None:
         """The inode of a group, None where there is none."""
         try:
-            descriptor = self.directory(path)
+            return os.stat(self.point + path, follow_symlinks=False).st_ino
         except FileNotFoundError:
             return None
-        try:
-            return os.fstat(descriptor).st_ino
-        finally:
-            os.close(descriptor)
 
     def inode(self, path: str) -> int:
         """The inode of a group that was just made."""
