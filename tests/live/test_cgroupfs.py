@@ -264,6 +264,29 @@ def test_processes_join_are_found_and_killed_with_all_below(driver: Cgroupfs) ->
     good(driver, Step("remove", leaf))
 
 
+def test_without_cgroup_kill_members_are_frozen_and_killed(
+    v2: Cgroupfs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaf = f"{v2.root}/a"
+    good(v2, Step("create", leaf))
+    process = inside(v2, leaf, "import os; os.fork() or os.setsid()")
+    written: list[tuple[str, str]] = []
+    real = v2.layout.trees[0].write
+
+    def write(path: str, file: str, value: str) -> None:
+        written.append((file, value))
+        if file == "cgroup.kill":
+            raise FileNotFoundError(file)
+        real(path, file, value)
+
+    monkeypatch.setattr(v2.layout.trees[0], "write", write)
+    assert v2.kill(v2.root)
+    assert written[:3] == [("cgroup.kill", "1"), ("cgroup.freeze", "1"), ("cgroup.freeze", "0")]
+    ended(process)
+    assert process.returncode == -signal.SIGKILL
+    assert v2.members(leaf) == set()
+
+
 def test_a_process_is_attached_everywhere(driver: Cgroupfs) -> None:
     good(driver, Step("create", driver.root))
     process = subprocess.Popen(["sleep", "300"])

@@ -48,7 +48,8 @@ def refusal(code: int) -> OSError:
 def kept(file: str, text: str, before: str, facts: Facts) -> str:
     """What ``file`` prints after ``text`` was written over ``before``."""
     if file.startswith("cpuset."):
-        return _list(text, facts.cpus if file == "cpuset.cpus" else facts.mems)
+        cpus = file == "cpuset.cpus"
+        return _list(text, facts.cpus if cpus else facts.mems, cpus)
     if file.startswith("hugetlb."):
         return _bytes(file, text, hugepage_size(file), facts.page_size)
     if file.startswith("memory.") and file != "memory.oom.group":
@@ -173,14 +174,18 @@ def _pids(text: str) -> str:
     return _within(_signed(stripped), 0, PIDS_LIMIT, errno.EINVAL)
 
 
-def _list(text: str, machine: str) -> str:
-    """A list of what the machine has; empty is allowed here."""
+def _list(text: str, machine: str, cpus: bool) -> str:
+    """A list of what the machine has; empty is allowed here. CPUs beyond the last one are out of
+    the file's range; nodes are counted to a number that no machine has."""
     stripped = text.strip()
     pairs = [part.split("-") for part in stripped.split(",")]
     ordered = _LIST.fullmatch(stripped) and all(int(p[0]) <= int(p[-1]) for p in pairs)
     if stripped and not ordered:
         raise refusal(errno.EINVAL)
     wanted = cpu_list(stripped)
-    if not cpu_numbers(wanted) <= cpu_numbers(machine):
+    numbers, there = cpu_numbers(wanted), cpu_numbers(machine)
+    if cpus and max(numbers, default=0) > max(there):
+        raise refusal(errno.ERANGE)
+    if not numbers <= there:
         raise refusal(errno.EINVAL)
     return wanted
