@@ -82,12 +82,13 @@ _ABSENT: Any = object()
 class _Frame:
     """A list or mapping under construction."""
 
-    __slots__ = ("anchor", "key", "merged", "value", "weight")
+    __slots__ = ("anchor", "height", "key", "merged", "value", "weight")
 
     def __init__(self, value: Any, anchor: str | None, weight: int) -> None:
         self.value = value
         self.anchor = anchor
         self.weight = weight
+        self.height = 0
         self.key: Any = _ABSENT
         self.merged: list[dict[str, Any]] = []
 
@@ -104,7 +105,7 @@ class _Builder:
         self._yaml = yaml
         self._file = file
         self._number = number
-        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._anchors: dict[str, tuple[Any, int, int]] = {}
         self._open: set[str] = set()
         self._stack: list[_Frame] = []
         self._weight = 0
@@ -165,7 +166,7 @@ class _Builder:
             self._fault(event, f"{shown(text, 40)} is no number that JSON has", "put it in quotes")
             value = None
         if event.anchor:
-            self._anchors[event.anchor] = (text if value is _MERGE else value, 1 + len(text))
+            self._anchors[event.anchor] = (text if value is _MERGE else value, 1 + len(text), 0)
         self._put(event, value)
 
     def _tagged(self, event: Any, tag: str, text: str) -> Any:
@@ -189,9 +190,7 @@ class _Builder:
         if tag not in (None, "!", wanted):
             hint = "Kubernetes documents have no tags of their own"
             self._fault(event, f"the tag {shown(tag, 60)} is not allowed", hint)
-        if len(self._stack) >= DEPTH_MAX:
-            message = f"is nested more than {DEPTH_MAX} deep"
-            raise self._stop(event, message, "no Kubernetes document is")
+        self._deepen(event, 1)
         if event.anchor:
             self._anchors.pop(event.anchor, None)
             self._open.add(event.anchor)
@@ -207,8 +206,19 @@ class _Builder:
                 value.setdefault(key, item)
         if frame.anchor:
             self._open.discard(frame.anchor)
-            self._anchors[frame.anchor] = (value, self._weight - frame.weight + 1)
+            weight = self._weight - frame.weight + 1
+            self._anchors[frame.anchor] = (value, weight, frame.height + 1)
+        if self._stack:
+            self._stack[-1].height = max(self._stack[-1].height, frame.height + 1)
         self._put(event, value)
+
+    def _deepen(self, event: Any, height: int) -> None:
+        """Refuse what would stand deeper than any reader has to follow."""
+        if len(self._stack) + height > DEPTH_MAX:
+            message = f"is nested more than {DEPTH_MAX} deep"
+            raise self._stop(event, message, "no Kubernetes document is")
+        if self._stack:
+            self._stack[-1].height = max(self._stack[-1].height, height)
 
     def _alias(self, event: Any) -> None:
         name = event.anchor
@@ -218,8 +228,9 @@ class _Builder:
             if name in self._open:
                 message = f"*{shown(name, 40)} is an alias of what it stands in"
             self._fault(event, message, "define the anchor first")
-            found = (None, 1)
-        value, weight = found
+            found = (None, 1, 0)
+        value, weight, height = found
+        self._deepen(event, height)
         self._count(event, weight)
         self._aliased += weight
         if self._aliased > ALIAS_WEIGHT_MAX:
