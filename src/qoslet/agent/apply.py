@@ -109,6 +109,18 @@ def reduced(plan: Plan, missing: Iterable[str]) -> tuple[Plan, tuple[Difference,
     return replace(plan, cgroups=tuple(groups)), tuple(rows)
 
 
+def startless(plan: Plan, stands: Callable[[str], bool]) -> Plan:
+    """The plan where containers' groups cannot be made without a process, as systemd's scopes:
+    those that do not stand are left to whoever starts the containers."""
+    groups = [
+        replace(one, path=None)
+        if one.level in ("container", "sandbox") and one.path is not None and not stands(one.path)
+        else one
+        for one in plan.cgroups
+    ]
+    return replace(plan, cgroups=tuple(groups))
+
+
 def prepare(
     plan: Plan, root: str, ledger: Ledger, sight: Sight, shrink: Shrink = "converge"
 ) -> Work:

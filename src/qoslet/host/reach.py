@@ -132,6 +132,13 @@ def _missing_v2(point: str, group: str, given: bool) -> dict[str, str]:
     return missing
 
 
+def missing_below(point: str) -> dict[str, str]:
+    """The controllers of this machine that a manager at ``point`` of v2 does not have itself."""
+    machine = WANTED_V2 & _words(f"{DEFAULT_POINT}/cgroup.controllers")
+    there = _words(f"{point}/cgroup.controllers")
+    return dict.fromkeys(machine - there, f"not delegated to {point}")
+
+
 def _words(path: str) -> frozenset[str]:
     """The words of a file; none where it cannot be read."""
     try:

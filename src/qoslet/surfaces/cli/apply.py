@@ -76,9 +76,7 @@ def run(args: argparse.Namespace) -> int:
     paths = [*args.filename, *args.paths]
     if not paths:
         raise BadInput("no manifests", hint="give files or directories: qoslet apply examples/")
-    if args.cgroup_driver not in (None, "cgroupfs"):
-        raise BadInput("apply writes through cgroupfs only", where="--cgroup-driver")
-    args.cgroup_driver = "cgroupfs"
+    args.cgroup_driver = args.cgroup_driver or "cgroupfs"
     args.cgroup_root = checked_root(args.cgroup_root or wireonce.default_root())
     plan = _plan(read(args, paths))
     tell(plan.problems)
@@ -102,16 +100,18 @@ def _pass(args: argparse.Namespace, plan: Plan) -> int:
     """The one pass; the exit code."""
     from functools import partial
 
-    from qoslet.agent.apply import Pass, perform, prepare, reduced
+    from qoslet.agent.apply import Pass, perform, prepare, reduced, startless
     from qoslet.surfaces import passes
     from qoslet.surfaces.cli import wireonce
 
     node = plan.node
-    place = wireonce.place_of(args.cgroup_root, node.hierarchy)
+    place = wireonce.place_of(args.cgroup_root, node.hierarchy, node.driver)
     with wireonce.tree(place, write=not args.dry_run) as tree:
         for text in tree.notes:
             note(text)
         plan, lost = reduced(plan, tree.reach.missing)
+        if place.driver == "systemd":
+            plan = startless(plan, tree.stands)
         tree.watch(plan.files)
         look = partial(prepare, plan, place.root, tree.ledger, tree, args.shrink)
         work = look()

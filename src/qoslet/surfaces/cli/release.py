@@ -35,6 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_pass_arguments(parser)
     parser.add_argument("--cgroup-root", metavar="NAME", help="the root of the tree (/qoslet)")
     parser.add_argument(
+        "--cgroup-driver", choices=("cgroupfs", "systemd"), help="what made it (by its journal)"
+    )
+    parser.add_argument(
         "--force", action="store_true", help="let go of what others have written since"
     )
     parser.add_argument("--schema", action="store_true", help="print the JSON Schema of the output")
@@ -51,7 +54,8 @@ def run(args: argparse.Namespace) -> int:
     from qoslet.surfaces.cli import wireonce
 
     root = checked_root(args.cgroup_root or wireonce.default_root())
-    place = wireonce.place_of(root, None)
+    kind = "systemd" if args.cgroup_driver == "systemd" else wireonce.driver_of(root)
+    place = wireonce.place_of(root, None, kind)
     with wireonce.tree(place, write=not args.dry_run) as tree:
         for text_of_note in tree.notes:
             note(text_of_note)
@@ -81,7 +85,7 @@ def _print(
     if args.output == "json":
         from qoslet.surfaces.jsonout import encode
 
-        said = describe(tree, "cgroupfs", args.dry_run)
+        said = describe(tree, tree.place.driver, args.dry_run)
         emit(encode(passes.release_document(said, what, outcomes, commands)))
     elif args.dry_run and not what.refusals:
         emit("".join(f"{line}\n" for line in commands).encode())

@@ -13,9 +13,11 @@ from msgspec.structs import replace
 from qoslet.core.journal import Ledger, Met, Set
 from qoslet.core.observed import Observed, ObservedCgroup
 from qoslet.core.restore import CONTROL, Standing
-from qoslet.errors import CannotDo
+from qoslet.errors import BadInput, CannotDo
+from qoslet.host.cgroup2 import DEFAULT_POINT, Unified
+from qoslet.host.drivers import root_path
 from qoslet.host.probe import probe
-from qoslet.host.reach import Reach, own_root, reach
+from qoslet.host.reach import Reach, missing_below, own_root, reach
 from qoslet.host.safefs import parent
 from qoslet.host.standing import peek, resume, state_directory
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from qoslet.core.node import Hierarchy
     from qoslet.host.cgroupfs import Cgroupfs
+    from qoslet.host.drivers import Kind
     from qoslet.host.glance import Glance
     from qoslet.host.journalfile import Journal
     from qoslet.host.observe import Eyes
@@ -37,6 +40,7 @@ class Place(Struct, frozen=True):
     hierarchy: Hierarchy
     mounts: Mapping[str, str]
     root: str
+    driver: Kind = "cgroupfs"
 
 
 class Tree:
@@ -70,6 +74,10 @@ class Tree:
         """One group, None where it is absent."""
         return self.eyes.look(path)
 
+    def stands(self, path: str) -> bool:
+        """Whether a group is there."""
+        return self.driver.identity(path) is not None
+
     def glance(self, paths: Iterable[str]) -> Observed | None:
         """The settings of these groups if all of them are there, else None."""
         return self._glance.observe(paths) if self._glance is not None else None
@@ -80,7 +88,10 @@ class Tree:
 
     def enable(self) -> None:
         """Write down which controllers making the root will enable above it."""
-        if self.place.hierarchy == "v1" or self.journal is None:
+        if not isinstance(self.driver.layout, Unified) or self.journal is None:
+            return
+        if self.place.driver == "systemd":
+            # it switches controllers by itself, as its units need them
             return
         wanted = self.reach.controllers
         path = self.place.root
@@ -145,9 +156,22 @@ def default_root() -> str:
     return own_root(place.hierarchy, place.mounts, user) or DEFAULT_ROOT
 
 
-def place_of(root: str, hierarchy: Hierarchy | None) -> Place:
-    """The root on this machine. Raises CannotDo where ``hierarchy`` is not this machine's."""
-    return replace(_machine(hierarchy), root=root)
+def place_of(root: str, hierarchy: Hierarchy | None, driver: Kind) -> Place:
+    """The root on this machine. Raises CannotDo where ``hierarchy`` is not this machine's,
+    BadInput where the driver can have no such root."""
+    return replace(_machine(hierarchy), root=root_path(root, driver), driver=driver)
+
+
+def driver_of(root: str) -> Kind:
+    """The driver that made the tree at a root, by the journals that there are."""
+    from qoslet.host.journalfile import escaped
+
+    state = state_directory(os.environ, os.geteuid())
+    try:
+        units = f"{state}/{escaped(root_path(root, 'systemd'))}/journal"
+    except BadInput:
+        return "cgroupfs"
+    return "systemd" if os.path.exists(units) else "cgroupfs"
 
 
 def _machine(hierarchy: Hierarchy | None) -> Place:
@@ -171,21 +195,17 @@ def tree(place: Place, *, write: bool) -> Iterator[Tree]:
     Raises CannotDo where groups cannot be made, another process has it, or somebody else made
     it.
     """
-    from qoslet.host.cgroup2 import Unified
-    from qoslet.host.cgroupfs import Cgroupfs
     from qoslet.host.observe import Eyes
 
     user = os.geteuid()
-    reached = reach(place.hierarchy, place.mounts, place.root, user)
-    driver = Cgroupfs(place.hierarchy, reached.mounts, place.root, files=[CONTROL])
-    if isinstance(driver.layout, Unified):
-        driver.layout.wanted = reached.controllers
-    eyes = Eyes(place.hierarchy, reached.mounts)
-    made = Tree(place, reached, driver, eyes, Ledger())
+    driver, reached = _driver(place, user)
+    made = Tree(place, reached, driver, Eyes(place.hierarchy, reached.mounts), Ledger())
     state = state_directory(os.environ, user)
     try:
         if write:
-            made.journal = resume(place.root, driver, state=state, given=reached.given)
+            made.journal = resume(
+                place.root, driver, state=state, given=reached.given, driver=place.driver
+            )
             made.notes += made.journal.notes
             made.ledger = made.journal.ledger
             driver.journal = made.journal
@@ -198,6 +218,26 @@ def tree(place: Place, *, write: bool) -> Iterator[Tree]:
         if made.journal is not None:
             made.journal.close(gone=_nothing_left(made))
         driver.close()
+
+
+def _driver(place: Place, user: int) -> tuple[Cgroupfs, Reach]:
+    """The driver, with what groups below the root can get."""
+    from qoslet.host.cgroupfs import Cgroupfs
+
+    if place.driver == "systemd":
+        from qoslet.host.drivers import opened
+
+        where = place.mounts if place.hierarchy == "v1" else place.mounts.get("unified", "")
+        units = opened("systemd", place.hierarchy, where or DEFAULT_POINT, place.root).driver
+        if isinstance(units.layout, Unified):
+            point = units.layout.tree.point
+            return units, Reach({"unified": point}, missing_below(point))
+        return units, Reach(place.mounts, {})
+    reached = reach(place.hierarchy, place.mounts, place.root, user)
+    driver = Cgroupfs(place.hierarchy, reached.mounts, place.root, files=[CONTROL])
+    if isinstance(driver.layout, Unified):
+        driver.layout.wanted = reached.controllers
+    return driver, reached
 
 
 def _given(made: Tree) -> None:
