@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from qoslet.core.journal import Entry, Kept, Ledger, Made, Making, Met, Removed, Set, Settled
+from qoslet.core.journal import (
+    CONTROL,
+    Entry,
+    Kept,
+    Ledger,
+    Made,
+    Making,
+    Met,
+    Removed,
+    Set,
+    Settled,
+)
 from qoslet.core.observed import Observed, ObservedCgroup
-from qoslet.core.restore import CONTROL, Restoring, Standing, restore
+from qoslet.core.restore import Restoring, Standing, restore
 from qoslet.core.writers import place_of, resets
 
 ROOT = "/q"

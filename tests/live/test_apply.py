@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from qoslet import schema
-from qoslet.core.journal import Header, lines, read
-from qoslet.core.restore import CONTROL
+from qoslet.core.journal import CONTROL, Header, lines, read
 from qoslet.core.steps import Outcome, Step
 from qoslet.host.cgroupfs import Cgroupfs
 from qoslet.host.journalfile import escaped

@@ -15,6 +15,9 @@ from msgspec import Struct
 
 FORMAT = 1
 
+CONTROL = "cgroup.subtree_control"
+"""The file of a v2 group that enables controllers for those below; recorded as a value."""
+
 
 class Header(Struct, frozen=True, array_like=True, tag="qoslet"):
     """The first line. Inodes mean something only on the boot and hierarchy named here. ``verb``

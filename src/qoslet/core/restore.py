@@ -12,15 +12,13 @@ from typing import Literal
 from msgspec import Struct
 
 from qoslet.core.drift import Difference
-from qoslet.core.journal import Ledger
+from qoslet.core.journal import CONTROL, Ledger
 from qoslet.core.knobs import controller, released, same
 from qoslet.core.node import Hierarchy
 from qoslet.core.observed import Observed, ObservedCgroup
 from qoslet.core.shrink import eased
 from qoslet.core.steps import Step, ordered
 from qoslet.core.writers import resets
-
-CONTROL = "cgroup.subtree_control"
 
 Kind = Literal["written", "process", "foreign", "held"]
 

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.core.journal import Ledger, Met, Set
+from qoslet.core.journal import CONTROL, Ledger, Met, Set
 from qoslet.core.observed import Observed, ObservedCgroup
-from qoslet.core.restore import CONTROL, Standing
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.cgroup2 import DEFAULT_POINT, Unified
-from qoslet.host.drivers import root_path
 from qoslet.host.probe import probe
 from qoslet.host.reach import Reach, missing_below, own_root, reach
 from qoslet.host.safefs import parent
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from qoslet.core.node import Hierarchy
+    from qoslet.core.restore import Standing
     from qoslet.host.cgroupfs import Cgroupfs
     from qoslet.host.drivers import Kind
     from qoslet.host.glance import Glance
@@ -119,6 +118,8 @@ class Tree:
 
     def standing(self) -> Standing:
         """Everything that undoing needs to know."""
+        from qoslet.core.restore import Standing
+
         root, driver = self.place.root, self.driver
         self.eyes.watch({file for _, file in self.ledger.files if file != CONTROL})
         seen = self.eyes.observe(root)
@@ -159,11 +160,16 @@ def default_root() -> str:
 def place_of(root: str, hierarchy: Hierarchy | None, driver: Kind) -> Place:
     """The root on this machine. Raises CannotDo where ``hierarchy`` is not this machine's,
     BadInput where the driver can have no such root."""
-    return replace(_machine(hierarchy), root=root_path(root, driver), driver=driver)
+    if driver == "systemd":
+        from qoslet.host.drivers import root_path
+
+        root = root_path(root, driver)
+    return replace(_machine(hierarchy), root=root, driver=driver)
 
 
 def driver_of(root: str) -> Kind:
     """The driver that made the tree at a root, by the journals that there are."""
+    from qoslet.host.drivers import root_path
     from qoslet.host.journalfile import escaped
 
     state = state_directory(os.environ, os.geteuid())
