@@ -68,7 +68,7 @@ def _values(group: Cgroup, path: str, seen: ObservedCgroup, page: int) -> list[D
         found = seen.values.get(row.file)
         if found is None:
             rows.append(Difference(path, "unread", row.file, row.value, None, row.rule))
-        elif found != row.applied and not same(row.file, row.applied, found, page):
+        elif found not in (row.applied, row.value) and not same(row.file, row.applied, found, page):
             rows.append(Difference(path, "differs", row.file, row.value, found, row.rule))
     return rows
 

@@ -13,7 +13,7 @@ from typing import Any
 from qoslet.core.basis import Basis
 from qoslet.core.containers import Sent, Unified, Why
 from qoslet.core.knobs import effective
-from qoslet.core.rules.cpu import systemd_quota, weight_linear, weight_quadratic
+from qoslet.core.rules.cpu import QUOTA_PERIOD_US, systemd_quota, weight_linear, weight_quadratic
 from qoslet.core.tree import Setting, Writer
 
 
@@ -76,14 +76,18 @@ class Files:
         if not quota and not period:
             return
         inputs = (subject, milli, period, quota)
-        kept = systemd_quota(quota, period) if self._basis.node.driver == "systemd" else quota
+        kept, every = quota, period
+        if self._basis.node.driver == "systemd":
+            kept = systemd_quota(quota, period)
+            # without a quota systemd writes the default period, whatever it was told
+            every = period if quota > 0 else QUOTA_PERIOD_US
         if self._basis.v2:
-            text = f"{quota if quota > 0 else 'max'} {period or 100_000}"
-            real = f"{kept if kept > 0 else 'max'} {period or 100_000}"
+            text = f"{quota if quota > 0 else 'max'} {period or QUOTA_PERIOD_US}"
+            real = f"{kept if kept > 0 else 'max'} {every or QUOTA_PERIOD_US}"
             self.put("cpu.max", text, ("cpu.max", inputs), real)
             return
         if period:
-            self.put("cpu.cfs_period_us", str(period), ("cpu.period", inputs))
+            self.put("cpu.cfs_period_us", str(period), ("cpu.period", inputs), str(every))
         if quota:
             self.put("cpu.cfs_quota_us", str(quota), ("cpu.quota", inputs), str(kept))
 

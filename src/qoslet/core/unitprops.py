@@ -168,29 +168,33 @@ def carried(file: str, hierarchy: str, version: int) -> bool:
     return property_of(file, hierarchy, version) is not None
 
 
-def properties_v1(files: Mapping[str, str], version: int) -> list[Property]:
-    """The unit properties of v1 files. A quota needs its period beside it (else the default).
+def properties_v1(
+    files: Mapping[str, str], version: int, period_us: int = QUOTA_PERIOD_US
+) -> list[Property]:
+    """The unit properties of v1 files. ``period_us`` is that of a quota without one beside it.
     ValueError for a value that is none of its file."""
     found: list[Property] = []
     for file, text in files.items():
         if file in _AMOUNTS_V1:
             amount = UNLIMITED if text == "-1" else _amount(file, text)
             found.append((_AMOUNTS_V1[file], amount))
+    if _PERIOD in files:
+        period_us = _amount(_PERIOD, files[_PERIOD])
+        if version >= PERIOD_SINCE:
+            found.append(("CPUQuotaPeriodUSec", period_us))
     if _QUOTA in files:
-        quota = int(files[_QUOTA]) if files[_QUOTA] != "-1" else -1
-        period = _amount(_PERIOD, files.get(_PERIOD, str(QUOTA_PERIOD_US)))
-        found += bandwidth(quota, period, version)
-    elif _PERIOD in files and version >= PERIOD_SINCE:
-        found.append(("CPUQuotaPeriodUSec", _amount(_PERIOD, files[_PERIOD])))
+        quota = -1 if files[_QUOTA] == "-1" else _amount(_QUOTA, files[_QUOTA])
+        found.append(bandwidth(quota, period_us, version)[-1])
     return found
 
 
 def left(file: str, value: str, period_us: int = QUOTA_PERIOD_US) -> str:
-    """What systemd writes into the file for a value: quotas in whole percents of a CPU."""
+    """What systemd writes into the file for a value: quotas in whole percents of a CPU, and the
+    default period where there is no quota."""
     if file == "cpu.max":
         quota, _, period = value.partition(" ")
         every = int(period or QUOTA_PERIOD_US)
-        return value if quota == "max" else f"{systemd_quota(int(quota), every)} {every}"
+        return f"max {QUOTA_PERIOD_US}" if quota == "max" else f"{systemd_quota(int(quota), every)} {every}"
     if file == _QUOTA and value.isdecimal():
         return str(systemd_quota(int(value), period_us))
     return value

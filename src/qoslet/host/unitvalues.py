@@ -62,9 +62,7 @@ class Values:
         found += [(_property(file), "ay", b"") for file in lists]
         try:
             if self._layout.name == "v1":
-                if _QUOTA in files and _PERIOD not in files:
-                    files[_PERIOD] = self._read(path, _PERIOD) or _DEFAULT_PERIOD
-                values = unitprops.properties_v1(files, self._version)
+                values = unitprops.properties_v1(files, self._version, self._period(path))
             else:
                 values = unitprops.properties(files, self._version)
         except ValueError as error:
@@ -103,8 +101,9 @@ class Values:
             if step.value == released(step.file, self._layout.name):
                 return None
             return refused("set", point + path, errno.ENOENT, step.file, step.value)
-        period = self._read(path, _PERIOD) if step.file == _QUOTA else None
-        wanted = unitprops.left(step.file, step.value, int(period or _DEFAULT_PERIOD))
+        wanted = unitprops.left(step.file, step.value, self._period(path))
+        if step.file == _PERIOD and self._read(path, _QUOTA) == "-1":
+            wanted = _DEFAULT_PERIOD
         if same(step.file, wanted, found, self._page):
             return None
         return Refused(
@@ -112,6 +111,13 @@ class Values:
             f"{found!r}; see journalctl -u {path.rpartition('/')[2]} for the kernel's refusal",
             errno.EINVAL,
         )
+
+    def _period(self, path: str) -> int:
+        """The period of a v1 quota, in microseconds: as systemd was told, else as it stands."""
+        if self._layout.name != "v1":
+            return int(_DEFAULT_PERIOD)
+        told = self._sent.get(path, {}).get("CPUQuotaPeriodUSec")
+        return int(str(told or self._read(path, _PERIOD) or _DEFAULT_PERIOD))
 
     def _read(self, path: str, file: str) -> str | None:
         """A file, None where it is not there."""

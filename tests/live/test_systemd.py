@@ -1,0 +1,407 @@
+"""The systemd driver on a real systemd, below slices of the tests' own."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from qoslet.core import names
+from qoslet.core.knobs import cpu_numbers
+from qoslet.core.node import Hierarchy
+from qoslet.core.steps import Outcome, Step
+from qoslet.core.tree import Plan
+from qoslet.host.drivers import Opened, opened, root_path
+from qoslet.host.probe import probe
+from qoslet.host.safefs import parent
+from qoslet.host.systemd import Systemd
+from tests.live.parity import Tally, check, plans
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
+
+LEAST = 2000
+"""Values that are compared at least."""
+REPO = Path(__file__).parents[2]
+MIB = 1 << 20
+
+
+def need_systemd() -> None:
+    """Skip where PID 1 is another; fail where this machine was promised to have it."""
+    first = Path("/proc/1/comm").read_text().strip()
+    if first == "systemd" and os.geteuid() == 0:
+        return
+    why = f"needs root and systemd as PID 1; this is user {os.geteuid()}, PID 1 is {first}"
+    if os.environ.get("QOSLET_EXPECT"):
+        pytest.fail(f"QOSLET_EXPECT={os.environ['QOSLET_EXPECT']}: {why}")
+    pytest.skip(why)
+
+
+class Live:
+    """A driver with its root; ``stem`` begins the names of all units."""
+
+    def __init__(self) -> None:
+        need_systemd()
+        here = probe()
+        assert here.hierarchy is not None
+        self.hierarchy: Hierarchy = here.hierarchy
+        self.where = (here.unified or "") if here.hierarchy == "v2" else (here.mounts or {})
+        self.name = f"/qoslet-test-{secrets.token_hex(4)}"
+        self.root = root_path(self.name, "systemd")
+        self.stem = self.root[1:].removesuffix(".slice")
+        self.made: list[Opened] = []
+        self.begin()
+
+    def begin(self) -> None:
+        """Another driver for the same root."""
+        self.made.append(opened("systemd", self.hierarchy, self.where, self.root))
+
+    @property
+    def driver(self) -> Systemd:
+        driver = self.made[-1].driver
+        assert isinstance(driver, Systemd)
+        return driver
+
+    @property
+    def pod(self) -> str:
+        return f"{self.root}/{self.stem}-pod1.slice"
+
+    @property
+    def app(self) -> str:
+        return f"{self.pod}/{self.stem}-pod1-app.scope"
+
+    def text(self, path: str, file: str) -> str:
+        tree = self.driver.layout.tree_of(file.split(".", maxsplit=1)[0])
+        assert tree is not None
+        return tree.read(path, file)
+
+    def limits(self, size: int) -> list[tuple[str, str]]:
+        """Files of this hierarchy that properties carry, with values."""
+        if self.hierarchy == "v1":
+            return [
+                ("memory.limit_in_bytes", str(size)),
+                ("cpu.shares", "102"),
+                ("cpu.cfs_period_us", "100000"),
+                ("cpu.cfs_quota_us", "23000"),
+                ("pids.max", "99"),
+            ]
+        return [
+            ("memory.max", str(size)),
+            ("memory.low", str(MIB)),
+            ("memory.min", str(MIB)),
+            ("memory.high", str(size // 2)),
+            ("cpu.weight", "39"),
+            ("cpu.max", "23000 100000"),
+            ("pids.max", "99"),
+        ]
+
+    def stands(self, path: str, values: list[tuple[str, str]]) -> None:
+        assert {file: self.text(path, file) for file, _ in values} == dict(values)
+
+    def clear(self) -> None:
+        """End all that runs and remove the root with everything below."""
+        driver = self.driver
+        driver.journal = None
+        for path in driver.below(self.root):
+            driver.kill(path)
+        driver.holders.close()
+        good(driver.perform([Step("remove", path) for path in driver.below(self.root)]))
+        assert driver.below(self.root) == []
+
+    def close(self) -> None:
+        try:
+            self.clear()
+        finally:
+            for one in self.made:
+                one.driver.close()
+        listed = run("systemctl", "list-units", "--all", "--no-legend", f"{self.stem}*")
+        assert listed == "", "units are left"
+        assert not [one for one in os.listdir("/run/systemd/transient") if self.stem in one]
+
+
+@pytest.fixture
+def live() -> Iterator[Live]:
+    made = Live()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def run(*words: str) -> str:
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120)
+    return done.stdout.strip()
+
+
+def good(outcomes: list[Outcome]) -> None:
+    assert [one.error for one in outcomes if one.error] == []
+
+
+def sets(path: str, values: list[tuple[str, str]]) -> list[Step]:
+    return [Step("set", path, file, value) for file, value in values]
+
+
+def until(ready: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not ready():
+        assert time.monotonic() < deadline, "not reached"
+        time.sleep(0.05)
+
+
+def inside(driver: Systemd, path: str, code: str) -> subprocess.Popen[bytes]:
+    """A Python process that joined the scope before it ran."""
+    descriptors = driver.join_fds(path)
+
+    def join() -> None:
+        for descriptor in descriptors:
+            os.write(descriptor, b"0")
+
+    try:
+        return subprocess.Popen([sys.executable, "-c", code], preexec_fn=join)
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def test_systemd_keeps_every_value_over_reload_and_reexec(live: Live) -> None:
+    values = {live.pod: live.limits(64 * MIB), live.app: live.limits(32 * MIB)}
+    driver = live.driver
+    steps = [Step("create", path) for path in values]
+    steps += [step for path in values for step in sets(path, values[path])]
+    good(driver.perform(steps))
+    if live.hierarchy == "v2":
+        values[live.app].append(("hugetlb.2MB.max", "0"))
+        good(driver.perform(sets(live.app, values[live.app][-1:])))
+    for verb in ("daemon-reload", "daemon-reexec"):
+        run("systemctl", verb)
+        for path, pairs in values.items():
+            live.stands(path, pairs)
+    good(driver.perform(sets(live.pod, [live.limits(96 * MIB)[0]])))
+    live.stands(live.pod, live.limits(96 * MIB)[:1] + values[live.pod][1:2])
+
+
+def test_systemd_itself_knows_every_value(live: Live) -> None:
+    good(live.driver.perform([Step("create", live.pod), *sets(live.pod, live.limits(64 * MIB))]))
+    memory = "MemoryMax" if live.hierarchy == "v2" else "MemoryLimit"
+    unit = live.pod.rpartition("/")[2]
+    wanted = {memory: str(64 * MIB), "TasksMax": "99", "CPUQuotaPerSecUSec": "230ms"}
+    wanted |= {"Transient": "yes", "DefaultDependencies": "no"}
+    words = [f"-p{name}" for name in wanted]
+    found = dict(line.split("=", 1) for line in run("systemctl", "show", unit, *words).splitlines())
+    assert found == wanted
+
+
+def test_systemd_is_told_nothing_twice_and_a_qos_update_costs_the_same(live: Live) -> None:
+    driver, bus = live.driver, live.driver.units.bus
+    tiers = [f"{live.root}/{live.stem}-{name}.slice" for name in ("a", "b")]
+    steps = [Step("create", tier) for tier in tiers]
+    update = [step for tier in tiers for step in sets(tier, live.limits(64 * MIB))]
+    counts = []
+    for size in (2, 12):
+        pods = [f"{tiers[0]}/{live.stem}-a-pod{n}.slice" for n in range(size)]
+        good(driver.perform(steps + [Step("create", path) for path in pods]))
+        calls = bus.calls
+        good(driver.perform(update))
+        first = bus.calls - calls
+        good(driver.perform(update))
+        assert bus.calls == calls + first
+        update = [step for tier in tiers for step in sets(tier, live.limits(128 * MIB)[:2])]
+        counts.append(first)
+        steps = []
+    assert counts[1] <= counts[0] <= 5
+
+
+def test_systemd_leaves_what_is_not_ours(live: Live) -> None:
+    good(live.driver.perform([Step("create", live.pod)]))
+    unit = live.pod.rpartition("/")[2]
+    run("systemctl", "set-property", "--runtime", unit, "IOAccounting=yes", "TasksMax=77")
+    good(live.driver.perform(sets(live.pod, live.limits(64 * MIB)[:2])))
+    shown = run("systemctl", "show", unit, "-pIOAccounting", "-pTasksMax")
+    assert set(shown.splitlines()) == {"IOAccounting=yes", "TasksMax=77"}
+    live.begin()
+    (outcome,) = live.driver.perform([Step("create", live.root)])
+    assert "no journal of ours names it" in str(outcome.error)
+    live.made.pop().driver.close()
+
+
+def test_systemd_scope_runs_ends_and_runs_again(live: Live) -> None:
+    driver = live.driver
+    pairs = live.limits(64 * MIB)
+    good(driver.perform([Step("create", live.app), *sets(live.app, pairs)]))
+    assert driver.members(live.app) == set()
+    for _ in range(2):
+        child = inside(driver, live.app, "import time; time.sleep(600)")
+        assert driver.members(live.app) == {child.pid}
+        shown = run("systemctl", "show", live.app.rpartition("/")[2], "-pControlGroup", "--value")
+        assert shown == live.app
+        for line in Path(f"/proc/{child.pid}/cgroup").read_text().splitlines():
+            if line.split(":")[1] in ("", "memory", "name=systemd", "pids", "freezer"):
+                assert line.endswith(live.app), line
+        (outcome,) = driver.perform([Step("remove", live.app)])
+        assert outcome.errno_name == "EBUSY"
+        assert driver.kill(live.app)
+        assert child.wait(30) == -signal.SIGKILL
+        live.stands(live.app, pairs)
+
+
+def test_systemd_scope_after_an_oom_kill(live: Live) -> None:
+    driver = live.driver
+    limit = live.limits(32 * MIB)[:1]
+    steps = [Step("create", live.app), *sets(live.app, limit)]
+    if live.hierarchy == "v2":
+        steps.append(Step("set", live.app, "memory.oom.group", "1"))
+        # Without it the guest would swap for long instead.
+        if (Path("/sys/fs/cgroup/system.slice/memory.swap.max")).exists():
+            steps.append(Step("set", live.app, "memory.swap.max", "0"))
+    good(driver.perform(steps))
+    for count in (1, 2):
+        child = inside(driver, live.app, f"b = b'x' * {96 * MIB}; import time; time.sleep(600)")
+        assert child.wait(60) == -signal.SIGKILL
+        assert (driver.oom_kills(live.app) or 0) >= count
+    os.close(driver.join_fds(live.app)[0])
+    live.stands(live.app, limit)
+
+
+def test_systemd_restarted_while_it_is_being_told(live: Live) -> None:
+    driver = live.driver
+    pods = [f"{live.root}/{live.stem}-pod{n}.slice" for n in range(12)]
+    pairs = live.limits(64 * MIB)
+    for verb in ("daemon-reexec", "daemon-reload"):
+        restart = subprocess.Popen(["systemctl", verb])
+        steps = [Step("create", path) for path in pods]
+        good(driver.perform(steps + [step for path in pods for step in sets(path, pairs)]))
+        assert restart.wait(120) == 0
+        for path in pods:
+            live.stands(path, pairs)
+        pairs = live.limits(32 * MIB)
+        good(driver.perform([step for path in pods for step in sets(path, pairs)]))
+        for path in pods:
+            live.stands(path, pairs)
+    good(driver.perform([Step("remove", path) for path in pods]))
+
+
+def test_systemd_unit_that_somebody_stopped(live: Live) -> None:
+    driver = live.driver
+    good(driver.perform([Step("create", live.pod)]))
+    run("systemctl", "stop", live.pod.rpartition("/")[2])
+    (outcome,) = driver.perform(sets(live.pod, live.limits(MIB)[:1]))
+    assert outcome.errno_name == "ENODEV"
+    good(driver.perform([Step("create", live.pod), *sets(live.pod, live.limits(MIB))]))
+    live.stands(live.pod, live.limits(MIB)[:1])
+    good(driver.perform([Step("remove", live.pod), Step("remove", live.pod)]))
+
+
+def test_systemd_v2_at_the_limit_of_groups(live: Live) -> None:
+    driver = live.driver
+    good(driver.perform([Step("create", live.root)]))
+    driver.layout.trees[0].write(live.root, "cgroup.max.descendants", "0")
+    outcomes = driver.perform([Step("create", live.pod), *sets(live.pod, live.limits(MIB))])
+    assert len(outcomes) == 1
+    assert outcomes[0].error is not None
+    assert "cgroup.max.descendants" in outcomes[0].error
+    driver.layout.trees[0].write(live.root, "cgroup.max.descendants", "max")
+    run("systemctl", "stop", live.pod.rpartition("/")[2])
+    good(driver.perform([Step("create", live.pod), *sets(live.pod, live.limits(MIB))]))
+    live.stands(live.pod, live.limits(MIB)[:1])
+
+
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: killed}
+spec:
+  terminationGracePeriodSeconds: 2
+  containers:
+    - name: app
+      command: [sh, -c, "sleep 600"]
+      resources: {requests: {cpu: 100m, memory: 16Mi}, limits: {cpu: 215m, memory: 32Mi}}
+"""
+
+
+def begin_run(live: Live, folder: Path) -> subprocess.Popen[str]:
+    words = [sys.executable, "-m", "qoslet", "run", str(folder), "--cgroup-root", live.name]
+    words += ["--cgroup-driver", "systemd", "--interval", "0.3"]
+    return subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=REPO
+    )
+
+
+def test_systemd_run_killed_and_begun_again_converges(live: Live, tmp_path: Path) -> None:
+    folder = tmp_path / "pods"
+    folder.mkdir(mode=0o755)
+    (folder / "pod.yaml").write_text(POD)
+    first = begin_run(live, folder)
+    pids = running(live, first, set())
+    quota = "cpu.max" if live.hierarchy == "v2" else "cpu.cfs_quota_us"
+    (scope,) = (path for path in live.driver.below(live.root) if path.endswith(".scope"))
+    assert live.text(scope, quota).split()[0] == "22000"
+    first.kill()
+    first.communicate()
+    second = begin_run(live, folder)
+    running(live, second, pids)
+    second.send_signal(signal.SIGINT)
+    out, err = second.communicate(timeout=120)
+    assert second.returncode == 0, (out, err)
+    assert "left behind" in err
+    assert live.driver.below(live.root) == []
+
+
+def running(live: Live, process: subprocess.Popen[str], before: set[int]) -> set[int]:
+    """The processes of the container when they run and are others than before."""
+    found: set[int] = set()
+
+    def runs() -> bool:
+        assert process.poll() is None, process.communicate()
+        groups = live.made[0].eyes.observe(live.root).cgroups
+        found.clear()
+        found.update(pid for path in groups if path.endswith(".scope") for pid in groups[path].pids)
+        commands = [Path(f"/proc/{pid}/cmdline") for pid in found]
+        named = [one.read_bytes() for one in commands if one.exists()]
+        return found.isdisjoint(before) and any(b"sleep" in one for one in named)
+
+    until(runs, 120)
+    return found
+
+
+def placed(wanted: Plan, root: str) -> Plan:
+    """The plan with scopes for containers whose id is not known, and the root as a path."""
+    groups = []
+    for group in wanted.cgroups:
+        path = group.path or ""
+        if group.level == "container" and not path.endswith(".scope"):
+            above = parent(path)
+            leaf = names.process_leaf(above, path.rpartition("/")[2].lower().replace("_", "-"))
+            path = f"{above}/{leaf}"
+        groups.append(replace(group, path=path))
+    kubelet = replace(wanted.node.kubelet, cgroup_root=root)
+    return replace(wanted, node=replace(wanted.node, kubelet=kubelet), cgroups=tuple(groups))
+
+
+def test_systemd_parity_with_the_recorded_kubelets(live: Live, record_property) -> None:
+    tally = Tally()
+    hugetlb = live.driver.layout.tree_of("hugetlb") is not None
+    if live.hierarchy == "v2":
+        hugetlb = "hugetlb" in live.driver.layout.trees[0].read("", "cgroup.controllers").split()
+    for request, wanted in plans(live.hierarchy, live.name, driver="systemd", hugetlb=hugetlb):
+        check(request, placed(wanted, live.root), live.driver, live.made[0].eyes, tally)
+        live.clear()
+        if tally.compared >= LEAST:
+            break
+    record_property("driver", "systemd")
+    record_property("compared", tally.compared)
+    why = Counter((one.step.file, one.errno_name) for _, one in tally.refused)
+    record_property("refused", " ".join(f"{file}:{name}={n}" for (file, name), n in why.items()))
+    assert tally.different == []
+    assert tally.compared >= LEAST
+    cpus = cpu_numbers(Path("/sys/devices/system/cpu/online").read_text().strip())
+    for request, one in tally.refused:
+        assert one.step.file == "cpuset.cpus", (request, one)
+        assert not cpu_numbers(one.step.value) <= cpus, (request, one)
