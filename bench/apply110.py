@@ -12,6 +12,7 @@ import gc
 import json
 import os
 import secrets
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -33,7 +34,7 @@ from qoslet.core.plan import plan
 from qoslet.core.steps import Step
 from qoslet.host.cgroupfs import Cgroupfs
 from qoslet.host.glance import Glance
-from qoslet.host.journalfile import STATE
+from qoslet.host.journalfile import STATE, escaped
 from qoslet.host.manifests import load
 from qoslet.host.nodes import load_node
 from qoslet.host.observe import Eyes
@@ -241,6 +242,7 @@ def main() -> int:
             figures += standing(bench)
         finally:
             bench.clean()
+            shutil.rmtree(f"{STATE}/{escaped(bench.root)}", ignore_errors=True)
         show(figures)
     return 0
 
