@@ -221,7 +221,8 @@ async def main() -> None:
     """Serve until the bus goes."""
     fake = Fake(sys.argv[1], Path(sys.argv[2]))
     await fake.join()
-    print("ready", flush=True)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
     await asyncio.Event().wait()
 
 

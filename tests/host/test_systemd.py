@@ -424,8 +424,10 @@ def test_a_group_that_somebody_stopped_is_noticed_and_made_again(bench: Bench) -
         ),
         (
             Step("create", APP),
-            "systemd-run --scope --unit=q-pod1-app.scope --slice=q-pod1.slice -p Delegate=yes "
-            "sleep infinity &",
+            (
+                "systemd-run --scope --unit=q-pod1-app.scope --slice=q-pod1.slice -p Delegate=yes "
+                "sleep infinity &"
+            ),
         ),
     ],
 )

@@ -194,7 +194,11 @@ def left(file: str, value: str, period_us: int = QUOTA_PERIOD_US) -> str:
     if file == "cpu.max":
         quota, _, period = value.partition(" ")
         every = int(period or QUOTA_PERIOD_US)
-        return f"max {QUOTA_PERIOD_US}" if quota == "max" else f"{systemd_quota(int(quota), every)} {every}"
+        return (
+            f"max {QUOTA_PERIOD_US}"
+            if quota == "max"
+            else f"{systemd_quota(int(quota), every)} {every}"
+        )
     if file == _QUOTA and value.isdecimal():
         return str(systemd_quota(int(value), period_us))
     return value
