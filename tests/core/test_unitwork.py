@@ -127,5 +127,9 @@ def test_what_a_new_unit_is() -> None:
 
 
 def test_words_of_systemctl() -> None:
-    given = [("CPUQuotaPerSecUSec", unitprops.UNLIMITED), ("AllowedCPUs", b"\x07"), ("TasksMax", 3)]
-    assert unitprops.words(given) == ["CPUQuota=", "AllowedCPUs=0-2", "TasksMax=3"]
+    sent: list[tuple[str, int | bytes]] = [
+        ("CPUQuotaPerSecUSec", unitprops.UNLIMITED),
+        ("AllowedCPUs", b"\x07"),
+        ("TasksMax", 3),
+    ]
+    assert unitprops.words(sent) == ["CPUQuota=", "AllowedCPUs=0-2", "TasksMax=3"]
