@@ -6,7 +6,6 @@ import os
 import shlex
 import shutil
 import subprocess
-import tarfile
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -160,8 +159,4 @@ def _words(tool: Tool, work: Path, system: System, image: Image, job: Job) -> li
 
 def _results(work: Path) -> None:
     """Unpacks what the guest wrote; a guest that did not finish wrote nothing."""
-    try:
-        with tarfile.open(work / "results") as packed:
-            packed.extractall(work / "out", filter="data")
-    except tarfile.TarError:
-        pass
+    answer(["tar", "--no-same-owner", "-xf", work / "results", "-C", work / "out"])

@@ -30,13 +30,10 @@ def mirror() -> str:
     named = os.environ.get("QOSLET_DEBIAN_MIRROR")
     if named:
         return named
-    listed = answer(
-        ["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE)", "Created-By: Packages"]
-    )
-    for line in listed.splitlines():
-        address, _, release = line.partition(" ")
-        if release == _codename() and "debian" in address:
-            return address
+    listed = answer(["apt-get", "update", "--print-uris"])
+    found = re.search(rf"^'(\S+)/dists/{_codename()}/", listed, re.MULTILINE)
+    if found and _release("ID") == "debian":
+        return found.group(1)
     raise VmError(
         "no Debian mirror among this machine's apt sources;"
         " name one: make QOSLET_DEBIAN_MIRROR=http://.../debian ..."
@@ -87,8 +84,12 @@ def _unpacked_qemu() -> Tool:
 
 
 def _codename() -> str:
+    return _release("VERSION_CODENAME")
+
+
+def _release(field: str) -> str:
     text = Path("/etc/os-release").read_text()
-    found = re.search(r"^VERSION_CODENAME=(\w+)", text, re.MULTILINE)
+    found = re.search(rf'^{field}="?(\w+)', text, re.MULTILINE)
     return found.group(1) if found else ""
 
 
@@ -97,6 +98,7 @@ def _unpacked() -> Path:
     root = cache() / f"tools-{_codename()}"
     with locked(cache() / "tools.lock"):
         if not root.exists():
+            mirror()
             say(f"Unpacking QEMU and mmdebstrap into {root} (once)")
             with workplace("tools") as place:
                 _download(place, cache() / "logs" / "tools.log")
