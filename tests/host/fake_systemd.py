@@ -179,8 +179,15 @@ class Fake:
         shutil.rmtree(self.folder / "cgroup" / row["path"].lstrip("/"), ignore_errors=True)
         return self.job(message, unit, fault)
 
+    def on_StartUnit(self, message: Message, fault: str) -> Message:  # noqa: N802
+        unit = message.body[0]
+        self.units[unit]["state"] = "active"
+        self.make(self.units[unit]["path"])
+        return self.job(message, unit, fault)
+
     def on_ResetFailedUnit(self, message: Message, _: str) -> Message:  # noqa: N802
-        self.units.pop(message.body[0], None)
+        if self.units.get(message.body[0], {}).get("result") != "kept":
+            self.units.pop(message.body[0], None)
         return Message.new_method_return(message)
 
     def on_End(self, message: Message, _: str) -> Message:  # noqa: N802

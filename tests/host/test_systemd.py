@@ -248,6 +248,15 @@ def test_a_unit_that_failed_is_made_anew(bench: Bench) -> None:
     assert bench.there(APP)
 
 
+def test_a_unit_of_ours_that_systemd_remembers_is_started(bench: Bench) -> None:
+    driver = bench.driver()
+    good(driver.perform([Step("create", POD)]))
+    tell(bench, "End", "ss", "q-pod1.slice", "kept")
+    good(driver.perform([Step("create", POD), *sets(POD, memory_max="8192")]))
+    assert ["StartUnit", "q-pod1.slice"] in bench.calls()
+    assert bench.text(POD, "memory.max") == "8192"
+
+
 def tell(bench: Bench, member: str, signature: str, *body: object) -> None:
     bus = Bus(bench.address)
     bus.run(bus.call(member, signature, *body))

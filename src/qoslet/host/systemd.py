@@ -53,7 +53,7 @@ class Systemd(UnitDriver):
         """Start the unit; False if it runs already. A scope gets the process that keeps it."""
         if not unit.endswith(SCOPE):
             return await super()._begin(path, unit, above, given, ours)
-        if ours and self.holders.alive(path) and self.identity(path) is not None:
+        if ours and self.holders.alive(path) and self._alive(path):
             return False
         pid = self.holders.begin(path)
         new = False
@@ -116,7 +116,7 @@ class Systemd(UnitDriver):
 
     def _revive(self, path: str) -> None:
         """Make a scope again that systemd has ended or is ending. Raises ``Refused``."""
-        if self.identity(path) is not None and not self._ends(path):
+        if self._alive(path) and not self._ends(path):
             return
         self.units.bus.run(self._gone(path))
         steps = [Step("create", path), *self._kept[path].values()]

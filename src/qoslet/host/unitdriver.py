@@ -110,10 +110,13 @@ class UnitDriver(Cgroupfs):
     def _above(self, path: str) -> list[str]:
         """The groups above ``path`` that have to be made first."""
         return [
-            one
-            for one in self._chain(path)[:-1]
-            if one not in self._known or self.identity(one) is None
+            one for one in self._chain(path)[:-1] if one not in self._known or not self._alive(one)
         ]
+
+    def _alive(self, path: str) -> bool:
+        """Whether systemd has the group: on v1 others may stand in hierarchies that it leaves
+        alone."""
+        return (self._own or self.layout.trees[0]).identity(path) is not None
 
     def _do(self, steps: Sequence[Step], befores: Mapping[int, str]) -> list[Outcome]:
         """The steps in waves of pieces, reported up to the first that failed."""
@@ -206,7 +209,7 @@ class UnitDriver(Cgroupfs):
         if not new and later:
             await self.units.change(unit, later)
         inode = self.identity(path)
-        if inode is None:
+        if inode is None or not self._alive(path):
             await self.units.stop(unit)
             raise refused("create", self.layout.trees[0].point + path, errno.EAGAIN)
         if self.hierarchy == "v1":
@@ -226,7 +229,8 @@ class UnitDriver(Cgroupfs):
         self, path: str, steps: Sequence[tuple[int, Step]], tried: list[_Tried]
     ) -> None:
         """Set values of one unit, in their order; what is done is added to ``tried``."""
-        if self.identity(path) is None:
+        if not self._alive(path):
+            # systemd would load a unit of that name and keep the values for it
             number, step = steps[0]
             raise refused("set", path, errno.ENODEV, step.file, step.value)
         told = False
@@ -318,7 +322,7 @@ class UnitDriver(Cgroupfs):
     async def _gone(self, path: str) -> bool:
         """Wait until systemd has removed a group; False if it does not."""
         pause, waited = 0.001, 0.0
-        while self.layout.trees[0].identity(path) is not None:
+        while self._alive(path):
             if waited > GONE_SECONDS:
                 return False
             await asyncio.sleep(pause)

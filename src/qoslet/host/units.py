@@ -105,16 +105,27 @@ class Units:
                     [],
                 )
             except Said as error:
-                if error.name != _EXISTS or last:
+                if error.name != _EXISTS:
                     raise refusal(unit, "make the unit", error) from None
-                if await self.state(unit) in ("active", "activating", "reloading"):
-                    if ours or error.again:
-                        return False
+                runs = await self.state(unit) in ("active", "activating", "reloading")
+                if (runs or last) and not (ours or error.again):
                     raise refusal(unit, "make the unit", error) from None
+                if runs:
+                    return False
+                if last:
+                    await self._start(unit)
+                    return False
                 await self.clear(unit)
             else:
                 return True
         return True
+
+    async def _start(self, unit: str) -> None:
+        """Start a unit of ours that systemd remembers by its settings. Raises ``Refused``."""
+        try:
+            await self._job(unit, "start the unit", "StartUnit", "ss", unit, "replace")
+        except Said as error:
+            raise refusal(unit, "start the unit", error) from None
 
     async def change(self, unit: str, properties: Sequence[Signed]) -> None:
         """Set properties, those and no others, until the next boot. Raises ``Refused``."""
