@@ -12,7 +12,7 @@ CMD ?= uname -a
 CODE := src bench docs tests
 
 .DEFAULT_GOAL := help
-.PHONY: help run test live test-vm test-vm-full vm-run vm-shell bench fmt lint docs changelog lock clean
+.PHONY: help run test live can-write test-vm test-vm-full vm-run vm-shell bench fmt lint docs changelog lock clean
 
 help: ## This list
 	@printf 'qoslet: make TARGET\n\n'
@@ -30,6 +30,9 @@ test: $(VENV)/dev.stamp ## Style, types, imports, documents and every test that 
 
 live: $(VENV)/dev.stamp ## The tests that write to this machine's kernel, below /qoslet only (root)
 	@$(BIN)/python -m pytest -m live $(ARGS)
+
+can-write: $(VENV)/run.stamp
+	@$(BIN)/qoslet doctor >/dev/null
 
 test-vm: $(VENV)/run.stamp ## The live tests in real systems: Debian 12 (v1), 13 and sid (v2), under QEMU (root, once)
 	@$(BIN)/python -m tests.vm test $(ARGS)
