@@ -33,7 +33,7 @@ JOB_SECONDS = 100.0
 BACK_SECONDS = 20.0
 """How long systemd may be away from its bus, as while it executes itself again."""
 _LOOK_SECONDS = 2.0
-"""How long a job's signal is waited for before systemd is asked: a lost bus loses signals."""
+"""How long no job's signal may come before systemd is asked: a lost bus loses signals."""
 
 _DBUS = "org.freedesktop.DBus"
 _MATCH = (
@@ -94,6 +94,7 @@ class Bus:
         self._ended: dict[str, str] = {}
         self._waiting: dict[str, asyncio.Future[str]] = {}
         self._asking = 0
+        self._told = 0.0
         self._connecting = asyncio.Lock()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -149,6 +150,8 @@ class Bus:
                 done, _ = await asyncio.wait({future}, timeout=_LOOK_SECONDS)
                 if done:
                     return future.result()
+                if self._loop.time() - self._told < _LOOK_SECONDS:
+                    continue
                 if not await self._goes_on(path):
                     return "done"
             return "timeout"
@@ -269,6 +272,7 @@ class Bus:
         """A signal: a job has ended."""
         if message.member != "JobRemoved" or message.interface != MANAGER:
             return
+        self._told = self._loop.time()
         _, path, _, result = message.body
         future = self._waiting.get(path)
         if future is not None:
