@@ -123,7 +123,7 @@ def _systemd(hierarchy: str, where: Mounts, root: str, runs: bool) -> Opened:
         units, above = bus.run(_manager(bus))
         if user:
             where = f"{where if isinstance(where, str) else DEFAULT_POINT}{above}"
-        own = _own(mounts()) if hierarchy == "v1" else None
+        own = _own(mounts()) if hierarchy == "v1" else []
         driver = Systemd(hierarchy, where, root, units, own=own)
     except BaseException:
         bus.close()
@@ -146,8 +146,9 @@ async def _manager(bus: Bus) -> tuple[Units, str]:
     return Units(bus, version), above.rstrip("/")
 
 
-def _own(table: list[Mount]) -> str | None:
-    """Where systemd's own hierarchy is beside the controllers of v1."""
-    named = [one.point for one in table if one.type == "cgroup" and "name=systemd" in one.options]
+def _own(table: list[Mount]) -> list[str]:
+    """Systemd's own hierarchies beside the controllers of v1: on a hybrid host the unified one
+    counts, and the named one is kept in step. One that has controllers is in use already."""
     unified = [one.point for one in table if one.type == "cgroup2"]
-    return next(iter(named + unified), None)
+    named = [one.point for one in table if one.type == "cgroup" and "name=systemd" in one.options]
+    return unified[:1] + named[:1]

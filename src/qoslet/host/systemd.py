@@ -10,7 +10,7 @@ Source: systemd src/core/scope.c; systemd.scope(5).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from shlex import quote
 
 from qoslet.core.steps import Step
@@ -35,7 +35,7 @@ class Systemd(UnitDriver):
         root: str,
         units: Units,
         *,
-        own: str | None = None,
+        own: Sequence[str] = (),
         files: Iterable[str] = (),
         slow: SlowWrites | None = None,
     ) -> None:
@@ -103,13 +103,13 @@ class Systemd(UnitDriver):
         if group in self._kept:
             self._revive(group)
         opened = super().join_fds(group)
-        if self._own is not None:
-            try:
-                opened.append(self._own.open_to_write(group, "cgroup.procs"))
-            except OSError:
-                for descriptor in opened:
-                    os.close(descriptor)
-                raise
+        try:
+            for tree in self._own:
+                opened.append(tree.open_to_write(group, "cgroup.procs"))
+        except OSError:
+            for descriptor in opened:
+                os.close(descriptor)
+            raise
         return opened
 
     procs_fds = join_fds

@@ -53,8 +53,8 @@ class _Tried(NamedTuple):
 
 class UnitDriver(Cgroupfs):
     """The driver for one root, a slice such as ``/qoslet.slice``; scopes are ``Systemd``'s.
-    ``mounts`` are as the manager's own groups see them; ``own`` is the mount point of systemd's
-    hierarchy on v1."""
+    ``mounts`` are as the manager's own groups see them; ``own`` are the mount points of
+    systemd's own hierarchies on v1, the one first by which it tells whether a unit runs."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class UnitDriver(Cgroupfs):
         root: str,
         units: Units,
         *,
-        own: str | None = None,
+        own: Sequence[str] = (),
         journal: Recorder | None = None,
         files: Iterable[str] = (),
         sleep: Callable[[float], None] = time.sleep,
@@ -73,7 +73,7 @@ class UnitDriver(Cgroupfs):
             hierarchy, mounts, root, journal=journal, files=files, sleep=sleep, slow=slow
         )
         self.units = units
-        self._own = Tree(own) if own and own not in {t.point for t in self.layout.trees} else None
+        self._own = [Tree(point) for point in own]
         self._values = Values(self.layout, units.version)
         self._ours: set[str] = set()
         self._written: dict[str, dict[str, Step]] = {}
@@ -116,7 +116,7 @@ class UnitDriver(Cgroupfs):
     def _alive(self, path: str) -> bool:
         """Whether systemd has the group: on v1 others may stand in hierarchies that it leaves
         alone."""
-        return (self._own or self.layout.trees[0]).identity(path) is not None
+        return (*self._own, *self.layout.trees)[0].identity(path) is not None
 
     def _do(self, steps: Sequence[Step], befores: Mapping[int, str]) -> list[Outcome]:
         """The steps in waves of pieces, reported up to the first that failed."""
@@ -305,8 +305,8 @@ class UnitDriver(Cgroupfs):
         if not path.endswith(SCOPE):
             raise Refused(f"{path}: a slice holds no processes; they belong into a scope in it")
         super()._attach(path, pid)
-        if self._own is not None:
-            self._own.write(path, "cgroup.procs", str(pid))
+        for tree in self._own:
+            tree.write(path, "cgroup.procs", str(pid))
 
     async def _take_away(self, path: str) -> None:
         """Stop a unit in which nothing is left, and see that its group is gone."""
@@ -339,8 +339,8 @@ class UnitDriver(Cgroupfs):
     def close(self) -> None:
         """Leave the bus and close every descriptor."""
         self.units.bus.close()
-        if self._own is not None:
-            self._own.close()
+        for tree in self._own:
+            tree.close()
         super().close()
 
 

@@ -35,7 +35,9 @@ class Values:
         self._sent: dict[str, dict[str, object]] = {}
 
     def by_property(self, step: Step) -> bool:
-        """Whether systemd writes the file of a ``set``."""
+        """Whether systemd writes the file of a ``set``; not where the controller is absent."""
+        if self._layout.tree_of(controller(step.file)) is None:
+            return False
         return unitprops.carried(step.file, self._layout.name, self._version)
 
     def at_creation(self, step: Step) -> bool:
