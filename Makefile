@@ -28,7 +28,7 @@ run: $(VENV)/run.stamp ## Run the pods of examples/ with real requests and limit
 test: $(VENV)/dev.stamp ## Style, types, imports, documents and every test that needs no rights
 	@$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
-live: $(VENV)/dev.stamp ## The tests that write to this machine's kernel, below /qoslet only (root)
+live: $(VENV)/dev.stamp ## The tests that write to this machine's kernel, each in a group of its own (root)
 	@$(BIN)/python -m pytest -m live $(ARGS)
 
 can-write: $(VENV)/run.stamp
