@@ -49,9 +49,11 @@ FLOORS: Final[dict[str, int | None]] = {"cgroupfs": 2000, "systemd": 2000}
 PACKAGES: Final = (
     "busybox-static",
     "dbus",
+    "dbus-user-session",
     "initramfs-tools",
     "iproute2",
     "kmod",
+    "libpam-systemd",
     "linux-image-cloud-amd64",
     "procps",
     "python3",

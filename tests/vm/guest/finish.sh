@@ -6,6 +6,11 @@ rm -rf "$tree/usr/share/doc" "$tree/usr/share/man" "$tree/usr/share/locale" "$tr
 rm -rf "$tree/var/lib/apt/lists" "$tree/var/cache/apt"
 echo guest > "$tree/etc/hostname"
 : > "$tree/etc/fstab"
+# somebody without rights, for whom systemd starts a manager
+echo 'somebody:x:1000:1000::/home/somebody:/bin/sh' >> "$tree/etc/passwd"
+echo 'somebody:x:1000:' >> "$tree/etc/group"
+echo 'somebody:!:19000::::::' >> "$tree/etc/shadow"
+install -d -o 1000 -g 1000 "$tree/home/somebody"
 units=$tree/etc/systemd/system
 mkdir -p "$units/multi-user.target.wants"
 for unit in apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer \
