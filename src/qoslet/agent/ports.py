@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from qoslet.core.observed import Observed
 from qoslet.core.pod import Pod
 from qoslet.core.podlife import ContainerState
+from qoslet.core.podspec import MemoryVolume
 from qoslet.core.steps import Outcome, Step
 
 
@@ -62,3 +63,19 @@ class Runtime(Protocol):
 
     def forget(self, pod_uid: str) -> None:
         """Drop a pod whose containers have all ended; one that is not known is no fault."""
+
+
+class Volumes(Protocol):
+    """Keeps the memory-backed volumes of pods: from before their containers start until they
+    have ended for good."""
+
+    def provide(self, uid: str, volumes: Sequence[MemoryVolume]) -> Mapping[str, str]:
+        """Make what is not there yet, and the host's directory of each volume by its name.
+        Raises ``QosletError`` where one cannot be had."""
+
+    def remove(self, uid: str) -> None:
+        """Give a pod's volumes back; one that has none is no fault. Raises ``CannotDo`` with
+        the holders where something uses them still."""
+
+    def standing(self) -> Mapping[str, tuple[str, ...]]:
+        """Pod UID to volume names of all that stand, those of earlier agents too."""

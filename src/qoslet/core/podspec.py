@@ -8,10 +8,13 @@ Source: core/v1 PodSpec, Container; kubelet kuberuntime_container.go, kubelet_po
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qoslet.core.confine import Identity, Powers, Refusal, confine, pod_refusals, unhandled
 from qoslet.core.pod import Container, Pod, Role
@@ -51,7 +54,26 @@ _OWN = frozenset(_OWN_NAMES.split())
 _HINT = "use a container runtime for what needs it, or take it out of the manifest"
 
 
-class Launch(Struct, frozen=True):
+class MemoryVolume(Struct, frozen=True):
+    """An ``emptyDir`` of medium ``Memory``: one tmpfs for the pod. ``size`` is in bytes, None for
+    no bound but the kernel's own (half of the machine's memory)."""
+
+    name: str
+    size: int | None = None
+
+
+class Mount(Struct, frozen=True, omit_defaults=True):
+    """A volume at a place of one container. ``sub_path`` is a directory inside the volume,
+    ``source`` the volume's directory on this host, filled in before the start (``sourced``)."""
+
+    volume: str
+    path: str
+    read_only: bool = False
+    source: str = ""
+    sub_path: str = ""
+
+
+class Launch(Struct, frozen=True, omit_defaults=True):
     """One container as a process to start.
 
     ``grace`` and times are seconds; ``oom_score_adj`` comes from the plan (``scored``).
@@ -67,17 +89,20 @@ class Launch(Struct, frozen=True):
     restart: RestartPolicy
     oom_score_adj: int | None = None
     stop_signal: str = "SIGTERM"
+    mounts: tuple[Mount, ...] = ()
 
 
-class PodSpec(Struct, frozen=True):
+class PodSpec(Struct, frozen=True, omit_defaults=True):
     """A pod as processes. ``launches`` are in start order: init containers and sidecars, then
-    the regular ones. ``runnable`` is False where a problem of severity error stands."""
+    the regular ones. ``runnable`` is False where a problem of severity error stands. It is the
+    same again after a way through JSON (``msgspec.json``)."""
 
     uid: str
     key: str
     launches: tuple[Launch, ...]
     grace: float
     problems: tuple[Problem, ...]
+    volumes: tuple[MemoryVolume, ...] = ()
 
     @property
     def runnable(self) -> bool:
@@ -86,16 +111,40 @@ class PodSpec(Struct, frozen=True):
 
     def scored(self, scores: Mapping[str, int | None]) -> PodSpec:
         """The same pod with the plan's ``oom_score_adj`` by container name."""
-        launches = tuple(
-            Launch(**{**_fields(launch), "oom_score_adj": scores.get(launch.name)})
-            for launch in self.launches
+        return replace(
+            self,
+            launches=tuple(
+                replace(launch, oom_score_adj=scores.get(launch.name)) for launch in self.launches
+            ),
         )
-        return PodSpec(self.uid, self.key, launches, self.grace, self.problems)
 
+    def sourced(self, sources: Mapping[str, str]) -> PodSpec:
+        """The same pod with the host's directory of each volume by its name, as a ``Volumes``
+        port gives them. Raises KeyError for a mount of a volume that is not among them."""
+        return replace(
+            self,
+            launches=tuple(
+                replace(
+                    launch,
+                    mounts=tuple(
+                        replace(mount, source=sources[mount.volume]) for mount in launch.mounts
+                    ),
+                )
+                for launch in self.launches
+            ),
+        )
 
-def _fields(launch: Launch) -> dict[str, Any]:
-    """The fields of a launch by name."""
-    return {name: getattr(launch, name) for name in Launch.__struct_fields__}
+    def digest(self) -> str:
+        """A short hash that differs where the processes would: of the launches and volume names,
+        without what changes in place (``oom_score_adj``, sizes) or is this host's (sources)."""
+        plain = self.scored({}).sourced(dict.fromkeys(self._mounted(), ""))
+        names = sorted(volume.name for volume in self.volumes)
+        text = msgspec.json.encode([names, plain.launches], order="deterministic")
+        return hashlib.sha256(text).hexdigest()[:32]
+
+    def _mounted(self) -> list[str]:
+        """The volumes that any launch mounts."""
+        return [mount.volume for launch in self.launches for mount in launch.mounts]
 
 
 def read(
