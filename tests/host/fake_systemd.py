@@ -4,7 +4,9 @@ It owns org.freedesktop.systemd1, keeps units, and writes what they say into dir
 ``FOLDER/cgroup`` as systemd does: after it has answered. Every call is a line of ``FOLDER/calls``.
 ``FOLDER/faults`` is what goes wrong: a JSON object of method to a list of faults, each used once:
 ``error NAME TEXT``, ``job RESULT``, ``lost`` (no signal), ``away`` (leaves the bus before the answer
-and comes back), ``ignore`` (the kernel does not get it), ``silent`` (the answer never comes).
+and comes back), ``ignore`` (the kernel does not get it), ``silent`` (the answer never comes),
+``gone`` (somebody stops the unit just before: systemd loads one of that name and keeps what it is
+told below ``FOLDER/control``).
 """
 
 from __future__ import annotations
@@ -149,6 +151,11 @@ class Fake:
 
     def on_SetUnitProperties(self, message: Message, fault: str) -> Message:  # noqa: N802
         unit, _, pairs = message.body
+        if fault == "gone":
+            row = self.units.pop(unit)
+            shutil.rmtree(self.folder / "cgroup" / row["path"].lstrip("/"))
+            (self.folder / "control" / f"{unit}.d").mkdir(parents=True)
+            return Message.new_method_return(message)
         if unit not in self.units:
             return Message.new_error(message, f"{NAME}.NoSuchUnit", f"Unit {unit} not found.")
         given = {name: value.value for name, value in pairs}
@@ -189,6 +196,11 @@ class Fake:
         if self.units.get(message.body[0], {}).get("result") != "kept":
             self.units.pop(message.body[0], None)
         return Message.new_method_return(message)
+
+    def on_RevertUnitFiles(self, message: Message, _: str) -> Message:  # noqa: N802
+        for unit in message.body[0]:
+            shutil.rmtree(self.folder / "control" / f"{unit}.d")
+        return Message.new_method_return(message, "a(sss)", [[]])
 
     def on_End(self, message: Message, _: str) -> Message:  # noqa: N802
         """For tests: a scope ends with a result, as after an OOM kill."""

@@ -78,7 +78,8 @@ class Bench:
         assert self.manager.stdout.readline() == "ready\n"
 
     def driver(self, version: int = 257, back: float = 5.0) -> Systemd:
-        units = Units(Bus(self.address, back_seconds=back), version)
+        bus = Bus(self.address, back_seconds=back)
+        units = Units(bus, version, str(self.folder / "control"))
         made = Systemd("v2", str(self.folder / "cgroup"), ROOT, units)
         self.drivers.append(made)
         return made
@@ -167,13 +168,13 @@ def test_an_update_is_one_call_and_nothing_unchanged_is_sent(bench: Bench) -> No
 
 def test_what_somebody_wrote_over_is_sent_again(bench: Bench) -> None:
     driver = bench.driver()
-    steps = sets(POD, memory_max="8192")
+    steps = sets(POD, memory_max="8388608")
     good(driver.perform([Step("create", POD), *steps]))
     (bench.folder / "cgroup" / POD[1:] / "memory.max").write_text("max\n")
     bench.calls()
     good(driver.perform(steps))
     assert bench.calls()[0] == ["SetUnitProperties", "q-pod1.slice", "MemoryMax"]
-    assert bench.text(POD, "memory.max") == "8192"
+    assert bench.text(POD, "memory.max") == "8388608"
 
 
 def test_a_qos_update_is_a_constant_number_of_calls(bench: Bench) -> None:
@@ -325,10 +326,10 @@ def test_a_value_that_the_kernel_did_not_get_is_an_error(bench: Bench) -> None:
     driver = bench.driver()
     good(driver.perform([Step("create", POD)]))
     bench.faults(SetUnitProperties=["ignore"])
-    steps = [*sets(POD, memory_max="8192"), *sets(ROOT, memory_max="8192")]
+    steps = [*sets(POD, memory_max="8388608"), *sets(ROOT, memory_max="8388608")]
     outcomes = driver.perform(steps)
     assert len(outcomes) == 1
-    assert "systemd took '8192' and the kernel has 'max'" in str(outcomes[0].error)
+    assert "systemd took '8388608' and the kernel has 'max'" in str(outcomes[0].error)
     good(driver.perform(steps))
 
 
@@ -482,6 +483,70 @@ def test_without_systemd_the_driver_is_refused() -> None:
         pytest.skip("PID 1 is systemd here: tests/live opens the driver")
     with pytest.raises(CannotDo, match="needs systemd as PID 1"):
         opened("systemd", "v2", "/sys/fs/cgroup", ROOT)
+
+
+def test_a_unit_stopped_just_before_a_change_leaves_nothing_for_the_next(bench: Bench) -> None:
+    driver = bench.driver()
+    good(driver.perform([Step("create", POD)]))
+    bench.faults(SetUnitProperties=["gone"])
+    (outcome,) = driver.perform(sets(POD, memory_max="8192"))
+    assert outcome.errno_name == "ENODEV"
+    assert ["RevertUnitFiles", ["q-pod1.slice"]] in bench.calls()
+    assert list((bench.folder / "control").iterdir()) == []
+
+
+def test_what_systemd_kept_before_is_not_ours_to_forget(bench: Bench) -> None:
+    driver = bench.driver()
+    good(driver.perform([Step("create", POD)]))
+    (bench.folder / "control" / "q-pod1.slice.d").mkdir(parents=True)
+    good(driver.perform(sets(POD, memory_max="8192")))
+    good(driver.perform([Step("remove", POD)]))
+    assert (bench.folder / "control" / "q-pod1.slice.d").exists()
+
+
+OTHER = "/system.slice"
+
+
+def test_a_group_of_somebody_else_is_told_by_its_unit(bench: Bench) -> None:
+    tell(bench, "StartTransientUnit", "ssa(sv)a(sa(sv))", "system.slice", "replace", [], [])
+    driver = bench.driver()
+    steps = sets(OTHER, memory_max="8192", cpu_weight="9")
+    refused = driver.perform(steps)
+    assert "nothing else is ever written" in str(refused[0].error)
+    driver.others.add(OTHER)
+    good(driver.perform(steps))
+    assert ["SetUnitProperties", "system.slice", "MemoryMax", "CPUWeight"] in bench.calls()
+    assert bench.text(OTHER, "memory.max") == "8192"
+    for kind in ("create", "remove"):
+        (outcome,) = driver.perform([Step(kind, OTHER)])
+        assert "nothing else is ever written" in str(outcome.error)
+
+
+def test_a_group_of_somebody_else_without_a_unit_is_refused(bench: Bench) -> None:
+    (bench.folder / "cgroup" / OTHER[1:]).mkdir()
+    driver = bench.driver()
+    driver.others.add(OTHER)
+    (outcome,) = driver.perform(sets(OTHER, memory_max="8192"))
+    assert "system.slice does not run" in str(outcome.error)
+    assert outcome.errno_name == "ENODEV"
+
+
+def test_a_limit_below_the_usage_goes_to_its_file_before_systemd_is_told(bench: Bench) -> None:
+    driver = bench.driver()
+    good(driver.perform([Step("create", POD), *sets(POD, memory_max="1048576")]))
+    place = bench.folder / "cgroup" / POD[1:]
+    (place / "memory.current").write_text("90000\n")
+    bench.faults(SetUnitProperties=["ignore"])
+    steps = sets(POD, cpu_weight="100", memory_max="8192")
+    good(driver.perform(steps))
+    assert bench.text(POD, "memory.max") == "8192"
+    (place / "memory.max").unlink()
+    (place / "memory.max").mkdir()
+    outcomes = driver.perform(sets(POD, pids_max="7", memory_max="4096", cpu_weight="5"))
+    assert [one.step.file for one in outcomes] == ["pids.max", "memory.max"]
+    assert [bool(one.error) for one in outcomes] == [False, True]
+    assert outcomes[1].errno_name == "EISDIR"
+    assert bench.text(POD, "pids.max") == "7"
 
 
 def entries(journal: Journal) -> list[Entry]:

@@ -13,6 +13,9 @@ from msgspec import Struct
 
 from qoslet.core.steps import Step, StepKind
 
+Numbered = tuple[int, Step]
+"""A step with its number in the list."""
+
 
 class Piece(Struct, gc=False):
     """Work on one group. ``steps`` are the steps with their numbers in the list, in its order;
@@ -21,7 +24,7 @@ class Piece(Struct, gc=False):
     kind: StepKind
     path: str
     number: int
-    steps: list[tuple[int, Step]]
+    steps: list[Numbered]
 
 
 def pieces(
@@ -79,6 +82,19 @@ def waves(work: Sequence[Piece]) -> Iterator[list[Piece]]:
         inner.update(ancestors)
     if wave:
         yield wave
+
+
+def runs(steps: Sequence[Numbered], by_property: Callable[[Step], bool]) -> list[list[Numbered]]:
+    """Neighbouring values that go into one call, each file once; a value for a file alone."""
+    found: list[list[Numbered]] = []
+    for number, step in steps:
+        last = found[-1] if found else []
+        joins = bool(last) and by_property(step) and by_property(last[0][1])
+        if joins and all(step.file != one.file for _, one in last):
+            last.append((number, step))
+        else:
+            found.append([(number, step)])
+    return found
 
 
 def _ancestors(path: str) -> list[str]:

@@ -71,11 +71,15 @@ class Lost(Exception):
     """The connection is gone; whether the call was done is not known."""
 
 
+def runtime_directory() -> str:
+    """Where this user's session keeps its sockets and files."""
+    return os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
+
+
 def user_bus() -> str:
     """The address of this user's bus."""
     named = os.environ.get("DBUS_SESSION_BUS_ADDRESS")
-    folder = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
-    return named or f"unix:path={folder}/bus"
+    return named or f"unix:path={runtime_directory()}/bus"
 
 
 class Bus:

@@ -114,7 +114,7 @@ def _systemd(hierarchy: str, where: Mounts, root: str, runs: bool) -> Opened:
             hint="run as root, or boot with cgroup v2",
         )
     # asyncio and D-Bus are costly: only who uses systemd pays for them
-    from qoslet.host.bus import SYSTEM_BUS, Bus, user_bus
+    from qoslet.host.bus import SYSTEM_BUS, Bus, runtime_directory, user_bus
     from qoslet.host.scopes import Sight
     from qoslet.host.systemd import Systemd
 
@@ -122,6 +122,7 @@ def _systemd(hierarchy: str, where: Mounts, root: str, runs: bool) -> Opened:
     try:
         units, above = bus.run(_manager(bus))
         if user:
+            units.control = f"{runtime_directory()}/systemd/user.control"
             where = f"{where if isinstance(where, str) else DEFAULT_POINT}{above}"
         own = _own(mounts()) if hierarchy == "v1" else []
         driver = Systemd(hierarchy, where, root, units, own=own)

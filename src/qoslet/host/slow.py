@@ -9,7 +9,6 @@ mem_cgroup_resize_max of Linux 6.12.
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable
 from errno import EAGAIN, ETIMEDOUT
@@ -55,6 +54,8 @@ class _Job:
     """One write on its way."""
 
     def __init__(self, step: Step, descriptor: int, before: str | None, now: float) -> None:
+        import threading
+
         self.step = step
         self.before = before
         self.begun = now
@@ -94,6 +95,8 @@ class SlowWrites:
         where the write goes on after the grace or another one is on its way."""
         if self._job is not None:
             raise Pending
+        import threading
+
         descriptor = tree.open_to_write(path, step.file)
         job = _Job(step, descriptor, before, self._clock())
         try:
@@ -115,7 +118,7 @@ class SlowWrites:
         job = self._job
         if job is not None and job.step.path == step.path and step.file == SWAP_TOTAL:
             return True
-        return _may_wait(tree, path, step)
+        return may_wait(tree, path, step)
 
     def settled(self) -> Settled | None:
         """What came of the write on its way. One beyond the deadline is told once as ``TooLong``.
@@ -132,7 +135,7 @@ class SlowWrites:
         return Settled(job.step, job.before, None, pending=True)
 
 
-def _may_wait(tree: Tree, path: str, step: Step) -> bool:
+def may_wait(tree: Tree, path: str, step: Step) -> bool:
     """Whether writing the limit could make the kernel reclaim: it is not well above the usage."""
     usage = USAGE.get(step.file)
     if usage is None or not step.value.isdecimal():

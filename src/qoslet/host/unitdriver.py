@@ -20,12 +20,12 @@ from qoslet.core.journal import Made
 from qoslet.core.knobs import controller
 from qoslet.core.steps import Outcome, Step
 from qoslet.core.unitprops import Signed, creation
-from qoslet.core.unitwork import Piece, pieces, waves
+from qoslet.core.unitwork import Numbered, Piece, pieces, runs, waves
 from qoslet.errors import QosletError
 from qoslet.host.cgroupfs import Cgroupfs, Recorder
 from qoslet.host.refusals import Refused, refused
 from qoslet.host.safefs import Tree, checked, contains, parent
-from qoslet.host.slow import Pending, SlowWrites
+from qoslet.host.slow import Pending, SlowWrites, may_wait
 from qoslet.host.units import Units
 from qoslet.host.unitvalues import Values
 
@@ -171,7 +171,8 @@ class UnitDriver(Cgroupfs):
         """All work on one unit, up to what fails. Raises nothing."""
         tried: list[_Tried] = []
         try:
-            path = self._mine(piece.path)
+            theirs = piece.kind == "set" and piece.path in self.others
+            path = checked(piece.path) if theirs else self._mine(piece.path)
             match piece.kind:
                 case "create":
                     await self._make_unit(path, [step for _, step in piece.steps])
@@ -225,22 +226,15 @@ class UnitDriver(Cgroupfs):
         """Start the unit; False if it runs already."""
         return await self.units.make(unit, [*creation(unit, above), *given], ours=ours)
 
-    async def _change(
-        self, path: str, steps: Sequence[tuple[int, Step]], tried: list[_Tried]
-    ) -> None:
+    async def _change(self, path: str, steps: Sequence[Numbered], tried: list[_Tried]) -> None:
         """Set values of one unit, in their order; what is done is added to ``tried``."""
-        if not self._alive(path):
-            # systemd would load a unit of that name and keep the values for it
-            number, step = steps[0]
-            raise refused("set", path, errno.ENODEV, step.file, step.value)
+        await self._need_unit(path, steps[0][1])
         told = False
-        for run in _runs(steps, self._values.by_property):
+        for run in runs(steps, self._values.by_property):
             if self._values.by_property(run[0][1]):
-                waits = [one for one in run if self._waits(path, one[1])]
-                now = [one for one in run if one not in waits]
-                told = await self._tell(path, [step for _, step in now]) or told
-                tried += [_Tried(number, step, check=True) for number, step in now]
-                tried += [_Tried(number, step, pending=True) for number, step in waits]
+                told = await self._told(path, run, tried) or told
+                if tried[-1].error is not None:
+                    break
                 continue
             ((number, step),) = run
             if told:
@@ -250,12 +244,43 @@ class UnitDriver(Cgroupfs):
         if told:
             await self._again(path)
 
+    async def _need_unit(self, path: str, step: Step) -> None:
+        """Raise ``Refused`` where no unit runs that a value could be given to: systemd would
+        load one of that name and keep the value for it."""
+        if not self._alive(path):
+            raise refused("set", path, errno.ENODEV, step.file, step.value)
+        unit = unit_of(path)
+        if path in self.others and await self.units.state(unit) != "active":
+            raise Refused(
+                f"{path}: the group stands, and {unit} does not run: it is not systemd's; "
+                "--cgroup-driver cgroupfs writes there, or systemctl start it",
+                errno.ENODEV,
+            )
+
+    async def _told(self, path: str, run: Sequence[Numbered], tried: list[_Tried]) -> bool:
+        """Values of one call, up to the first that the kernel refuses; whether one was sent."""
+        now: list[Numbered] = []
+        late: list[_Tried] = []
+        for number, step in run:
+            try:
+                if self._waits(path, step):
+                    late.append(_Tried(number, step, pending=True))
+                else:
+                    now.append((number, step))
+            except (Refused, OSError) as error:
+                late.append(_Tried(number, step, error))
+                break
+        told = await self._tell(path, [step for _, step in now])
+        tried += [_Tried(number, step, check=True) for number, step in now]
+        tried += late
+        return told
+
     def _waits(self, path: str, step: Step) -> bool:
         """Whether a limit below what is in use waits for memory to be taken back. It is written
         to its file first: systemd would wait in the kernel, and with it the whole machine."""
         tree = self.layout.tree_of(controller(step.file))
         slow = self.slow
-        if slow is None or tree is None or not slow.concerns(tree, path, step):
+        if tree is None or not (slow.concerns if slow else may_wait)(tree, path, step):
             return False
         try:
             self._set(step, None)
@@ -275,10 +300,15 @@ class UnitDriver(Cgroupfs):
     async def _tell(self, path: str, steps: Sequence[Step]) -> bool:
         """Set properties in one call; False if there was nothing new."""
         properties = self._values.unsent(path, steps)
-        if properties:
-            await self.units.change(unit_of(path), properties)
-            self._values.sent(path, properties)
-        return bool(properties)
+        if not properties:
+            return False
+        await self.units.change(unit_of(path), properties)
+        if not self._alive(path):
+            # stopped just before the call: what systemd keeps of it would be the next unit's
+            await self.units.revert(unit_of(path))
+            raise refused("set", path, errno.ENODEV, steps[0].file, steps[0].value)
+        self._values.sent(path, properties)
+        return True
 
     def _write(self, path: str, step: Step) -> None:
         """A value that no property carries. Raises ``Refused``, OSError."""
@@ -354,18 +384,3 @@ def unit_of(path: str) -> str:
     except ValueError:
         pass
     raise Refused(f"{path}: no path of a systemd unit, such as /qoslet.slice")
-
-
-def _runs(
-    steps: Sequence[tuple[int, Step]], by_property: Callable[[Step], bool]
-) -> list[list[tuple[int, Step]]]:
-    """Neighbouring values that go into one call, each file once; a value for a file alone."""
-    runs: list[list[tuple[int, Step]]] = []
-    for number, step in steps:
-        last = runs[-1] if runs else []
-        joins = bool(last) and by_property(step) and by_property(last[0][1])
-        if joins and all(step.file != one.file for _, one in last):
-            last.append((number, step))
-        else:
-            runs.append([(number, step)])
-    return runs

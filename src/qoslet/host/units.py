@@ -6,6 +6,7 @@ Source: org.freedesktop.systemd1(5); systemd src/core/dbus-unit.c, dbus-manager.
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Sequence
 
 from qoslet.core.unitprops import Signed
@@ -13,6 +14,7 @@ from qoslet.host.bus import PLACE, SYSTEMD, Bus, Said, variants
 from qoslet.host.refusals import Refused
 
 _EXISTS, _ABSENT = f"{SYSTEMD}.UnitExists", f"{SYSTEMD}.NoSuchUnit"
+CONTROL = "/run/systemd/system.control"
 _DENIED = ("to make and change units systemd asks for root", "run as root")
 
 _MEANING: dict[str, tuple[int, str, str]] = {
@@ -81,11 +83,14 @@ def refusal(unit: str, deed: str, error: Said) -> Refused:
 
 
 class Units:
-    """The units of one manager. ``version`` is systemd's."""
+    """The units of one manager. ``version`` is systemd's; ``control`` is where it keeps
+    properties of units that are not transient, in a directory for each."""
 
-    def __init__(self, bus: Bus, version: int) -> None:
+    def __init__(self, bus: Bus, version: int, control: str = CONTROL) -> None:
         self.bus = bus
         self.version = version
+        self.control = control
+        self._kept: set[str] = set()
 
     async def make(self, unit: str, properties: Sequence[Signed], *, ours: bool) -> bool:
         """Start a transient unit; False if it runs already, which is refused unless ``ours``.
@@ -129,11 +134,30 @@ class Units:
 
     async def change(self, unit: str, properties: Sequence[Signed]) -> None:
         """Set properties, those and no others, until the next boot. Raises ``Refused``."""
+        before = self._keeps(unit)
         try:
             await self.bus.call("SetUnitProperties", "sba(sv)", unit, True, variants(properties))
         except Said as error:
             names = ", ".join(name for name, _, _ in properties)
             raise refusal(unit, f"set {names}", error) from None
+        finally:
+            if not before and self._keeps(unit):
+                self._kept.add(unit)
+
+    def _keeps(self, unit: str) -> bool:
+        """Whether systemd keeps properties of a unit for the next one of that name, as it does
+        where the unit was not transient, or no more."""
+        return os.path.isdir(f"{self.control}/{unit}.d")
+
+    async def revert(self, unit: str) -> None:
+        """Let systemd forget what it keeps of a unit since our own calls. Raises ``Refused``."""
+        if unit not in self._kept:
+            return
+        try:
+            await self.bus.call("RevertUnitFiles", "as", [unit])
+        except Said as error:
+            raise refusal(unit, "forget the unit's properties", error) from None
+        self._kept.discard(unit)
 
     async def stop(self, unit: str) -> None:
         """Stop a unit, and forget that it failed; one that is not there is stopped. Raises
@@ -143,7 +167,7 @@ class Units:
         except Said as error:
             if error.name != _ABSENT:
                 raise refusal(unit, "stop the unit", error) from None
-            return
+        await self.revert(unit)
 
     async def clear(self, unit: str) -> None:
         """Forget that a unit failed."""
