@@ -38,6 +38,9 @@ class Clock:
     def monotonic(self) -> float:
         return self.now
 
+    def wall(self) -> float:
+        return 1e9 + self.now
+
     def sleep(self, seconds: float) -> bool:
         self.now += seconds
         self.at_sleep(self.now)

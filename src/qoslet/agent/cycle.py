@@ -12,7 +12,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from qoslet.agent.config import Config
-from qoslet.agent.ports import Clock, Driver, Observer, Runtime
+from qoslet.agent.ports import Clock, Driver, Observer
 from qoslet.core.names import escape
 from qoslet.core.observed import Observed
 from qoslet.core.pod import Pod
@@ -31,6 +31,22 @@ class Work(Struct, frozen=True):
     differences: int
     steps: Sequence[Step]
     waiting: tuple[str, ...] = ()
+
+
+class Runtime(Protocol):
+    """Starts and ends the containers of pods inside cgroups that exist already."""
+
+    def start(self, pod: Pod, cgroups: dict[str, str]) -> None:
+        """Begin ``pod``."""
+
+    def poll(self) -> Sequence[ContainerState]:
+        """Advance and tell the state of every container."""
+
+    def stop(self, pod_uid: str, grace_seconds: float) -> None:
+        """Begin to end a pod."""
+
+    def forget(self, pod_uid: str) -> None:
+        """Drop a pod whose containers have all ended."""
 
 
 Compare = Callable[[Plan, Observed], Work]

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from msgspec import Struct
+
+from qoslet.core.live import PodGroups
 from qoslet.core.observed import Observed
 from qoslet.core.pod import Pod
 from qoslet.core.podlife import ContainerState
-from qoslet.core.podspec import MemoryVolume
+from qoslet.core.podspec import MemoryVolume, PodSpec
+from qoslet.core.podstate import Held
 from qoslet.core.steps import Outcome, Step
+from qoslet.core.tree import Cgroup, Plan, Problem
 
 
 class Driver(Protocol):
@@ -43,26 +48,99 @@ class Clock(Protocol):
     def monotonic(self) -> float:
         """Seconds since some start."""
 
+    def wall(self) -> float:
+        """Seconds since 1970, for people."""
+
     def sleep(self, seconds: float) -> bool:
         """Wait; False if the wait was cut short because the loop should end."""
 
 
 class Runtime(Protocol):
-    """Starts and ends the containers of pods inside cgroups that exist already."""
+    """Starts and ends the containers of pods inside cgroups that exist already, and keeps them
+    over the end of the agent. What it is told is data: it may be another process."""
 
-    def start(self, pod: Pod, cgroups: dict[str, str]) -> None:
-        """Begin ``pod``; ``cgroups`` maps each container's name to its concrete path."""
+    def start(self, spec: PodSpec, cgroups: Mapping[str, str]) -> None:
+        """Begin a pod; ``cgroups`` is the path of each container's group by its name. A pod
+        that is kept already stays as it is. Raises ``QosletError`` where it cannot be begun."""
 
-    def poll(self) -> Iterable[ContainerState]:
-        """Advance (init order, restarts with back-off) and tell the state of every container."""
+    def poll(self) -> Sequence[ContainerState]:
+        """Advance (init order, restarts with back-off) and tell the state of every container of
+        every pod that is kept, those begun under an earlier agent too."""
 
-    def stop(self, pod_uid: str, grace_seconds: float) -> None:
+    def held(self) -> Mapping[str, Held]:
+        """The pods that are kept, by UID."""
+
+    def stop(self, uid: str, grace_seconds: float) -> None:
         """Begin to end a pod; ``poll`` carries it through: SIGTERM, after the grace period
         SIGKILL, verified gone. It is over when no container is running. Stopping again with a
         shorter grace period hurries."""
 
-    def forget(self, pod_uid: str) -> None:
+    def forget(self, uid: str) -> None:
         """Drop a pod whose containers have all ended; one that is not known is no fault."""
+
+    def update(self, spec: PodSpec) -> None:
+        """Later (re)starts use these launches, which have the same digest; processes stay."""
+
+    def restart(self, uid: str, container: str) -> None:
+        """Begin to end one container; it is started again at once, whatever its policy and its
+        back-off. A container that does not run is no fault."""
+
+    def descriptors(self) -> Sequence[int]:
+        """Become readable when ``poll`` has something to tell."""
+
+
+class Planned(Protocol):
+    """The plan of the pods that count, followed pod by pod (``core.live.Live``)."""
+
+    def put(self, pod: Pod) -> PodGroups:
+        """Plan a pod; one with its UID is replaced."""
+
+    def drop(self, uid: str) -> frozenset[str]:
+        """Leave a pod out; the UIDs of pods whose groups changed."""
+
+    def groups(self, uid: str) -> PodGroups:
+        """What was planned for a pod that was put. Raises KeyError for another."""
+
+    def upper(self) -> tuple[Cgroup, ...]:
+        """The groups of the node, its reservations and its tiers, for the pods put."""
+
+    def plan(self) -> Plan:
+        """Everything at once, for surfaces."""
+
+
+class Wanted(Struct, frozen=True):
+    """A pod that is to run. ``groups`` are as it was put last; ``manifest`` is its file,
+    ``grace`` seconds."""
+
+    pod: Pod
+    spec: PodSpec
+    groups: PodGroups
+    manifest: str = ""
+    grace: float = 30.0
+
+
+class Desired(Struct, frozen=True):
+    """What should be. ``version`` differs whenever anything else does; ``changed`` and ``gone``
+    are UIDs since the last ``current()``. Whoever reads manifests puts pods into ``live``; the
+    loop drops them: a pod counts in the tiers until its groups are gone."""
+
+    version: int
+    pods: Mapping[str, Wanted]
+    changed: frozenset[str]
+    gone: frozenset[str]
+    problems: tuple[Problem, ...]
+    live: Planned
+
+
+class Source(Protocol):
+    """Where the desired state comes from."""
+
+    def current(self) -> Desired:
+        """What should be now; the last good state of each file whose input has become bad.
+        Only what changed since the last call is read."""
+
+    def descriptors(self) -> Sequence[int]:
+        """Become readable when ``current`` has something new to tell."""
 
 
 class Volumes(Protocol):

@@ -66,6 +66,10 @@ class WakingClock:
         """Seconds since some start."""
         return time.monotonic()
 
+    def wall(self) -> float:
+        """Seconds since 1970."""
+        return time.time()
+
     def sleep(self, seconds: float) -> bool:
         """Wait at most ``seconds``; False if a signal asks to end."""
         poller = select.poll()
