@@ -8,61 +8,56 @@ from qoslet.core.node import Node
 from qoslet.core.planner import Planner
 from qoslet.core.pod import Pod
 from qoslet.core.podshape import Shape
-from qoslet.core.problems import Judged, problems_of
-from qoslet.core.tiers import Tally
-from qoslet.core.tree import Plan, PlannedPod, Problem
+from qoslet.core.problems import Judged, contradictions, problems_of
+from qoslet.core.tiers import Tally, Tallying
+from qoslet.core.tree import Cgroup, Plan, PlannedPod, Problem
 
 
 def plan(pods: Sequence[Pod], node: Node, problems: Sequence[Problem] = ()) -> Plan:
     """The whole tree, parents first. ``problems`` are those that reading met; what planning
     meets is added. Nothing is refused: what does not fit is planned and mentioned."""
     planner = Planner(node)
-    shapes = [planner.shapes.of(pod) for pod in pods]
+    shaped = [(pod, planner.shapes.of(pod)) for pod in pods]
     planner.pin(pods)
-    upper = planner.upper(tally_of(shapes))
-    groups = list(upper)
-    planned = []
-    for pod, shape in zip(pods, shapes, strict=True):
-        groups += planner.groups(pod, shape)
-        planned.append(PlannedPod(pod, shape.qos))
-    met = problems_of(planner.basis, _judged(shapes), _contradicted(planned), upper)
-    return Plan(node, tuple(planned), tuple(groups), (*problems, *met))
+    upper = planner.upper(tally_of(shape for _, shape in shaped))
+    groups = (planner.groups(pod, shape) for pod, shape in shaped)
+    return assembled(planner, upper, shaped, groups, problems)
+
+
+def assembled(
+    planner: Planner,
+    upper: Sequence[Cgroup],
+    shaped: Sequence[tuple[Pod, Shape]],
+    groups: Iterable[Iterable[Cgroup]],
+    problems: Sequence[Problem] = (),
+) -> Plan:
+    """The plan of its parts: the upper groups, each pod's groups, and what is said of all."""
+    whole = list(upper)
+    for some in groups:
+        whole += some
+    classes = [PlannedPod(pod, shape.qos) for pod, shape in shaped]
+    contradicted = contradictions((one.pod, one.qos) for one in classes)
+    met = problems_of(planner.basis, _judged(shaped), contradicted, upper)
+    return Plan(planner.basis.node, tuple(classes), tuple(whole), (*problems, *met))
 
 
 def tally_of(shapes: Iterable[Shape]) -> Tally:
     """What pods ask for, by class."""
-    hard = soft = milli = 0
+    sums = Tallying()
     for shape in shapes:
-        if shape.qos == "Guaranteed":
-            hard += shape.memory
-        elif shape.qos == "Burstable":
-            soft += shape.memory
-            milli += shape.milli
-    return Tally(hard, soft, milli)
+        sums.add(shape.qos, shape.memory, shape.milli)
+    return sums.tally
 
 
-def _judged(shapes: Iterable[Shape]) -> list[Judged]:
+def _judged(shaped: Iterable[tuple[Pod, Shape]]) -> list[Judged]:
     """Each shape once, with its first pod and the number of its pods."""
     counts: dict[int, int] = {}
-    first: dict[int, Shape] = {}
-    for shape in shapes:
+    first: dict[int, tuple[Pod, Shape]] = {}
+    for pod, shape in shaped:
         key = id(shape)
-        counts[key] = counts.get(key, 0) + 1
-        first[key] = shape
-    return [
-        Judged(
-            shape.kept,
-            counts[key],
-            shape.qos,
-            shape.sums.requests,
-            shape.sums.limits,
-            shape.settings,
-            tuple([planned.settings for planned in shape.containers]),
-        )
-        for key, shape in first.items()
-    ]
-
-
-def _contradicted(planned: Iterable[PlannedPod]) -> list[Pod]:
-    """Pods whose status names another class than their spec makes."""
-    return [p.pod for p in planned if p.pod.status_qos not in (None, "", p.qos)]
+        if key in counts:
+            counts[key] += 1
+        else:
+            counts[key] = 1
+            first[key] = pod, shape
+    return [Judged.of(pod, shape, counts[key]) for key, (pod, shape) in first.items()]

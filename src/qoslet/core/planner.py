@@ -7,7 +7,7 @@ from typing import Literal
 
 from qoslet.core import names
 from qoslet.core.basis import basis_of
-from qoslet.core.containers import Sent, sandbox_sent, sent
+from qoslet.core.containers import Sent, exclusive, sandbox_sent, sent
 from qoslet.core.cpumanager import Pools, pools
 from qoslet.core.node import Node
 from qoslet.core.pod import Container, Pod, QosClass, Quantities
@@ -38,8 +38,15 @@ class Planner:
         self._parents: dict[str, tuple[str, str]] = {}
         self._pools: Pools | None = None
 
+    def pins(self, pod: Pod, shape: Shape) -> bool:
+        """Whether a pod may be handed CPUs of its own; what it gets decides about others."""
+        if self.basis.node.kubelet.cpu_manager_policy != "static":
+            return False
+        return any(exclusive(self.basis, container, shape.qos) for container in pod.containers)
+
     def pin(self, pods: Sequence[Pod]) -> Pools | None:
-        """Hand out CPUs, where the static CPU manager policy does."""
+        """Hand out CPUs, where the static CPU manager policy does. Pods that take none may be
+        left out of ``pods``."""
         if self.basis.node.kubelet.cpu_manager_policy == "static" and self.basis.node.os == "linux":
             self._pools = pools(self.basis, [(pod, self.shapes.of(pod).qos) for pod in pods])
         return self._pools

@@ -48,21 +48,25 @@ class Shapes:
         self._shapes: dict[object, Shape] = {}
         self._containers: dict[object, tuple[PlannedContainer, Container]] = {}
 
+    @property
+    def count(self) -> int:
+        """How many shapes are kept."""
+        return len(self._shapes)
+
     def of(self, pod: Pod) -> Shape:
         """The class, sums and settings of a pod."""
-        key = (
-            *[(container.role, id(container.resources)) for container in pod.containers],
-            id(pod.resources),
-            id(pod.overhead),
-            pod.critical,
-            pod.node_critical,
-            pod.os,
-            pod.isolation,
-        )
+        key = _shape_key(pod)
         found = self._shapes.get(key)
         if found is None:
             found = self._shapes[key] = self._shape(pod)
         return found
+
+    def forget(self, shape: Shape) -> None:
+        """Drop a shape that no pod has any more, with what was kept for its containers."""
+        self._shapes.pop(_shape_key(shape.kept), None)
+        known = as_release_sees(self._basis, shape.kept)
+        for container in known.containers:
+            self._containers.pop(_container_key(known, container, shape.qos), None)
 
     def _shape(self, pod: Pod) -> Shape:
         basis = self._basis
@@ -87,7 +91,7 @@ class Shapes:
             return PlannedContainer(windows_settings(self._basis, pod, container), None, None, ())
         if pod.resources is not None or container.role == "sidecar":
             return self._plan_container(pod, container, qos)
-        key = (id(container.resources), container.role, qos, pod.critical, pod.node_critical)
+        key = _container_key(pod, container, qos)
         found = self._containers.get(key)
         if found is None:
             planned = self._plan_container(pod, container, qos)
@@ -100,6 +104,22 @@ class Shapes:
         return PlannedContainer(
             container_settings(self._basis, message), message.oom_score_adj, rule, inputs
         )
+
+
+def _shape_key(pod: Pod) -> object:
+    return (
+        *[(container.role, id(container.resources)) for container in pod.containers],
+        id(pod.resources),
+        id(pod.overhead),
+        pod.critical,
+        pod.node_critical,
+        pod.os,
+        pod.isolation,
+    )
+
+
+def _container_key(pod: Pod, container: Container, qos: QosClass) -> object:
+    return id(container.resources), container.role, qos, pod.critical, pod.node_critical
 
 
 def is_windows(basis: Basis, pod: Pod) -> bool:

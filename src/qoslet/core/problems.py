@@ -12,6 +12,7 @@ from msgspec import Struct
 from qoslet.core.basis import Basis
 from qoslet.core.node import allocatable
 from qoslet.core.pod import Pod, QosClass, Quantities
+from qoslet.core.podshape import Shape
 from qoslet.core.quantity import canonical, from_int, from_milli
 from qoslet.core.rules.hugetlb import size_of_resource
 from qoslet.core.tree import Cgroup, Problem, Setting, Severity
@@ -28,6 +29,13 @@ class Judged(Struct, frozen=True, gc=False):
     settings: tuple[Setting, ...]
     containers: tuple[tuple[Setting, ...], ...]
 
+    @classmethod
+    def of(cls, pod: Pod, shape: Shape, count: int) -> Judged:
+        """``count`` pods of a shape, ``pod`` the first of them."""
+        sums = shape.sums
+        rows = tuple([planned.settings for planned in shape.containers])
+        return cls(pod, count, shape.qos, sums.requests, sums.limits, shape.settings, rows)
+
     @property
     def where(self) -> str:
         """The first pod, and how many more."""
@@ -40,22 +48,29 @@ def _row(severity: Severity, where: str, message: str, hint: str) -> Problem:
 
 
 def problems_of(
-    basis: Basis, shapes: Sequence[Judged], statuses: Iterable[Pod], upper: Sequence[Cgroup]
+    basis: Basis,
+    shapes: Sequence[Judged],
+    contradicted: Iterable[Problem],
+    upper: Sequence[Cgroup],
 ) -> list[Problem]:
     """All rows: the node's first, then the pods' in their order."""
     found = [*_fit(basis, shapes), *_upper(basis, upper), *_node(basis, shapes)]
     for shape in shapes:
-        found += _pod(basis, shape)
-    for pod in statuses:
-        found.append(
-            _row(
+        found += pod_problems(basis, shape)
+    found += contradicted
+    return found
+
+
+def contradictions(pods: Iterable[tuple[Pod, QosClass]]) -> Iterator[Problem]:
+    """Pods whose status names another class than their spec makes."""
+    for pod, qos in pods:
+        if pod.status_qos not in (None, "", qos):
+            yield _row(
                 "warning",
                 f"{pod.where}: status.qosClass",
                 f"the status says {pod.status_qos}, the spec makes another class",
                 "the kubelet believes the status; read the pod again or plan from its spec",
             )
-        )
-    return found
 
 
 def _demand(shapes: Sequence[Judged], name: str, of_limits: bool = False) -> int:
@@ -219,7 +234,8 @@ def _memory_qos(basis: Basis, node: str, shapes: Sequence[Judged]) -> Iterator[P
         )
 
 
-def _pod(basis: Basis, shape: Judged) -> Iterator[Problem]:
+def pod_problems(basis: Basis, shape: Judged) -> Iterator[Problem]:
+    """The rows about pods of one shape."""
     pod = shape.pod
     windows = pod.os == "windows"
     if windows != (basis.node.os == "windows"):

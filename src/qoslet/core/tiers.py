@@ -28,6 +28,27 @@ class Tally(Struct, frozen=True):
     burstable_milli: int = 0
 
 
+class Tallying(Struct, gc=False):
+    """Sums that pods are added to and taken from. Integers: what is taken leaves nothing."""
+
+    guaranteed_memory: int = 0
+    burstable_memory: int = 0
+    burstable_milli: int = 0
+
+    def add(self, qos: QosClass, memory: int, milli: int, sign: int = 1) -> None:
+        """A pod's requests in bytes and millicores; ``sign`` -1 takes them away."""
+        if qos == "Guaranteed":
+            self.guaranteed_memory += sign * memory
+        elif qos == "Burstable":
+            self.burstable_memory += sign * memory
+            self.burstable_milli += sign * milli
+
+    @property
+    def tally(self) -> Tally:
+        """The sums as they are."""
+        return Tally(self.guaranteed_memory, self.burstable_memory, self.burstable_milli)
+
+
 def _writer(basis: Basis) -> Writer:
     return "qoslet" if basis.runtime.oci == "process" else "kubelet"
 
