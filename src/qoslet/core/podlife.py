@@ -58,9 +58,10 @@ class Life(Struct, frozen=True):
 NEW = Life()
 
 
-class ContainerState(Struct, frozen=True, gc=False):
+class ContainerState(Struct, frozen=True, gc=False, omit_defaults=True):
     """A container as its runtime sees it. ``exit_code`` is set once it ended; ``oom_killed``
-    tells that the kernel killed it at its memory limit."""
+    tells that the kernel killed it at its memory limit. ``started_at`` and ``finished_at`` are
+    wall-clock seconds of the last start and the last end, ``log`` is the file of its output."""
 
     pod_uid: str
     name: str
@@ -71,6 +72,9 @@ class ContainerState(Struct, frozen=True, gc=False):
     restarts: int = 0
     reason: str = ""
     oom_killed: bool = False
+    started_at: float | None = None
+    finished_at: float | None = None
+    log: str = ""
 
 
 class Ending(Struct, frozen=True):

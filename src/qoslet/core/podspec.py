@@ -8,7 +8,6 @@ Source: core/v1 PodSpec, Container; kubelet kuberuntime_container.go, kubelet_po
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
@@ -137,10 +136,13 @@ class PodSpec(Struct, frozen=True, omit_defaults=True):
     def digest(self) -> str:
         """A short hash that differs where the processes would: of the launches and volume names,
         without what changes in place (``oom_score_adj``, sizes) or is this host's (sources)."""
+        # it loads OpenSSL: 4 MB for who never asks
+        from hashlib import sha256
+
         plain = self.scored({}).sourced(dict.fromkeys(self._mounted(), ""))
         names = sorted(volume.name for volume in self.volumes)
         text = msgspec.json.encode([names, plain.launches], order="deterministic")
-        return hashlib.sha256(text).hexdigest()[:32]
+        return sha256(text).hexdigest()[:32]
 
     def _mounted(self) -> list[str]:
         """The volumes that any launch mounts."""

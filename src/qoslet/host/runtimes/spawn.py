@@ -15,6 +15,7 @@ import os
 import select
 import signal
 import struct
+import time
 from collections.abc import Container, Sequence
 from functools import cache
 from typing import NoReturn
@@ -72,36 +73,91 @@ def _last_capability() -> int:
         return 40
 
 
-def spawn(launch: Launch, joins: Sequence[int], output: int) -> Spawned:
-    """Start ``launch`` in the groups whose ``cgroup.procs`` are open as ``joins``.
+class Birth(Struct):
+    """A child between fork and exec. Where ``report`` is readable, ``settle`` may know more;
+    after ``deadline`` (monotonic seconds) it gives the child up."""
 
-    ``output`` becomes its stdout and stderr. Raises ``StartFailed``; no process is left then.
+    pid: int
+    pidfd: int
+    report: int
+    deadline: float
+    text: bytes = b""
+
+
+def begin(launch: Launch, joins: Sequence[int], output: int, errors: int | None = None) -> Birth:
+    """Fork a child that becomes ``launch`` in the groups whose ``cgroup.procs`` are open as
+    ``joins``, and do not wait for it: ``settle`` tells what came of it.
+
+    ``output`` becomes its stdout, ``errors`` (else ``output``) its stderr. Raises
+    ``StartFailed``; no process is left then.
     """
     _last_capability()
     _libc()
-    reader, writer = os.pipe()
+    reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         pid = os.fork()
         if pid == 0:
-            _child(launch, joins, output, writer)
+            _child(launch, joins, output, output if errors is None else errors, writer)
     except OSError as error:
         os.close(reader)
-        os.close(writer)
         raise StartFailed(NOT_EXECUTABLE, f"cannot fork: {error.strerror}") from error
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-    os.close(writer)
-    pidfd = os.pidfd_open(pid)
-    report = _report(reader, pidfd)
+        os.close(writer)
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError as error:
+        os.close(reader)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise StartFailed(NOT_EXECUTABLE, f"cannot watch it: {error.strerror}") from error
+    return Birth(pid, pidfd, reader, time.monotonic() + START_SECONDS)
+
+
+def settle(birth: Birth) -> Spawned | None:
+    """What came of a child, None while it has neither executed nor ended; does not wait.
+
+    Raises ``StartFailed``; no process is left then, but for one that hung in the kernel: it is
+    killed, and collected by ``reap_orphans``.
+    """
+    hung = False
+    while True:
+        try:
+            piece = os.read(birth.report, 4096)
+        except BlockingIOError:
+            if time.monotonic() < birth.deadline:
+                return None
+            hung = True
+            signal.pidfd_send_signal(birth.pidfd, signal.SIGKILL)
+            birth.text += f"F {NOT_EXECUTABLE} did not start in {START_SECONDS:.0f} s\n".encode()
+            break
+        if not piece:
+            break
+        birth.text += piece
+    os.close(birth.report)
+    report = birth.text.decode("utf-8", "replace").splitlines()
     notes = tuple(line[2:] for line in report if line.startswith("N "))
     failed = next((line for line in report if line.startswith("F ")), None)
     if failed is not None:
-        os.close(pidfd)
-        os.waitpid(pid, 0)
+        os.close(birth.pidfd)
+        os.waitpid(birth.pid, os.WNOHANG if hung else 0)
         _, code, reason = failed.split(" ", 2)
         raise StartFailed(int(code), reason)
-    return Spawned(pid, pidfd, notes)
+    return Spawned(birth.pid, birth.pidfd, notes)
+
+
+def spawn(launch: Launch, joins: Sequence[int], output: int, errors: int | None = None) -> Spawned:
+    """Start ``launch`` as ``begin`` does and wait until it runs, at most ``START_SECONDS``.
+
+    Raises ``StartFailed``; no process is left then.
+    """
+    birth = begin(launch, joins, output, errors)
+    poller = select.poll()
+    poller.register(birth.report, select.POLLIN)
+    while (found := settle(birth)) is None:
+        poller.poll(max(0.0, birth.deadline - time.monotonic()) * 1000 + 1)
+    return found
 
 
 def adopt_orphans() -> None:
@@ -125,34 +181,14 @@ def reap_orphans(known: Container[int]) -> None:
         os.waitpid(ended.si_pid, os.WNOHANG)
 
 
-def _report(reader: int, pidfd: int) -> list[str]:
-    """The child's lines until it executes or ends; one that hangs is killed."""
-    text = b""
-    poller = select.poll()
-    poller.register(reader, select.POLLIN)
-    try:
-        while True:
-            if not poller.poll(START_SECONDS * 1000):
-                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-                text += f"F {NOT_EXECUTABLE} did not start in {START_SECONDS:.0f} s\n".encode()
-                break
-            piece = os.read(reader, 4096)
-            if not piece:
-                break
-            text += piece
-    finally:
-        os.close(reader)
-    return text.decode("utf-8", "replace").splitlines()
-
-
-def _child(launch: Launch, joins: Sequence[int], output: int, report: int) -> NoReturn:
+def _child(launch: Launch, joins: Sequence[int], output: int, errors: int, report: int) -> NoReturn:
     """All that happens between fork and exec; never returns into the caller's code."""
     stage = "session"
     try:
         os.setsid()
         _default_signals()
         stage = "output"
-        _descriptors(output)
+        _descriptors(output, errors)
         stage = "oom_score_adj"
         _oom_score(launch, report)
         stage = "cgroup"
@@ -192,12 +228,12 @@ def _default_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _descriptors(output: int) -> None:
-    """stdin from nowhere, stdout and stderr to ``output``."""
+def _descriptors(output: int, errors: int) -> None:
+    """stdin from nowhere, stdout and stderr to where they are kept."""
     nothing = os.open(_NULL, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(output, 1)
-    os.dup2(output, 2)
+    os.dup2(errors, 2)
 
 
 def _close_all_but(keep: int) -> None:
