@@ -19,6 +19,10 @@ class VmError(Exception):
     """A guest cannot be had; the message says what to do."""
 
 
+class Unavailable(VmError):
+    """A system that nobody can have at the moment, for a reason outside this machine."""
+
+
 def cache() -> Path:
     """The cache's directory: $QOSLET_CACHE, or .cache/vm of the checkout."""
     return Path(os.environ.get("QOSLET_CACHE") or REPO / ".cache" / "vm").resolve()

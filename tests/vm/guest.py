@@ -20,6 +20,8 @@ from tests.vm.tools import Tool, qemu
 
 _BOOT = "console=ttyS0 root=/dev/vda rw panic=-1 quiet loglevel=4 systemd.getty_auto=no"
 _OUT_MIB = 64
+# Ten times what a boot takes on a busy machine.
+_BOOT_SECONDS = 400.0
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,12 @@ class Left:
     logs: Path
     code: int | None
     seconds: float
+
+    @property
+    def booted(self) -> bool:
+        """Whether a test job began."""
+        output = self.logs / "output.log"
+        return output.exists() and output.stat().st_size > 0
 
     def why(self) -> str:
         """Why there is no code."""
@@ -125,6 +133,8 @@ def _emulate(work: Path, system: System, image: Image, job: Job) -> None:
         source = None if job.kind == "shell" else subprocess.DEVNULL
         process = subprocess.Popen(words, stdin=source, stderr=log, env=here)
         try:
+            if job.kind == "test":
+                _until_begun(process, work / "out/output.log")
             process.wait(job.seconds)
         except subprocess.TimeoutExpired:
             pass
@@ -132,6 +142,15 @@ def _emulate(work: Path, system: System, image: Image, job: Job) -> None:
             if process.poll() is None:
                 process.kill()
                 process.wait()
+
+
+def _until_begun(process: subprocess.Popen[bytes], output: Path) -> None:
+    """Waits for the first words of a job; TimeoutExpired where the guest does not boot."""
+    end = time.monotonic() + _BOOT_SECONDS
+    while process.poll() is None and not (output.exists() and output.stat().st_size):
+        if time.monotonic() > end:
+            raise subprocess.TimeoutExpired(process.args, _BOOT_SECONDS)
+        time.sleep(0.5)
 
 
 def _words(tool: Tool, work: Path, system: System, image: Image, job: Job) -> list[str]:

@@ -14,13 +14,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tests.vm import packages
-from tests.vm.cache import HERE, VmError, cache, drop, locked, workplace
+from tests.vm.cache import HERE, Unavailable, VmError, cache, drop, locked, workplace
 from tests.vm.commands import answer, run, say
 from tests.vm.systems import DAYS, DAYS_OF_RELEASES, PACKAGES
 from tests.vm.tools import mirror, mmdebstrap
 
 _RECIPE = ("image.py", "packages.py", "guest/prepare.sh", "guest/finish.sh")
 _MIB = 1 << 20
+# What apt and dpkg say of an archive whose packages do not fit together, as in sid now and then.
+_UNFIT = re.compile(
+    r"unmet dependencies|Unable to satisfy dependencies|dependency problems|no installation candidate"
+)
 
 
 @dataclass(frozen=True)
@@ -115,13 +119,25 @@ def _debian(suite: str, tree: Path, log: Path) -> None:
         f"--include={','.join(PACKAGES)}",
         # a mirror of sid can be past its date
         '--aptopt=Acquire::Check-Valid-Until "false"',
+        '--aptopt=Acquire::Retries "3"',
         f"--essential-hook=sh '{HERE / 'guest/prepare.sh'}' \"$1\"",
     ]
     # What it mounts in the tree is seen by nobody else and ends with it, so that whatever
     # happens the tree can be removed without reaching into this machine's /sys or /dev.
     alone = ["unshare", "--mount", "--propagation", "private"]
     source = f"deb {mirror()} {suite} main"
-    run([*alone, *tool.words, *options, suite, tree, source], log, tool.environment)
+    try:
+        run([*alone, *tool.words, *options, suite, tree, source], log, tool.environment)
+    except VmError:
+        found = unfit(log.read_text(errors="replace")) if suite in DAYS else None
+        if found is None:
+            raise
+        raise Unavailable(f"the archive of {suite} does not fit together: {found}") from None
+
+
+def unfit(log: str) -> str | None:
+    """The line that says so, if a log tells of packages that do not fit together."""
+    return next((line.strip() for line in log.splitlines() if _UNFIT.search(line)), None)
 
 
 def _take_kernel(suite: str, tree: Path, made: Path) -> Facts:

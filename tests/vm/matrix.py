@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from xml.etree.ElementTree import ParseError
 
 from tests.vm import table
-from tests.vm.cache import REPO, VmError
+from tests.vm.cache import REPO, Unavailable, VmError
 from tests.vm.commands import say, tail
 from tests.vm.guest import Job, Left, boot
 from tests.vm.image import Facts, image
@@ -66,17 +66,44 @@ def write_page(results: Sequence[Result]) -> None:
 
 def _system(system: System, settings: dict[str, str], seconds: float) -> Result:
     if system.missing:
-        row = Row(system.name, "any", "-", note=f"cannot be had: {system.missing}")
-        return Result(system.name, [row], [])
+        return _not_to_be_had(system, system.missing)
     try:
-        with image(system.suite) as disk:
-            say(f"Booting {system.name}: Linux {disk.facts.kernel}, systemd {disk.facts.systemd}")
-            left = boot(system, disk, Job("test", settings, seconds))
-            say(f"{system.name}: off after {left.seconds:.0f} s")
-            return _result(system, disk.facts, left)
+        return _result(system, *_run(system, Job("test", settings, seconds)))
+    except Unavailable as error:
+        return _not_to_be_had(system, str(error))
     except VmError as error:
         row = Row(system.name, "any", "-", note="did not run")
         return Result(system.name, [row], [str(error)])
+
+
+def _not_to_be_had(system: System, why: str) -> Result:
+    say(f"{system.name}: cannot be had: {why}")
+    row = Row(system.name, "any", "-", note=f"cannot be had: {why}")
+    return Result(system.name, [row], [])
+
+
+def _run(system: System, job: Job) -> tuple[Facts, Left]:
+    """Boots a system for its tests. An image that was not built and a guest that did not come up
+    are tried once more, and it is said; a guest in which tests began is not."""
+    try:
+        facts, left = _boot(system, job)
+        if left.code is not None or left.booted:
+            return facts, left
+        wrong = left.why()
+    except Unavailable:
+        raise
+    except VmError as error:
+        wrong = str(error)
+    say(f"{system.name}: once more, for {wrong}")
+    return _boot(system, job)
+
+
+def _boot(system: System, job: Job) -> tuple[Facts, Left]:
+    with image(system.suite) as disk:
+        say(f"Booting {system.name}: Linux {disk.facts.kernel}, systemd {disk.facts.systemd}")
+        left = boot(system, disk, job)
+        say(f"{system.name}: off after {left.seconds:.0f} s")
+        return disk.facts, left
 
 
 def _result(system: System, facts: Facts, left: Left) -> Result:

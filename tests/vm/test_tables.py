@@ -8,6 +8,7 @@ import pytest
 
 from tests.vm import cache, packages, table
 from tests.vm.guest import Job, Left
+from tests.vm.image import unfit
 from tests.vm.matrix import chosen, report
 from tests.vm.plugin import hierarchies
 from tests.vm.systems import ALL, FLOORS, SHORT
@@ -100,6 +101,31 @@ def test_a_guest_that_left_nothing_shows_its_console(tmp_path):
     (tmp_path / "console.log").write_text("one\r\n\r\nKernel panic\r\n")
     assert "Kernel panic" in Left(tmp_path, None, 1.0).why()
     assert Job("run", {}, None).seconds is None
+
+
+def test_a_guest_has_booted_once_its_job_says_so(tmp_path):
+    left = Left(tmp_path, None, 1.0)
+    assert not left.booted
+    (tmp_path / "output.log").write_text("")
+    assert not left.booted
+    (tmp_path / "output.log").write_text("sid has booted\r\n")
+    assert left.booted
+
+
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        ("I: one\nE: Unable to satisfy dependencies. Two:\n x\n", "E: Unable to satisfy"),
+        ("The following packages have unmet dependencies:\n udev : Depends", "The following"),
+        ("dpkg: dependency problems prevent configuration of udev:\n", "dpkg: dependency"),
+        ("E: Failed to fetch http://mirror/x.deb  Connection timed out\n", None),
+        ("mount: /sys: permission denied\n", None),
+    ],
+)
+def test_an_archive_that_does_not_fit_together_is_told_from_a_mirror_that_fails(log, said):
+    found = unfit(log)
+    assert (found or "").startswith(said or "")
+    assert bool(found) == bool(said)
 
 
 def test_guests_get_what_users_have_and_pytest():

@@ -126,6 +126,7 @@ def _download(place: Path, log: Path) -> None:
         "-oDir::Cache::pkgcache=",
         "-oDir::Cache::srcpkgcache=",
         "-oAPT::Sandbox::User=root",
+        "-oAcquire::Retries=3",
     ]
     run(["apt-get", *options, "-q", "update"], log)
     wanted = ["--download-only", "--no-install-recommends", "-y", "-q", "-t", suites[-1]]

@@ -32,6 +32,7 @@ shell)
     ;;
 test)
     stty -F "$line" raw -echo
+    echo "$QOSLET_SYSTEM has booted" > "$line"
     # shellcheck disable=SC2046 # the names have no blanks
     python3 -m pytest -m live $(suites) -q --color=no --timeout 400 -p no:cacheprovider \
         -p tests.vm.plugin -o junit_family=xunit1 --junitxml /out/junit.xml \
