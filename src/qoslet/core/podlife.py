@@ -1,8 +1,8 @@
 """The life of a pod's containers: what to start, signal or kill next. Pure; time is a number.
 
 A runtime keeps one ``Life`` per container, asks ``actions`` what is due, does it, and records
-what happened with ``began``, ``ended`` and ``failed_to_start``. The real and the simulated
-runtime share these rules.
+what happened with ``begun``, ``began``, ``ended`` and ``failed_to_start``. The real and the
+simulated runtime share these rules.
 
 Source: kubelet kuberuntime_manager.go computePodActions, KEP-753 (sidecars), client-go backoff.
 """
@@ -17,8 +17,14 @@ from msgspec.structs import replace
 
 from qoslet.core.podspec import Launch, PodSpec
 
-Phase = Literal["waiting", "running", "ended"]
+Phase = Literal["waiting", "starting", "running", "ended"]
+"""``starting``: there is a process, which does not execute the container's command yet."""
+
 Verb = Literal["start", "signal", "kill"]
+
+UNKNOWN_CODE = 137
+UNKNOWN_REASON = "ContainerStatusUnknown"
+"""What is told of a container that ended where nobody could see it, as a kubelet does."""
 
 SIDECAR_GRACE = 2.0
 """Seconds that a sidecar gets at least, even where the pod's grace is used up (KEP-753)."""
@@ -35,9 +41,10 @@ class Backoff(Struct, frozen=True):
     reset_after: float = 600.0
 
 
-class Life(Struct, frozen=True):
+class Life(Struct, frozen=True, omit_defaults=True):
     """One container so far. Times are monotonic seconds; ``not_before`` is the end of its
-    back-off, ``delay`` the last one. ``signalled_at`` tells that it was asked to end."""
+    back-off, ``delay`` the last one. ``signalled_at`` tells that it was asked to end, ``again``
+    that it is to be started anew whatever its policy: until then, when it is killed."""
 
     phase: Phase = "waiting"
     began_at: float = 0.0
@@ -48,6 +55,12 @@ class Life(Struct, frozen=True):
     delay: float = 0.0
     not_before: float = 0.0
     signalled_at: float | None = None
+    again: float | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether there is a process."""
+        return self.phase in ("starting", "running")
 
     @property
     def restarts(self) -> int:
@@ -77,7 +90,7 @@ class ContainerState(Struct, frozen=True, gc=False, omit_defaults=True):
     log: str = ""
 
 
-class Ending(Struct, frozen=True):
+class Ending(Struct, frozen=True, omit_defaults=True):
     """A pod is being stopped: since when, and how many seconds its containers have."""
 
     begun_at: float
@@ -91,11 +104,28 @@ class Action(Struct, frozen=True):
     name: str
 
 
+def begun(life: Life, now: float) -> Life:
+    """A process was made; ``began`` or ``failed_to_start`` tells what came of it."""
+    return replace(
+        life,
+        phase="starting",
+        began_at=now,
+        starts=life.starts + 1,
+        reason="",
+        signalled_at=None,
+        again=None,
+    )
+
+
 def began(life: Life, now: float) -> Life:
     """The container was started."""
-    return replace(
-        life, phase="running", began_at=now, starts=life.starts + 1, reason="", signalled_at=None
-    )
+    known = life if life.phase == "starting" else begun(life, now)
+    return replace(known, phase="running")
+
+
+def restarted(life: Life, now: float, grace: float) -> Life:
+    """The container is to be ended and started anew; one that does not run stays as it is."""
+    return replace(life, again=now + grace) if life.alive and life.again is None else life
 
 
 def ended(life: Life, code: int, oom_killed: bool, now: float, backoff: Backoff) -> Life:
@@ -110,8 +140,14 @@ def ended(life: Life, code: int, oom_killed: bool, now: float, backoff: Backoff)
         oom_killed=oom_killed or life.oom_killed,
         reason=reason,
         delay=delay,
-        not_before=now + delay,
+        not_before=now if life.again is not None else now + delay,
     )
+
+
+def lost(life: Life, oom_killed: bool, now: float, backoff: Backoff) -> Life:
+    """The container ended, and its exit code is not known."""
+    over = ended(life, UNKNOWN_CODE, oom_killed, now, backoff)
+    return over if oom_killed else replace(over, reason=UNKNOWN_REASON)
 
 
 def failed_to_start(life: Life, code: int, reason: str, now: float, backoff: Backoff) -> Life:
@@ -120,11 +156,12 @@ def failed_to_start(life: Life, code: int, reason: str, now: float, backoff: Bac
     return replace(
         life,
         phase="ended",
-        starts=life.starts + 1,
+        starts=life.starts if life.phase == "starting" else life.starts + 1,
         exit_code=code,
         reason=reason,
         delay=delay,
         not_before=now + delay,
+        again=None,
     )
 
 
@@ -148,16 +185,23 @@ def actions(
         life = lives[launch.name]
         if launch.role == "init" and life.phase == "ended" and life.exit_code == 0:
             continue
-        if _may_start(launch, life, now):
+        if life.again is not None and life.alive:
+            due += filter(None, [_end(launch, life, now, life.again)])
+        elif _may_start(launch, life, now):
             due.append(Action("start", launch.name))
-        if launch.role == "init" or (launch.role == "sidecar" and not life.starts):
+        if launch.role == "init" or (launch.role == "sidecar" and not _has_started(life)):
             return due
     return due
 
 
+def _has_started(life: Life) -> bool:
+    """Whether a sidecar lets the containers after it begin."""
+    return life.starts > 0 and life.phase != "starting"
+
+
 def _may_start(launch: Launch, life: Life, now: float) -> bool:
     """Whether its policy and back-off let the container start."""
-    if life.phase == "running":
+    if life.alive:
         return False
     if life.phase == "waiting":
         return True
@@ -165,7 +209,9 @@ def _may_start(launch: Launch, life: Life, now: float) -> bool:
 
 
 def _restarts(launch: Launch, life: Life) -> bool:
-    """Whether the policy asks for another start after this end."""
+    """Whether the policy, or a wish, asks for another start after this end."""
+    if life.again is not None:
+        return True
     return launch.restart == "Always" or (launch.restart == "OnFailure" and life.exit_code != 0)
 
 
@@ -186,14 +232,24 @@ def _gave_up(launch: Launch, life: Life) -> bool:
     return failed and not _restarts(launch, life)
 
 
-def next_due(spec: PodSpec, lives: Mapping[str, Life], now: float) -> float | None:
-    """Seconds until a back-off ends; None where none is running."""
-    waits = [
-        lives[launch.name].not_before - now
-        for launch in spec.launches
-        if lives[launch.name].phase == "ended" and _restarts(launch, lives[launch.name])
-    ]
-    return max(0.0, min(waits)) if waits else None
+def next_due(
+    spec: PodSpec, lives: Mapping[str, Life], now: float, ending: Ending | None = None
+) -> float | None:
+    """Seconds until time alone makes something due, after all that is due now was done: until
+    the end of a back-off or of a grace period. None where nothing waits for time."""
+    if ending is None and finished(spec, lives):
+        ending = Ending(_first_signal(spec, lives, now), spec.grace)
+    if ending is not None:
+        times = [when for _, when in _deadlines(spec, lives, now, ending)]
+    else:
+        times = [
+            life.again if life.alive and life.again is not None else life.not_before
+            for launch in spec.launches
+            if (life := lives[launch.name]).again is not None
+            or (life.phase == "ended" and _restarts(launch, life))
+        ]
+    # One whose back-off is over waits for those before it, which no time ends.
+    return min((when - now for when in times if when > now), default=None)
 
 
 def _first_signal(spec: PodSpec, lives: Mapping[str, Life], now: float) -> float:
@@ -206,25 +262,27 @@ def _ending_actions(
     spec: PodSpec, lives: Mapping[str, Life], now: float, ending: Ending
 ) -> list[Action]:
     """Regular and init containers first, all at once; then sidecars, the last one first."""
-    running = [launch for launch in spec.launches if lives[launch.name].phase == "running"]
+    return [
+        action
+        for launch, deadline in _deadlines(spec, lives, now, ending)
+        if (action := _end(launch, lives[launch.name], now, deadline)) is not None
+    ]
+
+
+def _deadlines(
+    spec: PodSpec, lives: Mapping[str, Life], now: float, ending: Ending
+) -> list[tuple[Launch, float]]:
+    """The containers whose turn it is to end, each with the time at which it is killed."""
+    running = [launch for launch in spec.launches if lives[launch.name].alive]
     work = [launch for launch in running if launch.role != "sidecar"]
     deadline = ending.begun_at + ending.grace
-    if work:
-        return [
-            action
-            for launch in work
-            if (action := _end(launch, lives[launch.name], now, deadline)) is not None
-        ]
-    if not running:
-        return []
+    if work or not running:
+        return [(launch, deadline) for launch in work]
     last = running[-1]
-    life = lives[last.name]
-    if ending.grace > 0 and life.signalled_at is not None:
-        deadline = max(deadline, life.signalled_at + SIDECAR_GRACE)
-    elif ending.grace > 0:
-        deadline = max(deadline, now + SIDECAR_GRACE)
-    action = _end(last, life, now, deadline)
-    return [] if action is None else [action]
+    if ending.grace > 0:
+        signalled = lives[last.name].signalled_at
+        deadline = max(deadline, (now if signalled is None else signalled) + SIDECAR_GRACE)
+    return [(last, deadline)]
 
 
 def _end(launch: Launch, life: Life, now: float, deadline: float) -> Action | None:
