@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from errno import EBUSY, EINVAL
@@ -60,6 +61,9 @@ class Book:
     def record(self, entries: Sequence[Entry]) -> None:
         self.entries += entries
         self.ledger.add(entries)
+
+    def rewrite(self) -> None:
+        self.entries = self.ledger.entries()
 
     def before(self, step: Step) -> str | None:
         return self._seen.get((step.path, step.file))
@@ -152,6 +156,8 @@ def test_a_tree_is_made_adopted_and_undone() -> None:
     assert (first.done("create"), first.done("set"), first.left) == (4, 5, ())
     second = machine.apply()
     assert (second.outcomes, second.left) == ((), ())
+    kinds = Counter(type(one).__name__ for one in machine.book.entries)
+    assert kinds == {"Made": 4, "Set": 5}, "what was read back needs no other lines"
     assert machine.release() == []
     assert not machine.kernel.observe(ROOT).cgroups
 

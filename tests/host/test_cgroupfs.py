@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from qoslet.core.journal import Entry, Making, Removed
 from qoslet.core.steps import Step
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs import Cgroupfs
+from qoslet.host.glance import Glance
 from qoslet.host.observe import Eyes
 from qoslet.host.safefs import KEPT, checked, file_name
 
@@ -232,6 +235,47 @@ def test_a_failure_ends_the_batch(v2: Cgroupfs, tmp_path: Path) -> None:
     outcomes = v2.perform(steps)
     assert [outcome.errno_name for outcome in outcomes] == [None, "ENOENT"]
     assert (tmp_path / "q/a/cpu.weight").read_text() == "5"
+
+
+class Book:
+    """A journal made of values."""
+
+    wants_before = False
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+
+    def record(self, entries: Sequence[Entry]) -> None:
+        self.entries += entries
+
+
+def test_a_batch_names_each_group_that_it_makes_once(v2: Cgroupfs) -> None:
+    book = Book()
+    v2.journal = book
+    paths = ["/q/a/b", "/q/a/c", "/q/a/b"]
+    v2.perform([Step("create", paths[0]), Step("create", paths[1]), Step("remove", paths[0]),
+                Step("create", paths[2])])  # fmt: skip
+    intents = [Making("/q"), Making("/q/a"), Making("/q/a/b"), Making("/q/a/c")]
+    assert book.entries[:6] == [*intents, Removed("/q/a/b"), Making("/q/a/b")]
+
+
+def test_a_glance_sees_a_group_that_is_gone_from_one_hierarchy(tmp_path: Path) -> None:
+    mounts = {name: str(tmp_path / name) for name in ("memory", "cpu", "freezer")}
+    for point in mounts.values():
+        Path(point, "q/a/b").mkdir(parents=True)
+    Path(mounts["memory"], "q/a/memory.limit_in_bytes").write_text("4096\n")
+    glance, paths = Glance("v1", mounts, ()), ["/q", "/q/a", "/q/a/b"]
+    seen = glance.observe(iter(paths))
+    assert seen is not None
+    assert list(seen.cgroups) == paths
+    assert seen.cgroups["/q/a"].values == {"memory.limit_in_bytes": "4096"}
+    assert seen.cgroups["/q/a"].identity == os.stat(f"{mounts['memory']}/q/a").st_ino
+    for name in mounts:
+        os.rmdir(f"{mounts[name]}/q/a/b")
+        assert glance.observe(paths) is None, name
+        os.mkdir(f"{mounts[name]}/q/a/b")
+    assert glance.observe(paths) is not None
+    glance.close()
 
 
 def test_the_shell_lines_are_quoted(v1: Cgroupfs, v2: Cgroupfs, tmp_path: Path) -> None:

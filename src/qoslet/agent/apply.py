@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.agent.ports import Driver
 from qoslet.core.drift import RESET, Difference, compare
 from qoslet.core.journal import Entry, Kept, Key, Ledger, Met, Settled
 from qoslet.core.knobs import controller, same
@@ -23,6 +22,9 @@ from qoslet.core.shrink import Shrink, Waiting, eased
 from qoslet.core.steps import Outcome, Step, ordered
 from qoslet.core.tree import Plan
 from qoslet.errors import CannotDo
+
+if TYPE_CHECKING:
+    from qoslet.agent.ports import Driver
 
 ALIKE = 3
 """Failures of one file with one errno after which that file is tried no more in this pass."""
@@ -40,6 +42,9 @@ class Book(Protocol):
 
     def record(self, entries: Sequence[Entry]) -> None:
         """Append entries. Raises QosletError or OSError."""
+
+    def rewrite(self) -> None:
+        """Replace what is written by the least that says the same. Raises as ``record``."""
 
 
 class Sight(Protocol):
@@ -272,7 +277,8 @@ def _all(steps: Sequence[Step], driver: Driver) -> list[Outcome]:
 
 
 def _settle(work: Work, outcomes: Sequence[Outcome], after: Work, book: Book) -> None:
-    """Write down what the kernel made of the values, and that they were read back."""
+    """Write down what the kernel made of the values, and that they were read back: then what
+    led there need not be read by the next process."""
     off = {(row.path, row.file) for row in after.differences}
     kept: list[Entry] = []
     seen = True
@@ -285,7 +291,10 @@ def _settle(work: Work, outcomes: Sequence[Outcome], after: Work, book: Book) ->
             seen = False
         elif not same(file, book.ledger.files[key][1], found):
             kept.append(Kept(path, file, found))
-    if seen and keys >= book.ledger.earlier.keys() and not any(one.error for one in outcomes):
+    settled = seen and keys >= book.ledger.earlier.keys()
+    if settled and not any(one.error for one in outcomes):
         kept.append(Settled())
     if kept:
         book.record(kept)
+    if Settled() in kept:
+        book.rewrite()

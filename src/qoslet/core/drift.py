@@ -5,11 +5,12 @@ Groups below a planned container belong to what runs in it and are never compare
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
 
-from qoslet.core.knobs import released, same
+from qoslet.core.knobs import effective, released, same
 from qoslet.core.node import Node
 from qoslet.core.observed import Observed, ObservedCgroup
 from qoslet.core.tree import Cgroup, Plan
@@ -49,12 +50,19 @@ def _fresh(group: Cgroup, path: str) -> list[Difference]:
 RESET = "not planned any more"
 
 
+@lru_cache(maxsize=256)
+def _untouched(file: str, hierarchy: str, page: int) -> tuple[str, ...]:
+    """What a file mostly holds where nobody set it; ``same`` decides about all else."""
+    fresh = released(file, hierarchy)
+    return () if fresh is None else (fresh, effective(file, fresh, page))
+
+
 def _dropped(group: Cgroup, path: str, seen: ObservedCgroup, node: Node) -> list[Difference]:
     """Values that somebody set and the plan does not: they go back to a fresh group's."""
     planned = {row.file for row in group.settings}
     rows = []
     for file, found in seen.values.items():
-        if file in planned:
+        if file in planned or found in _untouched(file, node.hierarchy, node.host.page_size):
             continue
         fresh = released(file, node.hierarchy)
         if fresh is not None and not same(file, fresh, found, node.host.page_size):

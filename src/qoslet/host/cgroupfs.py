@@ -124,14 +124,18 @@ class Cgroupfs:
     def _intents(self, steps: Sequence[Step], befores: Mapping[int, str]) -> list[Entry]:
         """What the steps are going to do."""
         found: list[Entry] = []
+        made: set[str] = set()
         for number, step in enumerate(steps):
             match step.kind:
                 case "set":
                     found.append(Set(step.path, step.file, befores.get(number), step.value))
                 case "create":
-                    found += [Making(path) for path in self._unmade(step.path)]
+                    new = [path for path in self._unmade(step.path) if path not in made]
+                    found += [Making(path) for path in new]
+                    made.update(new)
                 case "remove":
                     found.append(Removed(step.path))
+                    made.discard(step.path)
         return found
 
     def _befores(self, steps: Sequence[Step]) -> dict[int, str]:
@@ -379,8 +383,11 @@ class Cgroupfs:
     def identity(self, path: str) -> int | None:
         """The inode of a group in the first hierarchy that has it; None where there is none."""
         group = checked(path)
-        found = (tree.identity(group) for tree in self.layout.trees)
-        return next((inode for inode in found if inode is not None), None)
+        for tree in self.layout.trees:
+            inode = tree.identity(group)
+            if inode is not None:
+                return inode
+        return None
 
     def below(self, path: str) -> list[str]:
         """The group and all below it in any hierarchy, children first; empty if absent."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Collection, Iterable
 from typing import Protocol
@@ -116,6 +115,8 @@ def _round(layout: Layout, path: str, spared: Collection[int]) -> bool:
 def _signal(layout: Layout, groups: list[str], spared: Collection[int]) -> None:
     """SIGKILL through descriptors that were opened before membership was seen again, so a
     reused number never hits a stranger."""
+    import signal
+
     opened: dict[int, int] = {}
     try:
         for pid in members(layout, groups) - {0, 1, os.getpid(), *spared}:

@@ -48,16 +48,19 @@ class Glance:
 
     def observe(self, paths: Iterable[str]) -> Observed | None:
         """The groups, if each of them is there in every hierarchy; else None."""
+        known = dict.fromkeys(paths)
+        above = {path.rpartition("/")[0] for path in known}
         found = {}
         try:
-            for path in paths:
-                found[path] = self._group(checked(path)[1:], path)
+            for path in known:
+                found[path] = self._group(checked(path)[1:], path, leaf=path not in above)
         except OSError:
             return None
         return Observed(0.0, found)
 
-    def _group(self, name: str, path: str) -> ObservedCgroup:
-        """One group. Raises OSError where it is not in every hierarchy."""
+    def _group(self, name: str, path: str, leaf: bool) -> ObservedCgroup:
+        """One group. Raises OSError where it is not in every hierarchy. Where nothing is read
+        only a ``leaf`` is looked for: it stands on all the others."""
         values: dict[str, str] = {}
         identity = 0
         for point, files in self._hierarchies:
@@ -68,7 +71,7 @@ class Glance:
                 text = _text(f"{name}/{file}", point)
                 if text is not None:
                     values[file] = text
-            if len(values) == before:
+            if leaf and len(values) == before:
                 os.stat(name, dir_fd=point, follow_symlinks=False)
         return ObservedCgroup(path, identity, values)
 

@@ -10,7 +10,6 @@ import fcntl
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -201,7 +200,8 @@ def locked(
 
 def this_boot() -> str:
     """The id of this boot."""
-    return Path(_BOOT).read_text(encoding="ascii").strip()
+    with open(_BOOT, encoding="ascii") as file:
+        return file.read().strip()
 
 
 def same_place(one: Header | None, other: Header) -> bool:

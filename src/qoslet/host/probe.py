@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from qoslet.core.nodefields import cpus as cpu_numbers
 from qoslet.core.nodemachine import Probed
 from qoslet.host.smallfiles import text
+
+if TYPE_CHECKING:
+    from qoslet.core.node import Hierarchy
 
 CGROUP = "/sys/fs/cgroup"
 _HUGE = "/sys/kernel/mm/hugepages"
@@ -80,7 +83,7 @@ def mounts(root: str = "") -> list[Mount]:
 
 
 class _Cgroups(NamedTuple):
-    hierarchy: str | None
+    hierarchy: Hierarchy | None
     where: dict[str, str]
     """v1: controller to mount point."""
     unified: Mount | None
@@ -106,6 +109,21 @@ def _cgroups(table: list[Mount]) -> _Cgroups:
     if where:
         return _Cgroups("v1", where, unified[0] if unified else None)
     return _Cgroups("v2" if unified else None, {}, unified[0] if unified else None)
+
+
+class Mounted(NamedTuple):
+    """Which hierarchy this machine has; v1: controller to mount point; where v2 is mounted."""
+
+    hierarchy: Hierarchy | None
+    mounts: dict[str, str]
+    unified: str | None
+
+
+def mounted(root: str = "") -> Mounted:
+    """Only where control groups are: what ``probe`` says of them, without the rest."""
+    groups = _cgroups(mounts(root))
+    point = groups.unified.point if groups.unified is not None else None
+    return Mounted(groups.hierarchy, dict(sorted(groups.where.items())), point)
 
 
 def _own_cgroup(root: str) -> str:
@@ -252,14 +270,13 @@ def probe(root: str = "", page_size: int | None = None) -> Probed:
     numbers = cpu_numbers(online) if online else None
     systemd = _runs_systemd(root)
     pressure = text(f"{root}/proc/pressure/memory") is not None
-    hierarchy = groups.hierarchy
     return Probed(
         cpu=len(numbers) if numbers else None,
         memory=memory.get("MemTotal"),
         swap=memory.get("SwapTotal"),
         pid=_pid_limit(root),
         hugepages=_hugepages(root),
-        hierarchy="v1" if hierarchy == "v1" else "v2" if hierarchy == "v2" else None,
+        hierarchy=groups.hierarchy,
         kernel=(text(f"{root}/proc/sys/kernel/osrelease") or "").strip() or None,
         page_size=page_size or os.sysconf("SC_PAGE_SIZE"),
         swap_controller=_swap_controller(root, groups),

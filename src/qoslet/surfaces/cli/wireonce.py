@@ -14,7 +14,7 @@ from qoslet.core.journal import CONTROL, Ledger, Met, Set
 from qoslet.core.observed import Observed, ObservedCgroup
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.cgroup2 import DEFAULT_POINT, Unified
-from qoslet.host.probe import probe
+from qoslet.host.probe import mounted
 from qoslet.host.reach import Reach, missing_below, own_root, reach
 from qoslet.host.safefs import parent
 from qoslet.host.standing import peek, resume, state_directory
@@ -46,24 +46,35 @@ class Tree:
     """A root with its driver, observer and ledger; ``journal`` is None where nothing may be
     written. ``notes`` say what taking it up met."""
 
-    def __init__(
-        self, place: Place, reached: Reach, driver: Cgroupfs, eyes: Eyes, ledger: Ledger
-    ) -> None:
+    def __init__(self, place: Place, reached: Reach, driver: Cgroupfs) -> None:
         self.place = place
         self.reach = reached
         self.driver = driver
-        self.eyes = eyes
-        self.ledger = ledger
+        self.ledger = Ledger()
         self.journal: Journal | None = None
         self.notes: list[str] = []
+        self._files: tuple[str, ...] = ()
+        self._eyes: Eyes | None = None
         self._glance: Glance | None = None
+
+    @property
+    def eyes(self) -> Eyes:
+        """The observer; a glance that finds everything as planned needs none."""
+        if self._eyes is None:
+            from qoslet.host.observe import Eyes
+
+            self._eyes = Eyes(self.place.hierarchy, self.reach.mounts)
+            self._eyes.watch(self._files)
+        return self._eyes
 
     def watch(self, files: Iterable[str]) -> None:
         """Read these files besides the known ones."""
         from qoslet.host.glance import Glance
 
-        self.eyes.watch(files)
-        self._glance = Glance(self.place.hierarchy, self.reach.mounts, files)
+        self._files = tuple(files)
+        if self._eyes is not None:
+            self._eyes.watch(self._files)
+        self._glance = Glance(self.place.hierarchy, self.reach.mounts, self._files)
 
     def observe(self, root: str) -> Observed:
         """The subtree below and including ``root``."""
@@ -181,7 +192,7 @@ def driver_of(root: str) -> Kind:
 
 
 def _machine(hierarchy: Hierarchy | None) -> Place:
-    here = probe()
+    here = mounted()
     if here.hierarchy is None:
         raise CannotDo("no control groups are mounted", hint="see qoslet doctor")
     if hierarchy not in (None, here.hierarchy):
@@ -191,7 +202,7 @@ def _machine(hierarchy: Hierarchy | None) -> Place:
         )
     if here.hierarchy == "v2":
         return Place("v2", {"unified": here.unified} if here.unified else {}, "")
-    return Place("v1", here.mounts or {}, "")
+    return Place("v1", here.mounts, "")
 
 
 @contextmanager
@@ -201,11 +212,9 @@ def tree(place: Place, *, write: bool) -> Iterator[Tree]:
     Raises CannotDo where groups cannot be made, another process has it, or somebody else made
     it.
     """
-    from qoslet.host.observe import Eyes
-
     user = os.geteuid()
     driver, reached = _driver(place, user)
-    made = Tree(place, reached, driver, Eyes(place.hierarchy, reached.mounts), Ledger())
+    made = Tree(place, reached, driver)
     state = state_directory(os.environ, user)
     try:
         if write:
