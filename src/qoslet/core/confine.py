@@ -11,7 +11,7 @@ default capabilities are those of containerd's oci.defaultUnixCaps.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from msgspec import Struct
 
@@ -122,7 +122,7 @@ def _ids(
     )
 
 
-def _is_id(value: object) -> bool:
+def _is_id(value: object) -> TypeGuard[int]:
     """Whether ``value`` is a user or group number."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**32 - 1
 
@@ -140,6 +140,12 @@ def _groups(pod_context: Mapping[str, Any]) -> tuple[int, ...]:
     """Supplemental groups; ``fsGroup`` is one of them (kubelet, GetExtraSupplementalGroups)."""
     asked = [*(pod_context.get("supplementalGroups") or ()), pod_context.get("fsGroup")]
     return tuple(dict.fromkeys(group for group in asked if _is_id(group)))
+
+
+def fs_group(pod_context: Mapping[str, Any]) -> int | None:
+    """The group that owns the pod's volumes, None where none is asked for."""
+    group = pod_context.get("fsGroup")
+    return group if _is_id(group) else None
 
 
 def _capabilities(context: Mapping[str, Any], privileged: bool) -> tuple[frozenset[int], list[str]]:

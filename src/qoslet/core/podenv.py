@@ -19,10 +19,12 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Surroundings(Struct, frozen=True):
-    """What the downward API may tell. ``allocatable`` stands in for limits that are not set."""
+    """What the downward API may tell. ``allocatable`` stands in for limits that are not set.
+    With ``symbolic`` resources read as their references, whatever they amount to."""
 
     node_name: str | None = None
     allocatable: Quantities = NO_QUANTITIES
+    symbolic: bool = False
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
@@ -140,6 +142,8 @@ def _resource_field(
     kind, _, name = str(reference.get("resource", "")).partition(".")
     if chosen is None or kind not in ("limits", "requests"):
         return None
+    if around.symbolic:
+        return f"{chosen.name} {kind}.{name} {reference.get('divisor')}"
     resources = chosen.resources
     amount = (resources.limits if kind == "limits" else resources.requests).get(name)
     if amount is None and kind == "limits":

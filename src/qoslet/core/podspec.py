@@ -15,9 +15,13 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from qoslet.core.asked import Note
 from qoslet.core.confine import Identity, Powers, Refusal, confine, pod_refusals, unhandled
 from qoslet.core.pod import Container, Pod, Role
 from qoslet.core.podenv import Surroundings, environment, expand, launch_environment
+from qoslet.core.podvolumes import MemoryVolume as MemoryVolume
+from qoslet.core.podvolumes import Mount as Mount
+from qoslet.core.podvolumes import PodVolumes, mounts_of, volumes_of
 from qoslet.core.tree import Problem
 
 RestartPolicy = Literal["Always", "OnFailure", "Never"]
@@ -37,7 +41,7 @@ _ELSEWHERE_NAMES = (
     "topologySpreadConstraints schedulerName schedulingGates priority priorityClassName "
     "preemptionPolicy readinessGates serviceAccount serviceAccountName imagePullSecrets os "
     "automountServiceAccountToken enableServiceLinks hostNetwork hostPID hostIPC hostUsers "
-    "runtimeClassName shareProcessNamespace dnsPolicy"
+    "runtimeClassName shareProcessNamespace dnsPolicy volumes"
 )
 _ELSEWHERE = frozenset(_ELSEWHERE_NAMES.split())
 """Pod fields that are read here or in the plan, concern the scheduler or the API server, or
@@ -45,31 +49,12 @@ are covered by the sentence about the host's namespaces."""
 
 _OWN_NAMES = (
     "name image imagePullPolicy command args env envFrom workingDir resources resizePolicy "
-    "restartPolicy securityContext terminationMessagePath terminationMessagePolicy"
+    "restartPolicy securityContext terminationMessagePath terminationMessagePolicy volumeMounts"
 )
 _OWN = frozenset(_OWN_NAMES.split())
 """Container fields that are read here or belong to the image and its API server defaults."""
 
 _HINT = "use a container runtime for what needs it, or take it out of the manifest"
-
-
-class MemoryVolume(Struct, frozen=True):
-    """An ``emptyDir`` of medium ``Memory``: one tmpfs for the pod. ``size`` is in bytes, None for
-    no bound but the kernel's own (half of the machine's memory)."""
-
-    name: str
-    size: int | None = None
-
-
-class Mount(Struct, frozen=True, omit_defaults=True):
-    """A volume at a place of one container. ``sub_path`` is a directory inside the volume,
-    ``source`` the volume's directory on this host, filled in before the start (``sourced``)."""
-
-    volume: str
-    path: str
-    read_only: bool = False
-    source: str = ""
-    sub_path: str = ""
 
 
 class Launch(Struct, frozen=True, omit_defaults=True):
@@ -102,6 +87,8 @@ class PodSpec(Struct, frozen=True, omit_defaults=True):
     grace: float
     problems: tuple[Problem, ...]
     volumes: tuple[MemoryVolume, ...] = ()
+    steady: str = ""
+    """The digest where the environment tells resources, which change in place."""
 
     @property
     def runnable(self) -> bool:
@@ -135,7 +122,10 @@ class PodSpec(Struct, frozen=True, omit_defaults=True):
 
     def digest(self) -> str:
         """A short hash that differs where the processes would: of the launches and volume names,
-        without what changes in place (``oom_score_adj``, sizes) or is this host's (sources)."""
+        without what changes in place (``oom_score_adj``, sizes, variables from resources) or is
+        this host's (sources)."""
+        if self.steady:
+            return self.steady
         # it loads OpenSSL: 4 MB for who never asks
         from hashlib import sha256
 
@@ -162,17 +152,10 @@ def read(
     With ``unconfined`` isolation that cannot be given is a warning instead of an error. A pod
     with an error has problems and no launches that may be started.
     """
+    around, powers = around or Surroundings(), powers or Powers()
     spec = _mapping(document.get("spec"))
-    found = _Found()
-    found.refusals += pod_refusals(document)
-    found.missing += [f"spec.{name}" for name in spec if name not in _ELSEWHERE and spec[name]]
-    found.missing += unhandled(_mapping(spec.get("securityContext")), "spec.securityContext")
-    for shape in pod.containers:
-        _add(found, pod, document, shape, around or Surroundings(), powers or Powers())
-    if pod.os == "windows":
-        message = "a Windows pod cannot run here"
-        found.errors.append(_problem(pod, "error", "spec.os.name", message, "plan only"))
-    return PodSpec(
+    found = _gather(pod, document, around, powers)
+    made = PodSpec(
         uid=pod.uid,
         key=pod.key,
         launches=tuple(found.launches),
@@ -182,12 +165,47 @@ def read(
             *(_refused(pod, refusal, unconfined) for refusal in dict.fromkeys(found.refusals)),
             *_told(pod, spec, found.missing),
         ),
+        volumes=tuple(found.volumes.memory.values()),
+    )
+    if not _tells_resources(pod, spec):
+        return made
+    same = _gather(pod, document, Surroundings(around.node_name, symbolic=True), powers)
+    return replace(made, steady=replace(made, launches=tuple(same.launches)).digest())
+
+
+def _gather(pod: Pod, document: Mapping[str, Any], around: Surroundings, powers: Powers) -> _Found:
+    """Everything that is read of a pod."""
+    spec = _mapping(document.get("spec"))
+    found = _Found(volumes_of(pod, spec, around, powers))
+    found.refusals += pod_refusals(document)
+    found.refusals += found.volumes.refusals
+    found.errors += [_fault(pod, note) for note in found.volumes.faults]
+    found.missing += [f"spec.{name}" for name in spec if name not in _ELSEWHERE and spec[name]]
+    found.missing += found.volumes.missing
+    found.missing += unhandled(_mapping(spec.get("securityContext")), "spec.securityContext")
+    for shape in pod.containers:
+        _add(found, pod, document, shape, around, powers)
+    if pod.os == "windows":
+        message = "a Windows pod cannot run here"
+        found.errors.append(_problem(pod, "error", "spec.os.name", message, "plan only"))
+    return found
+
+
+def _tells_resources(pod: Pod, spec: Mapping[str, Any]) -> bool:
+    """Whether a variable of any container is taken from resources."""
+    entries = [_container(spec, shape).get("env") for shape in pod.containers]
+    return any(
+        isinstance(entry, Mapping) and _mapping(entry.get("valueFrom")).get("resourceFieldRef")
+        for env in entries
+        if isinstance(env, list)
+        for entry in env
     )
 
 
 class _Found(Struct):
     """What reading a pod gathers."""
 
+    volumes: PodVolumes
     launches: list[Launch] = []
     errors: list[Problem] = []
     refusals: list[Refusal] = []
@@ -216,9 +234,12 @@ def _add(
     )
     found.refusals += refused
     variables, lost = environment(document, raw, pod, shape, around)
-    found.missing += [*_not_honoured(raw, shape), *lost]
+    mounted = mounts_of(raw, shape, found.volumes, variables)
+    found.errors += [_fault(pod, note) for note in mounted.faults]
+    found.missing += [*_not_honoured(raw, shape), *lost, *mounted.missing]
     launch = _launch(raw, shape, _policy(spec, raw, shape), identity, variables)
     if launch.argv:
+        launch = replace(launch, mounts=tuple(mounted.mounts))
         found.launches.append(launch)
     else:
         found.errors.append(_no_command(pod, shape, raw))
@@ -333,6 +354,11 @@ def _refused(pod: Pod, refusal: Refusal, unconfined: bool) -> Problem:
         return _problem(pod, "warning", refusal.field, message, "")
     message = f"not run, it would have less isolation than asked: {refusal.message}"
     return _problem(pod, "error", refusal.field, message, "--unconfined runs it anyway")
+
+
+def _fault(pod: Pod, note: Note) -> Problem:
+    """The row for a field that is wrong."""
+    return _problem(pod, "error", note.path, note.message, note.hint)
 
 
 def _no_command(pod: Pod, shape: Container, raw: Mapping[str, Any]) -> Problem:
