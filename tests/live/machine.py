@@ -7,6 +7,8 @@ import os
 import secrets
 import signal
 import subprocess
+import sys
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from importlib.util import find_spec
@@ -67,18 +69,37 @@ class Done(NamedTuple):
         return dict(document)
 
 
-def die_after(steps: int) -> None:
-    """Let this process be killed before the next step of the driver."""
-    real, left = Cgroupfs._one, steps
+def before_step(number: int, act: Callable[[Step], None]) -> list[Step]:
+    """Let something happen in this process before a step of the driver; the step, once it came."""
+    real, met = Cgroupfs._one, list[Step]()
+    left = number
 
     def one(self: Cgroupfs, step: Step, before: str | None) -> Outcome:
         nonlocal left
         if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+            met.append(step)
+            act(step)
         left -= 1
         return real(self, step, before)
 
     Cgroupfs._one = one  # type: ignore[method-assign]
+    return met
+
+
+def forked(body: Callable[[], int]) -> int:
+    """A body in a process of its own; its exit code, negative for a signal."""
+    child = os.fork()
+    if child == 0:
+        try:
+            code = body()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+        except BaseException:  # noqa: BLE001 - whatever it is, the tests' own process goes on
+            traceback.print_exc()
+        finally:
+            os._exit(99)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 class Machine:
@@ -104,6 +125,11 @@ class Machine:
         self.write(self.system, self.share, "77")
         self.began = self.others()
 
+    def only(self, hierarchy: str) -> None:
+        """Skip a test of one hierarchy where the machine has the other."""
+        if self.driver.hierarchy != hierarchy:
+            pytest.skip(f"this machine has {self.driver.hierarchy}; make test-vm has both")
+
     def others(self) -> dict[str, str]:
         """Every value of the group of somebody else, and what the top hands on."""
         files = {}
@@ -128,17 +154,26 @@ class Machine:
     def killed(self, verb: str, steps: int) -> bool:
         """Run it in a process that is killed (-9) when so many steps are done; whether that many
         were to do."""
-        child = os.fork()
-        if child == 0:
-            try:
-                die_after(steps)
-                os._exit(entry.run(self.arguments(verb)))
-            finally:
-                os._exit(99)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+        def body() -> int:
+            before_step(steps, lambda step: os.kill(os.getpid(), signal.SIGKILL))
+            return entry.run(self.arguments(verb))
+
+        code = forked(body)
         said = "".join(self.capture())
         assert code in (0, 1, -signal.SIGKILL), said
         return code == -signal.SIGKILL
+
+    def meddled(self, verb: str, steps: int, act: Callable[[Step], None]) -> Done | None:
+        """Run it while somebody acts before a step; None where there are not so many."""
+        few = 50
+
+        def body() -> int:
+            met = before_step(steps, act)
+            return entry.run(self.arguments(verb)) + (0 if met else few)
+
+        done = Done(forked(body), *self.capture())
+        return done if done.code < few or done.code >= 2 * few - 1 else None
 
     def place(self, path: str, file: str = "") -> Path:
         tree = self.driver.layout.tree_of(file.split(".")[0]) or self.driver.layout.trees[0]

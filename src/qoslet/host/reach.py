@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from qoslet.core.kernelfiles import WANTED_V2, own_path
 from qoslet.errors import CannotDo
+from qoslet.host.cgroup1 import CONTROLLERS
 from qoslet.host.cgroup2 import DEFAULT_POINT
 from qoslet.host.safefs import parent
 
@@ -43,7 +44,7 @@ def reach(hierarchy: str, mounts: Mapping[str, str], root: str, user: int) -> Re
     place = _nearest(point, root)
     group = place.removeprefix(point)
     if not os.access(place, os.W_OK | os.X_OK):
-        raise CannotDo("no right to make cgroups", where=place, hint=_HINT)
+        raise _no_right(place)
     given = group == root and handed(place, user)
     return Reach(mounts, _missing_v2(point, group, given), given)
 
@@ -95,19 +96,33 @@ def _nearest(point: str, root: str) -> str:
     return point + group
 
 
+def _no_right(place: str) -> CannotDo:
+    """Why no group can be made at a place."""
+    if _is_read_only(place):
+        hint = "mount it read-write, or run outside the container that mounted it so"
+        return CannotDo("control groups are mounted read-only", where=place, hint=hint)
+    return CannotDo("no right to make cgroups", where=place, hint=_HINT)
+
+
+def _is_read_only(place: str) -> bool:
+    """Whether a mount takes no writes from anybody."""
+    return bool(os.statvfs(place).f_flag & os.ST_RDONLY)
+
+
 def _reach_v1(mounts: Mapping[str, str], root: str, user: int) -> Reach:
     """The hierarchies in which groups can be made."""
     usable, missing, given = {}, {}, False
-    for name, point in mounts.items():
+    for name in (one for one in CONTROLLERS if one in mounts):
+        point = mounts[name]
         place = _nearest(point, root)
         if os.access(place, os.W_OK | os.X_OK):
             usable[name] = point
             given = given or (place == point + root and user != 0 and handed(place, user))
         else:
-            missing[name] = f"{place} cannot be written"
-    if not usable:
-        where = _nearest(next(iter(mounts.values()), "/sys/fs/cgroup"), root)
-        raise CannotDo("no right to make cgroups", where=where, hint=_HINT)
+            why = "is mounted read-only" if _is_read_only(place) else "cannot be written"
+            missing[name] = f"{place} {why}"
+    if not usable and missing:
+        raise _no_right(_nearest(mounts[next(iter(missing))], root))
     return Reach(usable, missing, given)
 
 
