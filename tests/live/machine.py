@@ -86,8 +86,8 @@ def before_step(number: int, act: Callable[[Step], None]) -> list[Step]:
     return met
 
 
-def forked(body: Callable[[], int]) -> int:
-    """A body in a process of its own; its exit code, negative for a signal."""
+def begun(body: Callable[[], int]) -> int:
+    """A body in a process of its own; its number."""
     child = os.fork()
     if child == 0:
         try:
@@ -99,6 +99,11 @@ def forked(body: Callable[[], int]) -> int:
             traceback.print_exc()
         finally:
             os._exit(99)
+    return child
+
+
+def ended(child: int) -> int:
+    """The exit code of such a process, negative for a signal."""
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
@@ -159,7 +164,7 @@ class Machine:
             before_step(steps, lambda step: os.kill(os.getpid(), signal.SIGKILL))
             return entry.run(self.arguments(verb))
 
-        code = forked(body)
+        code = ended(begun(body))
         said = "".join(self.capture())
         assert code in (0, 1, -signal.SIGKILL), said
         return code == -signal.SIGKILL
@@ -172,7 +177,7 @@ class Machine:
             met = before_step(steps, act)
             return entry.run(self.arguments(verb)) + (0 if met else few)
 
-        done = Done(forked(body), *self.capture())
+        done = Done(ended(begun(body)), *self.capture())
         return done if done.code < few or done.code >= 2 * few - 1 else None
 
     def place(self, path: str, file: str = "") -> Path:

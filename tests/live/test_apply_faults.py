@@ -16,7 +16,7 @@ from qoslet.core.journal import Header, Met, Set, lines, read
 from qoslet.core.steps import Step
 from qoslet.host.safefs import parent
 from qoslet.surfaces.cli import entry
-from tests.live.machine import PODS, Done, Machine, forked
+from tests.live.machine import PODS, Done, Machine, begun, ended
 
 pytestmark = pytest.mark.live
 
@@ -186,7 +186,7 @@ def read_only(machine: Machine, points: list[str]) -> Done:
             subprocess.run(["mount", "-o", "remount,bind,ro", point], check=True)
         return entry.run(machine.arguments("apply"))
 
-    return Done(forked(body), *machine.capture())
+    return Done(ended(begun(body)), *machine.capture())
 
 
 def test_a_read_only_mount_is_said_and_nothing_is_made(machine: Machine) -> None:

@@ -6,10 +6,9 @@ import os
 import random
 import secrets
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -24,6 +23,7 @@ from qoslet.host.observe import Eyes
 from qoslet.host.probe import probe
 from tests.contract.benches import mounts_of
 from tests.core.trees import plan_of
+from tests.live.machine import begun, ended
 
 pytestmark = pytest.mark.live
 
@@ -31,27 +31,21 @@ KILLS = 30
 LONGEST = 0.06
 """Seconds after the first group within which the process is killed."""
 
-WORK = """
-import sys
-from qoslet.core.steps import Step
-from qoslet.host.cgroupfs import Cgroupfs
-from qoslet.host.journalfile import claim
-from qoslet.host.probe import probe
 
-root, state = sys.argv[1:]
-here = probe()
-driver = Cgroupfs(here.hierarchy, here.unified if here.hierarchy == "v2" else here.mounts, root)
-driver.journal = claim(root, driver, state=state)
-print("claimed", flush=True)
-while True:
-    made = [f"{root}/p{number}{leaf}" for number in range(6) for leaf in ("", "/c")]
-    steps = [Step("create", path) for path in made]
-    steps += [Step("set", path, "pids.max", "9") for path in made]
-    steps += [Step("remove", path) for path in reversed(made)]
-    for at in range(0, len(steps), 7):
-        wrong = [one.error for one in driver.perform(steps[at : at + 7]) if one.error]
-        assert not wrong, wrong
-"""
+def work(root: str, state: str, claimed: int) -> int:
+    """Make, write and remove groups until this process ends."""
+    hierarchy = probe().hierarchy or "v1"
+    driver = Cgroupfs(hierarchy, mounts_of(hierarchy), root)
+    driver.journal = claim(root, driver, state=state)
+    os.write(claimed, b"claimed")
+    while True:
+        made = [f"{root}/p{number}{leaf}" for number in range(6) for leaf in ("", "/c")]
+        steps = [Step("create", path) for path in made]
+        steps += [Step("set", path, "pids.max", "9") for path in made]
+        steps += [Step("remove", path) for path in reversed(made)]
+        for at in range(0, len(steps), 7):
+            wrong = [one.error for one in driver.perform(steps[at : at + 7]) if one.error]
+            assert not wrong, wrong
 
 
 @pytest.fixture
@@ -71,12 +65,14 @@ def test_after_a_kill_at_any_moment_the_next_run_starts_clean(driver: Cgroupfs, 
     state = str(tmp_path / "state")
     halves = 0
     for _ in range(KILLS):
-        command = [sys.executable, "-c", WORK, driver.root, state]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
-            assert child.stdout is not None
-            assert child.stdout.readline() == b"claimed\n", "the next run could not start"
-            time.sleep(random.uniform(0, LONGEST))
-            child.send_signal(signal.SIGKILL)
+        said, claimed = os.pipe()
+        child = begun(partial(work, driver.root, state, claimed))
+        os.close(claimed)
+        with open(said, "rb", buffering=0) as pipe:
+            assert pipe.read(7) == b"claimed", "the next run could not start"
+        time.sleep(random.uniform(0, LONGEST))
+        os.kill(child, signal.SIGKILL)
+        assert ended(child) == -signal.SIGKILL
         halves += any(_half(driver, path) for path in driver.below(driver.root))
         claim(driver.root, driver, state=state).close(gone=True)
         assert driver.below(driver.root) == []
@@ -122,20 +118,15 @@ def test_a_v1_group_that_was_half_removed_is_still_ours(
     assert driver.below(driver.root) == []
 
 
-PREFIX = """
-import os, signal, sys
-from qoslet.host.cgroupfs import Cgroupfs
-from qoslet.host.journalfile import claim
-from tests.contract.benches import mounts_of
-from tests.live.test_killed import steps_of
-
-hierarchy, root, state, length = sys.argv[1:]
-driver = Cgroupfs(hierarchy, mounts_of(hierarchy), root)
-driver.journal = claim(root, driver, state=state)
-wrong = [one.error for one in driver.perform(steps_of(hierarchy, root)[: int(length)]) if one.error]
-print(wrong, flush=True)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
+def prefix(hierarchy: Hierarchy, root: str, state: str, length: int) -> int:
+    """The first steps, then the end of this process."""
+    driver = Cgroupfs(hierarchy, mounts_of(hierarchy), root)
+    driver.journal = claim(root, driver, state=state)
+    steps = steps_of(hierarchy, root)[:length]
+    wrong = [one.error for one in driver.perform(steps) if one.error]
+    assert not wrong, wrong
+    os.kill(os.getpid(), signal.SIGKILL)
+    return 0
 
 
 def wanted(hierarchy: Hierarchy, root: str) -> Plan:
@@ -159,10 +150,8 @@ def test_after_a_kill_between_any_two_steps_the_next_run_converges(
     steps = steps_of(hierarchy, driver.root)
     assert len(steps) >= 9
     for length in range(len(steps) + 1):
-        command = [sys.executable, "-c", PREFIX, hierarchy, driver.root, state, str(length)]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        killed = subprocess.run(command, env=environment, capture_output=True, check=False)
-        assert (killed.returncode, killed.stdout) == (-signal.SIGKILL, b"[]\n"), killed
+        killed = begun(partial(prefix, hierarchy, driver.root, state, length))
+        assert ended(killed) == -signal.SIGKILL
         driver.journal = journal = claim(driver.root, driver, state=state)
         plan = wanted(hierarchy, driver.root)
         seen = eyes.observe(driver.root)
