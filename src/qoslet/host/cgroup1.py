@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from shlex import quote
 from typing import NamedTuple
 
 from qoslet.errors import CannotDo
@@ -135,6 +134,8 @@ class Hierarchies:
 
     def make_lines(self, path: str) -> list[str]:
         """The shell commands of ``create``."""
+        from shlex import quote
+
         lines = ["mkdir -p " + " ".join(quote(tree.point + path) for tree in self.trees)]
         if self._cpuset is not None:
             point = self._cpuset.point

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from shlex import quote
 
 from qoslet.core.kernelfiles import WANTED_V2
 from qoslet.host.refusals import refused
@@ -124,6 +123,8 @@ class Unified:
 
     def make_lines(self, path: str) -> list[str]:
         """The shell commands of ``create``; the controllers are those that the root has now."""
+        from shlex import quote
+
         try:
             there = self.tree.read("", "cgroup.controllers").split()
         except OSError:

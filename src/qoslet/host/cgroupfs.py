@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from errno import EBUSY, ENODEV, ENOENT
-from shlex import quote
 from typing import Protocol
 
 from qoslet.core.journal import Entry, Made, Making, Removed, Set
@@ -320,6 +319,8 @@ class Cgroupfs:
 
     def shell(self, step: Step) -> str:
         """The shell line that would do ``step`` by hand, quoted."""
+        from shlex import quote
+
         points = [quote(tree.point + step.path) for tree in self.layout.trees]
         match step.kind:
             case "create":

@@ -17,8 +17,9 @@ from qoslet.host.safefs import checked, read_all
 
 _POINT = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-_ENOUGH = 4096
-"""A value is shorter: a read that gives fewer bytes gave all."""
+_ENOUGH = 448
+"""Bytes. A value is shorter, and Python keeps so few without asking for memory; a read that gives
+fewer gave all."""
 
 
 class _Hierarchy(NamedTuple):
