@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from qoslet.core.kernelfiles import WANTED_V2
 from qoslet.host.refusals import refused
 from qoslet.host.safefs import Tree, parent
