@@ -20,7 +20,8 @@ from tests.live.machine import PODS, Done, Machine, begun, ended
 
 pytestmark = pytest.mark.live
 
-STRIDE = 1 if os.environ.get("QOSLET_LONG") else 4
+STRIDE = {"apply": 1 if os.environ.get("QOSLET_LONG") else 4, "release": 1}
+"""How many steps further the next run is met; an apply has many that are alike."""
 POD = "kubepods/burstable/poda0"
 THIRD = """
 ---
@@ -40,7 +41,7 @@ def nothing() -> None:
 def after_each_step(
     machine: Machine, verb: str, act: Callable[[Step], None], leave: Callable[[], None] = nothing
 ) -> int:
-    """Let somebody act before one step of the verb, over all steps; the number of runs in which
+    """Let somebody act before a step of the verb, over all of them; the number of runs in which
     it was told that something is off."""
     number, told = 0, 0
     while True:
@@ -61,7 +62,7 @@ def after_each_step(
         assert met.code == 0 or met.out.strip(), (number, met)
         assert "Traceback" not in met.out + met.err
         told += met.code
-        number += STRIDE
+        number += STRIDE[verb]
 
 
 @pytest.mark.parametrize("verb", ["apply", "release"])
@@ -111,7 +112,7 @@ def fails_always(machine: Machine, pods: str, word: str, *more: str) -> None:
         assert done.code == 1
         assert done.json["failed"]
         assert any(word in row["error"] for row in done.json["failed"]), done.json["failed"]
-        assert not any(row["file"].startswith("cpu") for row in done.json["failed"])
+        assert not any("cpu" in (row["file"] or "") for row in done.json["failed"])
         assert (done.json["written"] > 0) is written
         quota = machine.read(
             f"{machine.root}/{POD}", "cpu.cfs_quota_us" if machine.v1 else "cpu.max"
