@@ -24,6 +24,8 @@ from msgspec import Struct
 
 from qoslet.core.confine import Identity
 from qoslet.core.podspec import Launch
+from qoslet.host.mountcalls import library
+from qoslet.host.runtimes.mounts import enter
 
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
@@ -58,12 +60,6 @@ class Spawned(Struct, frozen=True):
 
 
 @cache
-def _libc() -> ctypes.CDLL:
-    """The C library of this process, for prctl and capset."""
-    return ctypes.CDLL(None, use_errno=True)
-
-
-@cache
 def _last_capability() -> int:
     """The highest capability that this kernel knows; 40 where it does not tell."""
     try:
@@ -92,7 +88,7 @@ def begin(launch: Launch, joins: Sequence[int], output: int, errors: int | None 
     ``StartFailed``; no process is left then.
     """
     _last_capability()
-    _libc()
+    library()
     reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
@@ -194,6 +190,9 @@ def _child(launch: Launch, joins: Sequence[int], output: int, errors: int, repor
         stage = "cgroup"
         for descriptor in joins:
             os.write(descriptor, b"0")
+        if launch.mounts:
+            for stage in enter(launch.mounts):  # noqa: B007
+                pass
         os.umask(0o022)
         stage = "identity"
         _take(launch.identity)
@@ -286,7 +285,7 @@ def _bound(identity: Identity) -> None:
 
 def _prctl(option: int, value: int) -> None:
     """prctl(2); raises OSError."""
-    if _libc().prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
+    if library().prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 
@@ -295,13 +294,13 @@ def _clear_inheritable() -> None:
     """An inheritable set would pass capabilities to root beyond the bounding set."""
     header = ctypes.create_string_buffer(struct.pack("Ii", _CAPABILITY_VERSION_3, 0), 8)
     data = ctypes.create_string_buffer(24)
-    if _libc().capget(header, data) != 0:
+    if library().capget(header, data) != 0:
         raise OSError(ctypes.get_errno(), "capget")
     low_effective, low_permitted, _, high_effective, high_permitted, _ = struct.unpack(
         "6I", data.raw
     )
     cleared = struct.pack("6I", low_effective, low_permitted, 0, high_effective, high_permitted, 0)
-    if _libc().capset(header, ctypes.create_string_buffer(cleared, 24)) != 0:
+    if library().capset(header, ctypes.create_string_buffer(cleared, 24)) != 0:
         raise OSError(ctypes.get_errno(), "capset")
 
 

@@ -1,0 +1,43 @@
+"""The mounts that this process sees. Source: proc(5), /proc/PID/mountinfo."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from qoslet.host.smallfiles import text
+
+
+class Mount(NamedTuple):
+    """A mounted file system; ``options`` are mount and super options, ``number`` its mount ID."""
+
+    point: str
+    type: str
+    options: tuple[str, ...]
+    source: str = ""
+    number: int = 0
+
+
+def mounts(root: str = "") -> list[Mount]:
+    """Every mount, in the order of mounting; ``root`` stands in front of ``/proc``."""
+    found = []
+    for line in (text(f"{root}/proc/self/mountinfo") or "").splitlines():
+        before, dash, after = line.partition(" - ")
+        fields, types = before.split(" "), after.split(" ")
+        if dash and len(fields) >= 6 and types[0]:
+            options = ",".join((fields[5], *types[2:])).split(",")
+            source = _unescaped(types[1]) if len(types) > 1 else ""
+            number = int(fields[0]) if fields[0].isdigit() else 0
+            point = _unescaped(fields[4])
+            found.append(Mount(point, types[0], tuple(dict.fromkeys(options)), source, number))
+    return found
+
+
+def _unescaped(text: str) -> str:
+    """A field with its octal escapes undone."""
+    if "\\" not in text:
+        return text
+    parts = text.split("\\")
+    return parts[0] + "".join(
+        chr(int(part[:3], 8)) + part[3:] if part[:3].isdigit() else "\\" + part
+        for part in parts[1:]
+    )
