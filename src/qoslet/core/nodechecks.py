@@ -73,9 +73,9 @@ def _enforcement(faults: Faults, node: Node, found: KubeletRead) -> None:
 
 
 def _memory_qos(faults: Faults, node: Node, found: KubeletRead) -> None:
-    """The fields of Memory QoS with its gate."""
-    on = memory_qos_on(node)
-    if node.kubelet.memory_reservation_policy == "TieredReservation" and not on:
+    """The fields of Memory QoS with its gate; a form that was asked for stands above both."""
+    on, forced = memory_qos_on(node), node.profile.memory_qos_forced
+    if node.kubelet.memory_reservation_policy == "TieredReservation" and not (on or forced):
         message = "TieredReservation needs the feature gate MemoryQoS"
         hint = "featureGates: {MemoryQoS: true}"
         faults.add(found.where("memoryReservationPolicy"), message, hint)
@@ -257,13 +257,16 @@ def _refused_linux(node: Node, found: KubeletRead, systemd_runs: bool | None) ->
 
 
 def _kernel(node: Node, found: KubeletRead) -> Iterator[Problem]:
-    """What the hierarchy and the kernel make of Memory QoS."""
+    """What the hierarchy and the kernel make of Memory QoS, and what an override does."""
     kernel = kernel_version(node.host.kernel)
     place = _place(node, "host.kernel")
     if node.hierarchy == "v2" and kernel is not None and kernel < (5, 8):
         message = f"kernel {shown(node.host.kernel)} has no cpu.stat in the root cgroup"
         yield Problem("warning", place, message, "cgroup v2 wants kernel 5.8 or later")
     if not memory_qos_on(node) or node.profile.memory_qos == "off":
+        if node.profile.memory_qos_forced and "memoryReservationPolicy" in found.origins:
+            message = "is without effect: Memory QoS is switched off by --memory-qos"
+            yield Problem("info", found.where("memoryReservationPolicy"), message, "")
         return
     if node.hierarchy == "v1":
         where = found.where("featureGates.MemoryQoS")
