@@ -89,6 +89,8 @@ class PodSpec(Struct, frozen=True, omit_defaults=True):
     volumes: tuple[MemoryVolume, ...] = ()
     steady: str = ""
     """The digest where the environment tells resources, which change in place."""
+    resize_restarts: tuple[tuple[str, str], ...] = ()
+    """Container and resource for each ``resizePolicy`` that is ``RestartContainer``."""
 
     @property
     def runnable(self) -> bool:
@@ -166,6 +168,7 @@ def read(
             *_told(pod, spec, found.missing),
         ),
         volumes=tuple(found.volumes.memory.values()),
+        resize_restarts=_resize_restarts(pod, spec),
     )
     if not _tells_resources(pod, spec):
         return made
@@ -189,6 +192,18 @@ def _gather(pod: Pod, document: Mapping[str, Any], around: Surroundings, powers:
         message = "a Windows pod cannot run here"
         found.errors.append(_problem(pod, "error", "spec.os.name", message, "plan only"))
     return found
+
+
+def _resize_restarts(pod: Pod, spec: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The containers that a resize of a resource restarts (KEP-1287)."""
+    found = []
+    for shape in pod.containers:
+        entries = _container(spec, shape).get("resizePolicy")
+        for entry in entries if isinstance(entries, list) else ():
+            row = _mapping(entry)
+            if row.get("restartPolicy") == "RestartContainer":
+                found.append((shape.name, str(row.get("resourceName"))))
+    return tuple(found)
 
 
 def _tells_resources(pod: Pod, spec: Mapping[str, Any]) -> bool:
