@@ -110,13 +110,16 @@ class Planned(Protocol):
 
 class Wanted(Struct, frozen=True):
     """A pod that is to run. ``groups`` are as it was put last; ``manifest`` is its file,
-    ``grace`` seconds."""
+    ``grace`` seconds. ``after`` are UIDs of earlier pods of its name, which must be gone first.
+    One that may not run (``spec.runnable``) has no groups and is not in the plan; where it ran
+    as something else it ends."""
 
     pod: Pod
     spec: PodSpec
     groups: PodGroups
     manifest: str = ""
     grace: float = 30.0
+    after: frozenset[str] = frozenset()
 
 
 class Desired(Struct, frozen=True):

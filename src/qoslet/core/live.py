@@ -64,6 +64,10 @@ class Live:
         """The node that is planned for."""
         return self.planner.basis.node
 
+    def __contains__(self, uid: object) -> bool:
+        """Whether a pod of this UID was put."""
+        return uid in self._held
+
     @property
     def uids(self) -> tuple[str, ...]:
         """The pods put, in their order."""

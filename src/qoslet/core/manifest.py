@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Raw, Struct, field
 
 from qoslet.core.documents import Document, Spot, Text
 from qoslet.core.identity import generated_uid
@@ -60,9 +60,9 @@ class Loaded(Struct):
     """All pods, in the order of their documents, and what was met on the way.
 
     ``sources`` counts the documents that may hold pods, an empty list of them included;
-    ``more_faults`` the faults beyond ``FAULTS_KEPT``. ``raw``
-    holds ``{"metadata", "spec"}`` of each pod by its UID, a template's merged with its owner's
-    name, when the options ask for it.
+    ``more_faults`` the faults beyond ``FAULTS_KEPT``. ``raw`` holds ``{"metadata", "spec"}`` of
+    each pod by its UID, a template's merged with its owner's name, when the options ask for it;
+    ``templates``, by UID, whose templates pods stand for; ``owners`` who made what.
     """
 
     pods: list[Pod]
@@ -71,24 +71,39 @@ class Loaded(Struct):
     sources: int = 0
     more_faults: int = 0
     raw: dict[str, Any] = {}
+    templates: dict[str, Workload] = {}
+    owners: Owners = field(default_factory=Owners)
 
 
 def pods_from(documents: Iterable[Document | BadInput], options: Options) -> Loaded:
-    """Read every document; faults among ``documents`` keep their place in the order."""
-    loader = _Loader(options)
+    """Read every document; faults among ``documents`` keep their place in the order. Input
+    without anything that may hold pods is a fault."""
+    loaded = some_pods(documents, options, PodReader(options.allocated))
+    if not loaded.sources and not loaded.faults:
+        loaded.faults.append(no_pod(loaded.problems))
+    return loaded
+
+
+def no_pod(problems: Iterable[Problem]) -> BadInput:
+    """The fault of input that holds no pod; ``problems`` are what reading it met."""
+    nodes = any("--node" in problem.hint for problem in problems)
+    hint = "give Pods, a list of them, or what carries a pod template"
+    hint = "give a Node or KubeletConfiguration with --node" if nodes else hint
+    return BadInput("no pod in the input", where="-f", hint=hint)
+
+
+def some_pods(
+    documents: Iterable[Document | BadInput], options: Options, reader: PodReader
+) -> Loaded:
+    """Read documents that are a part of the input."""
+    loader = _Loader(options, reader)
     for document in documents:
         if isinstance(document, BadInput):
             loader.add_fault(document)
         else:
             loader.document(document)
     loader.finish()
-    loaded = loader.loaded
-    if not loaded.sources and not loaded.faults:
-        nodes = any("--node" in problem.hint for problem in loaded.problems)
-        hint = "give a Node or KubeletConfiguration with --node" if nodes else ""
-        hint = hint or "give Pods, a list of them, or what carries a pod template"
-        loaded.faults.append(BadInput("no pod in the input", where="-f", hint=hint))
-    return loaded
+    return loader.loaded
 
 
 class _Template(Struct, frozen=True):
@@ -103,14 +118,14 @@ class _Template(Struct, frozen=True):
 
 
 class _Loader:
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, reader: PodReader) -> None:
         self.loaded = Loaded([], [], [])
         self._options = options
-        self._reader = PodReader(options.allocated)
+        self._reader = reader
         self._names: dict[str, Spot] = {}
         self._uids: dict[str, tuple[str, Spot]] = {}
         self._expanded = 0
-        self._owners = Owners()
+        self._owners = self.loaded.owners
         self._templates: list[_Template] = []
 
     def document(self, document: Document) -> None:
@@ -272,7 +287,10 @@ class _Loader:
                 continue
             kind = template.workload.kind
             for copy in self._copies(template.pod, template.spec, kind):
-                if self._add(copy, template.spot) and template.raw is not None:
+                if not self._add(copy, template.spot):
+                    continue
+                self.loaded.templates[copy.uid] = template.workload
+                if template.raw is not None:
                     inner = template.raw
                     for step in TEMPLATES[kind].split("."):
                         inner = inner[step]

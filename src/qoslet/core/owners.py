@@ -7,6 +7,7 @@ owns, so that a ReplicaSet next to its Deployment is left out too.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from qoslet.core.shapes import Metadata
@@ -45,6 +46,22 @@ class Owners:
     def saw_template(self, workload: Workload, meta: Metadata | None) -> None:
         """A template, with whoever controls it."""
         self._templates[workload] = controller_of(meta)
+
+    @property
+    def related(self) -> bool:
+        """Whether anything seen was made by something else."""
+        return bool(self._makers) or any(self._templates.values())
+
+    @property
+    def templates(self) -> Collection[Workload]:
+        """The templates seen."""
+        return self._templates
+
+    def join(self, other: Owners) -> None:
+        """See what ``other`` has seen, too."""
+        self._templates |= other._templates
+        self._makers |= other._makers
+        self._alive = None
 
     def left_out(self, workload: Workload) -> str:
         """Why the template does not count; empty where it does."""

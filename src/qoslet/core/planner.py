@@ -12,6 +12,7 @@ from qoslet.core.cpumanager import Pools, pools
 from qoslet.core.node import Node
 from qoslet.core.pod import Container, Pod, QosClass, Quantities
 from qoslet.core.podshape import PlannedContainer, Shape, Shapes, as_release_sees, is_windows
+from qoslet.core.qos import classify
 from qoslet.core.rules import oom
 from qoslet.core.sums import limits, requests
 from qoslet.core.tiers import (
@@ -37,6 +38,10 @@ class Planner:
         self._sandbox = sandbox_settings(self.basis) if self.basis.runtime.cri else ()
         self._parents: dict[str, tuple[str, str]] = {}
         self._pools: Pools | None = None
+
+    def qos(self, pod: Pod) -> QosClass:
+        """The class of a pod, planned or not."""
+        return classify(as_release_sees(self.basis, pod), self.basis.qos_rules)
 
     def pins(self, pod: Pod, shape: Shape) -> bool:
         """Whether a pod may be handed CPUs of its own; what it gets decides about others."""

@@ -30,7 +30,7 @@ FAULTS_MAX = 100
 _MAP_FROM = 16 * 1024 * 1024
 _CHUNK = 4 * 1024 * 1024
 _SUFFIXES = (".yaml", ".yml", ".json")
-_STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
+STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 
 
 def load(
@@ -91,7 +91,7 @@ def _documents(
         elif os.path.isdir(path):
             yield from _directory_documents(path, strict)
         else:
-            yield from _file_documents(path, path.startswith(_STREAMS), False)
+            yield from _file_documents(path, path.startswith(STREAMS), False)
 
 
 def _stdin_documents(stdin: IO[bytes] | None) -> Iterator[Document | BadInput]:
@@ -102,27 +102,51 @@ def _stdin_documents(stdin: IO[bytes] | None) -> Iterator[Document | BadInput]:
     try:
         data = _spooled(stream)
     except (OSError, ValueError) as error:
-        yield _unreadable("stdin", error)
+        yield unreadable("stdin", error)
         return
     yield from text_documents(data, "stdin")
 
 
+def is_manifest(name: str) -> bool:
+    """Whether an entry of a directory is read, by its name."""
+    return not name.startswith(".") and name.endswith(_SUFFIXES)
+
+
+def check_directory(directory: str) -> None:
+    """Raise BadInput for a directory that everybody can write, OSError for none."""
+    if os.stat(directory).st_mode & stat.S_IWOTH:
+        hint = "chmod o-w it: as root its manifests would run whatever anybody writes"
+        raise BadInput("everybody can write this directory", where=shown(directory), hint=hint)
+
+
+def manifest_names(directory: str, strict: bool) -> list[str]:
+    """The entries of a directory that are read, sorted; directories may be among them. Raises
+    OSError, and with ``strict`` BadInput for a directory that everybody can write."""
+    if strict:
+        check_directory(directory)
+    with os.scandir(directory) as entries:
+        return sorted(entry.name for entry in entries if is_manifest(entry.name))
+
+
 def _directory_documents(path: str, strict: bool) -> Iterator[Document | BadInput]:
     try:
-        if strict and os.stat(path).st_mode & stat.S_IWOTH:
-            hint = "chmod o-w it: as root its manifests would run whatever anybody writes"
-            yield BadInput("everybody can write this directory", where=shown(path), hint=hint)
-            return
-        with os.scandir(path) as entries:
-            names = sorted(entry.name for entry in entries)
+        names = manifest_names(path, strict)
+    except BadInput as fault:
+        yield fault
+        return
     except (OSError, ValueError) as error:
-        yield _unreadable(path, error)
+        yield unreadable(path, error)
         return
     for name in names:
         full = os.path.join(path, name)
-        if name.startswith(".") or not name.endswith(_SUFFIXES) or os.path.isdir(full):
+        if os.path.isdir(full):
             continue
         yield from _file_documents(full, False, strict)
+
+
+def stream_documents(path: str, stdin: IO[bytes] | None) -> Iterator[Document | BadInput]:
+    """The documents of ``-`` or of a pipe of ``STREAMS``: they can be read once."""
+    return _stdin_documents(stdin) if path == "-" else _file_documents(path, True, False)
 
 
 def _file_documents(path: str, stream: bool, strict: bool) -> Iterator[Document | BadInput]:
@@ -132,12 +156,13 @@ def _file_documents(path: str, stream: bool, strict: bool) -> Iterator[Document 
         yield fault
         return
     except (OSError, ValueError) as error:
-        yield _unreadable(path, error)
+        yield unreadable(path, error)
         return
     yield from text_documents(data, shown(path))
 
 
-def _unreadable(path: str, error: Exception) -> BadInput:
+def unreadable(path: str, error: Exception) -> BadInput:
+    """The fault of a path that the system would not give."""
     if isinstance(error, FileNotFoundError):
         if os.path.islink(path):
             hint = "mend or remove the link"
@@ -166,15 +191,21 @@ def _read(path: str, stream: bool, strict: bool) -> Text:
             os.set_blocking(fd, True)
             with open(fd, "rb", buffering=0, closefd=False) as pipe:
                 return _spooled(pipe)
-        for test, called in _KINDS:
-            if test(mode):
-                hint = "give a file or a directory, or - for standard input"
-                raise BadInput(f"is {called}", where=shown(path), hint=hint)
-        if strict and mode & stat.S_IWOTH:
-            raise BadInput("everybody can write this file", where=shown(path), hint="chmod o-w it")
+        check_file(path, mode, strict)
         return _content(fd, os.fstat(fd).st_size)
     finally:
         os.close(fd)
+
+
+def check_file(path: str, mode: int, strict: bool) -> None:
+    """Raise BadInput for what is no regular file, and with ``strict`` for one that everybody can
+    write."""
+    for test, called in _KINDS:
+        if test(mode):
+            hint = "give a file or a directory, or - for standard input"
+            raise BadInput(f"is {called}", where=shown(path), hint=hint)
+    if strict and mode & stat.S_IWOTH:
+        raise BadInput("everybody can write this file", where=shown(path), hint="chmod o-w it")
 
 
 def _content(fd: int, size: int) -> Text:

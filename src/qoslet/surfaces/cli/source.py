@@ -1,0 +1,186 @@
+"""What ``run`` wants, followed file by file: an event costs what its file costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from msgspec.structs import replace
+
+from qoslet.agent.ports import Desired, Wanted
+from qoslet.core.confine import Powers
+from qoslet.core.live import Live, PodGroups
+from qoslet.core.manifest import Options, no_pod
+from qoslet.core.manifestset import Entry, FileChange, ManifestSet, Place
+from qoslet.core.node import Node, allocatable
+from qoslet.core.podenv import Surroundings
+from qoslet.core.podspec import read
+from qoslet.core.tree import Problem
+from qoslet.errors import BadInput, BadInputs
+
+
+class Files(Protocol):
+    """Manifest files that may change (``host.manifestfiles.ManifestFiles``)."""
+
+    def changes(self) -> Sequence[FileChange]:
+        """The files that are others than when they were told last."""
+
+    @property
+    def faults(self) -> Sequence[BadInput]:
+        """The paths that cannot be read."""
+
+    def rows(self) -> Iterable[Problem]:
+        """What keeps files from being read as they are."""
+
+    def descriptors(self) -> Sequence[int]:
+        """Readable when ``changes`` may have something."""
+
+
+class LiveSource:
+    """The desired state of some manifest files; ``agent.ports.Source``.
+
+    A pod that may not run is wanted without groups, and its ``spec`` tells why. Raises BadInputs
+    where a path cannot be read, a file that a person named has a fault, or such files hold no pod
+    at all. What is wrong in a directory is told by ``current`` and holds up nothing else.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        options: Options,
+        node: Node,
+        powers: Powers,
+        *,
+        unconfined: bool = False,
+        problems: tuple[Problem, ...] = (),
+    ) -> None:
+        self._files = files
+        self._set = ManifestSet(options)
+        self._powers = powers
+        self._unconfined = unconfined
+        self._pods: dict[str, Wanted] = {}
+        self._before: dict[str, set[str]] = {}
+        self._version = 0
+        self._changed: set[str] = set()
+        self._gone: set[str] = set()
+        self._stale = True
+        self._paths: list[Problem] = []
+        self._problems: tuple[Problem, ...] = ()
+        self._configure(node, problems)
+        self._first()
+
+    def descriptors(self) -> list[int]:
+        """Readable when ``current`` has something new to tell."""
+        return list(self._files.descriptors())
+
+    def current(self) -> Desired:
+        """What should be now. Only what has changed is read."""
+        self._take(self._files.changes())
+        paths = list(self._files.rows())
+        if self._stale or paths != self._paths:
+            self._paths = paths
+            self._problems = self._said()
+            self._stale = False
+            self._version += 1
+        changed, gone = frozenset(self._changed), frozenset(self._gone)
+        self._changed.clear()
+        self._gone.clear()
+        pods = dict(self._pods)
+        return Desired(self._version, pods, changed, gone, self._problems, self.live)
+
+    def document(self, uid: str) -> Mapping[str, Any]:
+        """The manifest of a pod that is wanted; empty for another."""
+        entry = self._set.entries.get(uid)
+        return entry.document if entry is not None else {}
+
+    def configure(self, node: Node, problems: tuple[Problem, ...] = ()) -> None:
+        """Plan the same pods on another node; ``problems`` are those of its documents."""
+        self._configure(node, problems)
+        for entry in sorted(self._set.entries.values(), key=_place):
+            self._want(entry)
+
+    def _configure(self, node: Node, problems: tuple[Problem, ...]) -> None:
+        self.live = Live(node)
+        self._of_node = problems
+        self._around = Surroundings(node.name, allocatable(node))
+        self._stale = True
+
+    def _first(self) -> None:
+        """Read everything. Raises BadInputs."""
+        changes = self._files.changes()
+        self._take(changes)
+        faults = [*self._files.faults, *self._set.faults]
+        given = all(change.given for change in changes)
+        if not faults and changes and given and not self._set.sources:
+            faults.append(no_pod(self._set.rows))
+        if faults:
+            raise BadInputs(faults)
+
+    def _take(self, changes: Sequence[FileChange]) -> None:
+        """Take changed files in; plan the pods that came or changed."""
+        if not changes:
+            return
+        self._stale = True
+        entries = self._set.entries
+        touched = self._set.apply(changes)
+        for uid in touched - entries.keys():
+            self._lose(uid)
+        for entry in sorted((entries[uid] for uid in touched & entries.keys()), key=_place):
+            self._want(entry)
+
+    def _lose(self, uid: str) -> None:
+        """A pod that nobody wants any more. It stands in the plan until its groups are gone."""
+        wanted = self._pods.pop(uid, None)
+        if wanted is None:
+            return
+        self._gone.add(uid)
+        self._changed.discard(uid)
+        if len(self._before) > 64 + 2 * len(self._pods):
+            for key in list(self._before):
+                self._standing(key)
+        self._before.setdefault(wanted.pod.key, set()).add(uid)
+
+    def _standing(self, key: str) -> frozenset[str]:
+        """The pods of a name that are not wanted any more and still stand in the plan."""
+        left = {uid for uid in self._before.pop(key, ()) if uid in self.live}
+        if left:
+            self._before[key] = left
+        return frozenset(left)
+
+    def _want(self, entry: Entry) -> None:
+        """A pod that is new, or another than it was."""
+        pod = entry.pod
+        spec = read(
+            pod,
+            entry.document,
+            around=self._around,
+            powers=self._powers,
+            unconfined=self._unconfined,
+        )
+        others: frozenset[str] = frozenset()
+        if spec.runnable:
+            groups = self.live.put(pod)
+            others = groups.others
+            if others:
+                groups = replace(groups, others=frozenset())
+        else:
+            groups = PodGroups(pod, self.live.planner.qos(pod), (), ())
+        after = self._standing(pod.key) - {pod.uid} if self._before else frozenset()
+        wanted = Wanted(pod, spec, groups, entry.file, spec.grace, after)
+        if wanted != self._pods.get(pod.uid):
+            self._pods[pod.uid] = wanted
+            self._changed.add(pod.uid)
+        self._gone.discard(pod.uid)
+        for uid in others & self._pods.keys():
+            self._pods[uid] = replace(self._pods[uid], groups=self.live.groups(uid))
+            self._changed.add(uid)
+
+    def _said(self) -> tuple[Problem, ...]:
+        """Everything that there is to say: of the node, the files, the pods, the plan."""
+        specs = (row for wanted in self._pods.values() for row in wanted.spec.problems)
+        planned = self.live.plan().problems
+        return (*self._of_node, *self._paths, *self._set.rows, *specs, *planned)
+
+
+def _place(entry: Entry) -> Place:
+    return entry.place
