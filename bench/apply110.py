@@ -34,11 +34,11 @@ from qoslet.core.plan import plan
 from qoslet.core.steps import Step
 from qoslet.host.cgroupfs import Cgroupfs
 from qoslet.host.glance import Glance
-from qoslet.host.journalfile import STATE, escaped
 from qoslet.host.manifests import load
 from qoslet.host.nodes import load_node
 from qoslet.host.observe import Eyes
 from qoslet.host.probe import probe
+from qoslet.host.rootlock import STATE, escaped
 from qoslet.host.standing import resume
 
 PODS = 110

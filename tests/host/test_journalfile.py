@@ -13,8 +13,9 @@ import pytest
 
 from qoslet.core.journal import Header, Made, Making, Read, Removed, Set, lines, read
 from qoslet.errors import CannotDo
-from qoslet.host import journalfile
-from qoslet.host.journalfile import Journal, claim, escaped
+from qoslet.host import journalfile, rootlock
+from qoslet.host.journalfile import Journal, claim
+from qoslet.host.rootlock import escaped, unescaped
 
 ROOT = "/qoslet"
 BOOT = "b1"
@@ -289,4 +290,73 @@ def test_a_full_disk_stops_the_writer(state: str) -> None:
 @pytest.mark.parametrize("root", ["/a", "/a/b", "/a%2Fb", "/a%b"])
 def test_roots_have_names_of_their_own(root: str) -> None:
     assert "/" not in escaped(root)
-    assert journalfile._unescaped(escaped(root)) == root
+    assert unescaped(escaped(root)) == root
+
+
+def test_a_root_that_is_left_leaves_no_directory(state: str) -> None:
+    with claimed(state) as journal:
+        assert sorted(os.listdir(f"{state}/qoslet")) == ["journal", "lock"]
+        journal.record([Made("/qoslet", 4)])
+    assert os.listdir(state) == []
+    left(state, Made("/qoslet", 4))
+    assert sorted(os.listdir(f"{state}/qoslet")) == ["journal", "lock"], "it has a journal"
+    with pytest.raises(CannotDo), claimed(state, Groups(other=7), root="/other"):
+        pass
+    with pytest.raises(CannotDo), claimed(state, root="/qoslet/a"), claimed(state):
+        pass
+    assert os.listdir(state) == ["qoslet"], "nor does one who was refused"
+
+
+def test_a_lock_that_was_removed_before_it_was_held_does_not_count(state: str) -> None:
+    os.mkdir(state, 0o700)
+    top = os.open(state, os.O_RDONLY)
+    os.mkdir(f"{state}/qoslet", 0o700)
+    folder = os.open(f"{state}/qoslet", os.O_RDONLY)
+    lock = rootlock._locked(ROOT, folder)
+    assert lock is not None
+    assert rootlock._names("qoslet/lock", top, lock)
+    rootlock.leave(folder, ROOT)
+    assert not rootlock._names("qoslet/lock", top, lock), "held, and nobody else would meet it"
+    assert rootlock._locked(ROOT, folder) is None, "nothing can be made where it was"
+    with claimed(state):
+        assert not rootlock._names("qoslet/lock", top, lock), "another one is there"
+    for descriptor in (lock, folder, top):
+        os.close(descriptor)
+
+
+RACE = """
+import os, sys
+from qoslet.errors import CannotDo
+from qoslet.host import rootlock
+from tests.host.test_journalfile import Groups, claim
+state, mark = sys.argv[1:]
+alone = 0
+while alone < 150:
+    try:
+        journal = claim("/qoslet", Groups(), state=state, boot="b1")
+    except CannotDo as error:
+        assert "another qoslet runs here" in str(error), error
+        continue
+    os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
+    alone += 1
+    os.unlink(mark)
+    journal.close(gone=True)
+print(alone)
+"""
+
+
+def test_of_many_that_enter_and_leave_a_root_one_has_it_at_a_time(
+    tmp_path: Path, state: str
+) -> None:
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", RACE, state, str(tmp_path / "mark")]
+    runs = [
+        subprocess.Popen(
+            command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
+    ]
+    said = [run.communicate(timeout=100) for run in runs]
+    assert [run.returncode for run in runs] == [0, 0, 0], [err for _, err in said]
+    assert [int(out) for out, _ in said] == [150, 150, 150]
+    assert os.listdir(state) == []

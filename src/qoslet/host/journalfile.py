@@ -6,9 +6,7 @@ a power failure takes the groups along.
 
 from __future__ import annotations
 
-import fcntl
 import os
-import stat
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -16,16 +14,16 @@ from msgspec.structs import replace
 
 from qoslet.core.journal import Entry, Header, Key, Ledger, Read, Set, lines, read
 from qoslet.errors import CannotDo
+from qoslet.host.rootlock import STATE as STATE
+from qoslet.host.rootlock import cannot, enter, leave, unlink
+from qoslet.host.rootlock import escaped as escaped
 
-STATE = "/run/qoslet"
 LARGEST = 4 * 1024 * 1024
 """Bytes after which a journal is written anew, without what no longer counts."""
 
 _BOOT = "/proc/sys/kernel/random/boot_id"
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Owned(Protocol):
@@ -70,7 +68,7 @@ class Journal:
         try:
             self._file = os.open("journal", _NEW, 0o600, dir_fd=self._folder)
         except OSError as error:
-            raise _cannot("the journal cannot be begun", error, self.root) from error
+            raise cannot("the journal cannot be begun", error, self.root) from error
         self._append(lines([self._header]))
 
     def seen(self, values: Mapping[Key, str]) -> None:
@@ -102,8 +100,8 @@ class Journal:
 
     def discard(self) -> None:
         """Remove a journal that is there, and a new one that was not finished."""
-        _unlink("journal", self._folder)
-        _unlink("journal.new", self._folder)
+        unlink("journal", self._folder)
+        unlink("journal.new", self._folder)
 
     def archive(self, header: Header | None) -> bool:
         """Put a journal aside that says nothing about this boot; whether there was one."""
@@ -114,7 +112,7 @@ class Journal:
         try:
             written = os.write(self._file, data)
         except OSError as error:
-            raise _cannot("the journal cannot be written", error, self.root) from error
+            raise cannot("the journal cannot be written", error, self.root) from error
         self._size += written
         if written != len(data):
             # The torn line must not swallow the next one.
@@ -125,10 +123,10 @@ class Journal:
         """Replace the file, or begin it, by the shortest one that says the same."""
         data = lines([self._header, *self.ledger.entries()])
         try:
-            _unlink("journal.new", self._folder)
+            unlink("journal.new", self._folder)
             new = os.open("journal.new", _NEW, 0o600, dir_fd=self._folder)
         except OSError as error:
-            raise _cannot("the journal cannot be begun", error, self.root) from error
+            raise cannot("the journal cannot be begun", error, self.root) from error
         old, self._file, self._size = self._file, new, 0
         try:
             self._append(data)
@@ -141,11 +139,13 @@ class Journal:
             os.close(old)
 
     def close(self, *, gone: bool) -> None:
-        """Give the root free. ``gone``: nothing is left of it, so the journal goes too."""
+        """Give the root free. ``gone``: nothing is left of it, so the journal goes too; without
+        one, so does its directory."""
         if self._folder < 0:
             return
         if gone:
-            _unlink("journal", self._folder)
+            unlink("journal", self._folder)
+        leave(self._folder, self.root)
         for descriptor in (self._file, self._lock, self._folder):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -183,17 +183,7 @@ def locked(
     Raises ``CannotDo`` where another process has it or an overlapping root, and where the state
     directory cannot be trusted.
     """
-    top = _private(state, None)
-    try:
-        _overlap(root, top)
-        folder = _private(escaped(root), top, state)
-    finally:
-        os.close(top)
-    try:
-        lock = _locked(root, folder)
-    except BaseException:
-        os.close(folder)
-        raise
+    folder, lock = enter(root, state)
     header = Header(boot or this_boot(), hierarchy, root, os.getpid(), verb=verb, driver=driver)
     return Journal(folder, lock, header, root), header
 
@@ -210,84 +200,6 @@ def same_place(one: Header | None, other: Header) -> bool:
         other.boot,
         other.hierarchy,
         other.root,
-    )
-
-
-def escaped(root: str) -> str:
-    """A root as one file name; different roots have different ones."""
-    return root.strip("/").replace("%", "%25").replace("/", "%2F")
-
-
-def _unescaped(name: str) -> str:
-    """The root of a file name."""
-    return "/" + name.replace("%2F", "/").replace("%25", "%")
-
-
-def _private(name: str, above: int | None, prefix: str = "") -> int:
-    """A directory of ours that nobody else can use, made where it is absent.
-
-    Raises ``CannotDo`` where it is a link, another's, or open to others.
-    """
-    where = f"{prefix}/{name}" if prefix else name
-    try:
-        try:
-            os.mkdir(name, 0o700, dir_fd=above)
-        except FileExistsError:
-            pass
-        descriptor = os.open(name, _DIRECTORY, dir_fd=above)
-    except OSError as error:
-        raise _cannot("the journal's directory cannot be used", error, where) from error
-    found = os.fstat(descriptor)
-    if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
-        os.close(descriptor)
-        raise CannotDo(
-            f"the journal's directory belongs to user {found.st_uid} with mode "
-            f"{stat.S_IMODE(found.st_mode):04o}",
-            where=where,
-            hint="it must be our own with mode 0700; look into it, then remove it",
-        )
-    return descriptor
-
-
-def _overlap(root: str, top: int) -> None:
-    """Refuse a root above or below one that runs now."""
-    for name in os.listdir(top):
-        other = _unescaped(name)
-        if not (other.startswith(f"{root}/") or root.startswith(f"{other}/")):
-            continue
-        try:
-            lock = os.open(f"{name}/lock", os.O_RDONLY | os.O_CLOEXEC, dir_fd=top)
-        except OSError:
-            continue
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise _held(root, lock, f"on {other}, which overlaps") from None
-        finally:
-            os.close(lock)
-
-
-def _locked(root: str, folder: int) -> int:
-    """The lock of a root, held. Raises ``CannotDo`` with who has it."""
-    lock = os.open("lock", _LOCK, 0o600, dir_fd=folder)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        error = _held(root, lock, "here")
-        os.close(lock)
-        raise error from None
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, b"%d\n" % os.getpid(), 0)
-    return lock
-
-
-def _held(root: str, lock: int, place: str) -> CannotDo:
-    """The refusal of a second run."""
-    pid = os.pread(lock, 32, 0).decode("ascii", "replace").strip() or "unknown"
-    return CannotDo(
-        f"another qoslet runs {place} (process {pid})",
-        where=root,
-        hint="end it, or give this one another --cgroup-root",
     )
 
 
@@ -317,7 +229,7 @@ def _contents(folder: int) -> bytes:
     except FileNotFoundError:
         return b""
     except OSError as error:
-        raise _cannot("the journal cannot be read", error, "journal") from error
+        raise cannot("the journal cannot be read", error, "journal") from error
     with os.fdopen(descriptor, "rb") as file:
         return file.read()
 
@@ -376,19 +288,3 @@ def _clean(tree: Owned, root: str, standing: Sequence[str], header: Header | Non
 def _many(count: int, noun: str, ending: str = "s") -> str:
     """``1 group``, ``2 groups``."""
     return f"{count} {noun}{'' if count == 1 else ending}"
-
-
-def _unlink(name: str, folder: int) -> None:
-    """Remove a file if it is there."""
-    try:
-        os.unlink(name, dir_fd=folder)
-    except FileNotFoundError:
-        return
-
-
-def _cannot(what: str, error: OSError, where: str) -> CannotDo:
-    """A failure of the state directory."""
-    hint = "run as root; qoslet run --simulate needs no rights"
-    if not isinstance(error, PermissionError):
-        hint = "see the directory, /run/qoslet unless told otherwise"
-    return CannotDo(f"{what}: {error.strerror}", where=where, hint=hint)

@@ -9,15 +9,14 @@ from errno import ENOENT
 from qoslet.core.journal import Header, Ledger, read
 from qoslet.errors import CannotDo
 from qoslet.host.journalfile import (
-    STATE,
     Journal,
     Owned,
-    escaped,
     locked,
     refuse_foreign,
     same_place,
     this_boot,
 )
+from qoslet.host.rootlock import STATE, escaped
 
 
 def state_directory(environ: Mapping[str, str], user: int) -> str:

@@ -181,7 +181,7 @@ def place_of(root: str, hierarchy: Hierarchy | None, driver: Kind) -> Place:
 def driver_of(root: str) -> Kind:
     """The driver that made the tree at a root, by the journals that there are."""
     from qoslet.host.drivers import root_path
-    from qoslet.host.journalfile import escaped
+    from qoslet.host.rootlock import escaped
 
     state = state_directory(os.environ, os.geteuid())
     try:

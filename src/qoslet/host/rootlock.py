@@ -1,0 +1,193 @@
+"""A root for one process at a time: its directory below the state directory, and the lock in it.
+
+The directory goes with the last who leaves it, so that a machine keeps none for each root that
+there ever was.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+
+from qoslet.errors import CannotDo
+
+STATE = "/run/qoslet"
+TRIES = 1000
+"""Others that leave the root one after another while it is entered, before that is given up."""
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def enter(root: str, state: str) -> tuple[int, int]:
+    """The directory of a root, and its lock, held: two descriptors.
+
+    Raises ``CannotDo`` where another process has it or an overlapping root, and where the state
+    directory cannot be trusted.
+    """
+    top = _private(state, None)
+    try:
+        if top is None:
+            raise CannotDo("the journal's directory was removed", where=state)
+        folder, lock = _entered(root, top, state)
+        try:
+            _overlap(root, top)
+        except BaseException:
+            leave(folder, root)
+            os.close(lock)
+            os.close(folder)
+            raise
+        return folder, lock
+    finally:
+        if top is not None:
+            os.close(top)
+
+
+def leave(folder: int, root: str) -> None:
+    """Remove the lock that is held and the directory of a root, where there is no journal. One
+    who has opened the lock before sees that it is no longer there (``_entered``)."""
+    try:
+        os.stat("journal", dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        unlink("lock", folder)
+        try:
+            os.rmdir(f"../{escaped(root)}", dir_fd=folder)
+        except OSError:
+            # Others may have entered it by now, or journals were put aside in it.
+            return
+
+
+def escaped(root: str) -> str:
+    """A root as one file name; different roots have different ones."""
+    return root.strip("/").replace("%", "%25").replace("/", "%2F")
+
+
+def unescaped(name: str) -> str:
+    """The root of a file name."""
+    return "/" + name.replace("%2F", "/").replace("%25", "%")
+
+
+def _private(name: str, above: int | None, prefix: str = "") -> int | None:
+    """A directory of ours that nobody else can use, made where it is absent; None where it was
+    removed meanwhile.
+
+    Raises ``CannotDo`` where it is a link, another's, or open to others.
+    """
+    where = f"{prefix}/{name}" if prefix else name
+    made = False
+    try:
+        try:
+            os.mkdir(name, 0o700, dir_fd=above)
+        except FileExistsError:
+            pass
+        made = True
+        descriptor = os.open(name, _DIRECTORY, dir_fd=above)
+    except OSError as error:
+        if made and isinstance(error, FileNotFoundError):
+            return None
+        raise cannot("the journal's directory cannot be used", error, where) from error
+    found = os.fstat(descriptor)
+    if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+        os.close(descriptor)
+        raise CannotDo(
+            f"the journal's directory belongs to user {found.st_uid} with mode "
+            f"{stat.S_IMODE(found.st_mode):04o}",
+            where=where,
+            hint="it must be our own with mode 0700; look into it, then remove it",
+        )
+    return descriptor
+
+
+def _overlap(root: str, top: int) -> None:
+    """Refuse a root above or below one that runs now. Of two at the same moment both may be."""
+    for name in os.listdir(top):
+        other = unescaped(name)
+        if not (other.startswith(f"{root}/") or root.startswith(f"{other}/")):
+            continue
+        try:
+            lock = os.open(f"{name}/lock", os.O_RDONLY | os.O_CLOEXEC, dir_fd=top)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _held(root, lock, f"on {other}, which overlaps") from None
+        finally:
+            os.close(lock)
+
+
+def _entered(root: str, top: int, state: str) -> tuple[int, int]:
+    """The directory of a root and its lock, held. Who leaves a root may remove both meanwhile:
+    what others would no longer find there does not count. Raises ``CannotDo``."""
+    name = escaped(root)
+    for _ in range(TRIES):
+        folder = _private(name, top, state)
+        if folder is None:
+            continue
+        try:
+            lock = _locked(root, folder)
+        except BaseException:
+            os.close(folder)
+            raise
+        if lock is not None and _names(f"{name}/lock", top, lock):
+            return folder, lock
+        for descriptor in filter(None, (lock, folder)):
+            os.close(descriptor)
+    raise CannotDo("its journal is made and removed all the time", where=root)
+
+
+def _names(name: str, above: int, descriptor: int) -> bool:
+    """Whether a name below a directory is that of an open file."""
+    try:
+        return os.path.samestat(
+            os.stat(name, dir_fd=above, follow_symlinks=False), os.fstat(descriptor)
+        )
+    except OSError:
+        return False
+
+
+def _locked(root: str, folder: int) -> int | None:
+    """The lock of a root, held; None where the directory was removed. Raises ``CannotDo`` with who
+    has it."""
+    try:
+        lock = os.open("lock", _LOCK, 0o600, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise cannot("the journal cannot be locked", error, root) from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        refusal = _held(root, lock, "here")
+        os.close(lock)
+        raise refusal from None
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, b"%d\n" % os.getpid(), 0)
+    return lock
+
+
+def _held(root: str, lock: int, place: str) -> CannotDo:
+    """The refusal of a second run."""
+    pid = os.pread(lock, 32, 0).decode("ascii", "replace").strip() or "unknown"
+    return CannotDo(
+        f"another qoslet runs {place} (process {pid})",
+        where=root,
+        hint="end it, or give this one another --cgroup-root",
+    )
+
+
+def unlink(name: str, folder: int) -> None:
+    """Remove a file if it is there."""
+    try:
+        os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        return
+
+
+def cannot(what: str, error: OSError, where: str) -> CannotDo:
+    """A failure of the state directory."""
+    hint = "run as root; qoslet run --simulate needs no rights"
+    if not isinstance(error, PermissionError):
+        hint = "see the directory, /run/qoslet unless told otherwise"
+    return CannotDo(f"{what}: {error.strerror}", where=where, hint=hint)
