@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-NAMES = ("plan", "explanation", "cri", "oci", "apply", "release")
+NAMES = ("plan", "explanation", "cri", "oci", "apply", "release", "config")
 
 
 def text(name: str) -> str:

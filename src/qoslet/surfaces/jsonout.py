@@ -15,7 +15,7 @@ from qoslet.core.node import allocatable, enforced
 
 if TYPE_CHECKING:
     from qoslet.core.pod import Quantities
-    from qoslet.core.tree import Cgroup, Plan, Setting
+    from qoslet.core.tree import Cgroup, Plan, Problem, Setting
 
 API_VERSION = "qoslet/v1"
 
@@ -128,15 +128,17 @@ def plan_document(plan: Plan) -> Document:
             for row in plan.pods
         ],
         "cgroups": [cgroup_block(cgroup, properties) for cgroup in plan.cgroups],
-        "problems": [
-            {
-                "severity": problem.severity,
-                "where": problem.where,
-                "message": problem.message,
-                "hint": problem.hint,
-            }
-            for problem in plan.problems
-        ],
+        "problems": [problem_row(problem) for problem in plan.problems],
+    }
+
+
+def problem_row(problem: Problem) -> Document:
+    """One row of ``problems``."""
+    return {
+        "severity": problem.severity,
+        "where": problem.where,
+        "message": problem.message,
+        "hint": problem.hint,
     }
 
 

@@ -1,0 +1,106 @@
+"""Tells the service manager how the service is: ready, what it does, alive, ending.
+
+One datagram a message, to the socket that systemd named when it started this process. Without
+one nothing is sent. Source: sd_notify(3), sd_watchdog_enabled(3).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, MutableMapping
+
+LONGEST_STATUS = 400
+"""Characters of a status line."""
+
+
+class Notifier:
+    """``ready``, ``status``, ``alive``, ``reloading`` and ``stopping``; none ever raises.
+
+    The variables are taken out of ``environ``, so that no child tells anything in our name.
+    """
+
+    def __init__(
+        self,
+        environ: MutableMapping[str, str],
+        *,
+        pid: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
+        self._socket: socket.socket | None = None
+        self._status = ""
+        self._alive_at = float("-inf")
+        address = environ.pop("NOTIFY_SOCKET", "")
+        self.watchdog_seconds = _watchdog(environ, os.getpid() if pid is None else pid)
+        if address[:1] not in ("/", "@"):
+            return
+        if address[0] == "@":
+            address = f"\0{address[1:]}"
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+        self._socket.setblocking(False)
+        self._address = address
+
+    @property
+    def managed(self) -> bool:
+        """Whether a service manager listens."""
+        return self._socket is not None
+
+    def ready(self, status: str) -> None:
+        """The start, or a reload, is over."""
+        self._status = status
+        self._send("READY=1", _line(status))
+
+    def status(self, status: str) -> None:
+        """What is going on, in one sentence; the same again is not sent."""
+        if status != self._status:
+            self._status = status
+            self._send(_line(status))
+
+    def alive(self) -> None:
+        """Feed the watchdog: sent at most four times in its interval. To be called from the
+        loop itself, so that a loop that hangs is noticed."""
+        if self.watchdog_seconds is None:
+            return
+        now = self._clock()
+        if now >= self._alive_at + self.watchdog_seconds / 4:
+            self._alive_at = now
+            self._send("WATCHDOG=1")
+
+    def reloading(self) -> None:
+        """The configuration is read again; ``ready`` ends it."""
+        self._send("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
+
+    def stopping(self, status: str) -> None:
+        """The end has begun."""
+        self._send("STOPPING=1", _line(status))
+
+    def close(self) -> None:
+        """Nothing more is told."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _send(self, *assignments: str) -> None:
+        if self._socket is None:
+            return
+        try:
+            self._socket.sendto("\n".join(assignments).encode("utf-8", "replace"), self._address)
+        except OSError:
+            return
+
+
+def _line(status: str) -> str:
+    clean = "".join(char if char.isprintable() else " " for char in status)
+    return f"STATUS={clean[:LONGEST_STATUS]}"
+
+
+def _watchdog(environ: MutableMapping[str, str], pid: int) -> float | None:
+    """The interval in seconds in which a sign of life is expected from this process."""
+    micro, whose = environ.pop("WATCHDOG_USEC", ""), environ.pop("WATCHDOG_PID", "")
+    if whose and whose != str(pid):
+        return None
+    if not (micro.isascii() and micro.isdigit()) or not int(micro):
+        return None
+    return int(micro) / 1e6
