@@ -14,7 +14,7 @@ from tests.vm.cache import REPO, Unavailable, VmError
 from tests.vm.commands import say, tail
 from tests.vm.guest import Job, Left, boot
 from tests.vm.image import Facts, image
-from tests.vm.systems import ALL, FLOORS, System
+from tests.vm.systems import ALL, System
 from tests.vm.table import Row
 
 PAGE = REPO / "docs" / "vm-table.md"
@@ -121,11 +121,12 @@ def _result(system: System, facts: Facts, left: Left) -> Result:
     wrong = [fault for row in rows for fault in row.faults]
     if left.code not in _COLLECTED or not rows:
         wrong.append(f"pytest ended with {left.code}; {output} ends with:\n{tail(output)}")
-    wrong += table.judge(rows, FLOORS)
+    wrong += table.judge(rows, system.floors())
     if wrong:
         wrong.append(f"logs: {left.logs}")
-    had = {row.driver for row in rows}
-    rows += [Row(label, driver, "-", note="no test yet") for driver in FLOORS if driver not in had]
+    if system.lacks:
+        note = f"the rest cannot be had: its kernel has no {' and '.join(system.lacks)}"
+        rows.append(Row(label, "any", "-", note=f"{note} on {system.hierarchy}"))
     return Result(system.name, rows, wrong)
 
 

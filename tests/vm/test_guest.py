@@ -28,6 +28,7 @@ def test_the_guest_is_what_it_was_booted_as(record_property):
     asked = ["systemctl", "show", "--property=Version", "--value"]
     manager = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
     systemd = int(os.environ["QOSLET_EXPECT_SYSTEMD"])
+    wanted = CONTROLLERS[hierarchy] - {*os.environ["QOSLET_EXPECT_LACKS"].split()}
     pairs = [
         ("user", 0, os.geteuid()),
         ("kernel", os.environ["QOSLET_EXPECT_KERNEL"], platform.release()),
@@ -36,7 +37,7 @@ def test_the_guest_is_what_it_was_booted_as(record_property):
         ("systemd found", systemd, facts.systemd),
         ("kernel found", platform.release(), facts.kernel),
         ("systemd runs", True, facts.systemd_runs),
-        ("lacking", set(), CONTROLLERS[hierarchy] - set(facts.controllers or ())),
+        ("controllers", wanted, CONTROLLERS[hierarchy] & set(facts.controllers or ())),
         ("PSI", os.environ["QOSLET_EXPECT_PSI"] == "yes", os.path.exists("/proc/pressure/memory")),
     ]
     record_property("compared", len(pairs))

@@ -11,12 +11,6 @@ cd /job/repo || exit 1
 printf '#!/bin/sh\nexec python3 -m qoslet "$@"\n' > /job/bin/qoslet
 chmod 755 /job/bin/qoslet
 
-suites() {
-    for suite in tests/live tests/contract tests/vm; do
-        if [ -d "$suite" ]; then echo "$suite"; fi
-    done
-}
-
 case $QOSLET_JOB in
 run)
     stty -F "$line" raw -echo
@@ -33,8 +27,8 @@ shell)
 test)
     stty -F "$line" raw -echo
     echo "$QOSLET_SYSTEM has booted" > "$line"
-    # shellcheck disable=SC2046 # the names have no blanks
-    python3 -m pytest -m live $(suites) -q --color=no --timeout 400 -p no:cacheprovider \
+    # shellcheck disable=SC2086 # several names
+    python3 -m pytest -m live $QOSLET_SUITES -q --color=no --timeout 400 -p no:cacheprovider \
         -p tests.vm.plugin -o junit_family=xunit1 --junitxml /out/junit.xml \
         > "$line" 2>&1 < /dev/null
     code=$?
