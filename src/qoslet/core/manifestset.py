@@ -94,7 +94,7 @@ class ManifestSet:
             moved += self._take(change)
         moved += self._judge_owners()
         touched = self._judge(moved) if moved else set()
-        for order in {*files, *(entry.place[0] for entry in moved)}:
+        for order in files:
             self._tell(order)
         if files:
             self._rows = None
@@ -209,6 +209,7 @@ class ManifestSet:
                 refused[entry.place] = row
             else:
                 names[entry.pod.key] = self.entries[entry.pod.uid] = entry
+            self._tell(entry.place[0])
         return {uid for uid in uids if before[uid] is not self.entries.get(uid)}
 
     def _colliding(self, moved: Iterable[Entry]) -> tuple[list[Entry], set[str]]:

@@ -1,18 +1,13 @@
 """Manifest files that come, change and go while they are watched.
 
-A file is read when it is complete: whoever writes it is waited for. Reading takes a read lease
-(fcntl F_SETLEASE), which the kernel refuses while the file is open for writing, and which makes a
-writer wait for the moment of the read. Whatever an event may have missed, a look at every file's
-identity and times now and then does not.
+A file is read when it is complete: whoever writes it is waited for. Whatever an event may have
+missed, a look at every file's identity and times now and then does not.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
-import stat
 from collections.abc import Callable, Sequence
-from signal import SIGURG
 from typing import IO
 
 from msgspec import Struct
@@ -25,17 +20,13 @@ from qoslet.errors import BadInput
 from qoslet.host.manifests import (
     STREAMS,
     check_directory,
-    check_file,
     is_manifest,
     manifest_names,
     stream_documents,
-    text_documents,
     unreadable,
 )
-from qoslet.host.watch import Inotify, Ticking, Watch
-
-FILE_MAX = 10 * 1024 * 1024
-"""Bytes of a file. Source: kubelet pkg/kubelet/config/common.go maxConfigLength."""
+from qoslet.host.watch import Alarm, Inotify, Ticking, Watch
+from qoslet.host.wholefile import Stamp, content, stamp
 
 RESCAN = 10.0
 """Seconds between two looks at every file."""
@@ -43,15 +34,15 @@ RESCAN = 10.0
 POLL = 1.0
 """The same where inotify is not to be had."""
 
-_F_SETSIG = 10
-
-Stamp = tuple[int, ...]
+_AGAIN = (0.001, 0.01, 0.1)
+"""Seconds after which a file that was being written is tried again."""
 
 
 class _Given(Struct):
     """A path of the command line: a directory, one file in it (``only``), or a ``stream`` that
     can be read once. ``known`` are the files that were told, with the stamp they had; ``busy``
-    those that are being written; ``links`` the directories that links among them lead into."""
+    how often those were tried that are being written; ``links`` the directories that links among
+    them lead into."""
 
     number: int
     path: str
@@ -59,7 +50,7 @@ class _Given(Struct):
     only: str = ""
     stream: bool = False
     known: dict[str, Stamp] = {}
-    busy: set[str] = set()
+    busy: dict[str, int] = {}
     links: dict[str, str] = {}
     fault: BadInput | None = None
 
@@ -99,6 +90,7 @@ class ManifestFiles:
         for given in self._given:
             if given.only:
                 self._single.setdefault((given.directory, given.only), []).append(given)
+        self._alarm = Alarm()
         self._linked: dict[str, set[int]] = {}
         self._above: set[str] = set()
         self._next_look = clock()
@@ -117,6 +109,7 @@ class ManifestFiles:
             for given in self._given:
                 self._look(given)
         dirty, self._dirty = self._dirty, {}
+        self._alarm.rang()
         if self._strict:
             for number in {number for number, _ in dirty}:
                 self._check(self._given[number])
@@ -145,11 +138,12 @@ class ManifestFiles:
 
     def descriptors(self) -> list[int]:
         """Readable when ``changes`` may have something."""
-        return self._watch.descriptors()
+        return [*self._watch.descriptors(), self._alarm.fd]
 
     def close(self) -> None:
         """Watch nothing any more."""
         self._watch.close()
+        self._alarm.close()
 
     def _polled(self, error: OSError) -> Watch:
         self._unwatched = error.strerror or str(error)
@@ -179,11 +173,11 @@ class ManifestFiles:
             looks.update(self._linked.get(directory, ()))
             made = kind == "made"
             for given in self._single.get((directory, name), ()):
-                self._dirty[given.number, name] = made
+                self._touched(given, name, made)
             for given in self._whole:
                 if given.directory == directory:
                     if name and is_manifest(name):
-                        self._dirty[given.number, name] = made
+                        self._touched(given, name, made)
                     elif kind == "ended" or not name or given.links:
                         # with links also ..data of a ConfigMap: they may lead to other files
                         looks.add(given.number)
@@ -192,6 +186,12 @@ class ManifestFiles:
                 singles = (given for some in self._single.values() for given in some)
                 looks.update(one.number for one in singles if one.directory == directory)
         return looks
+
+    def _touched(self, given: _Given, name: str, made: bool) -> None:
+        """Something happened to a file."""
+        self._dirty[given.number, name] = made
+        if name in given.busy:
+            given.busy[name] = 0
 
     def _look(self, given: _Given) -> None:
         """Compare what is there with what was told."""
@@ -215,8 +215,8 @@ class ManifestFiles:
         else:
             given.fault = None
         for name in (*names, *(given.known.keys() - set(names))):
-            stamp = _stamp(given.full(name))
-            if stamp is None or stamp != given.known.get(name) or name in given.busy:
+            found = stamp(given.full(name))
+            if found is None or found != given.known.get(name) or name in given.busy:
                 self._dirty.setdefault((given.number, name), False)
 
     def _names(self, given: _Given) -> list[str]:
@@ -253,26 +253,34 @@ class ManifestFiles:
             return FileChange(called, order, tuple(stream_documents(path, self._stdin)), True)
         if given.fault is not None and not given.only and os.path.isdir(given.directory):
             return None
-        given.busy.discard(name)
+        tried = given.busy.pop(name, 0)
         documents: tuple[Document | BadInput, ...] | None
         try:
-            stamp, documents = _content(path, self._strict and not given.only, made)
+            found, documents = content(path, self._strict and not given.only, made)
         except BlockingIOError:
-            given.busy.add(name)
+            self._wait(given, name, tried, made)
             return None
         except BadInput as fault:
-            stamp, documents = _stamp(path) or (), (fault,)
+            found, documents = stamp(path) or (), (fault,)
         except (OSError, ValueError) as error:
-            stamp, documents = _stamp(path) or (), (unreadable(path, error),)
+            found, documents = stamp(path) or (), (unreadable(path, error),)
             absent = isinstance(error, FileNotFoundError | NotADirectoryError)
             if isinstance(error, IsADirectoryError) or (absent and not os.path.islink(path)):
                 documents = None
         self._follow(given, name, path)
         if documents is not None:
-            given.known[name] = stamp
+            given.known[name] = found
         elif given.known.pop(name, None) is None:
             return None
         return FileChange(shown(path), order, documents, bool(given.only))
+
+    def _wait(self, given: _Given, name: str, tried: int, made: bool) -> None:
+        """Try a file again that is being written: its closing is told a moment before the kernel
+        counts one writer less. Later tries wait for the next closing, or the next look."""
+        given.busy[name] = tried + 1
+        if tried < len(_AGAIN):
+            self._dirty[given.number, name] = made
+            self._alarm.ring(_AGAIN[tried])
 
     def _follow(self, given: _Given, name: str, path: str) -> None:
         """Watch the directory that a link leads into."""
@@ -298,53 +306,3 @@ def _given(number: int, path: str) -> _Given:
         return _Given(number, path, path)
     directory, name = os.path.split(path)
     return _Given(number, path, directory or ".", only=name or path)
-
-
-def _stamp(path: str) -> Stamp | None:
-    """What differs when a file does; None where there is none."""
-    try:
-        return _stamp_of(os.stat(path))
-    except (OSError, ValueError):
-        return None
-
-
-def _stamp_of(facts: os.stat_result) -> Stamp:
-    times = facts.st_mtime_ns, facts.st_ctime_ns
-    return facts.st_dev, facts.st_ino, facts.st_size, *times
-
-
-def _content(path: str, strict: bool, made: bool) -> tuple[Stamp, tuple[Document | BadInput, ...]]:
-    """The stamp of a file and what it says. Raises BlockingIOError while it is written."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-    try:
-        facts = os.fstat(fd)
-        if stat.S_ISDIR(facts.st_mode):
-            raise IsADirectoryError
-        check_file(path, facts.st_mode, strict)
-        leased = _lease(fd)
-        if made and not leased and facts.st_nlink == 1 and not os.path.islink(path):
-            raise BlockingIOError
-        facts = os.fstat(fd)
-        if facts.st_size > FILE_MAX:
-            message = f"is {facts.st_size >> 20} MiB, at most {FILE_MAX >> 20} are read"
-            raise BadInput(message, where=shown(path), hint="one file for each pod is best")
-        with open(fd, "rb", closefd=False) as file:
-            data = file.read(FILE_MAX)
-    finally:
-        os.close(fd)
-    return _stamp_of(facts), tuple(text_documents(data, shown(path)))
-
-
-def _lease(fd: int) -> bool:
-    """Keep writers waiting until ``fd`` is closed; False where that cannot be had. Raises
-    BlockingIOError while the file is open for writing."""
-    try:
-        # a writer who waits is told to us by a signal: SIGIO would end this process
-        fcntl.fcntl(fd, _F_SETSIG, SIGURG)
-        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
-    except BlockingIOError:
-        raise
-    except OSError:
-        # another's file, or a file system without leases
-        return False
-    return True

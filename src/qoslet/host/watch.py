@@ -65,16 +65,40 @@ class Watch(Protocol):
         """Watch nothing any more."""
 
 
+class Alarm:
+    """A descriptor that becomes readable after a time, or again and again. Raises OSError."""
+
+    def __init__(self) -> None:
+        flags = os.O_NONBLOCK | os.O_CLOEXEC
+        self.fd = _checked(_libc().timerfd_create(_MONOTONIC, flags), "timer")
+
+    def ring(self, seconds: float, *, again: bool = False) -> None:
+        """Become readable in ``seconds``."""
+        time = divmod(max(int(seconds * 1e9), 1), 10**9)
+        spec = struct.pack("qqqq", *(time if again else (0, 0)), *time)
+        _checked(_libc().timerfd_settime(self.fd, 0, spec, None), "timer")
+
+    def rang(self) -> bool:
+        """Whether it has become readable; it no longer is."""
+        try:
+            return bool(os.read(self.fd, 8))
+        except BlockingIOError:
+            return False
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
 class Ticking:
     """A ``Watch`` that knows nothing, and says so every ``seconds``: where inotify is not to be
     had."""
 
     def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._fd = _checked(_libc().timerfd_create(_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC), "")
-        whole, part = divmod(int(seconds * 1e9), 10**9)
-        spec = struct.pack("qqqq", whole, part, whole, part)
-        _checked(_libc().timerfd_settime(self._fd, 0, spec, None), "timerfd")
+        self._alarm = Alarm()
+        self._alarm.ring(seconds, again=True)
 
     def add(self, directory: str) -> None:
         """Nothing: everything is looked at anyway."""
@@ -84,21 +108,15 @@ class Ticking:
 
     def events(self) -> list[Event]:
         """That anything may have happened, once for each tick."""
-        try:
-            os.read(self._fd, 8)
-        except BlockingIOError:
-            return []
-        return [Event("lost", "", "")]
+        return [Event("lost", "", "")] if self._alarm.rang() else []
 
     def descriptors(self) -> list[int]:
         """The timer."""
-        return [self._fd]
+        return [self._alarm.fd]
 
     def close(self) -> None:
         """Give the timer back."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        self._alarm.close()
 
 
 @cache
