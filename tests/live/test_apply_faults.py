@@ -8,12 +8,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from qoslet.core.journal import Header, Met, Set, lines, read
 from qoslet.core.steps import Step
+from qoslet.host.journalfile import claim
 from qoslet.host.safefs import parent
 from qoslet.surfaces.cli import entry
 from tests.live.machine import PODS, Done, Machine, begun, ended
@@ -210,32 +212,39 @@ def test_one_read_only_hierarchy_of_v1_is_left_out_and_named(machine: Machine) -
     converges(machine)
 
 
+def carry(machine: Machine, text: bytes) -> None:
+    """A state directory that holds a journal."""
+    machine.journal().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    Path(machine.state).chmod(0o700)
+    machine.journal().write_bytes(text)
+
+
 def test_a_boot_into_the_other_hierarchy_and_back_begins_anew(machine: Machine) -> None:
     """The state directory outlives the boots and carries the journals of both hierarchies: none of
     their groups is taken for ours, none of their values is written back."""
     here = machine.driver.hierarchy
     there = "v1" if here == "v2" else "v2"
     file = "cpu.weight" if there == "v2" else "cpu.shares"
-    old = [
-        (Header("first-boot", here, machine.root, verb="apply"), machine.share),
-        (Header("second-boot", there, machine.root, verb="apply"), file),
-    ]
-    for header, name in old:
+    for boot, hierarchy, name in (("1st", here, machine.share), ("2nd", there, file)):
+        header = Header(boot, hierarchy, machine.root, verb="apply")
         met, written = Met(machine.system, 1), Set(machine.system, name, "55", "66")
-        machine.journal().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        Path(machine.state).chmod(0o700)
-        machine.journal().write_bytes(lines([header, met, written]))
-        for verb in ("release", "apply"):
-            done = machine.run(verb)
-            assert done.code == 0, done
-            if verb == "release":
-                assert "a journal of another boot was put aside" in done.err
-                assert "nothing of ours stands here" in done.out
-                machine.journal().write_bytes(lines([header, met, written]))
-        aside = machine.journal().with_name(f"journal.{header.boot.replace('-', '')}")
-        assert read(aside.read_bytes()).header == header
+        aside = f"{machine.root}: a journal of another boot was put aside"
+
+        carried = partial(carry, machine, lines([header, met, written]))
+        carried()
+        done = machine.run("release")
+        assert (done.code, aside in done.err) == (0, True), done
+        assert "nothing of ours stands here" in done.out
+        carried()
+        journal = claim(machine.root, machine.driver, state=machine.state)
+        assert journal.notes == [aside]
+        journal.close(gone=True)
+        carried()
+        done = machine.run("apply")
+        assert (done.code, aside in done.err) == (0, True), done
+        old = read(machine.journal().with_name(f"journal.{boot}").read_bytes())
         now = read(machine.journal().read_bytes())
+        assert old.header == header
         assert now.header is not None
-        assert now.header.hierarchy == here
-        assert not now.bad
+        assert (now.header.hierarchy, now.bad) == (here, 0)
         converges(machine)
