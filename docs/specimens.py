@@ -105,7 +105,12 @@ TIERED = kubelet(
 )
 RESERVING = kubelet(featureGates={"QOSReserved": True}, qosReserved={"memory": "50%"}, **RESERVED)
 SWAPPING = kubelet(memorySwap={"swapBehavior": "LimitedSwap"}, failSwapOn=False)
-STATIC = kubelet(cpuManagerPolicy="static", reservedSystemCPUs="0")
+STATIC = kubelet(
+    cpuManagerPolicy="static",
+    reservedSystemCPUs="0",
+    memoryManagerPolicy="Static",
+    reservedMemory=[{"numaNode": 0, "limits": {"memory": "100Mi"}}],
+)
 UNLIMITED = kubelet(
     memorySwap={"swapBehavior": "UnlimitedSwap"}, featureGates={"NodeSwap": True}, failSwapOn=False
 )

@@ -14,6 +14,7 @@ from qoslet.core.messages import cri
 from qoslet.core.node import HostFacts, Kubelet, Node
 from qoslet.core.plan import plan
 from qoslet.core.quantity import parse
+from qoslet.core.topology import NumaNode
 from qoslet.core.tree import Plan
 
 
@@ -75,7 +76,7 @@ def test_the_message_carries_the_cpus() -> None:
 def test_a_numa_node_with_room_comes_first() -> None:
     made = _planned(_pod("a", "3"), _pod("b", "3"), reserved_system_cpus="0")
     assert _files(made, "b")["cpuset.cpus"] == "4-6"
-    numa = (("0-3", 4 << 30), ("4-7", 4 << 30))
+    numa = (NumaNode("0-3", 4 << 30), NumaNode("4-7", 4 << 30, 1))
     node = replace(made.node, host=replace(made.node.host, numa=numa))
     made = plan([p.pod for p in made.pods], node)
     assert [_files(made, name)["cpuset.cpus"] for name in "ab"] == ["1-3", "4-6"]

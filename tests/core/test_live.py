@@ -116,7 +116,8 @@ def test_it_is_the_plan_of_the_same_pods(node: Node, moves: list[Pod | str]) -> 
             answer = live.put(move)
             others, own = answer.others, move.uid
             assert answer.pod is move
-        at_once = plan(list(pods.values()), node)
+        kept = None if live.managers is None else live.managers.kept()
+        at_once = plan(list(pods.values()), node, kept=kept)
         assert live.plan() == at_once
         assert live.upper() == tuple(group for group in at_once.cgroups if group.pod is None)
         after = groups_by_pod(live)

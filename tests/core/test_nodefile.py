@@ -16,6 +16,7 @@ from qoslet.core import nodefields, nodeflags
 from qoslet.core.node import allocatable
 from qoslet.core.nodefaults import Faults
 from qoslet.core.nodefile import FLAG_ROWS, NO_FLAGS, Flags, Probed, node_from
+from qoslet.core.topology import NumaNode
 from qoslet.errors import BadInputs
 
 DATA = Path(__file__).parents[1] / "data"
@@ -37,7 +38,7 @@ MACHINE = Probed(
     hugetlb_rsvd=False,
     psi=True,
     mounts={"cpu": "/sys/fs/cgroup/cpu"},
-    numa=(("0-1", 4 * 2**30),),
+    numa=(NumaNode("0-1", 4 * 2**30),),
     cpus="0-1",
 )
 OWN: dict[str, Any] = {
@@ -199,7 +200,7 @@ def test_optional_parts_of_the_own_document():
     assert node.host.hugetlb_rsvd is False
     assert node.host.psi is False
     assert node.host.mounts == {"memory_recursiveprot": ""}
-    assert node.host.numa == (("0-3", 2**34), ("4-7", 2**34))
+    assert node.host.numa == (NumaNode("0-3", 2**34), NumaNode("4-7", 2**34, 1))
 
 
 def test_absent_systemd_and_swap_of_a_described_machine_are_none():

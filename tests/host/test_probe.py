@@ -7,6 +7,7 @@ import os
 import pytest
 
 from qoslet.core.nodefile import Flags
+from qoslet.core.topology import NumaNode
 from qoslet.errors import BadInputs
 from qoslet.host.nodes import load_node
 from qoslet.host.probe import mounts, probe
@@ -73,7 +74,7 @@ def test_v2(tmp_path):
     assert (found.cpu, found.cpus, found.memory, found.swap) == (4, "0-2,4", 2**24, 2**20)
     assert (found.pid, found.kernel, found.page_size) == (1000, "6.12.1-x", 4096)
     assert found.hugepages == {2**21: 5 * 2**21, 2**30: 0}
-    assert found.numa == (("0-2,4", 2**23),)
+    assert found.numa == (NumaNode("0-2,4", 2**23),)
 
 
 def test_v2_without_swap_controller_seen_from_the_root_cgroup(tmp_path):

@@ -14,7 +14,7 @@ from qoslet.core.pod import NO_QUANTITIES, Container, Pod, QosClass, Quantities
 from qoslet.core.quantity import ZERO, Quantity
 from qoslet.core.rules import cpu, memory, oom, swap
 from qoslet.core.rules.hugetlb import by_size
-from qoslet.core.sums import CURRENT, pod_level_name, requests
+from qoslet.core.sums import CURRENT, pod_level_name, pod_level_set, requests
 
 Why = tuple[str, tuple[object, ...]]
 """A rule's id and its inputs."""
@@ -95,9 +95,12 @@ def _hugepages(basis: Basis, container: Container, level: Quantities) -> dict[st
     return limits
 
 
-def exclusive(basis: Basis, container: Container, qos: QosClass) -> bool:
-    """Whether the static CPU manager gives the container CPUs of its own."""
+def exclusive(basis: Basis, pod: Pod, container: Container, qos: QosClass) -> bool:
+    """Whether the static CPU manager gives the container CPUs of its own. Pods with resources of
+    their own share since 1.34: kubernetes PR 133279."""
     if basis.node.kubelet.cpu_manager_policy != "static" or qos != "Guaranteed":
+        return False
+    if basis.pod_level and pod_level_set(pod.resources) and basis.node.profile.minor >= 34:
         return False
     if container.role not in ("regular", "sidecar", "init"):
         return False
@@ -105,11 +108,13 @@ def exclusive(basis: Basis, container: Container, qos: QosClass) -> bool:
     return request.milli > 0 and request.milli % 1000 == 0
 
 
-def _quota(basis: Basis, container: Container, qos: QosClass, limit: Quantity) -> tuple[int, int]:
+def _quota(
+    basis: Basis, pod: Pod, container: Container, qos: QosClass, limit: Quantity
+) -> tuple[int, int]:
     """cpu_quota and cpu_period in microseconds."""
     if not basis.node.kubelet.cpu_cfs_quota:
         return 0, 0
-    if basis.gate("DisableCPUQuotaWithExclusiveCPUs") and exclusive(basis, container, qos):
+    if basis.gate("DisableCPUQuotaWithExclusiveCPUs") and exclusive(basis, pod, container, qos):
         return -1, basis.period_us
     return cpu.quota(limit.milli, basis.period_us), basis.period_us
 
@@ -279,7 +284,7 @@ def sent(basis: Basis, pod: Pod, container: Container, qos: QosClass) -> Sent:
     cpu_limit, cpu_level = _limit(container, level, "cpu")
     memory_limit, memory_level = _limit(container, level, "memory")
     shares, subject, milli = _shares(basis, _or_none(asked, "cpu"), cpu_limit)
-    quota, period = _quota(basis, container, qos, cpu_limit)
+    quota, period = _quota(basis, pod, container, qos, cpu_limit)
     score, oom_why = oom_score(basis, pod, container, qos)
     request = asked.get("memory", ZERO).value
     own_limit = container.resources.limits.get("memory", ZERO).value

@@ -6,15 +6,19 @@ pod's own groups depend on other pods in one way only: the CPUs that the static 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from msgspec import Struct
 
-from qoslet.core.cpumanager import Pools
+from qoslet.core.cpumanager import Refusal
+from qoslet.core.managers import Kept, Managers
 from qoslet.core.node import Node
 from qoslet.core.plan import assembled
+from qoslet.core.placing import placing_problems
 from qoslet.core.planner import Planner
 from qoslet.core.pod import Pod, QosClass
 from qoslet.core.podshape import Shape
-from qoslet.core.problems import Judged, contradictions, pod_problems
+from qoslet.core.problems import Census, Judged, contradictions, node_problems, pod_problems
 from qoslet.core.tiers import Tally, Tallying
 from qoslet.core.tree import Cgroup, Plan, Problem
 
@@ -31,16 +35,27 @@ class PodGroups(Struct, frozen=True, gc=False):
     groups: tuple[Cgroup, ...]
     problems: tuple[Problem, ...]
     others: frozenset[str] = frozenset()
+    refused: Refusal | None = None
+    """Why the CPU, memory or topology manager would not admit it; it has no place then."""
 
 
 class _Held(Struct):
-    """A pod that was put. ``pins``: it may be handed CPUs of its own; ``groups`` is None until
-    somebody asks."""
+    """A pod that was put, the ``number``th. ``pins``: it may be handed CPUs of its own;
+    ``groups`` is None until somebody asks."""
 
     pod: Pod
     shape: Shape
     pins: bool
+    number: int
     groups: tuple[Cgroup, ...] | None = None
+
+
+class _Users(Struct):
+    """The pods of one shape, by UID. ``noted``: there is something to say about them."""
+
+    shape: Shape
+    noted: bool
+    pods: set[str] = set()
 
 
 _NOBODY: frozenset[str] = frozenset()
@@ -48,21 +63,33 @@ _NOBODY: frozenset[str] = frozenset()
 
 class Live:
     """The plan of the pods put so far, on one node. Pods stand in the order in which their UIDs
-    first came; names are not compared, whoever reads manifests does that."""
+    first came; names are not compared, whoever reads manifests does that. ``kept`` is what an
+    earlier run's managers handed out: pods that come find their places again."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, kept: Kept | None = None) -> None:
         self.planner = Planner(node)
-        self._pools = self.planner.pin(())
+        if self.planner.managers is not None and kept is not None:
+            self.planner.managers.restore(kept)
         self._held: dict[str, _Held] = {}
-        self._users: dict[int, int] = {}
+        self._users: dict[int, _Users] = {}
+        self._noted: set[int] = set()
+        self._contradicted: set[str] = set()
+        self._census = Census()
+        self._count = 0
         self._sums = Tallying()
         self._upper: tuple[Tally, tuple[Cgroup, ...]] | None = None
         self._whole: Plan | None = None
+        self._rows: tuple[Problem, ...] | None = None
 
     @property
     def node(self) -> Node:
         """The node that is planned for."""
         return self.planner.basis.node
+
+    @property
+    def managers(self) -> Managers | None:
+        """Who has which CPUs and memory; None where no policy hands any out."""
+        return self.planner.managers
 
     def __contains__(self, uid: object) -> bool:
         """Whether a pod of this UID was put."""
@@ -81,17 +108,21 @@ class Live:
     def put(self, pod: Pod) -> PodGroups:
         """Plan ``pod``; one with its UID is replaced and keeps its place."""
         shape = self.planner.shapes.of(pod)
-        held = _Held(pod, shape, self.planner.pins(pod, shape))
-        self._sums.add(shape.qos, shape.memory, shape.milli)
-        self._users[id(shape)] = self._users.get(id(shape), 0) + 1
         old = self._held.get(pod.uid)
+        self._count += 1
+        number = self._count if old is None else old.number
+        held = _Held(pod, shape, self.planner.pins(pod, shape), number)
         self._held[pod.uid] = held
-        self._whole = None
-        if old is not None:
-            self._release(old.shape)
+        self._changed()
+        if old is None or old.shape is not shape:
+            self._take(pod, shape)
+            if old is not None:
+                self._release(pod.uid, old)
+        contradicted = pod.status_qos not in (None, "", shape.qos)
+        (self._contradicted.add if contradicted else self._contradicted.discard)(pod.uid)
         others = _NOBODY
         if held.pins or (old is not None and old.pins):
-            others = self._pin() - {pod.uid}
+            others = self._pin(pod.uid) - {pod.uid}
         return self._answer(held, others)
 
     def drop(self, uid: str) -> frozenset[str]:
@@ -99,9 +130,10 @@ class Live:
         held = self._held.pop(uid, None)
         if held is None:
             return _NOBODY
-        self._whole = None
-        self._release(held.shape)
-        return self._pin() if held.pins else _NOBODY
+        self._changed()
+        self._contradicted.discard(uid)
+        self._release(uid, held)
+        return self._pin(uid) if held.pins else _NOBODY
 
     def groups(self, uid: str) -> PodGroups:
         """What was planned for a pod that was put. Raises KeyError for another."""
@@ -119,53 +151,100 @@ class Live:
         ``problems`` go before what planning met."""
         if self._whole is None:
             held = self._held.values()
-            self._whole = assembled(
-                self.planner,
-                self.upper(),
-                [(one.pod, one.shape) for one in held],
-                (self._planned(one) for one in held),
-            )
+            shaped = [(one.pod, one.shape) for one in held]
+            groups = (self._planned(one) for one in held)
+            self._whole = assembled(self.planner, self.upper(), shaped, groups, self.problems())
         if not problems:
             return self._whole
         made = self._whole
         return Plan(made.node, made.pods, made.cgroups, (*problems, *made.problems))
 
+    def problems(self) -> tuple[Problem, ...]:
+        """What ``plan`` says, without planning it."""
+        if self._rows is None:
+            self._rows = tuple(self._said())
+        return self._rows
+
+    def _said(self) -> Iterator[Problem]:
+        basis = self.planner.basis
+        yield from node_problems(basis, self._census, self.upper())
+        for first, users in sorted(
+            (
+                (self._in_order(users.pods)[0], users)
+                for users in map(self._users.get, self._noted)
+                if users is not None
+            ),
+            key=lambda one: one[0].number,
+        ):
+            yield from pod_problems(basis, Judged.of(first.pod, users.shape, len(users.pods)))
+        yield from contradictions(
+            (one.pod, one.shape.qos) for one in self._in_order(self._contradicted)
+        )
+        managers = self.planner.managers
+        refused = [] if managers is None else self._in_order(managers.refused)
+        yield from placing_problems(basis, managers, [one.pod for one in refused])
+
+    def _in_order(self, uids: Iterable[str]) -> list[_Held]:
+        """The pods of these UIDs, as they came."""
+        return sorted((self._held[uid] for uid in uids), key=lambda one: one.number)
+
+    def _changed(self) -> None:
+        """What was put together of all pods is to be put together again."""
+        self._whole = self._rows = None
+
     def _answer(self, held: _Held, others: frozenset[str]) -> PodGroups:
         pod, shape = held.pod, held.shape
         judged = Judged.of(pod, shape, 1)
         rows = (*pod_problems(self.planner.basis, judged), *contradictions([(pod, shape.qos)]))
-        return PodGroups(pod, shape.qos, self._planned(held), rows, others)
+        managers = self.planner.managers
+        refused = None if managers is None else managers.refused.get(pod.uid)
+        return PodGroups(pod, shape.qos, self._planned(held), rows, others, refused)
 
     def _planned(self, held: _Held) -> tuple[Cgroup, ...]:
         if held.groups is None:
             held.groups = tuple(self.planner.groups(held.pod, held.shape))
         return held.groups
 
-    def _release(self, shape: Shape) -> None:
-        """One pod less has this shape; what nobody has is forgotten."""
+    def _take(self, pod: Pod, shape: Shape) -> None:
+        """One pod more has this shape."""
+        users = self._users.get(id(shape))
+        judged = Judged.of(pod, shape, 1)
+        if users is None:
+            noted = any(True for _ in pod_problems(self.planner.basis, judged))
+            users = self._users[id(shape)] = _Users(shape, noted)
+            if noted:
+                self._noted.add(id(shape))
+        users.pods.add(pod.uid)
+        self._sums.add(shape.qos, shape.memory, shape.milli)
+        self._census.add(judged)
+
+    def _release(self, uid: str, held: _Held) -> None:
+        """One pod less has its shape; what nobody has is forgotten."""
+        shape = held.shape
         self._sums.add(shape.qos, shape.memory, shape.milli, -1)
-        left = self._users[id(shape)] - 1
-        if left:
-            self._users[id(shape)] = left
-        else:
+        self._census.add(Judged.of(held.pod, shape, 1), -1)
+        users = self._users[id(shape)]
+        users.pods.discard(uid)
+        if not users.pods:
             del self._users[id(shape)]
+            self._noted.discard(id(shape))
             self.planner.shapes.forget(shape)
 
-    def _pin(self) -> frozenset[str]:
-        """Hand the CPUs out again; the pods that have others than before."""
-        before, held = self._pools, self._held
-        self._pools = self.planner.pin([one.pod for one in held.values() if one.pins])
-        if before is None or self._pools is None or before == self._pools:
+    def _pin(self, uid: str) -> frozenset[str]:
+        """Place a pod that came, changed or went, and those that found no place before it; the
+        pods whose groups changed with it."""
+        managers, held = self.planner.managers, self._held
+        if managers is None:
             return _NOBODY
-        changed = _moved(before, self._pools)
-        if before.shared != self._pools.shared:
+        before = managers.shared()
+        if uid not in held:
+            managers.release(uid)
+        waiting = managers.refused.keys() | {uid}
+        placing = [one for one in held.values() if one.pod.uid in waiting]
+        changed = set(managers.settle([(one.pod, one.shape.qos) for one in placing]))
+        if before != managers.shared():
             # whoever shares the pool is told its new size
             changed = set(held)
-        for uid in changed & held.keys():
-            held[uid].groups = None
+        for other in changed & held.keys():
+            held[other].groups = None
         return frozenset(changed & held.keys())
-
-
-def _moved(before: Pools, after: Pools) -> set[str]:
-    """The UIDs of pods that have other CPUs of their own."""
-    return {uid for (uid, _), _ in set(before.exclusive.items()) ^ set(after.exclusive.items())}

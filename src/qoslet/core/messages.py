@@ -36,8 +36,11 @@ def _planner(plan: Plan) -> Planner:
 
 def _cri_linux(planner: Planner, pod: Pod, container: Container) -> dict[str, Any]:
     block = linux_cri(planner.message(pod, container))
-    cpus = planner.cpus(pod, container)
-    return block | {"cpuset_cpus": cpus[0]} if cpus is not None else block
+    if (cpus := planner.cpus(pod, container)) is not None:
+        block["cpuset_cpus"] = cpus[0]
+    if mems := planner.mems(pod, container):
+        block["cpuset_mems"] = mems
+    return block
 
 
 def cri(plan: Plan) -> list[dict[str, Any]]:
@@ -69,9 +72,10 @@ def _oci_linux(planner: Planner, pod: Pod, container: Container) -> dict[str, An
     if container.id is not None:
         block["cgroupsPath"] = names.cgroups_path(cri_runtime, parent, container.id)
     resources = linux_oci(planner.basis, message)
-    cpus = planner.cpus(pod, container)
-    if cpus is not None:
+    if (cpus := planner.cpus(pod, container)) is not None:
         resources["cpu"] = resources.get("cpu", {}) | {"cpus": cpus[0]}
+    if mems := planner.mems(pod, container):
+        resources["cpu"] = resources.get("cpu", {}) | {"mems": mems}
     block["resources"] = resources
     return {"process": {"oomScoreAdj": message.oom_score_adj}, "linux": block}
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 from qoslet.core.pod import NO_QUANTITIES, Quantities
 from qoslet.core.profile import Profile
 from qoslet.core.quantity import ZERO, Quantity, from_int, from_nano, sub, total
+from qoslet.core.topology import Layout, NumaNode
 
 Hierarchy = Literal["v1", "v2"]
 DriverName = Literal["cgroupfs", "systemd"]
@@ -45,8 +46,9 @@ class HostFacts(Struct, frozen=True):
     hugetlb_rsvd: bool = True
     psi: bool | None = None
     mounts: Mapping[str, str] = {}
-    numa: tuple[tuple[str, int], ...] = ()
-    """Per NUMA node its CPUs (list format) and memory in bytes."""
+    numa: tuple[NumaNode, ...] = ()
+    layout: Layout | None = None
+    """Which CPUs share a core, a socket, a last-level cache."""
     cpus: str | None = None
     """The CPU list of the machine (``0-7``); None: counted from the capacity."""
 
@@ -63,6 +65,13 @@ class Kubelet(Struct, frozen=True):
     cpu_cfs_quota_period_us: int = 100_000
     pod_pids_limit: int = -1
     cpu_manager_policy: str = "none"
+    cpu_manager_options: Mapping[str, bool] = {}
+    memory_manager_policy: str = "None"
+    reserved_memory: Mapping[int, Quantities] = {}
+    """NUMA node to what is reserved there."""
+    topology_manager_policy: str = "none"
+    topology_manager_scope: str = "container"
+    topology_manager_options: Mapping[str, str] = {}
     enforce_node_allocatable: tuple[str, ...] = ("pods",)
     kube_reserved: Quantities = NO_QUANTITIES
     system_reserved: Quantities = NO_QUANTITIES

@@ -44,6 +44,7 @@ _OWN = {
     "swap",
     "host",
     "numa",
+    "topology",
     "kubernetes",
     "runtime",
 }
@@ -186,7 +187,7 @@ def _own(faults: Faults, found: Sources, label: str, given: Mapping[str, Any]) -
     where = f"{label}: "
     fields = found.own = found.own or {}
     known_fields(faults, label, given, _OWN, top=True)
-    _fields(where, "", {key: given.get(key) for key in ("os", "swap", "numa")}, fields)
+    _fields(where, "", {key: given.get(key) for key in ("os", "swap", "numa", "topology")}, fields)
     _fields(where, "", {key: given.get(key) for key in ("kubernetes", "runtime")}, fields)
     for section, known in (("metadata", None), ("capacity", None), ("host", _HOST)):
         if given.get(section) is None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qoslet.core import nodechecks, nodemachine, profile
 from qoslet.core import nodefields as read
@@ -26,7 +27,7 @@ from qoslet.core.tree import Problem
 
 DEFAULT_RUNTIME = "runc-1.4.0"
 
-__all__ = ["FLAG_ROWS", "NO_FLAGS", "FlagRow", "Flags", "Probed", "node_from"]
+__all__ = ["FLAG_ROWS", "NO_FLAGS", "FlagRow", "Flags", "Probed", "as_written", "node_from"]
 
 
 class _Choice(Struct):
@@ -121,6 +122,16 @@ def _driver(
     return "cgroupfs"
 
 
+def as_written(node: Node) -> Node:
+    """The node as a verb takes it that writes a tree of its own: with the systemd driver only
+    where a flag or a document names it, since what PID 1 is says nothing of who manages pods."""
+    origin = node.origins.get("driver")
+    if node.driver == "systemd" and origin in ("probed", node.origins.get("host.systemd")):
+        probed = tuple(field for field in node.probed if field != "driver")
+        return replace(node, driver="cgroupfs", probed=probed)
+    return node
+
+
 def _os(faults: Faults, where: str, value: Any) -> Literal["linux", "windows"] | None:
     found = read.choice(faults, where, value, ("linux", "windows"))
     return None if found is None else "windows" if found == "windows" else "linux"
@@ -181,7 +192,11 @@ def node_from(
     os: Literal["linux", "windows"] = machine.given("os", _os) or "linux"
     resources = nodemachine.capacity(machine, os)
     swap = nodemachine.swap(machine, os)
-    facts = nodemachine.host(machine, os, resources)
+    pinned = "static" in (
+        str(found.values.get(name, "")).lower()
+        for name in ("cpu_manager_policy", "memory_manager_policy")
+    )
+    facts = nodemachine.host(machine, os, resources, pinned)
     driver = _driver(machine, os, facts, sources.kubelet, given)
     kubelet = kubelet_of(found, rules, os, facts.hierarchy)
     node = Node(

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from qoslet.core import nodefields as read
+from qoslet.core import nodemanagers as managers
 from qoslet.core.node import Kubelet
 from qoslet.core.nodedocs import Fields
 from qoslet.core.nodefaults import Faults, shown
@@ -91,6 +92,12 @@ READERS: Mapping[str, tuple[str, Callable[[Faults, str, Any], Any]]] = {
     "cpuCFSQuotaPeriod": ("cpu_cfs_quota_period_us", read.period),
     "podPidsLimit": ("pod_pids_limit", _pids),
     "cpuManagerPolicy": ("cpu_manager_policy", _policy),
+    "cpuManagerPolicyOptions": ("cpu_manager_options", managers.cpu_options),
+    "memoryManagerPolicy": ("memory_manager_policy", managers.memory_policy),
+    "reservedMemory": ("reserved_memory", managers.reserved_memory),
+    "topologyManagerPolicy": ("topology_manager_policy", managers.topology_policy),
+    "topologyManagerScope": ("topology_manager_scope", managers.topology_scope),
+    "topologyManagerPolicyOptions": ("topology_manager_options", managers.topology_options),
     "enforceNodeAllocatable": ("enforce_node_allocatable", read.options),
     "kubeReserved": ("kube_reserved", read.reserved),
     "systemReserved": ("system_reserved", read.reserved),

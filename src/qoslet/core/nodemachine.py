@@ -11,7 +11,9 @@ from qoslet.core import nodefields as read
 from qoslet.core.node import Hierarchy, HostFacts
 from qoslet.core.nodedocs import Fields, Sources
 from qoslet.core.nodefaults import Faults, kind_of
+from qoslet.core.nodemanagers import layout_of, numa_nodes
 from qoslet.core.quantity import Quantity, QuantityError, canonical, from_int, parse
+from qoslet.core.topology import Layout, NumaNode
 
 Value = TypeVar("Value")
 Reader = Callable[[Faults, str, Any], Value | None]
@@ -41,8 +43,9 @@ class Probed(Struct, frozen=True):
     psi: bool | None = None
     mounts: Mapping[str, str] | None = None
     unified: str | None = None
-    numa: tuple[tuple[str, int], ...] | None = None
+    numa: tuple[NumaNode, ...] | None = None
     cpus: str | None = None
+    layout: Layout | None = None
 
 
 class Machine:
@@ -185,24 +188,6 @@ def _systemd(faults: Faults, where: str, value: Any) -> int | None:
     return read.integer(faults, where, value, low=1, high=99999)
 
 
-def _numa(faults: Faults, where: str, value: Any) -> tuple[tuple[str, int], ...] | None:
-    if not isinstance(value, list | tuple):
-        faults.add(where, f"must be a list, not {kind_of(value)}", "of {cpus, memory}")
-        return None
-    nodes = []
-    for at, entry in enumerate(value):
-        place = f"{where}[{at}]"
-        given = read.mapping(faults, place, entry)
-        if given is None:
-            continue
-        read.known_fields(faults, place, given, {"cpus", "memory"})
-        cpus = read.cpu_list(faults, f"{place}.cpus", given.get("cpus"))
-        memory = read.size(faults, f"{place}.memory", given.get("memory"))
-        if cpus is not None and memory is not None:
-            nodes.append((cpus, memory))
-    return tuple(nodes)
-
-
 def kernel_version(text: str | None) -> tuple[int, int] | None:
     """``6.18.44-fc`` to (6, 18); None where it is not known."""
     major, _, rest = (text or "").partition(".")
@@ -236,8 +221,10 @@ def _has_rsvd(kernel: str | None) -> bool:
     return number is None or number >= (5, 7)
 
 
-def host(machine: Machine, os: str, resources: Mapping[str, Quantity]) -> HostFacts:
-    """The host facts. What is asked of the machine only makes sense for the hierarchy that it
+def host(
+    machine: Machine, os: str, resources: Mapping[str, Quantity], pinned: bool = False
+) -> HostFacts:
+    """The host facts. ``pinned``: CPUs or memory are handed out, so their layout matters. What is asked of the machine only makes sense for the hierarchy that it
     really has, so details of a declared one are declared or unknown, never probed."""
     if os == "windows":
         return HostFacts(kernel=machine.given("host.kernel", read.version))
@@ -262,9 +249,28 @@ def host(machine: Machine, os: str, resources: Mapping[str, Quantity]) -> HostFa
         hugetlb_rsvd=_has_rsvd(kernel) if rsvd is None else rsvd,
         psi=detail("host.psi", read.boolean, "psi"),
         mounts=detail("host.mounts", _mounts, "mounts") or {},
-        numa=detail("numa", _numa, "numa") or (),
+        numa=_numa(machine, declared),
+        layout=_layout(machine, declared, pinned),
         cpus=detail("host.cpus", read.cpu_list, "cpus"),
     )
+
+
+def _numa(machine: Machine, declared: bool) -> tuple[NumaNode, ...]:
+    """The NUMA nodes, as given; this machine's only where its CPUs and memory are meant."""
+    if machine.known("numa"):
+        return machine.given("numa", numa_nodes) or ()
+    if declared or machine.known("capacity.cpu") or machine.known("capacity.memory"):
+        return ()
+    return machine.noted("numa", machine.found().numa) or ()
+
+
+def _layout(machine: Machine, declared: bool, pinned: bool) -> Layout | None:
+    """How the CPUs lie: as given, else probed where it matters and the CPUs are this machine's."""
+    if machine.known("topology"):
+        return machine.given("topology", layout_of)
+    if declared or not pinned or machine.known("capacity.cpu") or machine.known("host.cpus"):
+        return None
+    return machine.noted("topology", machine.found().layout)
 
 
 def runs_systemd(machine: Machine, facts: HostFacts) -> bool | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from qoslet.core.managers import Kept
 from qoslet.core.node import Node
+from qoslet.core.placing import placing_problems
 from qoslet.core.planner import Planner
 from qoslet.core.pod import Pod
 from qoslet.core.podshape import Shape
@@ -13,32 +15,46 @@ from qoslet.core.tiers import Tally, Tallying
 from qoslet.core.tree import Cgroup, Plan, PlannedPod, Problem
 
 
-def plan(pods: Sequence[Pod], node: Node, problems: Sequence[Problem] = ()) -> Plan:
+def plan(
+    pods: Sequence[Pod], node: Node, problems: Sequence[Problem] = (), kept: Kept | None = None
+) -> Plan:
     """The whole tree, parents first. ``problems`` are those that reading met; what planning
-    meets is added. Nothing is refused: what does not fit is planned and mentioned."""
+    meets is added. Nothing is refused: what does not fit is planned and mentioned. ``kept`` is
+    what the CPU and memory managers handed out before."""
     planner = Planner(node)
+    if planner.managers is not None and kept is not None:
+        planner.managers.restore(kept)
     shaped = [(pod, planner.shapes.of(pod)) for pod in pods]
     planner.pin(pods)
     upper = planner.upper(tally_of(shape for _, shape in shaped))
     groups = (planner.groups(pod, shape) for pod, shape in shaped)
-    return assembled(planner, upper, shaped, groups, problems)
+    met = _met(planner, upper, shaped)
+    return assembled(planner, upper, shaped, groups, (*problems, *met))
 
 
 def assembled(
     planner: Planner,
     upper: Sequence[Cgroup],
-    shaped: Sequence[tuple[Pod, Shape]],
+    shaped: Iterable[tuple[Pod, Shape]],
     groups: Iterable[Iterable[Cgroup]],
-    problems: Sequence[Problem] = (),
+    problems: Sequence[Problem],
 ) -> Plan:
-    """The plan of its parts: the upper groups, each pod's groups, and what is said of all."""
+    """The plan of its parts: the upper groups, each pod's groups, and what there is to say."""
     whole = list(upper)
     for some in groups:
         whole += some
     classes = [PlannedPod(pod, shape.qos) for pod, shape in shaped]
-    contradicted = contradictions((one.pod, one.qos) for one in classes)
+    return Plan(planner.basis.node, tuple(classes), tuple(whole), tuple(problems))
+
+
+def _met(
+    planner: Planner, upper: Sequence[Cgroup], shaped: Sequence[tuple[Pod, Shape]]
+) -> tuple[Problem, ...]:
+    """What planning met."""
+    contradicted = contradictions((pod, shape.qos) for pod, shape in shaped)
     met = problems_of(planner.basis, _judged(shaped), contradicted, upper)
-    return Plan(planner.basis.node, tuple(classes), tuple(whole), (*problems, *met))
+    placed = placing_problems(planner.basis, planner.managers, [pod for pod, _ in shaped])
+    return (*met, *placed)
 
 
 def tally_of(shapes: Iterable[Shape]) -> Tally:

@@ -7,8 +7,8 @@ from typing import Literal
 
 from qoslet.core import names
 from qoslet.core.basis import basis_of
-from qoslet.core.containers import Sent, exclusive, sandbox_sent, sent
-from qoslet.core.cpumanager import Pools, pools
+from qoslet.core.containers import Sent, sandbox_sent, sent
+from qoslet.core.managers import managers_of
 from qoslet.core.node import Node
 from qoslet.core.pod import Container, Pod, QosClass, Quantities
 from qoslet.core.podshape import PlannedContainer, Shape, Shapes, as_release_sees, is_windows
@@ -37,41 +37,32 @@ class Planner:
         self._root = names.root_of(node.kubelet.cgroup_root, node.kubelet.cgroups_per_qos)
         self._sandbox = sandbox_settings(self.basis) if self.basis.runtime.cri else ()
         self._parents: dict[str, tuple[str, str]] = {}
-        self._pools: Pools | None = None
+        self.managers = managers_of(self.basis)
 
     def qos(self, pod: Pod) -> QosClass:
         """The class of a pod, planned or not."""
         return classify(as_release_sees(self.basis, pod), self.basis.qos_rules)
 
     def pins(self, pod: Pod, shape: Shape) -> bool:
-        """Whether a pod may be handed CPUs of its own; what it gets decides about others."""
-        if self.basis.node.kubelet.cpu_manager_policy != "static":
-            return False
-        return any(exclusive(self.basis, container, shape.qos) for container in pod.containers)
+        """Whether a pod gets CPUs or memory of its own; what it gets decides about others."""
+        return self.managers is not None and self.managers.places(pod, shape.qos)
 
-    def pin(self, pods: Sequence[Pod]) -> Pools | None:
-        """Hand out CPUs, where the static CPU manager policy does. Pods that take none may be
-        left out of ``pods``."""
-        if self.basis.node.kubelet.cpu_manager_policy == "static" and self.basis.node.os == "linux":
-            self._pools = pools(self.basis, [(pod, self.shapes.of(pod).qos) for pod in pods])
-        return self._pools
+    def pin(self, pods: Sequence[Pod]) -> None:
+        """Place ``pods`` in this order, where the static policies do."""
+        if self.managers is not None:
+            for pod in pods:
+                self.managers.admit(pod, self.shapes.of(pod).qos)
 
     def cpus(self, pod: Pod, container: Container) -> tuple[str, bool] | None:
         """The CPUs of a container and whether they are its own; None without the policy."""
-        if self._pools is None or container.role == "ephemeral":
-            return None
-        own = self._pools.exclusive.get((pod.uid, container.name))
-        return (own, True) if own is not None else (self._pools.shared, False)
+        return None if self.managers is None else self.managers.cpus(pod, container)
+
+    def mems(self, pod: Pod, container: Container) -> str:
+        """The NUMA nodes of a container; empty without the policy."""
+        return "" if self.managers is None else self.managers.mems(pod, container)
 
     def _pinned(self, pod: Pod, container: Container) -> tuple[Setting, ...]:
-        found = self.cpus(pod, container)
-        if found is None:
-            return ()
-        text, own = found
-        if not own:
-            return (Setting("cpuset.cpus", text, "cpuset.shared", (text,), "runtime"),)
-        count = container.resources.requests["cpu"].milli // 1000
-        return (Setting("cpuset.cpus", text, "cpuset.exclusive", (count, text), "runtime"),)
+        return () if self.managers is None else self.managers.settings(pod, container)
 
     def parent(self, qos: QosClass) -> tuple[str, str]:
         """Abstract name and concrete path of the group above pods of a class."""

@@ -47,6 +47,38 @@ def _row(severity: Severity, where: str, message: str, hint: str) -> Problem:
     return Problem(severity, where, message, hint)
 
 
+class Census(Struct, gc=False):
+    """What the pods of a node come to, for the rows about it. Millicores and units, exact: what
+    is taken away leaves nothing.
+
+    ``throttled`` counts containers with a memory.high below max, ``soft`` Burstable pods with a
+    memory request, ``best_effort`` BestEffort pods.
+    """
+
+    pods: int = 0
+    requests: dict[str, int] = {}
+    memory_limits: int = 0
+    throttled: int = 0
+    soft: int = 0
+    best_effort: int = 0
+
+    def add(self, shape: Judged, sign: int = 1) -> None:
+        """All pods of a shape; ``sign`` -1 takes them away."""
+        count = sign * shape.count
+        self.pods += count
+        for name, asked in shape.requests.items():
+            amount = asked.milli if name == "cpu" else asked.value
+            self.requests[name] = self.requests.get(name, 0) + count * amount
+        if "memory" in shape.limits:
+            self.memory_limits += count * shape.limits["memory"].value
+        for rows in shape.containers:
+            for row in rows:
+                if row.file == "memory.high" and row.value != "max":
+                    self.throttled += count
+        self.soft += count * (shape.qos == "Burstable" and "memory" in shape.requests)
+        self.best_effort += count * (shape.qos == "BestEffort")
+
+
 def problems_of(
     basis: Basis,
     shapes: Sequence[Judged],
@@ -54,11 +86,19 @@ def problems_of(
     upper: Sequence[Cgroup],
 ) -> list[Problem]:
     """All rows: the node's first, then the pods' in their order."""
-    found = [*_fit(basis, shapes), *_upper(basis, upper), *_node(basis, shapes)]
+    census = Census()
+    for shape in shapes:
+        census.add(shape)
+    found = node_problems(basis, census, upper)
     for shape in shapes:
         found += pod_problems(basis, shape)
     found += contradicted
     return found
+
+
+def node_problems(basis: Basis, census: Census, upper: Sequence[Cgroup]) -> list[Problem]:
+    """The rows about the node."""
+    return [*_fit(basis, census), *_upper(basis, upper), *_node(basis, census)]
 
 
 def contradictions(pods: Iterable[tuple[Pod, QosClass]]) -> Iterator[Problem]:
@@ -73,28 +113,18 @@ def contradictions(pods: Iterable[tuple[Pod, QosClass]]) -> Iterator[Problem]:
             )
 
 
-def _demand(shapes: Sequence[Judged], name: str, of_limits: bool = False) -> int:
-    """Sum in millicores for cpu, else in whole units."""
-    total = 0
-    for shape in shapes:
-        amounts = shape.limits if of_limits else shape.requests
-        if name in amounts:
-            total += shape.count * (amounts[name].milli if name == "cpu" else amounts[name].value)
-    return total
-
-
 def _text(name: str, amount: int) -> str:
     return canonical(from_milli(amount) if name == "cpu" else from_int(amount, "BinarySI"))
 
 
-def _fit(basis: Basis, shapes: Sequence[Judged]) -> Iterator[Problem]:
+def _fit(basis: Basis, census: Census) -> Iterator[Problem]:
     node = f"node {basis.node.name or 'this'}"
     left = allocatable(basis.node)
     for name in ("cpu", "memory", *(n for n in left if n.startswith("hugepages-"))):
         if name not in left:
             continue
         room = left[name].milli if name == "cpu" else left[name].value
-        asked = _demand(shapes, name)
+        asked = census.requests.get(name, 0)
         if asked > room:
             yield _row(
                 "warning",
@@ -103,15 +133,14 @@ def _fit(basis: Basis, shapes: Sequence[Judged]) -> Iterator[Problem]:
                 "a scheduler would not place all of them, and a kubelet gives a pod that does not"
                 " fit no cgroup",
             )
-    pods = sum(shape.count for shape in shapes)
-    if pods > basis.node.kubelet.max_pods:
+    if census.pods > basis.node.kubelet.max_pods:
         yield _row(
             "warning",
             node,
-            f"{pods} pods are more than maxPods {basis.node.kubelet.max_pods}",
+            f"{census.pods} pods are more than maxPods {basis.node.kubelet.max_pods}",
             "raise maxPods or move pods",
         )
-    limits, room = _demand(shapes, "memory", of_limits=True), 0
+    limits, room = census.memory_limits, 0
     if "memory" in basis.enforced:
         room = basis.enforced["memory"].value
     if room and limits > room:
@@ -144,12 +173,12 @@ def _upper(basis: Basis, upper: Sequence[Cgroup]) -> Iterator[Problem]:
                 )
 
 
-def _node(basis: Basis, shapes: Sequence[Judged]) -> Iterator[Problem]:
+def _node(basis: Basis, census: Census) -> Iterator[Problem]:
     node = f"node {basis.node.name or 'this'}"
     runtime = basis.runtime
     if basis.node.os == "windows":
         return
-    if basis.v2 and runtime.curve == "quadratic" and runtime.oci != "process" and shapes:
+    if basis.v2 and runtime.curve == "quadratic" and runtime.oci != "process" and census.pods:
         yield _row(
             "info",
             node,
@@ -165,51 +194,27 @@ def _node(basis: Basis, shapes: Sequence[Judged]) -> Iterator[Problem]:
             f" {'.'.join(map(str, runtime.oci_version))} is assumed to write containers",
             f"name it: --runtime {runtime.name}+runc-VERSION",
         )
-    if basis.node.kubelet.cpu_manager_policy == "static":
-        yield _row(
-            "info",
-            node,
-            "the static CPU manager policy is planned for this order of pods and one thread a core",
-            "a live kubelet goes by the order of admission: see its cpu_manager_state",
-        )
-    yield from _memory_qos(basis, node, shapes)
-
-
-def _uses(shapes: Sequence[Judged], file: str) -> bool:
-    return any(row.file == file for s in shapes for rows in s.containers for row in rows)
-
-
-def _throttled(shapes: Sequence[Judged]) -> int:
-    """How many containers get a memory.high that throttles."""
-    return sum(
-        shape.count
-        for shape in shapes
-        for rows in shape.containers
-        for row in rows
-        if row.file == "memory.high" and row.value != "max"
-    )
+    yield from _memory_qos(basis, node, census)
 
 
 _UNIFIED_SINCE = {"containerd": (1, 6), "cri-o": (1, 22)}
 
 
-def _memory_qos(basis: Basis, node: str, shapes: Sequence[Judged]) -> Iterator[Problem]:
+def _memory_qos(basis: Basis, node: str, census: Census) -> Iterator[Problem]:
     form, runtime = basis.memory_qos, basis.runtime
     if form == "off":
         return
-    throttled = _throttled(shapes)
-    if throttled:
+    if census.throttled:
         yield _row(
             "warning",
             node,
-            f"containers with memory.high: {throttled}; one that allocates faster than the kernel"
+            f"containers with memory.high: {census.throttled}; one that allocates faster than the kernel"
             " can reclaim hangs there instead of being OOM-killed",
             "seen on kernels 6.12 and 7.2 without swap; leave memoryThrottlingFactor unset (1.37)"
             " or watch memory.events high",
         )
     tiered = basis.policy == "TieredReservation"
-    soft = any(shape.qos == "Burstable" and "memory" in shape.requests for shape in shapes)
-    if form == "1.36" and tiered and soft:
+    if form == "1.36" and tiered and census.soft:
         yield _row(
             "warning",
             node,
@@ -217,7 +222,7 @@ def _memory_qos(basis: Basis, node: str, shapes: Sequence[Judged]) -> Iterator[P
             " it",
             "1.37 writes kubepods memory.low, too; --memory-qos 1.37 shows it",
         )
-    if form in ("1.27", "1.36") and any(shape.qos == "BestEffort" for shape in shapes):
+    if form in ("1.27", "1.36") and census.best_effort:
         yield _row(
             "info",
             node,

@@ -190,7 +190,7 @@ def numbers_of(basis: Basis, pod: Pod) -> PodNumbers:
 def _any_exclusive(basis: Basis, pod: Pod, qos: QosClass) -> bool:
     if not basis.gate("DisableCPUQuotaWithExclusiveCPUs"):
         return False
-    return any(exclusive(basis, container, qos) for container in pod.containers)
+    return any(exclusive(basis, pod, container, qos) for container in pod.containers)
 
 
 def _pod_cpu(basis: Basis, pod: Pod, qos: QosClass, sums: PodNumbers, files: Files) -> None:

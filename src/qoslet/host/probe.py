@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from qoslet.core.nodefields import cpus as cpu_numbers
 from qoslet.core.nodemachine import Probed
+from qoslet.host.mountinfo import Mount as Mount
+from qoslet.host.mountinfo import mounts as mounts
 from qoslet.host.smallfiles import text
+from qoslet.host.topology import layout, meminfo, numa
 
 if TYPE_CHECKING:
     from qoslet.core.node import Hierarchy
 
 CGROUP = "/sys/fs/cgroup"
 _HUGE = "/sys/kernel/mm/hugepages"
-_NUMA = "/sys/devices/system/node"
 _SYSTEMD_LIBRARIES = ("/lib/systemd", "/usr/lib/systemd", "/usr/lib64/systemd")
 _V1_CONTROLLERS = {
     "blkio",
@@ -39,14 +41,6 @@ _V1_CONTROLLERS = {
 }
 
 
-class Mount(NamedTuple):
-    """A mounted file system of /proc/self/mountinfo; ``options`` are mount and super options."""
-
-    point: str
-    type: str
-    options: tuple[str, ...]
-
-
 def _number(path: str) -> int | None:
     digits = (text(path) or "").strip()
     return int(digits) if digits.isascii() and digits.isdigit() else None
@@ -57,29 +51,6 @@ def _names(path: str) -> list[str]:
         return sorted(os.listdir(path))
     except OSError:
         return []
-
-
-def _unescaped(text: str) -> str:
-    """A mountinfo field with its octal escapes undone."""
-    if "\\" not in text:
-        return text
-    parts = text.split("\\")
-    return parts[0] + "".join(
-        chr(int(part[:3], 8)) + part[3:] if part[:3].isdigit() else "\\" + part
-        for part in parts[1:]
-    )
-
-
-def mounts(root: str = "") -> list[Mount]:
-    """Every mount that this process sees, in the order of mounting."""
-    found = []
-    for line in (text(f"{root}/proc/self/mountinfo") or "").splitlines():
-        before, dash, after = line.partition(" - ")
-        fields, types = before.split(" "), after.split(" ")
-        if dash and len(fields) >= 6 and types[0]:
-            options = ",".join((fields[5], *types[2:])).split(",")
-            found.append(Mount(_unescaped(fields[4]), types[0], tuple(dict.fromkeys(options))))
-    return found
 
 
 class _Cgroups(NamedTuple):
@@ -198,17 +169,6 @@ def _mount_facts(groups: _Cgroups) -> dict[str, str] | None:
     return {name: value for name, _, value in pairs}
 
 
-def _meminfo(text: str | None) -> dict[str, int]:
-    """Bytes by name; lines of a NUMA node's file begin with ``Node N``."""
-    found = {}
-    for line in (text or "").splitlines():
-        name, _, rest = line.partition(":")
-        words = rest.split()
-        if words and words[0].isdigit():
-            found[name.split()[-1]] = int(words[0]) * (1024 if words[-1] == "kB" else 1)
-    return found
-
-
 def _hugepages(root: str) -> dict[int, int] | None:
     """Page size to bytes set aside; None where the kernel does not tell."""
     found = {}
@@ -218,17 +178,6 @@ def _hugepages(root: str) -> dict[int, int] | None:
         if size.isdigit() and count is not None:
             found[int(size) * 1024] = count * int(size) * 1024
     return dict(sorted(found.items())) if os.path.isdir(root + _HUGE) else None
-
-
-def _numa(root: str) -> tuple[tuple[str, int], ...] | None:
-    found = []
-    for name in _names(root + _NUMA):
-        if name.startswith("node") and name[4:].isdigit():
-            cpus = (text(f"{root}{_NUMA}/{name}/cpulist") or "").strip()
-            memory = _meminfo(text(f"{root}{_NUMA}/{name}/meminfo")).get("MemTotal")
-            if memory is not None:
-                found.append((int(name[4:]), cpus, memory))
-    return tuple((cpus, memory) for _, cpus, memory in sorted(found)) or None
 
 
 def _systemd_version(root: str) -> int | None:
@@ -264,7 +213,7 @@ def _pid_limit(root: str) -> int | None:
 
 def probe(root: str = "", page_size: int | None = None) -> Probed:
     """Look at the machine below ``root``. ``page_size`` in bytes: the running kernel's if None."""
-    memory = _meminfo(text(f"{root}/proc/meminfo"))
+    memory = meminfo(text(f"{root}/proc/meminfo"))
     groups = _cgroups(mounts(root))
     online = (text(f"{root}/sys/devices/system/cpu/online") or "").strip() or None
     numbers = cpu_numbers(online) if online else None
@@ -287,6 +236,7 @@ def probe(root: str = "", page_size: int | None = None) -> Probed:
         psi=pressure if memory else None,
         mounts=_mount_facts(groups),
         unified=groups.unified.point if groups.unified is not None else None,
-        numa=_numa(root),
+        numa=numa(root),
         cpus=online,
+        layout=layout(root, numbers) if numbers else None,
     )
