@@ -21,7 +21,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from qoslet.errors import BadInput, CannotDo
+from qoslet.errors import BadInput, CannotDo, QosletError
 
 NAME = "agent.sock"
 REQUEST_SECONDS = 5.0
@@ -64,7 +64,12 @@ class _Handler(BaseHTTPRequestHandler):
             known = " ".join(sorted(self.server.pages))
             self._send(404, Page("text/plain", f"the pages are {known}\n".encode()), whole)
             return
-        self._send(200, make(), whole)
+        try:
+            page = make()
+        except QosletError as error:
+            self._send(503, Page("text/plain", f"{error}\n".encode()), whole)
+            return
+        self._send(200, page, whole)
 
     def _send(self, status: int, page: Page, whole: bool) -> None:
         self.send_response(status)

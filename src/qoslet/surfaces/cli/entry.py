@@ -22,6 +22,7 @@ VERBS = {
     "config": "what is in force on a node, where each value came from, and whether it can be run",
     "doctor": "what this machine offers, what is missing, and how to get it",
     "run": "make the cgroups on this machine and keep them true",
+    "ps": "the pods of a running agent, and why each is where it is",
     "apply": "make the cgroups on this machine once and leave them standing",
     "release": "undo an apply: restore what was there, remove what was made",
 }
