@@ -13,8 +13,8 @@ from msgspec import Struct
 from qoslet.core.cpumanager import Refusal
 from qoslet.core.managers import Kept, Managers
 from qoslet.core.node import Node
-from qoslet.core.plan import assembled
 from qoslet.core.placing import placing_problems
+from qoslet.core.plan import assembled
 from qoslet.core.planner import Planner
 from qoslet.core.pod import Pod, QosClass
 from qoslet.core.podshape import Shape
