@@ -154,19 +154,25 @@ def test_a_second_signal_hurries(live: Live) -> None:
     assert not live.groups()
 
 
-def test_after_a_kill_the_next_run_cleans_what_its_journal_names(live: Live) -> None:
+def test_after_a_kill_the_next_run_takes_up_what_stands(live: Live) -> None:
     live.write("a", pod("a", "exec sleep 1000"))
+    live.write("b", pod("b", "exec sleep 1000"))
     first = live.begin()
-    live.until(lambda: bool(live.pids()))
-    orphans = live.pids()
+    live.until(lambda: len(live.pids()) == 2)
+    kept = live.pids()
     first.kill()
     first.communicate()
-    assert live.pids() == orphans, "containers outlive the agent"
-    second = live.begin("--for", "1")
-    _, err = ended(second)
-    assert "left behind" in err
+    assert live.pids() == kept, "containers outlive the agent"
+    (live.manifests / "b.yaml").unlink()
+    live.write("c", pod("c", "exec sleep 1000"))
+    second = live.begin()
+    live.until(lambda: len(live.pids() - kept) == 1 and len(live.pids() & kept) == 1)
+    live.until(lambda: sum(path.endswith("/app") for path in live.groups()) == 2)
+    second.send_signal(signal.SIGTERM)
+    out, _ = ended(second)
+    assert "2 pods, 2 of 2 containers running" in out
     assert not live.groups()
-    assert not live.alive(orphans)
+    assert not live.alive(kept)
 
 
 def test_a_foreign_tree_is_refused_and_untouched(live: Live) -> None:

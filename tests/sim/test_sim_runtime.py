@@ -7,7 +7,6 @@ from collections.abc import Iterable
 import pytest
 
 from qoslet.core.observed import Observed, ObservedCgroup
-from qoslet.core.pod import Pod
 from qoslet.core.podlife import Backoff
 from qoslet.core.podspec import Launch, PodSpec
 from qoslet.sim.behaviour import Behaviour, behaviour_of
@@ -36,6 +35,9 @@ class Kernel:
     def observe(self, root: str, *, values: bool = True) -> Observed:
         return Observed(0.0, self.groups)
 
+    def look(self, path: str) -> ObservedCgroup | None:
+        return self.groups.get(path)
+
 
 class Bench:
     """One pod on a kernel with a clock that moves when told."""
@@ -49,14 +51,13 @@ class Bench:
         spec = PodSpec("u", "d/p", launches, 30.0, ())
         self.sim = SimRuntime(
             kernel,
-            lambda uid: spec,
-            lambda uid, name: behaviours.get(name, Behaviour(threads=2)),
+            lambda uid, name, role: behaviours.get(name, Behaviour(threads=2)),
             lambda: self.now,
             "/q",
             cores=2.0,
             backoff=Backoff(),
         )
-        self.sim.start(Pod("d", "p", "u", "t", ()), PATHS)
+        self.sim.start(spec, PATHS)
         self.sim.poll()
 
     def after(self, seconds: float, step: float = 1.0) -> dict[str, ObservedCgroup]:

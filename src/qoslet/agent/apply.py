@@ -18,7 +18,7 @@ from qoslet.core.drift import RESET, Difference, compare
 from qoslet.core.journal import Entry, Kept, Key, Ledger, Met, Settled
 from qoslet.core.knobs import controller, same
 from qoslet.core.observed import Observed, ObservedCgroup
-from qoslet.core.shrink import Shrink, Waiting, eased
+from qoslet.core.shrink import Shrink, Waiting, eased, with_cache
 from qoslet.core.steps import Outcome, Step, ordered
 from qoslet.core.tree import Plan
 from qoslet.errors import CannotDo
@@ -58,6 +58,9 @@ class Sight(Protocol):
 
     def glance(self, paths: Iterable[str]) -> Observed | None:
         """The settings of these groups if all of them are there, else None."""
+
+    def cache(self, path: str) -> int:
+        """Bytes of page cache in a group that can be taken back without a kill."""
 
 
 class Work(Struct, frozen=True):
@@ -155,6 +158,7 @@ def _compared(
     ours = [row for row in differences if _is_business(row, theirs, ledger, observed)]
     blocked = _blocked(differences, ledger, observed)
     mended = [row for row in ours if row.path not in theirs or row.verdict == "differs"]
+    merged = with_cache(mended, merged, sight.cache) if mended else merged
     steps = [
         step
         for step in ordered(mended, merged, shrink)

@@ -10,14 +10,21 @@ from qoslet.core.shrink import Shrink
 
 class Config(Struct, frozen=True):
     """``root`` is the group below which the loop owns everything. ``interval`` lies between two
-    turns, ``lasts`` ends the loop by itself (None: until interrupted). ``retry`` spaces the
-    attempts at a pod whose groups the kernel refuses; ``settle`` bounds how long removing
-    groups may take after their processes ended; ``shrink`` says what becomes of a memory limit
-    below what is in use."""
+    looks that somebody watches, None where nobody does; ``lasts`` ends the loop by itself
+    (None: until interrupted). ``resync`` lies between two looks at everything; where nobody
+    watches it is doubled up to ``resync_longest`` while all is as it should be. ``retry`` spaces
+    the attempts at a pod whose groups the kernel refuses; ``orphans`` lies between two removals
+    of what no pod has. ``settle`` bounds how long removing groups may take after their processes
+    ended; ``shrink`` says what becomes of a memory limit below what is in use. ``keep``: the end
+    of the loop ends no pod."""
 
     root: str = "/qoslet"
-    interval: float = 1.0
+    interval: float | None = 1.0
     lasts: float | None = None
+    resync: float = 10.0
+    resync_longest: float = 60.0
     retry: Backoff = Backoff(first=1.0, longest=60.0, reset_after=0.0)
+    orphans: float = 0.1
     settle: float = 10.0
     shrink: Shrink = "converge"
+    keep: bool = False

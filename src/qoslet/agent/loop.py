@@ -1,6 +1,8 @@
-"""When to turn the wheel: at each interval, when a container ends, when manifests change.
+"""When to turn the wheel: when a manifest changes, a container does something, a back-off is over;
+and at each interval where somebody watches.
 
-Whatever ends the loop (its time, a signal, an error), what it made is removed.
+Whatever ends the loop (its time, a signal, an error), what it made is removed, unless it is to
+be kept.
 """
 
 from __future__ import annotations
@@ -9,24 +11,38 @@ from collections.abc import Callable
 from typing import Protocol
 
 from qoslet.agent.config import Config
-from qoslet.agent.cycle import Desired, Wheel
-from qoslet.agent.ports import Clock
+from qoslet.agent.cycle import Wheel
+from qoslet.agent.ending import end
+from qoslet.agent.ports import Clock, Source
+from qoslet.agent.snapshots import Turn
 from qoslet.core.snapshot import Snapshot
 from qoslet.errors import CannotDo
 
+LONGEST = 3600.0
+"""Seconds that the loop sleeps at most."""
+
 
 class Stop(Protocol):
-    """Who wants the loop to end."""
+    """Who wants the loop to end, or to read its configuration again."""
 
     def requested(self) -> int:
         """How often it was asked to end: once is enough, twice hurries."""
 
+    def reload(self) -> bool:
+        """Whether it was asked to read its configuration again, since the last time asked."""
 
-class Source(Protocol):
-    """Where the desired state comes from."""
 
-    def current(self) -> Desired:
-        """What should be now; the last good state where the input has become bad."""
+class Surface(Protocol):
+    """Whoever is told what happens."""
+
+    def turned(self, turn: Turn) -> None:
+        """A turn is over."""
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Everything as it stands, at each interval and after each turn that did something."""
+
+    def say(self, line: str) -> None:
+        """One line beside that, such as that the ending begins."""
 
 
 def run(
@@ -35,35 +51,51 @@ def run(
     source: Source,
     clock: Clock,
     stop: Stop,
-    publish: Callable[[Snapshot], None],
-    say: Callable[[str], None] = lambda line: None,
-) -> Snapshot | None:
+    surface: Surface,
+    *,
+    reload: Callable[[], None] = lambda: None,
+    undo: Callable[[], list[str]] = list,
+) -> Turn | None:
     """Turn until asked to end or ``config.lasts`` seconds are over, then remove everything.
 
-    ``say`` is told when the ending begins. Returns the last snapshot, None if
-    it was asked to end before the first turn. Raises ``CannotDo`` naming what could not be removed.
+    ``reload`` reads the configuration again. Returns the last turn, None if it was asked to end
+    before the first. Raises ``CannotDo`` naming what could not be removed.
     """
     begun = clock.monotonic()
-    snapshot = None
     left: list[str] = []
     try:
         while not stop.requested():
-            snapshot = wheel.turn(source.current())
-            publish(snapshot)
-            wait = config.interval
+            if stop.reload():
+                reload()
+            watched = config.interval is not None
+            surface.turned(wheel.turn(source.current(), whole=watched))
+            if watched:
+                surface.publish(wheel.snapshot())
+            wait = _wait(config, wheel, clock.monotonic())
             if config.lasts is not None:
                 wait = min(wait, begun + config.lasts - clock.monotonic())
-            if wait <= 0:
-                break
-            clock.sleep(wait)
+                if wait <= 0:
+                    break
+            clock.sleep(max(0.0, wait))
     finally:
-        if wheel.started:
-            say(f"ending {len(wheel.started)} pods; Ctrl-C again ends them at once")
-        left = wheel.end(lambda: stop.requested() > 1)
+        if config.keep:
+            if wheel.started:
+                surface.say(f"{len(wheel.started)} pods are kept; the next run takes them up")
+        else:
+            if wheel.started:
+                surface.say(f"ending {len(wheel.started)} pods; Ctrl-C again ends them at once")
+            left = end(wheel, lambda: stop.requested() > 1, undo)
     if left:
         raise CannotDo(
             f"{len(left)} things could not be undone: {left[0]}",
             where=config.root,
             hint="see what holds them: cat cgroup.procs below the root",
         )
-    return snapshot
+    return wheel.last
+
+
+def _wait(config: Config, wheel: Wheel, now: float) -> float:
+    """Seconds until something is due that no descriptor tells."""
+    due = wheel.next_at()
+    wait = LONGEST if due is None else due - now
+    return wait if config.interval is None else min(wait, config.interval)

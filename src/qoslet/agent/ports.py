@@ -8,7 +8,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from qoslet.core.live import PodGroups
-from qoslet.core.observed import Observed
+from qoslet.core.node import Node
+from qoslet.core.observed import Observed, ObservedCgroup
 from qoslet.core.pod import Pod
 from qoslet.core.podlife import ContainerState
 from qoslet.core.podspec import MemoryVolume, PodSpec
@@ -40,6 +41,53 @@ class Observer(Protocol):
 
     def observe(self, root: str, *, values: bool = True) -> Observed:
         """The subtree below and including ``root``; an absent root gives no cgroups."""
+
+    def look(self, path: str) -> ObservedCgroup | None:
+        """One group with its values, without those below; None where it is absent."""
+
+
+class Killing(Protocol):
+    """Ends what is in a group, whoever put it there."""
+
+    def kill(self, path: str) -> bool:
+        """End every process of the group and below; True once none is left. Raises
+        ``QosletError`` where it must not."""
+
+    def holders(self, path: str, pids: Sequence[int]) -> str:
+        """Who these processes are, for people: ``process 12 (sh)``."""
+
+
+class Machine(Protocol):
+    """What the loop asks about the machine as a whole: its CPUs and its memory in bytes."""
+
+    @property
+    def cores(self) -> float:
+        """CPUs."""
+
+    @property
+    def memory(self) -> int:
+        """Bytes."""
+
+    def busy_seconds(self) -> float | None:
+        """CPU seconds used or stolen on all CPUs since some start; None if unknown."""
+
+    def runnable(self, path: str, pids: Sequence[int]) -> int | None:
+        """How many threads of a group's processes want a CPU now; None if unknown."""
+
+
+class NoMachine:
+    """A machine of which nothing is known."""
+
+    cores = 1.0
+    memory = 0
+
+    def busy_seconds(self) -> float | None:
+        """Unknown."""
+        return None
+
+    def runnable(self, path: str, pids: Sequence[int]) -> int | None:
+        """Unknown."""
+        return None
 
 
 class Clock(Protocol):
@@ -91,6 +139,10 @@ class Runtime(Protocol):
 
 class Planned(Protocol):
     """The plan of the pods that count, followed pod by pod (``core.live.Live``)."""
+
+    @property
+    def node(self) -> Node:
+        """The node that is planned for."""
 
     def put(self, pod: Pod) -> PodGroups:
         """Plan a pod; one with its UID is replaced."""

@@ -12,6 +12,7 @@ from msgspec import Struct
 from qoslet.core.observed import Observed, ObservedCgroup
 from qoslet.core.pod import Container
 from qoslet.core.podlife import ContainerState
+from qoslet.core.podstate import Meter, PodRow
 from qoslet.core.quantity import canonical
 from qoslet.core.tree import Cgroup, Level, Plan, Problem
 from qoslet.core.usage import Usage
@@ -74,6 +75,8 @@ class Snapshot(Struct, frozen=True):
     errors: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     summary: str = ""
+    pods: tuple[PodRow, ...] = ()
+    meters: Mapping[str, Meter] = {}
 
     @property
     def true(self) -> bool:

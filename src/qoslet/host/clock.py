@@ -1,4 +1,4 @@
-"""Waiting that ends early: when a container ends, or when somebody asks the program to end."""
+"""Waiting that ends early: when something has happened, or somebody asks the program to end."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from types import FrameType
 
 
 class Signals:
-    """Counts SIGINT, SIGTERM and SIGHUP while it is entered; matches ``agent.loop.Stop``."""
+    """Counts SIGINT and SIGTERM while it is entered; matches ``agent.loop.Stop``. SIGHUP asks to
+    read the configuration again; where ``hangs_up``, it says that the terminal is gone and counts
+    as the others."""
 
     _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-    def __init__(self) -> None:
+    def __init__(self, *, hangs_up: bool = True) -> None:
         self._count = 0
+        self._reload = False
+        self._hangs_up = hangs_up
         self._before: list[tuple[int, object]] = []
         self.reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
@@ -31,16 +35,24 @@ class Signals:
         os.close(self.reader)
         os.close(self._writer)
 
-    def _note(self, _number: int, _frame: FrameType | None) -> None:
-        self._count += 1
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGHUP and not self._hangs_up:
+            self._reload = True
+        else:
+            self._count += 1
         try:
             os.write(self._writer, b"!")
         except BlockingIOError:
             return
 
     def requested(self) -> int:
-        """How many signals came."""
+        """How often it was asked to end."""
         return self._count
+
+    def reload(self) -> bool:
+        """Whether it was asked to read the configuration again since this was asked last."""
+        asked, self._reload = self._reload, False
+        return asked
 
     def drain(self) -> None:
         """Take note of the wake-ups so far."""
@@ -51,9 +63,9 @@ class Signals:
 
 
 class WakingClock:
-    """Monotonic time; ``sleep`` also ends when a signal comes or a container ends.
+    """Monotonic time; ``sleep`` also ends when a signal comes or a descriptor is readable.
 
-    ``descriptors`` gives the pidfds to watch. Matches ``agent.ports.Clock``.
+    ``descriptors`` gives those to watch. Matches ``agent.ports.Clock``.
     """
 
     def __init__(

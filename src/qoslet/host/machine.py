@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _USED = (0, 1, 2, 5, 6, 7)
@@ -11,7 +11,7 @@ _USED = (0, 1, 2, 5, 6, 7)
 
 
 class ThisMachine:
-    """Matches ``agent.cycle.Machine``. ``cores`` are the CPUs online, ``memory`` bytes."""
+    """Matches ``agent.ports.Machine``. ``cores`` are the CPUs online, ``memory`` bytes."""
 
     def __init__(self) -> None:
         self.cores = float(os.sysconf("SC_NPROCESSORS_ONLN"))
@@ -29,6 +29,23 @@ class ThisMachine:
     def runnable(self, path: str, pids: Sequence[int]) -> int | None:
         """How many threads of ``pids`` run or wait for a CPU."""
         return sum(_wanting(pid) for pid in pids)
+
+
+HOLDERS_TOLD = 5
+"""How many processes are named where there are more."""
+
+
+class Killing:
+    """Matches ``agent.ports.Killing``. ``kill`` is a driver's."""
+
+    def __init__(self, kill: Callable[[str], bool]) -> None:
+        self.kill = kill
+
+    def holders(self, path: str, pids: Sequence[int]) -> str:
+        """``process 12 (sh)`` for each, a few of them."""
+        named = [f"process {pid} ({_text(f'/proc/{pid}/comm').strip() or '?'})" for pid in pids]
+        more = f" and {len(named) - HOLDERS_TOLD} more" if len(named) > HOLDERS_TOLD else ""
+        return ", ".join(named[:HOLDERS_TOLD]) + more
 
 
 def _wanting(pid: int) -> int:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from qoslet.core.observed import Observed
+from qoslet.core.observed import Observed, ObservedCgroup
 
 _SHELL = "/bin/sh"
 _SCRIPT = "read _ # keeps a scope of qoslet"
@@ -112,6 +112,9 @@ class _Observer(Protocol):
     def watch(self, files: Iterable[str]) -> None:
         """Read these settings from now on."""
 
+    def look(self, path: str) -> ObservedCgroup | None:
+        """One group, None where it is absent."""
+
 
 class Sight:
     """An observer that does not see the processes that keep scopes."""
@@ -127,10 +130,17 @@ class Sight:
     def observe(self, root: str, *, values: bool = True) -> Observed:
         """The subtree below and including ``root``."""
         seen = self._eyes.observe(root, values=values)
-        groups = dict(seen.cgroups)
-        for path, group in seen.cgroups.items():
-            pid = self._holders.of(path)
-            if pid is not None and pid in group.pids:
-                others = tuple(one for one in group.pids if one != pid)
-                groups[path] = replace(group, pids=others)
+        groups = {path: self._without(group) for path, group in seen.cgroups.items()}
         return Observed(seen.at, groups)
+
+    def look(self, path: str) -> ObservedCgroup | None:
+        """One group, None where it is absent."""
+        seen = self._eyes.look(path)
+        return None if seen is None else self._without(seen)
+
+    def _without(self, group: ObservedCgroup) -> ObservedCgroup:
+        """A group without the process that keeps it."""
+        pid = self._holders.of(group.path)
+        if pid is None or pid not in group.pids:
+            return group
+        return replace(group, pids=tuple(one for one in group.pids if one != pid))

@@ -42,15 +42,22 @@ def resume(
     given: bool = False,
     boot: str | None = None,
     driver: str = "cgroupfs",
+    verb: str | None = "apply",
 ) -> Journal:
     """Take up the tree at ``root``, or begin one. ``given``: the root may be another's group
-    that was handed to us, with groups of others in it.
+    that was handed to us, with groups of others in it. ``verb``: what the tree is of; None takes
+    up any.
 
     Its file is written with the first entry. Raises ``CannotDo`` where another process has it,
     and where a tree stands there that no journal of ours names. A journal of another boot or hierarchy is put aside.
     """
     journal, header = locked(
-        root, tree.hierarchy, state=state, boot=boot, verb="apply", driver=driver
+        root,
+        tree.hierarchy,
+        state=state,
+        boot=boot,
+        verb=verb or _verb_of(root, state),
+        driver=driver,
     )
     try:
         _take_up(journal, tree, header, given)
@@ -58,6 +65,16 @@ def resume(
         journal.close(gone=False)
         raise
     return journal
+
+
+def _verb_of(root: str, state: str) -> str:
+    """What the tree at a root is of, by its journal."""
+    try:
+        with open(f"{state}/{escaped(root)}/journal", "rb") as file:
+            header = read(file.readline()).header
+    except OSError:
+        header = None
+    return header.verb if header is not None else "apply"
 
 
 def _take_up(journal: Journal, tree: Owned, header: Header, given: bool) -> None:
@@ -82,6 +99,13 @@ def _take_up(journal: Journal, tree: Owned, header: Header, given: bool) -> None
     if old.bad:
         journal.notes.append(f"{header.root}: {old.bad} torn or damaged lines of the journal")
     stale = prune(ledger, tree) or stale
+    if old.header is not None and old.header.verb != header.verb and ledger.groups:
+        other = {"apply": "an apply", "run": "a run"}.get(old.header.verb, "another verb")
+        raise CannotDo(
+            f"the tree of {other} stands here",
+            where=header.root,
+            hint=f"qoslet release --cgroup-root {header.root} removes it",
+        )
     _check_root(header.root, tree, ledger, given)
     if stale:
         journal.rewrite()

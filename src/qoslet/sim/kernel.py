@@ -107,6 +107,20 @@ class SimKernel(Groups):
         listed = [path for path in self.groups if path != "/" and inside(path, top)]
         return Observed(self._clock(), {path: self._seen(path, values) for path in sorted(listed)})
 
+    def look(self, path: str) -> ObservedCgroup | None:
+        """One group, None where it is absent."""
+        return self._seen(path, True) if path in self.groups and path != "/" else None
+
+    def kill(self, path: str) -> bool:
+        """End every process of the group and below."""
+        for one in self.members(path, below=True) if path in self.groups else ():
+            self.end(one.pid, 137)
+        return True
+
+    def holders(self, path: str, pids: Sequence[int]) -> str:
+        """Who these processes are."""
+        return ", ".join(f"process {pid}" for pid in pids)
+
     def _outcome(self, step: Step) -> Outcome:
         """One step and what came of it."""
         before = self._before(step)

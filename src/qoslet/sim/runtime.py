@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from qoslet.agent.ports import Observer
 from qoslet.core.effective import Contender, cap_of, fair_shares, weight_of
 from qoslet.core.observed import Observed, ObservedCgroup
-from qoslet.core.pod import Pod
 from qoslet.core.podlife import (
     NEW,
     Backoff,
@@ -25,8 +24,10 @@ from qoslet.core.podlife import (
     actions,
     began,
     ended,
+    finished,
 )
 from qoslet.core.podspec import PodSpec
+from qoslet.core.podstate import Held
 from qoslet.sim.behaviour import GROWTH, Behaviour
 
 _OOM = 137
@@ -52,17 +53,16 @@ class _Run(Struct):
 
 
 class SimRuntime:
-    """Matches ``agent.ports.Runtime`` and ``Observer``, and ``agent.cycle.Machine``.
+    """Matches ``agent.ports.Runtime``, ``Observer`` and ``Machine``.
 
-    ``kernel`` holds the groups; ``behaviour_of`` tells what a container does, by pod UID and
-    name; ``clock`` is any monotonic time in seconds.
+    ``kernel`` holds the groups; ``behaviour_of`` tells what a container does, by pod UID,
+    name and role; ``clock`` is any monotonic time in seconds.
     """
 
     def __init__(
         self,
         kernel: Observer,
-        spec_of: Callable[[str], PodSpec],
-        behaviour_of: Callable[[str, str], Behaviour],
+        behaviour_of: Callable[[str, str, str], Behaviour],
         clock: Callable[[], float],
         root: str,
         *,
@@ -73,7 +73,6 @@ class SimRuntime:
         self.cores = cores
         self.memory = memory
         self._kernel = kernel
-        self._spec_of = spec_of
         self._behaviour_of = behaviour_of
         self._clock = clock
         self._root = root
@@ -93,21 +92,52 @@ class SimRuntime:
             (round(self._threads(run, name)) for run, name, at in self._all() if at == path), 0
         )
 
-    def start(self, pod: Pod, cgroups: dict[str, str]) -> None:
-        """Begin ``pod``."""
-        spec = self._spec_of(pod.uid)
-        if pod.uid not in self._pods:
-            self._pods[pod.uid] = _Run(spec, cgroups, {one.name: NEW for one in spec.launches})
+    def start(self, spec: PodSpec, cgroups: Mapping[str, str]) -> None:
+        """Begin a pod."""
+        if spec.uid not in self._pods:
+            lives = {one.name: NEW for one in spec.launches}
+            self._pods[spec.uid] = _Run(spec, dict(cgroups), lives)
 
-    def stop(self, pod_uid: str, grace_seconds: float) -> None:
+    def stop(self, uid: str, grace_seconds: float) -> None:
         """Begin to end a pod; its containers end when they are asked."""
-        run = self._pods.get(pod_uid)
+        run = self._pods.get(uid)
         if run is not None and run.ending is None:
             run.ending = Ending(self._clock(), grace_seconds)
 
-    def forget(self, pod_uid: str) -> None:
+    def forget(self, uid: str) -> None:
         """Drop a pod."""
-        self._pods.pop(pod_uid, None)
+        self._pods.pop(uid, None)
+
+    def update(self, spec: PodSpec) -> None:
+        """Later starts use these launches."""
+        run = self._pods.get(spec.uid)
+        if run is not None:
+            run.spec = spec
+
+    def restart(self, uid: str, container: str) -> None:
+        """End one container and start it again."""
+        run = self._pods.get(uid)
+        if run is not None and run.lives[container].phase == "running":
+            run.lives[container] = began(run.lives[container], self._clock())
+
+    def held(self) -> Mapping[str, Held]:
+        """The pods that are kept."""
+        return {
+            uid: Held(
+                uid,
+                run.spec.key,
+                run.spec.digest(),
+                run.spec.grace,
+                run.cgroups,
+                all(life.phase != "running" for life in run.lives.values())
+                and (run.ending is not None or finished(run.spec, run.lives)),
+            )
+            for uid, run in self._pods.items()
+        }
+
+    def descriptors(self) -> Sequence[int]:
+        """None: time alone moves it."""
+        return ()
 
     def poll(self) -> list[ContainerState]:
         """Let time pass, do what is due, tell the states."""
@@ -150,6 +180,12 @@ class SimRuntime:
         groups = {path: self._counted(path, group) for path, group in seen.cgroups.items()}
         return Observed(self._clock(), groups)
 
+    def look(self, path: str) -> ObservedCgroup | None:
+        """One group with its counters."""
+        self._pass_time()
+        seen = self._kernel.look(path)
+        return None if seen is None else self._counted(path, seen)
+
     def _counted(self, path: str, group: ObservedCgroup) -> ObservedCgroup:
         """A group with its counters: its own and those below it."""
         own = [
@@ -174,10 +210,15 @@ class SimRuntime:
             for launch in run.spec.launches
         ]
 
+    def _behaviour(self, run: _Run, name: str) -> Behaviour:
+        """What a container does."""
+        role = next(launch.role for launch in run.spec.launches if launch.name == name)
+        return self._behaviour_of(run.spec.uid, name, role)
+
     def _threads(self, run: _Run, name: str) -> float:
         """How many CPUs a container wants now."""
         life = run.lives[name]
-        behaviour = self._behaviour_of(run.spec.uid, name)
+        behaviour = self._behaviour(run, name)
         waits = self._clock() - life.began_at < behaviour.after
         return 0.0 if life.phase != "running" or waits else behaviour.threads
 
@@ -213,7 +254,7 @@ class SimRuntime:
     ) -> None:
         """Memory up to what the container wants; a limit on the way kills it."""
         life = run.lives[name]
-        behaviour = self._behaviour_of(run.spec.uid, name)
+        behaviour = self._behaviour(run, name)
         counters = self._counters[path]
         age = self._now - life.began_at
         if age >= behaviour.after:

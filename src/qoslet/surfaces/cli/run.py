@@ -20,8 +20,11 @@ from qoslet.surfaces.cli.common import (
 from qoslet.surfaces.cli.problems import tell
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from qoslet.agent.ports import Desired
     from qoslet.core.shrink import Shrink
-    from qoslet.core.tree import Plan
+    from qoslet.core.tree import Problem
     from qoslet.surfaces.cli.watching import Watching
     from qoslet.surfaces.cli.wire import Parts
 
@@ -46,7 +49,7 @@ class Options:
             given,
             cgroup_root=self.root,
             runtime=given.runtime or "process",
-            cgroup_driver=given.cgroup_driver or "cgroupfs",
+            cgroup_driver=given.cgroup_driver or ("cgroupfs" if args.simulate else None),
         )
         self.expand: bool = args.expand
         self.allocated: bool = args.resources == "allocated"
@@ -58,6 +61,7 @@ class Options:
         self.logs: bool = args.logs
         self.plain: bool = args.plain
         self.shrink: Shrink = args.shrink
+        self.keep: bool = args.keep
         _check(self, args)
 
 
@@ -132,6 +136,11 @@ def _add_running(parser: argparse._ArgumentGroup) -> None:
         metavar="HOW",
         help="a memory limit below what is in use: converge (go near it), refuse, force",
     )
+    parser.add_argument(
+        "--keep",
+        action="store_true",
+        help="as a service: the end of this process ends no pod, the next run takes them up",
+    )
     parser.add_argument("--logs", action="store_true", help="show what containers print")
 
 
@@ -141,24 +150,25 @@ def run(args: argparse.Namespace) -> int:
 
     options = Options(args)
     with wire.parts(options) as parts:
-        desired = parts.source.current()
-        tell(desired.problems)
-        if not desired.plan.stands and not desired.pods:
-            return EXIT_NO
-        if not _sound(desired.plan):
+        first = parts.source.current()
+        tell(first.problems)
+        may = [one for one in first.pods.values() if one.spec.runnable]
+        wrong = any(row.severity == "error" for row in first.problems)
+        if (wrong and not may and not options.keep) or not _sound(first.problems):
             return EXIT_NO
         if options.dry_run:
             _dry_run(parts)
-            return EXIT_OK if desired.plan.stands else EXIT_NO
+            return EXIT_NO if wrong else EXIT_OK
         if options.simulate:
             note("simulated: a kernel made of values, no process is started")
-        _watch(args, options, parts)
-        return EXIT_OK if parts.source.current().plan.stands else EXIT_NO
+        _watch(args, options, parts, first)
+        problems = parts.source.current().problems
+        return EXIT_NO if any(row.severity == "error" for row in problems) else EXIT_OK
 
 
-def _sound(plan: Plan) -> bool:
+def _sound(problems: Sequence[Problem]) -> bool:
     """Whether no error concerns the node as a whole; a refused pod is no reason to stop."""
-    return all(p.severity != "error" or ": Pod " in p.where for p in plan.problems)
+    return all(p.severity != "error" or ": Pod " in p.where for p in problems)
 
 
 def _dry_run(parts: Parts) -> None:
@@ -167,21 +177,39 @@ def _dry_run(parts: Parts) -> None:
         sys.stdout.write(f"{line}\n")
 
 
-def _watch(args: argparse.Namespace, options: Options, parts: Parts) -> None:
+class _First:
+    """A source whose first answer was asked for already."""
+
+    def __init__(self, parts: Parts, first: Desired) -> None:
+        self._source = parts.source
+        self._first: Desired | None = first
+
+    def current(self) -> Desired:
+        """The first one, then what the source says."""
+        first, self._first = self._first, None
+        return first or self._source.current()
+
+    def descriptors(self) -> Sequence[int]:
+        """The source's."""
+        return self._source.descriptors()
+
+
+def _watch(args: argparse.Namespace, options: Options, parts: Parts, first: Desired) -> None:
     """Run the loop with its screen until it ends."""
     from qoslet.agent.loop import run as turn
 
-    watching = _screen(args, options, parts)
+    watching = _screen(args, options, parts, first)
     complete = False
     try:
         turn(
             parts.config,
             parts.wheel,
-            parts.source,
+            _First(parts, first),
             parts.clock,
             parts.stop,
-            watching.publish,
-            watching.say,
+            watching,
+            reload=parts.reload,
+            undo=parts.undo,
         )
         complete = True
     finally:
@@ -190,7 +218,7 @@ def _watch(args: argparse.Namespace, options: Options, parts: Parts) -> None:
             note(line)
 
 
-def _screen(args: argparse.Namespace, options: Options, parts: Parts) -> Watching:
+def _screen(args: argparse.Namespace, options: Options, parts: Parts, first: Desired) -> Watching:
     """The screen for this terminal."""
     from qoslet.surfaces.cli.watching import Watching
 
@@ -207,5 +235,6 @@ def _screen(args: argparse.Namespace, options: Options, parts: Parts) -> Watchin
         parts.title,
         rows=rows if tty else None,
         log_lines=parts.log_lines if options.logs else None,
-        told=parts.source.current().problems,
+        told=first.problems,
+        watched=not options.keep,
     )

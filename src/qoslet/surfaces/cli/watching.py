@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TextIO
 
+from qoslet.agent.snapshots import Turn
 from qoslet.core.report import report
 from qoslet.core.snapshot import Snapshot
 from qoslet.core.tree import Problem
@@ -19,7 +20,8 @@ KEPT = 4096
 class Watching:
     """Takes every snapshot. ``rows`` tells the height of the terminal, None where the output
     is no terminal. ``log_lines`` gives what containers printed, each (container, line);
-    ``told`` are the problem rows that were shown before."""
+    ``told`` are the problem rows that were shown before. Without ``watched`` no snapshots come,
+    only turns."""
 
     def __init__(
         self,
@@ -30,6 +32,7 @@ class Watching:
         rows: Callable[[], int] | None = None,
         log_lines: Callable[[], list[tuple[str, str]]] | None = None,
         told: Iterable[Problem] = (),
+        watched: bool = True,
     ) -> None:
         self._out = out
         self._terminal = terminal
@@ -38,7 +41,16 @@ class Watching:
         self._log_lines = log_lines
         self._drawn = 0
         self._told = set(told)
+        self._watched = watched
         self.snapshots: list[Snapshot] = []
+
+    def turned(self, turn: Turn) -> None:
+        """Say what a turn did, where nobody is shown snapshots: one sentence, and each error."""
+        if self._watched or (turn.quiet and turn.cycle > 1):
+            return
+        for line in (turn.summary, *turn.notes, *turn.errors):
+            self._write(f"{printable(line)}\n")
+        self.logs()
 
     def publish(self, snapshot: Snapshot) -> None:
         """Show ``snapshot`` and keep it for the report."""

@@ -10,38 +10,36 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from qoslet.agent.config import Config
-from qoslet.agent.cycle import Wheel, Work
+from qoslet.agent.cycle import Wheel
 from qoslet.agent.loop import Stop
 from qoslet.agent.ports import Clock, Driver, Observer
 from qoslet.core.confine import Powers
 from qoslet.core.drift import compare
+from qoslet.core.journal import Ledger
 from qoslet.core.manifest import Options as Reading
 from qoslet.core.node import Node
 from qoslet.core.nodechecks import host_refusals
-from qoslet.core.observed import Observed
-from qoslet.core.pod import Pod
-from qoslet.core.podlife import ContainerState
-from qoslet.core.shrink import Shrink, eased
-from qoslet.core.steps import ordered
-from qoslet.core.tree import Plan
+from qoslet.core.nodefile import as_written
+from qoslet.core.shrink import Shrink
+from qoslet.core.steps import Step, ordered
+from qoslet.core.tree import Problem
 from qoslet.errors import CannotDo
 from qoslet.host.clock import Signals, WakingClock
-from qoslet.host.manifests import load
+from qoslet.host.manifestfiles import ManifestFiles
 from qoslet.host.nodes import load_node
-from qoslet.surfaces.cli.desired import ManifestSource
+from qoslet.surfaces.cli.source import LiveSource
 
 if TYPE_CHECKING:
     from qoslet.core.nodeflags import Flags
-    from qoslet.host.cgroupfs import Cgroupfs
     from qoslet.host.machine import ThisMachine
     from qoslet.sim.behaviour import Behaviour
+    from qoslet.surfaces.cli.wireonce import Tree
 
-STATE = "/run/qoslet"
-"""Where journals and logs are: it ends with the boot, as cgroups do."""
+SERVICE_RESYNC = 10.0
+"""Seconds between two looks at everything where nobody watches."""
 
 
 class Choices(Protocol):
@@ -59,6 +57,7 @@ class Choices(Protocol):
     allocated: bool
     flags: Flags
     shrink: Shrink
+    keep: bool
 
 
 class Parts:
@@ -67,7 +66,7 @@ class Parts:
     def __init__(
         self,
         config: Config,
-        source: ManifestSource,
+        source: LiveSource,
         wheel: Wheel,
         clock: Clock,
         stop: Stop,
@@ -81,16 +80,10 @@ class Parts:
         self.stop = stop
         self.title = title
         self.shell_lines = shell_lines
+        self.reload: Callable[[], None] = lambda: None
+        self.undo: Callable[[], list[str]] = list
         self.notes: Callable[[], Sequence[str]] = tuple
         self.log_lines: Callable[[], list[tuple[str, str]]] = list
-
-
-def work_of(shrink: Shrink, plan: Plan, observed: Observed) -> Work:
-    """Differences, the steps that end them, and what waits."""
-    differences = compare(plan, observed)
-    steps = ordered(differences, observed, shrink)
-    _, waiting = eased(differences, observed, shrink)
-    return Work(len(differences), steps, tuple(row.describe() for row in waiting))
 
 
 @contextmanager
@@ -98,52 +91,76 @@ def parts(choices: Choices) -> Iterator[Parts]:
     """The parts that the command line asks for. Raises QosletError."""
     from qoslet.host.drivers import root_path
 
-    node, problems = load_node(choices.nodes, choices.flags)
+    node, problems = _node(choices)
     root = root_path(choices.root, node.driver)
-    if not node.kubelet_given:
-        kubelets = list(host_refusals(node))
-        problems = [row for row in problems if row not in kubelets]
     piped = sys.stdin.buffer.read() if "-" in choices.paths else b""
-    source = ManifestSource(
-        lambda: load(
-            choices.paths,
-            Reading(choices.expand, choices.allocated, node.name, keep_raw=True),
-            stdin=io.BytesIO(piped),
-            root_check=not choices.simulate,
-        ),
-        lambda: _stamp(choices.paths),
+    files = ManifestFiles(
+        choices.paths, time.monotonic, stdin=io.BytesIO(piped), strict=not choices.simulate
+    )
+    source = LiveSource(
+        files,
+        Reading(choices.expand, choices.allocated, node.name, keep_raw=True),
         node,
         Powers(os.geteuid(), os.getegid(), os.geteuid() == 0),
-        root,
         unconfined=choices.unconfined,
-        problems=tuple(problems),
+        problems=problems,
     )
-    config = Config(root, choices.interval, choices.seconds, shrink=choices.shrink)
-    with Signals() as signals:
+    watched = not choices.keep
+    config = Config(
+        root,
+        choices.interval if watched else None,
+        choices.seconds,
+        resync=choices.interval if watched else SERVICE_RESYNC,
+        shrink=choices.shrink,
+        keep=choices.keep,
+    )
+    with Signals(hangs_up=sys.stdout.isatty()) as signals:
         if choices.simulate:
-            yield _simulated(config, source, node, signals)
+            made = _simulated(config, source, node, signals)
+            made.reload = partial(_reload, choices, made, root)
+            yield made
         else:
-            with _real(config, source, node, signals, choices.dry_run) as made:
+            with _real(config, source, choices.root, signals, choices.dry_run) as made:
+                made.reload = partial(_reload, choices, made, root)
                 yield made
 
 
-def _stamp(paths: Sequence[str]) -> tuple[object, ...]:
-    """Changes when a file changes, comes or goes. Standard input is read once."""
-    found: list[object] = []
-    for path in paths:
-        if path == "-":
-            continue
-        entries = [path]
-        if os.path.isdir(path):
-            entries += sorted(entry.path for entry in os.scandir(path))
-        for entry in entries:
-            try:
-                facts = os.stat(entry)
-            except OSError:
-                found.append((entry, None))
-                continue
-            found.append((entry, facts.st_mtime_ns, facts.st_size, facts.st_ino))
-    return tuple(found)
+def _node(choices: Choices) -> tuple[Node, tuple[Problem, ...]]:
+    """The node that documents, flags and this machine describe."""
+    node, problems = load_node(choices.nodes, choices.flags)
+    node = as_written(node)
+    if not node.kubelet_given:
+        kubelets = list(host_refusals(node))
+        problems = [row for row in problems if row not in kubelets]
+    return node, tuple(problems)
+
+
+def _reload(choices: Choices, made: Parts, root: str) -> None:
+    """Read the node's configuration again; what cannot change while pods run is said and stays.
+    Manifests are followed anyway."""
+    from qoslet.errors import QosletError
+    from qoslet.host.drivers import root_path
+
+    note = made.wheel.shared.say
+    old = made.source.live.node
+    try:
+        node, problems = _node(choices)
+        moved = root_path(choices.root, node.driver) != root or node.driver != old.driver
+    except QosletError as error:
+        note(f"the configuration is not read again: {error}; the last good one stands")
+        return
+    fixed = {
+        "the cgroup driver": moved,
+        "the hierarchy": node.hierarchy != old.hierarchy,
+        "cgroupsPerQOS": node.kubelet.cgroups_per_qos != old.kubelet.cgroups_per_qos,
+        "the runtime": node.profile.runtime != old.profile.runtime,
+    }
+    changed = [name for name, differs in fixed.items() if differs]
+    if changed:
+        note(f"{', '.join(changed)} cannot change while pods run: start qoslet run anew for it")
+        return
+    made.source.configure(node, problems)
+    note("the configuration was read again")
 
 
 def _title(config: Config, node: Node, cores: float) -> str:
@@ -151,13 +168,14 @@ def _title(config: Config, node: Node, cores: float) -> str:
     return f"qoslet {config.root} · {node.hierarchy} · {cores:g} CPUs"
 
 
-def _simulated(config: Config, source: ManifestSource, node: Node, signals: Signals) -> Parts:
+def _simulated(config: Config, source: LiveSource, node: Node, signals: Signals) -> Parts:
     """The loop on a kernel made of values."""
     from qoslet.core.rules.hugetlb import size_text
     from qoslet.sim.behaviour import behaviour_of
     from qoslet.sim.kernel import SimKernel
     from qoslet.sim.refusals import Facts
     from qoslet.sim.runtime import SimRuntime
+    from qoslet.sim.volumes import SimVolumes
 
     cores = max(node.capacity["cpu"].milli / 1000, 1.0)
     cpus = node.host.cpus or (f"0-{round(cores) - 1}" if cores > 1 else "0")
@@ -168,146 +186,194 @@ def _simulated(config: Config, source: ManifestSource, node: Node, signals: Sign
         swap=node.host.swap_controller,
         hugepages=[size_text(size) for size in node.host.hugepage_sizes],
     )
+    for path in _reserved(source, config.root):
+        kernel.perform([Step("create", path)])
 
-    def behave(uid: str, name: str) -> Behaviour:
-        roles = {launch.name: launch.role for launch in source.specs[uid].launches}
-        return behaviour_of(source.documents[uid], name, roles[name])
+    documents: dict[str, Mapping[str, Any]] = {}
+
+    def behave(uid: str, name: str, role: str) -> Behaviour:
+        # a pod that is ending has no manifest any more
+        documents[uid] = source.document(uid) or documents.get(uid, {})
+        return behaviour_of(documents[uid], name, role)
 
     sim = SimRuntime(
         kernel,
-        lambda uid: source.specs[uid],
         behave,
         time.monotonic,
         config.root,
         cores=cores,
         memory=node.capacity["memory"].value,
     )
-    clock = WakingClock(signals)
-    wheel = Wheel(config, kernel, sim, sim, clock, partial(work_of, config.shrink), machine=sim)
+    clock = WakingClock(signals, source.descriptors)
+    wheel = Wheel(config, kernel, sim, sim, SimVolumes(), clock, kernel, machine=sim)
     title = f"{_title(config, node, cores)} · simulated"
-    return Parts(
-        config, source, wheel, clock, signals, title, lambda: _shell(kernel, kernel, config, source)
-    )
+    shell = partial(_shell, kernel, kernel, config, source)
+    return Parts(config, source, wheel, clock, signals, title, shell)
 
 
-def _shell(driver: Driver, observer: Observer, config: Config, source: ManifestSource) -> list[str]:
+def _reserved(source: LiveSource, root: str) -> list[str]:
+    """The planned groups outside the root: those of reservations."""
+    paths = [one.path for one in source.live.upper() if one.path is not None]
+    return [path for path in paths if path != root and not path.startswith(f"{root}/")]
+
+
+def _shell(driver: Driver, observer: Observer, config: Config, source: LiveSource) -> list[str]:
     """The commands that would make the tree true as it stands now."""
-    wanted = source.current().plan
+    wanted = source.live.plan()
     observer.watch(wanted.files)
-    work = work_of(config.shrink, wanted, observer.observe(config.root))
-    return [driver.shell(step) for step in work.steps]
-
-
-class _Nobody:
-    """A runtime that starts nothing: of a dry run."""
-
-    def start(self, pod: Pod, cgroups: dict[str, str]) -> None:
-        """Nothing."""
-
-    def poll(self) -> list[ContainerState]:
-        """Nobody."""
-        return []
-
-    def stop(self, pod_uid: str, grace_seconds: float) -> None:
-        """Nothing."""
-
-    def forget(self, pod_uid: str) -> None:
-        """Nothing."""
+    seen = observer.observe(config.root)
+    outside = {path: observer.look(path) for path in _reserved(source, config.root)}
+    there = {path: one for path, one in outside.items() if one is not None}
+    merged = type(seen)(seen.at, {**seen.cgroups, **there})
+    rows = [
+        row
+        for row in compare(wanted, merged)
+        if row.path not in outside or (row.verdict == "differs" and row.path in there)
+    ]
+    return [driver.shell(step) for step in ordered(rows, merged, config.shrink)]
 
 
 @contextmanager
 def _real(
-    config: Config, source: ManifestSource, node: Node, signals: Signals, dry_run: bool
+    config: Config, source: LiveSource, root: str, signals: Signals, dry_run: bool
 ) -> Iterator[Parts]:
     """The loop on this machine. Raises CannotDo where something is missing."""
-    from qoslet.host.drivers import opened
+    node = source.live.node
     from qoslet.host.machine import ThisMachine
-    from qoslet.host.slow import SlowWrites
+    from qoslet.surfaces.cli import wireonce
 
-    driver, eyes = opened(node.driver, node.hierarchy, _mounts(node), config.root)
+    place = wireonce.place_of(root, node.hierarchy, node.driver)
     machine = ThisMachine()
-    clock = WakingClock(signals)
-    title = _title(config, node, machine.cores)
-    try:
+    if node.driver == "cgroupfs":
+        _need_rights([*place.mounts.values()], config.root)
+    with wireonce.tree(place, write=not dry_run, verb="run") as tree:
+        _need_reserved(tree, _reserved(source, config.root))
+        title = _title(config, node, machine.cores)
         if dry_run:
-            wheel = Wheel(config, driver, eyes, _Nobody(), clock, partial(work_of, config.shrink))
-            shell = partial(_shell, driver, eyes, config, source)
-            yield Parts(config, source, wheel, clock, signals, title, shell)
+            yield _dry(config, source, tree, signals, title)
         else:
-            if node.driver == "cgroupfs":
-                _need_rights([tree.point for tree in driver.layout.trees], config.root)
-            driver.slow = SlowWrites()
-            with _owned(driver, config.root) as said:
-                yield _running(config, source, driver, eyes, signals, machine, title, said)
-    finally:
-        driver.close()
+            with _running(config, source, tree, signals, machine, title) as made:
+                yield made
 
 
-def _running(
-    config: Config,
-    source: ManifestSource,
-    driver: Cgroupfs,
-    eyes: Observer,
-    signals: Signals,
-    machine: ThisMachine,
-    title: str,
-    said: list[str],
-) -> Parts:
-    """The loop with the process runtime in an owned tree."""
-    from qoslet.host.runtimes.logs import Logs
-    from qoslet.host.runtimes.process import ProcessRuntime
+def _need_reserved(tree: Tree, paths: Sequence[str]) -> None:
+    """Raise CannotDo where a group of a reservation that is to be enforced is absent."""
+    for path in paths:
+        if tree.look(path) is None:
+            raise CannotDo(
+                "enforceNodeAllocatable wants this group and it does not exist",
+                where=path,
+                hint="make it (mkdir in each hierarchy, or a systemd slice), or leave its "
+                "reservation out of --enforce-node-allocatable",
+            )
 
-    logs = Logs(_logs(config.root))
-    runtime = ProcessRuntime(driver, lambda uid: source.specs[uid], logs, adopts=True)
-    clock = WakingClock(signals, runtime.descriptors)
-    wheel = Wheel(
-        config, driver, eyes, runtime, clock, partial(work_of, config.shrink), machine=machine
-    )
-    shell = partial(_shell, driver, eyes, config, source)
-    made = Parts(config, source, wheel, clock, signals, title, shell)
-    made.notes = lambda: [*said, *driver.notes, *runtime.notes]
-    made.log_lines = lambda: list(logs.fresh())
-    return made
+
+def _dry(config: Config, source: LiveSource, tree: Tree, signals: Signals, title: str) -> Parts:
+    """A loop that is not turned: only its commands are shown."""
+    from qoslet.sim.kernel import SimKernel
+    from qoslet.sim.runtime import SimRuntime
+    from qoslet.sim.volumes import SimVolumes
+
+    clock = WakingClock(signals)
+    kernel = SimKernel(tree.place.hierarchy)
+    nobody = SimRuntime(kernel, lambda uid, name, role: _still(), time.monotonic, config.root)
+    wheel = Wheel(config, kernel, kernel, nobody, SimVolumes(), clock, kernel)
+    shell = partial(_shell, tree.driver, tree.eyes, config, source)
+    return Parts(config, source, wheel, clock, signals, title, shell)
+
+
+def _still() -> Behaviour:
+    from qoslet.sim.behaviour import Behaviour
+
+    return Behaviour(0.0)
 
 
 @contextmanager
-def _owned(driver: Cgroupfs, root: str) -> Iterator[list[str]]:
-    """The tree ours alone while it lasts, with its journal; the lines say what was cleaned."""
-    from qoslet.host.journalfile import claim
+def _running(
+    config: Config,
+    source: LiveSource,
+    tree: Tree,
+    signals: Signals,
+    machine: ThisMachine,
+    title: str,
+) -> Iterator[Parts]:
+    """The loop with containers in the hands of a keeper, in a tree that is ours alone."""
+    from qoslet.host.machine import Killing
+    from qoslet.host.rootlock import escaped
+    from qoslet.host.runtimes.keeperclient import KeeperRuntime
+    from qoslet.host.runtimes.logread import Fresh
+    from qoslet.host.slow import SlowWrites
+    from qoslet.host.standing import state_directory
+    from qoslet.host.volumes import TmpfsVolumes
 
-    journal = claim(root, driver, state=STATE)
-    driver.journal = journal
-    # those of a run that was killed
-    shutil.rmtree(_logs(root), ignore_errors=True)
+    assert tree.journal is not None
+    place, driver, eyes = tree.place, tree.driver, _eyes(tree)
+    driver.slow = SlowWrites()
+    folder = f"{state_directory(os.environ, os.geteuid())}/{escaped(config.root)}"
+    mounts = tree.reach.mounts
+    where = mounts["unified"] if place.hierarchy == "v2" else mounts
+    runtime = KeeperRuntime.connect(folder, config.root, place.hierarchy, where)
+    volumes = TmpfsVolumes(f"{folder}/volumes")
+    clock = WakingClock(signals, lambda: [*runtime.descriptors(), *source.descriptors()])
+    wheel = Wheel(
+        config,
+        driver,
+        eyes,
+        runtime,
+        volumes,
+        clock,
+        Killing(driver.kill),
+        book=tree.journal,
+        machine=machine,
+        meet=tree.meet,
+    )
+    shell = partial(_shell, driver, eyes, config, source)
+    made = Parts(config, source, wheel, clock, signals, title, shell)
+    fresh = Fresh(f"{folder}/logs")
+    made.undo = partial(_undo, tree)
+    made.notes = lambda: [*tree.notes, *driver.notes, *runtime.notes, *volumes.notes]
+    made.log_lines = lambda: list(fresh.lines())
+    tree.enable()
     try:
-        yield journal.notes
+        yield made
     finally:
-        shutil.rmtree(_logs(root), ignore_errors=True)
-        journal.close(gone=not driver.below(root))
+        if not config.keep and not wheel.shared.paces:
+            runtime.close(1.0)
+            for name in ("logs", "volumes", "keeper"):
+                shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
+        else:
+            runtime.close()
 
 
-def _logs(root: str) -> Path:
-    """Where the containers' logs are: beside the journal of their root."""
-    from qoslet.host.journalfile import escaped
+def _eyes(tree: Tree) -> Observer:
+    """The observer of a tree; what keeps systemd's scopes is not seen."""
+    from qoslet.host.scopes import Sight
+    from qoslet.host.systemd import Systemd
 
-    return Path(STATE) / escaped(root) / "logs"
+    if isinstance(tree.driver, Systemd):
+        return Sight(tree.eyes, tree.driver.holders)
+    return tree.eyes
 
 
-def _mounts(node: Node) -> Mapping[str, str] | str:
-    """Where this machine's hierarchies are: v1 controller to mount point, the mount point of v2.
-    Raises CannotDo where the node is another one."""
-    from qoslet.host.probe import probe
+def _undo(tree: Tree) -> list[str]:
+    """Give groups of others their values of before back; what somebody else has written since."""
+    from qoslet.core.restore import restore
 
-    here = probe()
-    if here.hierarchy != node.hierarchy:
-        raise CannotDo(
-            f"the node is described with cgroup {node.hierarchy}, this machine has "
-            f"{here.hierarchy or 'none'}",
-            hint="leave host.hierarchy out, or use --simulate",
-        )
-    if here.hierarchy == "v2":
-        return here.unified or ""
-    return here.mounts or {}
+    ledger = tree.ledger
+    if not ledger.met:
+        return []
+    standing = tree.standing()
+    only = Ledger(files={key: row for key, row in ledger.files.items() if key[0] in ledger.met})
+    only.met, only.earlier, only.kept = ledger.met, ledger.earlier, ledger.kept
+    what = restore(only, standing, hierarchy=tree.place.hierarchy)
+    if what.refusals:
+        return [refusal.message for refusal in what.refusals]
+    outcomes = tree.driver.perform(what.steps)
+    wrong = [f"{one.step.describe()}: {one.error}" for one in outcomes if one.error is not None]
+    if not wrong:
+        for path in list(ledger.met):
+            ledger.forget(path)
+    return wrong
 
 
 def _need_rights(points: Sequence[str], root: str) -> None:

@@ -92,6 +92,10 @@ class Tree:
         """The settings of these groups if all of them are there, else None."""
         return self._glance.observe(paths) if self._glance is not None else None
 
+    def cache(self, path: str) -> int:
+        """Bytes of page cache in a group that can be taken back without a kill."""
+        return self.eyes.cache(path)
+
     def meet(self, others: Iterable[str]) -> None:
         """Let the driver write in these groups of others."""
         self.driver.others.update(others)
@@ -206,8 +210,9 @@ def _machine(hierarchy: Hierarchy | None) -> Place:
 
 
 @contextmanager
-def tree(place: Place, *, write: bool) -> Iterator[Tree]:
-    """The tree at a root, ours alone while it lasts if it is to be written.
+def tree(place: Place, *, write: bool, verb: str | None = "apply") -> Iterator[Tree]:
+    """The tree at a root, ours alone while it lasts if it is to be written. ``verb`` is what the
+    tree is of; None takes up any.
 
     Raises CannotDo where groups cannot be made, another process has it, or somebody else made
     it.
@@ -219,7 +224,12 @@ def tree(place: Place, *, write: bool) -> Iterator[Tree]:
     try:
         if write:
             made.journal = resume(
-                place.root, driver, state=state, given=reached.given, driver=place.driver
+                place.root,
+                driver,
+                state=state,
+                given=reached.given,
+                driver=place.driver,
+                verb=verb,
             )
             made.notes += made.journal.notes
             made.ledger = made.journal.ledger

@@ -1,0 +1,229 @@
+"""Looks at groups, compares them with what is planned and performs the steps, each for its owner.
+
+A failure belongs to the pod that it happened to: the rest of its steps are left, the others' are
+done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from qoslet.agent.ports import Driver, Observer
+from qoslet.core.drift import Difference, compare
+from qoslet.core.journal import Entry, Key, Ledger, Made
+from qoslet.core.node import Node
+from qoslet.core.observed import Observed, ObservedCgroup
+from qoslet.core.podstate import Meter
+from qoslet.core.shrink import Shrink, Waiting, eased
+from qoslet.core.steps import Outcome, Step, ordered
+from qoslet.core.tree import Cgroup, Plan
+
+Kinds = dict[str, Meter]
+"""Meters of the work on groups, by ``create``, ``update`` and ``destroy``."""
+
+
+class Book(Protocol):
+    """The journal of the tree, open."""
+
+    ledger: Ledger
+
+    def seen(self, values: Mapping[Key, str]) -> None:
+        """What stands in files that are about to be written: their value of before."""
+
+    def record(self, entries: Sequence[Entry]) -> None:
+        """Append entries. Raises QosletError or OSError."""
+
+
+class NoBook:
+    """A tree in which everything is ours and nothing is written down."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+
+    def seen(self, values: Mapping[Key, str]) -> None:
+        """Nothing."""
+
+    def record(self, entries: Sequence[Entry]) -> None:
+        """Nothing."""
+
+
+class Batch(Struct):
+    """What came of steps. ``failed`` is the first failure of each owner; ``absent`` are groups
+    that could not be made."""
+
+    outcomes: list[Outcome] = []
+    failed: dict[str, str] = {}
+    absent: set[str] = set()
+
+    @property
+    def done(self) -> int:
+        """Steps that worked."""
+        return sum(one.error is None and not one.pending for one in self.outcomes)
+
+    @property
+    def pending(self) -> list[str]:
+        """Steps that go on in the kernel."""
+        return [one.step.describe() for one in self.outcomes if one.pending]
+
+
+class Off(Struct):
+    """What is off in some groups: all of it, the steps that end it, and what waits for usage.
+    ``foreign`` are planned groups that somebody else made."""
+
+    differences: Sequence[Difference] = ()
+    steps: Sequence[Step] = ()
+    waiting: Sequence[Waiting] = ()
+    seen: Mapping[str, ObservedCgroup] = {}
+    foreign: frozenset[str] = frozenset()
+
+
+class Hands:
+    """The only place of the loop that reads groups and performs steps. ``book`` tells which
+    groups are ours; ``clock`` gives monotonic seconds."""
+
+    def __init__(
+        self,
+        root: str,
+        driver: Driver,
+        observer: Observer,
+        clock: Callable[[], float],
+        *,
+        book: Book | None = None,
+        shrink: Shrink = "converge",
+    ) -> None:
+        self.root = root
+        self.driver = driver
+        self.observer = observer
+        self.book: Book = book or NoBook()
+        self.meters: Kinds = {}
+        self.notes: list[str] = []
+        self._all_ours = book is None
+        self._clock = clock
+        self._shrink = shrink
+        self._whole: Observed | None = None
+        self._known: dict[str, int] = {}
+        self._files: set[str] = set()
+
+    def look_at_all(self) -> Observed:
+        """Read the whole tree once; ``look`` answers from it until ``forget_all``."""
+        self._whole = self.observer.observe(self.root)
+        return self._whole
+
+    def forget_all(self) -> None:
+        """The tree has changed since ``look_at_all``."""
+        self._whole = None
+
+    def look(self, path: str) -> ObservedCgroup | None:
+        """One group, None where it is absent. What others did to one of ours is noted."""
+        inside = path == self.root or path.startswith(f"{self.root}/")
+        if self._whole is not None and inside:
+            seen = self._whole.cgroups.get(path)
+        else:
+            seen = self.observer.look(path)
+        known = self._known.pop(path, None)
+        if seen is not None:
+            self._known[path] = seen.identity
+        if known is not None and seen is None:
+            self.notes.append(f"{path} was removed by somebody else; it is made again")
+        elif known is not None and seen is not None and known != seen.identity:
+            self.notes.append(
+                f"{path} was made anew by somebody else; its values are written again"
+            )
+            self._take_over(path, seen.identity)
+        return seen
+
+    def _take_over(self, path: str, identity: int) -> None:
+        """A group that stands where one of ours was is ours to remove."""
+        if path in self.book.ledger.groups:
+            self.book.record([Made(path, identity)])
+
+    def ours(self, path: str, identity: int) -> bool:
+        """Whether a group that stands was made by us."""
+        return self._all_ours or self.book.ledger.ours(path, identity)
+
+    def off(self, node: Node, groups: Sequence[Cgroup]) -> Off:
+        """What is off in these groups. One that somebody else made inside the root is left."""
+        seen = {}
+        foreign = set()
+        files = {row.file for group in groups for row in group.settings}
+        if not files <= self._files:
+            self._files |= files
+            self.observer.watch(files)
+        for group in groups:
+            there = self.look(group.path) if group.path is not None else None
+            if there is None:
+                continue
+            seen[there.path] = there
+            inside = there.path.startswith(f"{self.root}/")
+            if inside and not self.ours(there.path, there.identity):
+                foreign.add(there.path)
+        wanted = tuple(group for group in groups if group.path not in foreign)
+        observed = Observed(self._clock(), seen)
+        rows = [
+            row for row in compare(Plan(node, (), wanted, ()), observed) if row.verdict != "surplus"
+        ]
+        steps = ordered(rows, observed, self._shrink)
+        waiting = eased(rows, observed, self._shrink)[1]
+        return Off(rows, steps, waiting, seen, frozenset(foreign))
+
+    def in_order(self, phases: Iterable[Sequence[Difference]], off: Off) -> list[Step]:
+        """The steps of each phase in its safe order, one phase after the other."""
+        observed = Observed(self._clock(), off.seen)
+        return [step for rows in phases for step in ordered(rows, observed, self._shrink)]
+
+    def perform(self, steps: Sequence[Step], owner_of: Callable[[Step], str]) -> Batch:
+        """Do the steps in their order. An owner's first failure leaves the rest of its own, a
+        group that could not be made all that would be done in it. Owner ``""`` fails alone."""
+        batch = Batch()
+        left = list(steps)
+        while left:
+            begun = self._clock()
+            tried = self.driver.perform(left)
+            if not tried:
+                break
+            self._count(tried, self._clock() - begun)
+            batch.outcomes += tried
+            left = left[len(tried) :]
+            wrong = tried[-1]
+            if wrong.error is None:
+                continue
+            owner = owner_of(wrong.step)
+            batch.failed.setdefault(owner, f"{wrong.step.describe()}: {wrong.error}")
+            if wrong.step.kind == "create":
+                batch.absent.add(wrong.step.path)
+            failed = batch.failed.keys() - {""}
+            left = [
+                step
+                for step in left
+                if owner_of(step) not in failed and not at_or_below(step.path, batch.absent)
+            ]
+        return batch
+
+    def _count(self, outcomes: Sequence[Outcome], seconds: float) -> None:
+        """Meter the groups that were made, written and removed; what a batch took is shared
+        out evenly."""
+        share = seconds / len(outcomes)
+        took: dict[tuple[str, str], tuple[float, bool]] = {}
+        for one in outcomes:
+            kind = {"create": "create", "remove": "destroy"}.get(one.step.kind, "update")
+            path = one.step.path
+            if kind == "update" and ("create", path) in took:
+                kind = "create"
+            before, failed = took.get((kind, path), (0.0, False))
+            took[kind, path] = before + share, failed or one.error is not None
+            if one.error is None and one.step.kind in ("create", "remove"):
+                self._known.pop(path, None)
+        for (kind, _), (spent, failed) in took.items():
+            self.meters[kind] = self.meters.get(kind, Meter()).add(spent, failed=failed)
+
+    def settled(self) -> list[Outcome]:
+        """What came of steps that were pending."""
+        return self.driver.settled()
+
+
+def at_or_below(path: str, groups: Collection[str]) -> bool:
+    """Whether a path is one of ``groups`` or below one."""
+    return any(path == group or path.startswith(f"{group}/") for group in groups)

@@ -1,0 +1,119 @@
+"""Joins what the loop knows with one look at everything: the value that surfaces draw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.agent.ports import Machine, NoMachine
+from qoslet.agent.shared import Shared
+from qoslet.core.observed import Observed, ObservedCgroup
+from qoslet.core.podlife import ContainerState
+from qoslet.core.snapshot import GroupRow, Snapshot, rows
+from qoslet.core.tree import Plan, PlannedPod
+from qoslet.core.usage import between
+
+
+class Turn(Struct, frozen=True):
+    """What one turn did. ``looked`` counts the pods that were due; the rest is as in
+    ``Snapshot``."""
+
+    cycle: int
+    at: float
+    looked: int
+    differences: int
+    done: int
+    failed: int
+    pending: tuple[str, ...]
+    waiting: tuple[str, ...]
+    errors: tuple[str, ...]
+    notes: tuple[str, ...]
+    summary: str
+
+    @property
+    def quiet(self) -> bool:
+        """Whether there is nothing to say."""
+        return not (self.differences or self.failed or self.done or self.notes or self.errors)
+
+
+class Snapshots:
+    """Keeps the last look, since rates lie between two. ``final`` are the last looks at groups
+    of pods that are over, which are removed."""
+
+    def __init__(
+        self, shared: Shared, final: Mapping[str, ObservedCgroup], machine: Machine | None
+    ) -> None:
+        self._shared = shared
+        self._final = final
+        self._machine: Machine = machine or NoMachine()
+        self._before: Observed | None = None
+
+    def take(self, turn: Turn) -> Snapshot:
+        """Look at the whole tree and join."""
+        shared = self._shared
+        observed = shared.hands.observer.observe(shared.config.root)
+        states = [state for pace in shared.paces.values() for state in pace.states]
+        usage = between(self._before, observed) if self._before else {}
+        self._before = observed
+        assert shared.desired is not None
+        now = shared.now
+        ordered = sorted(shared.paces.values(), key=lambda pace: pace.number)
+        plan = self._plan()
+        groups = rows(plan, observed, usage, states, self._demand(observed, states))
+        return Snapshot(
+            cycle=turn.cycle,
+            at=observed.at,
+            cores=self._machine.cores,
+            memory=self._machine.memory,
+            busy_seconds=self._machine.busy_seconds(),
+            groups=tuple(self._with_final(row) for row in groups),
+            problems=shared.desired.problems,
+            differences=turn.differences,
+            done=turn.done,
+            failed=turn.failed,
+            pending=turn.pending,
+            waiting=turn.waiting,
+            errors=turn.errors,
+            notes=turn.notes,
+            summary=turn.summary,
+            pods=tuple(pace.row(now) for pace in ordered),
+            meters=dict(shared.hands.meters),
+        )
+
+    def _plan(self) -> Plan:
+        """The groups that pods have or will get, those of pods that are over or ending too."""
+        shared = self._shared
+        paces = sorted(shared.paces.values(), key=lambda pace: pace.number)
+        groups = list(shared.live.upper())
+        pods = []
+        for pace in paces:
+            groups += pace.groups
+            if pace.pod is not None:
+                pods.append(PlannedPod(pace.pod, pace.qos))
+        return Plan(shared.node, tuple(pods), tuple(groups), ())
+
+    def _with_final(self, row: GroupRow) -> GroupRow:
+        """A row with the last counters of a group that is removed."""
+        seen = self._final.get(row.path)
+        if row.exists or seen is None:
+            return row
+        return replace(
+            row,
+            memory_peak=seen.memory_peak,
+            oom_kills=seen.oom_kills,
+            cpu_seconds=None if seen.usage_usec is None else seen.usage_usec / 1e6,
+            throttled_seconds=None if seen.throttled_usec is None else seen.throttled_usec / 1e6,
+            identity=seen.identity,
+        )
+
+    def _demand(self, observed: Observed, states: Sequence[ContainerState]) -> dict[str, int]:
+        """How many threads of each running container want a CPU at this moment."""
+        return {
+            state.cgroup: wanting
+            for state in states
+            if state.running
+            and (group := observed.cgroups.get(state.cgroup)) is not None
+            and (wanting := self._machine.runnable(group.path, group.pids)) is not None
+        }

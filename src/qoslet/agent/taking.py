@@ -1,0 +1,189 @@
+"""Takes in what is wanted: pods that came, changed or went become due work, each at its own pace."""
+
+from __future__ import annotations
+
+from qoslet.agent.falling import Falling
+from qoslet.agent.pods import Pace, adopted, never_restarts
+from qoslet.agent.ports import Desired, Wanted
+from qoslet.agent.resize import asks
+from qoslet.agent.resizing import Resizing
+from qoslet.agent.shared import Shared
+from qoslet.core.podstate import Held
+
+
+class Taking:
+    """Turns the desired state into stages of pods."""
+
+    def __init__(self, shared: Shared, falling: Falling, resizing: Resizing) -> None:
+        self._shared = shared
+        self._falling = falling
+        self._resizing = resizing
+        self._version: int | None = None
+        self._taken_over = False
+
+    def take(self, desired: Desired) -> bool:
+        """Take in what changed since the last call; whether this is another plan altogether."""
+        shared = self._shared
+        before = shared.desired
+        anew = before is None or before.live is not desired.live
+        shared.desired = desired
+        if anew:
+            self._version = desired.version
+            self._all(desired)
+            return True
+        if desired.version != self._version:
+            self._version = desired.version
+            for uid in desired.gone - desired.pods.keys():
+                self._gone(uid)
+            for uid in sorted(desired.changed & desired.pods.keys()):
+                self._wanted(uid, desired.pods[uid])
+        return False
+
+    def _all(self, desired: Desired) -> None:
+        """The first desired state, or one on another node configuration."""
+        shared = self._shared
+        if not self._taken_over:
+            self._take_over(desired)
+        for uid in shared.paces.keys() - desired.pods.keys():
+            self._gone(uid)
+        for uid, wanted in desired.pods.items():
+            self._wanted(uid, wanted)
+
+    def _take_over(self, desired: Desired) -> None:
+        """The pods that the runtime keeps from an earlier agent."""
+        shared = self._shared
+        wall = shared.clock.wall()
+        for uid, held in shared.runtime.held().items():
+            pace = adopted(held, wall)
+            shared.add(pace)
+            wanted = desired.pods.get(uid)
+            if wanted is None:
+                self._falling.stop(pace)
+            else:
+                self._take_up(pace, held, wanted)
+        self._taken_over = True
+
+    def _take_up(self, pace: Pace, held: Held, wanted: Wanted) -> None:
+        """A kept pod that is wanted: it goes on where it is right."""
+        pace.wanted = wanted
+        if not wanted.spec.runnable:
+            pace.stage = "over" if held.ended else "running"
+            self._refuse(pace, wanted)
+            return
+        places = dict(pace.cgroups), pace.tops
+        pace.plan(wanted.pod, wanted.groups.qos, wanted.groups.groups)
+        moved = pace.cgroups != places[0]
+        if held.ended:
+            pace.cgroups, pace.tops = places
+            if held.digest != wanted.spec.digest():
+                self._restart(pace, "its containers have changed")
+                return
+            pace.stage = "over"
+            return
+        if not moved and held.digest == wanted.spec.digest():
+            return
+        pace.cgroups, pace.tops = places
+        if moved and never_restarts(wanted.spec):
+            shared = self._shared
+            pace.failed = True
+            shared.said.notes.append(
+                f"{pace.key} runs outside its group and is not restarted (restartPolicy Never): "
+                "it is ended and has failed"
+            )
+            self._falling.stop(pace)
+            return
+        self._restart(pace, "it runs outside its group" if moved else "its containers have changed")
+
+    def _restart(self, pace: Pace, why: str) -> None:
+        """End the pod and begin it anew as it is wanted now."""
+        pace.again = True
+        self._shared.said.notes.append(f"{pace.key}: {why}; it is started anew")
+        self._falling.stop(pace)
+
+    def _gone(self, uid: str) -> None:
+        """A pod is not wanted any more."""
+        pace = self._shared.paces.get(uid)
+        if pace is None or (pace.wanted is None and pace.stage in ("ending", "clearing")):
+            return
+        pace.wanted, pace.again = None, False
+        pace.resize, pace.resize_reason = "", ""
+        self._shared.due.add(uid)
+        if pace.stage not in ("ending", "clearing"):
+            self._falling.stop(pace)
+
+    def _wanted(self, uid: str, wanted: Wanted) -> None:
+        """A pod came or changed."""
+        shared = self._shared
+        shared.due.add(uid)
+        pace = shared.paces.get(uid)
+        if pace is None:
+            pace = Pace(uid, wanted.pod.key, since=shared.clock.wall(), wanted=wanted)
+            pace.plan(wanted.pod, wanted.groups.qos, wanted.groups.groups)
+            shared.add(pace)
+            if not wanted.spec.runnable:
+                self._refuse(pace, wanted)
+            return
+        if not wanted.spec.runnable and pace.stage in ("running", "over", "refused"):
+            self._refuse(pace, wanted)
+            return
+        before, pace.wanted = pace.wanted, wanted
+        pace.key = wanted.pod.key
+        match pace.stage:
+            case "ending" | "clearing":
+                # a pod that failed for good stays so until its processes would differ
+                if before is None or not pace.failed:
+                    pace.again = True
+            case "over":
+                if wanted.spec.digest() == pace.digest:
+                    shared.drop(uid)
+                else:
+                    self._restart(pace, "its containers have changed")
+            case "refused":
+                pace.plan(wanted.pod, wanted.groups.qos, wanted.groups.groups)
+                shared.turn_to_waiting(pace)
+            case "waiting":
+                self._replanned(pace, wanted)
+            case "running":
+                self._edited(pace, wanted)
+
+    def _refuse(self, pace: Pace, wanted: Wanted) -> None:
+        """A pod that may not run here; one that was begun before the edit stays as it is."""
+        wrong = [row for row in wanted.spec.problems if row.severity == "error"]
+        message = wrong[0].message if wrong else "it has no container that could be run"
+        if pace.stage in ("running", "over"):
+            message = f"the edit is refused, what runs stays: {message}"
+        else:
+            pace.stage, pace.wanted = "refused", wanted
+            self._shared.refused.add(pace.uid)
+        pace.say("Refused", message, self._shared.clock.wall())
+
+    def _replanned(self, pace: Pace, wanted: Wanted) -> None:
+        """A pod changed before it was begun: what was made elsewhere goes first."""
+        if not wanted.spec.runnable:
+            self._falling.stop(pace)
+            pace.again = True
+            return
+        places = pace.cgroups, pace.tops
+        pace.plan(wanted.pod, wanted.groups.qos, wanted.groups.groups)
+        if pace.cgroups != places[0]:
+            pace.cgroups, pace.tops = places
+            pace.again = True
+            self._falling.stop(pace)
+            return
+        # what was refused may be right now
+        pace.went_well()
+
+    def _edited(self, pace: Pace, wanted: Wanted) -> None:
+        """A running pod's manifest changed."""
+        if wanted.spec.digest() != pace.digest:
+            self._restart(pace, "its containers have changed")
+            return
+        if wanted.grace != pace.grace:
+            pace.grace = wanted.grace
+        if pace.pod is not None and asks(pace.pod) != asks(wanted.pod):
+            self._resizing.propose(pace)
+            return
+        if pace.resize in ("Deferred", "Infeasible"):
+            pace.resize, pace.resize_reason = "", ""
+        pace.plan(wanted.pod, wanted.groups.qos, wanted.groups.groups)
+        self._shared.tell(pace)

@@ -1,0 +1,144 @@
+"""The groups above the pods: the node's, its reservations, the QoS tiers.
+
+They follow the pods: written before a pod's group is made and after one is removed, and looked
+at now and then. A memory limit below the usage of a tier goes near the usage and follows it
+down (``core.shrink``); no pod waits for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from qoslet.agent.hands import Off
+from qoslet.agent.shared import Shared
+from qoslet.core.drift import RESET
+from qoslet.core.journal import Key, Met
+from qoslet.core.steps import Step
+
+FOLLOW = 1.0
+"""Seconds after which a limit above the plan is looked at again, doubled up to the resync."""
+
+
+class _Retry(Struct, frozen=True):
+    """A step that failed: the last delay, and when to try again."""
+
+    delay: float
+    not_before: float
+
+
+class Meeting(Protocol):
+    """What writing in groups of somebody else needs."""
+
+    def __call__(self, paths: Sequence[str]) -> None:
+        """Let the driver write in these groups of others."""
+
+
+class Tiers:
+    """One writer of the groups above the pods. ``absent`` are those that could not be made."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        *,
+        meet: Callable[[Sequence[str]], None] = lambda paths: None,
+    ) -> None:
+        self._shared = shared
+        self._meet = meet
+        self._retries: dict[Key, _Retry] = {}
+        self._follow = FOLLOW
+        self.absent: set[str] = set()
+        self.look_at: float | None = None
+        self.waiting: tuple[str, ...] = ()
+
+    def write(self) -> None:
+        """Make them true for the pods that count. What fails is said and waits on its own."""
+        shared = self._shared
+        self.look_at = None
+        off = self._outside(shared.hands.off(shared.node, shared.live.upper()))
+        now = shared.now
+        steps = [step for step in off.steps if not self._held_up(step, now)]
+        self._write_down(steps, off)
+        batch = shared.hands.perform(steps, lambda step: "")
+        said = shared.said
+        said.differences += len(off.differences)
+        said.outcomes += batch.outcomes
+        for one in batch.outcomes:
+            key = (one.step.path, one.step.file)
+            if one.error is None:
+                self._retries.pop(key, None)
+                continue
+            said.errors.append(f"{one.step.describe()}: {one.error}")
+            self._fail(key, now)
+        made = {one.step.path for one in batch.outcomes if one.step.kind == "create"}
+        self.absent = (self.absent - made) | batch.absent
+        for path in off.foreign:
+            said.errors.append(f"{path}: somebody else made this group: it is not in our journal")
+            self.absent.add(path)
+        self._come_back(off, bool(batch.pending))
+
+    def _outside(self, off: Off) -> Off:
+        """Groups outside the root are somebody's: they are never made, and only what is planned
+        is written in them."""
+        root = self._shared.hands.root
+
+        def ours(path: str) -> bool:
+            return path == root or path.startswith(f"{root}/")
+
+        theirs = [row for row in off.differences if not ours(row.path)]
+        if not theirs:
+            return off
+        gone = {row.path for row in theirs if row.verdict == "absent"}
+        kept = [
+            row
+            for row in off.differences
+            if ours(row.path) or (row.path not in gone and row.why != RESET)
+        ]
+        self._shared.said.errors += [f"{path} is reserved and does not exist" for path in gone]
+        steps = self._shared.hands.in_order([kept], off)
+        return Off(kept, steps, off.waiting, off.seen, off.foreign)
+
+    def _write_down(self, steps: Sequence[Step], off: Off) -> None:
+        """Groups of others are met, with the values that stand before ours."""
+        hands = self._shared.hands
+        outside = [step for step in steps if not step.path.startswith(hands.root)]
+        if not outside:
+            return
+        book = hands.book
+        met = [Met(path, off.seen[path].identity) for path in sorted({s.path for s in outside})]
+        book.record([one for one in met if book.ledger.met.get(one.path) != one.inode])
+        values: dict[Key, str] = {}
+        for step in outside:
+            before = off.seen[step.path].values.get(step.file)
+            if before is not None:
+                values[step.path, step.file] = before
+        book.seen(values)
+        self._meet([one.path for one in met])
+
+    def _held_up(self, step: Step, now: float) -> bool:
+        """Whether a step waits for its next attempt."""
+        retry = self._retries.get((step.path, step.file))
+        return retry is not None and now < retry.not_before
+
+    def _fail(self, key: Key, now: float) -> None:
+        """A step failed: the next attempt waits."""
+        policy = self._shared.config.retry
+        last = self._retries.get(key)
+        delay = min(last.delay * 2, policy.longest) if last else policy.first
+        self._retries[key] = _Retry(delay, now + delay)
+
+    def _come_back(self, off: Off, pending: bool) -> None:
+        """When to look again: at the next attempt, or to follow a usage down."""
+        self.waiting = tuple(one.describe() for one in off.waiting)
+        now = self._shared.now
+        at = [retry.not_before for retry in self._retries.values()]
+        if off.waiting or pending:
+            at.append(now + self._follow)
+            self._follow = min(self._follow * 2, self._shared.config.resync)
+        else:
+            self._follow = FOLLOW
+        if self.absent and not at:
+            at.append(now + self._shared.config.retry.longest)
+        self.look_at = min(at, default=None)

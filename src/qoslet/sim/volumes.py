@@ -1,0 +1,27 @@
+"""Volumes that are names only; match ``agent.ports.Volumes``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from qoslet.core.podspec import MemoryVolume
+
+
+class SimVolumes:
+    """Every volume can be had, and nobody holds one."""
+
+    def __init__(self) -> None:
+        self._there: dict[str, tuple[str, ...]] = {}
+
+    def provide(self, uid: str, volumes: Sequence[MemoryVolume]) -> Mapping[str, str]:
+        """The name of a directory that is not there for each volume."""
+        self._there[uid] = tuple(volume.name for volume in volumes)
+        return {volume.name: f"/{uid}/{volume.name}" for volume in volumes}
+
+    def remove(self, uid: str) -> None:
+        """Forget a pod's volumes."""
+        self._there.pop(uid, None)
+
+    def standing(self) -> Mapping[str, tuple[str, ...]]:
+        """Those that were provided."""
+        return dict(self._there)

@@ -1,0 +1,175 @@
+"""The loop around the wheel: when it turns, how it ends, what it keeps, what it reads again."""
+
+from __future__ import annotations
+
+import pytest
+
+from qoslet.agent.config import Config
+from qoslet.agent.loop import run
+from qoslet.agent.ports import Desired
+from qoslet.agent.snapshots import Turn
+from qoslet.core.snapshot import Snapshot
+from qoslet.core.steps import Step
+from qoslet.errors import CannotDo
+from tests.agent.given import ROOT, Bench, Manifests
+
+
+class Asked:
+    """Somebody who asks the loop to end, or to read again."""
+
+    def __init__(self) -> None:
+        self.times = 0
+        self.again = False
+
+    def requested(self) -> int:
+        return self.times
+
+    def reload(self) -> bool:
+        again, self.again = self.again, False
+        return again
+
+
+class Screen:
+    """Keeps what it is shown."""
+
+    def __init__(self) -> None:
+        self.turns: list[Turn] = []
+        self.snapshots: list[Snapshot] = []
+        self.lines: list[str] = []
+
+    def turned(self, turn: Turn) -> None:
+        self.turns.append(turn)
+
+    def publish(self, snapshot: Snapshot) -> None:
+        self.snapshots.append(snapshot)
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+
+def looped(
+    bench: Bench, asked: Asked | None = None, source: Manifests | None = None, **more: object
+) -> Screen:
+    screen = Screen()
+    run(
+        bench.config,
+        bench.wheel,
+        source or bench.source,
+        bench.clock,
+        asked or Asked(),
+        screen,
+        **more,  # type: ignore[arg-type]
+    )
+    return screen
+
+
+def timed(lasts: float | None = 5.0, **more: object) -> Bench:
+    return Bench(config=Config(root=ROOT, lasts=lasts, **more))  # type: ignore[arg-type]
+
+
+def test_it_ends_by_itself_and_leaves_nothing() -> None:
+    bench = timed(5.0)
+    bench.put("a")
+    screen = looped(bench)
+    assert [snapshot.cycle for snapshot in screen.snapshots] == [1, 2, 3, 4, 5, 6]
+    assert bench.groups() == []
+    assert ("stop", "a", 5.0) in bench.keeper.calls
+    assert bench.keeper.kept == {}
+    assert screen.lines == ["ending 1 pods; Ctrl-C again ends them at once"]
+
+
+def test_nobody_watches_so_it_turns_when_something_is_due_only() -> None:
+    bench = timed(100.0, interval=None)
+    bench.put("a")
+    screen = looped(bench)
+    assert screen.snapshots == []
+    assert [turn.at for turn in screen.turns] == [0.0, 10.0, 30.0, 70.0, 100.0]
+
+
+def test_an_error_ends_the_loop_and_leaves_nothing() -> None:
+    class Broken(Manifests):
+        def current(self) -> Desired:
+            if bench.clock.now >= 2:
+                raise OSError("the disk is gone")
+            return super().current()
+
+    bench = timed(None)
+    source = Broken(bench.source.live.node)
+    bench.source = source
+    bench.put("a")
+    with pytest.raises(OSError, match="the disk is gone"):
+        looped(bench, source=source)
+    assert bench.groups() == []
+    assert not bench.keeper.running
+
+
+def test_asked_before_the_first_turn_it_does_nothing() -> None:
+    bench = timed(None)
+    asked = Asked()
+    asked.times = 1
+    looped(bench, asked)
+    assert bench.driver.steps == []
+
+
+def test_a_second_request_hurries() -> None:
+    bench = timed(None)
+    asked = Asked()
+    bench.put("a")
+    bench.keeper.slow.add("a")
+
+    def ask(now: float) -> None:
+        asked.times = 1 if now < 3 else 2
+
+    bench.clock.at_sleep = ask
+    looped(bench, asked)
+    assert [call for call in bench.keeper.calls if call[0] == "stop"] == [
+        ("stop", "a", 5.0),
+        ("stop", "a", 0.0),
+    ]
+    assert bench.groups() == []
+
+
+def test_what_is_kept_stays_and_the_next_run_takes_it_up() -> None:
+    bench = timed(3.0, interval=None, keep=True)
+    bench.put("a")
+    screen = looped(bench)
+    assert screen.lines == ["1 pods are kept; the next run takes them up"]
+    assert bench.keeper.running == {"a"}
+    done = len(bench.driver.steps)
+    bench.begin()
+    bench.source.again(bench.source.live.node)
+    looped(bench)
+    assert len(bench.driver.steps) == done
+    assert [call for call in bench.keeper.calls if call[0] != "update"] == [("start", "a")]
+
+
+def test_what_cannot_be_removed_is_said() -> None:
+    bench = timed(1.0, settle=1.0)
+    bench.put("a")
+    bench.turn()
+    bench.kernel.perform([Step("create", f"{ROOT}/kubepods/burstable/poda/theirs")])
+    bench.kernel.spawn(f"{ROOT}/kubepods")
+    with pytest.raises(CannotDo, match="could not be undone: remove /q/kubepods"):
+        looped(bench)
+    assert not bench.groups("a"), "what lies in a group of ours goes with it"
+
+
+def test_what_others_had_is_given_back_at_the_end() -> None:
+    bench = timed(1.0)
+    bench.put("a")
+    with pytest.raises(CannotDo, match="1 things could not be undone: somebody has written"):
+        looped(bench, undo=lambda: ["somebody has written /sys/x since"])
+    assert bench.groups() == []
+
+
+def test_it_reads_its_configuration_again_when_asked() -> None:
+    bench = timed(5.0)
+    asked = Asked()
+    read = []
+
+    def ask(now: float) -> None:
+        asked.again = now == 2.0
+
+    bench.clock.at_sleep = ask
+    looped(bench, asked, reload=lambda: read.append(bench.clock.now))
+    assert read == [2.0]
