@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Protocol
 
 from msgspec.structs import replace
@@ -177,9 +178,9 @@ class LiveSource:
 
     def _said(self) -> tuple[Problem, ...]:
         """Everything that there is to say: of the node, the files, the pods, the plan."""
-        specs = (row for wanted in self._pods.values() for row in wanted.spec.problems)
-        planned = self.live.plan().problems
-        return (*self._of_node, *self._paths, *self._set.rows, *specs, *planned)
+        specs = chain.from_iterable([one.spec.problems for one in self._pods.values()])
+        paths, files = self._paths, self._set.rows
+        return (*self._of_node, *paths, *files, *specs, *self.live.problems())
 
 
 def _place(entry: Entry) -> Place:
