@@ -28,11 +28,11 @@ from qoslet.core.nodeflags import Flags
 from qoslet.core.steps import Step, ordered
 from qoslet.host.cgroupfs import Cgroupfs
 from qoslet.host.journalfile import claim
-from qoslet.host.manifests import load
+from qoslet.host.manifestfiles import ManifestFiles
 from qoslet.host.nodes import load_node
 from qoslet.host.observe import Eyes
 from qoslet.host.probe import probe
-from qoslet.surfaces.cli.desired import ManifestSource
+from qoslet.surfaces.cli.source import LiveSource
 
 PODS = 50
 ROUNDS = 15
@@ -68,9 +68,9 @@ class Bench:
     def _turn(self, driver: Cgroupfs, eyes: Eyes) -> None:
         """From the manifest to the last value."""
         powers = Powers(os.geteuid(), os.getegid(), os.geteuid() == 0)
-        read = partial(load, [str(self.manifests)], Options(keep_raw=True))
-        source = ManifestSource(read, lambda: None, self.node, powers, self.root, unconfined=True)
-        plan = source.current().plan
+        files = ManifestFiles([str(self.manifests)], time.monotonic)
+        source = LiveSource(files, Options(keep_raw=True), self.node, powers, unconfined=True)
+        plan = source.current().live.plan()
         observed = eyes.observe(self.root)
         self.steps = ordered(compare(plan, observed), observed)
         wrong = [one.error for one in driver.perform(self.steps) if one.error]
