@@ -28,7 +28,7 @@ test)
     stty -F "$line" raw -echo
     echo "$QOSLET_SYSTEM has booted" > "$line"
     # shellcheck disable=SC2086 # several names
-    python3 -m pytest -m live $QOSLET_SUITES -q --color=no --timeout 400 -p no:cacheprovider \
+    python3 -m pytest -m live $QOSLET_SUITES -q --color=no --continue-on-collection-errors --timeout 400 -p no:cacheprovider \
         -p tests.vm.plugin -o junit_family=xunit1 --junitxml /out/junit.xml \
         > "$line" 2>&1 < /dev/null
     code=$?
