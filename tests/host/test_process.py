@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,51 +10,17 @@ from pathlib import Path
 import pytest
 
 from qoslet.core.confine import DEFAULT_CAPABILITIES, Identity
-from qoslet.core.pod import Pod
 from qoslet.core.podlife import Backoff, ContainerState
 from qoslet.core.podspec import Launch, PodSpec
-from qoslet.host.runtimes.groups import signal_member
-from qoslet.host.runtimes.logs import Logs
+from qoslet.host.runtimes.logs import LogLimits, Logs
 from qoslet.host.runtimes.process import ProcessRuntime
+from qoslet.host.runtimes.records import Records
 from qoslet.host.runtimes.spawn import spawn
+from tests.host.sessions import Sessions
 
 ME = Identity(os.getuid(), os.getgid(), (), DEFAULT_CAPABILITIES, os.getuid() != 0)
 ENV = (("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/"))
 QUICK = Backoff(first=0.05, longest=0.2, reset_after=60)
-
-
-class Sessions:
-    """Control groups made of sessions: each join file learns the PID of who joins."""
-
-    def __init__(self) -> None:
-        self.joined: dict[str, int] = {}
-
-    def join_fds(self, path: str) -> list[int]:
-        return []
-
-    def members(self, path: str) -> set[int]:
-        found = set()
-        for entry in os.listdir("/proc"):
-            if not entry.isdigit():
-                continue
-            try:
-                text = Path(f"/proc/{entry}/environ").read_bytes()
-                state = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[0]
-            except OSError:
-                continue
-            if f"GROUP={path}\0".encode() in text and state != "Z":
-                found.add(int(entry))
-        return found
-
-    def oom_kills(self, path: str) -> int | None:
-        return None
-
-    def kill(self, path: str) -> bool:
-        deadline = time.monotonic() + 5
-        while self.members(path) and time.monotonic() < deadline:
-            for pid in self.members(path):
-                signal_member(self, path, pid, signal.SIGKILL)
-        return not self.members(path)
 
 
 def launch(name: str, *argv: str, role: str = "regular", restart: str = "Never") -> Launch:
@@ -72,15 +37,20 @@ def shell(name: str, text: str, **options: str) -> Launch:
 class Bench:
     """One pod in a runtime of its own."""
 
-    def __init__(self, folder: Path, *launches: Launch, grace: float = 5.0) -> None:
+    def __init__(self, folder: Path, *launches: Launch, grace: float = 5.0, **how: int) -> None:
         self.groups = Sessions()
-        self.logs = Logs(folder / "logs")
+        self.folder = folder / "logs"
         self.spec = PodSpec("u", "default/p", launches, grace, ())
-        self.runtime = ProcessRuntime(self.groups, lambda uid: self.spec, self.logs, backoff=QUICK)
+        self.runtime = ProcessRuntime(
+            self.groups,
+            Logs(str(self.folder), LogLimits(**how)),
+            Records(str(folder / "keeper"), "boot"),
+            backoff=QUICK,
+        )
         self.paths = {one.name: f"/g/{os.getpid()}/{one.name}" for one in launches}
 
     def start(self) -> None:
-        self.runtime.start(Pod("default", "p", "u", "t", ()), self.paths)
+        self.runtime.start(self.spec, self.paths)
 
     def states(self) -> dict[str, ContainerState]:
         return {state.name: state for state in self.runtime.poll()}
@@ -96,8 +66,12 @@ class Bench:
             time.sleep(0.01)
         raise AssertionError(f"not reached: {states}")
 
-    def log(self, name: str) -> str:
-        return (self.logs.folder / "default_p_u" / f"{name}.log").read_text()
+    def log(self, name: str, run: int | None = None) -> str:
+        """What a container printed, over all its runs unless one is named."""
+        folder = self.folder / "default_p_u" / name
+        paths = sorted(folder.glob("*.log") if run is None else folder.glob(f"{run}.log"))
+        lines = [line for path in paths for line in path.read_text().splitlines()]
+        return "".join(line.split(" ", 3)[3] + "\n" for line in lines)
 
     def end(self) -> None:
         self.runtime.stop("u", 0)
@@ -108,8 +82,8 @@ class Bench:
 def bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
     made: list[Bench] = []
 
-    def make(*launches: Launch, grace: float = 5.0) -> Bench:
-        made.append(Bench(tmp_path, *launches, grace=grace))
+    def make(*launches: Launch, grace: float = 5.0, **how: int) -> Bench:
+        made.append(Bench(tmp_path, *launches, grace=grace, **how))
         made[-1].start()
         return made[-1]
 
@@ -232,7 +206,7 @@ def test_sidecars_end_after_the_work_in_reverse_order(bench: Callable[..., Bench
         shell("s2", trap, role="sidecar", restart="Always"),
         shell("app", trap),
     )
-    one.until(lambda s: all("up" in one.log(name) for name in s if s["app"].running))
+    one.until(lambda s: s["app"].running and all("up" in one.log(name) for name in s))
     one.runtime.stop("u", 5)
     one.until(ended)
     times = [int(one.log(name).split()[-1]) for name in ("app", "s2", "s1")]
@@ -267,12 +241,6 @@ def test_the_rest_of_a_container_ends_with_its_main_process(bench: Callable[...,
     assert not one.groups.members(one.paths["app"])
 
 
-def test_strangers_and_ourselves_are_never_signalled() -> None:
-    groups = Sessions()
-    for pid in (0, 1, os.getpid(), os.getppid()):
-        assert not signal_member(groups, "/g/none", pid, signal.SIGKILL)
-
-
 def test_a_working_directory_that_is_not_there(bench: Callable[..., Bench]) -> None:
     one = launch("app", "true")
     bad = Launch(one.name, one.role, one.argv, one.env, "/no/such", ME, "Never")
@@ -281,29 +249,18 @@ def test_a_working_directory_that_is_not_there(bench: Callable[..., Bench]) -> N
     assert any("workingDir /no/such" in note for note in made.runtime.notes)
 
 
-def test_logs_are_private_and_begun_anew_when_large(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("qoslet.host.runtimes.logs.LARGEST", 100)
-    logs = Logs(tmp_path / "logs")
-    spec = PodSpec("u", "default/p", (), 1.0, ())
-    descriptor = logs.open(spec, "app")
-    os.write(descriptor, b"one\ntwo\nhalf")
-    assert list(logs.fresh()) == [("p/app", "one"), ("p/app", "two")]
-    os.write(descriptor, b" done\n")
-    assert list(logs.fresh()) == [("p/app", "half done")]
-    os.write(descriptor, b"x" * 200)
-    logs.trim()
-    path = tmp_path / "logs" / "default_p_u" / "app.log"
-    assert path.stat().st_size == 0
-    assert path.stat().st_mode & 0o777 == 0o600
+def test_logs_of_a_running_pod_are_kept_within_bounds(bench, tmp_path: Path) -> None:
+    text = "i=0; while [ $i -lt 2000 ]; do echo $i; i=$((i+1)); done; echo end >&2; sleep 60"
+    one = bench(shell("app", text), size=10_000, files=3)
+    one.until(lambda states: "end" in one.log("app"))
+    folder = tmp_path / "logs" / "default_p_u" / "app"
     assert (tmp_path / "logs").stat().st_mode & 0o777 == 0o700
-    os.close(descriptor)
-
-
-def test_logs_of_a_running_pod_are_kept_within_bounds(bench, monkeypatch) -> None:
-    monkeypatch.setattr("qoslet.host.runtimes.logs.LARGEST", 100)
-    monkeypatch.setattr("qoslet.host.runtimes.process.TRIM_SECONDS", 0.0)
-    one = bench(shell("app", "head -c 5000 /dev/zero; echo end >&2; sleep 60"))
-    one.until(lambda states: one.log("app") in ("", "end\n"))
+    parts = sorted(path.name for path in folder.iterdir())
+    assert parts[0] == "0.log"
+    assert len(parts) == 3, "the oldest ones are gone"
+    assert all(part.startswith("0.log.20") for part in parts[1:])
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+    assert all(path.stat().st_size <= 10_000 for path in folder.iterdir())
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")

@@ -81,6 +81,14 @@ def kill(layout: Layout, path: str, spared: Collection[int] = ()) -> bool:
 
     Raises ``CannotDo`` where PID 1 or this process is among them: then nothing is done.
     """
+    return any(
+        strike(layout, path, spared) or _empties(layout, path, spared) for _ in range(ROUNDS)
+    )
+
+
+def strike(layout: Layout, path: str, spared: Collection[int] = ()) -> bool:
+    """SIGKILL to every process of the group and below but ``spared``, without waiting for any;
+    True where there was none. Raises ``CannotDo`` like ``kill``."""
     groups = below(layout, path)
     found = members(layout, groups) - {*spared}
     if not found:
@@ -91,13 +99,13 @@ def kill(layout: Layout, path: str, spared: Collection[int] = ()) -> bool:
             where=path,
             hint="move that process out of the group first",
         )
-    if not spared and layout.name == "v2" and _write(layout.trees[0], path, "cgroup.kill", "1"):
-        return _empties(layout, path, spared)
-    return any(_round(layout, path, spared) for _ in range(ROUNDS))
+    if spared or layout.name != "v2" or not _write(layout.trees[0], path, "cgroup.kill", "1"):
+        _round(layout, path, spared)
+    return False
 
 
-def _round(layout: Layout, path: str, spared: Collection[int]) -> bool:
-    """Freeze, SIGKILL to each member, thaw; whether the group is empty then."""
+def _round(layout: Layout, path: str, spared: Collection[int]) -> None:
+    """Freeze, SIGKILL to each member, thaw."""
     file, frozen, thawed = ("cgroup.freeze", "1", "0")
     if layout.name == "v1":
         file, frozen, thawed = ("freezer.state", "FROZEN", "THAWED")
@@ -109,7 +117,6 @@ def _round(layout: Layout, path: str, spared: Collection[int]) -> bool:
     finally:
         if freezer is not None:
             _write(freezer, path, file, thawed)
-    return _empties(layout, path, spared)
 
 
 def _signal(layout: Layout, groups: list[str], spared: Collection[int]) -> None:

@@ -1,4 +1,4 @@
-"""End every process of a control group, and nothing else.
+"""What the process runtime needs of control groups: join them, see who is in, end everybody.
 
 A process is signalled through a pidfd, and only after its membership was seen again with that
 descriptor open, so a reused number never hits a stranger.
@@ -6,11 +6,16 @@ descriptor open, so a reused number never hits a stranger.
 
 from __future__ import annotations
 
-import os
-import signal
+import time
 from typing import Protocol
 
-from qoslet.errors import QosletError
+from qoslet.errors import CannotDo, QosletError
+from qoslet.host.cgroupfs import Cgroupfs
+from qoslet.host.cgroupkill import strike
+from qoslet.host.safefs import checked
+
+LEFTOVER_SECONDS = 0.5
+"""How long processes may take to go that are in a new container's group."""
 
 
 class Groups(Protocol):
@@ -18,7 +23,7 @@ class Groups(Protocol):
 
     def join_fds(self, path: str) -> list[int]:
         """``cgroup.procs`` of the group in every hierarchy, open for writing; a child that
-        writes ``0`` to each is inside. The caller closes them. Raises OSError."""
+        writes ``0`` to each is inside. The caller closes them. Raises OSError, QosletError."""
 
     def members(self, path: str) -> set[int]:
         """The processes in the group itself, over all hierarchies."""
@@ -26,34 +31,38 @@ class Groups(Protocol):
     def oom_kills(self, path: str) -> int | None:
         """How many processes of the group the kernel killed for memory; None if unknown."""
 
-    def kill(self, path: str) -> bool:
-        """End every process of the group and below; True once none is left. Raises QosletError
-        where it must not, such as outside our root or with this process inside."""
+    def strike(self, path: str) -> bool:
+        """SIGKILL to every process of the group and below, without waiting for any; True where
+        none is left. Raises QosletError where it must not, such as outside our root or with
+        this process inside."""
 
 
-def signal_member(groups: Groups, path: str, pid: int, number: int) -> bool:
-    """Send a signal to ``pid`` if it is a member of the group; False if it is not (any more)."""
-    if pid <= 1 or pid == os.getpid():
-        return False
+class KernelGroups(Cgroupfs):
+    """The groups below one root on this machine."""
+
+    def strike(self, path: str) -> bool:
+        """SIGKILL to every process of the group and below; True where none is left."""
+        return strike(self.layout, self._mine(checked(path)))
+
+
+def end_group(groups: Groups, path: str) -> str | None:
+    """Kill every member; None once the group is empty, else why it is not. A group that cannot
+    be looked at holds nobody."""
     try:
-        descriptor = os.pidfd_open(pid)
+        return None if groups.strike(path) else f"processes are left in {path}"
+    except (QosletError, ValueError) as error:
+        return str(error)
     except OSError:
-        return False
-    try:
-        if pid not in groups.members(path):
-            return False
-        signal.pidfd_send_signal(descriptor, number)
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
+        return None
 
 
-def end_group(groups: Groups, path: str) -> bool:
-    """Kill every member and see that the group is empty; False if it is not. Children of the
-    caller are left for it to reap."""
-    try:
-        return groups.kill(path)
-    except (QosletError, OSError):
-        return False
+def vacate(groups: Groups, path: str) -> None:
+    """End what is in a new container's group: a start that nobody has kept. Raises ``CannotDo``
+    where it does not go at once."""
+    if not groups.members(path):
+        return
+    deadline = time.monotonic() + LEFTOVER_SECONDS
+    while (wrong := end_group(groups, path)) is not None:
+        if time.monotonic() >= deadline:
+            raise CannotDo(wrong)
+        time.sleep(0.005)

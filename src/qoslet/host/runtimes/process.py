@@ -1,281 +1,396 @@
 """The process runtime: a pod's containers as plain processes inside their control groups.
 
-Single-threaded: ``poll`` reaps, restarts, signals and kills what is due, and returns. The rules
-of a pod's life are ``core.podlife``; here is only their effect on this machine.
+Single-threaded, and it waits for nothing: ``poll`` takes note of what happened, does what is due
+and returns. The rules of a pod's life are ``core.podlife``; here is only their effect on this
+machine.
 """
 
 from __future__ import annotations
 
+import heapq
 import os
 import signal
 import time
 from collections.abc import Callable, Mapping
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.core.pod import Pod
 from qoslet.core.podlife import (
-    NEW,
     Backoff,
     ContainerState,
     Ending,
-    Life,
     actions,
     began,
+    begun,
     ended,
     failed_to_start,
+    lost,
+    next_due,
+    restarted,
 )
 from qoslet.core.podspec import Launch, PodSpec
+from qoslet.core.podstate import Held
 from qoslet.errors import CannotDo, QosletError
-from qoslet.host.runtimes.groups import Groups, end_group
+from qoslet.host.runtimes.groups import Groups, vacate
+from qoslet.host.runtimes.kept import Pod, check
 from qoslet.host.runtimes.logs import Logs
+from qoslet.host.runtimes.records import Records, Times, start_time
 from qoslet.host.runtimes.spawn import (
     NOT_EXECUTABLE,
-    Spawned,
+    Birth,
     StartFailed,
     adopt_orphans,
+    begin,
     reap_orphans,
-    spawn,
 )
+from qoslet.host.runtimes.tracked import Tracked, Watch, adopt
 
-TRIM_SECONDS = 1.0
-"""How often logs are kept within bounds."""
-
-
-class _Process(Struct):
-    """A running main process and what the group's OOM counter said before it."""
-
-    spawned: Spawned
-    oom_before: int
-
-
-class _Running(Struct):
-    """A pod that was begun."""
-
-    spec: PodSpec
-    cgroups: Mapping[str, str]
-    lives: dict[str, Life]
-    processes: dict[str, _Process]
-    ending: Ending | None = None
+NOTES = 1000
+"""Lines that are kept for who asks; the oldest go first."""
 
 
 class ProcessRuntime:
     """Starts and ends containers as processes of this host; matches ``agent.ports.Runtime``.
 
-    ``spec_of`` gives the processes of a pod by UID. ``notes`` gathers what could not be done
-    on the way, each line once. With ``adopts`` this process becomes the parent of what
-    containers leave behind, and collects every child that ends: it may have no others.
+    ``notes`` gathers what could not be done on the way, each line once. With ``adopts`` this
+    process becomes the parent of what containers leave behind, and collects every child that
+    ends: it may have no others. ``take_up`` begins with the pods that ``records`` has.
     """
 
     def __init__(
         self,
         groups: Groups,
-        spec_of: Callable[[str], PodSpec],
         logs: Logs,
+        records: Records,
         *,
         backoff: Backoff | None = None,
         clock: Callable[[], float] = time.monotonic,
         adopts: bool = False,
     ) -> None:
         self._groups = groups
-        self._spec_of = spec_of
         self._logs = logs
+        self._records = records
         self._backoff = backoff or Backoff()
         self._clock = clock
         self._adopts = adopts
         if adopts:
             adopt_orphans()
-        self._pods: dict[str, _Running] = {}
-        self._trimmed = clock()
+        self._pods: dict[str, Pod] = {}
+        self._watch = Watch(logs.rate, clock)
+        self._timers: list[tuple[float, str]] = []
+        self._changed: dict[str, None] = {}
+        self._unsaved: dict[str, None] = {}
+        self._states: tuple[ContainerState, ...] | None = None
         self.notes: list[str] = []
+        self.said = 0
 
-    def start(self, pod: Pod, cgroups: dict[str, str]) -> None:
-        """Begin ``pod`` in its groups, which exist; ``cgroups`` is by container name.
+    @property
+    def kept(self) -> int:
+        """How many pods are kept."""
+        return len(self._pods)
 
-        Raises ``CannotDo`` where the pod may not be run (``PodSpec.runnable``).
+    def noted(self, heard: int) -> list[str]:
+        """The notes after the first ``heard`` of the ``said`` ones, as far as they are kept."""
+        new = self.said - heard
+        return self.notes[-new:] if new else []
+
+    def take_up(self) -> None:
+        """Go on with the pods that another has kept before."""
+        records, bad = self._records.load()
+        for line in bad:
+            self._note(line)
+        for record in records:
+            pod = Pod(record.spec, record.digest, record.cgroups)
+            pod.lives, pod.times, pod.ending = dict(record.lives), dict(record.times), record.ending
+            self._pods[record.spec.uid] = pod
+            for name, path in pod.cgroups.items():
+                life, proc = pod.lives[name], record.processes.get(name)
+                number = max(0, life.starts - 1)
+                log = self._logs.path(pod.spec.key, pod.spec.uid, name, number)
+                pod.logs[name] = log if life.starts else ""
+                if proc is None and not life.alive and not self._groups.members(path):
+                    continue
+                # Without a record of it, it was begun as the other one ended.
+                if not life.alive:
+                    life = begun(life, self._clock())
+                pod.lives[name] = life if life.phase == "running" else began(life, life.began_at)
+                place = self._records.place(pod.spec.uid)
+                file = self._logs.file(log, self._note)
+                pod.running[name] = adopt(proc, f"{place}/{name}", file)
+                self._watch.add(pod.spec.uid, name, pod.running[name])
+            self._tick(pod)
+
+    def start(self, spec: PodSpec, cgroups: Mapping[str, str], digest: str | None = None) -> None:
+        """Begin a pod in its groups, which exist; ``cgroups`` is by container name. ``digest`` is
+        that of ``spec`` where the caller knows it.
+
+        Raises ``CannotDo`` where it may not be run (``kept.check``).
         """
-        if pod.uid in self._pods:
+        if spec.uid in self._pods:
             return
-        spec = self._spec_of(pod.uid)
-        if not spec.runnable:
-            raise CannotDo("this pod is not run", where=f"Pod {pod.key}")
-        lives = {launch.name: NEW for launch in spec.launches}
-        self._pods[pod.uid] = _Running(spec, cgroups, lives, {})
-        self._advance(self._pods[pod.uid])
+        check(spec, cgroups)
+        pod = Pod(spec, spec.digest() if digest is None else digest, cgroups)
+        self._pods[spec.uid] = pod
+        self._tick(pod)
 
-    def poll(self) -> list[ContainerState]:
-        """Reap what ended, do what is due, and tell the state of every container."""
-        for running in self._pods.values():
-            self._reap(running)
-            self._advance(running)
+    def poll(self) -> tuple[ContainerState, ...]:
+        """Take note of what ended and what was printed, do what is due, save what changed, and
+        tell the state of every container."""
+        for uid, name, what in self._watch.ready():
+            pod = self._pods[uid]
+            if what == "ended":
+                self._reap(pod, name)
+            self._tick(pod)
+        now = self._clock()
+        while self._timers and self._timers[0][0] <= now:
+            when, uid = heapq.heappop(self._timers)
+            due = self._pods.get(uid)
+            if due is not None and due.wake == when:
+                self._tick(due)
         if self._adopts:
-            reap_orphans({p.spawned.pid for p in self._processes()})
-        if self._clock() >= self._trimmed + TRIM_SECONDS:
-            self._trimmed = self._clock()
-            self._logs.trim()
-        return [state for running in self._pods.values() for state in _states(running)]
+            reap_orphans({one.pid for pod in self._pods.values() for one in pod.running.values()})
+        self._save()
+        if self._states is None:
+            self._states = tuple(state for pod in self._pods.values() for state in pod.states())
+        return self._states
 
-    def stop(self, pod_uid: str, grace_seconds: float) -> None:
+    def held(self) -> dict[str, Held]:
+        """The pods that are kept, by UID."""
+        return {uid: self.held_pod(uid) for uid in self._pods}
+
+    def held_pod(self, uid: str) -> Held:
+        """One that is kept. Raises KeyError."""
+        return self._pods[uid].held()
+
+    def states(self, uid: str) -> tuple[ContainerState, ...]:
+        """The containers of one pod; none where it is not kept."""
+        pod = self._pods.get(uid)
+        return () if pod is None else pod.states()
+
+    def changes(self) -> list[str]:
+        """UIDs of the pods that are new, gone or different since the last call."""
+        found, self._changed = [*self._changed], {}
+        return found
+
+    def stop(self, uid: str, grace_seconds: float) -> None:
         """Begin to end a pod; ``poll`` goes on with it: SIGTERM, then SIGKILL to the whole
         group after the grace period. It is over when no container is running. Stopping again
         with a shorter grace period hurries."""
-        running = self._pods.get(pod_uid)
-        if running is None:
+        pod = self._pods.get(uid)
+        if pod is None:
             return
         now = self._clock()
-        if running.ending is None:
-            running.ending = Ending(now, grace_seconds)
-        else:
-            left = running.ending.begun_at + running.ending.grace - now
-            if grace_seconds < left:
-                running.ending = Ending(now, grace_seconds)
-        self._advance(running)
+        if pod.ending is None or now + grace_seconds < pod.ending.begun_at + pod.ending.grace:
+            pod.ending = Ending(now, grace_seconds)
+        self._tick(pod)
 
-    def forget(self, pod_uid: str) -> None:
-        """Drop a pod whose containers have all ended. Raises ``CannotDo`` if one is running."""
-        running = self._pods.get(pod_uid)
-        if running is None:
+    def restart(self, uid: str, container: str) -> None:
+        """Begin to end one container; it is started again at once, whatever its policy."""
+        pod = self._pods.get(uid)
+        if pod is not None and container in pod.lives:
+            life = pod.lives[container]
+            pod.lives[container] = restarted(life, self._clock(), pod.spec.grace)
+            self._tick(pod)
+
+    def update(self, spec: PodSpec) -> None:
+        """Later starts use these launches; processes stay. Raises ``CannotDo`` where they are
+        not the same containers."""
+        pod = self._pods.get(spec.uid)
+        if pod is None:
             return
-        if running.processes:
-            raise CannotDo("containers are still running", where=f"Pod {running.spec.key}")
-        del self._pods[pod_uid]
+        if [one.name for one in spec.launches] != [one.name for one in pod.spec.launches]:
+            raise CannotDo("these are other containers", where=f"Pod {pod.spec.key}")
+        pod.spec = spec
+        self._touch(pod)
+
+    def forget(self, uid: str) -> None:
+        """Drop a pod and its logs. Raises ``CannotDo`` if a container is running."""
+        pod = self._pods.get(uid)
+        if pod is None:
+            return
+        if pod.running:
+            raise CannotDo("containers are still running", where=f"Pod {pod.spec.key}")
+        del self._pods[uid]
+        self._touch(pod)
+        self._unsaved.pop(uid, None)
+        self._records.drop(uid)
+        self._logs.drop(pod.spec.key, uid)
 
     def descriptors(self) -> list[int]:
-        """pidfds of all running containers: readable when one ended."""
-        return [process.spawned.pidfd for process in self._processes()]
+        """One that is readable when a container ended or printed."""
+        return [self._watch.descriptor]
 
-    def _processes(self) -> list[_Process]:
-        """The main processes that run."""
-        return [one for run in self._pods.values() for one in run.processes.values()]
+    def wait(self) -> float | None:
+        """Seconds until ``poll`` has something to do without any event; None for never."""
+        times = [self._timers[0][0]] if self._timers else []
+        resume = self._watch.resume()
+        times += [] if resume is None else [resume]
+        return max(0.0, min(times) - self._clock()) if times else None
 
-    def _advance(self, running: _Running) -> None:
-        """Do what is due until nothing is; starts may make further starts due."""
-        for _ in range(2 * len(running.spec.launches) + 1):
-            due = actions(running.spec, running.lives, self._clock(), running.ending)
-            if not due:
-                return
-            for action in due:
-                launch = next(one for one in running.spec.launches if one.name == action.name)
-                if action.verb == "start":
-                    self._start(running, launch)
-                elif action.verb == "signal":
-                    self._signal(running, launch)
-                else:
-                    self._kill(running, launch)
-
-    def _start(self, running: _Running, launch: Launch) -> None:
-        """One start, or its failure, recorded."""
-        life = running.lives[launch.name]
-        path = running.cgroups[launch.name]
-        now = self._clock()
-        try:
-            before = self._groups.oom_kills(path) or 0
-            spawned = self._spawn(running.spec, launch, path)
-        except StartFailed as error:
-            end_group(self._groups, path)
-            running.lives[launch.name] = failed_to_start(
-                life, error.code, error.reason, now, self._backoff
-            )
-            self._note(f"{running.spec.key}/{launch.name}: {error.reason}")
-            return
-        for note in spawned.notes:
-            self._note(f"{running.spec.key}/{launch.name}: {note}")
-        running.processes[launch.name] = _Process(spawned, before)
-        running.lives[launch.name] = began(life, now)
-
-    def _spawn(self, spec: PodSpec, launch: Launch, path: str) -> Spawned:
-        """Open what the child needs, start it, close it again."""
-        opened: list[int] = []
-        try:
-            opened += self._groups.join_fds(path)
-            output = self._logs.open(spec, launch.name)
-            opened.append(output)
-            return spawn(launch, opened[:-1], output)
-        except OSError as error:
-            raise StartFailed(NOT_EXECUTABLE, f"{error.strerror}: {error.filename}") from error
-        except QosletError as error:
-            raise StartFailed(NOT_EXECUTABLE, str(error)) from error
-        finally:
-            for descriptor in opened:
-                os.close(descriptor)
+    def close(self) -> None:
+        """Let go of everything; the processes stay."""
+        self._save()
+        for pod in self._pods.values():
+            for one in pod.running.values():
+                one.let_go()
+        self._pods.clear()
+        self._watch.close()
 
     def _note(self, line: str) -> None:
         """Keep a line for the surface, once."""
         if line not in self.notes:
             self.notes.append(line)
+            self.said += 1
+            del self.notes[:-NOTES]
 
-    def _reap(self, running: _Running) -> None:
-        """Collect main processes that ended; the rest of their group ends with them."""
-        for name, process in list(running.processes.items()):
-            code = _exit_code(process.spawned.pidfd)
-            if code is None:
-                continue
-            path = running.cgroups[name]
-            gone = end_group(self._groups, path)
-            if not gone:
-                self._note(f"{running.spec.key}/{name}: processes are left in {path}")
-            os.close(process.spawned.pidfd)
-            del running.processes[name]
-            oom = (self._groups.oom_kills(path) or 0) > process.oom_before
-            running.lives[name] = ended(
-                running.lives[name], code, oom, self._clock(), self._backoff
-            )
+    def _touch(self, pod: Pod) -> None:
+        """Something about a pod changed."""
+        self._changed[pod.spec.uid] = self._unsaved[pod.spec.uid] = None
+        self._states = None
 
-    def _signal(self, running: _Running, launch: Launch) -> None:
+    def _save(self) -> None:
+        """Write the records of the pods that changed."""
+        unsaved, self._unsaved = [*self._unsaved], {}
+        for uid in unsaved:
+            try:
+                self._records.save(self._pods[uid].record(self._records.boot))
+            except OSError as error:
+                self._unsaved[uid] = None
+                self._note(f"{self._records.folder}: records are not kept: {error.strerror}")
+
+    def _tick(self, pod: Pod) -> None:
+        """Carry on what is under way, then do what is due until nothing is; starts may make
+        further starts due."""
+        for name, one in list(pod.running.items()):
+            self._carry_on(pod, name, one)
+        for _ in range(2 * len(pod.spec.launches) + 1):
+            due = [
+                action
+                for action in actions(pod.spec, pod.lives, self._clock(), pod.ending)
+                if action.verb != "kill" or not pod.running[action.name].killed
+            ]
+            for action in due:
+                if action.verb == "start":
+                    self._start(pod, pod.launch(action.name))
+                elif action.verb == "signal":
+                    self._signal(pod, pod.launch(action.name))
+                else:
+                    self._kill(pod, action.name)
+            if not due:
+                break
+        self._touch(pod)
+        self._arm(pod)
+
+    def _arm(self, pod: Pod) -> None:
+        """Set when the pod is looked at again without any event."""
+        now = self._clock()
+        due = next_due(pod.spec, pod.lives, now, pod.ending)
+        times = [] if due is None else [now + due]
+        times += [one.due for one in pod.running.values() if one.due is not None]
+        wake = min(times, default=None)
+        if wake is not None and wake != pod.wake:
+            heapq.heappush(self._timers, (wake, pod.spec.uid))
+        pod.wake = wake
+
+    def _start(self, pod: Pod, launch: Launch) -> None:
+        """One start begun, or its failure, recorded."""
+        name, uid, key = launch.name, pod.spec.uid, pod.spec.key
+        path, life, now = pod.cgroups[name], pod.lives[name], self._clock()
+        number = life.starts
+        log = self._logs.path(key, uid, name, number)
+        pod.times[name] = Times(time.time(), pod.times.get(name, Times()).finished)
+        opened: list[int] = []
+        try:
+            if not number:
+                vacate(self._groups, path)
+            before = self._groups.oom_kills(path) or 0
+            opened += self._groups.join_fds(path)
+            joins = len(opened)
+            place = f"{self._records.place(uid)}/{name}"
+            one = Tracked(place, self._logs.file(log, self._note), before)
+            opened += one.pipes.make((launch.identity.uid, launch.identity.gid))
+            birth = _begin(launch, opened[:joins], opened[joins:], one)
+        except (StartFailed, OSError, QosletError, ValueError) as error:
+            self._failed(pod, name, _reason(error))
+            return
+        finally:
+            for descriptor in opened:
+                os.close(descriptor)
+        one.born(birth, start_time(birth.pid) or 0)
+        pod.logs[name] = log
+        pod.running[name] = one
+        pod.lives[name] = begun(life, now)
+        self._watch.add(uid, name, one)
+
+    def _failed(self, pod: Pod, name: str, error: StartFailed) -> None:
+        """No process came to be."""
+        life, now = pod.lives[name], self._clock()
+        pod.lives[name] = failed_to_start(life, error.code, error.reason, now, self._backoff)
+        old = pod.times.get(name, Times())
+        pod.times[name] = Times(old.started, time.time())
+        self._note(f"{pod.spec.key}/{name}: {error.reason}")
+
+    def _carry_on(self, pod: Pod, name: str, one: Tracked) -> None:
+        """A start that is under way, or a group that is not empty yet."""
+        notes = one.settle(self._watch)
+        if notes is not None:
+            pod.lives[name] = began(pod.lives[name], self._clock())
+            for line in notes:
+                self._note(f"{pod.spec.key}/{name}: {line}")
+        if not one.over or not one.empty(self._groups, pod.cgroups[name], self._clock()):
+            if one.trouble:
+                self._note(f"{pod.spec.key}/{name}: {one.trouble}")
+            return
+        del pod.running[name]
+        self._watch.drop(one)
+        one.let_go(drain=True)
+        if one.failed is not None:
+            self._failed(pod, name, one.failed)
+            return
+        oom = (self._groups.oom_kills(pod.cgroups[name]) or 0) > one.oom_before
+        life, now = pod.lives[name], self._clock()
+        if one.code is None:
+            pod.lives[name] = lost(life, oom, now, self._backoff)
+        else:
+            pod.lives[name] = ended(life, one.code, oom, now, self._backoff)
+        pod.times[name] = Times(pod.times.get(name, Times()).started, time.time())
+
+    def _reap(self, pod: Pod, name: str) -> None:
+        """Collect a main process that ended; the rest of its group ends with it."""
+        one = pod.running.get(name)
+        if one is not None and one.birth is None:
+            one.collect(self._watch)
+
+    def _signal(self, pod: Pod, launch: Launch) -> None:
         """Ask the main process to end."""
-        process = running.processes.get(launch.name)
         number = getattr(signal, launch.stop_signal, signal.SIGTERM)
-        if process is not None:
-            _send(process.spawned.pidfd, number)
-        life = running.lives[launch.name]
-        running.lives[launch.name] = replace(life, signalled_at=self._clock())
+        pod.running[launch.name].send(number)
+        pod.lives[launch.name] = replace(pod.lives[launch.name], signalled_at=self._clock())
 
-    def _kill(self, running: _Running, launch: Launch) -> None:
-        """End the whole group and collect its main process."""
-        path = running.cgroups[launch.name]
-        process = running.processes.get(launch.name)
-        if process is not None:
-            _send(process.spawned.pidfd, signal.SIGKILL)
-        end_group(self._groups, path)
-        self._reap(running)
+    def _kill(self, pod: Pod, name: str) -> None:
+        """End the whole group; the end of its main process is an event."""
+        one = pod.running[name]
+        one.killed = True
+        one.send(signal.SIGKILL)
+        try:
+            self._groups.strike(pod.cgroups[name])
+        except (QosletError, OSError, ValueError) as error:
+            self._note(f"{pod.spec.key}/{name}: {error}")
 
 
-def _send(pidfd: int, number: int) -> None:
-    """A signal through a pidfd; one that ended already is no fault."""
+def _begin(launch: Launch, joins: list[int], writers: list[int], one: Tracked) -> Birth:
+    """Fork; where that fails the pipes go, too."""
     try:
-        signal.pidfd_send_signal(pidfd, number)
-    except ProcessLookupError:
-        return
+        return begin(launch, joins, *writers)
+    except StartFailed:
+        one.pipes.close()
+        raise
 
 
-def _exit_code(pidfd: int) -> int | None:
-    """The exit code of a child that ended (128 + signal if killed), None while it runs."""
-    result = os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG)
-    if result is None:
-        return None
-    if result.si_code == os.CLD_EXITED:
-        return result.si_status
-    return 128 + result.si_status
-
-
-def _states(running: _Running) -> list[ContainerState]:
-    """The containers of a pod as the loop wants them."""
-    states = []
-    for launch in running.spec.launches:
-        life = running.lives[launch.name]
-        process = running.processes.get(launch.name)
-        states.append(
-            ContainerState(
-                pod_uid=running.spec.uid,
-                name=launch.name,
-                cgroup=running.cgroups[launch.name],
-                running=process is not None,
-                pid=process.spawned.pid if process else None,
-                exit_code=life.exit_code,
-                restarts=life.restarts,
-                reason=life.reason,
-                oom_killed=life.oom_killed,
-            )
-        )
-    return states
+def _reason(error: Exception) -> StartFailed:
+    """Why a start failed."""
+    if isinstance(error, StartFailed):
+        return error
+    if isinstance(error, OSError):
+        return StartFailed(NOT_EXECUTABLE, f"{error.strerror}: {error.filename}")
+    return StartFailed(NOT_EXECUTABLE, str(error))

@@ -1,0 +1,255 @@
+"""One run of a container as it is followed: its process, its group's end, what it prints."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from qoslet.host.runtimes.groups import Groups, end_group
+from qoslet.host.runtimes.logs import LogFile, Pipes, Stream
+from qoslet.host.runtimes.records import Proc, same_process
+from qoslet.host.runtimes.spawn import Birth, StartFailed, settle
+
+WINDOW = 0.1
+"""Seconds over which what a container prints is measured."""
+
+PATIENCE = 2.0
+"""Seconds after which processes that do not go are told of; then they are tried more rarely."""
+
+_SOONEST, _RAREST = 0.001, 0.05
+
+
+class Tracked:
+    """A run from its fork until its group is empty. ``place`` is the path of its pipes without
+    their endings. ``over``: its main process has ended, with ``code`` (128 + signal), None
+    where nobody could see it, or ``failed`` where it never executed. ``due`` is when it is to
+    be looked at without any event."""
+
+    def __init__(self, place: str, log: LogFile, oom_before: int) -> None:
+        folder, _, name = place.rpartition("/")
+        self.pipes = Pipes(folder, name, log)
+        self.oom_before = oom_before
+        self.pid = 0
+        self.pidfd = -1
+        self.birth: Birth | None = None
+        self.failed: StartFailed | None = None
+        self.over = False
+        self.killed = False
+        self.code: int | None = None
+        self.due: float | None = None
+        self.trouble = ""
+        self.spent = 0
+        self.window = 0.0
+        self._start = 0
+        self._delay = _SOONEST
+        self._over_at = 0.0
+
+    @property
+    def proc(self) -> Proc:
+        """What knows the process again."""
+        return Proc(self.pid, self._start, self.oom_before)
+
+    def born(self, birth: Birth, start: int) -> None:
+        """It was forked; ``start`` is its start time."""
+        self.birth, self.pid, self._start = birth, birth.pid, start
+        self.pidfd, self.due = birth.pidfd, birth.deadline
+
+    def settle(self, watch: Watch) -> tuple[str, ...] | None:
+        """See what came of the fork: notes when it executes; None before that, after that, and
+        where it never will (``failed``)."""
+        if self.birth is None:
+            return None
+        watch.forget(self.birth.report)
+        try:
+            spawned = settle(self.birth)
+        except StartFailed as error:
+            self.failed, self.over, self.pidfd = error, True, -1
+            self.birth, self.due = None, None
+            return None
+        if spawned is None:
+            watch.again(self, self.birth.report)
+            return None
+        self.birth, self.due = None, None
+        watch.again(self, self.pidfd)
+        return spawned.notes
+
+    def collect(self, watch: Watch) -> None:
+        """Its main process ended."""
+        if self.over or self.pidfd < 0:
+            return
+        try:
+            result = os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED | os.WNOHANG)
+        except ChildProcessError:
+            # A child of one that kept it before us: its code went to nobody.
+            self.over = True
+        else:
+            if result is None:
+                return
+            exited = result.si_code == os.CLD_EXITED
+            self.code = result.si_status if exited else 128 + result.si_status
+            self.over = True
+        watch.forget(self.pidfd)
+
+    def empty(self, groups: Groups, path: str, now: float) -> bool:
+        """End the rest of the group; whether nobody is left. If somebody is, ``due`` tells when
+        to try again."""
+        wrong = end_group(groups, path)
+        if wrong is None:
+            self.due = None
+            return True
+        self._over_at = self._over_at or now
+        patient = now - self._over_at < PATIENCE
+        self.trouble = "" if patient else wrong
+        self.due = now + (self._delay if patient else 1.0)
+        self._delay = min(self._delay * 2, _RAREST)
+        return False
+
+    def send(self, number: int) -> None:
+        """A signal to the main process; one that ended already is no fault."""
+        if self.pidfd >= 0:
+            try:
+                signal.pidfd_send_signal(self.pidfd, number)
+            except ProcessLookupError:
+                return
+
+    def let_go(self, *, drain: bool = False) -> None:
+        """Close what is open; with ``drain`` the output is over."""
+        if drain:
+            self.pipes.close()
+        else:
+            self.pipes.leave()
+        if self.birth is not None:
+            os.close(self.birth.report)
+        if self.pidfd >= 0:
+            os.close(self.pidfd)
+            self.pidfd = -1
+
+
+def adopt(proc: Proc | None, place: str, log: LogFile) -> Tracked:
+    """Follow a run that another began; over at once where its process is not there any more."""
+    one = Tracked(place, log, proc.oom_before if proc else 0)
+    found = same_process(proc) if proc else None
+    if proc is not None and found is not None:
+        one.pid, one.pidfd, one._start = proc.pid, found, proc.start
+    else:
+        one.over = True
+    one.pipes.take_up()
+    return one
+
+
+class _Owned(NamedTuple):
+    """Whose a descriptor is."""
+
+    uid: str
+    name: str
+    one: Tracked
+    stream: Stream | None
+
+
+class Watch:
+    """All descriptors of all runs behind one. What is printed is taken here, from each in turn;
+    who prints more than ``rate`` bytes of entries a second has to wait."""
+
+    def __init__(self, rate: int, clock: Callable[[], float]) -> None:
+        self._epoll = select.epoll()
+        self._budget = max(1, int(rate * WINDOW))
+        self._clock = clock
+        self._owned: dict[int, _Owned] = {}
+        self._names: dict[int, tuple[str, str]] = {}
+        self._paused: dict[int, float] = {}
+
+    @property
+    def descriptor(self) -> int:
+        """Readable when any of them is."""
+        return self._epoll.fileno()
+
+    def add(self, uid: str, name: str, one: Tracked) -> None:
+        """Follow a run of a pod's container."""
+        self._names[id(one)] = (uid, name)
+        for stream in one.pipes.streams:
+            self._put(stream.descriptor, _Owned(uid, name, one, stream))
+        first = one.birth.report if one.birth is not None else one.pidfd
+        if first >= 0 and not one.over:
+            self.again(one, first)
+
+    def again(self, one: Tracked, descriptor: int) -> None:
+        """Watch a descriptor of a run that is followed."""
+        uid, name = self._names[id(one)]
+        self._put(descriptor, _Owned(uid, name, one, None))
+
+    def _put(self, descriptor: int, owned: _Owned) -> None:
+        self._owned[descriptor] = owned
+        self._epoll.register(descriptor, select.EPOLLIN)
+
+    def forget(self, descriptor: int) -> None:
+        """Do not watch it any more. To be called before it is closed: children that are being
+        started may have it too, and the kernel would go on to report it."""
+        self._paused.pop(descriptor, None)
+        if self._owned.pop(descriptor, None) is not None:
+            try:
+                self._epoll.unregister(descriptor)
+            except OSError:
+                return
+
+    def drop(self, one: Tracked) -> None:
+        """Follow a run no longer."""
+        for stream in one.pipes.streams:
+            self.forget(stream.descriptor)
+        if one.pidfd >= 0:
+            self.forget(one.pidfd)
+        if one.birth is not None:
+            self.forget(one.birth.report)
+        self._names.pop(id(one), None)
+
+    def ready(self) -> list[tuple[str, str, Literal["ended", "settled"]]]:
+        """Take what was printed; which runs' processes have news."""
+        self._go_on()
+        news: list[tuple[str, str, Literal["ended", "settled"]]] = []
+        for descriptor, _ in self._epoll.poll(0, 256):
+            owned = self._owned.get(descriptor)
+            if owned is None:
+                continue
+            if owned.stream is not None:
+                self._take(owned.one, owned.stream)
+            else:
+                born = owned.one.birth is not None
+                news.append((owned.uid, owned.name, "settled" if born else "ended"))
+        return news
+
+    def resume(self) -> float | None:
+        """When somebody may print again; None where nobody waits."""
+        return min(self._paused.values(), default=None)
+
+    def _take(self, one: Tracked, stream: Stream) -> None:
+        """One piece of output."""
+        size = stream.take()
+        if size == -2:
+            self.forget(stream.descriptor)
+        if size <= 0:
+            return
+        now = self._clock()
+        if now - one.window >= WINDOW:
+            one.window, one.spent = now, 0
+        one.spent += size
+        if one.spent >= self._budget:
+            for other in one.pipes.streams:
+                if other.descriptor in self._owned and other.descriptor not in self._paused:
+                    self._epoll.modify(other.descriptor, 0)
+                    self._paused[other.descriptor] = one.window + WINDOW
+
+    def _go_on(self) -> None:
+        """Let those print again who have waited."""
+        if not self._paused:
+            return
+        now = self._clock()
+        for descriptor, when in list(self._paused.items()):
+            if when <= now:
+                del self._paused[descriptor]
+                self._epoll.modify(descriptor, select.EPOLLIN)
+
+    def close(self) -> None:
+        """Close the one descriptor."""
+        self._epoll.close()
