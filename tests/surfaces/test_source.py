@@ -280,6 +280,26 @@ def test_rows_are_those_of_node_files_pods_and_plan() -> None:
     assert any(line.startswith("the pods request 100 cpu") for line in messages)
 
 
+def test_only_an_error_of_the_node_makes_it_unsound() -> None:
+    files = Given()
+    files.say("a", pod("web", container={"command": []}), pod("db"))
+    files.broken("b")
+    source = made(files)
+    assert len(errors(source.current())) == 2
+    assert source.sound
+    assert not made(Given(), problems=(Problem("error", "node", "none", ""),)).sound
+    no_memory = here(kube_reserved={"memory": parse("8Gi")})
+    assert not made(Given(), no_memory).sound
+
+
+def test_a_directory_without_pods_is_told() -> None:
+    files = Given()
+    source = made(files)
+    assert [row.message for row in source.current().problems] == ["no pod in the input so far"]
+    files.say("a", pod("web"))
+    assert "no pod in the input so far" not in [row.message for row in source.current().problems]
+
+
 def test_another_node_plans_everything_anew() -> None:
     files = Given()
     files.say("a", pod("web"), pod("db"))

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from qoslet.agent.ports import Desired
     from qoslet.core.shrink import Shrink
-    from qoslet.core.tree import Problem
     from qoslet.surfaces.cli.watching import Watching
     from qoslet.surfaces.cli.wire import Parts
 
@@ -154,7 +153,7 @@ def run(args: argparse.Namespace) -> int:
         tell(first.problems)
         may = [one for one in first.pods.values() if one.spec.runnable]
         wrong = any(row.severity == "error" for row in first.problems)
-        if (wrong and not may and not options.keep) or not _sound(first.problems):
+        if (wrong and not may and not options.keep) or not parts.source.sound:
             return EXIT_NO
         if options.dry_run:
             _dry_run(parts)
@@ -164,11 +163,6 @@ def run(args: argparse.Namespace) -> int:
         _watch(args, options, parts, first)
         problems = parts.source.current().problems
         return EXIT_NO if any(row.severity == "error" for row in problems) else EXIT_OK
-
-
-def _sound(problems: Sequence[Problem]) -> bool:
-    """Whether no error concerns the node as a whole; a refused pod is no reason to stop."""
-    return all(p.severity != "error" or ": Pod " in p.where for p in problems)
 
 
 def _dry_run(parts: Parts) -> None:

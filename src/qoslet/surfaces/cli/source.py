@@ -89,6 +89,12 @@ class LiveSource:
         pods = dict(self._pods)
         return Desired(self._version, pods, changed, gone, self._problems, self.live)
 
+    @property
+    def sound(self) -> bool:
+        """Whether no error concerns the node as a whole: one of a file or a pod is its own."""
+        rows = (*self._of_node, *self.live.problems())
+        return all(row.severity != "error" or ": Pod " in row.where for row in rows)
+
     def document(self, uid: str) -> Mapping[str, Any]:
         """The manifest of a pod that is wanted; empty for another."""
         entry = self._set.entries.get(uid)
@@ -179,8 +185,10 @@ class LiveSource:
     def _said(self) -> tuple[Problem, ...]:
         """Everything that there is to say: of the node, the files, the pods, the plan."""
         specs = chain.from_iterable([one.spec.problems for one in self._pods.values()])
-        paths, files = self._paths, self._set.rows
-        return (*self._of_node, *paths, *files, *specs, *self.live.problems())
+        files = (*self._paths, *self._set.rows)
+        if not self._pods:
+            files = (*files, Problem("info", "manifests", "no pod in the input so far", ""))
+        return (*self._of_node, *files, *specs, *self.live.problems())
 
 
 def _place(entry: Entry) -> Place:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +17,6 @@ from qoslet.agent.loop import Stop
 from qoslet.agent.ports import Clock, Driver, Observer
 from qoslet.core.confine import Powers
 from qoslet.core.drift import compare
-from qoslet.core.journal import Ledger
 from qoslet.core.manifest import Options as Reading
 from qoslet.core.node import Node
 from qoslet.core.nodechecks import host_refusals
@@ -84,6 +82,7 @@ class Parts:
         self.undo: Callable[[], list[str]] = list
         self.notes: Callable[[], Sequence[str]] = tuple
         self.log_lines: Callable[[], list[tuple[str, str]]] = list
+        self.folder = ""
 
 
 @contextmanager
@@ -95,7 +94,10 @@ def parts(choices: Choices) -> Iterator[Parts]:
     root = root_path(choices.root, node.driver)
     piped = sys.stdin.buffer.read() if "-" in choices.paths else b""
     files = ManifestFiles(
-        choices.paths, time.monotonic, stdin=io.BytesIO(piped), strict=not choices.simulate
+        choices.paths,
+        time.monotonic,
+        stdin=io.BytesIO(piped),
+        strict=not choices.simulate and os.geteuid() == 0,
     )
     source = LiveSource(
         files,
@@ -241,6 +243,7 @@ def _real(
     node = source.live.node
     from qoslet.host.machine import ThisMachine
     from qoslet.surfaces.cli import wireonce
+    from qoslet.surfaces.cli.wirekept import joined
 
     place = wireonce.place_of(root, node.hierarchy, node.driver)
     machine = ThisMachine()
@@ -252,7 +255,11 @@ def _real(
         if dry_run:
             yield _dry(config, source, tree, signals, title)
         else:
-            with _running(config, source, tree, signals, machine, title) as made:
+            with joined(config, source, tree, signals, machine) as real:
+                shell = partial(_shell, tree.driver, real.eyes, config, source)
+                made = Parts(config, source, real.wheel, real.clock, signals, title, shell)
+                made.undo, made.notes, made.log_lines = real.undo, real.notes, real.log_lines
+                made.folder = real.folder
                 yield made
 
 
@@ -286,94 +293,6 @@ def _still() -> Behaviour:
     from qoslet.sim.behaviour import Behaviour
 
     return Behaviour(0.0)
-
-
-@contextmanager
-def _running(
-    config: Config,
-    source: LiveSource,
-    tree: Tree,
-    signals: Signals,
-    machine: ThisMachine,
-    title: str,
-) -> Iterator[Parts]:
-    """The loop with containers in the hands of a keeper, in a tree that is ours alone."""
-    from qoslet.host.machine import Killing
-    from qoslet.host.rootlock import escaped
-    from qoslet.host.runtimes.keeperclient import KeeperRuntime
-    from qoslet.host.runtimes.logread import Fresh
-    from qoslet.host.slow import SlowWrites
-    from qoslet.host.standing import state_directory
-    from qoslet.host.volumes import TmpfsVolumes
-
-    assert tree.journal is not None
-    place, driver, eyes = tree.place, tree.driver, _eyes(tree)
-    driver.slow = SlowWrites()
-    folder = f"{state_directory(os.environ, os.geteuid())}/{escaped(config.root)}"
-    mounts = tree.reach.mounts
-    where = mounts["unified"] if place.hierarchy == "v2" else mounts
-    runtime = KeeperRuntime.connect(folder, config.root, place.hierarchy, where)
-    volumes = TmpfsVolumes(f"{folder}/volumes")
-    clock = WakingClock(signals, lambda: [*runtime.descriptors(), *source.descriptors()])
-    wheel = Wheel(
-        config,
-        driver,
-        eyes,
-        runtime,
-        volumes,
-        clock,
-        Killing(driver.kill),
-        book=tree.journal,
-        machine=machine,
-        meet=tree.meet,
-    )
-    shell = partial(_shell, driver, eyes, config, source)
-    made = Parts(config, source, wheel, clock, signals, title, shell)
-    fresh = Fresh(f"{folder}/logs")
-    made.undo = partial(_undo, tree)
-    made.notes = lambda: [*tree.notes, *driver.notes, *runtime.notes, *volumes.notes]
-    made.log_lines = lambda: list(fresh.lines())
-    tree.enable()
-    try:
-        yield made
-    finally:
-        if not config.keep and not wheel.shared.paces:
-            runtime.close(1.0)
-            for name in ("logs", "volumes", "keeper"):
-                shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
-        else:
-            runtime.close()
-
-
-def _eyes(tree: Tree) -> Observer:
-    """The observer of a tree; what keeps systemd's scopes is not seen."""
-    from qoslet.host.scopes import Sight
-    from qoslet.host.systemd import Systemd
-
-    if isinstance(tree.driver, Systemd):
-        return Sight(tree.eyes, tree.driver.holders)
-    return tree.eyes
-
-
-def _undo(tree: Tree) -> list[str]:
-    """Give groups of others their values of before back; what somebody else has written since."""
-    from qoslet.core.restore import restore
-
-    ledger = tree.ledger
-    if not ledger.met:
-        return []
-    standing = tree.standing()
-    only = Ledger(files={key: row for key, row in ledger.files.items() if key[0] in ledger.met})
-    only.met, only.earlier, only.kept = ledger.met, ledger.earlier, ledger.kept
-    what = restore(only, standing, hierarchy=tree.place.hierarchy)
-    if what.refusals:
-        return [refusal.message for refusal in what.refusals]
-    outcomes = tree.driver.perform(what.steps)
-    wrong = [f"{one.step.describe()}: {one.error}" for one in outcomes if one.error is not None]
-    if not wrong:
-        for path in list(ledger.met):
-            ledger.forget(path)
-    return wrong
 
 
 def _need_rights(points: Sequence[str], root: str) -> None:
