@@ -63,6 +63,11 @@ class Journal:
         self.root = root
         self.notes: list[str] = []
 
+    @property
+    def verb(self) -> str:
+        """What the tree is of: ``run`` or ``apply``."""
+        return self._header.verb
+
     def begin(self) -> None:
         """Start the file with its header. Raises ``CannotDo``."""
         try:

@@ -24,7 +24,7 @@ VERBS = {
     "run": "make the cgroups on this machine and keep them true",
     "ps": "the pods of a running agent, and why each is where it is",
     "apply": "make the cgroups on this machine once and leave them standing",
-    "release": "undo an apply: restore what was there, remove what was made",
+    "release": "undo an apply or a run: restore what was there, remove what was made",
 }
 
 _USAGE = "usage: qoslet VERB [OPTION]..."

@@ -1,8 +1,11 @@
-"""``qoslet release``: undo an apply: values of before come back, groups that were made go."""
+"""``qoslet release``: undo an apply or a run: values of before come back, groups that were made
+go, pods are ended."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from qoslet.errors import EXIT_NO, EXIT_OK
 from qoslet.surfaces.cli.apply import add_pass_arguments, checked_root, describe, show
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from qoslet.core.restore import Restoring
+    from qoslet.core.restore import Restoring, Standing
     from qoslet.core.steps import Outcome
     from qoslet.surfaces.cli.wireonce import Tree
 
@@ -22,8 +25,9 @@ examples:
   qoslet release
   qoslet release --cgroup-root /qoslet --dry-run
 
-Everything is checked first. Where somebody else has written since, or a process is in a group
-that apply made, nothing is done and each place is named.
+It undoes what apply or run has left. The pods of a run are ended first, in their grace periods,
+also where it was killed. Then everything is checked: where somebody else has written since, or a
+process is in a group that apply made, nothing is done and each place is named.
 
 exit code: 0 nothing of ours stands any more, 1 refused or not finished, 3 this machine cannot
 do it
@@ -56,12 +60,14 @@ def run(args: argparse.Namespace) -> int:
     root = checked_root(args.cgroup_root or wireonce.default_root())
     kind = "systemd" if args.cgroup_driver == "systemd" else wireonce.driver_of(root)
     place = wireonce.place_of(root, None, kind)
-    with wireonce.tree(place, write=not args.dry_run) as tree:
+    with wireonce.tree(place, write=not args.dry_run, verb=None) as tree:
         for text_of_note in tree.notes:
             note(text_of_note)
+        if tree.verb == "run":
+            _end_pods(tree, args.dry_run)
         what = restore(
             tree.ledger,
-            tree.standing(),
+            _emptied(tree) if tree.verb == "run" and args.dry_run else tree.standing(),
             hierarchy=place.hierarchy,
             page_size=wireonce.page_size(),
             force=args.force,
@@ -74,6 +80,21 @@ def run(args: argparse.Namespace) -> int:
         _print(args, tree, what, outcomes)
     wrong = what.refusals or any(one.error is not None for one in outcomes)
     return EXIT_NO if wrong else EXIT_OK
+
+
+def _end_pods(tree: Tree, dry_run: bool) -> None:
+    """End the pods of a run, or say which would be ended. Raises CannotDo."""
+    from qoslet.surfaces.cli import wirekept
+
+    for line in wirekept.pods_left(tree) if dry_run else wirekept.end_pods(tree):
+        note(line)
+
+
+def _emptied(tree: Tree) -> Standing:
+    """What stands, as it is once the pods have ended."""
+    seen = tree.standing()
+    groups = {path: replace(one, pids=()) for path, one in seen.tree.cgroups.items()}
+    return replace(seen, tree=replace(seen.tree, cgroups=groups))
 
 
 def _print(

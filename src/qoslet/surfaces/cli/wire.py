@@ -32,7 +32,6 @@ from qoslet.surfaces.cli.source import LiveSource
 
 if TYPE_CHECKING:
     from qoslet.core.nodeflags import Flags
-    from qoslet.host.machine import ThisMachine
     from qoslet.sim.behaviour import Behaviour
     from qoslet.surfaces.cli.wireonce import Tree
 

@@ -44,7 +44,7 @@ class Place(Struct, frozen=True):
 
 class Tree:
     """A root with its driver, observer and ledger; ``journal`` is None where nothing may be
-    written. ``notes`` say what taking it up met."""
+    written. ``notes`` say what taking it up met, ``verb`` what the tree is of."""
 
     def __init__(self, place: Place, reached: Reach, driver: Cgroupfs) -> None:
         self.place = place
@@ -53,6 +53,7 @@ class Tree:
         self.ledger = Ledger()
         self.journal: Journal | None = None
         self.notes: list[str] = []
+        self.verb = "apply"
         self._files: tuple[str, ...] = ()
         self._eyes: Eyes | None = None
         self._glance: Glance | None = None
@@ -232,10 +233,11 @@ def tree(place: Place, *, write: bool, verb: str | None = "apply") -> Iterator[T
                 verb=verb,
             )
             made.notes += made.journal.notes
-            made.ledger = made.journal.ledger
+            made.ledger, made.verb = made.journal.ledger, made.journal.verb
             driver.journal = made.journal
         else:
-            made.ledger, _ = peek(place.root, driver, state=state, given=reached.given)
+            made.ledger, header = peek(place.root, driver, state=state, given=reached.given)
+            made.verb = header.verb
         _given(made)
         made.meet(made.ledger.met)
         yield made
