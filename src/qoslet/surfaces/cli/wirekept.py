@@ -1,0 +1,196 @@
+"""Joins the loop with a keeper, volumes and a tree that is ours: what of a run outlives it, and how
+it is undone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from qoslet.agent.config import Config
+from qoslet.agent.cycle import Wheel
+from qoslet.agent.ports import Observer
+from qoslet.core.journal import Ledger
+from qoslet.errors import CannotDo, QosletError
+from qoslet.host.clock import Signals, WakingClock
+from qoslet.host.machine import Killing, ThisMachine
+from qoslet.host.rootlock import escaped
+from qoslet.host.runtimes.keeperclient import KeeperRuntime
+from qoslet.host.slow import SlowWrites
+from qoslet.host.standing import state_directory
+from qoslet.host.volumes import TmpfsVolumes
+
+if TYPE_CHECKING:
+    from qoslet.surfaces.cli.source import LiveSource
+    from qoslet.surfaces.cli.wireonce import Tree
+
+OWN = ("logs", "volumes", "keeper")
+"""Directories of the state folder that are there for pods only."""
+
+TICK = 0.02
+"""Seconds between two looks at what is ending."""
+
+
+class Joined(Struct):
+    """A wheel on this machine with what surfaces need of it."""
+
+    wheel: Wheel
+    clock: WakingClock
+    eyes: Observer
+    folder: str
+    undo: Callable[[], list[str]]
+    notes: Callable[[], Sequence[str]]
+    log_lines: Callable[[], list[tuple[str, str]]]
+
+
+def folder_of(root: str) -> str:
+    """The state folder of a root."""
+    return f"{state_directory(os.environ, os.geteuid())}/{escaped(root)}"
+
+
+@contextmanager
+def joined(
+    config: Config, source: LiveSource, tree: Tree, signals: Signals, machine: ThisMachine
+) -> Iterator[Joined]:
+    """The loop with containers in the hands of a keeper, in a tree that is ours alone."""
+    from qoslet.host.runtimes.logread import Fresh
+
+    driver, eyes = tree.driver, eyes_of(tree)
+    driver.slow = SlowWrites()
+    folder = folder_of(config.root)
+    runtime = _keeper(tree, folder)
+    volumes = TmpfsVolumes(f"{folder}/volumes")
+    clock = WakingClock(signals, lambda: [*runtime.descriptors(), *source.descriptors()])
+    wheel = Wheel(
+        config,
+        driver,
+        eyes,
+        runtime,
+        volumes,
+        clock,
+        Killing(driver.kill),
+        book=tree.journal,
+        machine=machine,
+        meet=tree.meet,
+    )
+    fresh = Fresh(f"{folder}/logs")
+    tree.enable()
+    try:
+        yield Joined(
+            wheel,
+            clock,
+            eyes,
+            folder,
+            partial(undo, tree),
+            lambda: [*tree.notes, *driver.notes, *runtime.notes, *volumes.notes],
+            lambda: list(fresh.lines()),
+        )
+    finally:
+        over = not config.keep and not wheel.shared.paces
+        runtime.close(1.0 if over else 0.0)
+        if over:
+            clear(folder)
+
+
+def _keeper(tree: Tree, folder: str) -> KeeperRuntime:
+    """The containers of a tree. Raises CannotDo."""
+    place, mounts = tree.place, tree.reach.mounts
+    where = mounts["unified"] if place.hierarchy == "v2" else mounts
+    return KeeperRuntime.connect(folder, place.root, place.hierarchy, where)
+
+
+def clear(folder: str) -> None:
+    """Remove what is there for pods, once there are none."""
+    for name in OWN:
+        shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
+
+
+def eyes_of(tree: Tree) -> Observer:
+    """The observer of a tree; what keeps systemd's scopes is not seen."""
+    if tree.place.driver != "systemd":
+        return tree.eyes
+    from qoslet.host.scopes import Sight
+    from qoslet.host.systemd import Systemd
+
+    assert isinstance(tree.driver, Systemd)
+    return Sight(tree.eyes, tree.driver.holders)
+
+
+def undo(tree: Tree) -> list[str]:
+    """Give groups of others their values of before back; what somebody else has written since."""
+    from qoslet.core.restore import restore
+
+    ledger = tree.ledger
+    if not ledger.met:
+        return []
+    only = Ledger(files={key: row for key, row in ledger.files.items() if key[0] in ledger.met})
+    only.met, only.earlier, only.kept = ledger.met, ledger.earlier, ledger.kept
+    what = restore(only, tree.standing(), hierarchy=tree.place.hierarchy)
+    if what.refusals:
+        return [refusal.message for refusal in what.refusals]
+    outcomes = tree.driver.perform(what.steps)
+    wrong = [f"{one.step.describe()}: {one.error}" for one in outcomes if one.error is not None]
+    if not wrong:
+        for path in list(ledger.met):
+            ledger.forget(path)
+    return wrong
+
+
+def end_pods(tree: Tree) -> list[str]:
+    """End what a run has left running: containers through their keeper, in their grace periods,
+    then whatever is in our groups; give the pods' volumes back. Lines that say what was ended.
+    Raises CannotDo where something cannot be ended."""
+    folder = folder_of(tree.place.root)
+    said = _end_kept(tree, folder)
+    left = sorted({pid for path in tree.ledger.groups for pid in tree.driver.members(path)})
+    if left:
+        who = Killing(tree.driver.kill).holders(tree.place.root, left)
+        if not tree.driver.kill(tree.place.root):
+            raise CannotDo(
+                f"{who} cannot be ended", where=tree.place.root, hint="see why, then release again"
+            )
+        said.append(f"{tree.place.root}: ended {who}, which no keeper has")
+    volumes = TmpfsVolumes(f"{folder}/volumes")
+    for uid in volumes.standing():
+        volumes.remove(uid, detach=True)
+    clear(folder)
+    return [*said, *volumes.notes]
+
+
+def pods_left(tree: Tree) -> list[str]:
+    """What ``end_pods`` would end."""
+    pids = sorted({pid for path in tree.ledger.groups for pid in tree.driver.members(path)})
+    if not pids:
+        return []
+    who = Killing(tree.driver.kill).holders(tree.place.root, pids)
+    return [f"{tree.place.root}: {who} would be ended first"]
+
+
+def _end_kept(tree: Tree, folder: str) -> list[str]:
+    """End the pods that a keeper has; a line for each."""
+    try:
+        runtime = _keeper(tree, folder)
+        held = dict(runtime.held())
+    except QosletError as error:
+        return [f"the keeper is left aside: {error}"]
+    try:
+        for uid, one in held.items():
+            runtime.stop(uid, one.grace)
+        longest = max((one.grace for one in held.values()), default=0.0)
+        deadline = time.monotonic() + longest + 10.0
+        while any(not one.ended for one in runtime.held().values()):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(TICK)
+        for uid, one in runtime.held().items():
+            if one.ended:
+                runtime.forget(uid)
+    finally:
+        runtime.close(2.0)
+    return [f"Pod {one.key}: ended" for one in held.values() if not one.ended]
