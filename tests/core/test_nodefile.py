@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from qoslet.core import nodefields, nodeflags
 from qoslet.core.node import allocatable
 from qoslet.core.nodefaults import Faults
-from qoslet.core.nodefile import FLAG_ROWS, NO_FLAGS, Flags, Probed, node_from
+from qoslet.core.nodefile import FLAG_ROWS, NO_FLAGS, Flags, Probed, as_written, node_from
 from qoslet.core.topology import NumaNode
 from qoslet.errors import BadInputs
 
@@ -246,6 +246,14 @@ def test_driver_order():
     )
     assert read(own(), config())[0].driver == "cgroupfs"
     assert read(own())[0].driver == "systemd"
+
+
+def test_a_verb_that_writes_takes_systemd_only_where_it_is_named():
+    probed = as_written(read(own())[0])
+    assert (probed.driver, "driver" in probed.probed) == ("cgroupfs", False)
+    assert as_written(read(own(), config(cgroupDriver="systemd"))[0]).driver == "systemd"
+    assert as_written(read(own(), cgroup_driver="systemd")[0]).driver == "systemd"
+    assert as_written(read(own(), config())[0]).driver == "cgroupfs"
 
 
 def test_gates_of_flag_and_document_merge():

@@ -170,6 +170,18 @@ def test_controllers_that_nobody_else_uses_are_switched_off_again() -> None:
     assert used.notes == ("/: cpuset, pids left enabled: other groups below use it",)
 
 
+def test_a_group_that_gets_its_value_of_before_uses_no_controller() -> None:
+    top, reserved = control("/", 1, "cpu memory pids"), control("/s", 3, "", pids_max="9")
+    told = ledger(
+        Met("/", 1),
+        Set("/", CONTROL, "cpu memory", "cpu memory pids"),
+        Met("/s", 3),
+        Set("/s", "pids.max", "max", "9"),
+    )
+    done = undo(told, others=(top, reserved), beside={"/": [reserved]})
+    assert said(done) == ["set /s/pids.max = max", f"set //{CONTROL} = -pids"]
+
+
 def test_what_somebody_switched_off_since_stays_off() -> None:
     top = control("/", 1, "cpu memory pids")
     assert said(undo(CONTROLS, others=(top,))) == [f"set //{CONTROL} = -pids"]

@@ -6,7 +6,7 @@ It owns org.freedesktop.systemd1, keeps units, and writes what they say into dir
 ``error NAME TEXT``, ``job RESULT``, ``lost`` (no signal), ``away`` (leaves the bus before the answer
 and comes back), ``ignore`` (the kernel does not get it), ``silent`` (the answer never comes),
 ``gone`` (somebody stops the unit just before: systemd loads one of that name and keeps what it is
-told below ``FOLDER/control``).
+told below ``FOLDER/control``), ``kept`` (the same with a unit that runs).
 """
 
 from __future__ import annotations
@@ -156,6 +156,8 @@ class Fake:
             shutil.rmtree(self.folder / "cgroup" / row["path"].lstrip("/"))
             (self.folder / "control" / f"{unit}.d").mkdir(parents=True)
             return Message.new_method_return(message)
+        if fault == "kept":
+            (self.folder / "control" / f"{unit}.d").mkdir(parents=True)
         if unit not in self.units:
             return Message.new_error(message, f"{NAME}.NoSuchUnit", f"Unit {unit} not found.")
         given = {name: value.value for name, value in pairs}

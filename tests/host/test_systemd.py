@@ -495,6 +495,20 @@ def test_a_unit_stopped_just_before_a_change_leaves_nothing_for_the_next(bench: 
     assert list((bench.folder / "control").iterdir()) == []
 
 
+@pytest.mark.parametrize("end", ["remove", "set", "create"])
+def test_what_systemd_keeps_since_our_call_goes_with_the_unit(bench: Bench, end: str) -> None:
+    driver = bench.driver()
+    good(driver.perform([Step("create", POD)]))
+    bench.faults(SetUnitProperties=["kept"])
+    good(driver.perform(sets(POD, memory_max="8388608")))
+    assert [one.name for one in (bench.folder / "control").iterdir()] == ["q-pod1.slice.d"]
+    if end != "remove":
+        tell(bench, "StopUnit", "ss", "q-pod1.slice", "replace")
+    steps = {"set": sets(POD, memory_max="8192"), "create": [Step("create", POD)]}
+    driver.perform(steps.get(end, [Step("remove", POD)]))
+    assert list((bench.folder / "control").iterdir()) == []
+
+
 def test_what_systemd_kept_before_is_not_ours_to_forget(bench: Bench) -> None:
     driver = bench.driver()
     good(driver.perform([Step("create", POD)]))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import secrets
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,119 +15,16 @@ from msgspec.structs import replace
 
 from qoslet.core import names
 from qoslet.core.knobs import cpu_numbers
-from qoslet.core.node import Hierarchy
-from qoslet.core.steps import Outcome, Step
+from qoslet.core.steps import Step
 from qoslet.core.tree import Plan
-from qoslet.host.drivers import Opened, opened, root_path
-from qoslet.host.probe import probe
 from qoslet.host.safefs import parent
-from qoslet.host.systemd import Systemd
 from tests.live.parity import Tally, check, plans
+from tests.live.slices import MIB, REPO, Live, good, inside, run, sets, until
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
 
 LEAST = 2000
 """Values that are compared at least."""
-REPO = Path(__file__).parents[2]
-MIB = 1 << 20
-
-
-def need_systemd() -> None:
-    """Skip where PID 1 is another; fail where this machine was promised to have it."""
-    first = Path("/proc/1/comm").read_text().strip()
-    if first == "systemd" and os.geteuid() == 0:
-        return
-    why = f"needs root and systemd as PID 1; this is user {os.geteuid()}, PID 1 is {first}"
-    if os.environ.get("QOSLET_EXPECT"):
-        pytest.fail(f"QOSLET_EXPECT={os.environ['QOSLET_EXPECT']}: {why}")
-    pytest.skip(why)
-
-
-class Live:
-    """A driver with its root; ``stem`` begins the names of all units."""
-
-    def __init__(self) -> None:
-        need_systemd()
-        here = probe()
-        assert here.hierarchy is not None
-        self.hierarchy: Hierarchy = here.hierarchy
-        self.where = (here.unified or "") if here.hierarchy == "v2" else (here.mounts or {})
-        self.name = f"/qoslet-test-{secrets.token_hex(4)}"
-        self.root = root_path(self.name, "systemd")
-        self.stem = self.root[1:].removesuffix(".slice")
-        self.made: list[Opened] = []
-        self.begin()
-
-    def begin(self) -> None:
-        """Another driver for the same root."""
-        self.made.append(opened("systemd", self.hierarchy, self.where, self.root))
-
-    @property
-    def driver(self) -> Systemd:
-        driver = self.made[-1].driver
-        assert isinstance(driver, Systemd)
-        return driver
-
-    @property
-    def pod(self) -> str:
-        return f"{self.root}/{self.stem}-pod1.slice"
-
-    @property
-    def app(self) -> str:
-        return f"{self.pod}/{self.stem}-pod1-app.scope"
-
-    def has(self, controller: str) -> bool:
-        return self.driver.layout.tree_of(controller) is not None
-
-    def text(self, path: str, file: str) -> str:
-        tree = self.driver.layout.tree_of(file.split(".", maxsplit=1)[0])
-        assert tree is not None
-        return tree.read(path, file)
-
-    def limits(self, size: int) -> list[tuple[str, str]]:
-        """Files of this hierarchy that properties carry, with values."""
-        if self.hierarchy == "v1":
-            values = [
-                ("memory.limit_in_bytes", str(size)),
-                ("cpu.shares", "102" if size > 32 * MIB else "204"),
-                ("cpu.cfs_period_us", "100000"),
-                ("cpu.cfs_quota_us", "23000"),
-                ("pids.max", "99"),
-            ]
-            # Debian's kernels from 13 on have no v1 memory controller.
-            return values if self.has("memory") else values[1:]
-        return [
-            ("memory.max", str(size)),
-            ("memory.low", str(MIB)),
-            ("memory.min", str(MIB)),
-            ("memory.high", str(size // 2)),
-            ("cpu.weight", "39"),
-            ("cpu.max", "23000 100000"),
-            ("pids.max", "99"),
-        ]
-
-    def stands(self, path: str, values: list[tuple[str, str]]) -> None:
-        assert {file: self.text(path, file) for file, _ in values} == dict(values)
-
-    def clear(self) -> None:
-        """End all that runs and remove the root with everything below."""
-        driver = self.driver
-        driver.journal = None
-        for path in driver.below(self.root):
-            driver.kill(path)
-        driver.holders.close()
-        good(driver.perform([Step("remove", path) for path in driver.below(self.root)]))
-        assert driver.below(self.root) == []
-
-    def close(self) -> None:
-        try:
-            self.clear()
-        finally:
-            for one in self.made:
-                one.driver.close()
-        listed = run("systemctl", "list-units", "--all", "--no-legend", f"{self.stem}*")
-        assert listed == "", "units are left"
-        assert not [one for one in os.listdir("/run/systemd/transient") if self.stem in one]
 
 
 @pytest.fixture
@@ -139,41 +34,6 @@ def live() -> Iterator[Live]:
         yield made
     finally:
         made.close()
-
-
-def run(*words: str) -> str:
-    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120)
-    return done.stdout.strip()
-
-
-def good(outcomes: list[Outcome]) -> None:
-    assert [one.error for one in outcomes if one.error] == []
-
-
-def sets(path: str, values: list[tuple[str, str]]) -> list[Step]:
-    return [Step("set", path, file, value) for file, value in values]
-
-
-def until(ready: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not ready():
-        assert time.monotonic() < deadline, "not reached"
-        time.sleep(0.05)
-
-
-def inside(driver: Systemd, path: str, code: str) -> subprocess.Popen[bytes]:
-    """A Python process that joined the scope before it ran."""
-    descriptors = driver.join_fds(path)
-
-    def join() -> None:
-        for descriptor in descriptors:
-            os.write(descriptor, b"0")
-
-    try:
-        return subprocess.Popen([sys.executable, "-c", code], preexec_fn=join)
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
 
 
 def test_systemd_keeps_every_value_over_reload_and_reexec(live: Live) -> None:
@@ -294,6 +154,42 @@ def test_systemd_restarted_while_it_is_being_told(live: Live) -> None:
         for path in pods:
             live.stands(path, pairs)
     good(driver.perform([Step("remove", path) for path in pods]))
+
+
+def test_systemd_executed_again_in_the_middle_of_updates(live: Live) -> None:
+    driver = live.driver
+    pods = [f"{live.root}/{live.stem}-pod{n}.slice" for n in range(12)]
+    good(driver.perform([Step("create", path) for path in pods]))
+    turn = 0
+    for verb in ("daemon-reexec", "daemon-reload", "daemon-reexec"):
+        with subprocess.Popen(["systemctl", verb]) as restart:
+            least = turn + 2
+            while restart.poll() is None or turn < least:
+                turn += 1
+                pairs = live.limits((32 if turn % 2 else 64) * MIB)
+                good(driver.perform([step for path in pods for step in sets(path, pairs)]))
+                for path in pods:
+                    live.stands(path, pairs)
+        assert restart.returncode == 0
+    assert turn >= 6
+
+
+def test_systemd_keeps_nothing_of_a_unit_that_is_stopped_while_it_is_told(live: Live) -> None:
+    driver = live.driver
+    unit = live.pod.rpartition("/")[2]
+    stopped = 0
+    for turn in range(12):
+        good(driver.perform([Step("create", live.pod)]))
+        with subprocess.Popen(["systemctl", "stop", unit]):
+            for number in range(100):
+                size = 32 << (turn + number) % 2
+                (outcome, *_) = driver.perform(sets(live.pod, live.limits(size * MIB)[:1]))
+                if outcome.error is not None:
+                    assert outcome.errno_name in ("ENODEV", "ENOENT"), outcome
+                    stopped += 1
+                    break
+        assert not Path("/run/systemd/system.control", f"{unit}.d").exists()
+    assert stopped
 
 
 def test_systemd_unit_that_somebody_stopped(live: Live) -> None:

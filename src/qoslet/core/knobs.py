@@ -84,6 +84,10 @@ def controller(file: str) -> str:
     return file.split(".", 1)[0]
 
 
+UNMANAGED = frozenset({"hugetlb", "misc", "rdma"})
+"""v2 controllers that systemd neither enables nor disables."""
+
+
 def property_of(file: str, hierarchy: str, systemd_version: int | None) -> str | None:
     """The unit property that carries ``file`` on that systemd; None: the file is written.
 

@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from qoslet.core.drift import Difference
-from qoslet.core.journal import CONTROL, Ledger
+from qoslet.core.journal import CONTROL, Key, Ledger
 from qoslet.core.knobs import controller, released, same
 from qoslet.core.node import Hierarchy
 from qoslet.core.observed import Observed, ObservedCgroup
@@ -120,7 +120,8 @@ def restore(
     ]
     steps = ordered(back, seen)
     steps += [Step("remove", path, why="made by us") for path in sorted(own, key=_deepest)]
-    steps += _controls(ledger, now, hierarchy, notes)
+    restored = {(row.path, row.file): row.wanted or "" for row in back}
+    steps += _controls(ledger, now, hierarchy, notes, restored)
     if force:
         return Restoring(tuple(steps), tuple(refusals), tuple(notes), tuple(written))
     return Restoring(tuple(steps), (*written, *refusals), tuple(notes))
@@ -196,8 +197,15 @@ def _values(
     return back, theirs, notes
 
 
-def _controls(ledger: Ledger, now: Standing, hierarchy: Hierarchy, notes: list[str]) -> list[Step]:
-    """Controllers that were enabled above the root, off again where nobody else uses them."""
+def _controls(
+    ledger: Ledger,
+    now: Standing,
+    hierarchy: Hierarchy,
+    notes: list[str],
+    restored: Mapping[Key, str],
+) -> list[Step]:
+    """Controllers that were enabled above the root, off again where nobody else uses them with
+    the values that are ``restored`` before."""
     steps = []
     for (path, file), (before, _) in reversed(ledger.files.items()):
         group = now.others.get(path)
@@ -205,7 +213,7 @@ def _controls(ledger: Ledger, now: Standing, hierarchy: Hierarchy, notes: list[s
             continue
         added = set(ledger.files[path, file][1].split()) - set((before or "").split())
         there = set(group.values.get(CONTROL, "").split()) & added
-        used = there & _used(now.beside.get(path, ()), hierarchy)
+        used = there & _used(now.beside.get(path, ()), hierarchy, restored)
         if used:
             names = ", ".join(sorted(used))
             notes.append(f"{path}: {names} left enabled: other groups below use it")
@@ -215,11 +223,14 @@ def _controls(ledger: Ledger, now: Standing, hierarchy: Hierarchy, notes: list[s
     return steps
 
 
-def _used(groups: Iterable[ObservedCgroup], hierarchy: Hierarchy) -> set[str]:
+def _used(
+    groups: Iterable[ObservedCgroup], hierarchy: Hierarchy, restored: Mapping[Key, str]
+) -> set[str]:
     """The controllers that groups hand on, or of which a value is not a new group's."""
     found: set[str] = set()
     for group in groups:
-        for file, value in group.values.items():
+        for file, found_there in group.values.items():
+            value = restored.get((group.path, file), found_there)
             fresh = released(file, hierarchy)
             if file == CONTROL:
                 found.update(value.split())

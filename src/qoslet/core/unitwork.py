@@ -98,5 +98,5 @@ def runs(steps: Sequence[Numbered], by_property: Callable[[Step], bool]) -> list
 
 
 def _ancestors(path: str) -> list[str]:
-    parts = path.split("/")[1:]
-    return ["/" + "/".join(parts[:count]) for count in range(1, len(parts))]
+    parts = path.split("/")[1:] if path != "/" else []
+    return ["/" + "/".join(parts[:count]) for count in range(len(parts))]

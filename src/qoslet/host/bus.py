@@ -85,7 +85,7 @@ def user_bus() -> str:
 class Bus:
     """systemd's manager on the bus at ``address``. ``calls`` counts the method calls made on it.
 
-    ``back_seconds`` is how long a systemd that is away is waited for. Raises ``CannotDo`` where
+    ``back_seconds`` is how long a systemd, or a bus that was there, is waited for. Raises ``CannotDo`` where
     there is no bus. Not safe for several threads.
     """
 
@@ -95,6 +95,7 @@ class Bus:
         self._back = back_seconds
         self._loop = asyncio.new_event_loop()
         self._bus: MessageBus | None = None
+        self._met = False
         self._ended: dict[str, str] = {}
         self._waiting: dict[str, asyncio.Future[str]] = {}
         self._asking = 0
@@ -241,17 +242,40 @@ class Bus:
         """The connection, made where there is none."""
         async with self._connecting:
             if self._bus is None or not self._bus.connected:
-                self._bus = await self._connect()
+                self._bus = await self._found()
+                self._met = True
             return self._bus
 
-    async def _connect(self) -> MessageBus:
-        """A new connection that hears of ended jobs. Raises ``CannotDo``."""
-        from dbus_fast import Message, MessageType
-        from dbus_fast.aio import MessageBus
+    async def _found(self) -> MessageBus:
+        """A new connection. A bus that was there, or that answers and hangs up, is being started
+        anew and is waited for. Raises ``CannotDo``."""
         from dbus_fast.errors import AuthError, InvalidAddressError
 
+        deadline = self._loop.time() + self._back
+        pause = 0.02
+        while True:
+            try:
+                return await self._connect()
+            except (OSError, EOFError, TimeoutError, AuthError, InvalidAddressError) as error:
+                starts = self._met or isinstance(error, EOFError | ConnectionResetError)
+                if not starts or self._loop.time() > deadline:
+                    raise CannotDo(
+                        f"systemd's bus cannot be reached: {error}",
+                        where=self.address,
+                        hint="install and start dbus, or use --cgroup-driver cgroupfs",
+                    ) from None
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 0.5)
+
+    async def _connect(self) -> MessageBus:
+        """A new connection that hears of ended jobs. Raises ``CannotDo``; what stands in the way
+        of a connection as it comes."""
+        from dbus_fast import Message, MessageType
+        from dbus_fast.aio import MessageBus
+
+        bus = MessageBus(bus_address=self.address, auth_timeout=CALL_SECONDS)
         try:
-            bus = await MessageBus(bus_address=self.address, auth_timeout=CALL_SECONDS).connect()
+            await bus.connect()
             match = Message(
                 destination=_DBUS,
                 path="/org/freedesktop/DBus",
@@ -261,12 +285,9 @@ class Bus:
                 body=[_MATCH],
             )
             answer = await asyncio.wait_for(bus.call(match), CALL_SECONDS)
-        except (OSError, EOFError, TimeoutError, AuthError, InvalidAddressError) as error:
-            raise CannotDo(
-                f"systemd's bus cannot be reached: {error}",
-                where=self.address,
-                hint="install and start dbus, or use --cgroup-driver cgroupfs",
-            ) from None
+        except BaseException:
+            bus.disconnect()
+            raise
         if answer.message_type is MessageType.ERROR:
             raise CannotDo("the bus tells of no jobs", where=self.address, hint="see its policy")
         bus.add_message_handler(self._heard)

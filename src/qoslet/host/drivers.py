@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from qoslet.core import names
@@ -55,19 +55,21 @@ def root_path(root: str, kind: Kind) -> str:
     return names.to_systemd(parts)
 
 
-def opened(kind: Kind, hierarchy: str, where: Mounts, root: str) -> Opened:
+def opened(
+    kind: Kind, hierarchy: str, where: Mounts, root: str, *, files: Iterable[str] = ()
+) -> Opened:
     """The driver for ``root``, a path as ``root_path`` gives it. ``where`` is as for
-    ``cgroupfs.layout_of``. Raises ``CannotDo`` where it does not fit this machine."""
+    ``cgroupfs.layout_of``, ``files`` as for ``Cgroupfs``. Raises ``CannotDo`` where it does not fit this machine."""
     runs = _first_process() == "systemd"
     if kind == "systemd":
-        return _systemd(hierarchy, where, root, runs)
+        return _systemd(hierarchy, where, root, runs, files)
     if runs and any(part.endswith((names.SLICE, ".scope")) for part in root.split("/")):
         raise CannotDo(
             "names that end in .slice and .scope are systemd's, which runs here",
             where=root,
             hint="choose another --cgroup-root, or --cgroup-driver systemd",
         )
-    return Opened(Cgroupfs(hierarchy, where, root), Eyes(hierarchy, where))
+    return Opened(Cgroupfs(hierarchy, where, root, files=files), Eyes(hierarchy, where))
 
 
 def fits_runtime(kind: Kind, runtime: str, told: Kind | None) -> None:
@@ -97,7 +99,7 @@ def _first_process() -> str:
         return ""
 
 
-def _systemd(hierarchy: str, where: Mounts, root: str, runs: bool) -> Opened:
+def _systemd(hierarchy: str, where: Mounts, root: str, runs: bool, files: Iterable[str]) -> Opened:
     """The driver of this user's manager: the system's for root."""
     if not runs:
         name = _first_process() or "unknown"
@@ -125,7 +127,7 @@ def _systemd(hierarchy: str, where: Mounts, root: str, runs: bool) -> Opened:
             units.control = f"{runtime_directory()}/systemd/user.control"
             where = f"{where if isinstance(where, str) else DEFAULT_POINT}{above}"
         own = _own(mounts()) if hierarchy == "v1" else []
-        driver = Systemd(hierarchy, where, root, units, own=own)
+        driver = Systemd(hierarchy, where, root, units, own=own, files=files)
     except BaseException:
         bus.close()
         raise

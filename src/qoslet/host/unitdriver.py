@@ -158,6 +158,9 @@ class UnitDriver(Cgroupfs):
         try:
             # What is not there yet may be on its way.
             await self.units.bus.ping()
+            for path in {one.step.path for one in wrong}:
+                if not self._alive(path):
+                    await self.units.revert(unit_of(path))
         except QosletError as error:
             return [one._replace(error=error) if one in wrong else one for one in tried]
         late = {one.number: self._unlike(one.step) for one in wrong}
@@ -228,7 +231,9 @@ class UnitDriver(Cgroupfs):
 
     async def _change(self, path: str, steps: Sequence[Numbered], tried: list[_Tried]) -> None:
         """Set values of one unit, in their order; what is done is added to ``tried``."""
-        await self._need_unit(path, steps[0][1])
+        theirs = steps[0][1].path in self.others
+        if not theirs or any(self._values.by_property(step) for _, step in steps):
+            await self._need_unit(path, steps[0][1])
         told = False
         for run in runs(steps, self._values.by_property):
             if self._values.by_property(run[0][1]):
@@ -247,9 +252,10 @@ class UnitDriver(Cgroupfs):
     async def _need_unit(self, path: str, step: Step) -> None:
         """Raise ``Refused`` where no unit runs that a value could be given to: systemd would
         load one of that name and keep the value for it."""
-        if not self._alive(path):
-            raise refused("set", path, errno.ENODEV, step.file, step.value)
         unit = unit_of(path)
+        if not self._alive(path):
+            await self.units.revert(unit)
+            raise refused("set", path, errno.ENODEV, step.file, step.value)
         if path in self.others and await self.units.state(unit) != "active":
             raise Refused(
                 f"{path}: the group stands, and {unit} does not run: it is not systemd's; "

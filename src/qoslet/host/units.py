@@ -97,6 +97,7 @@ class Units:
 
         One that failed or was stopped but is remembered is cleared first. Raises ``Refused``.
         """
+        await self.revert(unit)
         for last in (False, True):
             try:
                 await self._job(

@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 
 from qoslet.core import unitprops
-from qoslet.core.knobs import controller, released, same
+from qoslet.core.knobs import UNMANAGED, controller, released, same
 from qoslet.core.steps import Step
 from qoslet.core.unitprops import Signed
 from qoslet.host.cgroupkill import Layout
@@ -21,8 +21,6 @@ from qoslet.host.safefs import parent
 _QUOTA, _PERIOD, _DEFAULT_PERIOD = "cpu.cfs_quota_us", "cpu.cfs_period_us", "100000"
 _LISTS = ("cpuset.cpus", "cpuset.mems")
 _OOM_GROUP = "memory.oom.group"
-_UNMANAGED = frozenset({"hugetlb", "misc", "rdma"})
-"""v2 controllers that systemd neither enables nor disables."""
 
 
 class Values:
@@ -132,7 +130,7 @@ class Values:
     def enable(self, path: str, file: str) -> None:
         """Give a v2 group a controller that systemd leaves alone. Raises ``Refused``."""
         name = controller(file)
-        if self._layout.name != "v2" or name not in _UNMANAGED:
+        if self._layout.name != "v2" or name not in UNMANAGED:
             return
         tree = self._layout.trees[0]
         parts = parent(path).split("/")

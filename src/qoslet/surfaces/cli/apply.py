@@ -76,9 +76,8 @@ def run(args: argparse.Namespace) -> int:
     paths = [*args.filename, *args.paths]
     if not paths:
         raise BadInput("no manifests", hint="give files or directories: qoslet apply examples/")
-    args.cgroup_driver = args.cgroup_driver or "cgroupfs"
     args.cgroup_root = checked_root(args.cgroup_root or wireonce.default_root())
-    plan = _plan(read(args, paths))
+    plan = _plan(read(args, paths, writes=True))
     tell(plan.problems)
     if not plan.stands:
         return EXIT_NO
@@ -120,9 +119,12 @@ def _pass(args: argparse.Namespace, plan: Plan) -> int:
         if tree.journal is None:
             commands = [tree.driver.shell(step) for step in work.steps]
         else:
-            if any(step.kind == "create" for step in work.steps):
-                tree.enable()
+            enabled = any(step.kind == "create" for step in work.steps) and tree.enable()
             done = perform(work, look, tree.driver, tree.journal)
+            if enabled and done.left and not done.failures:
+                # groups of others have files that they had not
+                more = perform(look(), look, tree.driver, tree.journal)
+                done = Pass(work, (*done.outcomes, *more.outcomes), more.left)
         missing = tree.reach.missing
         said = describe(tree, node.driver, args.dry_run)
     if args.output == "json":

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from qoslet.core.manifest import Options
+from qoslet.core.nodefile import as_written
 from qoslet.core.plan import plan
 from qoslet.errors import BadInput, BadInputs
 from qoslet.host.manifests import load
@@ -35,8 +36,9 @@ class Inputs(Struct, frozen=True):
         return plan(self.pods, self.node, self.problems)
 
 
-def read(args: argparse.Namespace, paths: Sequence[str]) -> Inputs:
-    """Read the node, then the pods; all faults of both at once. Raises BadInputs."""
+def read(args: argparse.Namespace, paths: Sequence[str], *, writes: bool = False) -> Inputs:
+    """Read the node, then the pods; all faults of both at once. ``writes``: for a verb that
+    writes a tree of its own. Raises BadInputs."""
     if not paths:
         hint = "qoslet plan -f pods.yaml, or - for standard input"
         raise BadInput("no pods are given", where="-f", hint=hint)
@@ -47,6 +49,7 @@ def read(args: argparse.Namespace, paths: Sequence[str]) -> Inputs:
     problems: Sequence[Problem] = ()
     try:
         node, problems = load_node(args.node, flags_of(args))
+        node = as_written(node) if writes else node
     except BadInputs as error:
         faults += error.faults
     name = node.name if node is not None else None

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.journal import CONTROL, Ledger, Met, Set
+from qoslet.core.knobs import UNMANAGED, controller
 from qoslet.core.observed import Observed, ObservedCgroup
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.cgroup2 import DEFAULT_POINT, Unified
@@ -101,14 +102,14 @@ class Tree:
         """Let the driver write in these groups of others."""
         self.driver.others.update(others)
 
-    def enable(self) -> None:
-        """Write down which controllers making the root will enable above it."""
+    def enable(self) -> bool:
+        """Write down which controllers making the root will enable above it; whether any."""
         if not isinstance(self.driver.layout, Unified) or self.journal is None:
-            return
+            return False
+        wanted, enabled = self.reach.controllers, False
         if self.place.driver == "systemd":
-            # it switches controllers by itself, as its units need them
-            return
-        wanted = self.reach.controllers
+            # the others it switches by itself, as its units need them
+            wanted &= UNMANAGED & {controller(file) for file in self._files}
         path = self.place.root
         while path:
             path = parent(path)
@@ -117,11 +118,12 @@ class Tree:
             added = wanted & self._words(path, "cgroup.controllers").keys() - given.keys()
             if group is None or not added:
                 continue
-            name = path or "/"
+            name, enabled = path or "/", True
             after = " ".join([*given, *sorted(added)])
             self.journal.record(
                 [Met(name, group.identity), Set(name, CONTROL, " ".join(given), after)]
             )
+        return enabled
 
     def _words(self, path: str, file: str) -> dict[str, None]:
         """The words of a file on v2, in their order."""
@@ -255,7 +257,8 @@ def _driver(place: Place, user: int) -> tuple[Cgroupfs, Reach]:
         from qoslet.host.drivers import opened
 
         where = place.mounts if place.hierarchy == "v1" else place.mounts.get("unified", "")
-        units = opened("systemd", place.hierarchy, where or DEFAULT_POINT, place.root).driver
+        where = where or DEFAULT_POINT
+        units = opened("systemd", place.hierarchy, where, place.root, files=[CONTROL]).driver
         if isinstance(units.layout, Unified):
             point = units.layout.tree.point
             return units, Reach({"unified": point}, missing_below(point))
