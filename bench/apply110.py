@@ -82,6 +82,10 @@ class Bench:
         """A look at what is planned."""
         return self.quick.observe(paths)
 
+    def cache(self, path: str) -> int:
+        """Page cache of a group."""
+        return self.eyes.cache(path)
+
     def found(self) -> Work:
         """What a pass finds."""
         return prepare(self.plan, self.root, self.ledger, self)
@@ -178,7 +182,8 @@ class Bench:
         return elapsed
 
     def reads(self) -> list[str]:
-        """Every file that a pass has to read: the settings of all groups."""
+        """Every setting of every group. A pass may know of some that they cannot be off: on v1
+        CPU and node lists that nobody plans are the group's above."""
         observed = self.eyes.observe(self.root)
         found = []
         for path, group in observed.cgroups.items():

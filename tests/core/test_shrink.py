@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from qoslet.core.drift import compare
 from qoslet.core.node import Hierarchy
-from qoslet.core.shrink import LIMIT, ROOM, SWAP_TOTAL, Shrink, Waiting, eased, near
+from qoslet.core.observed import Observed, ObservedCgroup
+from qoslet.core.shrink import LIMIT, ROOM, SWAP_TOTAL, Shrink, Waiting, eased, near, with_cache
 from qoslet.core.steps import Step, ordered
 from qoslet.core.tree import Plan
 from qoslet.sim.kernel import SimKernel
@@ -124,3 +125,59 @@ def test_whatever_is_used_meanwhile_nothing_is_killed_or_refused(hierarchy, step
     process.memory = 0
     assert not any(turn(limited(hierarchy, steps[-1][0]), kernel))
     assert kernel.read(ROOT, MAX[hierarchy]) == str(steps[-1][0] * MiB)
+
+
+def held(
+    values: dict[str, str], *, memory: int, memory_swap: int | None = None, cache: int = 0
+) -> Observed:
+    swap = None if memory_swap is None else memory_swap * MiB
+    group = ObservedCgroup(
+        ROOT, 1, values, memory=memory * MiB, memory_swap=swap, cache=cache * MiB
+    )
+    return Observed(0.0, {ROOT: group})
+
+
+@pytest.mark.parametrize("hierarchy", HIERARCHIES)
+@pytest.mark.parametrize(
+    ("wanted", "written", "waits"),
+    [(50, [104, 50], False), (10, [104, 20], True), (18, [104, 18], False), (102, [102], False),
+     (110, [110], False)],
+)  # fmt: skip
+def test_page_cache_is_taken_back_and_what_is_held_is_not(hierarchy, wanted, written, waits):
+    """100 MiB in use, 84 of them page cache; the limit was 200."""
+    file = MAX[hierarchy]
+    seen = held({file: str(200 * MiB)}, memory=100, cache=84)
+    differences = compare(limited(hierarchy, wanted), seen)
+    steps = ordered(differences, seen)
+    assert [(step.file, int(step.value) // MiB) for step in steps] == [(file, n) for n in written]
+    assert [step.gently for step in steps] == [int(step.value) < 100 * MiB for step in steps]
+    assert bool(eased(differences, seen, "converge")[1]) is waits
+    assert bool(eased(differences, seen, "refuse")[1]) is (wanted < 100), "refuse takes none back"
+    assert not any(step.gently for step in ordered(differences, seen, "force"))
+
+
+def test_memory_and_swap_is_judged_by_memory_and_swap():
+    """40 MiB of memory and 60 of swap in use."""
+    files = {LIMIT: str(200 * MiB), SWAP_TOTAL: str(200 * MiB)}
+    seen = held(files, memory=40, memory_swap=100)
+    differences = compare(limited("v1", 50, 50), seen)
+    rows, waiting = eased(differences, seen, "converge")
+    assert {row.file: int(row.wanted or 0) // MiB for row in rows} == {LIMIT: 50, SWAP_TOTAL: 104}
+    (row,) = waiting
+    assert (row.file, row.used) == (SWAP_TOTAL, 100 * MiB)
+    unknown = held(files, memory=40)
+    assert eased(differences, unknown, "converge")[1] == []
+
+
+def test_cache_is_asked_for_where_a_limit_would_be_below_the_usage_only():
+    asked: list[str] = []
+
+    def cache(path: str) -> int:
+        asked.append(path)
+        return 7 * MiB
+
+    seen = held({"memory.max": str(200 * MiB)}, memory=100)
+    assert with_cache(compare(limited("v2", 150), seen), seen, cache) == seen
+    found = with_cache(compare(limited("v2", 50), seen), seen, cache)
+    assert asked == [ROOT]
+    assert found.cgroups[ROOT].cache == 7 * MiB

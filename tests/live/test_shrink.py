@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from qoslet.core.drift import compare
-from qoslet.core.shrink import LIMIT, Shrink, eased, near
+from qoslet.core.shrink import LIMIT, Shrink, eased, near, with_cache
 from qoslet.core.steps import Step, ordered
 from qoslet.host.cgroupfs import Cgroupfs
+from qoslet.host.observe import Eyes
 from qoslet.host.slow import SlowWrites
 from tests.contract.benches import Bench, real
 from tests.core.trees import MiB, plan_of
@@ -31,15 +35,40 @@ sys.stdin.readline()
 """
 
 
+CACHES = """
+import os, sys
+sys.stdin.readline()
+file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o600)
+for _ in range(96):
+    os.write(file, b"x" * (1 << 20))
+os.fsync(file)
+held = bytearray(os.urandom(16 << 20))
+print("caches", flush=True)
+sys.stdin.readline()
+print(len(held), flush=True)
+sys.stdin.readline()
+"""
+
+
 def turn(bench: Bench, limit: int, shrink: Shrink) -> list[str | None]:
     path = f"{bench.root}/a"
     file = LIMIT if bench.hierarchy == "v1" else "memory.max"
     wanted = plan_of(bench.hierarchy, {bench.root: {}, path: {file: str(limit)}})
     seen = bench.observer.observe(bench.root)
     differences = compare(wanted, seen)
+    assert isinstance(bench.observer, Eyes)
+    if shrink == "converge":
+        seen = with_cache(differences, seen, bench.observer.cache)
     outcomes = bench.driver.perform(ordered(differences, seen, shrink))
     waits = eased(differences, seen, shrink)[1]
     return [one.errno_name or one.error for one in outcomes] + ["waits"] * len(waits)
+
+
+@pytest.fixture
+def bench_file() -> Iterator[Path]:
+    """A file on a disk: what lies in memory only is no page cache that can be given back."""
+    with TemporaryDirectory(dir="/var/tmp") as folder:
+        yield Path(folder, "pages")
 
 
 def say(child: subprocess.Popen[str], answer: str) -> None:
@@ -104,3 +133,50 @@ def test_force_is_what_it_says(hierarchy) -> None:
                 assert group.oom_kills == 1
         finally:
             bench.processes.end(pid)
+
+
+@pytest.mark.parametrize("hierarchy", ["v1", "v2"])
+def test_a_limit_below_the_page_cache_is_reached_and_nobody_is_killed(
+    hierarchy, record_property, bench_file
+) -> None:
+    """96 MiB of a file's pages and 16 MiB of its own: 40 MiB are enough, 8 are not."""
+    file = LIMIT if hierarchy == "v1" else "memory.max"
+    compared = 0
+    with real(hierarchy) as bench:
+        assert isinstance(bench.driver, Cgroupfs)
+        assert isinstance(bench.observer, Eyes)
+        path = f"{bench.root}/a"
+        child = subprocess.Popen(
+            [sys.executable, "-c", CACHES, str(bench_file)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            made = [Step("create", path), Step("attach", path, pid=child.pid)]
+            assert not any(one.error for one in bench.driver.perform(made))
+            say(child, "caches")
+            for slow, wanted in ((None, 40), (SlowWrites(grace=30.0), 8)):
+                bench.driver.slow = slow
+                seen = bench.observer.observe(bench.root).cgroups[path]
+                assert seen.memory is not None
+                assert seen.memory > wanted * MiB, "or nothing is shown"
+                for _ in range(2):
+                    turn(bench, wanted * MiB, "converge")
+                now = bench.observer.observe(bench.root).cgroups[path]
+                assert now.memory is not None
+                limit = int(now.values[file])
+                if wanted == 40:
+                    assert bench.observer.cache(path) < 60 * MiB
+                    assert limit == 40 * MiB
+                else:
+                    assert 16 * MiB < limit < 40 * MiB, "what the process holds stays"
+                assert now.memory <= limit
+                assert now.oom_kills == 0
+                assert child.poll() is None
+                compared += 1
+            say(child, str(16 << 20))
+        finally:
+            child.kill()
+            child.communicate()
+    record_property("compared", compared)

@@ -18,6 +18,8 @@ class ObservedCgroup(Struct, frozen=True, gc=False):
     group made anew under the same path has another one. ``missing`` names the v1 controllers
     in whose hierarchy the group does not exist. ``usage_usec`` is CPU time in microseconds,
     ``memory`` bytes in use; both None where unknown. ``oom_kills`` counts kernel kills.
+    ``memory_swap`` is memory and swap in use on v1, None where it is not accounted; ``cache`` the
+    page cache in ``memory`` that can be taken back without a kill, 0 where nobody asked.
     """
 
     path: str
@@ -30,6 +32,8 @@ class ObservedCgroup(Struct, frozen=True, gc=False):
     memory_peak: int | None = None
     oom_kills: int | None = None
     throttled_usec: int | None = None
+    memory_swap: int | None = None
+    cache: int = 0
 
 
 class Observed(Struct, frozen=True):

@@ -1,13 +1,15 @@
 """A hard memory limit that would fall below what is in use, and what is done about it.
 
-Written blindly, it kills on v2 and fails with EBUSY on v1. ``converge`` sets the limit near the
-usage and lowers it as that falls, ``refuse`` leaves it, ``force`` writes it.
+Written blindly, it kills on v2 and fails with EBUSY on v1. ``converge`` sets the limit near what
+is held and lowers it as that falls, ``refuse`` leaves it, ``force`` writes it. Page cache is in
+use, but not held: it is taken back before the limit is written, and that is not where it would
+not fit then.
 Source: Documentation/admin-guide/cgroup-v2.rst memory.max; mm/memcontrol*.c of Linux 6.12.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import Literal
 
@@ -15,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.drift import Difference
-from qoslet.core.observed import Observed
+from qoslet.core.observed import Observed, ObservedCgroup
 
 Shrink = Literal["converge", "refuse", "force"]
 
@@ -47,12 +49,13 @@ def eased(
     differences: Sequence[Difference], observed: Observed, shrink: Shrink
 ) -> tuple[list[Difference], list[Waiting]]:
     """The differences that may be ended now, hard limits changed or left out as ``shrink``
-    says, and what waits. A memory+swap limit never falls below the memory limit that stays."""
+    says, and what waits. A memory+swap limit never falls below the memory limit that stays. One
+    for which page cache must go first comes after one near the usage, in case it cannot."""
     if shrink == "force":
         return list(differences), []
     waiting: dict[tuple[str, str], Waiting] = {}
     for row in sorted(differences, key=lambda row: row.file == SWAP_TOTAL):
-        least = max(_least(row, observed), _stays(row, waiting, observed))
+        least = max(_least(row, observed, shrink), _stays(row, waiting, observed))
         if row.file not in HARD_LIMITS or _bytes(row.wanted) >= least:
             continue
         used = _used(row, observed)
@@ -60,9 +63,25 @@ def eased(
         if shrink == "converge" and least < _bytes(row.found):
             meanwhile = str(int(least))
         waiting[row.path, row.file] = Waiting(row.path, row.file, row.wanted or "", meanwhile, used)
-    return [one for row in differences if (one := _now(row, waiting)) is not None], list(
-        waiting.values()
-    )
+    rows = [one for row in differences for one in _now(row, waiting, observed)]
+    return rows, list(waiting.values())
+
+
+def takes_back(file: str, value: str, group: ObservedCgroup | None) -> bool:
+    """Whether a limit lies below what is in use, so that page cache must go before it."""
+    return file in HARD_LIMITS and _bytes(value) < _in_use(file, group)
+
+
+def with_cache(
+    differences: Sequence[Difference], observed: Observed, cache: Callable[[str], int]
+) -> Observed:
+    """The observation with the page cache of the groups where it matters, as ``cache`` tells it."""
+    groups = dict(observed.cgroups)
+    for row in differences:
+        group = groups.get(row.path)
+        if group is not None and row.wanted and takes_back(row.file, row.wanted, group):
+            groups[row.path] = replace(group, cache=cache(row.path))
+    return Observed(observed.at, groups)
 
 
 def near(used: int) -> int:
@@ -70,25 +89,43 @@ def near(used: int) -> int:
     return -(-(used + max(ROOM, used >> 5)) // _MIB) * _MIB
 
 
-def _now(row: Difference, waiting: dict[tuple[str, str], Waiting]) -> Difference | None:
-    """The row as it is ended now, None where it waits."""
+def _now(
+    row: Difference, waiting: dict[tuple[str, str], Waiting], observed: Observed
+) -> list[Difference]:
+    """The row as it is ended now, none where it waits."""
     waits = waiting.get((row.path, row.file))
-    if waits is None:
-        return row
-    if waits.meanwhile is None:
-        return None
-    return replace(row, wanted=waits.meanwhile, why="near the usage")
+    if waits is not None:
+        if waits.meanwhile is None:
+            return []
+        row = replace(row, wanted=waits.meanwhile, why="near the usage")
+    if not takes_back(row.file, row.wanted or "", observed.cgroups.get(row.path)):
+        return [row]
+    safe = near(_used(row, observed))
+    if safe >= _bytes(row.found):
+        return [row]
+    return [replace(row, wanted=str(safe), why="near the usage"), row]
+
+
+def _in_use(file: str, group: ObservedCgroup | None) -> int:
+    """Bytes that count against a limit; 0 in a group that is new, or of which they are unknown."""
+    if group is None:
+        return 0
+    if file == SWAP_TOTAL and group.memory_swap is not None:
+        return group.memory_swap
+    return group.memory or 0
 
 
 def _used(row: Difference, observed: Observed) -> int:
-    """Bytes in use in the row's group, 0 where it is new or unknown."""
-    seen = observed.cgroups.get(row.path)
-    return (seen.memory or 0) if seen is not None else 0
+    """Bytes in use that count against the row's limit."""
+    return _in_use(row.file, observed.cgroups.get(row.path))
 
 
-def _least(row: Difference, observed: Observed) -> float:
-    """The smallest limit that the usage allows."""
+def _least(row: Difference, observed: Observed, shrink: Shrink) -> float:
+    """The smallest limit that what is in use allows; without page cache, where that is taken
+    back."""
     used = _used(row, observed)
+    if shrink == "converge" and used:
+        used = max(0, used - observed.cgroups[row.path].cache)
     return near(used) if _bytes(row.wanted) < used else 0
 
 

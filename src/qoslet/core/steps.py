@@ -13,11 +13,12 @@ from math import inf
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qoslet.core.drift import Difference
 from qoslet.core.knobs import cpu_list, cpu_numbers
 from qoslet.core.observed import Observed, ObservedCgroup
-from qoslet.core.shrink import SWAP_TOTAL, Shrink, eased
+from qoslet.core.shrink import SWAP_TOTAL, Shrink, eased, takes_back
 
 StepKind = Literal["create", "set", "attach", "remove"]
 
@@ -26,7 +27,8 @@ class Step(Struct, frozen=True, gc=False):
     """One change of one group. ``path`` is concrete, from the hierarchy's root.
 
     ``file`` and ``value`` belong to ``set``; ``pid`` to ``attach``. ``why`` is the rule or the
-    difference that asks for it.
+    difference that asks for it. ``gently``: a memory limit below what is in use, so page cache is
+    taken back first, and it is not written where it does not fit then.
     """
 
     kind: StepKind
@@ -35,6 +37,7 @@ class Step(Struct, frozen=True, gc=False):
     value: str = ""
     pid: int = 0
     why: str = ""
+    gently: bool = False
 
     def describe(self) -> str:
         """The step as a person would say it."""
@@ -97,7 +100,14 @@ def ordered(
     lowers = [change for change in changes if not change.raises]
     for change in _swap_first(raises) + _swap_last(lowers):
         steps += change.steps
-    return steps
+    if shrink != "converge":
+        return steps
+    return [replace(one, gently=True) if _is_tight(one, observed) else one for one in steps]
+
+
+def _is_tight(step: Step, observed: Observed) -> bool:
+    """Whether a step lowers a limit below what is in use."""
+    return step.kind == "set" and takes_back(step.file, step.value, observed.cgroups.get(step.path))
 
 
 def _creates(differences: Sequence[Difference], lists: Sequence[Difference]) -> list[Step]:

@@ -18,7 +18,8 @@ from qoslet.core.steps import Outcome, Step
 from qoslet.errors import CannotDo, QosletError
 from qoslet.host.cgroup1 import Hierarchies
 from qoslet.host.cgroup2 import DEFAULT_POINT, Unified
-from qoslet.host.cgroupkill import Layout, below, kill, members
+from qoslet.host.cgroupkill import Layout, below, kill, members, oom_kills
+from qoslet.host.reclaim import by_hand, write
 from qoslet.host.refusals import Deed, Refused, errno_name, no_domain, refused
 from qoslet.host.safefs import Tree, checked, contains, file_name, parent
 from qoslet.host.slow import Pending, SlowWrites
@@ -237,7 +238,7 @@ class Cgroupfs:
         if slow is not None and path not in self._new and slow.concerns(tree, path, step):
             slow.write(tree, path, step, before)
         else:
-            tree.write(path, step.file, step.value)
+            write(tree, path, step)
 
     def _note(self, line: str) -> None:
         """Keep a line for the surface, once."""
@@ -333,7 +334,8 @@ class Cgroupfs:
         tree = self.layout.tree_of(controller(step.file)) or self.layout.trees[0]
         value = quote(step.value) if step.value else "'\\n'"
         form = "%s " if step.value else ""
-        return f"printf {form}{value} > {quote(f'{tree.point}{step.path}/{step.file}')}"
+        first = by_hand(tree.point + step.path, step) if self.hierarchy == "v2" else ""
+        return f"{first}printf {form}{value} > {quote(f'{tree.point}{step.path}/{step.file}')}"
 
     def _make_lines(self, path: str) -> list[str]:
         """The commands that make a group, and those above it that no line has made yet."""
@@ -366,15 +368,7 @@ class Cgroupfs:
     def oom_kills(self, path: str) -> int | None:
         """How many processes of the group the kernel killed for memory; None if unknown."""
         tree = self.layout.tree_of("memory")
-        if tree is None:
-            return None
-        file = "memory.oom_control" if self.hierarchy == "v1" else "memory.events"
-        try:
-            text = tree.read(checked(path), file)
-        except OSError:
-            return None
-        found = [line.split()[1] for line in text.splitlines() if line.startswith("oom_kill ")]
-        return int(found[0]) if found else None
+        return None if tree is None else oom_kills(tree, checked(path), self.hierarchy)
 
     def kill(self, path: str) -> bool:
         """End every process of the group and below; True once none is left. Raises ``Refused``

@@ -119,6 +119,16 @@ def _round(layout: Layout, path: str, spared: Collection[int]) -> None:
             _write(freezer, path, file, thawed)
 
 
+def oom_kills(tree: Tree, path: str, hierarchy: str) -> int | None:
+    """How many processes of a group the kernel killed for memory; None if unknown."""
+    try:
+        text = tree.read(path, "memory.oom_control" if hierarchy == "v1" else "memory.events")
+    except OSError:
+        return None
+    found = [line.split()[1] for line in text.splitlines() if line.startswith("oom_kill ")]
+    return int(found[0]) if found else None
+
+
 def _signal(layout: Layout, groups: list[str], spared: Collection[int]) -> None:
     """SIGKILL through descriptors that were opened before membership was seen again, so a
     reused number never hits a stranger."""

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from qoslet.core.knobs import KNOBS, controller
+from qoslet.core.knobs import KNOBS, controller, released
 from qoslet.core.observed import Observed, ObservedCgroup
 from qoslet.host.cgroupfs import layout_of
 from qoslet.host.safefs import checked, read_all
@@ -30,15 +30,17 @@ class _Hierarchy(NamedTuple):
 
 
 class Glance:
-    """Reads the settings of named groups, ``files`` besides all known ones; neither usage nor
+    """Reads the settings of named groups that can be off: ``files``, which are planned, and all
+    known ones that a group has a value of its own for without a plan. Neither usage nor
     processes. ``hierarchy`` and ``mounts`` are as for ``cgroupfs.layout_of``."""
 
     def __init__(
         self, hierarchy: str, mounts: Mapping[str, str] | str, files: Iterable[str]
     ) -> None:
         layout = layout_of(hierarchy, mounts)
-        known = {row.v1 if hierarchy == "v1" else row.v2 for row in KNOBS} - {None}
-        wanted = sorted({*(file for file in known if file), *files})
+        known = {row.v1 if hierarchy == "v1" else row.v2 for row in KNOBS}
+        judged = {file for file in known if file and released(file, hierarchy) is not None}
+        wanted = sorted({*judged, *files})
         self._hierarchies = [
             _Hierarchy(
                 os.open(tree.point, _POINT),

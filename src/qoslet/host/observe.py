@@ -13,6 +13,7 @@ from typing import NamedTuple
 from qoslet.core.knobs import KNOBS, controller
 from qoslet.core.observed import Observed, ObservedCgroup
 from qoslet.host.cgroupfs import layout_of
+from qoslet.host.reclaim import can_reclaim
 from qoslet.host.safefs import Tree, checked, file_name, read_all
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -83,6 +84,21 @@ class Eyes:
         finally:
             _close(place.directories)
 
+    def cache(self, path: str) -> int:
+        """Bytes of page cache below a group that can be taken back without a kill; on v2 the
+        kernel does that where there is ``memory.reclaim`` (5.19), on v1 with the limit."""
+        tree = self._layout.tree_of("memory")
+        try:
+            if tree is None or not (self._v1 or can_reclaim(tree, checked(path))):
+                return 0
+            lines = tree.read(checked(path), "memory.stat").splitlines()
+        except OSError:
+            return 0
+        prefix = "total_" if self._v1 else ""
+        names = {f"{prefix}active_file", f"{prefix}inactive_file"}
+        pairs = (line.split(" ", 1) for line in lines)
+        return sum(int(pair[1]) for pair in pairs if pair[0] in names and pair[1].isdecimal())
+
     def _look(self, place: _Place, values: bool, found: dict[str, ObservedCgroup]) -> None:
         """One group and all below it; parents are entered before their children."""
         group = self._group(place, values)
@@ -133,6 +149,7 @@ class Eyes:
             memory_peak=usage.get("peak"),
             oom_kills=usage.get("oom_kills"),
             throttled_usec=usage.get("throttled"),
+            memory_swap=usage.get("swap"),
         )
 
     def _missing(self, directories: Sequence[int | None]) -> tuple[str, ...]:
@@ -182,6 +199,7 @@ class Eyes:
                 "memory": _number(memory, "memory.usage_in_bytes"),
                 "peak": _number(memory, "memory.max_usage_in_bytes"),
                 "oom_kills": _pairs(memory, "memory.oom_control").get("oom_kill"),
+                "swap": _number(memory, "memory.memsw.usage_in_bytes"),
             }
         return {name: value for name, value in found.items() if value is not None}
 

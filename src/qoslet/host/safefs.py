@@ -173,13 +173,17 @@ class Tree:
                     raise
         return self._retry(lambda group: os.open(file, flags, dir_fd=self.fd(group)), path)
 
+    def open_to_read(self, path: str, file: str) -> int:
+        """The same, for reading."""
+        return self.open(path, file, _READ)
+
     def open_to_write(self, path: str, file: str) -> int:
         """The same, for writing."""
         return self.open(path, file, _WRITE)
 
     def read(self, path: str, file: str) -> str:
         """The text of a file, without the newline at its end."""
-        descriptor = self.open(path, file, _READ)
+        descriptor = self.open_to_read(path, file)
         try:
             return read_all(descriptor).rstrip("\n")
         finally:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from qoslet.core.shrink import LIMIT, ROOM, SWAP_TOTAL
 from qoslet.core.steps import Step
+from qoslet.host.reclaim import Room, room_for
 from qoslet.host.safefs import Tree
 
 USAGE = {
@@ -53,7 +54,9 @@ class TooLong(OSError):
 class _Job:
     """One write on its way."""
 
-    def __init__(self, step: Step, descriptor: int, before: str | None, now: float) -> None:
+    def __init__(
+        self, step: Step, descriptor: int, room: Room | None, before: str | None, now: float
+    ) -> None:
         import threading
 
         self.step = step
@@ -63,16 +66,25 @@ class _Job:
         self.error: OSError | None = None
         self.told = False
         self._descriptor = descriptor
+        self._room = room
 
     def run(self) -> None:
-        """Write and close; the error is kept."""
+        """Make room, write and close; the error is kept."""
         try:
+            if self._room is not None:
+                self._room.make()
             os.write(self._descriptor, self.step.value.encode())
         except OSError as error:
             self.error = error
         finally:
-            os.close(self._descriptor)
+            self.close()
             self.over.set()
+
+    def close(self) -> None:
+        """Close its files."""
+        os.close(self._descriptor)
+        if self._room is not None:
+            self._room.close()
 
 
 class SlowWrites:
@@ -97,12 +109,18 @@ class SlowWrites:
             raise Pending
         import threading
 
-        descriptor = tree.open_to_write(path, step.file)
-        job = _Job(step, descriptor, before, self._clock())
+        room = room_for(tree, path, step)
+        try:
+            descriptor = tree.open_to_write(path, step.file)
+        except OSError:
+            if room is not None:
+                room.close()
+            raise
+        job = _Job(step, descriptor, room, before, self._clock())
         try:
             threading.Thread(target=job.run, name="slow-write", daemon=True).start()
         except RuntimeError as error:
-            os.close(descriptor)
+            job.close()
             raise OSError(EAGAIN, f"no thread to be had: {error}") from error
         if not job.over.wait(self._grace):
             self._job = job
