@@ -116,10 +116,13 @@ class Hands:
         """The tree has changed since ``look_at_all``."""
         self._whole = None
 
+    def inside(self, path: str) -> bool:
+        """Whether a group is the root or below it."""
+        return at_or_below(path, (self.root,))
+
     def look(self, path: str) -> ObservedCgroup | None:
         """One group, None where it is absent. What others did to one of ours is noted."""
-        inside = path == self.root or path.startswith(f"{self.root}/")
-        if self._whole is not None and inside:
+        if self._whole is not None and self.inside(path):
             seen = self._whole.cgroups.get(path)
         else:
             seen = self.observer.look(path)
@@ -157,8 +160,7 @@ class Hands:
             if there is None:
                 continue
             seen[there.path] = there
-            inside = there.path.startswith(f"{self.root}/")
-            if inside and not self.ours(there.path, there.identity):
+            if self.inside(there.path) and not self.ours(there.path, there.identity):
                 foreign.add(there.path)
         wanted = tuple(group for group in groups if group.path not in foreign)
         observed = Observed(self._clock(), seen)

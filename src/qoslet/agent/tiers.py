@@ -82,11 +82,7 @@ class Tiers:
     def _outside(self, off: Off) -> Off:
         """Groups outside the root are somebody's: they are never made, and only what is planned
         is written in them."""
-        root = self._shared.hands.root
-
-        def ours(path: str) -> bool:
-            return path == root or path.startswith(f"{root}/")
-
+        ours = self._shared.hands.inside
         theirs = [row for row in off.differences if not ours(row.path)]
         if not theirs:
             return off
@@ -103,7 +99,7 @@ class Tiers:
     def _write_down(self, steps: Sequence[Step], off: Off) -> None:
         """Groups of others are met, with the values that stand before ours."""
         hands = self._shared.hands
-        outside = [step for step in steps if not step.path.startswith(hands.root)]
+        outside = [step for step in steps if not hands.inside(step.path)]
         if not outside:
             return
         book = hands.book

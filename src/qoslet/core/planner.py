@@ -119,7 +119,7 @@ class Planner:
         self, pod: Pod, container: Container, planned: PlannedContainer, name: str, path: str
     ) -> Cgroup:
         runtime = self.basis.runtime
-        id = container.name if runtime.oci == "process" else container.id
+        id = self._process_id(pod, container) if runtime.oci == "process" else container.id
         place = unit = None
         if id is not None:
             slices = self.basis.node.driver == "systemd"
@@ -141,6 +141,13 @@ class Planner:
             planned.oom_rule,
             planned.oom_inputs,
         )
+
+    def _process_id(self, pod: Pod, container: Container) -> str:
+        """What a container's group is called where qoslet starts its processes itself: its name,
+        with the pod's UID where no pod group tells one pod's from another's."""
+        if self.basis.node.kubelet.cgroups_per_qos:
+            return container.name
+        return f"{pod.uid}-{container.name}"
 
     def _windows(self, pod: Pod, shape: Shape) -> list[Cgroup]:
         return [

@@ -18,6 +18,7 @@ from qoslet.agent.cycle import Wheel
 from qoslet.agent.ports import Observer
 from qoslet.core.journal import Ledger
 from qoslet.errors import CannotDo, QosletError
+from qoslet.host import stateserver
 from qoslet.host.clock import Signals, WakingClock
 from qoslet.host.machine import Killing, ThisMachine
 from qoslet.host.rootlock import escaped
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 OWN = ("logs", "volumes", "keeper")
 """Directories of the state folder that are there for pods only."""
+KEEPERS = ("keeper.sock", "keeper.err", "keeper.lock")
+"""Files of the keeper there."""
 
 TICK = 0.02
 """Seconds between two looks at what is ending."""
@@ -109,6 +112,12 @@ def clear(folder: str) -> None:
     """Remove what is there for pods, once there are none."""
     for name in OWN:
         shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
+    stateserver.forget(folder)
+    for name in KEEPERS:
+        try:
+            os.unlink(f"{folder}/{name}")
+        except FileNotFoundError:
+            continue
 
 
 def eyes_of(tree: Tree) -> Observer:
