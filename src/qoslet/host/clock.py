@@ -73,6 +73,10 @@ class WakingClock:
     ) -> None:
         self._signals = signals
         self._descriptors = descriptors
+        self.further: list[int] = []
+        """More descriptors to watch."""
+        self.longest: float | None = None
+        """Seconds after which a wait ends in any case; None: it does not."""
 
     def monotonic(self) -> float:
         """Seconds since some start."""
@@ -86,8 +90,10 @@ class WakingClock:
         """Wait at most ``seconds``; False if a signal asks to end."""
         poller = select.poll()
         poller.register(self._signals.reader, select.POLLIN)
-        for descriptor in self._descriptors():
+        for descriptor in (*self._descriptors(), *self.further):
             poller.register(descriptor, select.POLLIN)
+        if self.longest is not None:
+            seconds = min(seconds, self.longest)
         try:
             poller.poll(max(0, round(seconds * 1000)))
         except InterruptedError:

@@ -202,6 +202,14 @@ def private(folder: str, pages: Pages) -> StateServer:
     return StateServer(listener, pages, user=os.geteuid())
 
 
+def forget(folder: str) -> None:
+    """Remove the socket of an agent that is gone."""
+    try:
+        os.unlink(f"{folder}/{NAME}")
+    except OSError:
+        return
+
+
 def _bind(listener: socket.socket, place: int) -> None:
     """Private before anybody can find it: bound under another name, then renamed. By way of the
     open folder a long path fits into an address, too."""

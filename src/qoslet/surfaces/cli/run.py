@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -20,10 +21,12 @@ from qoslet.surfaces.cli.common import (
 from qoslet.surfaces.cli.problems import tell
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from qoslet.agent.loop import Surface
     from qoslet.agent.ports import Desired
     from qoslet.core.shrink import Shrink
+    from qoslet.surfaces.cli.service import LogFormat
     from qoslet.surfaces.cli.watching import Watching
     from qoslet.surfaces.cli.wire import Parts
 
@@ -61,6 +64,8 @@ class Options:
         self.plain: bool = args.plain
         self.shrink: Shrink = args.shrink
         self.keep: bool = args.keep
+        self.log_format: LogFormat = args.log_format
+        self.metrics_address: str | None = args.metrics_address
         _check(self, args)
 
 
@@ -140,6 +145,19 @@ def _add_running(parser: argparse._ArgumentGroup) -> None:
         action="store_true",
         help="as a service: the end of this process ends no pod, the next run takes them up",
     )
+    parser.add_argument(
+        "--log-format",
+        choices=("text", "json", "journal"),
+        default="text",
+        metavar="FORM",
+        help="with --keep: text, json (an object a line) or journal (levels for journald)",
+    )
+    parser.add_argument(
+        "--metrics-bind-address",
+        dest="metrics_address",
+        metavar="HOST:PORT",
+        help="serve /metrics over TCP, too, such as 127.0.0.1:9753",
+    )
     parser.add_argument("--logs", action="store_true", help="show what containers print")
 
 
@@ -192,24 +210,47 @@ def _watch(args: argparse.Namespace, options: Options, parts: Parts, first: Desi
     """Run the loop with its screen until it ends."""
     from qoslet.agent.loop import run as turn
 
-    watching = _screen(args, options, parts, first)
+    watching = None if options.keep else _screen(args, options, parts, first)
     complete = False
     try:
-        turn(
-            parts.config,
-            parts.wheel,
-            _First(parts, first),
-            parts.clock,
-            parts.stop,
-            watching,
-            reload=parts.reload,
-            undo=parts.undo,
-        )
+        with _surface(options, parts, watching) as surface:
+            turn(
+                parts.config,
+                parts.wheel,
+                _First(parts, first),
+                parts.clock,
+                parts.stop,
+                surface,
+                reload=parts.reload,
+                undo=parts.undo,
+            )
         complete = True
     finally:
-        watching.end(with_table=complete or bool(watching.snapshots))
+        if watching is not None:
+            watching.end(with_table=complete or bool(watching.snapshots))
         for line in parts.notes():
             note(line)
+
+
+@contextmanager
+def _surface(options: Options, parts: Parts, watching: Watching | None) -> Iterator[Surface]:
+    """Where the loop tells what it does, and where it can be asked."""
+    from qoslet.host.notify import Notifier
+    from qoslet.surfaces.cli.service import Answering, Log, Service, asked
+
+    root, driver = parts.config.root, parts.source.live.node.driver
+    with asked(parts.folder, root, driver, parts.clock, options.metrics_address) as questions:
+        if watching is not None:
+            yield Answering(watching, questions)
+            return
+        notifier = Notifier(os.environ)
+        if notifier.watchdog_seconds is not None:
+            parts.clock.longest = notifier.watchdog_seconds / 4
+        log = Log(sys.stderr, options.log_format)
+        try:
+            yield Service(log, notifier, questions, parts.wheel.snapshot)
+        finally:
+            notifier.close()
 
 
 def _screen(args: argparse.Namespace, options: Options, parts: Parts, first: Desired) -> Watching:
@@ -230,5 +271,4 @@ def _screen(args: argparse.Namespace, options: Options, parts: Parts, first: Des
         rows=rows if tty else None,
         log_lines=parts.log_lines if options.logs else None,
         told=first.problems,
-        watched=not options.keep,
     )

@@ -4,19 +4,21 @@ those who ask. What ``Watching`` is to a person."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Literal, TextIO
 
 from msgspec import json
 
+from qoslet.host.clock import WakingClock
 from qoslet.host.notify import Notifier
 from qoslet.host.questions import Questions
-from qoslet.host.stateserver import Page, Pages, private, public
+from qoslet.host.stateserver import Page, Pages, forget, private, public
 from qoslet.surfaces.podsout import moment
 from qoslet.surfaces.style import printable
 
 if TYPE_CHECKING:
+    from qoslet.agent.loop import Surface
     from qoslet.agent.snapshots import Turn
     from qoslet.core.snapshot import Snapshot
 
@@ -129,12 +131,34 @@ def pages_of(questions: Questions[Snapshot], root: str, driver: str) -> Pages:
     return {"/v1/pods": pods, "/metrics": metrics, "/healthz": healthz}
 
 
+class Answering:
+    """The surface of somebody who watches, and answers for others who ask."""
+
+    def __init__(self, watching: Surface, questions: Questions[Snapshot]) -> None:
+        self._watching = watching
+        self._questions = questions
+
+    def turned(self, turn: Turn) -> None:
+        """A turn is over."""
+        self._watching.turned(turn)
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Who asked gets what is shown."""
+        self._watching.publish(snapshot)
+        self._questions.answer(lambda: snapshot)
+
+    def say(self, line: str) -> None:
+        """One line beside that."""
+        self._watching.say(line)
+
+
 class Asked:
     """The sockets of an agent while it runs: its private one, and ``address`` where given."""
 
     def __init__(self, folder: str, pages: Pages, address: str | None) -> None:
         self._servers = ExitStack()
         server = private(folder, pages)
+        self._servers.callback(forget, folder)
         self._servers.callback(server.close)
         self.address = ""
         if address is not None:
@@ -153,3 +177,20 @@ class Asked:
 
     def __exit__(self, *_: object) -> None:
         self._servers.close()
+
+
+@contextmanager
+def asked(
+    folder: str, root: str, driver: str, clock: WakingClock, address: str | None
+) -> Iterator[Questions[Snapshot]]:
+    """Questions come in and wake the loop, while it lasts. Without a folder nobody can ask."""
+    questions: Questions[Snapshot] = Questions()
+    try:
+        if not folder:
+            yield questions
+            return
+        clock.further.append(questions.descriptor)
+        with Asked(folder, pages_of(questions, root, driver), address):
+            yield questions
+    finally:
+        questions.close()

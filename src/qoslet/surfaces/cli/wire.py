@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from qoslet.agent.config import Config
 from qoslet.agent.cycle import Wheel
 from qoslet.agent.loop import Stop
-from qoslet.agent.ports import Clock, Driver, Observer
+from qoslet.agent.ports import Driver, Observer
 from qoslet.core.confine import Powers
 from qoslet.core.drift import compare
 from qoslet.core.manifest import Options as Reading
@@ -65,7 +65,7 @@ class Parts:
         config: Config,
         source: LiveSource,
         wheel: Wheel,
-        clock: Clock,
+        clock: WakingClock,
         stop: Stop,
         title: str,
         shell_lines: Callable[[], list[str]],
