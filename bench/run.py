@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench.figures import Figure, table
 
-BENCHMARKS = ("bench.cold", "bench.pods10k", "bench.apply50", "bench.apply110")
+BENCHMARKS = ("bench.cold", "bench.pods10k", "bench.source", "bench.apply50", "bench.apply110")
 
 
 def machine() -> str:
