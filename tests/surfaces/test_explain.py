@@ -74,7 +74,7 @@ def because(answer: Explanation) -> str:
         ("web", "oom_score_adj", {}, "processes of containers"),
         ("web/app", "cpuset.cpus", {}, "cpuManagerPolicy is none"),
         ("web", "cpuset.cpus", {}, "static policy"),
-        ("web/app", "cpuset.mems", {}, "memory manager"),
+        ("web/app", "cpuset.mems", {}, "memoryManagerPolicy is None"),
         ("web/app", "hugetlb.1GB.max", {}, "no pages of 1GB, only 2MB"),
         ("web/app", "memory.limit_in_bytes", {}, "cgroup v2, where this is memory.max"),
         ("web/app", "cpu.idle", {}, "no rule"),

@@ -244,7 +244,11 @@ def _oom_score(missing: Missing) -> str:
 
 def _cpuset(missing: Missing) -> str:
     if missing.file == "cpuset.mems":
-        return "memory nodes are chosen by the memory manager at run time"
+        if missing.cgroup.container is None:
+            return f"memory nodes are for containers, not for {missing.level}"
+        if missing.basis.node.kubelet.memory_manager_policy != "Static":
+            return "memoryManagerPolicy is None: containers use the memory of all nodes"
+        return "only containers of Guaranteed pods get memory nodes of their own"
     if (
         missing.cgroup.container is not None
         and missing.basis.node.kubelet.cpu_manager_policy == "none"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from qoslet.core.basis import Basis
-from qoslet.core.node import Node
+from qoslet.core.node import Kubelet, Node
 from qoslet.core.pod import Container, Pod, Quantities
 from qoslet.core.quantity import Quantity
 from qoslet.core.rules.hugetlb import PREFIX, size_of_resource, size_text
@@ -44,6 +44,7 @@ _ASKED: dict[str, tuple[str, tuple[str, ...]]] = {
     "memory.memsw.limit_in_bytes": ("memory", _BOTH),
     "oom_score_adj": ("memory", ("requests",)),
     "cpuset.cpus": ("cpu", _BOTH),
+    "cpuset.mems": ("memory", ("requests",)),
     "cpu_maximum": ("cpu", ("limits",)),
     "cpu_count": ("cpu", ("limits",)),
     "cpu_shares": ("cpu", _BOTH),
@@ -63,7 +64,15 @@ _NODE_FIELDS: dict[str, tuple[str, ...]] = {
     "memory.oom.group": ("singleProcessOOMKill",),
     "oom_score_adj": ("capacity.memory",),
     "pids.max": ("podPidsLimit",),
-    "cpuset.cpus": ("cpuManagerPolicy", "host.cpus"),
+    "cpuset.cpus": (
+        "cpuManagerPolicy",
+        "cpuManagerPolicyOptions",
+        "reservedSystemCPUs",
+        "topologyManagerPolicy",
+        "host.cpus",
+        "topology",
+    ),
+    "cpuset.mems": ("memoryManagerPolicy", "reservedMemory", "topologyManagerPolicy", "numa"),
     "cpu_maximum": ("capacity.cpu",),
     "cpu_shares": ("capacity.cpu",),
 }
@@ -183,12 +192,42 @@ def _known(basis: Basis) -> dict[str, object]:
         "singleProcessOOMKill": kubelet.single_process_oom_kill,
         "podPidsLimit": kubelet.pod_pids_limit,
         "cpuManagerPolicy": kubelet.cpu_manager_policy,
+        **_placing(node),
         "enforceNodeAllocatable": ",".join(kubelet.enforce_node_allocatable),
         "host.pageSize": node.host.page_size,
         "host.cpus": basis.cpus,
         "swap": node.swap,
         "qosReserved": f"memory={kubelet.qos_reserved}%",
     }
+
+
+def _placing(node: Node) -> dict[str, object]:
+    """What the CPU, memory and topology managers go by, where it says anything."""
+    kubelet, layout = node.kubelet, node.host.layout
+    options = (f"{name}={str(on).lower()}" for name, on in kubelet.cpu_manager_options.items())
+    held = (
+        f"node {number}: {', '.join(f'{name} {amount}' for name, amount in limits.items())}"
+        for number, limits in sorted(kubelet.reserved_memory.items())
+    )
+    nodes = (f"node {one.id}: CPUs {one.cpus or 'none'}, {one.memory}" for one in node.host.numa)
+    shape = None
+    if layout is not None:
+        shape = f"{len(layout.sockets) or 1} sockets, {len(layout.cores)} cores"
+    return {
+        "cpuManagerPolicyOptions": ", ".join(options) or None,
+        "reservedSystemCPUs": kubelet.reserved_system_cpus or None,
+        "memoryManagerPolicy": kubelet.memory_manager_policy,
+        "reservedMemory": "; ".join(held) or None,
+        "topologyManagerPolicy": _policy(kubelet),
+        "numa": "; ".join(nodes) or None,
+        "topology": shape,
+    }
+
+
+def _policy(kubelet: Kubelet) -> str | None:
+    if kubelet.topology_manager_policy == "none":
+        return None
+    return f"{kubelet.topology_manager_policy} by {kubelet.topology_manager_scope}"
 
 
 def node_fact(basis: Basis, field: str) -> Fact | None:
@@ -225,8 +264,10 @@ def _node_level(cgroup: Cgroup, file: str) -> tuple[str, ...]:
     resource = "pid" if file == "pids.max" else (resource_of(file) or ("", ()))[0]
     if not cgroup.name.endswith("kubepods"):
         return tuple(f"{top}.{resource}" for top in ("systemReserved", "kubeReserved"))
-    if file in ("memory.min", "memory.low", "cpuset.cpus"):
+    if file in ("memory.min", "memory.low"):
         return _NODE_FIELDS[file]
+    if file == "cpuset.cpus":
+        return "cpuManagerPolicy", "host.cpus"
     return (*_left_for_pods(resource), "enforceNodeAllocatable")
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qoslet.core.basis import Basis
 from qoslet.core.containers import exclusive
@@ -21,8 +22,9 @@ from qoslet.core.nodemanagers import CPU_OPTIONS
 from qoslet.core.pod import Container, Pod, QosClass
 from qoslet.core.podshape import as_release_sees
 from qoslet.core.quantity import ZERO
+from qoslet.core.rules.hugetlb import size_of_resource
 from qoslet.core.sums import pod_level_set
-from qoslet.core.topology import NO_CPUS, Cpus, Topology, listed
+from qoslet.core.topology import NO_CPUS, Cpus, NumaNode, Topology, listed
 from qoslet.core.topologyhints import ANY, Hint, Merger, Policy
 from qoslet.core.topologypick import PickOptions
 from qoslet.core.tree import Setting
@@ -53,8 +55,18 @@ class _Asked(Struct, frozen=True):
 
 def topology_of(basis: Basis) -> Topology:
     """How the node's CPUs and memory lie; flat where nobody said."""
-    host = basis.node.host
-    return Topology(cpu_numbers(basis.cpus), host.layout, host.numa, basis.memory_capacity)
+    host, cpus = basis.node.host, cpu_numbers(basis.cpus)
+    nodes = host.numa or (NumaNode(listed(cpus), basis.memory_capacity),)
+    if len(nodes) == 1 and not nodes[0].hugepages:
+        nodes = (replace(nodes[0], hugepages=_hugepages(basis)),)
+    return Topology(cpus, host.layout, nodes)
+
+
+def _hugepages(basis: Basis) -> dict[int, int]:
+    """Page size to bytes of the whole node."""
+    capacity = basis.node.capacity
+    amounts = {size_of_resource(name): quantity.value for name, quantity in capacity.items()}
+    return {size: amount for size, amount in amounts.items() if size is not None}
 
 
 def pick_options(basis: Basis) -> PickOptions:
@@ -122,7 +134,7 @@ class Managers:
                     {
                         name: quantity.value
                         for name, quantity in wanted.items()
-                        if own and (name == "memory" or name.startswith("hugepages-"))
+                        if own and self.memory is not None and self.memory.knows(name)
                     },
                 )
             )

@@ -107,6 +107,10 @@ class MemoryManager:
         self.books = books_of(topology, reserved)
         self._blocks: dict[str, dict[str, tuple[Block, ...]]] = {}
 
+    def knows(self, resource: str) -> bool:
+        """Whether a resource lies on nodes: memory, and hugepages that are told by node."""
+        return any(resource in books.tables for books in self.books.values())
+
     def of(self, uid: str) -> Mapping[str, tuple[Block, ...]]:
         """What the containers of a pod have, by name."""
         return self._blocks.get(uid, {})

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from qoslet.core import gates
 from qoslet.core import nodefields as read
+from qoslet.core.managerchecks import misplaced_cpus, refused_managers
 from qoslet.core.node import (
     Node,
     allocatable,
@@ -110,6 +111,9 @@ def _above_capacity(faults: Faults, node: Node, found: KubeletRead) -> None:
     machine = read.cpus(node.host.cpus) if node.host.cpus else None
     if machine is None:
         machine = set(range(node.capacity["cpu"].value if "cpu" in node.capacity else 2**17))
+    for misplaced in misplaced_cpus(node):
+        where = node.origin(misplaced.field.partition(".")[0])
+        faults.add(where, misplaced.message, misplaced.hint)
     if wrong := sorted(numbers - machine):
         message = f"CPU {wrong[0]} is not on the machine"
         faults.add(found.where("reservedSystemCPUs"), message, "name CPUs that it has")
@@ -217,12 +221,10 @@ def _refused_policies(node: Node, found: KubeletRead) -> Iterator[Problem]:
         message = "needs the feature gate NodeSwap, which is off"
         hint = "featureGates: {NodeSwap: true}"
         yield _refusal(node, found.where("memorySwap"), message, hint)
-    if kubelet.cpu_manager_policy == "static":
-        cpu = reserved(node).get("cpu")
-        if cpu is None or not cpu.nano:
-            message = "the static policy needs CPU in kubeReserved or systemReserved"
-            hint = "reserve CPU, or set reservedSystemCPUs"
-            yield _refusal(node, found.where("cpuManagerPolicy"), message, hint)
+    for wrong in refused_managers(node):
+        top, _, option = wrong.field.partition(".")
+        where = found.where(top) + (f".{option}" if option else "")
+        yield _refusal(node, where, wrong.message, wrong.hint)
 
 
 def host_refusals(node: Node) -> Iterator[Problem]:

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from qoslet.core.nodefaults import Faults, shown
 
-Shape = Literal["text", "bool", "int", "pairs", "below", "list", "swap", "gates"]
+Shape = Literal["text", "bool", "int", "pairs", "below", "list", "swap", "gates", "nodes"]
 
 
 class Flags(Struct, frozen=True):
@@ -38,6 +38,11 @@ class Flags(Struct, frozen=True):
     cpu_cfs_quota_period: str | None = None
     pod_max_pids: str | None = None
     cpu_manager_policy: str | None = None
+    cpu_manager_policy_options: str | None = None
+    memory_manager_policy: str | None = None
+    reserved_memory: str | None = None
+    topology_manager_policy: str | None = None
+    topology_manager_scope: str | None = None
     memory_swap_behavior: str | None = None
     fail_swap_on: str | None = None
     max_pods: str | None = None
@@ -190,6 +195,43 @@ FLAG_ROWS: tuple[FlagRow, ...] = (
         "cpuManagerPolicy",
     ),
     FlagRow(
+        ("--cpu-manager-policy-options",),
+        "OPTION=BOOL,...",
+        "how CPUs of their own are picked, such as full-pcpus-only=true",
+        "cpu_manager_policy_options",
+        "cpuManagerPolicyOptions",
+        "pairs",
+    ),
+    FlagRow(
+        ("--memory-manager-policy",),
+        "POLICY",
+        "None or Static",
+        "memory_manager_policy",
+        "memoryManagerPolicy",
+    ),
+    FlagRow(
+        ("--reserved-memory",),
+        "NODE:memory=SIZE;...",
+        "memory of each NUMA node that is never handed out",
+        "reserved_memory",
+        "reservedMemory",
+        "nodes",
+    ),
+    FlagRow(
+        ("--topology-manager-policy",),
+        "POLICY",
+        "none, best-effort, restricted or single-numa-node",
+        "topology_manager_policy",
+        "topologyManagerPolicy",
+    ),
+    FlagRow(
+        ("--topology-manager-scope",),
+        "SCOPE",
+        "container or pod",
+        "topology_manager_scope",
+        "topologyManagerScope",
+    ),
+    FlagRow(
         ("--memory-swap-behavior",),
         "BEHAVIOR",
         "NoSwap or LimitedSwap",
@@ -239,6 +281,18 @@ def _pairs(faults: Faults, where: str, text: str, sign: str) -> dict[str, str]:
     return found
 
 
+def _nodes(faults: Faults, where: str, text: str) -> list[dict[str, Any]]:
+    """``0:memory=1Gi,hugepages-2Mi=64Mi;1:memory=1Gi`` as a list of {numaNode, limits}."""
+    found = []
+    for part in text.split(";"):
+        number, colon, limits = part.strip().partition(":")
+        if not colon or not (number.isascii() and number.isdigit() and len(number) < 4):
+            faults.add(where, f"{shown(part)} is no NODE:RESOURCE=SIZE", "such as 0:memory=1Gi")
+            continue
+        found.append({"numaNode": int(number), "limits": _pairs(faults, where, limits, "=")})
+    return found
+
+
 def decode(faults: Faults, row: FlagRow, text: str) -> Any:
     """A flag's text as the decoded value of its KubeletConfiguration field; None if faulty."""
     where = row.names[0]
@@ -256,6 +310,8 @@ def decode(faults: Faults, row: FlagRow, text: str) -> Any:
         return {"swapBehavior": text}
     if row.shape in ("pairs", "below"):
         return _pairs(faults, where, text, "<" if row.shape == "below" else "=")
+    if row.shape == "nodes":
+        return _nodes(faults, where, text)
     if row.shape == "gates":
         given = _pairs(faults, where, text, "=")
         read = {name: _boolean(faults, f"{where}.{name}", word) for name, word in given.items()}

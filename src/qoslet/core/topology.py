@@ -52,14 +52,10 @@ def listed(cpus: Iterable[int]) -> str:
 class Topology:
     """The CPUs of a machine by level. ``flat``: nobody said how they lie."""
 
-    def __init__(
-        self, cpus: Cpus, layout: Layout | None, numa: Sequence[NumaNode], memory: int = 0
-    ) -> None:
+    def __init__(self, cpus: Cpus, layout: Layout | None, numa: Sequence[NumaNode]) -> None:
         self.cpus = cpus
         self.flat = layout is None
-        self.nodes = tuple(sorted(numa, key=lambda node: node.id)) or (
-            NumaNode(listed(cpus), memory),
-        )
+        self.nodes = tuple(sorted(numa, key=lambda node: node.id)) or (NumaNode(listed(cpus), 0),)
         shown = layout or Layout()
         sockets = _numbered(cpus, shown.sockets, dict.fromkeys(cpus, 0))
         first = self.nodes[0].id
