@@ -49,23 +49,27 @@ class Glance:
             for tree in layout.trees
         ]
 
-    def observe(self, paths: Iterable[str]) -> Observed | None:
-        """The groups, if each of them is there in every hierarchy; else None."""
-        known = dict.fromkeys(paths)
-        above = {path.rpartition("/")[0] for path in known}
+    def observe(
+        self, paths: Iterable[str], identities: Mapping[str, int] | None = None
+    ) -> Observed | None:
+        """The groups, if each of them is there in every hierarchy; else None. ``identities`` are
+        those that were read just before: they are not read again."""
+        wanted = dict.fromkeys(paths)
+        above = {path.rpartition("/")[0] for path in wanted}
+        known = identities or {}
         found = {}
         try:
-            for path in known:
-                found[path] = self._group(checked(path)[1:], path, leaf=path not in above)
+            for path in wanted:
+                name, leaf = checked(path)[1:], path not in above
+                found[path] = self._group(name, path, leaf, known.get(path, 0))
         except OSError:
             return None
         return Observed(0.0, found)
 
-    def _group(self, name: str, path: str, leaf: bool) -> ObservedCgroup:
+    def _group(self, name: str, path: str, leaf: bool, identity: int) -> ObservedCgroup:
         """One group. Raises OSError where it is not in every hierarchy. Where nothing is read
         only a ``leaf`` is looked for: it stands on all the others."""
         values: dict[str, str] = {}
-        identity = 0
         for point, files in self._hierarchies:
             if not identity:
                 identity = os.stat(name, dir_fd=point, follow_symlinks=False).st_ino

@@ -45,7 +45,8 @@ class Place(Struct, frozen=True):
 
 class Tree:
     """A root with its driver, observer and ledger; ``journal`` is None where nothing may be
-    written. ``notes`` say what taking it up met, ``verb`` what the tree is of."""
+    written. ``notes`` say what taking it up met, ``verb`` what the tree is of; ``identities``
+    are those that taking it up has just read, for one glance."""
 
     def __init__(self, place: Place, reached: Reach, driver: Cgroupfs) -> None:
         self.place = place
@@ -55,6 +56,7 @@ class Tree:
         self.journal: Journal | None = None
         self.notes: list[str] = []
         self.verb = "apply"
+        self.identities: Mapping[str, int] = {}
         self._files: tuple[str, ...] = ()
         self._eyes: Eyes | None = None
         self._glance: Glance | None = None
@@ -92,7 +94,10 @@ class Tree:
 
     def glance(self, paths: Iterable[str]) -> Observed | None:
         """The settings of these groups if all of them are there, else None."""
-        return self._glance.observe(paths) if self._glance is not None else None
+        if self._glance is None:
+            return None
+        just, self.identities = self.identities, {}
+        return self._glance.observe(paths, just)
 
     def cache(self, path: str) -> int:
         """Bytes of page cache in a group that can be taken back without a kill."""
@@ -240,6 +245,7 @@ def tree(place: Place, *, write: bool, verb: str | None = "apply") -> Iterator[T
         else:
             made.ledger, header = peek(place.root, driver, state=state, given=reached.given)
             made.verb = header.verb
+        made.identities = {path: inode for path, (_, inode) in made.ledger.groups.items()}
         _given(made)
         made.meet(made.ledger.met)
         yield made
