@@ -8,11 +8,15 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from qoslet.core.manifestset import FileChange
 from qoslet.errors import BadInput
@@ -37,6 +41,7 @@ class Heard:
 
     def __init__(self, refuses: OSError | None = None) -> None:
         self.waiting: list[Event] = []
+        self.later: list[Event] = []
         self.refuses = refuses
 
     def add(self, directory: str) -> None:
@@ -48,6 +53,7 @@ class Heard:
 
     def events(self) -> list[Event]:
         found, self.waiting = self.waiting, []
+        self.waiting, self.later = self.later, []
         return found
 
     def descriptors(self) -> list[int]:
@@ -514,6 +520,78 @@ def test_a_file_is_whole_while_it_is_replaced(opened: Opening, folder: Path, how
     assert len(seen) > 1
     assert files.changes() == []
     assert rows(files) == []
+
+
+def test_a_rename_that_is_told_in_two_halves_is_one_change(opened: Opening, folder: Path) -> None:
+    heard = Heard()
+    write(folder / "a.yaml", "one")
+    files = opened(folder, watch=lambda: heard)
+    files.changes()
+    os.rename(folder / "a.yaml", folder / "b.yaml")
+    heard.waiting.append(Event("taken", str(folder), "a.yaml"))
+    heard.later.append(Event("there", str(folder), "b.yaml"))
+    assert told(files) == {"a.yaml": "gone", "b.yaml": "one"}
+
+
+NAMES = st.sampled_from(["a.yaml", "b.yaml", "c.yaml", ".hidden", "other"])
+DOINGS = st.one_of(
+    st.tuples(st.sampled_from(["write", "replace", "remove", "fifo", "folder"]), NAMES, NAMES),
+    st.tuples(st.sampled_from(["rename", "link", "hardlink", "bad", "away"]), NAMES, NAMES),
+)
+
+
+def do(folder: Path, what: str, name: str, other: str, number: int) -> None:
+    """One thing that a person may do to a directory."""
+    path = folder / name
+    match what:
+        case "write":
+            path.write_text(POD.format(f"n{number}"))
+        case "bad":
+            path.write_text("a: [")
+        case "replace":
+            write(path, f"n{number}")
+        case "remove":
+            path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+        case "fifo":
+            os.mkfifo(path)
+        case "folder":
+            path.mkdir()
+        case "rename":
+            os.rename(path, folder / other)
+        case "link":
+            path.symlink_to(other)
+        case "hardlink":
+            os.link(folder / other, path)
+        case "away":
+            os.rename(folder, folder.with_name(f"away{number}"))
+            folder.mkdir()
+
+
+@settings(max_examples=60)
+@given(st.lists(st.lists(DOINGS, min_size=1, max_size=4), max_size=8))
+def test_what_is_told_adds_up_to_what_is_there(
+    moves: list[list[tuple[str, str, str]]],
+) -> None:
+    with tempfile.TemporaryDirectory() as above:
+        folder = Path(above) / "manifests"
+        folder.mkdir()
+        files = ManifestFiles([str(folder)], Time())
+        known: dict[str, str] = {}
+        for number, move in enumerate(moves):
+            for what, name, other in move:
+                # a FIFO that nobody reads is not written to
+                if what in ("write", "bad") and (folder / name).is_fifo():
+                    continue
+                with suppress(OSError):
+                    do(folder, what, name, other, number)
+            known |= told(files)
+            found = {name: text for name, text in known.items() if text != "gone"}
+            fresh = ManifestFiles([str(folder)], Time())
+            assert found == told(fresh)
+            assert files.faults == fresh.faults == []
+            fresh.close()
+        assert told(files) == {}
+        files.close()
 
 
 def test_fifty_files_at_once_are_one_look(opened: Opening, folder: Path) -> None:

@@ -100,7 +100,14 @@ class ManifestFiles:
         }
 
     def changes(self) -> list[FileChange]:
-        """The files that are others than when they were told last, in their order."""
+        """The files that are others than when they were told last."""
+        found = self._fresh()
+        if any(change.documents is None for change in found):
+            # the other half of a rename may come a moment later: the pod has only moved
+            found += self._fresh()
+        return found
+
+    def _fresh(self) -> list[FileChange]:
         for number in self._heard():
             self._look(self._given[number])
         now = self._clock()
