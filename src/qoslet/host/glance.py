@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from qoslet.core.knobs import KNOBS, controller, released
 from qoslet.core.observed import Observed, ObservedCgroup
@@ -20,13 +19,6 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ENOUGH = 448
 """Bytes. A value is shorter, and Python keeps so few without asking for memory; a read that gives
 fewer gave all."""
-
-
-class _Hierarchy(NamedTuple):
-    """A mount point, open, and the files to read in each of its groups."""
-
-    point: int
-    files: tuple[str, ...]
 
 
 class Glance:
@@ -41,8 +33,9 @@ class Glance:
         known = {row.v1 if hierarchy == "v1" else row.v2 for row in KNOBS}
         judged = {file for file in known if file and released(file, hierarchy) is not None}
         wanted = sorted({*judged, *files})
+        # Of each hierarchy its mount point, open, and the files to read in each of its groups.
         self._hierarchies = [
-            _Hierarchy(
+            (
                 os.open(tree.point, _POINT),
                 tuple(file for file in wanted if layout.tree_of(controller(file)) is tree),
             )

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from qoslet.core.nodefields import cpus as cpu_numbers
 from qoslet.core.nodemachine import Probed
@@ -53,7 +55,7 @@ def _names(path: str) -> list[str]:
         return []
 
 
-class _Cgroups(NamedTuple):
+class _Cgroups(Struct, frozen=True):
     hierarchy: Hierarchy | None
     where: dict[str, str]
     """v1: controller to mount point."""
@@ -82,7 +84,7 @@ def _cgroups(table: list[Mount]) -> _Cgroups:
     return _Cgroups("v2" if unified else None, {}, unified[0] if unified else None)
 
 
-class Mounted(NamedTuple):
+class Mounted(Struct, frozen=True):
     """Which hierarchy this machine has; v1: controller to mount point; where v2 is mounted."""
 
     hierarchy: Hierarchy | None

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 from errno import EAGAIN, EBUSY, ENOENT
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from qoslet.core.steps import Step
 from qoslet.host.safefs import Tree
@@ -20,7 +21,7 @@ _FRUITLESS = 16
 """Tries without any progress before it is given up, as the kernel's own for a limit."""
 
 
-class Room(NamedTuple):
+class Room(Struct, frozen=True):
     """Open files of a group: ``current`` tells what is in use, ``reclaim`` takes back, -1 where
     the kernel cannot; ``limit`` in bytes is what has to fit."""
 

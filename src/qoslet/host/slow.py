@@ -12,7 +12,8 @@ import os
 import time
 from collections.abc import Callable
 from errno import EAGAIN, ETIMEDOUT
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from qoslet.core.shrink import LIMIT, ROOM, SWAP_TOTAL
 from qoslet.core.steps import Step
@@ -37,7 +38,7 @@ class Pending(Exception):
     """The write goes on, or waits for another one that does."""
 
 
-class Settled(NamedTuple):
+class Settled(Struct, frozen=True):
     """A step that was pending, the value that it replaces, the error of its write, and whether
     it still goes on."""
 

@@ -102,19 +102,29 @@ def _verb_module(verb: str) -> ModuleType:
 
 
 def _import_msgspec() -> None:
-    """Import msgspec without ``typing_extensions``, of which it would use one alias.
+    """Import msgspec without ``typing_extensions``, of which it would use one alias, and without
+    ``platform``, of which ``uuid`` wants the name of the system (Python 3.11 and 3.12).
 
-    Where that package happens to be installed, its import takes as long as the interpreter's
-    own start; msgspec takes the alias from ``typing`` when the import fails.
+    Where the first happens to be installed, its import takes as long as the interpreter's own
+    start; msgspec takes the alias from ``typing`` when the import fails.
     """
-    name = "typing_extensions"
-    if name in sys.modules or "msgspec" in sys.modules:
+    apart = {"typing_extensions": None, "platform": _System()}
+    if "msgspec" in sys.modules or apart.keys() & sys.modules.keys():
         return
-    sys.modules[name] = None  # type: ignore[assignment]
+    sys.modules.update(apart)  # type: ignore[arg-type]
     try:
         import msgspec  # noqa: F401
     finally:
-        del sys.modules[name]
+        for name in apart:
+            del sys.modules[name]
+
+
+class _System:
+    """What ``uuid`` asks of ``platform``."""
+
+    def system(self) -> str:
+        """The name of the system."""
+        return os.uname().sysname
 
 
 def _parser(verb: str, module: ModuleType):  # type: ignore[no-untyped-def]
