@@ -78,6 +78,8 @@ class Tree:
         self._files = tuple(files)
         if self._eyes is not None:
             self._eyes.watch(self._files)
+        if self._glance is not None:
+            self._glance.close()
         self._glance = Glance(self.place.hierarchy, self.reach.mounts, self._files)
 
     def observe(self, root: str) -> Observed:
@@ -133,6 +135,12 @@ class Tree:
     def _words(self, path: str, file: str) -> dict[str, None]:
         """The words of a file on v2, in their order."""
         return dict.fromkeys(self.driver.layout.trees[0].read(path, file).split())
+
+    def close(self) -> None:
+        """Close every descriptor but the journal's."""
+        if self._glance is not None:
+            self._glance.close()
+        self.driver.close()
 
     def finish(self) -> None:
         """Everything was undone: nothing of the journal counts any more."""
@@ -252,7 +260,7 @@ def tree(place: Place, *, write: bool, verb: str | None = "apply") -> Iterator[T
     finally:
         if made.journal is not None:
             made.journal.close(gone=_nothing_left(made))
-        driver.close()
+        made.close()
 
 
 def _driver(place: Place, user: int) -> tuple[Cgroupfs, Reach]:
