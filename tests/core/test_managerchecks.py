@@ -180,6 +180,30 @@ def test_what_a_kubelet_refuses_at_its_start(kubelet: Any, said: str) -> None:
     assert any(said in error for error in errors(problems)), problems
 
 
+@pytest.mark.parametrize(
+    ("release", "option", "said"),
+    [
+        ("1.36", "distribute-cpus-across-numa", ""),
+        ("1.36", "prefer-align-cpus-by-uncorecache", ""),
+        ("1.36", "distribute-cpus-across-cores", "CPUManagerPolicyAlphaOptions"),
+        ("1.32", "strict-cpu-reservation", "CPUManagerPolicyAlphaOptions"),
+        ("1.33", "strict-cpu-reservation", ""),
+        ("1.25", "full-pcpus-only", ""),
+        ("1.22", "full-pcpus-only", "CPUManagerPolicyOptions"),
+        ("1.21", "full-pcpus-only", "1.22 is the first release"),
+    ],
+)
+def test_options_ripen(release: str, option: str, said: str) -> None:
+    _, problems = read(
+        flags=Flags(kubernetes=release),
+        cpuManagerPolicyOptions={option: "true"},
+        failCgroupV1=False,
+    )
+    found = [error for error in errors(problems) if option in error]
+    assert bool(found) == bool(said), problems
+    assert said in "".join(found)
+
+
 def test_an_option_of_a_later_release_is_refused() -> None:
     _, problems = read(
         flags=Flags(kubernetes="1.30"),

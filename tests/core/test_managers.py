@@ -220,7 +220,7 @@ def test_a_refused_pod_is_an_error_of_the_plan() -> None:
     made = plan([pod("a", "6", 1), pod("b", "2", 1)], node)
     (row,) = [problem for problem in made.problems if problem.severity == "error"]
     assert "TopologyAffinityError" in row.message
-    assert row.where == "a.yaml: Pod default/a"
+    assert row.where == "a.yaml"
     files = {g.pod.name: {r.file: r.value for r in g.settings} for g in made.cgroups
              if g.level == "container" and g.pod is not None}  # fmt: skip
     assert files["a"]["cpuset.cpus"] == "0-1,4-7"

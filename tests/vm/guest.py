@@ -163,7 +163,7 @@ def _words(tool: Tool, work: Path, system: System, image: Image, job: Job) -> li
     accelerator = os.environ.get("QOSLET_VM_ACCEL", "tcg")
     words = [*ENDS_WITH_US, "KILL", *tool.words]
     words += ["-accel", accelerator + (",thread=multi" if accelerator == "tcg" else "")]
-    words += ["-cpu", "max", "-smp", "2", "-m", "2048", "-no-reboot", "-nodefaults"]
+    words += ["-cpu", "max", *system.machine, "-no-reboot", "-nodefaults"]
     words += ["-display", "none", "-kernel", str(image.kernel), "-initrd", str(image.initrd)]
     words += ["-append", f"{_BOOT} {'' if 'psi=' in system.words else 'psi=1'} {system.words}"]
     words += ["-serial", f"file:{work}/out/console.log"]

@@ -9,6 +9,12 @@ from typing import Final
 _LEGACY: Final = "systemd.unified_cgroup_hierarchy=0 systemd.legacy_systemd_cgroup_controller"
 _HYBRID: Final = "systemd.unified_cgroup_hierarchy=0 systemd.legacy_systemd_cgroup_controller=0"
 _SYSTEMD: Final = "tests/live/test_systemd.py"
+# Two sockets of one core with two threads, each with memory of its own.
+_TWO_NODES: Final = (
+    *("-smp", "4,sockets=2,cores=1,threads=2", "-m", "2048"),
+    *("-object", "memory-backend-ram,id=m0,size=1G", "-object", "memory-backend-ram,id=m1,size=1G"),
+    *("-numa", "node,nodeid=0,cpus=0-1,memdev=m0", "-numa", "node,nodeid=1,cpus=2-3,memdev=m1"),
+)
 _FORCED: Final = f"{_LEGACY} SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"
 
 
@@ -16,7 +22,7 @@ _FORCED: Final = f"{_LEGACY} SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"
 class System:
     """A Debian suite, the hierarchy it is booted into, and why it cannot be had, if so. Of a kernel
     that ``lacks`` controllers only those tests can be had that need none of them: ``only``, as
-    words for pytest."""
+    words for pytest. ``machine`` are words for QEMU."""
 
     name: str
     suite: str
@@ -25,10 +31,11 @@ class System:
     missing: str = ""
     lacks: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
+    machine: tuple[str, ...] = ("-smp", "2", "-m", "2048")
 
     def floors(self) -> dict[str, int | None]:
         """What each driver must compare here at least."""
-        return {} if self.lacks else FLOORS
+        return {} if self.only else FLOORS
 
 
 # `make test-vm`, on every change.
@@ -56,6 +63,14 @@ LONG: Final = (
         ),
     ),
     System("trixie-nopsi", "trixie", "v2", "psi=0"),
+    System(
+        "trixie-numa",
+        "trixie",
+        "v2",
+        "numa_balancing=disable",
+        only=("tests/live/test_managers.py",),
+        machine=_TWO_NODES,
+    ),
     System("sid-v1", "sid", "v1", missing="systemd 258 and newer know no v1"),
 )
 

@@ -100,6 +100,8 @@ def exclusive(basis: Basis, pod: Pod, container: Container, qos: QosClass) -> bo
     their own share since 1.34: kubernetes PR 133279."""
     if basis.node.kubelet.cpu_manager_policy != "static" or qos != "Guaranteed":
         return False
+    if not basis.node.gate("CPUManager"):
+        return False
     if basis.pod_level and pod_level_set(pod.resources) and basis.node.profile.minor >= 34:
         return False
     if container.role not in ("regular", "sidecar", "init"):

@@ -57,7 +57,9 @@ def written(cgroup: Cgroup, file: str, writer: str, minor: int) -> tuple[str, st
             return _pod(file, minor)
         case "sandbox":
             return "when the runtime makes the sandbox", "another value stays"
-    if file.startswith("cpuset."):
+    if file == "cpuset.mems":
+        return "when the container is made", "another value stays"
+    if file == "cpuset.cpus":
         when = "when the container is made, then every 10 seconds by the kubelet's CPU manager"
         return when, "another value lives at most 10 seconds"
     if file == "oom_score_adj":

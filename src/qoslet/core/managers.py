@@ -25,7 +25,7 @@ from qoslet.core.quantity import ZERO
 from qoslet.core.rules.hugetlb import size_of_resource
 from qoslet.core.sums import pod_level_set
 from qoslet.core.topology import NO_CPUS, Cpus, NumaNode, Topology, listed
-from qoslet.core.topologyhints import ANY, Hint, Merger, Policy
+from qoslet.core.topologyhints import ANY, POLICIES, Hint, Merger, Policy
 from qoslet.core.topologypick import PickOptions
 from qoslet.core.tree import Setting
 
@@ -79,9 +79,17 @@ def pick_options(basis: Basis) -> PickOptions:
 
 def managers_of(basis: Basis) -> Managers | None:
     """The managers of a node on which nothing is placed yet; None where no policy places."""
-    kubelet = basis.node.kubelet
-    static = kubelet.cpu_manager_policy == "static" or kubelet.memory_manager_policy == "Static"
-    return Managers(basis) if static and basis.node.os == "linux" else None
+    if basis.node.os != "linux" or not (_static_cpus(basis) or _static_memory(basis)):
+        return None
+    return Managers(basis)
+
+
+def _static_cpus(basis: Basis) -> bool:
+    return basis.node.kubelet.cpu_manager_policy == "static" and basis.node.gate("CPUManager")
+
+
+def _static_memory(basis: Basis) -> bool:
+    return basis.node.kubelet.memory_manager_policy == "Static" and basis.node.gate("MemoryManager")
 
 
 class Managers:
@@ -94,13 +102,13 @@ class Managers:
         self.refused: dict[str, Refusal] = {}
         self.cpu: CpuManager | None = None
         self.memory: MemoryManager | None = None
-        if kubelet.cpu_manager_policy == "static":
+        if _static_cpus(basis):
             options = pick_options(basis)
             named = cpu_numbers(kubelet.reserved_system_cpus)
             count = amount(reserved(basis.node), "cpu").value
             held = reserved_cpus(self.topology, named, count, options)
             self.cpu = CpuManager(self.topology, options, held)
-        if kubelet.memory_manager_policy == "Static":
+        if _static_memory(basis):
             by_node = {
                 node: {name: quantity.value for name, quantity in limits.items()}
                 for node, limits in kubelet.reserved_memory.items()
@@ -108,8 +116,9 @@ class Managers:
             self.memory = MemoryManager(self.topology, by_node)
         closest = kubelet.topology_manager_options.get("prefer-closest-numa-nodes", "")
         policy: Policy = "none"
-        if kubelet.topology_manager_policy in ("best-effort", "restricted", "single-numa-node"):
-            policy = kubelet.topology_manager_policy  # type: ignore[assignment]
+        for known in POLICIES:
+            if kubelet.topology_manager_policy == known and basis.node.gate("TopologyManager"):
+                policy = known
         self._merger = Merger(policy, self.topology, closest.lower() in ("1", "t", "true"))
         self._by_pod = kubelet.topology_manager_scope == "pod"
 

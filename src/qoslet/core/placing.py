@@ -21,7 +21,7 @@ def placing_problems(
         refusal = managers.refused.get(pod.uid)
         if refusal is not None:
             message = f"refused with {refusal.reason}: {refusal.message}"
-            yield Problem("error", f"{pod.where}: Pod {pod.key}", message, refusal.hint)
+            yield Problem("error", pod.where, message, refusal.hint)
     yield Problem(
         "info",
         node,

@@ -134,11 +134,16 @@ DESIGN_ROWS: tuple[Row, ...] = (
 """What the documents say differently from the newest code."""
 
 RULE_GATES = (
+    "CPUManager",
+    "CPUManagerPolicyAlphaOptions",
+    "CPUManagerPolicyBetaOptions",
+    "CPUManagerPolicyOptions",
     "CustomCPUCFSQuotaPeriod",
     "DisableCPUQuotaWithExclusiveCPUs",
     "HyperVContainer",
     "HugePages",
     "InPlacePodLevelResourcesVerticalScaling",
+    "MemoryManager",
     "MemoryQoS",
     "NodeSwap",
     "PodLevelResources",
@@ -147,6 +152,7 @@ RULE_GATES = (
     "SidecarContainers",
     "SupportNodePidsLimit",
     "SupportPodPidsLimit",
+    "TopologyManager",
 )
 """The gates that decide about a value."""
 

@@ -34,7 +34,7 @@ ROWS: tuple[Row, ...] = (
     Row("qos", ("memory.max", "memory.limit_in_bytes"), "kubelet", f"{_QOS} (--qos-reserved)"),
     Row("pod", ("cpu.", "memory.", "hugetlb."), "kubelet", "when the pod is made or resized"),
     Row("pod", ("pids.",), "kubelet", "when the pod is made"),
-    Row("container", ("cpuset.",), "kubelet's CPU manager", "every 10 seconds (static policy)"),
+    Row("container", ("cpuset.cpus",), "kubelet's CPU manager", "every 10 seconds (static policy)"),
     Row("container", ("",), "container runtime", "when the container is made or resized"),
     Row("reserved", ("cpu.", "memory.", "pids.", "hugetlb.", "cpuset."), "kubelet", "at its start"),
     Row("unit", ("",), "systemd", "at the next daemon-reload or set-property of the unit"),
