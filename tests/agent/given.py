@@ -188,6 +188,7 @@ class Keeper:
                 kept.spec.grace,
                 kept.cgroups,
                 not kept.running and kept.begun,
+                kept.spec.memo,
             )
             for uid, kept in self.kept.items()
         }

@@ -152,3 +152,35 @@ def test_a_resize_meets_a_fault_and_goes_on() -> None:
     bench.turn(2.0)
     row = bench.rows["a"]
     assert (row.resize, row.reason) == ("Done", "")
+
+
+def test_an_edit_while_no_agent_ran_is_a_resize_too() -> None:
+    bench = Bench()
+    bench.put("a", "cpu=1")
+    bench.put("b", "cpu=2")
+    bench.put("c", "cpu=500m", "cpu=1")
+    bench.turn()
+    bench.put("a", "cpu=3")
+    bench.put("b", "cpu=2", "cpu=2 memory=1Gi")
+    bench.put("c", "cpu=250m", "cpu=1")
+    bench.begin()
+    bench.source.again(bench.source.live.node)
+    bench.turn(1.0)
+    rows = bench.rows
+    assert {uid: row.resize for uid, row in rows.items()} == {
+        "a": "Deferred",
+        "b": "Done",
+        "c": "Done",
+    }
+    assert bench.value(POD, "cpu.shares") == "1024", "what is allocated"
+    assert bench.value(f"{ROOT}/kubepods/burstable/podc", "cpu.shares") == "256"
+    assert [call for call in bench.keeper.calls if call[0] in ("stop", "start")] == [
+        ("start", "a"),
+        ("start", "b"),
+        ("start", "c"),
+    ]
+    bench.source.drop("b")
+    bench.turn(1.0)
+    bench.turn(1.0)
+    assert bench.rows["a"].resize == "Done"
+    assert bench.value(POD, "cpu.shares") == "3072"

@@ -32,6 +32,7 @@ from qoslet.agent.tiers import Tiers
 from qoslet.core.podlife import ContainerState
 from qoslet.core.podstate import Held
 from qoslet.core.snapshot import Snapshot
+from qoslet.core.tree import Problem
 from qoslet.errors import QosletError
 
 
@@ -79,6 +80,11 @@ class Wheel:
         return tuple(
             pace.uid for pace in self.shared.paces.values() if pace.stage in ("running", "ending")
         )
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What there is to say about the manifests and the node, as of the last turn."""
+        return self.shared.desired.problems if self.shared.desired is not None else ()
 
     def turn(self, desired: Desired, *, whole: bool = False) -> Turn:
         """Do what is due; ``whole``: look at everything, which is due now and then anyway."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qoslet.core.basis import Basis
 from qoslet.core.containers import exclusive
@@ -18,7 +20,7 @@ from qoslet.core.knobs import controller
 from qoslet.core.node import allocatable
 from qoslet.core.pod import Container, Pod, QosClass, Quantities, Resources
 from qoslet.core.podstate import ResizeState
-from qoslet.core.quantity import ZERO
+from qoslet.core.quantity import ZERO, QuantityError, canonical, parse
 from qoslet.core.steps import magnitude
 from qoslet.core.sums import requests
 
@@ -40,6 +42,47 @@ def asks(pod: Pod) -> tuple[object, ...]:
     """What a resize may change: all resources of a pod."""
     own = tuple((one.name, one.resources) for one in pod.containers)
     return own, pod.resources, pod.overhead
+
+
+def memo_of(pod: Pod) -> str:
+    """What is allocated to a pod, as text that a runtime keeps with it."""
+    own = {one.name: _texts(one.resources) for one in pod.containers}
+    level = None if pod.resources is None else _texts(pod.resources)
+    return msgspec.json.encode((own, level)).decode()
+
+
+def remembered(pod: Pod, memo: str) -> Pod:
+    """``pod`` with what was allocated to it when ``memo`` was made; as it is where that tells
+    nothing about these containers."""
+    try:
+        own, level = msgspec.json.decode(memo, type=_Memo)
+        containers = tuple(
+            replace(one, resources=_resources(own[one.name])) for one in pod.containers
+        )
+        resources = None if level is None else _resources(level)
+    except (msgspec.MsgspecError, QuantityError, KeyError):
+        return pod
+    return replace(pod, containers=containers, resources=resources)
+
+
+_Amounts = dict[str, str]
+_Memo = tuple[dict[str, tuple[_Amounts, _Amounts]], tuple[_Amounts, _Amounts] | None]
+
+
+def _texts(resources: Resources) -> tuple[_Amounts, _Amounts]:
+    """Requests and limits as text."""
+    return (
+        {name: canonical(amount) for name, amount in resources.requests.items()},
+        {name: canonical(amount) for name, amount in resources.limits.items()},
+    )
+
+
+def _resources(texts: tuple[_Amounts, _Amounts]) -> Resources:
+    """What ``_texts`` made text of. Raises QuantityError."""
+    return Resources(
+        {name: parse(text) for name, text in texts[0].items()},
+        {name: parse(text) for name, text in texts[1].items()},
+    )
 
 
 def judge(

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qoslet.agent.config import Config
 from qoslet.agent.hands import Hands
 from qoslet.agent.pods import Pace
 from qoslet.agent.ports import Clock, Desired, Killing, Planned, Runtime, Volumes
+from qoslet.agent.resize import memo_of
 from qoslet.core.node import Node
 from qoslet.core.podlife import Backoff, ContainerState
 from qoslet.core.podspec import PodSpec
@@ -123,7 +125,8 @@ class Shared:
         """The pod's processes with their volumes, which are provided, and planned scores.
         Raises ``QosletError`` or OSError where a volume cannot be had."""
         assert pace.wanted is not None
-        spec = pace.wanted.spec.scored(pace.scores)
+        assert pace.pod is not None
+        spec = replace(pace.wanted.spec.scored(pace.scores), memo=memo_of(pace.pod))
         if not spec.volumes:
             return spec
         return spec.sourced(self.volumes.provide(pace.uid, spec.volumes))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from qoslet.agent.falling import Falling
 from qoslet.agent.pods import Pace, adopted, never_restarts
 from qoslet.agent.ports import Desired, Wanted
-from qoslet.agent.resize import asks
+from qoslet.agent.resize import asks, remembered
 from qoslet.agent.resizing import Resizing
 from qoslet.agent.shared import Shared
 from qoslet.core.podstate import Held
@@ -20,6 +20,7 @@ class Taking:
         self._resizing = resizing
         self._version: int | None = None
         self._taken_over = False
+        self._edited_before: list[Pace] = []
 
     def take(self, desired: Desired) -> bool:
         """Take in what changed since the last call; whether this is another plan altogether."""
@@ -61,6 +62,9 @@ class Taking:
                 self._falling.stop(pace)
             else:
                 self._take_up(pace, held, wanted)
+        # judged by what all pods have
+        for pace in self._edited_before:
+            self._resizing.propose(pace)
         self._taken_over = True
 
     def _take_up(self, pace: Pace, held: Held, wanted: Wanted) -> None:
@@ -71,7 +75,10 @@ class Taking:
             self._refuse(pace, wanted)
             return
         places = dict(pace.cgroups), pace.tops
-        pace.plan(wanted.pod, wanted.groups.qos, wanted.groups.groups)
+        old = remembered(wanted.pod, held.memo)
+        edited = asks(old) != asks(wanted.pod)
+        found = self._shared.live.put(old) if edited else wanted.groups
+        pace.plan(old, found.qos, found.groups)
         moved = pace.cgroups != places[0]
         if held.ended:
             pace.cgroups, pace.tops = places
@@ -81,6 +88,7 @@ class Taking:
             pace.stage = "over"
             return
         if not moved and held.digest == wanted.spec.digest():
+            self._edited_before += [pace] if edited else []
             return
         pace.cgroups, pace.tops = places
         if moved and never_restarts(wanted.spec):

@@ -91,6 +91,8 @@ class PodSpec(Struct, frozen=True, omit_defaults=True):
     """The digest where the environment tells resources, which change in place."""
     resize_restarts: tuple[tuple[str, str], ...] = ()
     """Container and resource for each ``resizePolicy`` that is ``RestartContainer``."""
+    memo: str = ""
+    """What a runtime is to tell again of the pod that it keeps (``Held.memo``)."""
 
     @property
     def runnable(self) -> bool:

@@ -19,7 +19,8 @@ ResizeState = Literal["", "Proposed", "InProgress", "Deferred", "Infeasible", "D
 class Held(Struct, frozen=True):
     """A pod that a runtime keeps, begun under this agent or an earlier one. ``digest`` is that
     of the ``PodSpec`` it was started with, ``grace`` seconds, ``cgroups`` the path of each
-    container's group by its name. ``ended``: no container runs, and none will be started."""
+    container's group by its name. ``ended``: no container runs, and none will be started.
+    ``memo`` is that of the ``PodSpec`` it was told last."""
 
     uid: str
     key: str
@@ -27,6 +28,7 @@ class Held(Struct, frozen=True):
     grace: float
     cgroups: Mapping[str, str]
     ended: bool = False
+    memo: str = ""
 
 
 class PodRow(Struct, frozen=True):

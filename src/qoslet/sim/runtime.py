@@ -131,6 +131,7 @@ class SimRuntime:
                 run.cgroups,
                 all(life.phase != "running" for life in run.lives.values())
                 and (run.ending is not None or finished(run.spec, run.lives)),
+                run.spec.memo,
             )
             for uid, run in self._pods.items()
         }

@@ -129,7 +129,7 @@ class KeeperRuntime:
             return
         check(spec, cgroups)
         digest = spec.digest()
-        held = Held(spec.uid, spec.key, digest, spec.grace, dict(cgroups))
+        held = Held(spec.uid, spec.key, digest, spec.grace, dict(cgroups), memo=spec.memo)
         waiting = tuple(
             ContainerState(spec.uid, launch.name, cgroups[launch.name], running=False)
             for launch in spec.launches

@@ -58,7 +58,7 @@ class Pod:
     def held(self) -> Held:
         """The pod as the loop wants it."""
         spec = self.spec
-        return Held(spec.uid, spec.key, self.digest, spec.grace, self.cgroups, self.over)
+        return Held(spec.uid, spec.key, self.digest, spec.grace, self.cgroups, self.over, spec.memo)
 
     def _state(self, name: str) -> ContainerState:
         """One container."""
