@@ -12,6 +12,7 @@ import pytest
 
 from qoslet.agent.snapshots import Turn
 from qoslet.core.snapshot import Snapshot
+from qoslet.core.tree import Problem
 from qoslet.errors import CannotDo
 from qoslet.host.notify import Notifier
 from qoslet.host.questions import Questions
@@ -43,6 +44,21 @@ def test_the_log_says_what_happened_and_no_more() -> None:
         "1970-01-01T00:00:00.000Z error: starting a/b: no\\nway",
         "1970-01-01T00:00:00.000Z ending",
     ]
+
+
+def test_problems_are_said_when_they_come_up() -> None:
+    out = io.StringIO()
+    row = Problem("error", "bad.yaml", "is no YAML", "mend it")
+    problems: list[tuple[Problem, ...]] = [(row,)]
+    log = Log(out, "journal")
+    surface = Service(log, Notifier({}), Questions(), lambda: SNAPSHOT, lambda: problems[-1])
+    surface.turned(turn(2))
+    surface.turned(turn(3))
+    problems.append(())
+    surface.turned(turn(4))
+    problems.append((row,))
+    surface.turned(turn(5))
+    assert out.getvalue().splitlines() == ["<3>bad.yaml: is no YAML (mend it)"] * 2
 
 
 def test_the_log_for_programs() -> None:

@@ -168,7 +168,8 @@ def run(args: argparse.Namespace) -> int:
     options = Options(args)
     with wire.parts(options) as parts:
         first = parts.source.current()
-        tell(first.problems)
+        if not options.keep or options.dry_run or not parts.source.sound:
+            tell(first.problems)
         may = [one for one in first.pods.values() if one.spec.runnable]
         wrong = any(row.severity == "error" for row in first.problems)
         if (wrong and not may and not options.keep) or not parts.source.sound:
@@ -248,7 +249,8 @@ def _surface(options: Options, parts: Parts, watching: Watching | None) -> Itera
             parts.clock.longest = notifier.watchdog_seconds / 4
         log = Log(sys.stderr, options.log_format)
         try:
-            yield Service(log, notifier, questions, parts.wheel.snapshot)
+            wheel = parts.wheel
+            yield Service(log, notifier, questions, wheel.snapshot, lambda: wheel.problems)
         finally:
             notifier.close()
 

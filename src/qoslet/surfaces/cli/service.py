@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from qoslet.agent.loop import Surface
     from qoslet.agent.snapshots import Turn
     from qoslet.core.snapshot import Snapshot
+    from qoslet.core.tree import Problem
 
 LogFormat = Literal["text", "json", "journal"]
 Severity = Literal["error", "warning", "info"]
@@ -65,7 +66,11 @@ class Service:
         notifier: Notifier,
         questions: Questions[Snapshot],
         look: Callable[[], Snapshot],
+        problems: Callable[[], tuple[Problem, ...]] = tuple,
     ) -> None:
+        self._problems = problems
+        self._last: tuple[Problem, ...] = ()
+        self._told: frozenset[Problem] = frozenset()
         self._log = log
         self._notifier = notifier
         self._questions = questions
@@ -80,6 +85,7 @@ class Service:
             self._ready = True
             self._notifier.ready(turn.summary)
         self._notifier.status(turn.summary)
+        self._tell()
         if turn.quiet and turn.cycle > 1:
             return
         self._log.line("warning" if turn.failed else "info", turn.summary, **_counts(turn))
@@ -87,6 +93,17 @@ class Service:
             self._log.line("warning", note, cycle=turn.cycle)
         for error in turn.errors:
             self._log.line("error", error, cycle=turn.cycle)
+
+    def _tell(self) -> None:
+        """Warnings and errors that have come up; one that went and comes again is told again."""
+        rows = self._problems()
+        if rows is self._last:
+            return
+        self._last, told, self._told = rows, self._told, frozenset(rows)
+        for row in rows:
+            if row.severity != "info" and row not in told:
+                hint = f" ({row.hint})" if row.hint else ""
+                self._log.line(row.severity, f"{row.where}: {row.message}{hint}")
 
     def publish(self, snapshot: Snapshot) -> None:
         """Nobody watches."""
