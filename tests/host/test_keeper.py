@@ -28,7 +28,7 @@ from tests.host.sessions import Sessions
 ROOT = Path(__file__).parents[2]
 ME = Identity(os.getuid(), os.getgid(), (), DEFAULT_CAPABILITIES, os.getuid() != 0)
 QUICK = Backoff(first=0.05, longest=0.2, reset_after=60)
-PATIENCE = 30.0
+PATIENCE = 60.0
 BOOT_HERE = BOOT.replace(
     "from qoslet.host.runtimes.keeper import main; main()",
     f"sys.path.append({str(ROOT)!r}); from tests.host.sessions import keep; keep()",
@@ -500,3 +500,17 @@ def test_a_keeper_that_cannot_start_says_why(tmp_path: Path) -> None:
         time.sleep(0.01)
     assert len(one.notes) == 1
     one.close()
+
+
+def test_what_an_agent_says_last_is_heard(bench: Bench) -> None:
+    for number in range(3):
+        one = bench.client()
+        uids = [f"u{number}-{n}" for n in range(5)]
+        for uid in uids:
+            bench.begin(one, pod(uid, ("app", "true")))
+        until(one, ended)
+        for uid in uids:
+            one.stop(uid, 0)
+            one.forget(uid)
+        one.close(PATIENCE)
+        assert not Starter(bench.setting).running()

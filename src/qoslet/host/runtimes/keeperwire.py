@@ -154,13 +154,15 @@ class TooLong(Exception):
 
 
 class Peer:
-    """One end of a connection. Nothing waits: what cannot be sent is kept."""
+    """One end of a connection. Nothing waits: what cannot be sent is kept. ``open``: more may
+    come; an end that does not hear us any more may still have said something before."""
 
     def __init__(self, connection: socket.socket) -> None:
         connection.setblocking(False)
         self.socket = connection
         self._in = bytearray()
         self._out = bytearray()
+        self._deaf = False
         self.open = True
 
     @property
@@ -173,6 +175,8 @@ class Peer:
         data = encode(message)
         if len(data) > LARGEST:
             raise ValueError(f"{len(data)} bytes, at most {LARGEST} can be sent")
+        if self._deaf:
+            return
         self._out += _LENGTH.pack(len(data)) + data
         if len(self._out) > HELD_BACK:
             self.open = False
@@ -180,12 +184,13 @@ class Peer:
     def flush(self) -> None:
         """Send what can be sent now."""
         try:
-            while self._out and self.open:
+            while self._out:
                 del self._out[: self.socket.send(self._out)]
         except BlockingIOError:
             return
         except OSError:
-            self.open = False
+            self._deaf = True
+            self._out.clear()
 
     def fill(self) -> bool:
         """Receive what is there, at most a bounded piece; whether there was any."""
