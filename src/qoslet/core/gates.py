@@ -8,6 +8,8 @@ pkg/features/kube_features.go of 1.6-1.36.
 
 from __future__ import annotations
 
+from functools import cache
+
 from msgspec import Struct
 
 
@@ -327,31 +329,41 @@ def _stage(text: str) -> Stage:
     return Stage(text[0], text[1] == "+", int(first), int(last) if last else None)
 
 
-_tables: list[dict[str, tuple[Stage, ...]]] = []
+@cache
+def _words() -> dict[str, str]:
+    """Gate name to its stages as text: most starts ask for a few of them only."""
+    parts = [word.partition("=") for word in _TABLE.split()]
+    return {name: stages for name, _, stages in parts}
+
+
+@cache
+def stages_of(name: str) -> tuple[Stage, ...]:
+    """The stages of a gate, oldest first; none of a gate that no release knew."""
+    text = _words().get(name)
+    return tuple(_stage(stage) for stage in text.split(",")) if text else ()
+
+
+def is_known(name: str) -> bool:
+    """Whether any release has the gate."""
+    return name in _words()
 
 
 def gates() -> dict[str, tuple[Stage, ...]]:
     """Gate name to its stages, oldest first."""
-    if not _tables:
-        table = {}
-        for word in _TABLE.split():
-            name, stages = word.split("=")
-            table[name] = tuple(_stage(stage) for stage in stages.split(","))
-        _tables.append(table)
-    return _tables[0]
+    return {name: stages_of(name) for name in _words()}
 
 
 def known_in(name: str, minor: int) -> bool:
     """Whether release 1.``minor`` has the gate."""
     return any(
         stage.first <= minor and (stage.last is None or minor <= stage.last)
-        for stage in gates().get(name, ())
+        for stage in stages_of(name)
     )
 
 
 def versions(name: str) -> str:
     """The releases that knew a gate, as text for a hint; empty for a gate of none."""
-    stages = gates().get(name, ())
+    stages = stages_of(name)
     if not stages:
         return ""
     last = stages[-1].last
@@ -362,7 +374,7 @@ def default(name: str, minor: int) -> bool:
     """The default in release 1.``minor``: off before the gate came, and on after it went if it
     graduated."""
     value = False
-    for stage in gates().get(name, ()):
+    for stage in stages_of(name):
         if stage.first > minor:
             break
         over = stage.last is not None and minor > stage.last

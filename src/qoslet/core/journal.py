@@ -102,22 +102,18 @@ class Read(Struct, frozen=True):
     bad: int = 0
 
 
-def _entry(line: bytes) -> Entry | None:
-    """The entry of a line, None if it is damaged."""
-    checksum, space, text = line.partition(b" ")
-    if not space or checksum != b"%08x" % crc32(text):
-        return None
-    try:
-        return _decoder.decode(text)
-    except msgspec.DecodeError:
-        return None
-
-
 def read(data: bytes) -> Read:
     """Every good line. A line without its newline is a torn one."""
     whole, _, tail = data.rpartition(b"\n")
-    found = [_entry(line) for line in whole.split(b"\n")] if whole else []
-    good = [entry for entry in found if entry is not None]
+    found = whole.split(b"\n") if whole else []
+    decode, good = _decoder.decode, list[Entry]()
+    for line in found:
+        text = line[9:]
+        if line[:9] == b"%08x " % crc32(text):
+            try:
+                good.append(decode(text))
+            except msgspec.DecodeError:
+                continue
     bad = len(found) - len(good) + bool(tail)
     header = good[0] if good and isinstance(good[0], Header) else None
     if header is not None and header.format != FORMAT:

@@ -87,12 +87,11 @@ def _memory_qos(faults: Faults, node: Node, found: KubeletRead) -> None:
 
 
 def _gate_names(faults: Faults, node: Node, found: KubeletRead) -> None:
-    known = gates.gates()
     for name in node.kubelet.feature_gates:
         if faults.full:
             break
-        if name not in known:
-            hint = close_to(name, known) or "no release from 1.6 to 1.37 has it"
+        if not gates.is_known(name):
+            hint = close_to(name, gates.gates()) or "no release from 1.6 to 1.37 has it"
             faults.add(
                 found.where(f"featureGates.{name}"), f"{shown(name)} is no feature gate", hint
             )

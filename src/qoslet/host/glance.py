@@ -71,8 +71,8 @@ class Glance:
                 text = _text(f"{name}/{file}", point)
                 if text is not None:
                     values[file] = text
-            if leaf and len(values) == before:
-                os.stat(name, dir_fd=point, follow_symlinks=False)
+            if leaf and len(values) == before and not os.access(name, os.F_OK, dir_fd=point):
+                raise FileNotFoundError
         return ObservedCgroup(path, identity, values)
 
     def close(self) -> None:

@@ -211,8 +211,9 @@ class Tree:
 
     def identity(self, path: str) -> int | None:
         """The inode of a group, None where there is none."""
+        mount = self.fd("") if self._mount is None else self._mount
         try:
-            return os.stat(self.point + path, follow_symlinks=False).st_ino
+            return os.stat(path[1:] or ".", dir_fd=mount, follow_symlinks=False).st_ino
         except FileNotFoundError:
             return None
 
