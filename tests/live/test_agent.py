@@ -69,9 +69,10 @@ class Agent(Live):
         assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
         return done.stdout + done.stderr
 
-    def stop(self, run: subprocess.Popen[str], code: int = 0) -> tuple[str, str]:
+    def stop(self, run: subprocess.Popen[str], code: int = 0) -> str:
+        """End an agent; what it said."""
         run.send_signal(signal.SIGTERM)
-        return ended(run, code)
+        return "".join(ended(run, code))
 
     @property
     def folder(self) -> Path:
@@ -103,7 +104,7 @@ def test_what_runs_outlives_the_agent_and_release_undoes_it(agent: Agent) -> Non
         agent.write(name, pod(name, "exec sleep 1000"))
     first = agent.service()
     agent.until(lambda: len(agent.pids()) == 2)
-    out, _ = agent.stop(first)
+    out = agent.stop(first)
     assert "2 pods are kept" in out
     pids, groups = agent.pids(), identities(agent)
     assert len(pids) == 2
@@ -111,7 +112,7 @@ def test_what_runs_outlives_the_agent_and_release_undoes_it(agent: Agent) -> Non
     agent.until(lambda: "another" not in agent.groups() and second.poll() is None)
     time.sleep(SLOW)
     assert (agent.pids(), identities(agent)) == (pids, groups)
-    out, _ = agent.stop(second)
+    out = agent.stop(second)
     assert "2 pods, 2 of 2 containers running; the tree is as planned" in out
     said = agent.release("--dry-run")
     assert "would be ended first" in said
@@ -204,7 +205,7 @@ def test_edited_resources_are_written_in_place(agent: Agent) -> None:
     agent.until(lambda: agent.limit(app) == 32 * MIB)
     assert agent.pids() >= pids
     assert identities(agent).items() >= groups.items()
-    out, _ = agent.stop(run)
+    out = agent.stop(run)
     assert "resize Infeasible: memory" in out
 
 
@@ -249,7 +250,7 @@ def test_reserved_memory_limits_the_lower_tiers_before_the_pod_starts(agent: Age
     assert abs(before - agent.limit(tier) - 32 * MIB) < page
     (agent.manifests / "g.yaml").unlink()
     agent.until(lambda: agent.limit(tier) == before)
-    _, err = agent.stop(run)
+    err = agent.stop(run)
     assert "error" not in err
 
 
@@ -265,7 +266,7 @@ def test_pods_outside_pod_groups_are_brought_in_or_fail(agent: Agent) -> None:
     agent.until(lambda: len(agent.apps()) == 1 and len(agent.pids()) == 1)
     (app,) = agent.apps()
     assert "/kubepods/burstable/pod" in app
-    out_text, _ = agent.stop(run)
+    out_text = agent.stop(run)
     assert "restartPolicy Never" in out_text
     agent.release()
     assert not agent.groups()
@@ -285,7 +286,7 @@ def test_orphans_are_found_by_the_journal_and_removed(agent: Agent) -> None:
     (agent.manifests / "b.yaml").unlink()
     run = agent.service()
     agent.until(lambda: not agent.apps(), 30 * SLOW)
-    out, _ = agent.stop(run)
+    out = agent.stop(run)
     assert not agent.pids()
     agent.release()
     assert out
@@ -358,5 +359,5 @@ def test_a_hang_up_reads_the_configuration_again(agent: Agent) -> None:
     run.send_signal(signal.SIGHUP)
     time.sleep(SLOW)
     assert agent.pids() == pids
-    out, _ = agent.stop(run)
+    out = agent.stop(run)
     assert "the last good one stands" in out
