@@ -9,7 +9,6 @@ mapped file must not be truncated while it is read.
 from __future__ import annotations
 
 import gc
-import mmap
 import os
 import stat
 import sys
@@ -210,6 +209,8 @@ def check_file(path: str, mode: int, strict: bool) -> None:
 
 def _content(fd: int, size: int) -> Text:
     if size >= _MAP_FROM:
+        import mmap
+
         return memoryview(mmap.mmap(fd, 0, access=mmap.ACCESS_READ))
     with open(fd, "rb", closefd=False) as file:
         return file.read()

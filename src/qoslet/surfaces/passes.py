@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from qoslet.core.knobs import controller
-from qoslet.surfaces.jsonout import API_VERSION, Document
 
 if TYPE_CHECKING:
     from qoslet.agent.apply import Pass
     from qoslet.core.drift import Difference
     from qoslet.core.restore import Refusal, Restoring
     from qoslet.core.steps import Outcome, Step
+    from qoslet.surfaces.jsonout import Document
 
 SHOWN = 12
 """Rows of a kind that are listed without ``-v``."""
@@ -106,6 +106,8 @@ def apply_document(
     commands: Sequence[str],
 ) -> Document:
     """The pass for programs; ``place`` holds root, hierarchy, driver, dryRun and notes."""
+    from qoslet.surfaces.jsonout import API_VERSION
+
     counts = Counter(controller(row.file) for row in lost)
     return {
         "apiVersion": API_VERSION,
@@ -183,6 +185,8 @@ def release_document(
     commands: Sequence[str],
 ) -> Document:
     """The undoing for programs; ``place`` as in ``apply_document``."""
+    from qoslet.surfaces.jsonout import API_VERSION
+
     done = Counter(one.step.kind for one in outcomes if one.error is None)
     return {
         "apiVersion": API_VERSION,
