@@ -159,8 +159,7 @@ class UnitDriver(Cgroupfs):
             # What is not there yet may be on its way.
             await self.units.bus.ping()
             for path in {one.step.path for one in wrong}:
-                if not self._alive(path):
-                    await self.units.revert(unit_of(path))
+                await self.units.stale(unit_of(path))
         except QosletError as error:
             return [one._replace(error=error) if one in wrong else one for one in tried]
         late = {one.number: self._unlike(one.step) for one in wrong}
@@ -254,7 +253,7 @@ class UnitDriver(Cgroupfs):
         load one of that name and keep the value for it."""
         unit = unit_of(path)
         if not self._alive(path):
-            await self.units.revert(unit)
+            await self.units.stale(unit)
             raise refused("set", path, errno.ENODEV, step.file, step.value)
         if path in self.others and await self.units.state(unit) != "active":
             raise Refused(
@@ -309,9 +308,7 @@ class UnitDriver(Cgroupfs):
         if not properties:
             return False
         await self.units.change(unit_of(path), properties)
-        if not self._alive(path):
-            # stopped just before the call: what systemd keeps of it would be the next unit's
-            await self.units.revert(unit_of(path))
+        if await self.units.stale(unit_of(path)) or not self._alive(path):
             raise refused("set", path, errno.ENODEV, steps[0].file, steps[0].value)
         self._values.sent(path, properties)
         return True

@@ -17,6 +17,8 @@ _EXISTS, _ABSENT = f"{SYSTEMD}.UnitExists", f"{SYSTEMD}.NoSuchUnit"
 CONTROL = "/run/systemd/system.control"
 _DENIED = ("to make and change units systemd asks for root", "run as root")
 
+_RUNS = ("active", "activating", "reloading")
+
 _MEANING: dict[str, tuple[int, str, str]] = {
     f"{SYSTEMD}.UnitExists": (
         errno.EEXIST,
@@ -113,7 +115,7 @@ class Units:
             except Said as error:
                 if error.name != _EXISTS:
                     raise refusal(unit, "make the unit", error) from None
-                runs = await self.state(unit) in ("active", "activating", "reloading")
+                runs = await self.state(unit) in _RUNS
                 if (runs or last) and not (ours or error.again):
                     raise refusal(unit, "make the unit", error) from None
                 if runs:
@@ -149,6 +151,15 @@ class Units:
         """Whether systemd keeps properties of a unit for the next one of that name, as it does
         where the unit was not transient, or no more."""
         return os.path.isdir(f"{self.control}/{unit}.d")
+
+    async def stale(self, unit: str) -> bool:
+        """Whether our properties came after the unit was stopped, so that systemd keeps them for
+        the next one: then they are reverted. Its group may stand for a moment. Raises
+        ``Refused``."""
+        if unit not in self._kept or await self.state(unit) in _RUNS:
+            return False
+        await self.revert(unit)
+        return True
 
     async def revert(self, unit: str) -> None:
         """Let systemd forget what it keeps of a unit since our own calls. Raises ``Refused``."""
