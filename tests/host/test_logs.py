@@ -109,7 +109,7 @@ def test_pipes_keep_both_streams_apart_and_survive_their_reader(tmp_path: Path) 
         (b"stdout", False, b"two halves"),
         (b"stdout", True, b"last"),
     ]
-    assert os.listdir(tmp_path) == ["logs"]
+    assert os.listdir(tmp_path) == ["logs"], "the pipes are gone"
 
 
 def test_a_writer_never_meets_a_broken_pipe(tmp_path: Path) -> None:

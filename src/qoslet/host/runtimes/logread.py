@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from msgspec import Struct
+from msgspec import MsgspecError, Struct
 
 from qoslet.core.crilog import Entry, parse
 from qoslet.host.runtimes.logs import rotated
+from qoslet.host.runtimes.records import RECORD, read_record
 
 CHUNK = 1 << 20
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -27,6 +28,13 @@ class Place(Struct, frozen=True):
         """The runs that there are logs of, by number of restarts, the last one last."""
         names = _names(self.folder)
         return sorted({int(n.partition(".")[0]) for n in names if n.partition(".")[0].isdigit()})
+
+    def age(self) -> float:
+        """When something was begun here last, in seconds since 1970."""
+        try:
+            return os.stat(self.folder).st_mtime
+        except OSError:
+            return 0.0
 
     def path(self, run: int) -> str:
         """The newest part of a run's log."""
@@ -97,6 +105,54 @@ class Tail:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+
+class Lines:
+    """Whole lines of one run, each with the time at which it began."""
+
+    def __init__(self, tail: Tail) -> None:
+        self._tail = tail
+        self._parts: dict[bytes, tuple[bytes, bytes]] = {}
+
+    def more(self) -> Iterator[tuple[bytes, bytes]]:
+        """Those since the last call."""
+        for entry in self._tail.more():
+            at, before = self._parts.pop(entry.stream, (entry.at, b""))
+            if entry.partial:
+                self._parts[entry.stream] = (at, before + entry.text)
+            else:
+                yield at, before + entry.text
+
+    def rest(self) -> list[tuple[bytes, bytes]]:
+        """Those that have no end, once nothing comes any more."""
+        found, self._parts = [*self._parts.values()], {}
+        return found
+
+
+class Run:
+    """One run of a container: its lines, and whether it is over. ``records`` is the keeper's
+    folder."""
+
+    def __init__(self, place: Place, run: int, records: str) -> None:
+        self.lines = Lines(Tail(place.path(run)))
+        self._name, self._run = place.container, run
+        self._folder = f"{records}/{place.uid}"
+        self._seen: tuple[int, int] | None = None
+        self._over = False
+
+    def over(self) -> bool:
+        """Whether it has ended: nothing more will be printed."""
+        try:
+            found = os.stat(f"{self._folder}/{RECORD}")
+            if self._seen != (found.st_mtime_ns, found.st_ino):
+                life = read_record(self._folder).lives.get(self._name)
+                self._over = life is None or not life.alive or life.restarts > self._run
+                self._seen = (found.st_mtime_ns, found.st_ino)
+        except FileNotFoundError:
+            return True
+        except (OSError, MsgspecError):
+            return self._over
+        return self._over
 
 
 class _Following(Struct):

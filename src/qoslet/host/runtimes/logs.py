@@ -47,6 +47,14 @@ class LogFile:
         self._file = -1
         self._size = 0
 
+    def begin(self) -> None:
+        """Make the file: there is one for each run, also for one that prints nothing."""
+        try:
+            if self._file < 0:
+                self._open()
+        except OSError as error:
+            self._note(f"logs are lost: {self.path}: {error.strerror}")
+
     def write(self, text: bytes) -> None:
         """Append whole entries."""
         try:
@@ -169,6 +177,7 @@ class Pipes:
         """New pipes of ``owner`` (uid, gid), who may open ``/dev/stdout`` again; the writers,
         which the caller closes. Raises OSError; nothing is left open then."""
         writers: list[int] = []
+        self.log.begin()
         try:
             for path in self._paths:
                 unlink(path)

@@ -18,7 +18,7 @@ from qoslet.core.podspec import PodSpec
 from qoslet.host.runtimes.logs import make_private, remove_tree, unlink
 
 FORMAT = 1
-_NAME = "pod.json"
+RECORD = "pod.json"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -69,7 +69,7 @@ class Records:
 
     def save(self, record: Record) -> None:
         """Write a record in place of the old one. Raises OSError; then the old one stands."""
-        path = f"{self.place(record.spec.uid)}/{_NAME}"
+        path = f"{self.place(record.spec.uid)}/{RECORD}"
         data = msgspec.json.encode(record)
         descriptor = os.open(f"{path}.new", _NEW, 0o600)
         try:
@@ -121,7 +121,7 @@ class Records:
 
 def read_record(folder: str) -> Record:
     """The record in a pod's directory. Raises OSError, ``msgspec.MsgspecError``."""
-    descriptor = os.open(f"{folder}/{_NAME}", _OLD)
+    descriptor = os.open(f"{folder}/{RECORD}", _OLD)
     with os.fdopen(descriptor, "rb") as file:
         return msgspec.json.decode(file.read(), type=Record)
 

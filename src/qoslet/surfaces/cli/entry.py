@@ -23,6 +23,7 @@ VERBS = {
     "doctor": "what this machine offers, what is missing, and how to get it",
     "run": "make the cgroups on this machine and keep them true",
     "ps": "the pods of a running agent, and why each is where it is",
+    "logs": "what the containers of an agent printed",
     "apply": "make the cgroups on this machine once and leave them standing",
     "release": "undo an apply or a run: restore what was there, remove what was made",
 }
