@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from qoslet.agent.config import Config
 from qoslet.agent.cycle import Wheel
 from qoslet.agent.ports import Desired, Wanted
@@ -94,6 +96,7 @@ class Manifests:
         self.pods[pod.uid] = Wanted(pod, spec, found, f"{pod.name}.yaml", spec.grace)
         self._changed.add(pod.uid)
         for uid in found.others & self.pods.keys():
+            self.pods[uid] = replace(self.pods[uid], groups=self.live.groups(uid))
             self._changed.add(uid)
         self._gone.discard(pod.uid)
         self._version += 1

@@ -131,6 +131,12 @@ class Falling:
             shared.refused.add(pace.uid)
             return
         found = shared.live.put(pace.wanted.pod)
+        if found.refused is not None:
+            pace.plan(found.pod, found.qos, ())
+            pace.turn_to("refused", shared.clock.wall())
+            pace.say(found.refused.reason, found.refused.message, shared.clock.wall())
+            shared.refused.add(pace.uid)
+            return
         pace.plan(found.pod, found.qos, found.groups)
         shared.turn_to_waiting(pace)
 

@@ -173,6 +173,16 @@ class Wanted(Struct, frozen=True):
     grace: float = 30.0
     after: frozenset[str] = frozenset()
 
+    @property
+    def refused(self) -> tuple[str, str] | None:
+        """Why it may not be begun, a reason and a sentence: it cannot be run here, or has no
+        place. None where it may."""
+        if not self.spec.runnable:
+            wrong = [row for row in self.spec.problems if row.severity == "error"]
+            return "Refused", wrong[0].message if wrong else "it has no container that could be run"
+        refusal = self.groups.refused
+        return None if refusal is None else (refusal.reason, refusal.message)
+
 
 class Desired(Struct, frozen=True):
     """What should be. ``version`` differs whenever anything else does; ``changed`` and ``gone``

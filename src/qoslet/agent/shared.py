@@ -188,5 +188,10 @@ class Shared:
         pace = self.paces.get(uid)
         if pace is not None and pace.pod is not None and pace.wanted is not None:
             found = self.live.groups(uid)
+            if found.refused is not None:
+                return
             pace.plan(found.pod, found.qos, found.groups)
+            if pace.stage == "refused":
+                # there is room for it since
+                self.turn_to_waiting(pace)
             self.due.add(uid)

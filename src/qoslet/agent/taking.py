@@ -70,7 +70,7 @@ class Taking:
     def _take_up(self, pace: Pace, held: Held, wanted: Wanted) -> None:
         """A kept pod that is wanted: it goes on where it is right."""
         pace.wanted = wanted
-        if not wanted.spec.runnable:
+        if wanted.refused is not None:
             pace.stage = "over" if held.ended else "running"
             self._refuse(pace, wanted)
             return
@@ -128,10 +128,10 @@ class Taking:
             pace = Pace(uid, wanted.pod.key, since=shared.clock.wall(), wanted=wanted)
             pace.plan(wanted.pod, wanted.groups.qos, wanted.groups.groups)
             shared.add(pace)
-            if not wanted.spec.runnable:
+            if wanted.refused is not None:
                 self._refuse(pace, wanted)
             return
-        if not wanted.spec.runnable and pace.stage in ("running", "over", "refused"):
+        if wanted.refused is not None and pace.stage in ("running", "over", "refused"):
             self._refuse(pace, wanted)
             return
         before, pace.wanted = pace.wanted, wanted
@@ -156,18 +156,17 @@ class Taking:
 
     def _refuse(self, pace: Pace, wanted: Wanted) -> None:
         """A pod that may not run here; one that was begun before the edit stays as it is."""
-        wrong = [row for row in wanted.spec.problems if row.severity == "error"]
-        message = wrong[0].message if wrong else "it has no container that could be run"
+        reason, message = wanted.refused or ("Refused", "")
         if pace.stage in ("running", "over"):
             message = f"the edit is refused, what runs stays: {message}"
         else:
             pace.stage, pace.wanted = "refused", wanted
             self._shared.refused.add(pace.uid)
-        pace.say("Refused", message, self._shared.clock.wall())
+        pace.say(reason, message, self._shared.clock.wall())
 
     def _replanned(self, pace: Pace, wanted: Wanted) -> None:
         """A pod changed before it was begun: what was made elsewhere goes first."""
-        if not wanted.spec.runnable:
+        if wanted.refused is not None:
             self._falling.stop(pace)
             pace.again = True
             return

@@ -6,7 +6,7 @@ pod's own groups depend on other pods in one way only: the CPUs that the static 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from msgspec import Struct
 
@@ -129,11 +129,21 @@ class Live:
         """Leave a pod out; an unknown one is no fault. The UIDs of pods whose groups changed."""
         held = self._held.pop(uid, None)
         if held is None:
-            return _NOBODY
+            known = self.managers is not None and self.managers.has(uid)
+            return self._pin(uid) if known else _NOBODY
         self._changed()
         self._contradicted.discard(uid)
         self._release(uid, held)
         return self._pin(uid) if held.pins else _NOBODY
+
+    def keep(self, uids: Collection[str]) -> frozenset[str]:
+        """Give back what pods have that are neither put nor among ``uids``: nobody will drop
+        them. The UIDs of pods whose groups changed."""
+        changed: set[str] = set()
+        for uid in () if self.managers is None else self.managers.holders():
+            if uid not in uids and uid not in self._held:
+                changed |= self.drop(uid)
+        return frozenset(changed)
 
     def groups(self, uid: str) -> PodGroups:
         """What was planned for a pod that was put. Raises KeyError for another."""

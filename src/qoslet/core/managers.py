@@ -17,7 +17,7 @@ from qoslet.core.containers import exclusive
 from qoslet.core.cpumanager import CpuManager, Holder, Refusal, reserved_cpus
 from qoslet.core.knobs import cpu_numbers
 from qoslet.core.memorymanager import Block, MemoryManager, Reusable, Sizes
-from qoslet.core.node import amount, reserved
+from qoslet.core.node import Node, amount, reserved
 from qoslet.core.nodemanagers import CPU_OPTIONS
 from qoslet.core.pod import Container, Pod, QosClass
 from qoslet.core.podshape import as_release_sees
@@ -74,6 +74,25 @@ def pick_options(basis: Basis) -> PickOptions:
     given = basis.node.kubelet.cpu_manager_options
     return PickOptions(
         **{CPU_OPTIONS[name].attribute: on for name, on in given.items() if name in CPU_OPTIONS}
+    )
+
+
+def placing(node: Node) -> object:
+    """What decides who may have which CPUs and memory: equal for nodes that hand out alike."""
+    kubelet, gates = node.kubelet, ("CPUManager", "MemoryManager", "TopologyManager")
+    handing = [node.gate(name) for name in gates]
+    if (kubelet.cpu_manager_policy, kubelet.memory_manager_policy) == ("none", "None"):
+        return None
+    return (
+        *handing,
+        kubelet.cpu_manager_policy,
+        kubelet.cpu_manager_options,
+        kubelet.reserved_system_cpus or amount(reserved(node), "cpu").value,
+        kubelet.memory_manager_policy,
+        kubelet.reserved_memory,
+        node.host.cpus,
+        node.host.layout,
+        node.host.numa,
     )
 
 
@@ -206,13 +225,15 @@ class Managers:
                 changed.append(pod.uid)
         return tuple(changed)
 
-    def keep(self, uids: Sequence[str]) -> tuple[str, ...]:
-        """Release every pod but those; the UIDs of the released ones."""
+    def has(self, uid: str) -> bool:
+        """Whether a pod has anything."""
+        given = self.given(uid)
+        return bool(given.cpus or given.memory)
+
+    def holders(self) -> tuple[str, ...]:
+        """The UIDs of the pods that have anything."""
         kept = self.kept()
-        gone = tuple(dict.fromkeys(u for u, _ in (*kept.cpus, *kept.memory) if u not in uids))
-        for uid in gone:
-            self.release(uid)
-        return gone
+        return tuple(dict.fromkeys(uid for uid, _ in (*kept.cpus, *kept.memory)))
 
     def shared(self) -> str:
         """The CPUs of all containers without CPUs of their own, in list format."""

@@ -179,10 +179,15 @@ def _entries(kept: Mapping[Holder, Sequence[Block]]) -> dict[str, dict[str, list
     return found
 
 
-def taken_up(managers: Managers, files: Mapping[str, bytes], where: str) -> None:
+def taken_up(managers: Managers | None, files: Mapping[str, bytes], where: str) -> None:
     """Take up what the ``files`` of an earlier run say, those that are absent saying nothing.
     ``where`` is their directory. Raises ``CannotDo`` where one is damaged, of another policy, or
-    does not fit the node."""
+    does not fit the node; one of a policy that the node has no more, if anybody has anything by
+    it."""
+    for name, content in files.items():
+        _check_policy(managers, name, content, f"{where}/{name}")
+    if managers is None:
+        return
     cpus: dict[Holder, Cpus] = {}
     memory: dict[Holder, tuple[Block, ...]] = {}
     if managers.cpu is not None and OWN_STATE in files:
@@ -190,6 +195,18 @@ def taken_up(managers: Managers, files: Mapping[str, bytes], where: str) -> None
     if managers.memory is not None and MEMORY_STATE in files:
         memory = _blocks(managers.memory, files[MEMORY_STATE], f"{where}/{MEMORY_STATE}")
     managers.restore(Kept(cpus, memory))
+
+
+def _check_policy(managers: Managers | None, name: str, content: bytes, where: str) -> None:
+    found: _Cpu | _Memory
+    if name == OWN_STATE and (managers is None or managers.cpu is None):
+        found = _decoded(content, _Cpu, where)
+    elif name == MEMORY_STATE and (managers is None or managers.memory is None):
+        found = _decoded(content, _Memory, where)
+    else:
+        return
+    if found.entries:
+        raise _refused(where, f"is of the policy {found.policy[:40]!r}, the node has none")
 
 
 def _refused(where: str, message: str) -> CannotDo:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Protocol
 
 from msgspec.structs import replace
 
 from qoslet.agent.ports import Desired, Wanted
+from qoslet.core.basis import basis_of
 from qoslet.core.confine import Powers
 from qoslet.core.live import Live, PodGroups
+from qoslet.core.managers import Kept, managers_of
+from qoslet.core.managerstate import taken_up, written
 from qoslet.core.manifest import Options, no_pod
 from qoslet.core.manifestset import Entry, FileChange, ManifestSet, Place
 from qoslet.core.node import Node, allocatable
@@ -35,6 +38,16 @@ class Files(Protocol):
 
     def descriptors(self) -> Sequence[int]:
         """Readable when ``changes`` may have something."""
+
+
+class Store(Protocol):
+    """Where it is kept who has which CPUs and memory (``host.managerfiles.ManagerFiles``)."""
+
+    def read(self) -> Mapping[str, bytes]:
+        """What an earlier run left, by file name. Raises CannotDo."""
+
+    def write(self, contents: Mapping[str, bytes]) -> bool:
+        """Keep this; whether it differs from what was kept. Raises OSError."""
 
 
 class LiveSource:
@@ -65,6 +78,8 @@ class LiveSource:
         self._changed: set[str] = set()
         self._gone: set[str] = set()
         self._stale = True
+        self._store: Store | None = None
+        self._unkept = ""
         self._paths: list[Problem] = []
         self._problems: tuple[Problem, ...] = ()
         self._configure(node, problems)
@@ -77,6 +92,7 @@ class LiveSource:
     def current(self) -> Desired:
         """What should be now. Only what has changed is read."""
         self._take(self._files.changes())
+        self._keep_placed()
         paths = list(self._files.rows())
         if self._stale or paths != self._paths:
             self._paths = paths
@@ -101,13 +117,43 @@ class LiveSource:
         return entry.document if entry is not None else {}
 
     def configure(self, node: Node, problems: tuple[Problem, ...] = ()) -> None:
-        """Plan the same pods on another node; ``problems`` are those of its documents."""
-        self._configure(node, problems)
+        """Plan the same pods on another node; ``problems`` are those of its documents. What CPUs
+        and memory they have stays theirs: the node must hand out as before."""
+        managers = self.live.managers
+        self._configure(node, problems, None if managers is None else managers.kept())
+        self._plan_all()
+
+    def take_up(self, store: Store, where: str, standing: Collection[str]) -> None:
+        """Go on with the CPUs and the memory that an earlier run handed out to pods that are
+        wanted or are ``standing``, and keep what is handed out in ``store`` from now on.
+        ``where`` is its directory. Raises CannotDo where it does not fit the node."""
+        fresh = managers_of(basis_of(self.live.node))
+        taken_up(fresh, store.read(), where)
+        self._configure(self.live.node, self._of_node, None if fresh is None else fresh.kept())
+        self._plan_all()
+        self.live.keep(standing)
+        self._store = store
+
+    def _keep_placed(self) -> None:
+        """Write down who has which CPUs and memory, before anybody is put there."""
+        if self._store is None:
+            return
+        managers, said = self.live.managers, ""
+        try:
+            self._store.write({} if managers is None else written(managers))
+        except OSError as error:
+            said = f"who has which CPUs and memory cannot be written: {error.strerror}"
+        if said != self._unkept:
+            self._unkept, self._stale = said, True
+
+    def _plan_all(self) -> None:
         for entry in sorted(self._set.entries.values(), key=_place):
             self._want(entry)
 
-    def _configure(self, node: Node, problems: tuple[Problem, ...]) -> None:
-        self.live = Live(node)
+    def _configure(
+        self, node: Node, problems: tuple[Problem, ...], kept: Kept | None = None
+    ) -> None:
+        self.live = Live(node, kept)
         self._of_node = problems
         self._around = Surroundings(node.name, allocatable(node))
         self._stale = True
@@ -170,6 +216,7 @@ class LiveSource:
             others = groups.others
             if others:
                 groups = replace(groups, others=frozenset())
+            groups = _placed(groups)
         else:
             groups = PodGroups(pod, self.live.planner.qos(pod), (), ())
         after = self._standing(pod.key) - {pod.uid} if self._before else frozenset()
@@ -179,7 +226,7 @@ class LiveSource:
             self._changed.add(pod.uid)
         self._gone.discard(pod.uid)
         for uid in others & self._pods.keys():
-            self._pods[uid] = replace(self._pods[uid], groups=self.live.groups(uid))
+            self._pods[uid] = replace(self._pods[uid], groups=_placed(self.live.groups(uid)))
             self._changed.add(uid)
 
     def _said(self) -> tuple[Problem, ...]:
@@ -188,7 +235,15 @@ class LiveSource:
         files = (*self._paths, *self._set.rows)
         if not self._pods:
             files = (*files, Problem("info", "manifests", "no pod in the input so far", ""))
+        if self._unkept:
+            hint = "after a restart pods may get others; look at the state directory"
+            files = (*files, Problem("warning", "managers", self._unkept, hint))
         return (*self._of_node, *files, *specs, *self.live.problems())
+
+
+def _placed(groups: PodGroups) -> PodGroups:
+    """A pod that found no place gets no groups."""
+    return groups if groups.refused is None else replace(groups, groups=())
 
 
 def _place(entry: Entry) -> Place:

@@ -17,6 +17,7 @@ from qoslet.agent.loop import Stop
 from qoslet.agent.ports import Driver, Observer
 from qoslet.core.confine import Powers
 from qoslet.core.drift import compare
+from qoslet.core.managers import placing
 from qoslet.core.manifest import Options as Reading
 from qoslet.core.node import Node
 from qoslet.core.nodechecks import host_refusals
@@ -154,6 +155,7 @@ def _reload(choices: Choices, made: Parts, root: str) -> None:
         "the cgroup driver": moved,
         "the hierarchy": node.hierarchy != old.hierarchy,
         "cgroupsPerQOS": node.kubelet.cgroups_per_qos != old.kubelet.cgroups_per_qos,
+        "what the CPU and memory managers go by": placing(node) != placing(old),
         "the runtime": node.profile.runtime != old.profile.runtime,
     }
     changed = [name for name, differs in fixed.items() if differs]

@@ -17,10 +17,12 @@ from qoslet.agent.config import Config
 from qoslet.agent.cycle import Wheel
 from qoslet.agent.ports import Observer
 from qoslet.core.journal import Ledger
+from qoslet.core.managerstate import FILES
 from qoslet.errors import CannotDo, QosletError
 from qoslet.host import stateserver
 from qoslet.host.clock import Signals, WakingClock
 from qoslet.host.machine import Killing, ThisMachine
+from qoslet.host.managerfiles import ManagerFiles
 from qoslet.host.rootlock import escaped
 from qoslet.host.runtimes.keeperclient import KeeperRuntime
 from qoslet.host.slow import SlowWrites
@@ -68,6 +70,11 @@ def joined(
     driver.slow = SlowWrites()
     folder = folder_of(config.root)
     runtime = _keeper(tree, folder)
+    try:
+        source.take_up(ManagerFiles(folder), folder, runtime.held().keys())
+    except BaseException:
+        runtime.close(0.0)
+        raise
     volumes = TmpfsVolumes(f"{folder}/volumes")
     clock = WakingClock(signals, lambda: [*runtime.descriptors(), *source.descriptors()])
     wheel = Wheel(
@@ -113,7 +120,7 @@ def clear(folder: str) -> None:
     for name in OWN:
         shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
     stateserver.forget(folder)
-    for name in KEEPERS:
+    for name in (*KEEPERS, *FILES):
         try:
             os.unlink(f"{folder}/{name}")
         except FileNotFoundError:
