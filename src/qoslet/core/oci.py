@@ -43,6 +43,9 @@ def swap_max(limit: int, swap: int, conversion: str = "difference") -> str | Non
 _ROUNDED = "hm"
 """First letters of the files whose values the kernel rounds: hugetlb and memory."""
 
+_HUGETLB_MAX = 1024
+"""Rows of hugepages that are kept for the groups that share them."""
+
 
 class Files:
     """Collects the settings of one group; a later entry replaces an earlier one's file."""
@@ -114,6 +117,8 @@ class Files:
         memo = self._basis.hugetlb_memo
         rows = memo.get(key)
         if rows is None:
+            if len(memo) >= _HUGETLB_MAX:
+                memo.clear()
             rows = memo[key] = self._hugetlb_rows(rule, amounts, rsvd, other)
         self._rows.update(rows)
 

@@ -98,7 +98,7 @@ def from_milli(milli: int, format: Format = "DecimalSI") -> Quantity:
 ZERO = from_int(0)
 
 _parsed: dict[str, Quantity] = {}
-_PARSED_MAX = 65536
+_PARSED_MAX = 4096
 
 
 def parse(text: str) -> Quantity:
