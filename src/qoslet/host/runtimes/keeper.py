@@ -236,6 +236,7 @@ def main(groups_of: Callable[[Setting], Groups] = _kernel) -> None:
 def serve(setting: Setting, groups: Groups, listener: socket.socket, wakes: _Wakes) -> None:
     """Keep containers until nothing is kept and nobody is there, or SIGTERM comes: then they
     are left to the next keeper."""
+    socket_inode = _inode(f"{setting.folder}/{SOCKET}")
     with open(_BOOT, encoding="ascii") as file:
         records = Records(f"{setting.folder}/keeper", file.read().strip())
     logs = Logs(setting.logs, LogLimits(setting.size, setting.files, setting.rate))
@@ -248,11 +249,20 @@ def serve(setting: Setting, groups: Groups, listener: socket.socket, wakes: _Wak
         left = deadline - time.monotonic()
         if keeper.over(lingered=left <= 0):
             # The socket goes before the lock, which ends with this process.
-            unlink(f"{setting.folder}/{SOCKET}")
+            if _inode(f"{setting.folder}/{SOCKET}") == socket_inode:
+                unlink(f"{setting.folder}/{SOCKET}")
             records.close()
             break
         keeper.turn(left if left > 0 else None)
     runtime.close()
+
+
+def _inode(path: str) -> int:
+    """The inode of a file, 0 where there is none."""
+    try:
+        return os.stat(path, follow_symlinks=False).st_ino
+    except OSError:
+        return 0
 
 
 class _Wakes:
