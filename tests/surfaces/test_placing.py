@@ -97,5 +97,7 @@ def test_a_pod_without_a_place_gets_no_groups_until_there_is_one(tmp_path: Path)
     assert desired.pods["b"].groups.groups == ()
     files.gone("a.yaml")
     assert source.current().pods["b"].refused is not None
+    assert any("UnexpectedAdmissionError" in row.message for row in source.current().problems)
     assert source.live.drop("a") == {"b"}
     assert source.live.groups("b").refused is None
+    assert not any("Unexpected" in row.message for row in source.current().problems)

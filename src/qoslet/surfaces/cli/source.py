@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from qoslet.agent.ports import Desired, Wanted
 from qoslet.core.basis import basis_of
 from qoslet.core.confine import Powers
+from qoslet.core.cpumanager import Refusal
 from qoslet.core.live import Live, PodGroups
 from qoslet.core.managers import Kept, managers_of
 from qoslet.core.managerstate import taken_up, written
@@ -80,6 +81,7 @@ class LiveSource:
         self._stale = True
         self._store: Store | None = None
         self._unkept = ""
+        self._refused: dict[str, Refusal] = {}
         self._paths: list[Problem] = []
         self._problems: tuple[Problem, ...] = ()
         self._configure(node, problems)
@@ -93,6 +95,9 @@ class LiveSource:
         """What should be now. Only what has changed is read."""
         self._take(self._files.changes())
         self._keep_placed()
+        refused = {} if self.live.managers is None else dict(self.live.managers.refused)
+        if refused != self._refused:
+            self._refused, self._stale = refused, True
         paths = list(self._files.rows())
         if self._stale or paths != self._paths:
             self._paths = paths
