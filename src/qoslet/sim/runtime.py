@@ -25,9 +25,11 @@ from qoslet.core.podlife import (
     began,
     ended,
     finished,
+    restarted,
 )
 from qoslet.core.podspec import PodSpec
 from qoslet.core.podstate import Held
+from qoslet.errors import CannotDo
 from qoslet.sim.behaviour import GROWTH, Behaviour
 
 _OOM = 137
@@ -44,9 +46,10 @@ class _Counters(Struct):
 
 
 class _Run(Struct):
-    """A pod that was begun."""
+    """A pod that was begun. ``digest`` is that of the spec it was begun with."""
 
     spec: PodSpec
+    digest: str
     cgroups: Mapping[str, str]
     lives: dict[str, Life]
     ending: Ending | None = None
@@ -93,10 +96,13 @@ class SimRuntime:
         )
 
     def start(self, spec: PodSpec, cgroups: Mapping[str, str]) -> None:
-        """Begin a pod."""
-        if spec.uid not in self._pods:
-            lives = {one.name: NEW for one in spec.launches}
-            self._pods[spec.uid] = _Run(spec, dict(cgroups), lives)
+        """Begin a pod. Raises ``CannotDo`` where it may not be run."""
+        if spec.uid in self._pods:
+            return
+        if not spec.runnable or {one.name for one in spec.launches} != cgroups.keys():
+            raise CannotDo("this pod is not run", where=f"Pod {spec.key}")
+        lives = {one.name: NEW for one in spec.launches}
+        self._pods[spec.uid] = _Run(spec, spec.digest(), dict(cgroups), lives)
 
     def stop(self, uid: str, grace_seconds: float) -> None:
         """Begin to end a pod; its containers end when they are asked."""
@@ -105,7 +111,10 @@ class SimRuntime:
             run.ending = Ending(self._clock(), grace_seconds)
 
     def forget(self, uid: str) -> None:
-        """Drop a pod."""
+        """Drop a pod. Raises ``CannotDo`` if a container is running."""
+        run = self._pods.get(uid)
+        if run is not None and any(life.alive for life in run.lives.values()):
+            raise CannotDo("containers are still running", where=f"Pod {run.spec.key}")
         self._pods.pop(uid, None)
 
     def update(self, spec: PodSpec) -> None:
@@ -117,8 +126,12 @@ class SimRuntime:
     def restart(self, uid: str, container: str) -> None:
         """End one container and start it again."""
         run = self._pods.get(uid)
-        if run is not None and run.lives[container].phase == "running":
-            run.lives[container] = began(run.lives[container], self._clock())
+        if run is None or container not in run.lives:
+            return
+        life, now = run.lives[container], self._clock()
+        if life.alive:
+            over = ended(restarted(life, now, 0.0), 143, False, now, self._backoff)
+            run.lives[container] = began(over, now)
 
     def held(self) -> Mapping[str, Held]:
         """The pods that are kept."""
@@ -126,10 +139,10 @@ class SimRuntime:
             uid: Held(
                 uid,
                 run.spec.key,
-                run.spec.digest(),
+                run.digest,
                 run.spec.grace,
                 run.cgroups,
-                all(life.phase != "running" for life in run.lives.values())
+                not any(life.alive for life in run.lives.values())
                 and (run.ending is not None or finished(run.spec, run.lives)),
                 run.spec.memo,
             )
