@@ -84,6 +84,7 @@ class LiveSource:
         self._refused: dict[str, Refusal] = {}
         self._paths: list[Problem] = []
         self._problems: tuple[Problem, ...] = ()
+        self._specs: tuple[Problem, ...] | None = None
         self._configure(node, problems)
         self._first()
 
@@ -191,6 +192,7 @@ class LiveSource:
         wanted = self._pods.pop(uid, None)
         if wanted is None:
             return
+        self._specs = None
         self._gone.add(uid)
         self._changed.discard(uid)
         if len(self._before) > 64 + 2 * len(self._pods):
@@ -226,7 +228,10 @@ class LiveSource:
             groups = PodGroups(pod, self.live.planner.qos(pod), (), ())
         after = self._standing(pod.key) - {pod.uid} if self._before else frozenset()
         wanted = Wanted(pod, spec, groups, entry.file, spec.grace, after)
-        if wanted != self._pods.get(pod.uid):
+        before = self._pods.get(pod.uid)
+        if wanted != before:
+            if before is None or before.spec.problems != spec.problems:
+                self._specs = None
             self._pods[pod.uid] = wanted
             self._changed.add(pod.uid)
         self._gone.discard(pod.uid)
@@ -236,14 +241,16 @@ class LiveSource:
 
     def _said(self) -> tuple[Problem, ...]:
         """Everything that there is to say: of the node, the files, the pods, the plan."""
-        specs = chain.from_iterable([one.spec.problems for one in self._pods.values()])
+        if self._specs is None:
+            specs = [one.spec.problems for one in self._pods.values()]
+            self._specs = tuple(chain.from_iterable(specs))
         files = (*self._paths, *self._set.rows)
         if not self._pods:
             files = (*files, Problem("info", "manifests", "no pod in the input so far", ""))
         if self._unkept:
             hint = "after a restart pods may get others; look at the state directory"
             files = (*files, Problem("warning", "managers", self._unkept, hint))
-        return (*self._of_node, *files, *specs, *self.live.problems())
+        return (*self._of_node, *files, *self._specs, *self.live.problems())
 
 
 def _placed(groups: PodGroups) -> PodGroups:
