@@ -10,9 +10,11 @@ import pytest
 from qoslet.core.node import Node
 from qoslet.core.nodefile import NO_FLAGS, Flags, node_from
 from qoslet.core.nodemachine import Probed
+from qoslet.core.plan import plan
 from qoslet.core.topology import Layout, NumaNode
 from qoslet.core.tree import Problem
 from qoslet.errors import BadInputs
+from tests.core.managers_given import pod
 
 OWN = {
     "apiVersion": "qoslet/v1",
@@ -227,6 +229,21 @@ def test_many_nodes_need_a_word() -> None:
         own, topologyManagerPolicy="best-effort", topologyManagerPolicyOptions=options
     )
     assert errors(problems) == []
+
+
+def test_more_nodes_than_can_be_tried_are_a_fault() -> None:
+    numa = [{"cpus": str(at), "memory": "1Gi"} for at in range(64)]
+    own = {
+        "numa": numa,
+        "capacity": {"cpu": "64", "memory": "64Gi", "pid": "1"},
+        "topology": {"cores": [str(at) for at in range(64)]},
+    }
+    with pytest.raises(BadInputs, match="64 NUMA nodes are more than the 16"):
+        read(own, memoryManagerPolicy="Static")
+    with pytest.raises(BadInputs, match="64 NUMA nodes are more than the 16"):
+        read(own, topologyManagerPolicy="best-effort")
+    node, _ = read(own)
+    assert len(plan([pod("a", "2", 1)], node).cgroups) > 0
 
 
 def test_the_layout_is_probed_only_where_it_is_asked_for() -> None:

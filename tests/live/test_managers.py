@@ -180,8 +180,9 @@ def test_cgroupfs_memory_lies_beside_the_cpus(
             assert allowed(pid, "Cpus") == own
             assert allowed(pid, "Mems") == {node.id}
             found = pages(pid, size // 4096)
-            assert set(found) == {node.id}
-            assert found[node.id] >= size // 4096
+            # what it had before it was put there may be in the same mapping
+            elsewhere = sum(found.values()) - found[node.id]
+            assert found[node.id] >= size // 4096 > 10 * elsewhere
             placed.compared += 3
     record_property("compared", placed.compared)
     assert placed.compared >= 10

@@ -68,7 +68,7 @@ LONG: Final = (
         "trixie",
         "v2",
         "numa_balancing=disable",
-        only=("tests/live/test_managers.py",),
+        only=("tests/live/test_managers.py", "tests/live/test_managers_agent.py"),
         machine=_TWO_NODES,
     ),
     System("sid-v1", "sid", "v1", missing="systemd 258 and newer know no v1"),

@@ -74,8 +74,10 @@ class CpuManager:
         self.topology = topology
         self.options = options
         self.reserved = reserved
+        self._sets: list[tuple[int, tuple[int, ...]]] = []
         self._own: dict[str, dict[str, Cpus]] = {}
-        self._taken: Cpus = NO_CPUS
+        self.taken: Cpus = NO_CPUS
+        """Every CPU that is somebody's own: another object whenever it is another set."""
 
     def of(self, uid: str) -> Mapping[str, Cpus]:
         """What the containers of a pod have, by name."""
@@ -90,38 +92,40 @@ class CpuManager:
         self._own = {}
         for (uid, name), cpus in kept.items():
             self._own.setdefault(uid, {})[name] = cpus
-        self._taken = NO_CPUS.union(*kept.values())
+        self.taken = NO_CPUS.union(*kept.values())
 
     def shared(self) -> Cpus:
         """The pool of all others; empty only if nothing is reserved, or strictly."""
         usable = self.topology.cpus
         if self.options.strict_reservation:
             usable -= self.reserved
-        return usable - self._taken
+        return usable - self.taken
 
     def release(self, uid: str) -> bool:
         """Give back what the containers of a pod had; whether there was anything."""
         if self._own.pop(uid, None) is None:
             return False
-        self._taken = NO_CPUS.union(*self.kept().values())
+        self.taken = NO_CPUS.union(*self.kept().values())
         return True
 
     def free(self) -> Cpus:
         """What may become somebody's own."""
-        return self.topology.cpus - self.reserved - self._taken
+        return self.topology.cpus - self.reserved - self.taken
 
     def hints(self, asked: int, reuse: Cpus = NO_CPUS) -> list[Hint]:
         """The sets of NUMA nodes with ``asked`` free CPUs; ``reuse`` must be within."""
         topology, free = self.topology, self.free() - reuse
         by_node = {node: len(cpus) for node, cpus in topology.groups("node", free).items()}
         again = bits(topology.groups("node", reuse))
-        nodes = topology.whole("node")
-        least, found = len(nodes), []
-        for mask in sets_of(sorted(nodes)):
-            inside = numbers(mask)
-            if sum(len(nodes[node]) for node in inside) >= asked:
+        whole = {node: len(cpus) for node, cpus in topology.whole("node").items()}
+        have = {node: by_node.get(node, 0) for node in whole}
+        least, found = len(whole), []
+        if not self._sets:
+            self._sets = [(mask, numbers(mask)) for mask in sets_of(sorted(whole))]
+        for mask, inside in self._sets:
+            if sum([whole[node] for node in inside]) >= asked:
                 least = min(least, len(inside))
-            room = len(reuse) + sum(by_node.get(node, 0) for node in inside)
+            room = len(reuse) + sum([have[node] for node in inside])
             if again & ~mask == 0 and room >= asked:
                 found.append(mask)
         return [Hint(mask, self._preferred(mask, least)) for mask in found]
@@ -157,7 +161,7 @@ class CpuManager:
         if rest is None:
             return _too_few(asked, len(free))
         self._own.setdefault(uid, {})[name] = found | rest
-        self._taken |= found | rest
+        self.taken |= found | rest
         return found | rest
 
     def _unaligned(self, asked: int, reuse: Cpus) -> Refusal | None:

@@ -15,7 +15,7 @@ from qoslet.core.node import Node, eviction_reservation, reserved
 from qoslet.core.nodefields import cpus as cpus_of
 from qoslet.core.nodemanagers import CPU_OPTIONS, Option
 from qoslet.core.quantity import canonical, from_int, total
-from qoslet.core.topologyhints import NODES_AT_MOST
+from qoslet.core.topologyhints import NODES_AT_MOST, NODES_TRIED
 
 
 class Wrong(Struct, frozen=True):
@@ -123,8 +123,15 @@ def _topology(node: Node) -> Iterator[Wrong]:
 
 
 def misplaced_cpus(node: Node) -> Iterator[Wrong]:
-    """CPUs that the node's layout or NUMA nodes name though the machine has none such, and CPUs
-    that a list which is there leaves out."""
+    """CPUs that the node's layout or NUMA nodes name though the machine has none such, CPUs that
+    a list which is there leaves out, and more NUMA nodes than can be tried."""
+    kubelet = node.kubelet
+    static = kubelet.memory_manager_policy == "Static" or (
+        kubelet.cpu_manager_policy == "static" and kubelet.topology_manager_policy != "none"
+    )
+    if static and len(node.host.numa) > NODES_TRIED:
+        message = f"{len(node.host.numa)} NUMA nodes are more than the {NODES_TRIED} that are tried"
+        yield Wrong("numa", message, "plan with topologyManagerPolicy none and no memory manager")
     machine = cpus_of(node.host.cpus) if node.host.cpus else None
     if machine is None:
         machine = set(range(node.capacity["cpu"].value if "cpu" in node.capacity else 0))

@@ -139,6 +139,7 @@ class Managers:
             if kubelet.topology_manager_policy == known and basis.node.gate("TopologyManager"):
                 policy = known
         self._merger = Merger(policy, self.topology, closest.lower() in ("1", "t", "true"))
+        self._pool: tuple[Cpus, str] | None = None
         self._by_pod = kubelet.topology_manager_scope == "pod"
 
     def places(self, pod: Pod, qos: QosClass) -> bool:
@@ -237,7 +238,11 @@ class Managers:
 
     def shared(self) -> str:
         """The CPUs of all containers without CPUs of their own, in list format."""
-        return "" if self.cpu is None else listed(self.cpu.shared())
+        if self.cpu is None:
+            return ""
+        if self._pool is None or self._pool[0] is not self.cpu.taken:
+            self._pool = self.cpu.taken, listed(self.cpu.shared())
+        return self._pool[1]
 
     def _stands(self, uid: str, asked: Sequence[_Asked]) -> bool:
         have = self.given(uid)

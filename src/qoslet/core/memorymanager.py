@@ -105,6 +105,7 @@ class MemoryManager:
     def __init__(self, topology: Topology, reserved: Mapping[int, Sizes]) -> None:
         self._machine = topology, reserved
         self.books = books_of(topology, reserved)
+        self._sets = [(mask, numbers(mask)) for mask in sets_of(sorted(self.books))]
         self._blocks: dict[str, dict[str, tuple[Block, ...]]] = {}
 
     def knows(self, resource: str) -> bool:
@@ -139,22 +140,27 @@ class MemoryManager:
     def hints(self, asked: Sizes, reuse: Reusable) -> dict[str, list[Hint]]:
         """For each resource the sets of nodes that have room for all that is asked."""
         least, found = len(self.books), []
-        for mask in sets_of(sorted(self.books)):
-            nodes = numbers(mask)
-            if any(self._sum(nodes, name, "allocatable") < size for name, size in asked.items()):
-                continue
-            least = min(least, len(nodes))
-            if self._usable(nodes) and all(
-                self._sum(nodes, name, "free") + reuse.of(nodes, name) >= size
-                for name, size in asked.items()
-            ):
-                found.append(mask)
+        room = [self._room(name) for name in asked]
+        wanted = list(asked.items())
+        for mask, nodes in self._sets:
+            for (_, size), (most, _) in zip(wanted, room, strict=True):
+                if sum([most[node] for node in nodes]) < size:
+                    break
+            else:
+                least = min(least, len(nodes))
+                if self._usable(nodes) and all(
+                    sum([free[node] for node in nodes]) + reuse.of(nodes, name) >= size
+                    for (name, size), (_, free) in zip(wanted, room, strict=True)
+                ):
+                    found.append(mask)
         same = [Hint(mask, mask.bit_count() == least) for mask in found]
         return dict.fromkeys(asked, same)
 
-    def _sum(self, nodes: Sequence[int], name: str, field: str) -> int:
-        tables = (self.books[node].tables.get(name) for node in nodes)
-        return sum(getattr(table, field) for table in tables if table is not None)
+    def _room(self, name: str) -> tuple[dict[int, int], dict[int, int]]:
+        """What of a resource could ever be handed out on each node, and what is free."""
+        tables = {node: books.tables.get(name) for node, books in self.books.items()}
+        most = {node: table.allocatable if table else 0 for node, table in tables.items()}
+        return most, {node: table.free if table else 0 for node, table in tables.items()}
 
     def _usable(self, nodes: tuple[int, ...]) -> bool:
         """A node serves alone or in one group, never both."""
@@ -214,7 +220,8 @@ class MemoryManager:
                 return _scattered(asked)
             mask, preferred = best.nodes or 0, best.preferred
         nodes = numbers(mask)
-        if any(self._sum(nodes, name, "free") < size for name, size in asked.items()):
+        free = {name: self._room(name)[1] for name in asked}
+        if any(sum(free[name][node] for node in nodes) < size for name, size in asked.items()):
             wider = [one for one in possible if one.nodes is not None and mask & ~one.nodes == 0]
             if not wider:
                 return _no_room(asked)

@@ -35,6 +35,9 @@ class Hint(Struct, frozen=True):
 ANY = Hint(None, True)
 NOWHERE = Hint(None, False)
 
+NODES_TRIED = 16
+"""NUMA nodes of which every set can be tried in reasonable time."""
+
 Hints = Sequence[Sequence[Hint]]
 """For each resource that is asked for the sets that would do; none at all: it cannot be had."""
 
