@@ -92,7 +92,7 @@ class Live:
                 found.append(text)
         return found
 
-    def until(self, ready: Callable[[], bool], seconds: float = 15) -> None:
+    def until(self, ready: Callable[[], bool], seconds: float = PATIENCE) -> None:
         deadline = time.monotonic() + seconds
         while not ready():
             assert time.monotonic() < deadline, f"not reached; groups: {self.groups()}"

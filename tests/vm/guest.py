@@ -74,11 +74,16 @@ def boot(system: System, image: Image, job: Job) -> Left:
 
 
 def _place(system: System, job: Job) -> AbstractContextManager[None]:
-    """Room for the guest: $QOSLET_VM_JOBS at once, as many as processors; a shell always has it."""
+    """Room for the guest: $QOSLET_VM_JOBS at once, else one more than there are processors, for
+    tests often wait; a shell always has it."""
     if job.kind == "shell":
         return nullcontext()
-    count = int(os.environ.get("QOSLET_VM_JOBS") or max(2, os.cpu_count() or 2))
-    return slot(count, lambda: say(f"{system.name} waits for another guest to end"))
+    return slot(room(), lambda: say(f"{system.name} waits for another guest to end"))
+
+
+def room() -> int:
+    """How many guests run at once."""
+    return int(os.environ.get("QOSLET_VM_JOBS") or 1 + (os.cpu_count() or 2))
 
 
 def _job_disk(work: Path, system: System, facts: Facts, job: Job) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +11,7 @@ from xml.etree.ElementTree import ParseError
 from tests.vm import table
 from tests.vm.cache import REPO, Unavailable, VmError
 from tests.vm.commands import say, tail
-from tests.vm.guest import Job, Left, boot
+from tests.vm.guest import Job, Left, boot, room
 from tests.vm.image import Facts, image
 from tests.vm.systems import ALL, System
 from tests.vm.table import Row
@@ -32,7 +31,7 @@ class Result:
 
 def matrix(systems: Sequence[System], settings: dict[str, str], seconds: float) -> list[Result]:
     """Runs the suite in each system, as many at once as there is room for."""
-    with ThreadPoolExecutor(max(2, os.cpu_count() or 2)) as pool:
+    with ThreadPoolExecutor(room()) as pool:
         return list(pool.map(lambda system: _system(system, settings, seconds), systems))
 
 
