@@ -285,3 +285,17 @@ def test_a_folder_that_others_may_enter_is_refused(ground: Ground) -> None:
     with pytest.raises(CannotDo, match="cannot be made"):
         ground.volumes.provide("u1", CACHE)
     folder.unlink()
+
+
+def test_volumes_that_last_are_not_hidden_in_a_namespace(ground: Ground) -> None:
+    script = (
+        "import sys\n"
+        "from qoslet.core.podspec import MemoryVolume\n"
+        "from qoslet.host.volumes import TmpfsVolumes\n"
+        "TmpfsVolumes(sys.argv[1], lasting=True).provide('u1', [MemoryVolume('a')])\n"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = ["unshare", "-m", sys.executable, "-c", script, f"{ground.folder}/volumes"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert "are hidden from the next" in done.stderr.splitlines()[-1]
+    TmpfsVolumes(f"{ground.folder}/volumes", lasting=True).provide("u1", [MemoryVolume("a")])

@@ -24,20 +24,35 @@ from qoslet.host.safefs import file_name
 from qoslet.host.smallfiles import text
 
 HOLDERS_TOLD = 5
+NOTES = 100
 
 
 class TmpfsVolumes:
-    """Matches ``agent.ports.Volumes``. ``notes`` gathers what was not done and stops nothing."""
+    """Matches ``agent.ports.Volumes``. ``notes`` gathers what was not done and stops nothing, the
+    last ``NOTES`` of them, each once. With ``lasting`` a later process takes the volumes up."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, *, lasting: bool = False) -> None:
         self._folder = folder
+        self._lasting = lasting
         self.notes: list[str] = []
+
+    def _note(self, line: str) -> None:
+        """Keep a line for the surface."""
+        if line not in self.notes:
+            self.notes.append(line)
+            del self.notes[:-NOTES]
 
     def provide(self, uid: str, volumes: Sequence[MemoryVolume]) -> Mapping[str, str]:
         """Mount what is not mounted yet; the directory of each volume by its name. One that
         stands keeps what is in it and gets its size, if that holds what is in it."""
         if not volumes:
             return {}
+        if self._lasting and _secluded():
+            raise CannotDo(
+                "volumes mounted in a mount namespace of this process are hidden from the next",
+                where=self._folder,
+                hint="no PrivateTmp=, ProtectSystem= and the like in its unit",
+            )
         self._private(self._folder)
         self._private(self._pod(uid))
         return {volume.name: self._provide(uid, volume) for volume in volumes}
@@ -66,7 +81,7 @@ class TmpfsVolumes:
         except OSError as error:
             if error.errno != EINVAL:
                 raise
-            self.notes.append(f"{path}: {size} bytes would not hold what is in it: size kept")
+            self._note(f"{path}: {size} bytes would not hold what is in it: size kept")
 
     def remove(self, uid: str, *, detach: bool = False) -> None:
         """Unmount and remove every volume of a pod. With ``detach`` one that is in use goes out
@@ -104,7 +119,7 @@ class TmpfsVolumes:
             message = f"the volume is in use by {told}{more}"
             raise CannotDo(message, where=path, hint="end it, or change its directory")
         unmount(path, DETACH)
-        self.notes.append(f"{path}: detached; its memory goes when {told}{more} has ended")
+        self._note(f"{path}: detached; its memory goes when {told}{more} has ended")
 
     def standing(self) -> Mapping[str, tuple[str, ...]]:
         """Pod UID to volume names of all that is below the folder."""
@@ -174,6 +189,18 @@ def _mount(path: str, volume: MemoryVolume) -> None:
         if error.errno != EINVAL:
             raise
         mount(DEVICE, path, "tmpfs", flags, options)
+
+
+def _secluded() -> bool:
+    """Whether this process sees other mounts than the machine's first: mount IDs are those of
+    one namespace only. False if unknown."""
+    first, own = (text(f"/proc/{pid}/mountinfo") for pid in ("1", "self"))
+    return bool(first and own) and _first_id(first) != _first_id(own)
+
+
+def _first_id(table: str | None) -> str:
+    """The ID of the first mount of a table."""
+    return (table or "").partition(" ")[0]
 
 
 def _directory(path: str) -> None:

@@ -76,7 +76,7 @@ def _tree(one: Mount) -> int:
     refused: containers of the pod may have made them."""
     at = os.open(one.source, _HERE | os.O_DIRECTORY)
     if os.fstat(at).st_dev == os.stat(f"{one.source}/..").st_dev:
-        raise ValueError(f"nothing is mounted on {one.source}")
+        raise ValueError(f"nothing is mounted on {one.source} as this process sees it")
     for part in filter(None, one.sub_path.split("/")):
         if not stat.S_ISDIR(os.fstat(at).st_mode):
             raise ValueError(f"subPath {one.sub_path}: there is no directory before {part}")

@@ -75,7 +75,7 @@ def joined(
     except BaseException:
         runtime.close(0.0)
         raise
-    volumes = TmpfsVolumes(f"{folder}/volumes")
+    volumes = TmpfsVolumes(f"{folder}/volumes", lasting=config.keep)
     clock = WakingClock(signals, lambda: [*runtime.descriptors(), *source.descriptors()])
     wheel = Wheel(
         config,
