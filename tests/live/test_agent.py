@@ -60,6 +60,9 @@ class Agent(Live):
             assert time.monotonic() < deadline, f"not reached; groups: {self.groups()}"
             time.sleep(0.02)
 
+    def until(self, ready: Callable[[], bool], seconds: float = 15 * SLOW) -> None:
+        super().until(ready, seconds)
+
     def release(self, *options: str, code: int = 0) -> str:
         command = [sys.executable, "-m", "qoslet", "release", "--cgroup-root", self.root, *options]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

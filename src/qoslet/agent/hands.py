@@ -155,9 +155,17 @@ class Hands:
         if not files <= self._files:
             self._files |= files
             self.observer.watch(files)
+        absent: set[str] = set()
         for group in groups:
-            there = self.look(group.path) if group.path is not None else None
+            path = group.path
+            if path is None:
+                continue
+            # nothing is in a group that is not there
+            if path not in self._known and path.rpartition("/")[0] in absent:
+                continue
+            there = self.look(path)
             if there is None:
+                absent.add(path)
                 continue
             seen[there.path] = there
             if self.inside(there.path) and not self.ours(there.path, there.identity):
