@@ -97,6 +97,17 @@ def test_pods_that_are_not_guaranteed_share() -> None:
     assert admit(made, pod("b", "1500m", gib(1))).cpus == {}  # type: ignore[union-attr]
 
 
+def test_ephemeral_containers_share() -> None:
+    """The kubelet hands every container that it makes its CPUs or the pool's: PreCreateContainer."""
+    made = managers(memory=True)
+    debugger = Container("debug", "ephemeral", "spec.ephemeralContainers[0]")
+    one = pod("a", "2", gib(1))
+    both = replace(one, containers=(*one.containers, debugger))
+    admit(made, both)
+    (row,) = made.settings(both, debugger)
+    assert (row.file, row.value, row.rule) == ("cpuset.cpus", "0,3-7", "cpuset.shared")
+
+
 def test_pods_with_resources_of_their_own_share() -> None:
     made = managers(memory=True)
     amounts = {"cpu": from_int(2), "memory": from_int(1 << 30)}

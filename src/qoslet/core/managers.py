@@ -291,9 +291,7 @@ class Managers:
         return self._merger.merged(resources)
 
     def settings(self, pod: Pod, container: Container) -> tuple[Setting, ...]:
-        """The cpuset files of a container."""
-        if container.role == "ephemeral":
-            return ()
+        """The cpuset files of a container; an ephemeral one shares."""
         rows = []
         found = self.cpus(pod, container)
         if found is not None and self.cpu is not None:
@@ -325,7 +323,7 @@ class Managers:
     def cpus(self, pod: Pod, container: Container) -> tuple[str, bool] | None:
         """The CPUs of a container and whether they are its own; None where it may use all that
         its pod may."""
-        if self.cpu is None or container.role == "ephemeral":
+        if self.cpu is None:
             return None
         own = self.cpu.of(pod.uid).get(container.name)
         if own is not None:
