@@ -17,7 +17,7 @@ from qoslet.errors import CannotDo
 from qoslet.host.notify import Notifier
 from qoslet.host.questions import Questions
 from qoslet.host.stateserver import ask
-from qoslet.surfaces.cli.service import Asked, Log, LogFormat, Service, pages_of
+from qoslet.surfaces.cli.wireservice import Asked, Log, LogFormat, Service, pages_of
 
 SNAPSHOT = Snapshot(cycle=1, at=0.0, cores=1.0, memory=1, groups=(), summary="1 pod")
 

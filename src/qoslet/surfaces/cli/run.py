@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -21,14 +20,15 @@ from qoslet.surfaces.cli.common import (
 from qoslet.surfaces.cli.problems import tell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     from qoslet.agent.loop import Surface
     from qoslet.agent.ports import Desired
     from qoslet.core.shrink import Shrink
-    from qoslet.surfaces.cli.service import LogFormat
     from qoslet.surfaces.cli.watching import Watching
     from qoslet.surfaces.cli.wire import Parts
+    from qoslet.surfaces.cli.wireservice import LogFormat
 
 RUNTIMES = ("process", "runc", "crun", "containerd")
 DEFAULT_ROOT = "/qoslet"
@@ -233,26 +233,15 @@ def _watch(args: argparse.Namespace, options: Options, parts: Parts, first: Desi
             note(line)
 
 
-@contextmanager
-def _surface(options: Options, parts: Parts, watching: Watching | None) -> Iterator[Surface]:
+def _surface(
+    options: Options, parts: Parts, watching: Watching | None
+) -> AbstractContextManager[Surface]:
     """Where the loop tells what it does, and where it can be asked."""
-    from qoslet.host.notify import Notifier
-    from qoslet.surfaces.cli.service import Answering, Log, Service, asked
+    from qoslet.surfaces.cli import wireservice
 
-    root, driver = parts.config.root, parts.source.live.node.driver
-    with asked(parts.folder, root, driver, parts.clock, options.metrics_address) as questions:
-        if watching is not None:
-            yield Answering(watching, questions)
-            return
-        notifier = Notifier(os.environ)
-        if notifier.watchdog_seconds is not None:
-            parts.clock.longest = notifier.watchdog_seconds / 4
-        log = Log(sys.stderr, options.log_format)
-        try:
-            wheel = parts.wheel
-            yield Service(log, notifier, questions, wheel.snapshot, lambda: wheel.problems)
-        finally:
-            notifier.close()
+    if watching is not None:
+        return wireservice.answering(parts, watching, options.metrics_address)
+    return wireservice.serving(parts, options.log_format, options.metrics_address)
 
 
 def _screen(args: argparse.Namespace, options: Options, parts: Parts, first: Desired) -> Watching:

@@ -3,6 +3,8 @@ those who ask. What ``Watching`` is to a person."""
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -10,7 +12,6 @@ from typing import TYPE_CHECKING, Literal, TextIO
 
 from msgspec import json
 
-from qoslet.host.clock import WakingClock
 from qoslet.host.notify import Notifier
 from qoslet.host.questions import Questions
 from qoslet.host.stateserver import Page, Pages, forget, private, public
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from qoslet.agent.snapshots import Turn
     from qoslet.core.snapshot import Snapshot
     from qoslet.core.tree import Problem
+    from qoslet.surfaces.cli.wire import Parts
 
 LogFormat = Literal["text", "json", "journal"]
 Severity = Literal["error", "warning", "info"]
@@ -197,17 +199,38 @@ class Asked:
 
 
 @contextmanager
-def asked(
-    folder: str, root: str, driver: str, clock: WakingClock, address: str | None
-) -> Iterator[Questions[Snapshot]]:
+def _asked(parts: Parts, address: str | None) -> Iterator[Questions[Snapshot]]:
     """Questions come in and wake the loop, while it lasts. Without a folder nobody can ask."""
     questions: Questions[Snapshot] = Questions()
+    pages = pages_of(questions, parts.config.root, parts.source.live.node.driver)
     try:
-        if not folder:
+        if not parts.folder:
             yield questions
             return
-        clock.further.append(questions.descriptor)
-        with Asked(folder, pages_of(questions, root, driver), address):
+        parts.clock.further.append(questions.descriptor)
+        with Asked(parts.folder, pages, address):
             yield questions
     finally:
         questions.close()
+
+
+@contextmanager
+def answering(parts: Parts, watching: Surface, address: str | None) -> Iterator[Surface]:
+    """The surface of a run that somebody watches."""
+    with _asked(parts, address) as questions:
+        yield Answering(watching, questions)
+
+
+@contextmanager
+def serving(parts: Parts, form: LogFormat, address: str | None) -> Iterator[Surface]:
+    """The surface of a run as a service."""
+    wheel = parts.wheel
+    with _asked(parts, address) as questions:
+        notifier = Notifier(os.environ)
+        if notifier.watchdog_seconds is not None:
+            parts.clock.longest = notifier.watchdog_seconds / 4
+        log = Log(sys.stderr, form)
+        try:
+            yield Service(log, notifier, questions, wheel.snapshot, lambda: wheel.problems)
+        finally:
+            notifier.close()
