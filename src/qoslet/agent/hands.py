@@ -17,7 +17,7 @@ from qoslet.core.journal import Entry, Key, Ledger, Made
 from qoslet.core.node import Node
 from qoslet.core.observed import Observed, ObservedCgroup
 from qoslet.core.podstate import Meter
-from qoslet.core.shrink import Shrink, Waiting, eased
+from qoslet.core.shrink import Shrink, Waiting, eased, with_cache
 from qoslet.core.steps import Outcome, Step, ordered
 from qoslet.core.tree import Cgroup, Plan
 
@@ -104,17 +104,20 @@ class Hands:
         self._clock = clock
         self._shrink = shrink
         self._whole: Observed | None = None
+        self._touched: set[str] = set()
         self._known: dict[str, int] = {}
         self._files: set[str] = set()
 
     def look_at_all(self) -> Observed:
         """Read the whole tree once; ``look`` answers from it until ``forget_all``."""
         self._whole = self.observer.observe(self.root)
+        self._touched.clear()
         return self._whole
 
     def forget_all(self) -> None:
-        """The tree has changed since ``look_at_all``."""
+        """What ``look_at_all`` has read is old."""
         self._whole = None
+        self._touched.clear()
 
     def inside(self, path: str) -> bool:
         """Whether a group is the root or below it."""
@@ -122,7 +125,7 @@ class Hands:
 
     def look(self, path: str) -> ObservedCgroup | None:
         """One group, None where it is absent. What others did to one of ours is noted."""
-        if self._whole is not None and self.inside(path):
+        if self._whole is not None and self.inside(path) and path not in self._touched:
             seen = self._whole.cgroups.get(path)
         else:
             seen = self.observer.look(path)
@@ -175,9 +178,10 @@ class Hands:
         rows = [
             row for row in compare(Plan(node, (), wanted, ()), observed) if row.verdict != "surplus"
         ]
+        observed = with_cache(rows, observed, self.observer.cache)
         steps = ordered(rows, observed, self._shrink)
         waiting = eased(rows, observed, self._shrink)[1]
-        return Off(rows, steps, waiting, seen, frozenset(foreign))
+        return Off(rows, steps, waiting, observed.cgroups, frozenset(foreign))
 
     def in_order(self, phases: Iterable[Sequence[Difference]], off: Off) -> list[Step]:
         """The steps of each phase in its safe order, one phase after the other."""
@@ -226,6 +230,7 @@ class Hands:
             took[kind, path] = before + share, failed or one.error is not None
             if one.error is None and one.step.kind in ("create", "remove"):
                 self._known.pop(path, None)
+                self._touched.add(path)
         for (kind, _), (spent, failed) in took.items():
             self.meters[kind] = self.meters.get(kind, Meter()).add(spent, failed=failed)
 
