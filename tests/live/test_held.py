@@ -6,25 +6,12 @@ Ratios and shares of time are compared, never times: others may use the machine 
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from qoslet.host.cgroupfs import Cgroupfs
-from qoslet.host.probe import probe
-from tests.contract.benches import mounts_of
+from tests.live.holding import MIB, PATIENCE, Held, One, held, manifest
 
-MIB = 1 << 20
-PATIENCE = 180
-"""Seconds within which a container has to get its part of a busy machine."""
+__all__ = ["held"]
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(3 * PATIENCE)]
 
@@ -39,166 +26,15 @@ def hold(mib: int) -> str:
     return f"(head -c {mib * MIB} /dev/zero; exec sleep 1000) | exec tail -c {mib * MIB} >/dev/null"
 
 
-class One(NamedTuple):
-    """A container: its script and its resources as YAML."""
-
-    name: str
-    script: str
-    resources: str = "{}"
-
-
-def manifest(name: str, *containers: One, resources: str = "") -> str:
-    """A pod of these containers."""
-    lines = [
-        "apiVersion: v1",
-        "kind: Pod",
-        f"metadata: {{name: {name}, uid: {name}0}}",
-        "spec:",
-        "  terminationGracePeriodSeconds: 0",
-        "  restartPolicy: Never",
-        *([f"  resources: {resources}"] if resources else []),
-        "  containers:",
-    ]
-    for one in containers:
-        lines += [
-            f"  - name: {one.name}",
-            f"    resources: {one.resources}",
-            "    command:",
-            "    - sh",
-            "    - -c",
-            "    - |",
-            f"      {one.script}",
-        ]
-    return "\n".join(lines) + "\n"
-
-
-class Held:
-    """A run with a root of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        here = probe()
-        assert here.hierarchy is not None, "this machine has no cgroups"
-        self.hierarchy = here.hierarchy
-        self.root = f"/qoslet-test-{secrets.token_hex(4)}"
-        self.groups = Cgroupfs(here.hierarchy, mounts_of(here.hierarchy), self.root)
-        self.folder = folder
-        self.run: subprocess.Popen[str] | None = None
-
-    def need_memory(self) -> None:
-        """Skip where the kernel has no memory controller in this hierarchy."""
-        if self.groups.layout.tree_of("memory") is None:
-            pytest.skip("no memory controller: Debian's kernels from 13 on have none for v1")
-
-    def begin(self, *pods: str) -> None:
-        """Run these pods until every container has a process."""
-        for number, text in enumerate(pods):
-            (self.folder / f"{number}.yaml").write_text(text)
-        command = [sys.executable, "-m", "qoslet", "run", str(self.folder), "--plain"]
-        command += ["--cgroup-root", self.root]
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        with open(self.folder / "errors", "w") as errors:
-            self.run = subprocess.Popen(command, env=env, stdout=errors, stderr=errors, text=True)
-        wanted = sum(text.count("\n  - name: ") for text in pods)
-
-        def populated() -> list[str]:
-            return [path for path in self.groups.below(self.root) if self.groups.members(path)]
-
-        self.until(lambda: len(populated()) == wanted, f"{wanted} containers run")
-        # before others on this machine: what is measured is what holds inside
-        self.put_before_others(20)
-
-    def put_before_others(self, times: int) -> None:
-        """Give the root so many times the weight that a group has."""
-        v1 = self.hierarchy == "v1"
-        tree = self.groups.layout.tree_of("cpu")
-        assert tree is not None
-        file, usual = ("cpu.shares", 1024) if v1 else ("cpu.weight", 100)
-        tree.write(self.root, file, str(times * usual))
-
-    def path(self, pod: str, container: str = "") -> str:
-        """The group of a pod or of one of its containers."""
-        end = f"/pod{pod}0/{container}".rstrip("/")
-        return next(path for path in self.groups.below(self.root) if path.endswith(end))
-
-    def text(self, path: str, file: str) -> str:
-        tree = self.groups.layout.tree_of(file.partition(".")[0])
-        assert tree is not None
-        return tree.read(path, file)
-
-    def used(self, path: str) -> float:
-        """CPU seconds of a group and all below."""
-        if self.hierarchy == "v1":
-            return int(self.text(path, "cpuacct.usage")) / 1e9
-        return int(self.text(path, "cpu.stat").split("usage_usec ")[1].split()[0]) / 1e6
-
-    def weight(self, path: str) -> int:
-        """What was written for a group's part of a busy CPU."""
-        return int(self.text(path, "cpu.shares" if self.hierarchy == "v1" else "cpu.weight"))
-
-    def throttled(self, path: str) -> int:
-        """How often the quota held a group back."""
-        return int(self.text(path, "cpu.stat").split("nr_throttled ")[1].split()[0])
-
-    def memory(self, path: str) -> int:
-        """Bytes in use by a group and all below."""
-        v1 = self.hierarchy == "v1"
-        return int(self.text(path, "memory.usage_in_bytes" if v1 else "memory.current"))
-
-    def measure(self, paths: Sequence[str], enough: float) -> tuple[list[float], float]:
-        """CPU seconds of each group and the time that passed, once all of them together have
-        used ``enough`` CPU seconds."""
-        before, began = [self.used(path) for path in paths], time.monotonic()
-        deadline = began + PATIENCE
-        while True:
-            time.sleep(0.25)
-            now = [self.used(path) for path in paths]
-            passed = time.monotonic() - began
-            got = [new - old for new, old in zip(now, before, strict=True)]
-            if sum(got) >= enough:
-                return got, passed
-            assert time.monotonic() < deadline, f"{got} CPU seconds in {passed:.0f} s"
-
-    def until(self, ready: Callable[[], bool], what: str) -> None:
-        """Wait for something that has to come."""
-        deadline = time.monotonic() + PATIENCE
-        while not ready():
-            said = (self.folder / "errors").read_text()
-            assert time.monotonic() < deadline, f"not reached: {what}\n{said}"
-            assert self.run is not None
-            assert self.run.poll() is None, said
-            time.sleep(0.1)
-
-    def clear(self) -> None:
-        if self.run is not None and self.run.poll() is None:
-            if self.groups.identity(self.root) is not None:
-                self.put_before_others(1)
-            self.run.send_signal(signal.SIGTERM)
-            try:
-                self.run.wait(PATIENCE)
-            finally:
-                self.run.kill()
-                self.run.wait()
-        left = self.groups.below(self.root)
-        if left:
-            self.groups.kill(self.root)
-            for path in left:
-                self.groups.discard(path)
-        shutil.rmtree(f"/run/qoslet/{self.root[1:]}", ignore_errors=True)
-        assert not left, "the run left groups behind"
-
-
-@pytest.fixture
-def held(tmp_path: Path) -> Iterator[Held]:
-    assert os.getuid() == 0, "live tests write to this machine's kernel: run them as root"
-    made = Held(tmp_path)
-    try:
-        yield made
-    finally:
-        made.clear()
-
-
 def requests(cpu: str) -> str:
     return f"{{requests: {{cpu: {cpu}}}}}"
+
+
+def busy(held: Held, *pods: str) -> None:
+    """Run pods that get more of the machine than others on it: what is measured is what holds
+    among them."""
+    held.begin(*pods)
+    held.put_before_others(20)
 
 
 def near(found: float, wanted: float) -> bool:
@@ -207,7 +43,8 @@ def near(found: float, wanted: float) -> bool:
 
 
 def test_requests_share_a_busy_cpu(held: Held, record_property) -> None:
-    held.begin(
+    busy(
+        held,
         manifest("p", One("a", SPIN, requests("100m")), One("b", SPIN, requests("300m"))),
         manifest("q", One("c", SPIN, requests("200m"))),
         manifest("r", One("d", SPIN, requests("600m"))),
@@ -235,7 +72,7 @@ def test_requests_share_a_busy_cpu(held: Held, record_property) -> None:
 
 def test_a_quota_bounds_what_a_busy_container_gets(held: Held, record_property) -> None:
     limited = "{requests: {cpu: 100m}, limits: {cpu: 200m}}"
-    held.begin(manifest("p", One("a", ANYWHERE, limited)))
+    busy(held, manifest("p", One("a", ANYWHERE, limited)))
     path = held.path("p", "a")
     (got,), passed = held.measure([path], 1.0)
     assert got / passed <= 0.25
@@ -246,7 +83,8 @@ def test_a_quota_bounds_what_a_busy_container_gets(held: Held, record_property) 
 def test_a_pods_cpu_limit_is_shared(held: Held, record_property) -> None:
     both = One("a", ANYWHERE), One("b", ANYWHERE)
     level = "{requests: {cpu: 100m}, limits: {cpu: 400m}}"
-    held.begin(
+    busy(
+        held,
         manifest("p", One("a", SLEEP), One("b", ANYWHERE), resources=level),
         manifest("q", *both, resources=level),
     )
@@ -271,7 +109,8 @@ def test_a_pods_memory_limit_is_shared_and_its_oom_stays_inside(
     level = "{requests: {memory: 32Mi}, limits: {memory: 64Mi}}"
     go = held.folder / "go"
     waits = f"until test -e {go}; do sleep 0.2; done; {hold(45)}"
-    held.begin(
+    busy(
+        held,
         manifest("p", One("a", waits), One("b", hold(45)), resources=level),
         manifest("q", One("c", hold(45)), resources=level),
     )
