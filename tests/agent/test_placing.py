@@ -45,6 +45,8 @@ def test_a_pod_without_a_place_is_begun_when_another_has_ended(bench: Bench) -> 
     bench.turn()
     assert bench.keeper.running == {"first"}
     assert bench.rows["second"].reason == "UnexpectedAdmissionError"
+    whole_turn = bench.turn(1.0, whole=True)
+    assert (whole_turn.differences, whole_turn.errors) == (0, ())
     assert bench.groups("second") == []
     bench.keeper.slow.add("first")
     bench.source.drop("first")
