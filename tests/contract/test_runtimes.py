@@ -50,6 +50,9 @@ class _Kernel:
     def look(self, path: str) -> ObservedCgroup | None:
         return None
 
+    def cache(self, path: str) -> int:
+        return 0
+
 
 class Simulated:
     def __init__(self, _: Path) -> None:

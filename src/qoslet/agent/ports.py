@@ -45,6 +45,9 @@ class Observer(Protocol):
     def look(self, path: str) -> ObservedCgroup | None:
         """One group with its values, without those below; None where it is absent."""
 
+    def cache(self, path: str) -> int:
+        """Bytes of page cache below a group that can be taken back without a kill."""
+
 
 class Killing(Protocol):
     """Ends what is in a group, whoever put it there."""

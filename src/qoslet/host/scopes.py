@@ -115,6 +115,9 @@ class _Observer(Protocol):
     def look(self, path: str) -> ObservedCgroup | None:
         """One group, None where it is absent."""
 
+    def cache(self, path: str) -> int:
+        """Bytes of page cache that can be taken back."""
+
 
 class Sight:
     """An observer that does not see the processes that keep scopes."""
@@ -137,6 +140,10 @@ class Sight:
         """One group, None where it is absent."""
         seen = self._eyes.look(path)
         return None if seen is None else self._without(seen)
+
+    def cache(self, path: str) -> int:
+        """Bytes of page cache that can be taken back."""
+        return self._eyes.cache(path)
 
     def _without(self, group: ObservedCgroup) -> ObservedCgroup:
         """A group without the process that keeps it."""

@@ -111,6 +111,10 @@ class SimKernel(Groups):
         """One group, None where it is absent."""
         return self._seen(path, True) if path in self.groups and path != "/" else None
 
+    def cache(self, path: str) -> int:
+        """No file is read here, so there is no page cache."""
+        return 0
+
     def kill(self, path: str) -> bool:
         """End every process of the group and below."""
         for one in self.members(path, below=True) if path in self.groups else ():

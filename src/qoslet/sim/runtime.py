@@ -200,6 +200,10 @@ class SimRuntime:
         seen = self._kernel.look(path)
         return None if seen is None else self._counted(path, seen)
 
+    def cache(self, path: str) -> int:
+        """What the kernel would take back."""
+        return self._kernel.cache(path)
+
     def _counted(self, path: str, group: ObservedCgroup) -> ObservedCgroup:
         """A group with its counters: its own and those below it."""
         own = [
