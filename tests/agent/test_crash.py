@@ -3,14 +3,15 @@ converges, and restarts nobody who need not be."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import get_args
+from collections.abc import Callable, Sequence
+from typing import cast, get_args
 
 import pytest
 
 from qoslet.core.drift import compare
 from qoslet.core.node import Hierarchy
 from qoslet.core.podspec import MemoryVolume, PodSpec
+from qoslet.core.steps import Outcome, Step
 from tests.agent.given import ROOT, Bench, pod_of, spec_of
 
 HIERARCHIES: tuple[Hierarchy, ...] = get_args(Hierarchy)
@@ -26,13 +27,14 @@ class Dying:
     def __init__(self, bench: Bench) -> None:
         self.left: int | None = None
         self.done = 0
-        bench.driver.perform = self._steps(bench.driver.perform)  # type: ignore[method-assign]
         for part, names in (
+            (bench.driver, ("perform",)),
             (bench.keeper, ("start", "stop", "forget", "update")),
             (bench.disk, ("provide", "remove")),
         ):
             for name in names:
-                setattr(part, name, self._counted(getattr(part, name)))
+                wrap = self._steps if name == "perform" else self._counted
+                setattr(part, name, wrap(getattr(part, name)))
 
     def _boundary(self) -> None:
         if self.left is not None:
@@ -48,13 +50,13 @@ class Dying:
 
         return counted
 
-    def _steps(self, perform: Callable[..., list[object]]) -> Callable[..., object]:
-        def one_by_one(steps: list[object]) -> list[object]:
-            outcomes: list[object] = []
+    def _steps(self, perform: Callable[..., object]) -> Callable[..., object]:
+        def one_by_one(steps: Sequence[Step]) -> list[Outcome]:
+            outcomes: list[Outcome] = []
             for step in steps:
                 self._boundary()
-                outcomes += perform([step])
-                if outcomes[-1].error is not None:  # type: ignore[attr-defined]
+                outcomes += cast("list[Outcome]", perform([step]))
+                if outcomes[-1].error is not None:
                     break
             return outcomes
 

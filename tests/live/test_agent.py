@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -77,6 +78,17 @@ class Agent(Live):
         run.send_signal(signal.SIGTERM)
         return "".join(ended(run, code))
 
+    def answers(self) -> bool:
+        """Whether an agent turns and tells so."""
+        with socket.socket(socket.AF_UNIX) as asked:
+            try:
+                asked.connect(str(self.folder / "agent.sock"))
+                asked.settimeout(5 * SLOW)
+                asked.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+                return b" 200 " in asked.recv(100)
+            except OSError:
+                return False
+
     @property
     def folder(self) -> Path:
         return Path("/run/qoslet") / self.root[1:]
@@ -112,8 +124,7 @@ def test_what_runs_outlives_the_agent_and_release_undoes_it(agent: Agent) -> Non
     pids, groups = agent.pids(), identities(agent)
     assert len(pids) == 2
     second = agent.service()
-    agent.until(lambda: "another" not in agent.groups() and second.poll() is None)
-    time.sleep(SLOW)
+    agent.until(agent.answers)
     assert (agent.pids(), identities(agent)) == (pids, groups)
     out = agent.stop(second)
     assert "2 pods, 2 of 2 containers running; the tree is as planned" in out

@@ -43,7 +43,7 @@ def end(wheel: Wheel, hurry: Callable[[], bool], undo: Callable[[], list[str]] =
             shared.clock.sleep(TICK)
     wrong = [pace.message or f"{pace.key} is {pace.stage}" for pace in shared.paces.values()]
     try:
-        return wrong + undo() + _remove_all(wheel)
+        return wrong + _remove_all(wheel) + undo()
     except (QosletError, OSError) as error:
         return [*wrong, str(error)]
 

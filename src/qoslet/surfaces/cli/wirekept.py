@@ -145,6 +145,7 @@ def undo(tree: Tree) -> list[str]:
     ledger = tree.ledger
     if not ledger.met:
         return []
+    tree.meet(ledger.met)
     only = Ledger(files={key: row for key, row in ledger.files.items() if key[0] in ledger.met})
     only.met, only.earlier, only.kept = ledger.met, ledger.earlier, ledger.kept
     what = restore(only, tree.standing(), hierarchy=tree.place.hierarchy)
