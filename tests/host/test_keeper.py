@@ -310,6 +310,7 @@ def test_restart_and_update(bench: Bench) -> None:
     one = bench.client()
     bench.begin(one, pod("u1", ("app", "echo one; sleep 600"), ("b", "sleep 600")))
     before = until(one, running)
+    wait(lambda: bench.printed("u1") == ["one"])
     spec = pod("u1", ("app", "echo two; sleep 600"), ("b", "sleep 600"))
     one.update(spec)
     one.restart("u1", "app")

@@ -6,6 +6,7 @@ import os
 import secrets
 import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -182,14 +183,32 @@ def test_an_identity_may_open_its_output_again(bench: Bench) -> None:
     assert sorted(bench.log("u1")) == sorted(["one", "two", "three", "1234"])
 
 
-def test_a_group_that_is_not_there_is_told_and_tried_again(bench: Bench) -> None:
-    launch = Launch("app", "regular", ("sleep", "600"), ENV, "/", ROOT, "Always")
+def test_a_start_waits_for_a_group_that_is_not_there(bench: Bench) -> None:
+    launch = Launch("app", "regular", ("sleep", "600"), ENV, "/", ROOT, "Never")
     spec = PodSpec("u1", "default/u1", (launch,), 5.0, ())
     bench.runtime.start(spec, {"app": bench.path("u1")})
-    state = bench.until(lambda s: s["u1"].exit_code == 126)["u1"]
-    assert "cgroup.procs" in state.reason
+    state = bench.until(lambda s: "cgroup.procs" in s["u1"].reason)["u1"]
+    assert (state.running, state.exit_code) == (False, None)
     assert bench.tree.perform([Step("create", bench.path("u1"))])[0].error is None
-    bench.until(running)
+    state = bench.until(running)["u1"]
+    assert (state.restarts, state.reason) == (0, "")
+
+
+def test_who_keeps_a_scope_for_an_agent_is_not_the_container(bench: Bench) -> None:
+    path = f"{bench.root}/podu1/x.scope"
+    assert bench.tree.perform([Step("create", path)])[0].error is None
+    launch = Launch("app", "regular", ("sleep", "600"), ENV, "/", ROOT, "Never")
+    holder = subprocess.Popen(["sleep", "600"])
+    try:
+        assert bench.tree.perform([Step("attach", path, pid=holder.pid)])[0].error is None
+        bench.runtime.start(PodSpec("u1", "default/u1", (launch,), 5.0, ()), {"app": path})
+        bench.until(lambda s: bench.tree.members(path) == {s["u1"].pid, holder.pid})
+        bench.runtime.stop("u1", 0)
+        bench.until(lambda s: not s["u1"].running)
+        assert bench.tree.members(path) == {holder.pid}
+    finally:
+        holder.kill()
+        holder.wait()
 
 
 def test_fifty_pods_at_once(bench: Bench, record_property) -> None:

@@ -165,6 +165,11 @@ def failed_to_start(life: Life, code: int, reason: str, now: float, backoff: Bac
     )
 
 
+def postponed(life: Life, reason: str, until: float) -> Life:
+    """What the container needs is not there: it is started later, and that is no failure."""
+    return replace(life, reason=reason, not_before=max(life.not_before, until))
+
+
 def _next_delay(delay: float, backoff: Backoff) -> float:
     """Twice the last delay within the bounds."""
     return min(delay * 2, backoff.longest) if delay else min(backoff.first, backoff.longest)
@@ -204,7 +209,7 @@ def _may_start(launch: Launch, life: Life, now: float) -> bool:
     if life.alive:
         return False
     if life.phase == "waiting":
-        return True
+        return now >= life.not_before
     return _restarts(launch, life) and now >= life.not_before
 
 
@@ -247,6 +252,7 @@ def next_due(
             for launch in spec.launches
             if (life := lives[launch.name]).again is not None
             or (life.phase == "ended" and _restarts(launch, life))
+            or life.phase == "waiting"
         ]
     # One whose back-off is over waits for those before it, which no time ends.
     return min((when - now for when in times if when > now), default=None)

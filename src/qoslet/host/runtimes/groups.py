@@ -7,6 +7,7 @@ descriptor open, so a reused number never hits a stranger.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from qoslet.errors import CannotDo, QosletError
@@ -38,11 +39,38 @@ class Groups(Protocol):
 
 
 class KernelGroups(Cgroupfs):
-    """The groups below one root on this machine."""
+    """The groups below one root on this machine. ``makers`` are the processes that make scopes:
+    a child of theirs in one keeps it, and does not count as the container's."""
+
+    def __init__(self, hierarchy: str, mounts: Mapping[str, str] | str, root: str) -> None:
+        super().__init__(hierarchy, mounts, root)
+        self.makers: Callable[[], Collection[int]] = tuple
 
     def strike(self, path: str) -> bool:
         """SIGKILL to every process of the group and below; True where none is left."""
-        return strike(self.layout, self._mine(checked(path)))
+        group = self._mine(checked(path))
+        return strike(self.layout, group, self._keeping(group))
+
+    def members(self, path: str) -> set[int]:
+        """The processes in the group itself, over all hierarchies."""
+        group = checked(path)
+        return super().members(group) - self._keeping(group)
+
+    def _keeping(self, group: str) -> set[int]:
+        """The processes that keep a scope."""
+        if not group.endswith(".scope"):
+            return set()
+        makers = self.makers()
+        return {pid for pid in super().members(group) if _parent_of(pid) in makers}
+
+
+def _parent_of(pid: int) -> int:
+    """The parent of a process, 0 where there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def end_group(groups: Groups, path: str) -> str | None:

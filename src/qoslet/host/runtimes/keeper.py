@@ -37,7 +37,7 @@ from qoslet.host.runtimes.keeperwire import (
     TooLong,
     Update,
     Welcome,
-    peer_user,
+    peer_of,
     requests,
 )
 from qoslet.host.runtimes.logs import LogLimits, Logs, unlink
@@ -57,10 +57,12 @@ _BOOT = "/proc/sys/kernel/random/boot_id"
 
 
 class _Client:
-    """A connection. ``done`` is its last request that was dealt with."""
+    """A connection, with the number of who is at its other end. ``done`` is its last request
+    that was dealt with."""
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: Peer, pid: int) -> None:
         self.peer = peer
+        self.pid = pid
         self.greeted = False
         self.done = 0
         self.told = 0
@@ -81,6 +83,10 @@ class Keeper:
             self._poll.register(descriptor, select.POLLIN)
         listener.setblocking(False)
         self._served = False
+
+    def clients(self) -> set[int]:
+        """The processes that are connected."""
+        return {client.pid for client in self._clients.values()}
 
     def watch(self, descriptor: int) -> None:
         """Turn when this becomes readable, too."""
@@ -115,11 +121,12 @@ class Keeper:
             connection, _ = self._listener.accept()
         except OSError:
             return
-        if peer_user(connection) != os.geteuid() or len(self._clients) >= CLIENTS:
+        who = peer_of(connection)
+        if who.uid != os.geteuid() or len(self._clients) >= CLIENTS:
             connection.close()
             return
         self._served = True
-        self._clients[connection.fileno()] = _Client(Peer(connection))
+        self._clients[connection.fileno()] = _Client(Peer(connection), who.pid)
         self._poll.register(connection.fileno(), select.POLLIN)
 
     def _serve(self, client: _Client) -> None:
@@ -243,6 +250,8 @@ def serve(setting: Setting, groups: Groups, listener: socket.socket, wakes: _Wak
     runtime = ProcessRuntime(groups, logs, records, backoff=setting.backoff, adopts=True)
     runtime.take_up()
     keeper = Keeper(runtime, listener, setting.root)
+    if isinstance(groups, KernelGroups):
+        groups.makers = keeper.clients
     keeper.watch(wakes.reader)
     deadline = time.monotonic() + setting.linger
     while not wakes.drain():

@@ -19,7 +19,7 @@ import msgspec
 
 import qoslet
 from qoslet.errors import CannotDo
-from qoslet.host.runtimes.keeperwire import ERRORS, LOCK_FILE, SOCKET, Setting, encode, peer_user
+from qoslet.host.runtimes.keeperwire import ERRORS, LOCK_FILE, SOCKET, Setting, encode, peer_of
 
 BOOT = (
     "import sys; sys.modules['typing_extensions'] = None; sys.path += sys.argv[2:]; "
@@ -213,7 +213,7 @@ def _connected(folder: int) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.connect(f"/proc/self/fd/{folder}/{SOCKET}")
-        user = peer_user(connection)
+        user = peer_of(connection).uid
         if user != os.geteuid():
             raise CannotDo(f"the keeper's socket is user {user}'s", where=SOCKET)
     except BaseException:

@@ -231,8 +231,16 @@ class Peer:
         self.socket.close()
 
 
-def peer_user(connection: socket.socket) -> int:
-    """The user at the other end (SO_PEERCRED)."""
+class Who(Struct, frozen=True):
+    """The process at the other end of a connection, and its user."""
+
+    pid: int
+    uid: int
+
+
+def peer_of(connection: socket.socket) -> Who:
+    """Who is at the other end (SO_PEERCRED)."""
     size = struct.calcsize("3i")
     data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-    return int(struct.unpack("3i", data)[1])
+    pid, uid, _ = struct.unpack("3i", data)
+    return Who(pid, uid)

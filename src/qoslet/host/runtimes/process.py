@@ -26,6 +26,7 @@ from qoslet.core.podlife import (
     failed_to_start,
     lost,
     next_due,
+    postponed,
     restarted,
 )
 from qoslet.core.podspec import Launch, PodSpec
@@ -34,16 +35,16 @@ from qoslet.errors import CannotDo, QosletError
 from qoslet.host.runtimes.groups import Groups, vacate
 from qoslet.host.runtimes.kept import Pod, check
 from qoslet.host.runtimes.logs import Logs
-from qoslet.host.runtimes.records import Records, Times, start_time
+from qoslet.host.runtimes.records import Records, Times
 from qoslet.host.runtimes.spawn import (
-    NOT_EXECUTABLE,
-    Birth,
     StartFailed,
     adopt_orphans,
-    begin,
     reap_orphans,
 )
-from qoslet.host.runtimes.tracked import Tracked, Watch, adopt
+from qoslet.host.runtimes.tracked import Tracked, Watch, adopt, fork, why
+
+ABSENT_SECONDS = 1.0
+"""How long a start waits for a group that is not there: who makes groups makes it again."""
 
 NOTES = 1000
 """Lines that are kept for who asks; the oldest go first."""
@@ -298,7 +299,6 @@ class ProcessRuntime:
         path, life, now = pod.cgroups[name], pod.lives[name], self._clock()
         number = life.starts
         log = self._logs.path(key, uid, name, number)
-        pod.times[name] = Times(time.time(), pod.times.get(name, Times()).finished)
         opened: list[int] = []
         try:
             if not number:
@@ -309,15 +309,20 @@ class ProcessRuntime:
             place = f"{self._records.place(uid)}/{name}"
             one = Tracked(place, self._logs.file(log, self._note), before)
             opened += one.pipes.make((launch.identity.uid, launch.identity.gid))
-            birth = _begin(launch, opened[:joins], opened[joins:], one)
+            fork(launch, opened[:joins], opened[joins:], one)
+        except FileNotFoundError as error:
+            reason = f"{error.strerror}: {error.filename}"
+            pod.lives[name] = postponed(life, reason, now + ABSENT_SECONDS)
+            self._note(f"{key}/{name}: {reason}")
+            return
         except (StartFailed, OSError, QosletError, ValueError) as error:
-            self._failed(pod, name, _reason(error))
+            self._failed(pod, name, why(error))
             return
         finally:
             for descriptor in opened:
                 os.close(descriptor)
-        one.born(birth, start_time(birth.pid) or 0)
         pod.logs[name] = log
+        pod.times[name] = Times(time.time(), pod.times.get(name, Times()).finished)
         pod.running[name] = one
         pod.lives[name] = begun(life, now)
         self._watch.add(uid, name, one)
@@ -376,21 +381,3 @@ class ProcessRuntime:
             self._groups.strike(pod.cgroups[name])
         except (QosletError, OSError, ValueError) as error:
             self._note(f"{pod.spec.key}/{name}: {error}")
-
-
-def _begin(launch: Launch, joins: list[int], writers: list[int], one: Tracked) -> Birth:
-    """Fork; where that fails the pipes go, too."""
-    try:
-        return begin(launch, joins, *writers)
-    except StartFailed:
-        one.pipes.close()
-        raise
-
-
-def _reason(error: Exception) -> StartFailed:
-    """Why a start failed."""
-    if isinstance(error, StartFailed):
-        return error
-    if isinstance(error, OSError):
-        return StartFailed(NOT_EXECUTABLE, f"{error.strerror}: {error.filename}")
-    return StartFailed(NOT_EXECUTABLE, str(error))

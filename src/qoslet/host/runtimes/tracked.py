@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import select
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
+from qoslet.core.podspec import Launch
 from qoslet.host.runtimes.groups import Groups, end_group
 from qoslet.host.runtimes.logs import LogFile, Pipes, Stream
-from qoslet.host.runtimes.records import Proc, same_process
-from qoslet.host.runtimes.spawn import Birth, StartFailed, settle
+from qoslet.host.runtimes.records import Proc, same_process, start_time
+from qoslet.host.runtimes.spawn import NOT_EXECUTABLE, Birth, StartFailed, begin, settle
 
 WINDOW = 0.1
 """Seconds over which what a container prints is measured."""
@@ -126,6 +127,25 @@ class Tracked:
         if self.pidfd >= 0:
             os.close(self.pidfd)
             self.pidfd = -1
+
+
+def fork(launch: Launch, joins: Sequence[int], writers: Sequence[int], one: Tracked) -> None:
+    """Begin ``one``; where that fails its pipes go, too. Raises ``StartFailed``."""
+    try:
+        birth = begin(launch, joins, *writers)
+    except StartFailed:
+        one.pipes.close()
+        raise
+    one.born(birth, start_time(birth.pid) or 0)
+
+
+def why(error: Exception) -> StartFailed:
+    """Why a start failed."""
+    if isinstance(error, StartFailed):
+        return error
+    if isinstance(error, OSError):
+        return StartFailed(NOT_EXECUTABLE, f"{error.strerror}: {error.filename}")
+    return StartFailed(NOT_EXECUTABLE, str(error))
 
 
 def adopt(proc: Proc | None, place: str, log: LogFile) -> Tracked:
