@@ -17,7 +17,6 @@ import time
 
 import msgspec
 
-import qoslet
 from qoslet.errors import CannotDo
 from qoslet.host.runtimes.keeperwire import ERRORS, LOCK_FILE, SOCKET, Setting, encode, peer_of
 
@@ -184,8 +183,11 @@ _NEVER_SET = (signal.SIGKILL, signal.SIGSTOP)
 
 def _packages() -> list[str]:
     """Where this package and msgspec are, for a Python that looks nowhere."""
-    found = [os.path.dirname(os.path.dirname(one.__file__ or "")) for one in (qoslet, msgspec)]
-    return list(dict.fromkeys(found))
+    ours = os.path.abspath(__file__)
+    for _ in __name__.split("."):
+        ours = os.path.dirname(ours)
+    theirs = os.path.dirname(os.path.dirname(msgspec.__file__ or ""))
+    return list(dict.fromkeys([ours, theirs]))
 
 
 def _listening(folder: int) -> socket.socket:
