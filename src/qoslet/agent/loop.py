@@ -73,9 +73,10 @@ def run(
                 surface.publish(wheel.snapshot())
             wait = _wait(config, wheel, clock.monotonic())
             if config.lasts is not None:
-                wait = min(wait, begun + config.lasts - clock.monotonic())
-                if wait <= 0:
+                left_over = begun + config.lasts - clock.monotonic()
+                if left_over <= 0:
                     break
+                wait = min(wait, left_over)
             clock.sleep(max(0.0, wait))
     finally:
         if config.keep:
