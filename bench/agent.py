@@ -104,6 +104,7 @@ class Agent:
                     ended[at] = now
                 if not gone[at] and not group.is_dir():
                     gone[at] = now
+            time.sleep(0.0005)
         return max(end - begin for begin, end in zip(ended, gone, strict=True))
 
     def settled(self, count: int) -> None:
