@@ -69,9 +69,9 @@ class Wheel:
         self._orphans = Orphans(self.shared)
         self._snapshots = Snapshots(self.shared, self.falling.final, machine)
         self._cycle = 0
+        self._states: dict[int, ContainerState] = {}
         self._resync_at: float | None = None
         self._resync = config.resync
-        self._polled: Sequence[ContainerState] | None = None
         self.last: Turn | None = None
 
     @property
@@ -108,21 +108,24 @@ class Wheel:
         """What containers did."""
         shared = self.shared
         try:
-            told = shared.runtime.poll()
-            if told is self._polled:
-                return
-            held = shared.held(anew=True)
+            told = {id(state): state for state in shared.runtime.poll()}
+            # a state is a value: another one says something new
+            differ = told.keys() ^ self._states.keys()
+            held = shared.held(anew=True) if differ else {}
         except (QosletError, OSError) as error:
             shared.said.errors.append(f"the runtime: {error}")
             return
-        self._polled = told
-        states: dict[str, list[ContainerState]] = {}
-        for state in told:
-            states.setdefault(state.pod_uid, []).append(state)
-        for uid, pace in shared.paces.items():
-            mine = tuple(states.get(uid, ()))
-            if mine != pace.states and not pace.cleared:
-                shared.note(pace, mine)
+        before, self._states = self._states, told
+        moved: dict[str, list[ContainerState]] = {
+            (told.get(one) or before[one]).pod_uid: [] for one in differ
+        }
+        for state in told.values() if moved else ():
+            if state.pod_uid in moved:
+                moved[state.pod_uid].append(state)
+        for uid, states in moved.items():
+            pace = shared.paces.get(uid)
+            if pace is not None and tuple(states) != pace.states and not pace.cleared:
+                shared.note(pace, tuple(states))
                 self._moved(pace, held.get(uid))
 
     def _moved(self, pace: Pace, kept: Held | None) -> None:

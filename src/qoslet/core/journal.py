@@ -138,13 +138,15 @@ class Ledger(Struct):
     """What the entries come to. ``groups`` is path to how it stands and its inode (0 while
     unknown); ``files`` is (path, file) to the value before our first write and our last;
     ``earlier`` are values of ours that may stand because the last write was not seen to work;
-    ``kept`` is what the kernel made of the last one; ``met`` are the groups of others."""
+    ``kept`` is what the kernel made of the last one; ``met`` are the groups of others. ``names``
+    are the files by path, so that what a group costs does not depend on the others."""
 
     groups: dict[str, tuple[Standing, int]] = {}
     files: dict[Key, tuple[str | None, str]] = {}
     earlier: dict[Key, tuple[str, ...]] = {}
     kept: dict[Key, str] = {}
     met: dict[str, int] = {}
+    names: dict[str, set[str]] = {}
 
     def add(self, entries: Iterable[Entry]) -> None:
         """Take further entries in, in their order."""
@@ -168,7 +170,9 @@ class Ledger(Struct):
     def _set(self, key: Key, before: str | None, value: str) -> None:
         """A file is written once more."""
         first = self.files.get(key)
-        if first is not None and first[1] != value:
+        if first is None:
+            self.names.setdefault(key[0], set()).add(key[1])
+        elif first[1] != value:
             last = self.kept.pop(key, first[1])
             others = [one for one in self.earlier.get(key, ()) if one != last]
             self.earlier[key] = (*others, last)[-EARLIER:]
@@ -196,10 +200,9 @@ class Ledger(Struct):
 
     def _forget_files(self, path: str) -> None:
         """Nothing is known of the group's files."""
-        for key in [key for key in self.files if key[0] == path]:
-            del self.files[key]
-            self.earlier.pop(key, None)
-            self.kept.pop(key, None)
+        for file in self.names.pop(path, ()):
+            for values in (self.files, self.earlier, self.kept):
+                values.pop((path, file), None)
 
     def entries(self) -> list[Entry]:
         """The shortest journal that comes to the same."""
