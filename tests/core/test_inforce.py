@@ -67,7 +67,9 @@ def test_each_field_has_the_source_that_decided_it() -> None:
 
 @pytest.mark.parametrize("release", ["1.6", "1.22", "1.27", "1.36", "1.37", "design"])
 @pytest.mark.parametrize(
-    ("given", "probed"), [((OWN,), None), ((OWN, KUBELET), None), ((), HERE)], ids=str
+    ("given", "probed"),
+    [((OWN,), None), ((OWN, KUBELET), None), ((), HERE)],
+    ids=["own", "kubelet", "probed"],
 )
 def test_the_documents_give_the_same_node(
     given: tuple[dict[str, Any], ...], probed: Probed | None, release: str

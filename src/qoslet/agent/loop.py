@@ -81,7 +81,7 @@ def run(
     finally:
         if config.keep:
             if wheel.started:
-                surface.say(f"{len(wheel.started)} pods are kept; the next run takes them up")
+                surface.say(f"kept for the next run: {len(wheel.started)} of the pods")
         else:
             if wheel.started:
                 surface.say(f"ending {len(wheel.started)} pods; Ctrl-C again ends them at once")

@@ -49,6 +49,7 @@ _SHAPES: Mapping[str, Callable[[Any], Value]] = {
     "featureGates": dict,
     "enforceNodeAllocatable": list,
     "memorySwap": lambda behavior: {"swapBehavior": behavior} if behavior else {},
+    "containerLogMaxSize": lambda size: _bytes(size),
     "cpuManagerPolicyOptions": lambda given: {name: _word(on) for name, on in given.items()},
     "topologyManagerPolicyOptions": dict,
     "reservedMemory": lambda given: [

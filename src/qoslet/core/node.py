@@ -90,6 +90,8 @@ class Kubelet(Struct, frozen=True):
     fail_cgroup_v1: bool = True
     fail_swap_on: bool = True
     max_pods: int = 110
+    container_log_max_size: int = 10 << 20
+    container_log_max_files: int = 5
 
 
 class Node(Struct, frozen=True):

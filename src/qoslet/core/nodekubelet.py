@@ -74,6 +74,11 @@ def _count(faults: Faults, where: str, value: Any) -> int | None:
     return read.integer(faults, where, value, low=0, high=2**31 - 1)
 
 
+def _files(faults: Faults, where: str, value: Any) -> int | None:
+    """Source: kubelet apis/config/validation, containerLogMaxFiles must be greater than 1."""
+    return read.integer(faults, where, value, low=2, high=2**31 - 1)
+
+
 def _score(faults: Faults, where: str, value: Any) -> int | None:
     return read.integer(faults, where, value, low=-1000, high=1000)
 
@@ -114,6 +119,8 @@ READERS: Mapping[str, tuple[str, Callable[[Faults, str, Any], Any]]] = {
     "failCgroupV1": ("fail_cgroup_v1", read.boolean),
     "failSwapOn": ("fail_swap_on", read.boolean),
     "maxPods": ("max_pods", _count),
+    "containerLogMaxSize": ("container_log_max_size", read.size),
+    "containerLogMaxFiles": ("container_log_max_files", _files),
 }
 """KubeletConfiguration field to the attribute of ``Kubelet`` and the reader of its value."""
 

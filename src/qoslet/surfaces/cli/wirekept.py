@@ -25,6 +25,7 @@ from qoslet.host.machine import Killing, ThisMachine
 from qoslet.host.managerfiles import ManagerFiles
 from qoslet.host.rootlock import escaped
 from qoslet.host.runtimes.keeperclient import KeeperRuntime
+from qoslet.host.runtimes.logs import LogLimits
 from qoslet.host.slow import SlowWrites
 from qoslet.host.standing import state_directory
 from qoslet.host.volumes import TmpfsVolumes
@@ -69,7 +70,9 @@ def joined(
     driver, eyes = tree.driver, eyes_of(tree)
     driver.slow = SlowWrites()
     folder = folder_of(config.root)
-    runtime = _keeper(tree, folder)
+    kubelet = source.live.node.kubelet
+    limits = LogLimits(kubelet.container_log_max_size, kubelet.container_log_max_files)
+    runtime = _keeper(tree, folder, limits)
     try:
         source.take_up(ManagerFiles(folder), folder, runtime.held().keys())
     except BaseException:
@@ -108,11 +111,11 @@ def joined(
             clear(folder)
 
 
-def _keeper(tree: Tree, folder: str) -> KeeperRuntime:
+def _keeper(tree: Tree, folder: str, limits: LogLimits | None = None) -> KeeperRuntime:
     """The containers of a tree. Raises CannotDo."""
     place, mounts = tree.place, tree.reach.mounts
     where = mounts["unified"] if place.hierarchy == "v2" else mounts
-    return KeeperRuntime.connect(folder, place.root, place.hierarchy, where)
+    return KeeperRuntime.connect(folder, place.root, place.hierarchy, where, limits=limits)
 
 
 def clear(folder: str) -> None:
