@@ -133,7 +133,7 @@ def test_what_is_kept_stays_and_the_next_run_takes_it_up() -> None:
     bench = timed(3.0, interval=None, keep=True)
     bench.put("a")
     screen = looped(bench)
-    assert screen.lines == ["1 pods are kept; the next run takes them up"]
+    assert screen.lines == ["1 pod kept for the next run"]
     assert bench.keeper.running == {"a"}
     done = len(bench.driver.steps)
     bench.begin()

@@ -120,7 +120,7 @@ def test_what_runs_outlives_the_agent_and_release_undoes_it(agent: Agent) -> Non
     first = agent.service()
     agent.until(lambda: len(agent.pids()) == 2)
     out = agent.stop(first)
-    assert "2 pods are kept" in out
+    assert "2 pods kept" in out
     pids, groups = agent.pids(), identities(agent)
     assert len(pids) == 2
     second = agent.service()

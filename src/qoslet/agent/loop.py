@@ -81,7 +81,8 @@ def run(
     finally:
         if config.keep:
             if wheel.started:
-                surface.say(f"kept for the next run: {len(wheel.started)} of the pods")
+                kept = len(wheel.started)
+                surface.say(f"{kept} pod{'' if kept == 1 else 's'} kept for the next run")
         else:
             if wheel.started:
                 surface.say(f"ending {len(wheel.started)} pods; Ctrl-C again ends them at once")
