@@ -101,9 +101,10 @@ class Service:
         rows = self._problems()
         if rows is self._last:
             return
-        self._last, told, self._told = rows, self._told, frozenset(rows)
-        for row in rows:
-            if row.severity != "info" and row not in told:
+        wrong = [row for row in rows if row.severity != "info"]
+        self._last, told, self._told = rows, self._told, frozenset(wrong)
+        for row in wrong:
+            if row not in told:
                 hint = f" ({row.hint})" if row.hint else ""
                 self._log.line(row.severity, f"{row.where}: {row.message}{hint}")
 
