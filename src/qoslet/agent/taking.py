@@ -80,6 +80,10 @@ class Taking:
         found = self._shared.live.put(old) if edited else wanted.groups
         pace.plan(old, found.qos, found.groups)
         moved = pace.cgroups != places[0]
+        if held.ending:
+            pace.cgroups, pace.tops = places
+            self._ended_before(pace, held, wanted, moved)
+            return
         if held.ended:
             pace.cgroups, pace.tops = places
             if held.digest != wanted.spec.digest():
@@ -92,15 +96,28 @@ class Taking:
             return
         pace.cgroups, pace.tops = places
         if moved and never_restarts(wanted.spec):
-            shared = self._shared
-            pace.failed = True
-            shared.said.notes.append(
-                f"{pace.key} runs outside its group and is not restarted (restartPolicy Never): "
-                "it is ended and has failed"
-            )
-            self._falling.stop(pace)
+            self._give_up(pace)
             return
         self._restart(pace, "it runs outside its group" if moved else "its containers have changed")
+
+    def _give_up(self, pace: Pace) -> None:
+        """End a pod that may neither stay where it is nor be started again."""
+        pace.failed = True
+        self._shared.said.notes.append(
+            f"{pace.key} runs outside its group and is not restarted (restartPolicy Never): "
+            "it is ended and has failed"
+        )
+        self._falling.stop(pace)
+
+    def _ended_before(self, pace: Pace, held: Held, wanted: Wanted, moved: bool) -> None:
+        """A kept pod that is wanted and was asked to end: by an agent that did not live to begin
+        it anew, or that no longer wanted it."""
+        if not (moved and never_restarts(wanted.spec)):
+            self._restart(pace, "it was asked to end before")
+        elif held.ended:
+            pace.stage, pace.failed = "over", True
+        else:
+            self._give_up(pace)
 
     def _restart(self, pace: Pace, why: str) -> None:
         """End the pod and begin it anew as it is wanted now."""

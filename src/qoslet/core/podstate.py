@@ -20,7 +20,8 @@ class Held(Struct, frozen=True):
     """A pod that a runtime keeps, begun under this agent or an earlier one. ``digest`` is that
     of the ``PodSpec`` it was started with, ``grace`` seconds, ``cgroups`` the path of each
     container's group by its name. ``ended``: no container runs, and none will be started.
-    ``memo`` is that of the ``PodSpec`` it was told last."""
+    ``memo`` is that of the ``PodSpec`` it was told last. ``ending``: it was asked to end, by this
+    agent or an earlier one."""
 
     uid: str
     key: str
@@ -29,6 +30,7 @@ class Held(Struct, frozen=True):
     cgroups: Mapping[str, str]
     ended: bool = False
     memo: str = ""
+    ending: bool = False
 
 
 class PodRow(Struct, frozen=True):

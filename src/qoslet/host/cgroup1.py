@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from qoslet.errors import CannotDo
@@ -26,17 +26,19 @@ class _Space(NamedTuple):
 
 class Hierarchies:
     """The v1 hierarchies that matter. ``mounts`` is controller to mount point; controllers
-    that share one are one hierarchy. Raises ``CannotDo`` where none is mounted."""
+    that share one are one hierarchy, which ``opened`` gives. Raises ``CannotDo`` where none is
+    mounted."""
 
     name = "v1"
 
-    def __init__(self, mounts: Mapping[str, str]) -> None:
+    def __init__(self, mounts: Mapping[str, str], opened: Callable[[str], Tree] = Tree) -> None:
         trees: dict[str, Tree] = {}
         self.by_controller: dict[str, Tree] = {}
         for controller in CONTROLLERS:
             if controller in mounts:
                 point = os.path.realpath(mounts[controller])
-                self.by_controller[controller] = trees.setdefault(point, Tree(point))
+                self.by_controller[controller] = trees.get(point) or opened(point)
+                trees[point] = self.by_controller[controller]
         if not trees:
             raise CannotDo(
                 "no cgroup v1 controller is mounted", hint="see /proc/self/mountinfo; --simulate"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from qoslet.core.kernelfiles import WANTED_V2
 from qoslet.host.refusals import refused
 from qoslet.host.safefs import Tree, parent
@@ -11,13 +13,18 @@ DEFAULT_POINT = "/sys/fs/cgroup"
 
 class Unified:
     """The v2 hierarchy at its mount point. Of the controllers that are ``wanted``, those that
-    the root has are enabled on the way down to every group that is made."""
+    the root has are enabled on the way down to every group that is made; ``opened`` gives it."""
 
     name = "v2"
 
-    def __init__(self, point: str = DEFAULT_POINT, wanted: frozenset[str] = WANTED_V2) -> None:
+    def __init__(
+        self,
+        point: str = DEFAULT_POINT,
+        wanted: frozenset[str] = WANTED_V2,
+        opened: Callable[[str], Tree] = Tree,
+    ) -> None:
         self.wanted = wanted
-        self.tree = Tree(point)
+        self.tree = opened(point)
         self.trees: tuple[Tree, ...] = (self.tree,)
         self._given: set[str] = set()
 

@@ -114,21 +114,23 @@ class Groups:
         self._pid = 1000
         self._fresh = self._defaults(swap, hugepages)
 
-    def mkdir(self, path: str) -> None:
-        """A directory, on v1 in every hierarchy that lacks it."""
+    def mkdir(self, path: str, tree: str | None = None) -> None:
+        """A directory, on v1 in every hierarchy that lacks it; ``tree`` names the one controller
+        that gets it."""
         parent = posixpath.dirname(path)
         if "\n" in path:
             raise refusal(errno.EINVAL)
         over = self._group(parent)
         group = self.groups.get(path) or Group()
-        lacking = [tree for tree in self.trees if tree not in group.inodes]
+        wanted = self.trees if tree is None else (tree,)
+        lacking = [one for one in wanted if one not in group.inodes]
         if not lacking:
             raise refusal(errno.EEXIST)
-        if any(tree not in over.inodes for tree in lacking):
+        if any(one not in over.inodes for one in lacking):
             raise refusal(errno.ENOENT)
         self._identity += 1
-        for tree in lacking:
-            group.inodes[tree] = self._identity
+        for one in lacking:
+            group.inodes[one] = self._identity
         given = over.enabled if self.hierarchy == "v2" else set(lacking)
         for file, value in self._fresh.items():
             if controller(file) in given:

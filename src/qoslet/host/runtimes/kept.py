@@ -58,7 +58,16 @@ class Pod:
     def held(self) -> Held:
         """The pod as the loop wants it."""
         spec = self.spec
-        return Held(spec.uid, spec.key, self.digest, spec.grace, self.cgroups, self.over, spec.memo)
+        return Held(
+            spec.uid,
+            spec.key,
+            self.digest,
+            spec.grace,
+            self.cgroups,
+            self.over,
+            spec.memo,
+            self.ending is not None,
+        )
 
     def _state(self, name: str) -> ContainerState:
         """One container."""

@@ -1,0 +1,543 @@
+"""A machine that an agent may be killed on: kernel, runtime, volumes and journal go on without it.
+
+The driver and the journal are the real ones, on hierarchies made of values: each system call that
+changes something, each line of the journal and each call of the runtime and of the volumes is a
+boundary, at which the machine can be copied as a killed agent leaves it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.agent.config import Config
+from qoslet.agent.cycle import Wheel
+from qoslet.agent.snapshots import Turn
+from qoslet.core.confine import Identity
+from qoslet.core.journal import Entry, Key, Ledger
+from qoslet.core.node import Node
+from qoslet.core.pod import Container, Pod, Resources
+from qoslet.core.podlife import (
+    NEW,
+    Backoff,
+    ContainerState,
+    Ending,
+    Life,
+    actions,
+    began,
+    ended,
+    finished,
+    next_due,
+)
+from qoslet.core.podspec import Launch, MemoryVolume, Mount, PodSpec, RestartPolicy
+from qoslet.core.podstate import Held
+from qoslet.errors import CannotDo
+from qoslet.host.cgroup1 import Hierarchies
+from qoslet.host.cgroup2 import Unified
+from qoslet.host.cgroupfs import Cgroupfs
+from qoslet.host.journalfile import Journal
+from qoslet.host.safefs import Tree
+from qoslet.host.standing import resume
+from qoslet.sim.kernel import SimKernel
+from qoslet.sim.refusals import Facts, refusal
+from tests.agent.given import ROOT, Clock, Manifests, resources
+
+TREES = ("memory", "cpu", "cpuacct", "cpuset", "pids")
+WHO = Identity(0, 0, (), frozenset(), False)
+BACKOFF = Backoff(first=1.0, longest=4.0)
+On = Callable[[str], None]
+"""Told what is about to be changed; may raise what the kernel or the runtime would."""
+
+
+def pod(
+    name: str,
+    *containers: str,
+    request: str = "cpu=100m memory=16Mi",
+    limit: str = "",
+    command: str = "sleep",
+    restart: RestartPolicy = "Always",
+    volumes: Sequence[str] = (),
+) -> tuple[Pod, PodSpec]:
+    """A pod whose UID is its name, and its processes. Containers are ``app``, ``i:init``,
+    ``s:sidecar``; the command ``sleep`` runs for ever, ``slow`` takes its time to end and
+    ``true`` ends by itself, as init containers do."""
+    roles = {"i": "init", "s": "sidecar"}
+    asked = resources(request, limit)
+    made: list[Container] = []
+    for number, each in enumerate(containers or ("app",)):
+        role, _, plain = each.rpartition(":")
+        field = f"spec.containers[{number}]"
+        made.append(Container(plain, roles.get(role, "regular"), field, asked))  # type: ignore[arg-type]
+    launches = tuple(
+        Launch(
+            one.name,
+            one.role,
+            ("true" if one.role == "init" else command,),
+            (),
+            "/",
+            WHO,
+            "Always" if one.role == "sidecar" else restart,
+            mounts=tuple(Mount(each, f"/{each}") for each in volumes),
+        )
+        for one in made
+    )
+    held = tuple(MemoryVolume(each, None) for each in volumes)
+    return Pod("d", name, name, "t.yaml", tuple(made)), PodSpec(
+        name, f"d/{name}", launches, 2.0, (), held
+    )
+
+
+class Directory(Tree):
+    """One hierarchy of the simulated kernel, in the place of one that is mounted."""
+
+    def __init__(self, point: str, kernel: SimKernel, on: On) -> None:
+        super().__init__(point)
+        self._kernel = kernel
+        self._on = on
+        self._tree = point.rpartition("/")[2] if kernel.hierarchy == "v1" else None
+
+    def _there(self, path: str) -> bool:
+        group = self._kernel.groups.get(path or "/")
+        return group is not None and (self._tree or "") in group.inodes
+
+    def mkdir(self, path: str) -> bool:
+        if self._there(path):
+            return False
+        self._on(f"mkdir {path} {self._tree}")
+        self._kernel.mkdir(path, self._tree)
+        return True
+
+    def rmdir(self, path: str) -> bool:
+        if not self._there(path):
+            return False
+        self._on(f"rmdir {path} {self._tree}")
+        self._kernel.rmdir(path, self._tree)
+        return True
+
+    def write(self, path: str, file: str, value: str) -> None:
+        self._on(f"write {path} {file}")
+        self._kernel.write(path or "/", file, value)
+
+    def read(self, path: str, file: str) -> str:
+        kernel = self._kernel
+        if not self._there(path):
+            raise refusal(errno.ENOENT)
+        match file:
+            case "cgroup.procs":
+                return "\n".join(str(one.pid) for one in kernel.members(path or "/"))
+            case "cgroup.clone_children":
+                return "0"
+            case "cgroup.type":
+                return "domain"
+            case "cgroup.controllers" if not path:
+                return " ".join(kernel.controllers)
+            case "cgroup.controllers":
+                return kernel.read(path.rpartition("/")[0] or "/", "cgroup.subtree_control")
+            case "memory.current" | "memory.usage_in_bytes":
+                return str(kernel.memory(path))
+        return kernel.read(path or "/", file)
+
+    def open_to_read(self, path: str, file: str) -> int:
+        text = self.read(path, file)
+        descriptor = os.memfd_create("file")
+        os.write(descriptor, text.encode())
+        return descriptor
+
+    def open_to_write(self, path: str, file: str) -> int:
+        raise refusal(errno.ENOENT)
+
+    def identity(self, path: str) -> int | None:
+        group = self._kernel.groups.get(path or "/")
+        return None if group is None else group.inodes.get(self._tree or "")
+
+    def inode(self, path: str) -> int:
+        found = self.identity(path)
+        if found is None:
+            raise refusal(errno.ENOENT)
+        return found
+
+    def children(self, path: str) -> list[str]:
+        return sorted(one for one in self._kernel.children(path or "/") if self._there(one))
+
+
+class Kept(Struct):
+    """A pod in the runtime."""
+
+    spec: PodSpec
+    cgroups: dict[str, str]
+    digest: str
+    lives: dict[str, Life]
+    pids: dict[str, int] = {}
+    ending: Ending | None = None
+
+    def copy(self) -> Kept:
+        return replace(self, lives=dict(self.lives), pids=dict(self.pids))
+
+
+class Runtime:
+    """Containers as processes of the simulated kernel, by the rules of ``core.podlife``.
+    ``begins`` counts how often each pod was begun, ``lag`` seconds is how long ``slow``
+    containers take to end; ``dead`` gathers the processes that may be forgotten."""
+
+    lag = 0.3
+    work = 0.2
+
+    def __init__(self, kernel: SimKernel, clock: Clock, on: On) -> None:
+        self.kernel = kernel
+        self.clock = clock
+        self.on = on
+        self.kept: dict[str, Kept] = {}
+        self.begins: Counter[str] = Counter()
+        self.wrong: list[str] = []
+        self._told: dict[str, tuple[ContainerState, ...]] = {}
+
+    def copy(self, kernel: SimKernel, clock: Clock, on: On) -> Runtime:
+        """The same containers on the copy of a kernel."""
+        other = Runtime(kernel, clock, on)
+        other.kept = {uid: kept.copy() for uid, kept in self.kept.items()}
+        other.begins = Counter(self.begins)
+        return other
+
+    def start(self, spec: PodSpec, cgroups: Mapping[str, str]) -> None:
+        self.on(f"start {spec.uid}")
+        if spec.uid in self.kept:
+            return
+        lives = {one.name: NEW for one in spec.launches}
+        self.kept[spec.uid] = Kept(spec, dict(cgroups), spec.digest(), lives)
+        self.begins[spec.uid] += 1
+        self._advance(self.kept[spec.uid])
+
+    def stop(self, uid: str, grace_seconds: float) -> None:
+        self.on(f"stop {uid}")
+        kept = self.kept.get(uid)
+        if kept is not None:
+            kept.ending = kept.ending or Ending(self.clock.now, grace_seconds)
+            self._advance(kept)
+
+    def restart(self, uid: str, container: str) -> None:
+        raise NotImplementedError
+
+    def update(self, spec: PodSpec) -> None:
+        self.on(f"update {spec.uid}")
+        kept = self.kept.get(spec.uid)
+        if kept is not None:
+            kept.spec = spec
+
+    def forget(self, uid: str) -> None:
+        self.on(f"forget {uid}")
+        kept = self.kept.get(uid)
+        if kept is not None and kept.pids:
+            raise CannotDo("containers are still running", where=uid)
+        self.kept.pop(uid, None)
+
+    def poll(self) -> list[ContainerState]:
+        self.on("poll")
+        for kept in self.kept.values():
+            self._advance(kept)
+        return [
+            ContainerState(
+                uid,
+                name,
+                kept.cgroups[name],
+                name in kept.pids,
+                pid=kept.pids.get(name),
+                exit_code=life.exit_code,
+                restarts=life.restarts,
+                reason=life.reason,
+            )
+            for uid, kept in self.kept.items()
+            for name, life in kept.lives.items()
+        ]
+
+    def moved(self) -> dict[str, tuple[ContainerState, ...]]:
+        now: dict[str, tuple[ContainerState, ...]] = {}
+        for state in self.poll():
+            now[state.pod_uid] = (*now.get(state.pod_uid, ()), state)
+        before, self._told = self._told, now
+        return {uid: now.get(uid, ()) for uid in {*before, *now} if before.get(uid) != now.get(uid)}
+
+    def held(self) -> dict[str, Held]:
+        self.on("held")
+        return {
+            uid: Held(
+                uid,
+                kept.spec.key,
+                kept.digest,
+                kept.spec.grace,
+                kept.cgroups,
+                not kept.pids and (kept.ending is not None or finished(kept.spec, kept.lives)),
+                kept.spec.memo,
+                kept.ending is not None,
+            )
+            for uid, kept in self.kept.items()
+        }
+
+    def descriptors(self) -> Sequence[int]:
+        return ()
+
+    def due(self) -> float | None:
+        """Seconds until something happens by itself."""
+        times = [one - self.clock.now for kept in self.kept.values() for one in self._times(kept)]
+        return min((one for one in times if one > 0), default=None)
+
+    def _times(self, kept: Kept) -> Iterable[float]:
+        now = self.clock.now
+        for name in kept.pids:
+            at = self._ends(kept, name)
+            if at is not None:
+                yield at
+        due = next_due(kept.spec, kept.lives, now, kept.ending)
+        if due is not None:
+            yield now + due
+
+    def _ends(self, kept: Kept, name: str) -> float | None:
+        """When a container ends by itself, or because it was asked to."""
+        life = kept.lives[name]
+        argv = next(one.argv for one in kept.spec.launches if one.name == name)
+        asked = life.signalled_at
+        if asked is not None:
+            return asked + (self.lag if argv[0] == "slow" else 0.0)
+        return life.began_at + self.work if argv[0] == "true" else None
+
+    def _advance(self, kept: Kept) -> None:
+        """Let happen what is due."""
+        for _ in range(20):
+            now = self.clock.now
+            for name, pid in list(kept.pids.items()):
+                at, life = self._ends(kept, name), kept.lives[name]
+                code = self.kernel.processes[pid].exit_code if pid in self.kernel.processes else 137
+                if code is None and at is not None and at <= now:
+                    code = 0 if life.signalled_at is None else 143
+                    self.kernel.end(pid, code)
+                if code is not None:
+                    self._over(kept, name, code)
+            due = actions(kept.spec, kept.lives, now, kept.ending)
+            if not due:
+                return
+            for action in due:
+                self._do(kept, action.verb, action.name)
+
+    def _do(self, kept: Kept, verb: str, name: str) -> None:
+        now, life = self.clock.now, kept.lives[name]
+        match verb:
+            case "start":
+                kept.lives[name] = began(life, now)
+                try:
+                    kept.pids[name] = self.kernel.spawn(kept.cgroups[name])
+                except OSError as error:
+                    self.wrong.append(f"{kept.spec.uid}/{name}: {error}")
+                    self._over(kept, name, 126)
+            case "signal":
+                kept.lives[name] = replace(life, signalled_at=now)
+            case "kill":
+                self.kernel.end(kept.pids[name], 137)
+                self._over(kept, name, 137)
+
+    def _over(self, kept: Kept, name: str, code: int) -> None:
+        self.kernel.processes.pop(kept.pids.pop(name, 0), None)
+        kept.lives[name] = ended(kept.lives[name], code, False, self.clock.now, BACKOFF)
+
+
+class Disk:
+    """Volumes made of names."""
+
+    def __init__(self, on: On) -> None:
+        self.on = on
+        self.there: dict[str, tuple[str, ...]] = {}
+
+    def provide(self, uid: str, volumes: Sequence[MemoryVolume]) -> Mapping[str, str]:
+        self.on(f"provide {uid}")
+        self.there[uid] = tuple(volume.name for volume in volumes)
+        return {volume.name: f"/v/{uid}/{volume.name}" for volume in volumes}
+
+    def remove(self, uid: str) -> None:
+        if uid in self.there:
+            self.on(f"give back {uid}")
+            del self.there[uid]
+
+    def standing(self) -> Mapping[str, tuple[str, ...]]:
+        return dict(self.there)
+
+
+class Paper:
+    """The journal, with the boundaries before and after each of its writes."""
+
+    wants_before = Journal.wants_before
+
+    def __init__(self, journal: Journal, on: On) -> None:
+        self._journal = journal
+        self._on = on
+        self.ledger: Ledger = journal.ledger
+
+    def seen(self, values: Mapping[Key, str]) -> None:
+        self._journal.seen(values)
+
+    def record(self, entries: Sequence[Entry]) -> None:
+        self._on("record")
+        self._journal.record(entries)
+
+
+class World:
+    """What an agent leaves when it is killed. ``journal`` are the bytes of its file."""
+
+    def __init__(self, hierarchy: str, others: Iterable[str] = ()) -> None:
+        self.on: On = lambda what: None
+        self.clock = Clock()
+        self.kernel = SimKernel(
+            hierarchy,  # type: ignore[arg-type]
+            facts=Facts(cpus="0-3"),
+            controllers=TREES if hierarchy == "v1" else None,
+            hugepages=(),
+        )
+        if hierarchy == "v2":
+            words = " ".join(f"+{name}" for name in self.kernel.controllers)
+            self.kernel.write("/", "cgroup.subtree_control", words)
+        for path in others:
+            self.kernel.mkdir(path)
+        self.runtime = Runtime(self.kernel, self.clock, self._told)
+        self.disk = Disk(self._told)
+        self.journal = b""
+
+    def _told(self, what: str) -> None:
+        self.on(what)
+
+    def copy(self) -> World:
+        """The same machine once more."""
+        other = World.__new__(World)
+        other.on = lambda what: None
+        other.clock = Clock()
+        other.clock.now = self.clock.now
+        other.kernel = self.kernel.copy()
+        other.runtime = self.runtime.copy(other.kernel, other.clock, other._told)
+        other.disk = Disk(other._told)
+        other.disk.there = dict(self.disk.there)
+        other.journal = self.journal
+        return other
+
+    def driver(self) -> Cgroupfs:
+        """The real driver on this kernel."""
+        v1 = self.kernel.hierarchy == "v1"
+        mounts = {tree: f"/simulated/{tree}" for tree in TREES} if v1 else {"unified": "/simulated"}
+        made = Cgroupfs(self.kernel.hierarchy, mounts, ROOT, sleep=lambda seconds: None)
+
+        def opened(point: str) -> Directory:
+            return Directory(point, self.kernel, self._told)
+
+        made.layout = (
+            Hierarchies(mounts, opened) if v1 else Unified("/simulated", made.layout.wanted, opened)  # type: ignore[attr-defined]
+        )
+        return made
+
+    @property
+    def processes(self) -> Counter[str]:
+        """How many processes live in each group."""
+        return Counter(one.path for one in self.kernel.processes.values() if one.exit_code is None)
+
+
+class Agent:
+    """An agent on such a machine; ``state`` is its own directory."""
+
+    def __init__(
+        self,
+        world: World,
+        state: Path,
+        node: Node,
+        pods: Iterable[tuple[Pod, PodSpec]],
+        config: Config | None = None,
+    ) -> None:
+        self.world = world
+        folder = state / ROOT[1:]
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.mkdir(exist_ok=True, mode=0o700)
+        self.file = folder / "journal"
+        if world.journal:
+            self.file.write_bytes(world.journal)
+        else:
+            self.file.unlink(missing_ok=True)
+        self.driver = world.driver()
+        self.journal = resume(ROOT, self.driver, state=str(state), boot="boot", verb="run")
+        self.driver.others.update(self.journal.ledger.met)
+        self.paper = Paper(self.journal, world._told)
+        self.driver.journal = self.paper
+        self.source = Manifests(node)
+        for one, spec in pods:
+            self.source.put(one, spec)
+        self.wheel = Wheel(
+            config or Config(root=ROOT, interval=None),
+            self.driver,
+            world.kernel,
+            world.runtime,
+            world.disk,
+            world.clock,
+            world.kernel,
+            book=self.paper,
+            meet=self.driver.others.update,
+        )
+        self.said: list[str] = list(self.journal.notes)
+        self.turns = 0
+
+    def turn(self, *, whole: bool = False) -> Turn:
+        self.world._told("turn")
+        turn = self.wheel.turn(self.source.current(), whole=whole)
+        self.turns += 1
+        self.said += [*turn.errors, *turn.notes]
+        return turn
+
+    def want(self, pods: Mapping[str, tuple[Pod, PodSpec]]) -> None:
+        """These pods are wanted from now on."""
+        for uid in [uid for uid in self.source.pods if uid not in pods]:
+            self.source.drop(uid)
+        for uid, (one, spec) in pods.items():
+            was = self.source.pods.get(uid)
+            if was is None or (was.pod, was.spec) != (one, spec):
+                self.source.put(one, spec)
+
+    def wait(self, longest: float = 1.0) -> None:
+        """Let time pass until something is due."""
+        clock, at = self.world.clock, self.wheel.next_at()
+        times = [longest, self.world.runtime.due()]
+        times += [] if at is None else [at - clock.now]
+        clock.now += max(0.001, min(one for one in times if one is not None))
+
+    @property
+    def idle(self) -> bool:
+        """Whether every pod is where it is to be."""
+        wheel = self.wheel
+        if wheel._orphans.count or self.world.runtime.due() is not None:
+            return False
+        return all(
+            (pace.stage == "over" and pace.cleared)
+            or (pace.stage == "running" and pace.wanted is not None and pace.resize != "InProgress")
+            for pace in wheel.shared.paces.values()
+        )
+
+    def settle(self, most: int = 40) -> int:
+        """Turn until all is as it should be and a look at everything says so; how many turns."""
+        whole = False
+        for number in range(1, most + 1):
+            turn = self.turn(whole=whole)
+            if turn.quiet and self.idle:
+                if whole:
+                    return number
+                whole = True
+                continue
+            whole = False
+            self.wait()
+        raise AssertionError(
+            (self.said[-8:], [p.row(0.0) for p in self.wheel.shared.paces.values()])
+        )
+
+    def close(self) -> bytes:
+        """What the journal holds; the file is let go as a killed process lets go of it."""
+        data = self.file.read_bytes() if self.file.exists() else b""
+        self.journal.close(gone=False)
+        return data
+
+
+__all__ = ["ROOT", "Agent", "Resources", "World", "pod"]
