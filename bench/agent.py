@@ -193,15 +193,17 @@ def many(one: Agent) -> tuple[list[float], list[float]]:
 
 def single(one: Agent, prefix: str, count: int) -> tuple[list[float], list[float], float]:
     """One manifest at a time beside what runs: milliseconds until written, until gone, and the
-    agent's CPU milliseconds for each."""
+    agent's CPU milliseconds for each, beyond what it takes while nothing happens."""
+    resting = idle(one) / 100
     made, gone = [], []
-    before = one.spent()
+    before, begun = one.spent(), time.perf_counter()
     for at in range(count):
         made.append(one.add([f"{prefix}{at}"]) * 1000)
         time.sleep(0.1)
         gone.append(one.remove([f"{prefix}{at}"]) * 1000)
         time.sleep(0.05)
-    return made, gone, (one.spent() - before) * 1000 / count
+    spent = one.spent() - before - resting * (time.perf_counter() - begun)
+    return made, gone, spent * 1000 / count
 
 
 def idle(one: Agent) -> float:
@@ -219,11 +221,11 @@ def measured() -> list[Figure]:
         some = names("kept", 50)
         one.add(some)
         one.settled(50)
-        alone, ended, cost50 = single(one, "s", 20)
+        alone, ended, cost50 = single(one, "s", 40)
         resting, resident = idle(one), one.resident()
         one.add(names("more", 450))
         one.settled(500)
-        alone500, _, cost500 = single(one, "t", 20)
+        alone500, _, cost500 = single(one, "t", 40)
         one.remove([*some, *names("more", 450)])
     print(f"50 at once: {[round(ms) for ms in made]} ms; gone: {[round(ms) for ms in gone]} ms")
     return [
