@@ -182,6 +182,17 @@ def test_a_group_that_gets_its_value_of_before_uses_no_controller() -> None:
     assert said(done) == ["set /s/pids.max = max", f"set //{CONTROL} = -pids"]
 
 
+def test_controllers_are_switched_off_after_a_release_that_was_killed() -> None:
+    told = ledger(
+        Met("/", 1),
+        Set("/", CONTROL, "cpu memory", "cpu memory pids"),
+        Settled(),
+        Set("/", CONTROL, "cpu memory pids", "-pids"),
+    )
+    done = undo(told, others=(control("/", 1, "cpu memory pids"),))
+    assert said(done) == [f"set //{CONTROL} = -pids"]
+
+
 def test_what_somebody_switched_off_since_stays_off() -> None:
     top = control("/", 1, "cpu memory pids")
     assert said(undo(CONTROLS, others=(top,))) == [f"set //{CONTROL} = -pids"]

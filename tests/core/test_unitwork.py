@@ -118,6 +118,11 @@ def test_what_systemd_leaves(file: str, value: str, left: str) -> None:
     assert unitprops.left(file, value, 50_000) == left
 
 
+def test_what_comes_first_on_v1_is_unset() -> None:
+    given = unitprops.signed([("CPUShares", 102), ("TasksMax", 9)])
+    assert unitprops.alone(given) == [*given, ("CPUWeight", "t", unitprops.UNLIMITED)]
+
+
 def test_what_a_new_unit_is() -> None:
     slice_ = {name: value for name, _, value in unitprops.creation("a-b.slice", "a.slice")}
     assert slice_["Wants"] == ["a.slice"]

@@ -47,7 +47,10 @@ systemReservedCgroup: SYSTEM
 enforceNodeAllocatable: [pods, system-reserved]
 """
 
-RESERVED = "[Slice]\nCPUWeight=77\nMemoryMax=900M\nCPUAccounting=yes\nMemoryAccounting=yes\n"
+RESERVED = {
+    "v1": "[Slice]\nCPUShares=788\nMemoryLimit=900M\nCPUAccounting=yes\nMemoryAccounting=yes\n",
+    "v2": "[Slice]\nCPUWeight=77\nMemoryMax=900M\nCPUAccounting=yes\nMemoryAccounting=yes\n",
+}
 
 
 class Done(NamedTuple):
@@ -76,9 +79,12 @@ class Applied(Live):
         self.node.write_text(KUBELET.replace("SYSTEM", self.other))
         self.system = root_path(self.other, "systemd")
         self.file = Path("/run/systemd/system", self.system[1:])
-        self.file.write_text(RESERVED)
+        self.file.write_text(RESERVED[self.hierarchy])
         run("systemctl", "daemon-reload")
         run("systemctl", "start", self.system[1:])
+        if self.hierarchy == "v1":
+            # a kubelet, too, wants it in every hierarchy
+            self.driver.layout.create(self.system)
         self.began = self.reserved()
 
     def reserved(self) -> dict[str, str]:
@@ -145,6 +151,9 @@ class Applied(Live):
         self.file.unlink()
         subprocess.run(["systemctl", "stop", self.system[1:]], check=False)
         subprocess.run(["systemctl", "revert", self.system[1:]], check=False)
+        for tree in self.driver.layout.trees if self.hierarchy == "v1" else ():
+            if tree.identity(self.system) is not None:
+                tree.rmdir(self.system)
         run("systemctl", "daemon-reload")
         super().close()
 

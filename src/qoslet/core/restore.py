@@ -211,7 +211,11 @@ def _controls(
         group = now.others.get(path)
         if file != CONTROL or group is None or group.identity != ledger.met.get(path):
             continue
-        added = set(ledger.files[path, file][1].split()) - set((before or "").split())
+        # a release that was killed has written down "-name" already
+        ours = {
+            word.lstrip("+-") for text in ledger.standing((path, file)) for word in text.split()
+        }
+        added = ours - set((before or "").split())
         there = set(group.values.get(CONTROL, "").split()) & added
         used = there & _used(now.beside.get(path, ()), hierarchy, restored)
         if used:

@@ -232,6 +232,16 @@ def signed(properties: Sequence[Property]) -> list[Signed]:
     return [(name, "ay" if isinstance(value, bytes) else "t", value) for name, value in properties]
 
 
+FIRST_V1 = {"CPUShares": "CPUWeight", "MemoryLimit": "MemoryMax"}
+"""What systemd takes on v1 instead of a property, where a unit has both."""
+
+
+def alone(properties: Sequence[Signed]) -> list[Signed]:
+    """Properties of v1 with those unset that would come before them."""
+    unset = [(FIRST_V1[name], "t", UNLIMITED) for name, _, _ in properties if name in FIRST_V1]
+    return [*properties, *unset]
+
+
 def creation(unit: str, above: str, pids: Sequence[int] = ()) -> list[Signed]:
     """What a new slice or scope of ours is, besides its values; ``above`` is the slice that it
     is in. Source: opencontainers/cgroups systemd."""

@@ -45,6 +45,9 @@ _AWAY = frozenset(
 )
 _SPAWN = "org.freedesktop.DBus.Error.Spawn."
 
+_HUNG_UP = (EOFError, ConnectionResetError, BrokenPipeError)
+"""What a bus that is being started anew does to who has just connected."""
+
 T = TypeVar("T")
 
 Signed = Sequence[tuple[str, str, object]]
@@ -257,7 +260,7 @@ class Bus:
             try:
                 return await self._connect()
             except (OSError, EOFError, TimeoutError, AuthError, InvalidAddressError) as error:
-                starts = self._met or isinstance(error, EOFError | ConnectionResetError)
+                starts = self._met or isinstance(error, _HUNG_UP)
                 if not starts or self._loop.time() > deadline:
                     raise CannotDo(
                         f"systemd's bus cannot be reached: {error}",

@@ -19,7 +19,7 @@ from qoslet.core import names
 from qoslet.core.journal import Made
 from qoslet.core.knobs import controller
 from qoslet.core.steps import Outcome, Step
-from qoslet.core.unitprops import Signed, creation
+from qoslet.core.unitprops import Signed, alone, creation
 from qoslet.core.unitwork import Numbered, Piece, pieces, runs, waves
 from qoslet.errors import QosletError
 from qoslet.host.cgroupfs import Cgroupfs, Recorder
@@ -307,6 +307,8 @@ class UnitDriver(Cgroupfs):
         properties = self._values.unsent(path, steps)
         if not properties:
             return False
+        if path not in self.others:
+            properties = alone(properties)
         await self.units.change(unit_of(path), properties)
         if await self.units.stale(unit_of(path)) or not self._alive(path):
             raise refused("set", path, errno.ENODEV, steps[0].file, steps[0].value)
@@ -346,6 +348,10 @@ class UnitDriver(Cgroupfs):
         tree = self.layout.trees[0]
         if self.members(path) or tree.children(path):
             raise self._busy(tree, path, OSError(errno.EBUSY, os.strerror(errno.EBUSY)))
+        # systemd leaves some of v1 alone; the one that tells who made the group goes last
+        for other in reversed(self.layout.trees[1:]):
+            if other.identity(path) is not None:
+                other.rmdir(path)
         await self.units.stop(unit_of(path))
         await self._gone(path)
         self._remove(path)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 
 from qoslet.core import unitprops
-from qoslet.core.knobs import UNMANAGED, controller, released, same
+from qoslet.core.knobs import UNMANAGED, controller, property_of, released, same
 from qoslet.core.steps import Step
 from qoslet.core.unitprops import Signed
 from qoslet.host.cgroupkill import Layout
@@ -106,9 +106,12 @@ class Values:
             wanted = _DEFAULT_PERIOD
         if same(step.file, wanted, found, self._page):
             return None
+        named = property_of(step.file, self._layout.name, self._version) or ""
+        first = unitprops.FIRST_V1.get(named)
+        advice = f"unset {first}= of the unit, which comes first, or " if first else ""
         return Refused(
-            f"{point}{path}/{step.file}: systemd took {step.value!r} and the kernel has "
-            f"{found!r}; see journalctl -u {path.rpartition('/')[2]} for the kernel's refusal",
+            f"{point}{path}/{step.file}: systemd took {step.value!r} and the kernel has {found!r}; "
+            f"{advice}see journalctl -u {path.rpartition('/')[2]} for the kernel's refusal",
             errno.EINVAL,
         )
 
