@@ -14,7 +14,15 @@ from pathlib import Path
 
 from bench.figures import Figure, table
 
-BENCHMARKS = ("bench.cold", "bench.pods10k", "bench.source", "bench.apply50", "bench.apply110")
+BENCHMARKS = (
+    "bench.cold",
+    "bench.pods10k",
+    "bench.source",
+    "bench.apply50",
+    "bench.apply110",
+    "bench.groups",
+    "bench.agent",
+)
 
 
 def machine() -> str:

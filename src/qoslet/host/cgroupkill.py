@@ -66,14 +66,15 @@ def members(layout: Layout, paths: Iterable[str]) -> set[int]:
 
 def below(layout: Layout, path: str) -> list[str]:
     """The group and all below it that exist in any hierarchy, children first."""
-    found: dict[str, None] = {}
-    for tree in layout.trees:
-        waiting = [path] if tree.identity(path) is not None else []
-        while waiting:
-            group = waiting.pop()
-            found[group] = None
-            waiting += tree.children(group)
-    return sorted(found, key=lambda group: (-group.count("/"), group))
+    return sorted(identities(layout, path), key=lambda group: (-group.count("/"), group))
+
+
+def identities(layout: Layout, path: str) -> dict[str, int]:
+    """The same with the inode of each in the first hierarchy that has it, in no order."""
+    found: dict[str, int] = {}
+    for tree in reversed(layout.trees):
+        found |= tree.below(path)
+    return found
 
 
 def kill(layout: Layout, path: str, spared: Collection[int] = ()) -> bool:

@@ -8,7 +8,7 @@ O_NOFOLLOW. Directory descriptors are kept for a while, so that the files of a g
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from errno import EEXIST, ENODEV, ENOENT
 from functools import lru_cache
 from typing import TypeVar
@@ -221,15 +221,37 @@ class Tree:
         """The inode of a group that was just made."""
         return os.stat(self.fd(path)).st_ino
 
-    def children(self, path: str) -> list[str]:
-        """The paths of the groups directly below, sorted; none where the group is gone."""
+    def below(self, path: str) -> dict[str, int]:
+        """The group and all below it with their inodes; empty where it is absent."""
+        inode = self.identity(path)
+        found = {} if inode is None else {path: inode}
+        waiting = [*found]
+        while waiting:
+            group = waiting.pop()
+            for one in self._entries(group):
+                try:
+                    facts = one.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+                found[f"{group}/{one.name}"] = facts.st_ino
+                # a group without groups below has two links: its name and its own dot
+                if facts.st_nlink != 2:
+                    waiting.append(f"{group}/{one.name}")
+        return found
+
+    def _entries(self, path: str) -> Iterator[os.DirEntry[str]]:
+        """The groups directly below; none where the group is gone."""
         try:
             descriptor = self.directory(path)
         except FileNotFoundError:
-            return []
+            return
         try:
             with os.scandir(descriptor) as entries:
-                names = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
+                yield from (one for one in entries if one.is_dir(follow_symlinks=False))
         finally:
             os.close(descriptor)
+
+    def children(self, path: str) -> list[str]:
+        """The paths of the groups directly below, sorted; none where the group is gone."""
+        names = [one.name for one in self._entries(path)]
         return [f"{path}/{name}" for name in sorted(names)]
