@@ -94,6 +94,9 @@ class Wheel:
         anew = self._taking.take(desired)
         whole = whole or anew or self._resync_at is None or shared.now >= self._resync_at
         if whole:
+            shared.hands.watch(shared.live.upper())
+            for pace in shared.paces.values():
+                shared.hands.watch(pace.groups)
             seen = shared.hands.look_at_all()
             shared.due |= shared.paces.keys()
             self._orphans.find(seen)

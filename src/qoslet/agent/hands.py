@@ -108,6 +108,13 @@ class Hands:
         self._known: dict[str, int] = {}
         self._files: set[str] = set()
 
+    def watch(self, groups: Iterable[Cgroup]) -> None:
+        """Read the planned files of these groups, besides the known ones."""
+        files = {row.file for group in groups for row in group.settings}
+        if not files <= self._files:
+            self._files |= files
+            self.observer.watch(files)
+
     def look_at_all(self) -> Observed:
         """Read the whole tree once; ``look`` answers from it until ``forget_all``."""
         self._whole = self.observer.observe(self.root)
@@ -154,10 +161,7 @@ class Hands:
         """What is off in these groups. One that somebody else made inside the root is left."""
         seen = {}
         foreign = set()
-        files = {row.file for group in groups for row in group.settings}
-        if not files <= self._files:
-            self._files |= files
-            self.observer.watch(files)
+        self.watch(groups)
         absent: set[str] = set()
         for group in groups:
             path = group.path
