@@ -288,14 +288,39 @@ def after(story: Story, witness: Witness, kill: Kill) -> None:
         world.journal = world.journal[: some.randrange(kill.torn + 1, len(world.journal))]
         witness.recover(world, number)
         as_without_a_kill(story, number, world)
+    if kill.before.split()[0] in ("start", "stop", "update", "forget"):
+        late(story, witness, kill, number)
     other = number + some.choice((-1, 1))
-    if story.name != "switched" and 0 <= other < len(story.stages) and kill.number % 2:
+    edited = story.name != "switched" and 0 <= other < len(story.stages)
+    if edited and kill.before.startswith("start"):
+        late(story, witness, kill, other)
+    if edited and kill.number % 2:
         # manifests were edited while nobody ran
         world = kill.world.copy()
         witness.recover(world, other)
         restarts(story, kill, world, other)
     else:
         twice(story, witness, kill, some)
+
+
+def late(story: Story, witness: Witness, kill: Kill, number: int) -> None:
+    """The keeper is told by the killed agent after the next one has asked what is kept."""
+    world = kill.world.copy()
+    verb, what = world.runtime.asked
+    agent = witness.agent(world, number)
+    try:
+        agent.turn()
+        world.runtime.late(verb, what)
+        agent.settle(TURNS)
+        # begun where there is no group any more
+        world.runtime.wrong.clear()
+        witness.check(world, agent, number)
+    finally:
+        agent.close()
+    witness.recovered += 1
+    if number == kill.stage:
+        for uid, times in story.begins[number].items():
+            assert world.runtime.begins[uid] <= times + 1, uid
 
 
 class Killed(BaseException):

@@ -12,6 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -195,6 +196,7 @@ class Runtime:
         self.kept: dict[str, Kept] = {}
         self.begins: Counter[str] = Counter()
         self.wrong: list[str] = []
+        self.asked: tuple[str, tuple[Any, ...]] = ("", ())
         self._told: dict[str, tuple[ContainerState, ...]] = {}
 
     def copy(self, kernel: SimKernel, clock: Clock, on: On) -> Runtime:
@@ -202,10 +204,23 @@ class Runtime:
         other = Runtime(kernel, clock, on)
         other.kept = {uid: kept.copy() for uid, kept in self.kept.items()}
         other.begins = Counter(self.begins)
+        other.asked = self.asked
         return other
 
+    def _asked(self, verb: str, uid: str, *what: Any) -> None:
+        """Something is asked for: what was asked last may be done later (``late``)."""
+        self.asked = verb, what
+        self.on(f"{verb} {uid}")
+
+    def late(self, verb: str, what: tuple[Any, ...]) -> None:
+        """Do what somebody has asked for who is not there any more."""
+        try:
+            getattr(self, verb)(*what)
+        except CannotDo:
+            return
+
     def start(self, spec: PodSpec, cgroups: Mapping[str, str]) -> None:
-        self.on(f"start {spec.uid}")
+        self._asked("start", spec.uid, spec, cgroups)
         if spec.uid in self.kept:
             return
         lives = {one.name: NEW for one in spec.launches}
@@ -214,7 +229,7 @@ class Runtime:
         self._advance(self.kept[spec.uid])
 
     def stop(self, uid: str, grace_seconds: float) -> None:
-        self.on(f"stop {uid}")
+        self._asked("stop", uid, uid, grace_seconds)
         kept = self.kept.get(uid)
         if kept is not None:
             kept.ending = kept.ending or Ending(self.clock.now, grace_seconds)
@@ -224,13 +239,13 @@ class Runtime:
         raise NotImplementedError
 
     def update(self, spec: PodSpec) -> None:
-        self.on(f"update {spec.uid}")
+        self._asked("update", spec.uid, spec)
         kept = self.kept.get(spec.uid)
         if kept is not None:
             kept.spec = spec
 
     def forget(self, uid: str) -> None:
-        self.on(f"forget {uid}")
+        self._asked("forget", uid, uid)
         kept = self.kept.get(uid)
         if kept is not None and kept.pids:
             raise CannotDo("containers are still running", where=uid)

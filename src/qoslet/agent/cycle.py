@@ -126,10 +126,12 @@ class Wheel:
             if state.pod_uid in moved:
                 moved[state.pod_uid].append(state)
         for uid, states in moved.items():
-            pace = shared.paces.get(uid)
+            pace, kept = shared.paces.get(uid), held.get(uid)
+            if pace is None and kept is not None:
+                pace = self._taking.meet(kept)
             if pace is not None and tuple(states) != pace.states and not pace.cleared:
                 shared.note(pace, tuple(states))
-                self._moved(pace, held.get(uid))
+                self._moved(pace, kept)
 
     def _moved(self, pace: Pace, kept: Held | None) -> None:
         """A pod's containers did something."""
@@ -140,7 +142,11 @@ class Wheel:
         if kept is None:
             shared.said.notes.append(f"{pace.key}: the runtime has lost it; it is begun anew")
             shared.turn_to_waiting(pace)
-        elif kept.ended and pace.wanted is not None:
+        elif not kept.ended or pace.wanted is None:
+            return
+        elif kept.ending:
+            self._taking.restart(pace, "an agent before has ended it")
+        else:
             pace.turn_to("over", shared.clock.wall())
 
     def _settled(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from qoslet.agent.falling import Falling
 from qoslet.agent.pods import Pace, adopted, never_restarts
 from qoslet.agent.ports import Desired, Wanted
@@ -9,6 +11,7 @@ from qoslet.agent.resize import asks, remembered
 from qoslet.agent.resizing import Resizing
 from qoslet.agent.shared import Shared
 from qoslet.core.podstate import Held
+from qoslet.errors import QosletError
 
 
 class Taking:
@@ -54,7 +57,9 @@ class Taking:
         """The pods that the runtime keeps from an earlier agent."""
         shared = self._shared
         wall = shared.clock.wall()
-        for uid, held in shared.runtime.held().items():
+        kept = shared.runtime.held()
+        self._give_back(kept.keys())
+        for uid, held in kept.items():
             pace = adopted(held, wall)
             shared.add(pace)
             wanted = desired.pods.get(uid)
@@ -66,6 +71,18 @@ class Taking:
         for pace in self._edited_before:
             self._resizing.propose(pace)
         self._taken_over = True
+
+    def _give_back(self, kept: Collection[str]) -> None:
+        """Volumes of wanted pods that were not begun: they may want others. Those of pods that
+        nobody wants are orphans."""
+        shared = self._shared
+        wanted = shared.desired.pods if shared.desired is not None else {}
+        try:
+            for uid in shared.volumes.standing():
+                if uid in wanted and uid not in kept:
+                    shared.volumes.remove(uid)
+        except (QosletError, OSError) as error:
+            shared.said.errors.append(f"volumes: {error}")
 
     def _take_up(self, pace: Pace, held: Held, wanted: Wanted) -> None:
         """A kept pod that is wanted: it goes on where it is right."""
@@ -87,7 +104,7 @@ class Taking:
         if held.ended:
             pace.cgroups, pace.tops = places
             if held.digest != wanted.spec.digest():
-                self._restart(pace, "its containers have changed")
+                self.restart(pace, "its containers have changed")
                 return
             pace.stage = "over"
             return
@@ -98,7 +115,7 @@ class Taking:
         if moved and never_restarts(wanted.spec):
             self._give_up(pace)
             return
-        self._restart(pace, "it runs outside its group" if moved else "its containers have changed")
+        self.restart(pace, "it runs outside its group" if moved else "its containers have changed")
 
     def _give_up(self, pace: Pace) -> None:
         """End a pod that may neither stay where it is nor be started again."""
@@ -113,13 +130,23 @@ class Taking:
         """A kept pod that is wanted and was asked to end: by an agent that did not live to begin
         it anew, or that no longer wanted it."""
         if not (moved and never_restarts(wanted.spec)):
-            self._restart(pace, "it was asked to end before")
+            self.restart(pace, "it was asked to end before")
         elif held.ended:
             pace.stage, pace.failed = "over", True
         else:
             self._give_up(pace)
 
-    def _restart(self, pace: Pace, why: str) -> None:
+    def meet(self, held: Held) -> Pace:
+        """A pod that the runtime keeps though nobody here asked for it, because the word of an
+        agent before came late: it ends."""
+        shared = self._shared
+        pace = adopted(held, shared.clock.wall())
+        shared.add(pace)
+        shared.said.notes.append(f"{pace.key}: begun by an agent before; it is ended")
+        self._falling.stop(pace)
+        return pace
+
+    def restart(self, pace: Pace, why: str) -> None:
         """End the pod and begin it anew as it is wanted now."""
         pace.again = True
         self._shared.said.notes.append(f"{pace.key}: {why}; it is started anew")
@@ -162,7 +189,7 @@ class Taking:
                 if wanted.spec.digest() == pace.digest:
                     shared.drop(uid)
                 else:
-                    self._restart(pace, "its containers have changed")
+                    self.restart(pace, "its containers have changed")
             case "refused":
                 pace.plan(wanted.pod, wanted.groups.qos, wanted.groups.groups)
                 shared.turn_to_waiting(pace)
@@ -200,7 +227,7 @@ class Taking:
     def _edited(self, pace: Pace, wanted: Wanted) -> None:
         """A running pod's manifest changed."""
         if wanted.spec.digest() != pace.digest:
-            self._restart(pace, "its containers have changed")
+            self.restart(pace, "its containers have changed")
             return
         if wanted.grace != pace.grace:
             pace.grace = wanted.grace
