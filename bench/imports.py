@@ -10,7 +10,12 @@ from importlib.metadata import distribution
 
 from bench.figures import paired
 
-DEPENDENCIES = {"dbus-fast": "dbus_fast.aio", "msgspec": "msgspec", "PyYAML": "yaml"}
+DEPENDENCIES = {
+    "dbus-fast": "dbus_fast.aio",
+    "msgspec": "msgspec",
+    "prometheus-client": "prometheus_client",
+    "PyYAML": "yaml",
+}
 ROUNDS = 25
 
 
