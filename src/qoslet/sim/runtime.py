@@ -145,6 +145,7 @@ class SimRuntime:
                 not any(life.alive for life in run.lives.values())
                 and (run.ending is not None or finished(run.spec, run.lives)),
                 run.spec.memo,
+                run.ending is not None,
             )
             for uid, run in self._pods.items()
         }

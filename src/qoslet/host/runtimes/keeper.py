@@ -112,6 +112,9 @@ class Keeper:
                 client.peer.fill()
         for client in list(self._clients.values()):
             self._serve(client)
+            if client.peer.waiting and not client.peer.open:
+                # An agent that was killed is heard to its end before the next one.
+                break
         self._runtime.poll()
         self._tell()
 
