@@ -135,6 +135,8 @@ def test_a_pods_memory_limit_is_shared_and_its_oom_stays_inside(
     held.until(lambda: kills("pa", "pb") > 0, "two are too many for the pod's limit")
     assert held.memory(pods["p"]) <= 64 * MIB
     assert kills("qc") == 0, "the neighbour is untouched"
-    assert held.groups.members(groups["qc"]) == before
+    now = held.groups.members(groups["qc"])
+    assert min(before) in now, "its first process runs on"
+    assert now <= before
     assert held.memory(groups["qc"]) >= 45 * MIB
     record_property("compared", 6)
