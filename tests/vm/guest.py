@@ -20,7 +20,6 @@ from tests.vm.tools import Tool, qemu
 
 _BOOT = "console=ttyS0 root=/dev/vda rw panic=-1 quiet loglevel=4 systemd.getty_auto=no"
 _OUT_MIB = 64
-SUITES = ("tests/live", "tests/contract", "tests/vm")
 # Ten times what a boot takes on a busy machine.
 _BOOT_SECONDS = 400.0
 
@@ -99,7 +98,7 @@ def _job_disk(work: Path, system: System, facts: Facts, job: Job) -> None:
         "QOSLET_EXPECT_KERNEL": facts.kernel,
         "QOSLET_EXPECT_PSI": "no" if "psi=0" in system.words else "yes",
         "QOSLET_EXPECT_LACKS": " ".join(system.lacks),
-        "QOSLET_SUITES": " ".join(system.only or SUITES),
+        "QOSLET_SUITES": " ".join(system.suites()),
         **job.settings,
     }
     lines = [f"export {name}={shlex.quote(value)}\n" for name, value in settings.items()]

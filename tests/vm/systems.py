@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+SUITES: Final = ("tests/live", "tests/contract", "tests/vm")
 # Kernel words that give systemd up to 255 the hierarchies of old; 256 and 257 want one word more.
 _LEGACY: Final = "systemd.unified_cgroup_hierarchy=0 systemd.legacy_systemd_cgroup_controller"
 _HYBRID: Final = "systemd.unified_cgroup_hierarchy=0 systemd.legacy_systemd_cgroup_controller=0"
@@ -14,6 +15,14 @@ _TWO_NODES: Final = (
     *("-smp", "4,sockets=2,cores=1,threads=2", "-m", "2048"),
     *("-object", "memory-backend-ram,id=m0,size=1G", "-object", "memory-backend-ram,id=m1,size=1G"),
     *("-numa", "node,nodeid=0,cpus=0-1,memdev=m0", "-numa", "node,nodeid=1,cpus=2-3,memdev=m1"),
+)
+# What runs for years, in guests of its own: its tests wait more than they work.
+_AGENT: Final = tuple(
+    f"tests/live/test_{name}.py"
+    for name in (
+        *("agent", "held", "keeper", "managers", "managers_agent"),
+        *("unit", "volumes", "volumes_run"),
+    )
 )
 _FORCED: Final = f"{_LEGACY} SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"
 
@@ -33,13 +42,18 @@ class System:
     only: tuple[str, ...] = ()
     machine: tuple[str, ...] = ("-smp", "2", "-m", "2048")
 
+    def suites(self) -> tuple[str, ...]:
+        """What is run here, as words for pytest."""
+        return self.only or (*SUITES, *(f"--ignore={module}" for module in _AGENT))
+
     def floors(self) -> dict[str, int | None]:
         """What each driver must compare here at least."""
         return {} if self.only else FLOORS
 
 
-# `make test-vm`, on every change.
+# `make test-vm`, on every change; what takes longest first.
 SHORT: Final = (
+    System("trixie-agent", "trixie", "v2", only=_AGENT),
     System("bookworm", "bookworm", "v1", _LEGACY),
     System("trixie", "trixie", "v2"),
     System("sid", "sid", "v2"),
@@ -47,6 +61,8 @@ SHORT: Final = (
 
 # `make test-vm-full` boots these as well.
 LONG: Final = (
+    System("bookworm-agent", "bookworm", "v1", _LEGACY, only=_AGENT),
+    System("sid-agent", "sid", "v2", only=_AGENT),
     System("bookworm-hybrid", "bookworm", "hybrid", _HYBRID),
     System("bookworm-v2", "bookworm", "v2"),
     System(

@@ -84,6 +84,11 @@ class Eyes:
         finally:
             _close(place.directories)
 
+    def close(self) -> None:
+        """Close every descriptor."""
+        for tree in self._layout.trees:
+            tree.close()
+
     def cache(self, path: str) -> int:
         """Bytes of page cache below a group that can be taken back without a kill; on v2 the
         kernel does that where there is ``memory.reclaim`` (5.19), on v1 with the limit."""

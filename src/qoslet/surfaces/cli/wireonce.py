@@ -140,6 +140,8 @@ class Tree:
         """Close every descriptor but the journal's."""
         if self._glance is not None:
             self._glance.close()
+        if self._eyes is not None:
+            self._eyes.close()
         self.driver.close()
 
     def finish(self) -> None:
