@@ -157,6 +157,24 @@ class Hands:
         """Whether a group that stands was made by us."""
         return self._all_ours or self.book.ledger.ours(path, identity)
 
+    def reconcile(self, seen: Observed, wanted: Collection[str]) -> list[str]:
+        """Write down which groups stand where that could not be written before. The groups of the
+        journal that are not there and are not to be made, because somebody else removed them.
+        Raises QosletError or OSError."""
+        groups = self.book.ledger.groups
+        made = [
+            Made(path, seen.cgroups[path].identity)
+            for path, (_, inode) in groups.items()
+            if inode == 0 and path in seen.cgroups
+        ]
+        if made:
+            self.book.record(made)
+        return [
+            path
+            for path in groups
+            if path not in seen.cgroups and path not in wanted and self.inside(path)
+        ]
+
     def off(self, node: Node, groups: Sequence[Cgroup]) -> Off:
         """What is off in these groups. One that somebody else made inside the root is left."""
         seen = {}

@@ -61,6 +61,21 @@ class Orphans:
         self._groups = {path: self._groups.get(path) or _Orphan(now) for path in found}
         self._left_alone &= seen.cgroups.keys()
         self._find_volumes(now)
+        self._find_lost(seen)
+
+    def _find_lost(self, seen: Observed) -> None:
+        """Groups that somebody else removed, and that are not to be made again: everybody who
+        knows them is told that they are gone."""
+        shared = self._shared
+        standing = (pace.groups for pace in shared.paces.values() if not pace.cleared)
+        paths = {group.path for groups in (shared.live.upper(), *standing) for group in groups}
+        try:
+            lost = shared.hands.reconcile(seen, {path for path in paths if path is not None})
+        except (QosletError, OSError) as error:
+            shared.said.errors.append(f"the journal: {error}")
+            return
+        steps = [Step("remove", path, why="it is gone already") for path in deepest_first(lost)]
+        shared.said.errors += shared.hands.perform(steps, lambda step: step.path).failed.values()
 
     def _find_volumes(self, now: float) -> None:
         """Volumes of pods that are not known."""

@@ -155,7 +155,11 @@ class Taking:
     def _gone(self, uid: str) -> None:
         """A pod is not wanted any more."""
         pace = self._shared.paces.get(uid)
-        if pace is None or (pace.wanted is None and pace.stage in ("ending", "clearing")):
+        if pace is None:
+            # it went before it was seen
+            self._shared.drop(uid)
+            return
+        if pace.wanted is None and pace.stage in ("ending", "clearing"):
             return
         pace.wanted, pace.again = None, False
         pace.resize, pace.resize_reason = "", ""

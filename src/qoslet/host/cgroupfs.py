@@ -241,9 +241,9 @@ class Cgroupfs:
             write(tree, path, step)
 
     def _note(self, line: str) -> None:
-        """Keep a line for the surface, once."""
+        """Keep a line for the surface, once; the last hundred of them."""
         if line not in self.notes:
-            self.notes.append(line)
+            self.notes[:] = [*self.notes[-99:], line]
 
     def stands(self, path: str) -> None:
         """A group is there already, so it is not ours to make."""
