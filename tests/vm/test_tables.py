@@ -84,7 +84,9 @@ def test_systems_are_chosen_by_name():
     assert [system.name for system in chosen(["sid"], SHORT)] == ["sid"]
     with pytest.raises(cache.VmError, match="no system woody"):
         chosen(["woody"], SHORT)
-    assert len(ALL) == len({(one.suite, one.hierarchy, one.words) for one in ALL.values()})
+    assert len(ALL) == len(
+        {(one.suite, one.hierarchy, one.words, one.only) for one in ALL.values()}
+    )
     assert set(FLOORS) == {"cgroupfs", "systemd"}
 
 
