@@ -69,10 +69,10 @@ class Machine(Agent):
         if self.agent:
             return
         try:
-            words = os.open(self.words, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-            os.dup2(words, 1)
-            os.dup2(words, 2)
-            sys.stdout = sys.stderr = os.fdopen(words, "w")
+            out = os.open(self.words, os.O_WRONLY | os.O_APPEND)
+            os.dup2(out, 1)
+            os.dup2(out, 2)
+            sys.stdout = sys.stderr = os.fdopen(out, "w")
             given = ["run", str(self.manifests), "--keep", "--cgroup-root", self.root]
             os._exit(entry.run(given))
         except BaseException:  # noqa: BLE001 - whatever it is, the tests' own process goes on
