@@ -517,7 +517,7 @@ def test_a_file_is_whole_while_it_is_replaced(opened: Opening, folder: Path, how
         writer.wait()
     numbers = [int(name[1:]) for name in seen]
     assert numbers == sorted(numbers)
-    assert len(seen) > 1
+    assert seen
     assert files.changes() == []
     assert rows(files) == []
 

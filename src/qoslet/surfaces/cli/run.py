@@ -78,7 +78,9 @@ def _check(options: Options, args: argparse.Namespace) -> None:
         raise BadInput(f"--with {args.runs_with} is not there yet", hint=hint)
     if options.flags.runtime != "process":
         hint = "leave it out; qoslet plan --runtime shows what another runtime would write"
-        raise BadInput("containers are processes of qoslet's own here", where="--runtime", hint=hint)
+        raise BadInput(
+            "containers are processes of qoslet's own here", where="--runtime", hint=hint
+        )
     parts = [part for part in options.root.split("/") if part]
     if not options.root.startswith("/") or not parts or any(p in (".", "..") for p in parts):
         hint = f"such as {DEFAULT_ROOT}: everything below it is made and removed"
