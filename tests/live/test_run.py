@@ -249,7 +249,7 @@ def test_a_pod_that_is_refused_does_not_stop_others(live: Live) -> None:
         "    - name: app\n", "    - name: app\n      securityContext: {runAsNonRoot: true}\n"
     )
     live.write("a", f"{good}---\n{bad}")
-    out, err = ended(live.begin("--for", "2", "--logs"), 1)
+    out, err = ended(live.begin("--for", "6", "--logs"), 1)
     assert "1 pod, 1 of 1 containers running" in out
     assert "good/app | hello" in out
     assert "less isolation than asked" in err
