@@ -147,7 +147,7 @@ class Keeper:
 
     def _request(self, client: _Client, data: bytes) -> None:
         """One request; what is wrong with it is answered in one line."""
-        number, uid = 0, ""
+        number, uid, begun = 0, "", False
         try:
             asked = requests.decode(data)
             if isinstance(asked, Hello):
@@ -160,6 +160,7 @@ class Keeper:
             match asked:
                 case Start():
                     self._runtime.start(asked.spec, asked.cgroups, asked.digest)
+                    begun = True
                 case Stop():
                     self._runtime.stop(asked.uid, asked.grace)
                 case Restart():
@@ -174,6 +175,9 @@ class Keeper:
             if uid:
                 self._news(client, uid)
         client.done = max(client.done, number)
+        if begun:
+            # One that was kept already has nothing new to tell, but its asker waits for it.
+            self._news(client, uid)
 
     def _greet(self, client: _Client, hello: Hello) -> None:
         """Welcome a client, or tell why it is not."""
