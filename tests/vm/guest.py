@@ -18,7 +18,9 @@ from tests.vm.image import Facts, Image, make_disk
 from tests.vm.systems import System
 from tests.vm.tools import Tool, qemu
 
-_BOOT = "console=ttyS0 root=/dev/vda rw panic=-1 no_timer_check quiet loglevel=4 systemd.getty_auto=no"
+_BOOT = (
+    "console=ttyS0 root=/dev/vda rw panic=-1 no_timer_check quiet loglevel=4 systemd.getty_auto=no"
+)
 _OUT_MIB = 64
 # Ten times what a boot takes on a busy machine.
 _BOOT_SECONDS = 400.0

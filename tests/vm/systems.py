@@ -20,7 +20,7 @@ _TWO_NODES: Final = (
 _AGENT: Final = tuple(
     f"tests/live/test_{name}.py"
     for name in (
-        *("agent", "held", "keeper", "managers", "managers_agent"),
+        *("agent", "agent_killed", "held", "keeper", "managers", "managers_agent", "soak"),
         *("unit", "volumes", "volumes_run"),
     )
 )
