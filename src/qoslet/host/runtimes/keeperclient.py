@@ -8,6 +8,7 @@ what it had not answered is asked again: each request may come twice.
 from __future__ import annotations
 
 import select
+import socket
 import time
 from collections.abc import Mapping
 
@@ -163,7 +164,7 @@ class KeeperRuntime:
                     or "see what it does; killed, it is replaced and its containers stay",
                 )
             if self._peer is not None:
-                select.select([self._peer.socket], [], [], min(left, 0.1))
+                _ready(self._peer.socket, select.POLLIN, min(left, 0.1))
             else:
                 time.sleep(0.01)
             self._listen()
@@ -211,7 +212,7 @@ class KeeperRuntime:
         if self._peer is not None:
             deadline = time.monotonic() + max(seconds, 0.1)
             while self._peer.unsent and self._peer.open and time.monotonic() < deadline:
-                select.select([], [self._peer.socket], [], 0.05)
+                _ready(self._peer.socket, select.POLLOUT, 0.05)
                 self._peer.flush()
             self._peer.close()
             self._peer = None
@@ -340,3 +341,10 @@ class KeeperRuntime:
         if line not in self.notes:
             self.notes.append(line)
             del self.notes[:-NOTES]
+
+
+def _ready(peer: socket.socket, event: int, seconds: float) -> None:
+    """Wait for a socket, whatever its number: select(2) knows none beyond 1023."""
+    poller = select.poll()
+    poller.register(peer, event)
+    poller.poll(round(seconds * 1000))
