@@ -249,7 +249,16 @@ def test_a_pod_that_is_refused_does_not_stop_others(live: Live) -> None:
         "    - name: app\n", "    - name: app\n      securityContext: {runAsNonRoot: true}\n"
     )
     live.write("a", f"{good}---\n{bad}")
-    out, err = ended(live.begin("--for", "6", "--logs"), 1)
+    run = live.begin("--logs")
+    seen: list[str] = []
+    assert run.stdout is not None
+    while len(seen) < 2:
+        line = run.stdout.readline()
+        assert line, ended(run, 1)
+        seen += [line] if "1 of 1 containers running" in line or "hello" in line else []
+    run.send_signal(signal.SIGINT)
+    out, err = ended(run, 1)
+    out = "".join(seen) + out
     assert "1 pod, 1 of 1 containers running" in out
     assert "good/app | hello" in out
     assert "less isolation than asked" in err
