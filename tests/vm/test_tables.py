@@ -46,6 +46,18 @@ def test_a_report_is_counted_by_suite_and_driver(rows):
     assert rows[1].faults == ["tests.live.test_a.test_y: assert 1 == 2"]
 
 
+def test_what_passed_when_it_was_run_once_more_has_passed(tmp_path):
+    case = '<testcase classname="tests.live.test_a" name="test_{}">{}</testcase>'
+    fault = '<failure message="slow"/>'
+    first = "".join(case.format(name, fault) for name in "xyz")
+    again = case.format("x", "") + case.format("y", fault) + case.format("z", "<skipped/>")
+    (tmp_path / "junit.xml").write_text(f"<testsuite>{first}</testsuite>")
+    (tmp_path / "again.xml").write_text(f"<testsuite>{again}</testsuite>")
+    (row,) = table.read("deb", tmp_path / "junit.xml")
+    assert (row.passed, row.failed) == (1, 2)
+    assert row.note == "passed when run once more"
+
+
 def test_a_driver_with_a_floor_must_compare(rows):
     assert table.judge(rows, {"cgroupfs": 7, "systemd": None}) == []
     assert table.judge(rows, {"cgroupfs": 8}) == [
