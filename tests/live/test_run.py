@@ -109,7 +109,9 @@ class Live:
             for path in self.groups():
                 self.tree.discard(path)
         shutil.rmtree(f"/run/qoslet/{self.root[1:]}", ignore_errors=True)
-        assert not self.groups(), "the test left groups behind"
+        left = self.groups()
+        self.tree.close()
+        assert not left, "the test left groups behind"
 
 
 @pytest.fixture
