@@ -98,6 +98,8 @@ FLOORS: Final[dict[str, int | None]] = {"cgroupfs": 2000, "systemd": 2000}
 
 PACKAGES: Final = (
     "busybox-static",
+    "containerd",
+    "crun",
     "dbus",
     "dbus-user-session",
     "initramfs-tools",
@@ -107,6 +109,7 @@ PACKAGES: Final = (
     "linux-image-cloud-amd64",
     "procps",
     "python3",
+    "runc",
     "strace",
     "systemd",
     "systemd-sysv",
