@@ -22,9 +22,9 @@ _COLLECTED = (0, 1)
 
 @dataclass(frozen=True)
 class Result:
-    """One system: its label, its rows, and what is wrong with it."""
+    """One system: its name, its rows, and what is wrong with it."""
 
-    label: str
+    name: str
     rows: list[Row]
     wrong: list[str]
 
@@ -39,7 +39,7 @@ def report(results: Sequence[Result]) -> bool:
     """Prints the table and what is wrong; returns whether all is well."""
     rows = [row for result in results for row in result.rows]
     sys.stdout.write(table.plain(rows))
-    wrong = [f"{result.label}: {fault}" for result in results for fault in result.wrong]
+    wrong = [f"{result.name}: {fault}" for result in results for fault in result.wrong]
     wrong += [f"{suite} ran in no system" for suite in table.nowhere(rows)]
     passed, failed = sum(row.passed for row in rows), sum(row.failed for row in rows)
     for fault in wrong:
@@ -52,14 +52,20 @@ def report(results: Sequence[Result]) -> bool:
     return not wrong
 
 
-def write_page(results: Sequence[Result]) -> None:
-    """Writes the table of the long matrix, which is kept with the documents."""
-    rows = [row for result in results for row in result.rows]
+def write_page(results: Sequence[Result], *, whole: bool) -> None:
+    """Writes the table of the long matrix, which is kept with the documents. Where not the
+    ``whole`` of it ran, what the page has of the other systems stays."""
+    rows = {result.name: table.markdown_rows(result.rows) for result in results}
+    if not whole and PAGE.exists():
+        rows = {**table.by_system(PAGE.read_text()), **rows}
+    order = {name: place for place, name in enumerate(ALL)}
+    names = sorted((name for name in rows if name in order), key=order.__getitem__)
     PAGE.write_text(
         "# What real systems answered\n\n"
-        "Written by `make test-vm-full` ([testing](testing.md) says what it boots). `compared` counts values that"
-        "\nwere read back from the kernel and compared; a suite that cannot be had says why.\n\n"
-        + table.markdown(rows)
+        "Written by `make test-vm-full`, system by system ([testing](testing.md) says what it boots). `compared` counts"
+        "\nvalues that were read back from the kernel and compared; a suite that cannot be had says why.\n\n"
+        + table.markdown_head()
+        + "".join(rows[name] for name in names)
     )
 
 

@@ -153,9 +153,24 @@ def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(cells)
 
 
-def markdown(rows: Sequence[Row]) -> str:
-    """The table for a page."""
+def markdown_head() -> str:
+    """What the table of a page begins with."""
     head = "| " + " | ".join(HEADS) + " |\n"
-    rule = "|" + "|".join("--:" if 3 <= at <= 7 else "---" for at in range(len(HEADS))) + "|\n"
-    body = ("| " + " | ".join(row.cells()).rstrip() + " |\n" for row in rows)
-    return head + rule + "".join(body)
+    return (
+        head + "|" + "|".join("--:" if 3 <= at <= 7 else "---" for at in range(len(HEADS))) + "|\n"
+    )
+
+
+def markdown_rows(rows: Sequence[Row]) -> str:
+    """Lines of the table of a page."""
+    return "".join("| " + " | ".join(row.cells()).rstrip() + " |\n" for row in rows)
+
+
+def by_system(page: str) -> dict[str, str]:
+    """The lines of a page's table, by the name of their system."""
+    found: dict[str, str] = {}
+    for line in page.splitlines():
+        words = line.split()
+        if len(words) > 2 and words[0] == "|" and words[1] != HEADS[0]:
+            found[words[1]] = found.get(words[1], "") + f"{line}\n"
+    return found

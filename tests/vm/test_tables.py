@@ -72,7 +72,7 @@ def test_a_suite_that_ran_in_no_system_is_named(rows):
 
 
 def test_both_forms_of_a_table_hold_every_cell(rows):
-    for form in (table.plain(rows), table.markdown(rows)):
+    for form in (table.plain(rows), table.markdown_head() + table.markdown_rows(rows)):
         assert all(cell in form for row in rows for cell in row.cells())
     assert len({line.index("live/a") for line in table.plain(rows).splitlines()[2:]}) == 1
 
@@ -109,6 +109,14 @@ def test_a_verdict_is_printed_with_its_table(rows, capsys):
     assert "1 systems: 1 passed, 1 failed, 7 values compared" in capsys.readouterr().out
     assert not report([Result("deb", rows[1:2], ["it is off"])])
     assert "FAILED deb: it is off" in capsys.readouterr().out
+
+
+def test_a_page_keeps_the_rows_of_systems_that_did_not_run(rows):
+    other = [Row("other (v2)", "any", "live/run", passed=2)]
+    page = "words\n\n" + table.markdown_head() + table.markdown_rows([*rows, *other])
+    kept = table.by_system(page)
+    assert kept["other"] == table.markdown_rows(other)
+    assert set(kept) == {"other", *(row.system.split()[0] for row in rows)}
 
 
 def test_a_guest_that_left_nothing_shows_its_console(tmp_path):
