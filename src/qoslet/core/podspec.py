@@ -9,31 +9,32 @@ Source: core/v1 PodSpec, Container; kubelet kuberuntime_container.go, kubelet_po
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.core.asked import Note
 from qoslet.core.confine import Identity, Powers, Refusal, confine, pod_refusals, unhandled
 from qoslet.core.pod import Container, Pod, Role
-from qoslet.core.podenv import Surroundings, environment, expand, launch_environment
+from qoslet.core.podenv import Surroundings, environment, launch_environment
+from qoslet.core.podfields import RestartPolicy as RestartPolicy
+from qoslet.core.podfields import (
+    document_of,
+    fault_row,
+    grace_of,
+    mapping,
+    policy_of,
+    problem_row,
+    refusal_row,
+    resize_restarts,
+    tells_resources,
+    words,
+)
 from qoslet.core.podvolumes import MemoryVolume as MemoryVolume
 from qoslet.core.podvolumes import Mount as Mount
 from qoslet.core.podvolumes import PodVolumes, mounts_of, volumes_of
 from qoslet.core.tree import Problem
-
-RestartPolicy = Literal["Always", "OnFailure", "Never"]
-
-DEFAULT_GRACE = 30.0
-"""Seconds between SIGTERM and SIGKILL where the pod does not say (core/v1 default)."""
-
-_POLICIES: dict[str, RestartPolicy] = {
-    "Always": "Always",
-    "OnFailure": "OnFailure",
-    "Never": "Never",
-}
 
 _ELSEWHERE_NAMES = (
     "initContainers containers ephemeralContainers restartPolicy securityContext overhead "
@@ -157,22 +158,22 @@ def read(
     with an error has problems and no launches that may be started.
     """
     around, powers = around or Surroundings(), powers or Powers()
-    spec = _mapping(document.get("spec"))
+    spec = mapping(document.get("spec"))
     found = _gather(pod, document, around, powers)
     made = PodSpec(
         uid=pod.uid,
         key=pod.key,
         launches=tuple(found.launches),
-        grace=_grace(spec),
+        grace=grace_of(spec),
         problems=(
             *found.errors,
-            *(_refused(pod, refusal, unconfined) for refusal in dict.fromkeys(found.refusals)),
+            *(refusal_row(pod, refusal, unconfined) for refusal in dict.fromkeys(found.refusals)),
             *_told(pod, spec, found.missing),
         ),
         volumes=tuple(found.volumes.memory.values()),
-        resize_restarts=_resize_restarts(pod, spec),
+        resize_restarts=resize_restarts(pod, spec),
     )
-    if not _tells_resources(pod, spec):
+    if not tells_resources(pod, spec):
         return made
     same = _gather(pod, document, Surroundings(around.node_name, symbolic=True), powers)
     return replace(made, steady=replace(made, launches=tuple(same.launches)).digest())
@@ -180,43 +181,20 @@ def read(
 
 def _gather(pod: Pod, document: Mapping[str, Any], around: Surroundings, powers: Powers) -> _Found:
     """Everything that is read of a pod."""
-    spec = _mapping(document.get("spec"))
+    spec = mapping(document.get("spec"))
     found = _Found(volumes_of(pod, spec, around, powers))
     found.refusals += pod_refusals(document)
     found.refusals += found.volumes.refusals
-    found.errors += [_fault(pod, note) for note in found.volumes.faults]
+    found.errors += [fault_row(pod, note) for note in found.volumes.faults]
     found.missing += [f"spec.{name}" for name in spec if name not in _ELSEWHERE and spec[name]]
     found.missing += found.volumes.missing
-    found.missing += unhandled(_mapping(spec.get("securityContext")), "spec.securityContext")
+    found.missing += unhandled(mapping(spec.get("securityContext")), "spec.securityContext")
     for shape in pod.containers:
         _add(found, pod, document, shape, around, powers)
     if pod.os == "windows":
         message = "a Windows pod cannot run here"
-        found.errors.append(_problem(pod, "error", "spec.os.name", message, "plan only"))
+        found.errors.append(problem_row(pod, "error", "spec.os.name", message, "plan only"))
     return found
-
-
-def _resize_restarts(pod: Pod, spec: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """The containers that a resize of a resource restarts (KEP-1287)."""
-    found = []
-    for shape in pod.containers:
-        entries = _container(spec, shape).get("resizePolicy")
-        for entry in entries if isinstance(entries, list) else ():
-            row = _mapping(entry)
-            if row.get("restartPolicy") == "RestartContainer":
-                found.append((shape.name, str(row.get("resourceName"))))
-    return tuple(found)
-
-
-def _tells_resources(pod: Pod, spec: Mapping[str, Any]) -> bool:
-    """Whether a variable of any container is taken from resources."""
-    entries = [_container(spec, shape).get("env") for shape in pod.containers]
-    return any(
-        isinstance(entry, Mapping) and _mapping(entry.get("valueFrom")).get("resourceFieldRef")
-        for env in entries
-        if isinstance(env, list)
-        for entry in env
-    )
 
 
 class _Found(Struct):
@@ -238,23 +216,23 @@ def _add(
     powers: Powers,
 ) -> None:
     """Read one container into ``found``."""
-    spec = _mapping(document.get("spec"))
-    raw = _container(spec, shape)
+    spec = mapping(document.get("spec"))
+    raw = document_of(spec, shape)
     if shape.role == "ephemeral":
         found.missing.append(shape.field)
         return
     identity, refused = confine(
-        _mapping(spec.get("securityContext")),
-        _mapping(raw.get("securityContext")),
+        mapping(spec.get("securityContext")),
+        mapping(raw.get("securityContext")),
         shape.field,
         powers,
     )
     found.refusals += refused
     variables, lost = environment(document, raw, pod, shape, around)
     mounted = mounts_of(raw, shape, found.volumes, variables)
-    found.errors += [_fault(pod, note) for note in mounted.faults]
+    found.errors += [fault_row(pod, note) for note in mounted.faults]
     found.missing += [*_not_honoured(raw, shape), *lost, *mounted.missing]
-    launch = _launch(raw, shape, _policy(spec, raw, shape), identity, variables)
+    launch = _launch(raw, shape, policy_of(spec, raw, shape), identity, variables)
     if launch.argv:
         launch = replace(launch, mounts=tuple(mounted.mounts))
         found.launches.append(launch)
@@ -270,9 +248,9 @@ def _launch(
     variables: Mapping[str, str],
 ) -> Launch:
     """The process of one container; ``argv`` is empty where only an image knows the command."""
-    command = _words(raw.get("command"), variables)
-    args = _words(raw.get("args"), variables)
-    stop = _mapping(raw.get("lifecycle")).get("stopSignal")
+    command = words(raw.get("command"), variables)
+    args = words(raw.get("args"), variables)
+    stop = mapping(raw.get("lifecycle")).get("stopSignal")
     return Launch(
         name=shape.name,
         role=shape.role,
@@ -283,29 +261,6 @@ def _launch(
         restart=restart,
         stop_signal=str(stop or "SIGTERM"),
     )
-
-
-def _words(value: object, variables: Mapping[str, str]) -> tuple[str, ...]:
-    """Command or args, expanded."""
-    if not isinstance(value, list):
-        return ()
-    return tuple(expand(str(word), variables) for word in value)
-
-
-def _policy(spec: Mapping[str, Any], raw: Mapping[str, Any], shape: Container) -> RestartPolicy:
-    """When a container is started again; a sidecar always is."""
-    if shape.role == "sidecar":
-        return "Always"
-    given = _POLICIES.get(str(raw.get("restartPolicy") or spec.get("restartPolicy")), "Always")
-    return "OnFailure" if shape.role == "init" and given == "Always" else given
-
-
-def _grace(spec: Mapping[str, Any]) -> float:
-    """``terminationGracePeriodSeconds``; what is not a number of seconds counts as absent."""
-    value = spec.get("terminationGracePeriodSeconds")
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return DEFAULT_GRACE
-    return max(0.0, float(value))
 
 
 _HONOURED_LIFECYCLE = {"stopSignal"}
@@ -320,22 +275,13 @@ def _not_honoured(raw: Mapping[str, Any], shape: Container) -> list[str]:
     ]
     found += [
         f"{shape.field}.lifecycle.{name}"
-        for name in _mapping(raw.get("lifecycle"))
+        for name in mapping(raw.get("lifecycle"))
         if name not in _HONOURED_LIFECYCLE
     ]
-    if _mapping(raw.get("resources")).get("claims"):
+    if mapping(raw.get("resources")).get("claims"):
         found.append(f"{shape.field}.resources.claims")
-    found += unhandled(_mapping(raw.get("securityContext")), f"{shape.field}.securityContext")
+    found += unhandled(mapping(raw.get("securityContext")), f"{shape.field}.securityContext")
     return found
-
-
-def _container(spec: Mapping[str, Any], shape: Container) -> Mapping[str, Any]:
-    """The document of the container at ``shape.field``, found by its name."""
-    for kind in ("initContainers", "containers", "ephemeralContainers"):
-        for raw in spec.get(kind) or ():
-            if isinstance(raw, Mapping) and raw.get("name") == shape.name:
-                return raw
-    return {}
 
 
 def _told(pod: Pod, spec: Mapping[str, Any], missing: Iterable[str]) -> list[Problem]:
@@ -350,7 +296,7 @@ def _told(pod: Pod, spec: Mapping[str, Any], missing: Iterable[str]) -> list[Pro
     )
     instead = f" instead of {', '.join(images)}" if images else ""
     rows = [
-        _problem(
+        problem_row(
             pod,
             "info",
             "spec",
@@ -360,22 +306,10 @@ def _told(pod: Pod, spec: Mapping[str, Any], missing: Iterable[str]) -> list[Pro
     ]
     fields = list(dict.fromkeys(missing))
     if fields:
-        rows.append(_problem(pod, "warning", "spec", f"not honoured: {', '.join(fields)}", _HINT))
+        rows.append(
+            problem_row(pod, "warning", "spec", f"not honoured: {', '.join(fields)}", _HINT)
+        )
     return rows
-
-
-def _refused(pod: Pod, refusal: Refusal, unconfined: bool) -> Problem:
-    """The row for isolation that was asked for and is not there."""
-    if unconfined:
-        message = f"{refusal.message}: run anyway (--unconfined)"
-        return _problem(pod, "warning", refusal.field, message, "")
-    message = f"not run, it would have less isolation than asked: {refusal.message}"
-    return _problem(pod, "error", refusal.field, message, "--unconfined runs it anyway")
-
-
-def _fault(pod: Pod, note: Note) -> Problem:
-    """The row for a field that is wrong."""
-    return _problem(pod, "error", note.path, note.message, note.hint)
 
 
 def _no_command(pod: Pod, shape: Container, raw: Mapping[str, Any]) -> Problem:
@@ -383,16 +317,4 @@ def _no_command(pod: Pod, shape: Container, raw: Mapping[str, Any]) -> Problem:
     image = raw.get("image")
     of = f" of image {image}" if image else ""
     message = f"no command: the process runtime cannot read the entrypoint{of}"
-    return _problem(pod, "error", f"{shape.field}.command", message, "give a command")
-
-
-def _problem(
-    pod: Pod, severity: Literal["error", "warning", "info"], field: str, message: str, hint: str
-) -> Problem:
-    """A problem row at a field of ``pod``."""
-    return Problem(severity, f"{pod.where}: {field}", message, hint)
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    """``value`` if it is a mapping, else an empty one."""
-    return value if isinstance(value, Mapping) else {}
+    return problem_row(pod, "error", f"{shape.field}.command", message, "give a command")
