@@ -9,10 +9,11 @@ APT := apt-get install -y make python3-venv
 SECONDS_OF_RUN ?= 15
 SYSTEM ?= trixie
 CMD ?= uname -a
+PROTO := src/qoslet/host/runtimes/cri/pb/cri.proto
 CODE := src bench docs tests
 
 .DEFAULT_GOAL := help
-.PHONY: help run test live can-write test-vm test-vm-full vm-run vm-shell bench fmt lint docs changelog lock clean
+.PHONY: help run test live can-write test-vm test-vm-full vm-run vm-shell bench fmt lint docs proto changelog lock clean
 
 help: ## This list
 	@printf 'qoslet: make TARGET\n\n'
@@ -64,6 +65,9 @@ lint: $(VENV)/dev.stamp ## Style, types and import contracts only
 docs: $(VENV)/dev.stamp ## Write the pages and pictures that come from the code
 	@$(BIN)/python -m docs.generate
 	@$(BIN)/python -m docs.pictures.render
+
+proto: $(VENV)/dev.stamp ## Write the messages of the CRI from their .proto
+	@$(BIN)/python -m grpc_tools.protoc -I src --python_out=src --pyi_out=src $(PROTO)
 
 changelog: $(VENV)/dev.stamp ## Print the changes since the last release
 	@$(BIN)/towncrier build --draft --version unreleased

@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.confine import Identity, Powers, Refusal, confine, pod_refusals, unhandled
+from qoslet.core.contained import Contained, PodMessages, Sandbox
 from qoslet.core.pod import Container, Pod, Role
 from qoslet.core.podenv import Surroundings, environment, launch_environment
 from qoslet.core.podfields import RestartPolicy as RestartPolicy
@@ -75,6 +76,8 @@ class Launch(Struct, frozen=True, omit_defaults=True):
     oom_score_adj: int | None = None
     stop_signal: str = "SIGTERM"
     mounts: tuple[Mount, ...] = ()
+    contained: Contained | None = None
+    """What a runtime that makes containers is asked for; None for a plain process."""
 
 
 class PodSpec(Struct, frozen=True, omit_defaults=True):
@@ -94,6 +97,9 @@ class PodSpec(Struct, frozen=True, omit_defaults=True):
     """Container and resource for each ``resizePolicy`` that is ``RestartContainer``."""
     memo: str = ""
     """What a runtime is to tell again of the pod that it keeps (``Held.memo``)."""
+    sandbox: Sandbox | None = None
+    messages: PodMessages | None = None
+    """The planned resources, for a runtime that writes the groups of containers itself."""
 
     @property
     def runnable(self) -> bool:
@@ -136,7 +142,8 @@ class PodSpec(Struct, frozen=True, omit_defaults=True):
 
         plain = self.scored({}).sourced(dict.fromkeys(self._mounted(), ""))
         names = sorted(volume.name for volume in self.volumes)
-        text = msgspec.json.encode([names, plain.launches], order="deterministic")
+        parts = [names, plain.launches, *([] if self.sandbox is None else [self.sandbox])]
+        text = msgspec.json.encode(parts, order="deterministic")
         return sha256(text).hexdigest()[:32]
 
     def _mounted(self) -> list[str]:
