@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from qoslet.agent.config import Config
 from qoslet.agent.falling import Falling
 from qoslet.agent.hands import Book, Hands
+from qoslet.agent.memory import Memory
 from qoslet.agent.orphans import Orphans
 from qoslet.agent.pods import Pace
 from qoslet.agent.ports import (
@@ -19,6 +20,7 @@ from qoslet.agent.ports import (
     Driver,
     Killing,
     Machine,
+    MemoryParts,
     Observer,
     Runtime,
     Volumes,
@@ -55,6 +57,7 @@ class Wheel:
         *,
         book: Book | None = None,
         machine: Machine | None = None,
+        memory: MemoryParts | None = None,
         meet: Callable[[Sequence[str]], None] = lambda paths: None,
     ) -> None:
         hands = Hands(
@@ -67,6 +70,7 @@ class Wheel:
         self._taking = Taking(self.shared, self.falling, self._resizing)
         self._tiers = Tiers(self.shared, meet=meet)
         self._orphans = Orphans(self.shared)
+        self.memory = Memory(self.shared, memory)
         self._snapshots = Snapshots(self.shared, self.falling.final, machine)
         self._cycle = 0
         self._states: dict[int, ContainerState] = {}
@@ -102,6 +106,7 @@ class Wheel:
             self._orphans.find(seen)
         self._listen()
         self._settled()
+        self.memory.turn(whole=whole)
         self._carry(whole)
         shared.hands.forget_all()
         self.last = self._told(whole)
@@ -265,6 +270,7 @@ class Wheel:
             self._resync_at,
             self._tiers.look_at,
             self._orphans.next_at(),
+            self.memory.next_at(),
         ]
         return min((one for one in times if one is not None), default=None)
 

@@ -8,6 +8,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from qoslet.core.live import PodGroups
+from qoslet.core.memevents import Kill
+from qoslet.core.memsample import MemorySample, NodeMemory
 from qoslet.core.node import Node
 from qoslet.core.observed import Observed, ObservedCgroup
 from qoslet.core.pod import Pod
@@ -225,3 +227,51 @@ class Volumes(Protocol):
 
     def standing(self) -> Mapping[str, tuple[str, ...]]:
         """Pod UID to volume names of all that stand, those of earlier agents too."""
+
+
+class MemoryReader(Protocol):
+    """Reads what a kernel tells of memory."""
+
+    def sample(self, path: str) -> MemorySample | None:
+        """One group; None where there is no such group, or no memory controller has it."""
+
+    def node(self) -> NodeMemory:
+        """The machine."""
+
+
+class MemoryWatch(Protocol):
+    """Told by the kernel when something happens to the memory of groups."""
+
+    @property
+    def how(self) -> tuple[str, ...]:
+        """What wakes it, and what cannot: a sentence each."""
+
+    def follow(self, paths: Iterable[str]) -> None:
+        """Exactly these groups from now on. One that was made anew under its path is followed
+        anew; one that is not there is left out."""
+
+    def woken(self) -> frozenset[str]:
+        """Groups to which something happened since asked last; an empty path: to the memory of
+        the machine, or to an unknown group."""
+
+    def descriptors(self) -> Sequence[int]:
+        """Become readable when ``woken`` has something to tell."""
+
+
+class KillLog(Protocol):
+    """What the kernel writes down of its kills for memory."""
+
+    @property
+    def readable(self) -> bool:
+        """Whether it can be read here."""
+
+    def kills(self) -> Sequence[Kill]:
+        """Those since asked last, in order."""
+
+
+class MemoryParts(Struct, frozen=True):
+    """What ``agent.memory`` looks with."""
+
+    reader: MemoryReader
+    watch: MemoryWatch
+    log: KillLog

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Literal, NamedTuple, Protocol
 
-_ATTRIB, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO = 0x04, 0x08, 0x40, 0x80
+_MODIFY, _ATTRIB, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO = 0x02, 0x04, 0x08, 0x40, 0x80
 _CREATE, _DELETE, _DELETE_SELF, _MOVE_SELF = 0x100, 0x200, 0x400, 0x800
 _UNMOUNT, _OVERFLOW, _IGNORED = 0x2000, 0x4000, 0x8000
 _ONLYDIR, _EXCL_UNLINK = 0x01000000, 0x04000000
@@ -191,6 +191,60 @@ class Inotify:
             else:
                 kind: Kind = "taken" if mask & _TAKEN else "made" if mask & _CREATE else "there"
                 found.append(Event(kind, directory, name))
+
+    def descriptors(self) -> list[int]:
+        """The inotify instance."""
+        return [self._fd]
+
+    def close(self) -> None:
+        """Give the instance back."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class Changes:
+    """Files whose content changes, each by a name. Raises OSError as ``Inotify``."""
+
+    def __init__(self) -> None:
+        flags = os.O_NONBLOCK | os.O_CLOEXEC
+        self._fd = _checked(_libc().inotify_init1(flags), "inotify")
+        self._numbers: dict[str, int] = {}
+        self._names: dict[int, str] = {}
+
+    def add(self, name: str, path: str) -> None:
+        """Watch a file, following links; one name a file."""
+        mask = ctypes.c_uint32(_MODIFY)
+        number = _checked(_libc().inotify_add_watch(self._fd, os.fsencode(path), mask), path)
+        if self._numbers.get(name) != number:
+            self.drop(name)
+            self._numbers[name], self._names[number] = number, name
+
+    def drop(self, name: str) -> None:
+        """Watch it no longer."""
+        number = self._numbers.pop(name, None)
+        if number is not None and self._names.get(number) == name:
+            del self._names[number]
+            # an error means that the kernel has dropped it already
+            _libc().inotify_rm_watch(self._fd, number)
+
+    def changed(self) -> frozenset[str]:
+        """Names of the files that changed since the last call; every one, where that was lost."""
+        found: set[str] = set()
+        for _ in range(_READS_MAX):
+            try:
+                data = os.read(self._fd, _READ)
+            except BlockingIOError:
+                break
+            at = 0
+            while at < len(data):
+                number, mask, _, length = _HEAD.unpack_from(data, at)
+                at += _HEAD.size + length
+                if mask & _OVERFLOW:
+                    found |= self._numbers.keys()
+                elif number in self._names and not mask & _IGNORED:
+                    found.add(self._names[number])
+        return frozenset(found)
 
     def descriptors(self) -> list[int]:
         """The inotify instance."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from qoslet.agent.config import Config
 from qoslet.agent.cycle import Wheel
 from qoslet.agent.loop import Stop
-from qoslet.agent.ports import Driver, Observer
+from qoslet.agent.ports import Driver, MemoryParts, Observer
 from qoslet.core.confine import Powers
 from qoslet.core.drift import compare
 from qoslet.core.managers import placing
@@ -176,6 +176,7 @@ def _simulated(config: Config, source: LiveSource, node: Node, signals: Signals)
     from qoslet.core.rules.hugetlb import size_text
     from qoslet.sim.behaviour import behaviour_of
     from qoslet.sim.kernel import SimKernel
+    from qoslet.sim.memory import SimMemory
     from qoslet.sim.refusals import Facts
     from qoslet.sim.runtime import SimRuntime
     from qoslet.sim.volumes import SimVolumes
@@ -208,7 +209,11 @@ def _simulated(config: Config, source: LiveSource, node: Node, signals: Signals)
         memory=node.capacity["memory"].value,
     )
     clock = WakingClock(signals, source.descriptors)
-    wheel = Wheel(config, kernel, sim, sim, SimVolumes(), clock, kernel, machine=sim)
+    seen = SimMemory(sim, time.monotonic, node.capacity["memory"].value)
+    memory = MemoryParts(seen, seen, seen)
+    wheel = Wheel(
+        config, kernel, sim, sim, SimVolumes(), clock, kernel, machine=sim, memory=memory
+    )
     title = f"{_title(config, node, cores)} · simulated"
     shell = partial(_shell, kernel, kernel, config, source)
     return Parts(config, source, wheel, clock, signals, title, shell)

@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from qoslet.agent.config import Config
 from qoslet.agent.cycle import Wheel
-from qoslet.agent.ports import Observer
+from qoslet.agent.ports import MemoryParts, Observer
 from qoslet.core.journal import Ledger
 from qoslet.core.managerstate import FILES
 from qoslet.errors import CannotDo, QosletError
@@ -23,6 +23,9 @@ from qoslet.host import stateserver
 from qoslet.host.clock import Signals, WakingClock
 from qoslet.host.machine import Killing, ThisMachine
 from qoslet.host.managerfiles import ManagerFiles
+from qoslet.host.memlog import KernelLog
+from qoslet.host.memread import MemoryFiles
+from qoslet.host.memwatch import KernelWatch
 from qoslet.host.rootlock import escaped
 from qoslet.host.runtimes.keeperclient import KeeperRuntime
 from qoslet.host.runtimes.logs import LogLimits
@@ -70,16 +73,11 @@ def joined(
     driver, eyes = tree.driver, eyes_of(tree)
     driver.slow = SlowWrites()
     folder = folder_of(config.root)
-    kubelet = source.live.node.kubelet
-    limits = LogLimits(kubelet.container_log_max_size, kubelet.container_log_max_files)
-    runtime = _keeper(tree, folder, limits)
-    try:
-        source.take_up(ManagerFiles(folder), folder, runtime.held().keys())
-    except BaseException:
-        runtime.close(0.0)
-        raise
+    runtime = _taken_up(tree, folder, source)
     volumes = TmpfsVolumes(f"{folder}/volumes", lasting=config.keep)
-    clock = WakingClock(signals, lambda: [*runtime.descriptors(), *source.descriptors()])
+    rest = ExitStack()
+    wakes: list[Callable[[], Sequence[int]]] = [runtime.descriptors, source.descriptors]
+    clock = WakingClock(signals, lambda: [fd for one in wakes for fd in one()])
     wheel = Wheel(
         config,
         driver,
@@ -90,8 +88,10 @@ def joined(
         Killing(driver.kill),
         book=tree.journal,
         machine=machine,
+        memory=rest.enter_context(memory_of(tree, config.root)),
         meet=tree.meet,
     )
+    wakes.append(wheel.memory.descriptors)
     fresh = Fresh(f"{folder}/logs")
     tree.enable()
     try:
@@ -105,10 +105,32 @@ def joined(
             lambda: list(fresh.lines()),
         )
     finally:
+        rest.close()
         over = not config.keep and not wheel.shared.paces
         runtime.close(1.0 if over else 0.0)
         if over:
             clear(folder)
+
+
+def _taken_up(tree: Tree, folder: str, source: LiveSource) -> KeeperRuntime:
+    """The containers of a tree, those of earlier agents known to ``source``. Raises CannotDo."""
+    kubelet = source.live.node.kubelet
+    limits = LogLimits(kubelet.container_log_max_size, kubelet.container_log_max_files)
+    runtime = _keeper(tree, folder, limits)
+    try:
+        source.take_up(ManagerFiles(folder), folder, runtime.held().keys())
+    except BaseException:
+        runtime.close(0.0)
+        raise
+    return runtime
+
+
+@contextmanager
+def memory_of(tree: Tree, root: str) -> Iterator[MemoryParts]:
+    """What this machine's kernel tells of memory below a root."""
+    hierarchy, mounts = tree.place.hierarchy, tree.reach.mounts
+    with closing(KernelWatch(hierarchy, mounts, root)) as watch, closing(KernelLog()) as log:
+        yield MemoryParts(MemoryFiles(hierarchy, mounts), watch, log)
 
 
 def _keeper(tree: Tree, folder: str, limits: LogLimits | None = None) -> KeeperRuntime:

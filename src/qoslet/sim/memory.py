@@ -1,0 +1,101 @@
+"""Memory of simulated groups: what a kernel would tell of it, as values that a test may set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from qoslet.agent.ports import Observer
+from qoslet.core.memevents import Kill
+from qoslet.core.memsample import MemorySample, NodeMemory
+from qoslet.core.memtext import number
+
+
+class SimMemory:
+    """Matches ``agent.ports.MemoryReader``, ``MemoryWatch`` and ``KillLog``.
+
+    Usage, limits and kills are those of the simulated kernel; ``set`` gives a group what it does
+    not simulate. ``total`` is bytes.
+    """
+
+    how: tuple[str, ...] = ("simulated",)
+    readable = True
+
+    def __init__(self, seen: Observer, clock: Callable[[], float], total: int) -> None:
+        self._seen = seen
+        self._clock = clock
+        self._more: dict[str, dict[str, Any]] = {}
+        self._told: dict[str, Mapping[str, int]] = {}
+        self._followed: frozenset[str] = frozenset()
+        self.machine = NodeMemory(0.0, total, total, total)
+        self.log: list[Kill] = []
+        self.fired: set[str] = set()
+
+    def set(self, path: str, **fields: Any) -> None:
+        """Values of a group's samples from now on, by ``MemorySample``'s names; counters of
+        ``events`` and ``local`` are added to the simulated ones."""
+        self._more.setdefault(path, {}).update(fields)
+
+    def sample(self, path: str) -> MemorySample | None:
+        """One group."""
+        seen = self._seen.look(path)
+        if seen is None or seen.memory is None:
+            return None
+        v1 = "memory.limit_in_bytes" in seen.values
+        more = dict(self._more.get(path, {}))
+        kills = {"oom_kill": seen.oom_kills or 0}
+        events = _plus({} if v1 else kills, more.pop("events", {}))
+        local = _plus(kills, more.pop("local", {}))
+        values = seen.values
+        made = MemorySample(
+            path=path,
+            at=self._clock(),
+            identity=seen.identity,
+            current=seen.memory,
+            high=number(values.get("memory.high")),
+            max=number(values.get("memory.max", values.get("memory.limit_in_bytes"))),
+            low=number(values.get("memory.low")),
+            min=number(values.get("memory.min")),
+            peak=seen.memory_peak,
+            stat={"anon": seen.memory, "file": 0},
+            events=events,
+            local=local,
+            usage_usec=seen.usage_usec,
+            populated=bool(seen.pids),
+        )
+        return replace(made, **more)
+
+    def node(self) -> NodeMemory:
+        """The machine as it was set."""
+        return replace(self.machine, at=self._clock())
+
+    def follow(self, paths: Iterable[str]) -> None:
+        """Exactly these groups."""
+        self._followed = frozenset(paths)
+
+    def woken(self) -> frozenset[str]:
+        """Groups whose counters differ from those told last, and what ``fired``."""
+        fired, self.fired = self.fired, set()
+        for path in self._followed:
+            sample = self.sample(path)
+            counters = {} if sample is None else {**sample.events, **sample.local}
+            if counters != self._told.get(path, dict.fromkeys(counters, 0)):
+                fired.add(path)
+            self._told[path] = counters
+        return frozenset(fired)
+
+    def descriptors(self) -> Sequence[int]:
+        """None: time alone moves it."""
+        return ()
+
+    def kills(self) -> Sequence[Kill]:
+        """What was put into ``log`` since asked last."""
+        found, self.log = self.log, []
+        return found
+
+
+def _plus(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
+    """Counters added by name."""
+    return {name: left.get(name, 0) + right.get(name, 0) for name in {**left, **right}}
