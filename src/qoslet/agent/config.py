@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
 
 from qoslet.core.podlife import Backoff
@@ -16,7 +18,9 @@ class Config(Struct, frozen=True):
     the attempts at a pod whose groups the kernel refuses; ``orphans`` lies between two removals
     of what no pod has. ``settle`` bounds how long removing groups may take after their processes
     ended; ``shrink`` says what becomes of a memory limit below what is in use. ``keep``: the end
-    of the loop ends no pod."""
+    of the loop ends no pod. ``guard`` says what is done about stalls and memory pressure where a
+    pod does not say it itself; ``evicted`` spaces the new beginnings of a pod that was ended for
+    memory pressure."""
 
     root: str = "/qoslet"
     interval: float | None = 1.0
@@ -28,3 +32,5 @@ class Config(Struct, frozen=True):
     settle: float = 10.0
     shrink: Shrink = "converge"
     keep: bool = False
+    guard: Literal["off", "observe", "act"] = "off"
+    evicted: Backoff = Backoff(first=60.0, longest=900.0, reset_after=900.0)
