@@ -20,20 +20,7 @@ class Falling:
 
     def stop(self, pace: Pace, grace: float | None = None) -> None:
         """Ask the pod's containers to end, within ``grace`` seconds: its own by default."""
-        shared = self._shared
-        if pace.stage in ("refused", "waiting", "over"):
-            pace.turn_to("clearing", shared.clock.wall())
-            shared.due.add(pace.uid)
-            return
-        try:
-            shared.runtime.stop(pace.uid, pace.grace if grace is None else grace)
-        except (QosletError, OSError) as error:
-            shared.fail(pace, "KillFailed", f"stopping {pace.key}: {error}")
-            return
-        if pace.stage != "ending":
-            pace.turn_to("ending", shared.clock.wall())
-        shared.ending.add(pace.uid)
-        shared.due.add(pace.uid)
+        stop(self._shared, pace, grace)
 
     def carry(self, pace: Pace) -> bool:
         """Go as far down as it goes now; whether the pod's groups are gone with this turn."""
@@ -139,6 +126,23 @@ class Falling:
             return
         pace.plan(found.pod, found.qos, found.groups)
         shared.turn_to_waiting(pace)
+
+
+def stop(shared: Shared, pace: Pace, grace: float | None = None) -> None:
+    """Ask a pod's containers to end, within ``grace`` seconds: its own by default."""
+    if pace.stage in ("refused", "waiting", "over"):
+        pace.turn_to("clearing", shared.clock.wall())
+        shared.due.add(pace.uid)
+        return
+    try:
+        shared.runtime.stop(pace.uid, pace.grace if grace is None else grace)
+    except (QosletError, OSError) as error:
+        shared.fail(pace, "KillFailed", f"stopping {pace.key}: {error}")
+        return
+    if pace.stage != "ending":
+        pace.turn_to("ending", shared.clock.wall())
+    shared.ending.add(pace.uid)
+    shared.due.add(pace.uid)
 
 
 def deepest_first(paths: Iterable[str]) -> list[str]:
