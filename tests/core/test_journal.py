@@ -10,8 +10,10 @@ from qoslet.core.journal import (
     Entry,
     Header,
     Ledger,
+    Left,
     Made,
     Making,
+    Met,
     Read,
     Removed,
     Set,
@@ -26,6 +28,7 @@ ENTRIES = st.one_of(
     st.builds(Made, PATHS, st.integers(1, 9)),
     st.builds(Set, PATHS, st.sampled_from(["f", "g"]), st.none() | st.text(max_size=4), st.text()),
     st.builds(Removed, PATHS, st.booleans()),
+    st.builds(Left, PATHS, st.sampled_from(["f", "g"])),
 )
 
 
@@ -109,3 +112,13 @@ def test_the_first_value_before_and_the_last_one_written_count() -> None:
 )
 def test_ours_is_what_was_made_and_is_not_gone(entries: list[Entry], ours: bool) -> None:
     assert ledger(*entries).ours("/q", 5) is ours
+
+
+def test_a_file_that_was_left_begins_anew_with_its_next_value() -> None:
+    found = ledger(
+        Met("/s", 5), Set("/s", "f", "0", "1"), Set("/s", "g", "7", "8"), Left("/s", "f")
+    )
+    assert (found.names, found.files) == ({"/s": {"g"}}, {("/s", "g"): ("7", "8")})
+    found.add([Set("/s", "f", "3", "1")])
+    assert found.files["/s", "f"] == ("3", "1"), "what stood there meanwhile is from before us"
+    assert ledger(*found.entries()) == found

@@ -8,14 +8,15 @@ never removed, and none of their files is touched that the plan does not name.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.drift import RESET, Difference, compare
-from qoslet.core.journal import Entry, Kept, Key, Ledger, Met, Settled
+from qoslet.core.handback import hand_back, kept_in
+from qoslet.core.journal import Entry, Kept, Key, Ledger, Left, Met, Settled
 from qoslet.core.knobs import controller, same
 from qoslet.core.observed import Observed, ObservedCgroup
 from qoslet.core.shrink import Shrink, Waiting, eased, with_cache
@@ -68,7 +69,8 @@ class Work(Struct, frozen=True):
 
     ``others`` are the planned groups that somebody else made and that stand, with their inode;
     ``waiting`` are limits that wait for the usage to fall; ``skipped`` the names of containers
-    without a known id.
+    without a known id; ``left`` are files of others with nothing of ours in them any more, and
+    ``notes`` say what is in them instead.
     """
 
     root: str
@@ -78,6 +80,8 @@ class Work(Struct, frozen=True):
     others: Mapping[str, int] = {}
     waiting: tuple[Waiting, ...] = ()
     skipped: tuple[str, ...] = ()
+    left: tuple[Left, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class Pass(Struct, frozen=True):
@@ -135,7 +139,8 @@ def prepare(
     """Look and compare. Raises CannotDo where a planned group below the root is another's."""
     planned = [one.path for one in plan.cgroups if one.path is not None and _within(one.path, root)]
     if ledger.groups.keys() <= {root, *planned}:
-        observed = sight.glance(planned)
+        kept = [root] if kept_in(ledger, root) and root not in planned else []
+        observed = sight.glance([*kept, *planned])
         if observed is not None:
             work = _compared(plan, root, ledger, observed, sight, shrink)
             if not work.differences:
@@ -155,7 +160,14 @@ def _compared(
         if one.path is not None and (one.path in others or not _within(one.path, root))
     }
     differences = compare(plan, merged)
+    planned = {one.path for one in plan.cgroups} | others.keys()
+    apart = _apart(root, ledger, observed, sight, planned)
+    others |= {path: one for path, one in apart.items() if path in ledger.met}
+    merged = Observed(observed.at, {**observed.cgroups, **others})
     ours = [row for row in differences if _is_business(row, theirs, ledger, observed)]
+    page = plan.node.host.page_size
+    back = hand_back(ledger, {**others, **apart}, plan.cgroups, plan.node.hierarchy, page)
+    ours += back.rows
     blocked = _blocked(differences, ledger, observed)
     mended = [row for row in ours if row.path not in theirs or row.verdict == "differs"]
     merged = with_cache(mended, merged, sight.cache) if mended else merged
@@ -172,11 +184,15 @@ def _compared(
         {path: one.identity for path, one in others.items()},
         tuple(eased(mended, merged, shrink)[1]),
         tuple(one.name for one in plan.cgroups if one.path is None and one.level == "container"),
+        back.left,
+        back.notes,
     )
 
 
 def perform(work: Work, again: Callable[[], Work], driver: Driver, book: Book) -> Pass:
     """Do the steps, each after it was journalled; ``again`` looks anew after it."""
+    if work.left:
+        book.record(work.left)
     if not work.steps:
         return Pass(work, (), work.differences)
     touched = {step.path for step in work.steps} & work.others.keys()
@@ -186,6 +202,8 @@ def perform(work: Work, again: Callable[[], Work], driver: Driver, book: Book) -
     outcomes = _all(work.steps, driver)
     after = again()
     _settle(work, outcomes, after, book)
+    if after.left:
+        book.record(after.left)
     return Pass(work, tuple(outcomes), after.differences)
 
 
@@ -211,13 +229,32 @@ def _others(
         standing = observed.cgroups.get(path)
         if standing is None or ledger.ours(path, standing.identity):
             continue
-        if group.level not in ("container", "sandbox"):
+        if group.level not in ("container", "sandbox") and path not in ledger.met:
             raise CannotDo(
                 "somebody else made this group: it is not in our journal",
                 where=path,
                 hint="give another --cgroup-root; if nobody needs it, rmdir it",
             )
         found[path] = standing
+    return found
+
+
+def _apart(
+    root: str,
+    ledger: Ledger,
+    observed: Observed,
+    sight: Sight,
+    planned: Collection[str | None],
+) -> dict[str, ObservedCgroup]:
+    """Groups that are not planned and in which something of ours stands: of others, and the
+    root."""
+    found = {}
+    for path in sorted({*ledger.met, root}):
+        if path not in planned and kept_in(ledger, path):
+            within = _within(path, root)
+            seen = observed.cgroups.get(path) if within else sight.look(path)
+            if seen is not None:
+                found[path] = seen
     return found
 
 

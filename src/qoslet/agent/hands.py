@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qoslet.agent.ports import Driver, Observer
 from qoslet.core.drift import Difference, compare
@@ -30,24 +31,19 @@ class Book(Protocol):
 
     ledger: Ledger
 
-    def seen(self, values: Mapping[Key, str]) -> None:
-        """What stands in files that are about to be written: their value of before."""
-
     def record(self, entries: Sequence[Entry]) -> None:
         """Append entries. Raises QosletError or OSError."""
 
 
 class NoBook:
-    """A tree in which everything is ours and nothing is written down."""
+    """A tree in which everything is ours; what is recorded ends with the process."""
 
     def __init__(self) -> None:
         self.ledger = Ledger()
 
-    def seen(self, values: Mapping[Key, str]) -> None:
-        """Nothing."""
-
     def record(self, entries: Sequence[Entry]) -> None:
-        """Nothing."""
+        """Remember entries."""
+        self.ledger.add(entries)
 
 
 class Batch(Struct):
@@ -82,7 +78,8 @@ class Off(Struct):
 
 class Hands:
     """The only place of the loop that reads groups and performs steps. ``book`` tells which
-    groups are ours; ``clock`` gives monotonic seconds."""
+    groups are ours; ``clock`` gives monotonic seconds. ``held`` are values that count instead of
+    the planned ones, until they are taken out."""
 
     def __init__(
         self,
@@ -100,6 +97,7 @@ class Hands:
         self.book: Book = book or NoBook()
         self.meters: Kinds = {}
         self.notes: list[str] = []
+        self.held: dict[Key, str] = {}
         self._all_ours = book is None
         self._clock = clock
         self._shrink = shrink
@@ -110,9 +108,12 @@ class Hands:
 
     def watch(self, groups: Iterable[Cgroup]) -> None:
         """Read the planned files of these groups, besides the known ones."""
-        files = {row.file for group in groups for row in group.settings}
-        if not files <= self._files:
-            self._files |= files
+        self.watch_files({row.file for group in groups for row in group.settings})
+
+    def watch_files(self, files: Collection[str]) -> None:
+        """Read these files besides the known ones."""
+        if not self._files.issuperset(files):
+            self._files.update(files)
             self.observer.watch(files)
 
     def look_at_all(self) -> Observed:
@@ -129,6 +130,11 @@ class Hands:
     def inside(self, path: str) -> bool:
         """Whether a group is the root or below it."""
         return at_or_below(path, (self.root,))
+
+    def theirs(self, path: str) -> bool:
+        """Whether a group belongs to somebody else: it is outside the root, or the root itself
+        where that was handed to us."""
+        return not self.inside(path) or (path == self.root and path in self.book.ledger.met)
 
     def look(self, path: str) -> ObservedCgroup | None:
         """One group, None where it is absent. What others did to one of ours is noted."""
@@ -193,9 +199,9 @@ class Hands:
                 absent.add(path)
                 continue
             seen[there.path] = there
-            if self.inside(there.path) and not self.ours(there.path, there.identity):
+            if not self.theirs(path) and not self.ours(there.path, there.identity):
                 foreign.add(there.path)
-        wanted = tuple(group for group in groups if group.path not in foreign)
+        wanted = tuple(group for group in self.in_force(groups) if group.path not in foreign)
         observed = Observed(self._clock(), seen)
         rows = [
             row for row in compare(Plan(node, (), wanted, ()), observed) if row.verdict != "surplus"
@@ -204,6 +210,12 @@ class Hands:
         steps = ordered(rows, observed, self._shrink)
         waiting = eased(rows, observed, self._shrink)[1]
         return Off(rows, steps, waiting, observed.cgroups, frozenset(foreign))
+
+    def in_force(self, groups: Sequence[Cgroup]) -> Sequence[Cgroup]:
+        """Groups with the values that are held instead of what is planned."""
+        if not self.held:
+            return groups
+        return [held_in(group, self.held) for group in groups]
 
     def in_order(self, phases: Iterable[Sequence[Difference]], off: Off) -> list[Step]:
         """The steps of each phase in its safe order, one phase after the other."""
@@ -259,6 +271,20 @@ class Hands:
     def settled(self) -> list[Outcome]:
         """What came of steps that were pending."""
         return self.driver.settled()
+
+
+def held_in(group: Cgroup, held: Mapping[Key, str]) -> Cgroup:
+    """A group with what is held of its planned values."""
+    path = group.path or ""
+    if not any((path, row.file) in held for row in group.settings):
+        return group
+    rows = tuple(
+        row
+        if (path, row.file) not in held
+        else replace(row, value=held[path, row.file], effective=None)
+        for row in group.settings
+    )
+    return replace(group, settings=rows)
 
 
 def at_or_below(path: str, groups: Collection[str]) -> bool:

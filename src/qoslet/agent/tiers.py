@@ -7,7 +7,7 @@ down (``core.shrink``); no pod waits for that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -15,7 +15,9 @@ from msgspec import Struct
 from qoslet.agent.hands import Off
 from qoslet.agent.shared import Shared
 from qoslet.core.drift import RESET
-from qoslet.core.journal import Key, Met
+from qoslet.core.handback import HandBack, hand_back, kept_in
+from qoslet.core.journal import Key, Met, Set
+from qoslet.core.observed import ObservedCgroup
 from qoslet.core.steps import Step
 
 FOLLOW = 1.0
@@ -80,38 +82,75 @@ class Tiers:
         self._come_back(off, bool(batch.pending))
 
     def _outside(self, off: Off) -> Off:
-        """Groups outside the root are somebody's: they are never made, and only what is planned
-        is written in them."""
-        ours = self._shared.hands.inside
-        theirs = [row for row in off.differences if not ours(row.path)]
-        if not theirs:
+        """Groups of others are never made, only what is planned is written in them, and what we
+        wrote there, or in the root, without a plan for it any more is given back."""
+        hands = self._shared.hands
+        theirs = [row for row in off.differences if hands.theirs(row.path)]
+        seen = {**off.seen, **self._kept(off.seen)}
+        back = self._given_back(seen)
+        if not theirs and not back.rows:
             return off
         gone = {row.path for row in theirs if row.verdict == "absent"}
         kept = [
             row
             for row in off.differences
-            if ours(row.path) or (row.path not in gone and row.why != RESET)
+            if not hands.theirs(row.path) or (row.path not in gone and row.why != RESET)
         ]
+        kept += back.rows
         self._shared.said.errors += [f"{path} is reserved and does not exist" for path in gone]
-        steps = self._shared.hands.in_order([kept], off)
-        return Off(kept, steps, off.waiting, off.seen, off.foreign)
+        found = Off(kept, (), off.waiting, seen, off.foreign)
+        return Off(kept, hands.in_order([kept], found), off.waiting, seen, off.foreign)
+
+    def _kept(self, seen: Mapping[str, ObservedCgroup]) -> dict[str, ObservedCgroup]:
+        """The groups that keep something of ours, besides those that were ``seen``: of others,
+        and the root."""
+        hands = self._shared.hands
+        ledger = hands.book.ledger
+        found = {}
+        for path in (*ledger.met, hands.root):
+            files = kept_in(ledger, path)
+            if files and path not in seen:
+                hands.watch_files(files)
+                there = hands.observer.look(path)
+                if there is not None:
+                    found[path] = there
+        return found
+
+    def _given_back(self, seen: Mapping[str, ObservedCgroup]) -> HandBack:
+        """What is to be given back; what is done with is written down."""
+        shared, hands = self._shared, self._shared.hands
+        upper = shared.live.upper()
+        root = hands.root if all(group.path != hands.root for group in upper) else ""
+        apart = {path: one for path, one in seen.items() if path == root or hands.theirs(path)}
+        page = shared.node.host.page_size
+        back = hand_back(hands.book.ledger, apart, upper, shared.node.hierarchy, page)
+        if back.left:
+            hands.book.record(back.left)
+        shared.said.notes += back.notes
+        return back
 
     def _write_down(self, steps: Sequence[Step], off: Off) -> None:
-        """Groups of others are met, with the values that stand before ours."""
+        """Groups of others are met; the values that stand there before ours, and in the root,
+        are written down."""
         hands = self._shared.hands
-        outside = [step for step in steps if not hands.inside(step.path)]
-        if not outside:
+        apart = [
+            step
+            for step in steps
+            if step.kind == "set" and (step.path == hands.root or hands.theirs(step.path))
+        ]
+        if not apart:
             return
         book = hands.book
-        met = [Met(path, off.seen[path].identity) for path in sorted({s.path for s in outside})]
+        others = sorted({step.path for step in apart if hands.theirs(step.path)})
+        met = [Met(path, off.seen[path].identity) for path in others]
         book.record([one for one in met if book.ledger.met.get(one.path) != one.inode])
-        values: dict[Key, str] = {}
-        for step in outside:
-            before = off.seen[step.path].values.get(step.file)
-            if before is not None:
-                values[step.path, step.file] = before
-        book.seen(values)
-        self._meet([one.path for one in met])
+        sets = []
+        for step in apart:
+            seen = off.seen.get(step.path)
+            before = None if seen is None else seen.values.get(step.file)
+            sets.append(Set(step.path, step.file, before, step.value))
+        book.record(sets)
+        self._meet(others)
 
     def _held_up(self, step: Step, now: float) -> bool:
         """Whether a step waits for its next attempt."""

@@ -81,7 +81,14 @@ class Settled(Struct, frozen=True, array_like=True, tag="settled"):
     """Every value so far was read back: the last one of each file is what stands."""
 
 
-Entry = Header | Making | Made | Set | Removed | Met | Kept | Settled
+class Left(Struct, frozen=True, array_like=True, tag="left", gc=False):
+    """A file of a group of somebody else has nothing of ours any more."""
+
+    path: str
+    file: str
+
+
+Entry = Header | Making | Made | Set | Removed | Met | Kept | Settled | Left
 
 _decoder: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
 _encode = msgspec.json.Encoder().encode
@@ -166,6 +173,8 @@ class Ledger(Struct):
                     self.kept[path, file] = found
                 case Settled():
                     self.earlier.clear()
+                case Left(path, file):
+                    self._leave((path, file))
 
     def _set(self, key: Key, before: str | None, value: str) -> None:
         """A file is written once more."""
@@ -197,6 +206,13 @@ class Ledger(Struct):
         self.groups.pop(path, None)
         self.met.pop(path, None)
         self._forget_files(path)
+
+    def _leave(self, key: Key) -> None:
+        """A file is as it was before us: what stands there at our next write is its value of
+        before."""
+        self.names.get(key[0], set()).discard(key[1])
+        for values in (self.files, self.earlier, self.kept):
+            values.pop(key, None)
 
     def _forget_files(self, path: str) -> None:
         """Nothing is known of the group's files."""

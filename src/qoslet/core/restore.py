@@ -12,6 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from qoslet.core.drift import Difference
+from qoslet.core.handback import is_ours
 from qoslet.core.journal import CONTROL, Key, Ledger
 from qoslet.core.knobs import controller, released, same
 from qoslet.core.node import Hierarchy
@@ -107,7 +108,7 @@ def restore(
         for key in ledger.files
         if key[0] in made
         and (value := now.tree.cgroups[key[0]].values.get(key[1])) is not None
-        and not _is_ours(ledger, key, value, page_size)
+        and not is_ours(ledger, key, value, page_size)
         and not _untouched(key, value, now.tree, hierarchy)
     ]
     back, theirs, notes = _values(ledger, now, page_size)
@@ -129,11 +130,6 @@ def restore(
 
 def _deepest(path: str) -> tuple[int, str]:
     return -path.count("/"), path
-
-
-def _is_ours(ledger: Ledger, key: tuple[str, str], found: str, page: int) -> bool:
-    """Whether a value is one that may be there by our hand, as the kernel reads it back."""
-    return any(same(key[1], value, found, page) for value in ledger.standing(key))
 
 
 def _untouched(key: tuple[str, str], found: str, tree: Observed, hierarchy: Hierarchy) -> bool:
@@ -190,7 +186,7 @@ def _values(
                 notes.append(f"{path}/{key[1]} cannot be read: it stays as it is")
             elif found == before:
                 continue
-            elif _is_ours(ledger, key, found, page):
+            elif is_ours(ledger, key, found, page):
                 back.append(Difference(path, "differs", key[1], before, found, "was there before"))
             else:
                 theirs.append(_written(ledger, key, found, now.root, owned=False))

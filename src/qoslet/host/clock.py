@@ -62,6 +62,24 @@ class Signals:
             return
 
 
+class Rereading:
+    """What ``signals`` say, and that the configuration is to be read again, too, whenever
+    ``changed``; matches ``agent.loop.Stop``."""
+
+    def __init__(self, signals: Signals, changed: Callable[[], bool]) -> None:
+        self._signals = signals
+        self._changed = changed
+
+    def requested(self) -> int:
+        """How often it was asked to end."""
+        return self._signals.requested()
+
+    def reload(self) -> bool:
+        """Whether to read the configuration again."""
+        changed = self._changed()
+        return self._signals.reload() or changed
+
+
 class WakingClock:
     """Monotonic time; ``sleep`` also ends when a signal comes or a descriptor is readable.
 

@@ -188,10 +188,14 @@ class ManifestFiles:
                     elif kind == "ended" or not name or given.links:
                         # with links also ..data of a ConfigMap: they may lead to other files
                         looks.add(given.number)
+            singles = (given for some in self._single.values() for given in some)
+            looks.update(
+                one.number
+                for one in singles
+                if one.directory == directory and (kind == "ended" or one.links)
+            )
             if kind == "ended":
                 self._above.discard(directory)
-                singles = (given for some in self._single.values() for given in some)
-                looks.update(one.number for one in singles if one.directory == directory)
         return looks
 
     def _touched(self, given: _Given, name: str, made: bool) -> None:

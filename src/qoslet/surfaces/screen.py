@@ -144,11 +144,12 @@ def _memory_limit(row: GroupRow) -> str:
 
 
 def change_line(snapshot: Snapshot, before: Snapshot | None, elapsed: float) -> str:
-    """One line where something changed since ``before``, else an empty text."""
-    if before is not None and (_facts(before), before.errors) == (
+    """One line where something changed since ``before`` or is to be noted, else an empty text."""
+    same = before is not None and (_facts(before), before.errors) == (
         _facts(snapshot),
         snapshot.errors,
-    ):
+    )
+    if same and not snapshot.notes:
         return ""
     old = {} if before is None else dict(_facts(before)[1])
     moved = [

@@ -100,6 +100,7 @@ def _pass(args: argparse.Namespace, plan: Plan) -> int:
     from functools import partial
 
     from qoslet.agent.apply import Pass, perform, prepare, reduced, startless
+    from qoslet.core.journal import CONTROL
     from qoslet.surfaces import passes
     from qoslet.surfaces.cli import wireonce
 
@@ -111,7 +112,7 @@ def _pass(args: argparse.Namespace, plan: Plan) -> int:
         plan, lost = reduced(plan, tree.reach.missing)
         if place.driver == "systemd":
             plan = startless(plan, tree.stands)
-        tree.watch(plan.files)
+        tree.watch(plan.files | {file for _, file in tree.ledger.files if file != CONTROL})
         look = partial(prepare, plan, place.root, tree.ledger, tree, args.shrink)
         work = look()
         tree.meet(work.others)
@@ -125,6 +126,8 @@ def _pass(args: argparse.Namespace, plan: Plan) -> int:
                 # groups of others have files that they had not
                 more = perform(look(), look, tree.driver, tree.journal)
                 done = Pass(work, (*done.outcomes, *more.outcomes), more.left)
+        for text in done.before.notes:
+            note(text)
         missing = tree.reach.missing
         said = describe(tree, node.driver, args.dry_run)
     if args.output == "json":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Protocol
 
@@ -57,6 +57,7 @@ class LiveSource:
     A pod that may not run is wanted without groups, and its ``spec`` tells why. Raises BadInputs
     where a path cannot be read, a file that a person named has a fault, or such files hold no pod
     at all. What is wrong in a directory is told by ``current`` and holds up nothing else.
+    ``wakes`` are more descriptors that end the wait for news.
     """
 
     def __init__(
@@ -68,8 +69,10 @@ class LiveSource:
         *,
         unconfined: bool = False,
         problems: tuple[Problem, ...] = (),
+        wakes: Callable[[], Sequence[int]] = tuple,
     ) -> None:
         self._files = files
+        self._wakes = wakes
         self._set = ManifestSet(options)
         self._powers = powers
         self._unconfined = unconfined
@@ -90,7 +93,7 @@ class LiveSource:
 
     def descriptors(self) -> list[int]:
         """Readable when ``current`` has something new to tell."""
-        return list(self._files.descriptors())
+        return [*self._files.descriptors(), *self._wakes()]
 
     def current(self) -> Desired:
         """What should be now. Only what has changed is read."""
@@ -110,6 +113,11 @@ class LiveSource:
         self._gone.clear()
         pods = dict(self._pods)
         return Desired(self._version, pods, changed, gone, self._problems, self.live)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Those of the node's documents."""
+        return self._of_node
 
     @property
     def sound(self) -> bool:

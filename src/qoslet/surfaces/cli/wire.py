@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -26,8 +26,9 @@ from qoslet.core.shrink import Shrink
 from qoslet.core.steps import Step, ordered
 from qoslet.core.tree import Problem
 from qoslet.errors import CannotDo
-from qoslet.host.clock import Signals, WakingClock
+from qoslet.host.clock import Rereading, Signals, WakingClock
 from qoslet.host.manifestfiles import ManifestFiles
+from qoslet.host.nodefiles import NodeFiles
 from qoslet.host.nodes import load_node
 from qoslet.surfaces.cli.source import LiveSource
 
@@ -88,6 +89,13 @@ class Parts:
 @contextmanager
 def parts(choices: Choices) -> Iterator[Parts]:
     """The parts that the command line asks for. Raises QosletError."""
+    with closing(NodeFiles(choices.nodes, time.monotonic)) as nodes, _parts(choices, nodes) as made:
+        yield made
+
+
+@contextmanager
+def _parts(choices: Choices, nodes: NodeFiles) -> Iterator[Parts]:
+    """The same, with the files that describe the node followed."""
     from qoslet.host.drivers import root_path
 
     node, problems = _node(choices)
@@ -106,6 +114,7 @@ def parts(choices: Choices) -> Iterator[Parts]:
         Powers(os.geteuid(), os.getegid(), os.geteuid() == 0),
         unconfined=choices.unconfined,
         problems=problems,
+        wakes=nodes.descriptors,
     )
     watched = not choices.keep
     config = Config(
@@ -119,12 +128,18 @@ def parts(choices: Choices) -> Iterator[Parts]:
     with Signals(hangs_up=sys.stdout.isatty()) as signals:
         if choices.simulate:
             made = _simulated(config, source, node, signals)
-            made.reload = partial(_reload, choices, made, root)
+            _follow(choices, made, root, signals, nodes)
             yield made
         else:
             with _real(config, source, choices.root, signals, choices.dry_run) as made:
-                made.reload = partial(_reload, choices, made, root)
+                _follow(choices, made, root, signals, nodes)
                 yield made
+
+
+def _follow(choices: Choices, made: Parts, root: str, signals: Signals, nodes: NodeFiles) -> None:
+    """The loop reads the node's configuration again when it changes, and when it is asked to."""
+    made.reload = partial(_reload, choices, made, root)
+    made.stop = Rereading(signals, nodes.changed)
 
 
 def _node(choices: Choices) -> tuple[Node, tuple[Problem, ...]]:
@@ -149,7 +164,11 @@ def _reload(choices: Choices, made: Parts, root: str) -> None:
         node, problems = _node(choices)
         moved = root_path(choices.root, node.driver) != root or node.driver != old.driver
     except QosletError as error:
-        note(f"the configuration is not read again: {error}; the last good one stands")
+        said = "; ".join(str(error).splitlines())
+        note(f"the configuration cannot be read again: {said}; the last good one stands")
+        return
+    if (node, problems) == (old, made.source.problems):
+        note("the configuration was read again: it says the same")
         return
     fixed = {
         "the cgroup driver": moved,
