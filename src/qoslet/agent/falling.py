@@ -109,6 +109,7 @@ class Falling:
             shared.remove(pace)
             return
         pace.again = pace.cleared = pace.failed = False
+        pace.evicted = ("", "")
         pace.resize, pace.resize_reason = "", ""
         shared.note(pace, ())
         if not pace.wanted.spec.runnable:

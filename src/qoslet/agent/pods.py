@@ -31,8 +31,9 @@ class Pace(Struct):
     ``wanted`` is None for one that is only on its way out. ``groups`` are those that it has or
     will get, ``cgroups`` its containers' by their name, ``tops`` the topmost ones. ``again``: it
     begins anew once it has gone. ``cleared``: nothing of it stands. ``failed``: it was ended by
-    us and counts as failed. Times are monotonic seconds, ``since`` is wall-clock time;
-    ``number`` gives the order in which pods came.
+    us and counts as failed; ``evicted`` is the reason and the sentence that are told of it until
+    it begins anew, where that was because memory was short. Times are monotonic seconds, ``since``
+    is wall-clock time; ``number`` gives the order in which pods came.
     """
 
     uid: str
@@ -49,6 +50,7 @@ class Pace(Struct):
     again: bool = False
     cleared: bool = False
     failed: bool = False
+    evicted: tuple[str, str] = ("", "")
     states: tuple[ContainerState, ...] = ()
     reason: str = ""
     message: str = ""
@@ -125,8 +127,8 @@ class Pace(Struct):
             name=name,
             qos=self.qos,
             phase=self.phase,
-            reason=self.reason,
-            message=self.message,
+            reason=self.reason or self.evicted[0],
+            message=self.message or self.evicted[1],
             since=self.since,
             retries=self.retries,
             retry_in=wait,
@@ -171,7 +173,7 @@ def adopted(held: Held, wall: float) -> Pace:
     """A pod that a runtime keeps from before, of which nobody wants anything yet."""
     pace = Pace(held.uid, held.key, "running", digest=held.digest, grace=held.grace, since=wall)
     pace.cgroups = dict(held.cgroups)
-    pace.tops = tops_of(held.uid, held.cgroups)
+    pace.tops = held.tops or tops_of(held.uid, held.cgroups)
     return pace
 
 
