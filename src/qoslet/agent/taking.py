@@ -96,7 +96,7 @@ class Taking:
         edited = asks(old) != asks(wanted.pod)
         found = self._shared.live.put(old) if edited else wanted.groups
         pace.plan(old, found.qos, found.groups)
-        moved = pace.cgroups != places[0]
+        moved = (pace.cgroups, pace.tops) != places if held.tops else pace.cgroups != places[0]
         if held.ending:
             pace.cgroups, pace.tops = places
             self._ended_before(pace, held, wanted, moved)

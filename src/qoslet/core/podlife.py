@@ -74,7 +74,8 @@ NEW = Life()
 class ContainerState(Struct, frozen=True, gc=False, omit_defaults=True):
     """A container as its runtime sees it. ``exit_code`` is set once it ended; ``oom_killed``
     tells that the kernel killed it at its memory limit. ``started_at`` and ``finished_at`` are
-    wall-clock seconds of the last start and the last end, ``log`` is the file of its output."""
+    wall-clock seconds of the last start and the last end, ``log`` is the file of its output.
+    ``message`` is a sentence for people about the reason."""
 
     pod_uid: str
     name: str
@@ -88,6 +89,7 @@ class ContainerState(Struct, frozen=True, gc=False, omit_defaults=True):
     started_at: float | None = None
     finished_at: float | None = None
     log: str = ""
+    message: str = ""
 
 
 class Ending(Struct, frozen=True, omit_defaults=True):

@@ -21,7 +21,8 @@ class Held(Struct, frozen=True):
     of the ``PodSpec`` it was started with, ``grace`` seconds, ``cgroups`` the path of each
     container's group by its name. ``ended``: no container runs, and none will be started.
     ``memo`` is that of the ``PodSpec`` it was told last. ``ending``: it was asked to end, by this
-    agent or an earlier one."""
+    agent or an earlier one. ``tops`` are the pod's topmost groups where its containers' groups are
+    the runtime's own business, empty where ``cgroups`` tells them."""
 
     uid: str
     key: str
@@ -31,6 +32,7 @@ class Held(Struct, frozen=True):
     ended: bool = False
     memo: str = ""
     ending: bool = False
+    tops: tuple[str, ...] = ()
 
 
 class PodRow(Struct, frozen=True):

@@ -9,6 +9,7 @@ Source: proc(5) /proc/PID/stat field 22.
 from __future__ import annotations
 
 import os
+from typing import Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -54,12 +55,17 @@ class Record(Struct, frozen=True, omit_defaults=True):
     ending: Ending | None = None
 
 
-class Records:
-    """The records below ``folder``, which only its owner can read. ``boot`` is the boot's id."""
+R = TypeVar("R", bound=Record)
 
-    def __init__(self, folder: str, boot: str) -> None:
+
+class RecordsOf(Generic[R]):
+    """The records below ``folder``, which only its owner can read. ``boot`` is the boot's id,
+    ``kind`` what is kept."""
+
+    def __init__(self, folder: str, boot: str, kind: type[R]) -> None:
         self.folder = folder
         self.boot = boot
+        self._kind = kind
 
     def place(self, uid: str) -> str:
         """The directory of a pod, made if it is absent. Raises OSError."""
@@ -67,7 +73,7 @@ class Records:
         make_private(path)
         return path
 
-    def save(self, record: Record) -> None:
+    def save(self, record: R) -> None:
         """Write a record in place of the old one. Raises OSError; then the old one stands."""
         path = f"{self.place(record.spec.uid)}/{RECORD}"
         data = msgspec.json.encode(record)
@@ -86,10 +92,10 @@ class Records:
         """Remove a pod's directory."""
         remove_tree(f"{self.folder}/{uid}")
 
-    def load(self) -> tuple[list[Record], list[str]]:
+    def load(self) -> tuple[list[R], list[str]]:
         """The records of this boot, and a line for each that cannot be used: it is removed, and
         what it kept is found by its groups."""
-        found: list[Record] = []
+        found: list[R] = []
         bad: list[str] = []
         for uid in _names(self.folder):
             try:
@@ -99,9 +105,9 @@ class Records:
                 self.drop(uid)
         return found, bad
 
-    def _one(self, uid: str) -> Record:
+    def _one(self, uid: str) -> R:
         """A record, checked."""
-        record = read_record(f"{self.folder}/{uid}")
+        record = read_kind(f"{self.folder}/{uid}", self._kind)
         if record.boot != self.boot:
             raise ValueError("of another boot")
         if record.format != FORMAT:
@@ -119,11 +125,23 @@ class Records:
             return
 
 
+class Records(RecordsOf[Record]):
+    """The records of plain processes."""
+
+    def __init__(self, folder: str, boot: str) -> None:
+        super().__init__(folder, boot, Record)
+
+
 def read_record(folder: str) -> Record:
     """The record in a pod's directory. Raises OSError, ``msgspec.MsgspecError``."""
+    return read_kind(folder, Record)
+
+
+def read_kind(folder: str, kind: type[R]) -> R:
+    """The same, of a runtime that keeps more. Raises OSError, ``msgspec.MsgspecError``."""
     descriptor = os.open(f"{folder}/{RECORD}", _OLD)
     with os.fdopen(descriptor, "rb") as file:
-        return msgspec.json.decode(file.read(), type=Record)
+        return msgspec.json.decode(file.read(), type=kind)
 
 
 def _names(folder: str) -> list[str]:

@@ -1,0 +1,1 @@
+"""The messages of the CRI, generated from ``cri.proto`` by ``make proto``."""
