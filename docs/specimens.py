@@ -55,6 +55,21 @@ PODS = [
     pod("critical", asked({"cpu": "100m"}), priorityClassName="system-node-critical"),
 ]
 
+NOTED = [
+    {
+        **pod(name, *resources),
+        "metadata": {
+            "name": name,
+            "uid": f"{name}-uid",
+            "annotations": {f"qoslet.dev/memory-{key}": text for key, text in notes.items()},
+        },
+    }
+    for name, resources, notes in (
+        ("own", [asked({"memory": "64Mi"})], {"high": "200Mi", "oom-group": "false"}),
+        ("bare", [asked({"memory": "64Mi"})], {"protection": "off"}),
+    )
+]
+
 WINDOWS = [pod("iis", asked({"cpu": "500m"}, {"cpu": "1500m", "memory": "1Gi"}))]
 
 NODE: Json = {
@@ -130,6 +145,7 @@ CASES: list[tuple[list[Json], Json, Json | None, Flags]] = [
     (PODS, NODE, STATIC, Flags(kubernetes="1.36")),
     (PODS, on_v1(NODE), RESERVING, Flags(kubernetes="1.30", runtime="containerd-1.7")),
     (PODS, on_v1(NODE), None, Flags(kubernetes="1.14", runtime="containerd-1.2+runc-1.0")),
+    (PODS + NOTED, NODE, TIERED, Flags(memory_qos="qoslet", runtime="process")),
     (WINDOWS, {**NODE, "os": "windows"}, None, Flags(kubernetes="1.36")),
     (WINDOWS, {**NODE, "os": "windows"}, None, Flags(kubernetes="design")),
     (WINDOWS, {**NODE, "os": "windows"}, None, Flags(kubernetes="1.12", isolation="hyperv")),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from qoslet.core.containers import Sent, memory_qos_of, oom_score, swap_of
+from qoslet.core.containers import Sent, oom_score, swap_of
+from qoslet.core.memoryqos import container_rows
 from qoslet.core.planner import Planner
 from qoslet.core.pod import Pod, QosClass
 from qoslet.core.quantity import parse
@@ -187,7 +188,7 @@ def memory_qos(vector: Vector, minor: int) -> dict[str, str]:
     )
     request, limit = given["memoryRequest"], given["memoryLimit"]
     qos = given.get("podQOS") or _class_of(request, limit)
-    return {entry.file: entry.value for entry in memory_qos_of(basis, qos, request, limit)}
+    return {file: value for file, value, _ in container_rows(basis, qos, request, limit)}
 
 
 @runs("memory_high")

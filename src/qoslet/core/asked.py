@@ -42,6 +42,7 @@ class Note(Struct, frozen=True, gc=False):
     path: str
     message: str
     hint: str = ""
+    severity: Literal["error", "warning"] = "warning"
 
 
 class Asked(Struct, frozen=True, gc=False):

@@ -78,6 +78,13 @@ def _memory_qos(node: Node, gate: bool) -> MemoryQosForm:
     return profile.memory_qos if profile.memory_qos_forced or gate else "off"
 
 
+def _policy(node: Node, form: MemoryQosForm) -> str:
+    """The reservation policy: form qoslet protects unless somebody says None."""
+    if form == "qoslet" and "memoryReservationPolicy" not in node.origins:
+        return "TieredReservation"
+    return node.kubelet.memory_reservation_policy
+
+
 def _oom_group(node: Node) -> bool:
     """memory.oom.group is written: on v2, unless the option asks for single kills."""
     choices = node.profile.choices
@@ -131,7 +138,7 @@ def basis_of(node: Node) -> Basis:
         pod_level=pod_level,
         memory_qos=form,
         memory_qos_clears=form == "off" and choices.memory_qos == "1.37" and node.hierarchy == "v2",
-        policy="TieredReservation" if form == "qoslet" else kubelet.memory_reservation_policy,
+        policy=_policy(node, form),
         factor=FORM_FACTOR.get(form) if factor is None else factor,
         memory_capacity=amount(node.capacity, "memory").value,
         unevicted_memory=amount(unevicted(node), "memory").value,

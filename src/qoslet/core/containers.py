@@ -10,9 +10,11 @@ from __future__ import annotations
 from msgspec import Struct
 
 from qoslet.core.basis import Basis
+from qoslet.core.memorypolicy import NO_POLICY
+from qoslet.core.memoryqos import container_rows, oom_group_row
 from qoslet.core.pod import NO_QUANTITIES, Container, Pod, QosClass, Quantities
 from qoslet.core.quantity import ZERO, Quantity
-from qoslet.core.rules import cpu, memory, oom, swap
+from qoslet.core.rules import cpu, oom, swap
 from qoslet.core.rules.hugetlb import by_size
 from qoslet.core.sums import CURRENT, pod_level_name, pod_level_set, requests
 
@@ -223,60 +225,6 @@ def swap_of(
     return Unified("memory.swap.max", str(amount), why), 0, why
 
 
-def _protection(basis: Basis, qos: QosClass, request: int) -> list[Unified]:
-    """memory.min and memory.low of a container."""
-    form = basis.memory_qos
-    if form in ("1.22", "1.27", "design"):
-        if not request:
-            return []
-        return [Unified("memory.min", str(request), ("memory.min.request", (request,)))]
-    if basis.policy == "TieredReservation" and request:
-        if qos == "Guaranteed":
-            return [Unified("memory.min", str(request), ("memory.min.tiered", (request,)))]
-        return [Unified("memory.low", str(request), ("memory.low.tiered", (request,)))]
-    none: Why = ("memory.protection.none", (basis.policy,))
-    return [Unified("memory.min", "0", none), Unified("memory.low", "0", none)]
-
-
-def high_skipped(form: str, qos: QosClass, request: int, limit: int) -> str:
-    """Why a form writes no ``memory.high`` whatever the numbers; empty where it may."""
-    if form == "design" and qos == "Guaranteed":
-        return "Guaranteed pods are not throttled"
-    if form in ("1.27", "1.36") and request == limit:
-        return "memory request equals limit (both unset counts, too)"
-    if form in ("1.37", "qoslet") and request == limit and request > 0:
-        return "memory request equals limit"
-    return ""
-
-
-def _high(basis: Basis, qos: QosClass, request: int, limit: int) -> list[Unified]:
-    form, factor = basis.memory_qos, basis.factor
-    if factor is None or high_skipped(form, qos, request, limit):
-        return []
-    base, page = limit or basis.unevicted_memory, basis.node.host.page_size
-    if form == "1.22":
-        high = memory.high_1_22(request, limit, basis.unevicted_memory, factor)
-        id = "memory.high.1.22"
-    else:
-        high = memory.high_1_27(request, limit, basis.unevicted_memory, factor, page)
-        id = "memory.high.1.27"
-    if high is None:
-        return []
-    return [Unified("memory.high", str(high), (id, (request, limit, base, factor, page, high)))]
-
-
-def memory_qos_of(basis: Basis, qos: QosClass, request: int, limit: int) -> list[Unified]:
-    """The entries of Memory QoS for a container-level request and limit in bytes."""
-    if basis.memory_qos == "off":
-        if not basis.memory_qos_clears:
-            return []
-        return [Unified("memory.high", "max", ("memory.high.cleared", ()))]
-    return _protection(basis, qos, request) + _high(basis, qos, request, limit)
-
-
-_OOM_GROUP = Unified("memory.oom.group", "1", ("memory.oom.group", ()))
-
-
 def sent(basis: Basis, pod: Pod, container: Container, qos: QosClass) -> Sent:
     """What the kubelet sends for one container."""
     level = NO_QUANTITIES
@@ -293,11 +241,13 @@ def sent(basis: Basis, pod: Pod, container: Container, qos: QosClass) -> Sent:
     swap_entry, swap_field, swap_why = swap_of(
         basis, pod, qos, request, own_limit if basis.v2 else memory_limit.value
     )
-    unified = [_OOM_GROUP] if basis.oom_group else []
+    group = oom_group_row(basis, pod.memory)
+    unified = [] if group is None else [Unified(*group)]
     if swap_entry is not None:
         unified.append(swap_entry)
     if basis.v2:
-        unified += memory_qos_of(basis, qos, request, own_limit)
+        rows = container_rows(basis, qos, request, own_limit, pod.memory, container.name)
+        unified += [Unified(*row) for row in rows]
     return Sent(
         cpu_period=period,
         cpu_quota=quota,
@@ -324,12 +274,13 @@ def sandbox_sent(basis: Basis, amounts: tuple[Quantities, Quantities]) -> Sent:
     limit = limits.get("cpu", ZERO)
     shares, subject, milli = _shares(basis, asked.get("cpu"), limit)
     enforce = basis.node.kubelet.cpu_cfs_quota
+    group = oom_group_row(basis, NO_POLICY)
     return Sent(
         cpu_period=basis.period_us if enforce else 0,
         cpu_quota=cpu.quota(limit.milli, basis.period_us) if enforce else 0,
         cpu_shares=shares,
         memory_limit_in_bytes=limits.get("memory", ZERO).value,
-        unified=(_OOM_GROUP,) if basis.oom_group else (),
+        unified=() if group is None else (Unified(*group),),
         shares_why=(subject, milli),
         quota_why=("cpu limit", limit.milli),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from qoslet.core.basis import Basis
-from qoslet.core.containers import high_skipped
+from qoslet.core.memoryqos import high_skipped
 from qoslet.core.pod import Container, Pod, QosClass
 from qoslet.core.quantity import ZERO
 from qoslet.core.sums import declared

@@ -1,7 +1,7 @@
 """What is in force on a node, field by field, and where each value came from.
 
 A field has the name that it has in its document: those of a KubeletConfiguration, those of
-qoslet's Node, and the choices that only a flag can make. ``documents`` turns a node back into
+qoslet's Node. ``documents`` turns a node back into
 documents that describe it whole: read again, anywhere, they give the same node.
 """
 
@@ -104,14 +104,41 @@ def rows(node: Node) -> Iterator[InForce]:
     )
     for field, value, flag in choices:
         origin = "driver" if field == "cgroupDriver" else field
-        default = f"default of {rules.kubernetes}" if field == "memoryQos" else "default"
+        default = _form_default(node) if field == "memoryQos" else "default"
         yield InForce(field, value, node.origins.get(origin, default), _FLAGS.get(flag, ""))
     for field, value in _kubelet(node).items():
         if field == "featureGates":
             yield from _gates(node)
             continue
+        if field == "memoryReservationPolicy" and _protects_unasked(node):
+            yield InForce(field, basis_of(node).policy, "default of form qoslet")
+            continue
         yield InForce(field, value, node.origin(field), _FLAGS.get(field, ""))
     yield from _machine(node)
+
+
+def _form_default(node: Node) -> str:
+    rules = node.profile
+    if rules.memory_qos == "qoslet" and basis_of(node).memory_qos != "off":
+        return "default where no release is named"
+    return f"default of {rules.kubernetes}"
+
+
+def _protects_unasked(node: Node) -> bool:
+    """Whether the reservation policy is that of form qoslet, which nobody set."""
+    return node.profile.memory_qos == "qoslet" and "memoryReservationPolicy" not in node.origins
+
+
+def _choices(node: Node) -> dict[str, Value]:
+    """The versions and the form, as far as they were named: a default stays one, since a named
+    release has its own form of Memory QoS."""
+    rules = node.profile
+    found: dict[str, Value] = {"kubernetes": rules.kubernetes, "runtime": rules.runtime.name}
+    if rules.memory_qos_forced:
+        return found | {"memoryQos": rules.memory_qos}
+    if rules.memory_qos == "qoslet":
+        del found["kubernetes"]
+    return found
 
 
 def _gates(node: Node) -> Iterator[InForce]:
@@ -176,8 +203,7 @@ def documents(node: Node) -> list[dict[str, Value]]:
         "capacity": _amounts(node.capacity),
         "swap": _bytes(node.swap),
         "host": _host(node) if node.os == "linux" else {},
-        "kubernetes": node.profile.kubernetes,
-        "runtime": node.profile.runtime.name,
+        **_choices(node),
     }
     if node.host.numa:
         own["numa"] = _numa(node)
@@ -189,6 +215,8 @@ def documents(node: Node) -> list[dict[str, Value]]:
         "cgroupDriver": node.driver,
         **{field: value for field, value in _kubelet(node).items() if value not in (None, "")},
     }
+    if _protects_unasked(node):
+        del kubelet["memoryReservationPolicy"]
     if not node.kubelet_given:
         # Only a kubelet that somebody configured refuses to start.
         kubelet |= {"failCgroupV1": False, "failSwapOn": False}

@@ -225,13 +225,13 @@ class Live:
             if noted:
                 self._noted.add(id(shape))
         users.pods.add(pod.uid)
-        self._sums.add(shape.qos, shape.memory, shape.milli)
+        self._sums.add(shape.qos, shape.memory, shape.milli, apart=shape.apart)
         self._census.add(judged)
 
     def _release(self, uid: str, held: _Held) -> None:
         """One pod less has its shape; what nobody has is forgotten."""
         shape = held.shape
-        self._sums.add(shape.qos, shape.memory, shape.milli, -1)
+        self._sums.add(shape.qos, shape.memory, shape.milli, -1, apart=shape.apart)
         self._census.add(Judged.of(held.pod, shape, 1), -1)
         users = self._users[id(shape)]
         users.pods.discard(uid)

@@ -326,7 +326,7 @@ class _Loader:
         built = self._reader.build(shape, place)
         for note in built.notes:
             where = f"{place.where}: {note.path}"
-            self.loaded.problems.append(Problem("warning", where, note.message, note.hint))
+            self.loaded.problems.append(Problem(note.severity, where, note.message, note.hint))
         broken = {path for path, _ in types}
         for fault in built.faults:
             if not (broken and _follows(fault.path, broken)):

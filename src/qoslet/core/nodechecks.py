@@ -80,7 +80,8 @@ def _memory_qos(faults: Faults, node: Node, found: KubeletRead) -> None:
         message = "TieredReservation needs the feature gate MemoryQoS"
         hint = "featureGates: {MemoryQoS: true}"
         faults.add(found.where("memoryReservationPolicy"), message, hint)
-    factor_needed = node.profile.choices.throttling_factor is not None
+    needs_none = node.profile.memory_qos in ("1.37", "qoslet", "off")
+    factor_needed = node.profile.choices.throttling_factor is not None and not needs_none
     if found.null_factor and on and factor_needed:
         message = f"is null, but Memory QoS of {node.profile.kubernetes} needs a factor"
         faults.add(found.where("memoryThrottlingFactor"), message, "above 0, at most 1")

@@ -47,6 +47,7 @@ _OWN = {
     "topology",
     "kubernetes",
     "runtime",
+    "memoryQos",
 }
 
 _WARNINGS = 20
@@ -188,7 +189,8 @@ def _own(faults: Faults, found: Sources, label: str, given: Mapping[str, Any]) -
     fields = found.own = found.own or {}
     known_fields(faults, label, given, _OWN, top=True)
     _fields(where, "", {key: given.get(key) for key in ("os", "swap", "numa", "topology")}, fields)
-    _fields(where, "", {key: given.get(key) for key in ("kubernetes", "runtime")}, fields)
+    chosen = ("kubernetes", "runtime", "memoryQos")
+    _fields(where, "", {key: given.get(key) for key in chosen}, fields)
     for section, known in (("metadata", None), ("capacity", None), ("host", _HOST)):
         if given.get(section) is None:
             continue

@@ -31,11 +31,13 @@ __all__ = ["FLAG_ROWS", "NO_FLAGS", "FlagRow", "Flags", "Probed", "as_written", 
 
 
 class _Choice(Struct):
-    """A version text and where it came from; ``flag`` tells that a flag said it."""
+    """A version text and where it came from; ``flag`` tells that a flag said it, ``named`` that
+    anybody did."""
 
     text: str
     where: str
     flag: bool = False
+    named: bool = True
 
 
 def _chosen(machine: Machine, flag: str | None, field: str, default: str) -> _Choice:
@@ -47,7 +49,7 @@ def _chosen(machine: Machine, flag: str | None, field: str, default: str) -> _Ch
         return _Choice(default if said is None else said, place, True)
     text = machine.given(field, read.version)
     if text is None:
-        return _Choice(default, f"{field} (default)")
+        return _Choice(default, f"{field} (default)", named=False)
     return _Choice(text, machine.origins[field])
 
 
@@ -78,18 +80,14 @@ def _said(text: str, error: ValueError) -> str:
 def _profile(machine: Machine, flags: Flags, problems: list[Problem]) -> Profile:
     """The profile of release, runtime and form; faults where a name is not known."""
     faults = machine.faults
-    release = _release(
-        faults, problems, _chosen(machine, flags.kubernetes, "kubernetes", profile.DEFAULT)
-    )
+    chosen = _chosen(machine, flags.kubernetes, "kubernetes", profile.DEFAULT)
+    release = _release(faults, problems, chosen)
     runtime = _chosen(machine, flags.runtime, "runtime", DEFAULT_RUNTIME)
     # The API writes NAME://VERSION.
     name = runtime.text.replace("://", "-", 1)
-    form = flags.memory_qos
-    if form is not None:
-        machine.origins["memoryQos"] = "--memory-qos"
-        form = read.choice(faults, "--memory-qos", form, profile.MEMORY_QOS_FORMS)
+    form = _form(machine, flags)
     try:
-        return profile.resolve(release, name, form)
+        return profile.resolve(release, name, form, named=chosen.named)
     except ValueError as error:
         if runtime.flag or "runtime" in machine.own:
             hint = "such as runc-1.4.0, crun-1.23 or containerd-2.2.0+runc-1.4.0"
@@ -98,7 +96,19 @@ def _profile(machine: Machine, flags: Flags, problems: list[Problem]) -> Profile
             hint = "name the runtime with --runtime"
             message = f"{_said(name, error)}; planned as {DEFAULT_RUNTIME}"
             problems.append(Problem("warning", runtime.where, message, hint))
-        return profile.resolve(release, DEFAULT_RUNTIME, form)
+        return profile.resolve(release, DEFAULT_RUNTIME, form, named=chosen.named)
+
+
+def _form(machine: Machine, flags: Flags) -> str | None:
+    """The form of Memory QoS that is asked for by name."""
+    if flags.memory_qos is None:
+        return machine.given("memoryQos", _memory_qos)
+    machine.origins["memoryQos"] = "--memory-qos"
+    return _memory_qos(machine.faults, "--memory-qos", flags.memory_qos)
+
+
+def _memory_qos(faults: Faults, where: str, value: Any) -> str | None:
+    return read.choice(faults, where, value, profile.MEMORY_QOS_FORMS)
 
 
 def _driver(

@@ -7,7 +7,7 @@ Source: opencontainers/cgroups fs, fs2; crun cgroup-resources; runtime-spec conf
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from qoslet.core.basis import Basis
@@ -139,6 +139,11 @@ class Files:
         """Entries of the unified map, written last."""
         for entry in entries:
             self.put(entry.file, entry.value, entry.why)
+
+    def rows(self, rows: Iterable[tuple[str, str, Why]]) -> None:
+        """Add rows of file, value and reason."""
+        for file, value, why in rows:
+            self.put(file, value, why)
 
     def settings(self) -> tuple[Setting, ...]:
         """The rows, in the order in which they are written."""

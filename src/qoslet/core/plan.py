@@ -61,7 +61,7 @@ def tally_of(shapes: Iterable[Shape]) -> Tally:
     """What pods ask for, by class."""
     sums = Tallying()
     for shape in shapes:
-        sums.add(shape.qos, shape.memory, shape.milli)
+        sums.add(shape.qos, shape.memory, shape.milli, apart=shape.apart)
     return sums.tally
 
 

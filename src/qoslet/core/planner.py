@@ -19,6 +19,7 @@ from qoslet.core.tiers import (
     Tally,
     node_settings,
     reserved_settings,
+    root_settings,
     sandbox_settings,
     tier_settings,
 )
@@ -187,6 +188,10 @@ class Planner:
         found = [*self._reserved()]
         if not node.kubelet.cgroups_per_qos:
             return found
+        if self.basis.memory_qos == "qoslet" and len(self._root) > 1:
+            name, path = self._places(self._root[:-1])
+            settings = root_settings(self.basis, tally)
+            found.append(Cgroup(name, "node", settings, path, _unit(path, node.driver)))
         name, path = self._places(self._root)
         unit = _unit(path, node.driver)
         found.append(Cgroup(name, "node", node_settings(self.basis, tally), path, unit))

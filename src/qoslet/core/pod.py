@@ -11,6 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from qoslet.core.memorypolicy import NO_POLICY, MemoryPolicy
 from qoslet.core.quantity import Quantity
 
 Role = Literal["regular", "init", "sidecar", "ephemeral"]
@@ -78,6 +79,8 @@ class Pod(Struct, frozen=True, gc=False):
     """``spec.priority``; None where admission has not set it."""
     defaulted: tuple[str, ...] = ()
     """Pod-level requests that were filled by defaulting."""
+    memory: MemoryPolicy = NO_POLICY
+    """What its annotations say of memory."""
 
     @property
     def key(self) -> str:

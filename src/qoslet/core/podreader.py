@@ -6,7 +6,7 @@ pkg/kubelet/types/pod_update.go (static, mirror and critical pods), pkg/apis/cor
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import get_args
 
 from msgspec import Raw, Struct
 
@@ -22,6 +22,7 @@ from qoslet.core.pod import (
     Role,
     UidFrom,
 )
+from qoslet.core.podannotations import CONFIG_MIRROR, critical_of, memory_of, one_of, windows_of
 from qoslet.core.podresources import aggregate_requests, check_pod_level, default_pod_level
 from qoslet.core.shapes import (
     ContainerShape,
@@ -34,13 +35,8 @@ from qoslet.core.shapes import (
     shown,
 )
 
-_CONFIG_SOURCE = "kubernetes.io/config.source"
-_CONFIG_MIRROR = "kubernetes.io/config.mirror"
 _CONFIG_HASH = "kubernetes.io/config.hash"
-_ISOLATION = "experimental.windows.kubernetes.io/isolation-type"
 
-_SYSTEM_CRITICAL = 2_000_000_000
-_CRITICAL_CLASSES = ("system-cluster-critical", "system-node-critical")
 _PHASES = (None, "", "Pending", "Running", "Succeeded", "Failed", "Unknown")
 _QOS = (None, *get_args(QosClass))
 _ENOUGH = 1000
@@ -98,8 +94,9 @@ class PodReader:
             _place_notes(asked, f"{prefix}spec.overhead", faults, notes)
             overhead = asked.resources.limits if asked.resources else NO_QUANTITIES
         self._check_rest(spec, status, prefix, faults)
-        critical, node_critical = _critical(spec, annotations, prefix)
-        system, isolation = _windows(spec, annotations, prefix, faults)
+        critical, node_critical = critical_of(spec, annotations, prefix)
+        system, isolation = windows_of(spec, annotations, prefix, faults)
+        policy = memory_of(annotations, containers, prefix, notes)
         if faults:
             return Built(None, faults, notes)
         pod = Pod(
@@ -120,6 +117,7 @@ class PodReader:
             isolation,
             spec.priority,
             defaulted,
+            policy,
         )
         return Built(pod, faults, notes)
 
@@ -291,9 +289,9 @@ class PodReader:
         if spec.priority is not None and not -(2**31) <= spec.priority < 2**31:
             faults.append(Note(f"{prefix}spec.priority", "does not fit 32 bits"))
         if status.phase not in _PHASES:
-            faults.append(_one_of("status.phase", status.phase, _PHASES[2:]))
+            faults.append(one_of("status.phase", status.phase, _PHASES[2:]))
         if status.qos_class not in _QOS:
-            faults.append(_one_of("status.qosClass", status.qos_class, _QOS[1:]))
+            faults.append(one_of("status.qosClass", status.qos_class, _QOS[1:]))
 
 
 _NO_SPEC = PodSpecShape()
@@ -322,11 +320,6 @@ def _label_fault(path: str, name: str) -> Note:
     return Note(path, f"{shown(name)!r} is no DNS label", hint)
 
 
-def _one_of(path: str, value: str | None, known: tuple[str | None, ...]) -> Note:
-    names = ", ".join(str(each) for each in known)
-    return Note(path, f"{shown(value or '')!r} is unknown", f"known are {names}")
-
-
 def _place_notes(asked: Asked, path: str, faults: list[Note], notes: list[Note]) -> None:
     """Put what was found below ``path`` at its full path."""
     for source, target in ((asked.faults, faults), (asked.notes, notes)):
@@ -346,8 +339,8 @@ def _uid(
 ) -> tuple[str, UidFrom]:
     """The UID that the cgroup is named after, and where it comes from."""
     path, uid, uid_from = "metadata.uid", "" if prefix else meta.uid or "", "manifest"
-    if not prefix and _CONFIG_MIRROR in annotations:
-        static = _CONFIG_HASH if annotations.get(_CONFIG_HASH) else _CONFIG_MIRROR
+    if not prefix and CONFIG_MIRROR in annotations:
+        static = _CONFIG_HASH if annotations.get(_CONFIG_HASH) else CONFIG_MIRROR
         path, uid, uid_from = (
             child("metadata.annotations", static),
             annotations[static],
@@ -362,35 +355,6 @@ def _uid(
         message = "contains 'pod': a kubelet does not take its group for a pod's"
         notes.append(Note(path, message, "give it a UUID"))
     return uid, "config.hash" if uid_from == "config.hash" else "manifest"
-
-
-def _critical(spec: PodSpecShape, annotations: dict[str, str], prefix: str) -> tuple[bool, bool]:
-    """types.IsCriticalPod and IsNodeCriticalPod; the class decides before admission has."""
-    static = not prefix and (
-        _CONFIG_MIRROR in annotations or annotations.get(_CONFIG_SOURCE, "api") != "api"
-    )
-    if spec.priority is not None:
-        urgent = spec.priority >= _SYSTEM_CRITICAL
-    else:
-        urgent = spec.priority_class_name in _CRITICAL_CLASSES
-    critical = static or urgent
-    return critical, critical and spec.priority_class_name == "system-node-critical"
-
-
-def _windows(
-    spec: PodSpecShape, annotations: dict[str, str], prefix: str, faults: list[Note]
-) -> tuple[Literal["linux", "windows"], Literal["process", "hyperv"] | None]:
-    system = (spec.os.name if spec.os else None) or "linux"
-    if system not in ("linux", "windows"):
-        faults.append(_one_of(f"{prefix}spec.os.name", system, ("linux", "windows")))
-    isolation = annotations.get(_ISOLATION)
-    if isolation not in (None, "process", "hyperv"):
-        path = child(f"{prefix}metadata.annotations", _ISOLATION)
-        faults.append(_one_of(path, isolation, ("process", "hyperv")))
-    kind: Literal["linux", "windows"] = "windows" if system == "windows" else "linux"
-    if isolation == "hyperv":
-        return kind, "hyperv"
-    return kind, "process" if isolation == "process" else None
 
 
 __all__ = ["Built", "Place", "PodReader"]

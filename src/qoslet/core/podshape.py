@@ -10,6 +10,8 @@ from msgspec import Struct
 from qoslet.core.basis import Basis
 from qoslet.core.containers import sent
 from qoslet.core.jobobjects import windows_settings
+from qoslet.core.memorypolicy import NO_POLICY
+from qoslet.core.memoryqos import node_protects, protects
 from qoslet.core.oci import container_settings
 from qoslet.core.pod import Container, Pod, QosClass
 from qoslet.core.qos import classify
@@ -26,6 +28,7 @@ class Shape(Struct, gc=False):
     sums: PodNumbers
     memory: int
     milli: int
+    apart: bool
     settings: tuple[Setting, ...]
     containers: tuple[PlannedContainer, ...]
     kept: Pod
@@ -79,6 +82,7 @@ class Shapes:
             sums=sums,
             memory=sums.requests.get("memory", ZERO).value,
             milli=sums.requests.get("cpu", ZERO).milli,
+            apart=protects(basis, known.memory) != node_protects(basis),
             settings=() if windows else pod_settings(basis, known, qos, sums),
             containers=tuple(self._container(known, c, qos, windows) for c in known.containers),
             kept=pod,
@@ -89,7 +93,7 @@ class Shapes:
     ) -> PlannedContainer:
         if windows:
             return PlannedContainer(windows_settings(self._basis, pod, container), None, None, ())
-        if pod.resources is not None or container.role == "sidecar":
+        if pod.resources is not None or container.role == "sidecar" or pod.memory is not NO_POLICY:
             return self._plan_container(pod, container, qos)
         key = _container_key(pod, container, qos)
         found = self._containers.get(key)
@@ -115,7 +119,15 @@ def _shape_key(pod: Pod) -> object:
         pod.node_critical,
         pod.os,
         pod.isolation,
+        *_own_memory(pod),
     )
+
+
+def _own_memory(pod: Pod) -> tuple[object, ...]:
+    """What a pod's own word on memory makes of its containers, whose names it may tell apart."""
+    if pod.memory is NO_POLICY:
+        return ()
+    return pod.memory, *[container.name for container in pod.containers]
 
 
 def _container_key(pod: Pod, container: Container, qos: QosClass) -> object:
@@ -154,4 +166,5 @@ def as_release_sees(basis: Basis, pod: Pod) -> Pod:
         os=pod.os,
         critical=pod.critical,
         node_critical=pod.node_critical,
+        memory=pod.memory,
     )

@@ -216,8 +216,12 @@ def resolve(
     kubernetes: str = DEFAULT,
     runtime: str = "runc-1.4.0",
     memory_qos: str | None = None,
+    *,
+    named: bool = True,
 ) -> Profile:
     """The profile of a release and a runtime; ``memory_qos`` overrides that form alone.
+
+    Where nobody ``named`` the release, the form of Memory QoS is the program's own.
 
     Raises ValueError with a message for an unknown release, runtime or form.
     """
@@ -227,15 +231,17 @@ def resolve(
     defaults = {name: gates.default(name, minor) for name in RULE_GATES}
     if release == "design":
         defaults["MemoryQoS"] = True
-    form = choices.memory_qos if memory_qos is None else _form(memory_qos)
-    named = runtime_of(runtime)
+    form = choices.memory_qos if named else "qoslet"
+    if memory_qos is not None:
+        form = _form(memory_qos)
+    writer = runtime_of(runtime)
     if choices.weight_curve == "linear":
         known = "documented: KEP-2254 knows only the line"
-        named = structs.replace(named, curve="linear", curve_evidence=known)
+        writer = structs.replace(writer, curve="linear", curve_evidence=known)
     return Profile(
         kubernetes=release,
         minor=minor,
-        runtime=named,
+        runtime=writer,
         choices=choices,
         memory_qos=form,
         memory_qos_forced=memory_qos is not None,

@@ -9,7 +9,17 @@ from __future__ import annotations
 from msgspec import Struct
 
 from qoslet.core.basis import Basis
-from qoslet.core.containers import Why, exclusive, pod_shares
+from qoslet.core.containers import exclusive, pod_shares
+from qoslet.core.memoryqos import (
+    Promised,
+    covering_rows,
+    node_protects,
+    node_rows,
+    pod_high_row,
+    pod_rows,
+    reserved_rows,
+    tier_rows,
+)
 from qoslet.core.node import amount
 from qoslet.core.oci import Files
 from qoslet.core.pod import Pod, QosClass, Quantities
@@ -21,11 +31,16 @@ from qoslet.core.tree import Setting, Writer
 
 
 class Tally(Struct, frozen=True):
-    """What the active pods of a node ask for, by class. Millicores and bytes."""
+    """What the active pods of a node ask for, by class. Millicores and bytes.
+
+    The amounts ``apart`` are those of pods whose own word on protection is not the node's.
+    """
 
     guaranteed_memory: int = 0
     burstable_memory: int = 0
     burstable_milli: int = 0
+    guaranteed_apart: int = 0
+    burstable_apart: int = 0
 
 
 class Tallying(Struct, gc=False):
@@ -34,19 +49,42 @@ class Tallying(Struct, gc=False):
     guaranteed_memory: int = 0
     burstable_memory: int = 0
     burstable_milli: int = 0
+    guaranteed_apart: int = 0
+    burstable_apart: int = 0
 
-    def add(self, qos: QosClass, memory: int, milli: int, sign: int = 1) -> None:
-        """A pod's requests in bytes and millicores; ``sign`` -1 takes them away."""
+    def add(
+        self, qos: QosClass, memory: int, milli: int, sign: int = 1, *, apart: bool = False
+    ) -> None:
+        """A pod's requests in bytes and millicores; ``sign`` -1 takes them away. ``apart``: its
+        own word on protection is not the node's."""
         if qos == "Guaranteed":
             self.guaranteed_memory += sign * memory
+            self.guaranteed_apart += sign * memory * apart
         elif qos == "Burstable":
             self.burstable_memory += sign * memory
             self.burstable_milli += sign * milli
+            self.burstable_apart += sign * memory * apart
 
     @property
     def tally(self) -> Tally:
         """The sums as they are."""
-        return Tally(self.guaranteed_memory, self.burstable_memory, self.burstable_milli)
+        return Tally(
+            self.guaranteed_memory,
+            self.burstable_memory,
+            self.burstable_milli,
+            self.guaranteed_apart,
+            self.burstable_apart,
+        )
+
+
+def promised(basis: Basis, tally: Tally) -> Promised:
+    """The requests that are protected."""
+    if not node_protects(basis):
+        return Promised(tally.guaranteed_apart, tally.burstable_apart)
+    return Promised(
+        tally.guaranteed_memory - tally.guaranteed_apart,
+        tally.burstable_memory - tally.burstable_apart,
+    )
 
 
 def _writer(basis: Basis) -> Writer:
@@ -83,32 +121,16 @@ def node_settings(basis: Basis, tally: Tally) -> tuple[Setting, ...]:
         files.put("cpuset.cpus", basis.cpus, ("cpuset.all", (basis.cpus,)))
     if basis.node.kubelet.cgroups_per_qos:
         _unbounded(basis, files)
-        _node_protection(basis, files, tally)
+        files.rows(node_rows(basis, promised(basis, tally)))
     return files.settings()
 
 
-def _node_protection(basis: Basis, files: Files, tally: Tally) -> None:
-    """memory.min and memory.low of kubepods."""
-    form, hard, soft = basis.memory_qos, tally.guaranteed_memory, tally.burstable_memory
-    both = hard + soft
-    if form in ("1.22", "1.27", "design"):
-        if both > 0:
-            files.put("memory.min", str(both), ("memory.min.sum", (hard, soft)))
-        return
-    if form == "off":
-        if basis.memory_qos_clears:
-            for file in ("memory.min", "memory.low"):
-                files.put(file, "0", ("memory.protection.none", ("off",)))
-        return
-    if basis.policy == "TieredReservation":
-        files.put("memory.min", str(both), ("memory.min.sum", (hard, soft)))
-        if form != "1.36":
-            files.put("memory.low", str(soft), ("memory.low.sum", (soft,)))
-        return
-    none: Why = ("memory.protection.none", (basis.policy,))
-    files.put("memory.min", "0", none)
-    if form != "1.36":
-        files.put("memory.low", "0", none)
+def root_settings(basis: Basis, tally: Tally) -> tuple[Setting, ...]:
+    """The group that kubepods stands in, under form qoslet: what it does not protect, nothing
+    below it is protected from."""
+    files = Files(basis, _writer(basis))
+    files.rows(covering_rows(basis, promised(basis, tally)))
+    return files.settings()
 
 
 def _reserve_limit(basis: Basis, files: Files, tally: Tally, tier: str) -> None:
@@ -133,26 +155,13 @@ def tier_settings(basis: Basis, tally: Tally, tier: str) -> tuple[Setting, ...]:
     if tier == "besteffort":
         files.weight(cpu.MIN_SHARES, "=BestEffort tier", 0, "linear")
         _unbounded(basis, files)
+        files.rows(tier_rows(basis, promised(basis, tally), tier))
         return files.settings()
     milli = tally.burstable_milli
     files.weight(pod_shares(basis, milli), "cpu requests of Burstable pods", milli, "linear")
     _unbounded(basis, files)
-    _tier_protection(basis, files, tally.burstable_memory)
+    files.rows(tier_rows(basis, promised(basis, tally), tier))
     return files.settings()
-
-
-def _tier_protection(basis: Basis, files: Files, soft: int) -> None:
-    form = basis.memory_qos
-    if form in ("1.22", "1.27", "design"):
-        if soft > 0:
-            files.put("memory.min", str(soft), ("memory.low.sum", (soft,)))
-    elif form == "off":
-        if basis.memory_qos_clears:
-            files.put("memory.low", "0", ("memory.protection.none", ("off",)))
-    elif basis.policy == "TieredReservation":
-        files.put("memory.low", str(soft), ("memory.low.sum", (soft,)))
-    else:
-        files.put("memory.low", "0", ("memory.protection.none", (basis.policy,)))
 
 
 def reserved_settings(basis: Basis, what: str, compressible: bool) -> tuple[Setting, ...]:
@@ -169,9 +178,8 @@ def reserved_settings(basis: Basis, what: str, compressible: bool) -> tuple[Sett
         milli = held["cpu"].milli
         files.weight(pod_shares(basis, milli), f"{what} cpu", milli, "linear")
     _zeroed(basis, files)
-    if not compressible and basis.memory_qos != "off" and held.get("memory", ZERO).nano > 0:
-        limit = held["memory"].value
-        files.put("memory.min", str(limit), ("memory.min.reserved", (what, limit)))
+    if not compressible:
+        files.rows(reserved_rows(basis, what, held.get("memory", ZERO).value))
     return files.settings()
 
 
@@ -221,35 +229,16 @@ def _pod_memory(pod: Pod, basis: Basis, qos: QosClass, sums: PodNumbers, files: 
     files.memory_limit(limit, ("memory.limit.pod", (limit, "sum of memory limits")))
 
 
-def _pod_protection(basis: Basis, pod: Pod, qos: QosClass, sums: PodNumbers, files: Files) -> None:
-    form, request = basis.memory_qos, sums.requests.get("memory", ZERO).value
-    if form == "off" or request <= 0:
-        return
-    if form in ("1.22", "1.27", "design"):
-        files.put("memory.min", str(request), ("memory.min.request", (request,)))
-    elif basis.policy == "TieredReservation":
-        if qos == "Guaranteed":
-            files.put("memory.min", str(request), ("memory.min.tiered", (request,)))
-        else:
-            files.put("memory.low", str(request), ("memory.low.tiered", (request,)))
-
-
 def _pod_high(basis: Basis, pod: Pod, qos: QosClass, sums: PodNumbers, files: Files) -> None:
     """memory.high of 1.37 for pods with pod-level memory resources."""
     level = pod.resources if basis.pod_level else None
-    if basis.memory_qos != "1.37" or basis.factor is None or not pod_level_set(level):
-        return
-    if level is None or level.limits.get("memory", ZERO).nano == 0:
+    if level is None or not pod_level_set(level):
         return
     limit = sums.limits.get("memory", ZERO).value
     request = sums.requests.get("memory", ZERO).value
-    if request == limit:
-        return
-    page, factor = basis.node.host.page_size, basis.factor
-    high = memory.high_1_27(request, limit, basis.unevicted_memory, factor, page)
-    if high is not None:
-        inputs = (request, limit, limit, factor, page, high)
-        files.put("memory.high", str(high), ("memory.high.pod", inputs))
+    own = level.limits.get("memory", ZERO).value
+    row = pod_high_row(basis, request, limit, own, pod.memory)
+    files.rows([] if row is None else [row])
 
 
 def _pod_hugepages(basis: Basis, pod: Pod, sums: PodNumbers, files: Files) -> None:
@@ -285,7 +274,8 @@ def pod_settings(basis: Basis, pod: Pod, qos: QosClass, sums: PodNumbers) -> tup
     _pod_cpu(basis, pod, qos, sums, files)
     _pod_hugepages(basis, pod, sums, files)
     if basis.v2:
-        _pod_protection(basis, pod, qos, sums, files)
+        request = sums.requests.get("memory", ZERO).value
+        files.rows(pod_rows(basis, qos, request, pod.memory))
         _pod_high(basis, pod, qos, sums, files)
     return files.settings()
 

@@ -29,6 +29,15 @@ def high_1_27(request: int, limit: int, allocatable: int, factor: float, page: i
     return high if high > 0 and high > request else None
 
 
+def less_an_eighth(request: int, page: int) -> int:
+    """The part of a request that form qoslet protects hard, in bytes: seven eighths, cut to a page.
+
+    Cutting never lets a sum of parts exceed the part of the sum, so that a parent whose value is
+    made of the sum covers its children. Source: kubernetes PR 126485 on memory.min = memory.max.
+    """
+    return (request - -(-request // 8)) // page * page if request > 0 else 0
+
+
 def _gap(limit: int) -> str:
     return "limit" if limit else "node allocatable"
 
@@ -69,6 +78,68 @@ def _min_tiered(request: int) -> str:
 @rule("memory.low.tiered", "KEP-2570 alpha 3 (1.36): TieredReservation protects Burstable softly")
 def _low_tiered(request: int) -> str:
     return f"TieredReservation, not Guaranteed: memory request {request}"
+
+
+QOSLET = "form qoslet: docs/memory-qos.md"
+
+
+@rule("memory.min.qoslet", f"{QOSLET}; kubernetes PR 126485")
+def _min_qoslet(request: int, amount: int) -> str:
+    return f"Guaranteed: memory request {request} less an eighth = {amount}, room for page cache"
+
+
+@rule("memory.low.qoslet", QOSLET)
+def _low_qoslet(request: int) -> str:
+    return f"memory request {request}"
+
+
+@rule("memory.min.soft", QOSLET)
+def _min_soft() -> str:
+    return "not Guaranteed: memory.low protects, nothing is held against an OOM kill -> 0"
+
+
+@rule("memory.protection.nothing", QOSLET)
+def _nothing() -> str:
+    return "no memory request, nothing to protect -> 0"
+
+
+@rule("memory.min.sum.qoslet", f"{QOSLET}; cgroup-v2.rst: every ancestor bounds memory.min")
+def _min_sum_qoslet(guaranteed: int, amount: int) -> str:
+    return f"requests of Guaranteed pods {guaranteed} less an eighth = {amount}"
+
+
+@rule("memory.low.sum.qoslet", f"{QOSLET}; cgroup-v2.rst: every ancestor bounds memory.low")
+def _low_sum_qoslet(guaranteed: int, burstable: int) -> str:
+    return f"requests of Guaranteed pods {guaranteed} + of Burstable pods {burstable}"
+
+
+@rule("memory.min.reserved.qoslet", QOSLET)
+def _min_reserved_qoslet(what: str, held: int, amount: int) -> str:
+    return f"{what} memory {held} less an eighth = {amount}"
+
+
+@rule("memory.low.reserved", QOSLET)
+def _low_reserved(what: str, amount: int) -> str:
+    return f"{what} memory {amount}"
+
+
+ANNOTATION = "annotation of the pod: docs/memory-qos.md"
+
+
+@rule("memory.high.annotation", ANNOTATION)
+def _high_annotation(key: str, text: str) -> str:
+    return f"annotation {key}: {text}"
+
+
+@rule("memory.protection.annotation", ANNOTATION)
+def _protection_annotation(key: str) -> str:
+    return f"annotation {key}: off, the pod's requests are not protected -> 0"
+
+
+@rule("memory.oom.group.annotation", ANNOTATION)
+def _oom_group_annotation(key: str, text: str) -> str:
+    kills = "ends the whole container" if text == "true" else "ends one process"
+    return f"annotation {key}: {text}, one OOM kill {kills}"
 
 
 @rule("memory.protection.none", f"{KURT} (1.36): explicit zeros where nothing is protected")
