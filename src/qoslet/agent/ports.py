@@ -269,9 +269,30 @@ class KillLog(Protocol):
         """Those since asked last, in order."""
 
 
+class ColdMemory(Protocol):
+    """Takes memory back from groups, without waiting for it."""
+
+    def begin(self, path: str, amount: int) -> str:
+        """Begin to take so many bytes back, in small amounts and for a moment; nothing where
+        that goes on already. What went wrong, empty if nothing."""
+
+
+class MemoryKeep(Protocol):
+    """Keeps what was counted over the end of the agent."""
+
+    def load(self) -> bytes | None:
+        """What was kept last, None where there is nothing."""
+
+    def save(self, text: bytes) -> None:
+        """Keep it instead. Raises OSError."""
+
+
 class MemoryParts(Struct, frozen=True):
-    """What ``agent.memory`` looks with."""
+    """What ``agent.memory`` looks with. ``cold`` is None where the kernel takes nothing back when
+    asked."""
 
     reader: MemoryReader
     watch: MemoryWatch
     log: KillLog
+    keep: MemoryKeep | None = None
+    cold: ColdMemory | None = None

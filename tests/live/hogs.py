@@ -1,0 +1,90 @@
+"""Loads for groups with a memory limit, as Python programs: each prints a number when it got on.
+
+``python -m tests.live.hogs KIND AMOUNT [MORE]``, amounts in MiB:
+
+- ``grow``: touch so much anonymous memory, one MiB after the other, within MORE seconds;
+- ``fill``: the same, then go through all of it again and again;
+- ``read``: read a file of this size in ``/var/tmp`` again and again (made where it is not);
+- ``both``: hold it, and read a file of MORE;
+- ``idle``: hold it and do a little now and then.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+import time
+from collections.abc import Iterator
+
+MIB = 1 << 20
+PAGE = 4096
+
+
+def grown(amount: int, seconds: float = 0.0) -> Iterator[mmap.mmap]:
+    """Memory that is touched page by page; told after each MiB."""
+    held = mmap.mmap(-1, max(1, amount) * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    # or a huge page comes with the first touch of it
+    held.madvise(mmap.MADV_NOHUGEPAGE)
+    begun = time.monotonic()
+    block = os.urandom(PAGE) * (MIB // PAGE)
+    for one in range(amount):
+        held[one * MIB : (one + 1) * MIB] = block
+        told(one + 1)
+        ahead = begun + seconds * (one + 1) / amount - time.monotonic()
+        if ahead > 0:
+            time.sleep(ahead)
+        yield held
+
+
+def told(number: int) -> None:
+    """Say how far it came."""
+    os.write(1, b"%d\n" % number)
+
+
+def file_of(amount: int) -> str:
+    """A file on a disk, whose pages can be taken back once they are written."""
+    path = f"/var/tmp/qoslet-hog-{amount}"
+    if not os.path.exists(path) or os.path.getsize(path) != amount * MIB:
+        block = os.urandom(MIB)
+        with open(f"{path}.{os.getpid()}", "wb") as new:
+            new.writelines(block for _ in range(amount))
+            os.fsync(new.fileno())
+        os.rename(f"{path}.{os.getpid()}", path)
+    return path
+
+
+def read(amount: int) -> None:
+    """Read a file for ever; told after each time."""
+    buffer = bytearray(MIB)
+    times = 0
+    with open(file_of(amount), "rb", buffering=0) as file:
+        while True:
+            while file.readinto(buffer):
+                pass
+            file.seek(0)
+            times += 1
+            told(times)
+
+
+def main(kind: str, amount: int, more: float = 0.0) -> None:
+    """Do what the words say."""
+    if kind == "read":
+        read(amount)
+    held = None
+    for held in grown(amount, more if kind == "grow" else 0.0):  # noqa: B007
+        pass
+    if kind == "both":
+        read(int(more))
+    times = 0
+    while kind in ("fill", "idle") and held is not None:
+        for at in range(0, len(held), PAGE):
+            held[at] = times & 255
+        times += 1
+        told(times)
+        if kind == "idle":
+            time.sleep(1)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), *map(float, sys.argv[3:]))
