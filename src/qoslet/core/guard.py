@@ -13,10 +13,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.memsample import NO_LIMIT, MemorySample, NodeMemory
+from qoslet.core.profile import MemoryQosForm
 from qoslet.core.stall import Verdict, cold_of, mib
 
 Mode = Literal["off", "observe", "act"]
 MODES: tuple[Mode, ...] = ("off", "observe", "act")
+
+
+def by_form(form: MemoryQosForm) -> Mode:
+    """The mode where nobody named one: act with the program's own form, watch with the
+    others."""
+    if form == "off":
+        return "off"
+    return "act" if form == "qoslet" else "observe"
+
 
 Answer = Literal["reclaim", "raise", "limit", "end", "restore", "none"]
 """``limit``: memory.high goes, the kernel kills at memory.max. ``none``: nothing is done, and

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from qoslet.agent.loop import Surface
     from qoslet.agent.ports import Desired
+    from qoslet.core.guard import Mode
     from qoslet.core.shrink import Shrink
     from qoslet.surfaces.cli.watching import Watching
     from qoslet.surfaces.cli.wire import Parts
@@ -64,6 +65,7 @@ class Options:
         self.plain: bool = args.plain
         self.shrink: Shrink = args.shrink
         self.keep: bool = args.keep
+        self.guard: Mode | None = args.guard
         self.log_format: LogFormat = args.log_format
         self.metrics_address: str | None = args.metrics_address
         _check(self, args)
@@ -144,6 +146,13 @@ def _add_running(parser: argparse._ArgumentGroup) -> None:
         default="converge",
         metavar="HOW",
         help="a memory limit below what is in use: converge (go near it), refuse, force",
+    )
+    parser.add_argument(
+        "--guard",
+        choices=("off", "observe", "act"),
+        metavar="MODE",
+        help="what is done about a stall at memory.high and memory pressure: off, observe (say "
+        "it), act; by default act with Memory QoS form qoslet, observe with the others",
     )
     parser.add_argument(
         "--keep",

@@ -11,12 +11,16 @@ from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec.structs import replace
+
 from qoslet.agent.config import Config
 from qoslet.agent.cycle import Wheel
 from qoslet.agent.loop import Stop
 from qoslet.agent.ports import Driver, MemoryParts, Observer
+from qoslet.core.basis import basis_of
 from qoslet.core.confine import Powers
 from qoslet.core.drift import compare
+from qoslet.core.guard import Mode, by_form
 from qoslet.core.managers import placing
 from qoslet.core.manifest import Options as Reading
 from qoslet.core.node import Node
@@ -57,6 +61,7 @@ class Choices(Protocol):
     flags: Flags
     shrink: Shrink
     keep: bool
+    guard: Mode | None
 
 
 class Parts:
@@ -124,6 +129,7 @@ def _parts(choices: Choices, nodes: NodeFiles) -> Iterator[Parts]:
         resync=choices.interval if watched else SERVICE_RESYNC,
         shrink=choices.shrink,
         keep=choices.keep,
+        guard=guard_of(choices, node),
     )
     with Signals(hangs_up=sys.stdout.isatty()) as signals:
         if choices.simulate:
@@ -140,6 +146,11 @@ def _follow(choices: Choices, made: Parts, root: str, signals: Signals, nodes: N
     """The loop reads the node's configuration again when it changes, and when it is asked to."""
     made.reload = partial(_reload, choices, made, root)
     made.stop = Rereading(signals, nodes.changed)
+
+
+def guard_of(choices: Choices, node: Node) -> Mode:
+    """What was asked for, or what goes with the form of Memory QoS in force."""
+    return choices.guard or by_form(basis_of(node).memory_qos)
 
 
 def _node(choices: Choices) -> tuple[Node, tuple[Problem, ...]]:
@@ -182,6 +193,8 @@ def _reload(choices: Choices, made: Parts, root: str) -> None:
         note(f"{', '.join(changed)} cannot change while pods run: start qoslet run anew for it")
         return
     made.source.configure(node, problems)
+    shared = made.wheel.shared
+    shared.config = replace(shared.config, guard=guard_of(choices, node))
     note("the configuration was read again")
 
 
@@ -230,9 +243,7 @@ def _simulated(config: Config, source: LiveSource, node: Node, signals: Signals)
     clock = WakingClock(signals, source.descriptors)
     seen = SimMemory(sim, time.monotonic, node.capacity["memory"].value)
     memory = MemoryParts(seen, seen, seen)
-    wheel = Wheel(
-        config, kernel, sim, sim, SimVolumes(), clock, kernel, machine=sim, memory=memory
-    )
+    wheel = Wheel(config, kernel, sim, sim, SimVolumes(), clock, kernel, machine=sim, memory=memory)
     title = f"{_title(config, node, cores)} · simulated"
     shell = partial(_shell, kernel, kernel, config, source)
     return Parts(config, source, wheel, clock, signals, title, shell)
