@@ -142,13 +142,14 @@ class _Kept:
 class Keeper:
     """A runtime whose containers are processes of the simulated kernel and run until they are
     ended. ``refuse`` names pods that cannot be begun, ``slow`` those that end only when hurried,
-    ``broken`` makes every call fail."""
+    ``stuck`` those that do not even then, ``broken`` makes every call fail."""
 
     def __init__(self, kernel: SimKernel) -> None:
         self.kernel = kernel
         self.kept: dict[str, _Kept] = {}
         self.refuse: set[str] = set()
         self.slow: set[str] = set()
+        self.stuck: set[str] = set()
         self.broken = False
         self.calls: list[tuple[object, ...]] = []
 
@@ -199,7 +200,7 @@ class Keeper:
     def stop(self, uid: str, grace_seconds: float) -> None:
         self._call("stop", uid, grace_seconds)
         kept = self.kept.get(uid)
-        if kept is None or (uid in self.slow and grace_seconds):
+        if kept is None or uid in self.stuck or (uid in self.slow and grace_seconds):
             return
         for name in kept.pids:
             self.end(uid, name, 143)

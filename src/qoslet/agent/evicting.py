@@ -1,0 +1,143 @@
+"""The end of a pod for memory pressure: carried through its runtime, verified and measured; later it
+begins anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from qoslet.agent.falling import stop
+from qoslet.agent.pods import Pace, never_restarts
+from qoslet.agent.shared import Shared
+from qoslet.core.memsample import MemorySample, NodeMemory
+from qoslet.core.memuse import size
+from qoslet.core.victims import Candidate
+
+REASON = "Evicted"
+"""As a kubelet calls it."""
+SETTLE = 2.0
+"""Seconds after an end in which nobody else is ended: what was freed is still being used."""
+PATIENCE = 10.0
+"""Seconds after which a victim that is not gone does not hold up others."""
+
+
+class _Ending(Struct):
+    """A victim that was asked to end at ``at``, with what could be had then."""
+
+    pace: Pace
+    at: float
+    available: int
+    frees: int
+
+
+class _Back(Struct):
+    """When an evicted pod begins anew, and when it did last."""
+
+    delay: float
+    at: float
+    begun: float | None = None
+
+
+class Evicting:
+    """One for each watcher."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._ending: _Ending | None = None
+        self._quiet_until = 0.0
+        self._last = ""
+        self._back: dict[str, _Back] = {}
+
+    @property
+    def busy(self) -> bool:
+        """Whether a victim is not gone yet, and is waited for."""
+        return self._ending is not None
+
+    @property
+    def settling(self) -> bool:
+        """Whether the last end is too fresh for another."""
+        return self._shared.now < self._quiet_until
+
+    @property
+    def because(self) -> str:
+        """Why nobody else is ended meanwhile."""
+        if self._ending is not None:
+            seconds = self._shared.now - self._ending.at
+            return f"{self._ending.pace.key} is ending since {seconds:.1f} s"
+        return f"{self._last} has just been ended"
+
+    def evict(
+        self, pace: Pace, victim: Candidate, message: str, node: NodeMemory, now: float
+    ) -> None:
+        """End a pod at once."""
+        config = self._shared.config.evicted
+        before = self._back.get(pace.uid)
+        fresh = before is None or (
+            before.begun is not None and now - before.begun >= config.reset_after
+        )
+        delay = config.first if fresh or before is None else min(2 * before.delay, config.longest)
+        self._back[pace.uid] = _Back(delay, now + delay)
+        pace.failed, pace.again = True, False
+        pace.evicted = (REASON, message)
+        self._ending = _Ending(pace, now, node.available, victim.frees)
+        stop(self._shared, pace, 0.0)
+
+    def follow(self, samples: Mapping[str, MemorySample], node: NodeMemory, now: float) -> bool:
+        """See whether the victim is gone; True in the turn in which it is."""
+        ending = self._ending
+        if ending is None:
+            return False
+        pace, seconds = ending.pace, now - ending.at
+        note = self._shared.said.notes.append
+        if not _gone(pace, samples):
+            if seconds < PATIENCE:
+                return False
+            self._ending = None
+            left = sum(samples[path].current for path in pace.tops if path in samples)
+            note(f"{pace.key} is not gone {seconds:.0f} s after its end: {size(left)} are held")
+            return False
+        self._ending = None
+        self._last = pace.key
+        self._quiet_until = now + SETTLE
+        note(
+            f"{pace.key} is gone {seconds:.1f} s after the decision, no process is left: "
+            f"{size(ending.frees)} expected, {_signed(node.available - ending.available)} freed, "
+            f"{size(node.available)} can be had"
+        )
+        return True
+
+    def begin_anew(self, now: float, *, calm: bool) -> None:
+        """Begin evicted pods whose time has come, where no memory is short."""
+        for uid, back in list(self._back.items()):
+            pace = self._shared.paces.get(uid)
+            if pace is None:
+                del self._back[uid]
+            elif pace.evicted[0] != REASON or now < back.at or back.begun is not None:
+                continue
+            elif pace.wanted is None or never_restarts(pace.wanted.spec):
+                del self._back[uid]
+            elif not calm:
+                back.at = now + self._shared.config.evicted.first
+            elif pace.stage == "over":
+                back.begun = now
+                pace.again = True
+                note = f"{pace.key} was evicted {back.delay:.0f} s ago; it is begun anew"
+                self._shared.said.notes.append(note)
+                stop(self._shared, pace)
+
+    def next_at(self) -> float | None:
+        """When the next pod begins anew."""
+        return min((one.at for one in self._back.values() if one.begun is None), default=None)
+
+
+def _gone(pace: Pace, samples: Mapping[str, MemorySample]) -> bool:
+    """Whether no process of a pod is left: its groups are empty, or were and are removed."""
+    if pace.cleared:
+        return True
+    seen = [samples.get(path) for path in pace.tops]
+    return all(one is not None and one.populated is False for one in seen)
+
+
+def _signed(amount: int) -> str:
+    return size(amount) if amount >= 0 else f"-{size(-amount)}"

@@ -1,0 +1,175 @@
+"""Where memory is short, and whose doing it is: looks at a node and at groups as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qoslet.core.memsample import MemorySample, NodeMemory, Pressure
+from qoslet.core.memuse import cache_of, kept_cache, own_of, protection_of
+from qoslet.core.pressure import MARKS, group_state, node_state
+
+MIB = 1 << 20
+TOTAL = 2048 * MIB
+
+
+def waited(some: float, full: float) -> Pressure:
+    """Totals after so many seconds of waiting."""
+    return Pressure(0.0, int(some * 1e6), 0.0, int(full * 1e6))
+
+
+def nodes(
+    had: Sequence[int],
+    full: float = 0.0,
+    some: float | None = None,
+    *,
+    scans: int = 0,
+    take: float = 1.0,
+    psi: bool = True,
+    every: float = 0.5,
+) -> list[NodeMemory]:
+    """Looks at a node of 2 GiB, with MiB that can be had and steady shares and rates."""
+    some = full if some is None else some
+    return [
+        NodeMemory(
+            at=100 + number * every,
+            total=TOTAL,
+            available=amount * MIB,
+            free=amount * MIB,
+            pressure=waited(some * number * every, full * number * every) if psi else None,
+            scanned=int(scans * number * every),
+            stolen=int(scans * take * number * every),
+        )
+        for number, amount in enumerate(had)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("looks", "kind"),
+    [
+        (nodes([1000, 1000, 1000]), "calm"),
+        # talos#12526: pressure with half of the memory free comes from somebody's own limit
+        (nodes([1000, 1000, 1000], 0.9), "own limit"),
+        (nodes([60, 60, 60], 0.0), "calm"),
+        (nodes([60, 60, 60], 0.5), "short"),
+        (nodes([60, 60, 60], 0.02, 0.6), "short"),
+        # one look is not enough, nor are two that do not agree
+        (nodes([60, 60], 0.5), "calm"),
+        (nodes([1000, 1000, 60], 0.5), "own limit"),
+        # without PSI: the work of reclaim
+        (nodes([60, 60, 60], scans=90_000, take=0.2, psi=False), "short"),
+        (nodes([60, 60, 60], scans=90_000, take=0.99, psi=False), "short"),
+        (nodes([150, 150, 150], scans=90_000, take=0.99, psi=False), "calm"),
+        (nodes([150, 150, 150], scans=90_000, take=0.2, psi=False), "short"),
+        (nodes([60, 60, 60], scans=10, take=0.1, psi=False), "calm"),
+        (nodes([1000, 1000, 1000], scans=90_000, take=0.1, psi=False), "calm"),
+    ],
+)
+def test_the_node(looks: list[NodeMemory], kind: str) -> None:
+    assert node_state(looks).kind == kind, node_state(looks)
+
+
+def test_page_cache_that_is_protected_cannot_be_had() -> None:
+    looks = nodes([500, 500, 500], 0.5)
+    assert node_state(looks).kind == "own limit"
+    state = node_state(looks, protected=450 * MIB)
+    assert (state.kind, state.missing) == ("short", int(TOTAL * 0.1) - 50 * MIB)
+    assert state.because == (
+        "50 MiB can be had of 205 MiB wanted, all tasks waited 50% and some 50% of the time, "
+        "0 pages/s scanned, over 0.5 s, 450 MiB of page cache are protected"
+    )
+
+
+def test_what_happened_long_ago_does_not_count() -> None:
+    old = nodes([60, 60, 60], 0.9)
+    calm = NodeMemory(at=400.0, total=TOTAL, available=60 * MIB, free=0, pressure=waited(9, 9))
+    assert node_state([*old, calm]).kind == "calm"
+
+
+@given(
+    st.lists(st.integers(0, 2000), min_size=3, max_size=6),
+    st.floats(0, 1),
+    st.integers(1, 2000),
+)
+def test_more_that_can_be_had_never_makes_a_node_short(
+    had: list[int], full: float, more: int
+) -> None:
+    less, better = nodes(had, full), nodes([amount + more for amount in had], full)
+    if node_state(better).kind == "short":
+        assert node_state(less).kind == "short"
+    assert (node_state(less).kind == "short") <= (node_state(less).missing > 0)
+
+
+def groups(
+    current: int,
+    full: float,
+    *,
+    limit: int = 256,
+    hits: int = 50,
+    psi: bool = True,
+    identities: Sequence[int] = (1, 1, 1),
+) -> list[MemorySample]:
+    """Looks at a group, half a second apart; amounts in MiB."""
+    return [
+        MemorySample(
+            path="/k/burstable",
+            at=10 + number / 2,
+            identity=identity,
+            current=current * MIB,
+            max=limit * MIB,
+            stat={"pgscan": number * 5000, "pgsteal": number * 500},
+            local={"max": number * hits},
+            pressure=waited(full * number / 2, full * number / 2) if psi else None,
+        )
+        for number, identity in enumerate(identities)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("looks", "kind"),
+    [
+        (groups(255, 0.8), "short"),
+        (groups(255, 0.8, psi=False), "short"),
+        (groups(255, 0.1), "calm"),
+        # it waits, but not at its own limit: somebody above or beside it is short
+        (groups(100, 0.8, hits=0), "calm"),
+        (groups(255, 0.8, identities=(1, 1, 2)), "calm"),
+        (groups(255, 0.8, identities=(1, 1)), "calm"),
+        (groups(255, 0.8, limit=(1 << 63) >> 20), "calm"),
+        ([], "calm"),
+    ],
+)
+def test_a_group_at_its_limit(looks: list[MemorySample], kind: str) -> None:
+    state = group_state(looks)
+    assert state.kind == kind, state
+    if kind == "short":
+        assert state.missing == (255 - 256) * MIB + 256 * MIB // 20
+        assert "255 MiB in use of memory.max 256 MiB, hit 50 times" in state.because
+
+
+def test_what_the_memory_of_a_group_is_made_of() -> None:
+    stat = {
+        "anon": 50 * MIB,
+        "file": 130 * MIB,
+        "shmem": 30 * MIB,
+        "kernel_stack": MIB,
+        "pagetables": MIB,
+    }
+    group = MemorySample("/k", 0.0, 1, 190 * MIB, low=80 * MIB, min=0, swap=7 * MIB, stat=stat)
+    assert cache_of(group) == 100 * MIB, "what lies in a tmpfs cannot be dropped"
+    assert own_of(group) == 59 * MIB
+    assert kept_cache(group, 80 * MIB) == 0
+    assert kept_cache(group, 150 * MIB) == 60 * MIB
+    assert kept_cache(group, 200 * MIB) == 100 * MIB
+    above = MemorySample("/", 0.0, 1, 0, low=0, min=20 * MIB)
+    assert protection_of("/k", {"/k": group, "/": above}, ["/"]) == 20 * MIB
+    assert protection_of("/k", {"/k": group}, ["/"]) == 0
+
+
+def test_how_much_should_be_had() -> None:
+    gib = 1024 * MIB
+    assert [MARKS.wanted(gib * size) // MIB for size in (1, 2, 16, 256)] == [128, 204, 1638, 4096]
+    assert MARKS.wanted(256 * MIB) == 64 * MIB
