@@ -277,7 +277,7 @@ class Wheel:
     def snapshot(self) -> Snapshot:
         """Everything as it stands now, for surfaces; reads the whole tree."""
         assert self.last is not None
-        return self._snapshots.take(self.last)
+        return self._snapshots.take(self.last, self.memory.view())
 
 
 def summary(

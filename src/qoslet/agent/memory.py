@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from qoslet.agent.guard import Guard
+from qoslet.agent.memcount import Counting
 from qoslet.agent.memgroups import MemoryGroups
 from qoslet.agent.ports import MemoryParts
+from qoslet.agent.pressing import Pressing
 from qoslet.agent.shared import Shared
-from qoslet.core.memrow import WatchRow
+from qoslet.core.memrow import MemoryView, WatchRow
 from qoslet.core.memsample import NO_LIMIT, MemorySample, NodeMemory
 
 CLOSE = 1.0
@@ -38,7 +41,10 @@ class Watcher(Protocol):
         """What it says of groups, for surfaces."""
 
 
-PLUGS: tuple[Callable[[Shared, MemoryGroups], Watcher], ...] = ()
+PLUGS: tuple[Callable[[Shared, MemoryGroups, MemoryParts], Watcher], ...] = (
+    lambda shared, groups, parts: Guard(shared, groups, parts.cold),
+    lambda shared, groups, parts: Pressing(shared, groups),
+)
 """Plug point: who watches, in the order in which they are told. Each is made once."""
 
 
@@ -49,43 +55,93 @@ class Memory:
         self._shared = shared
         self._parts = parts
         self.groups = MemoryGroups(shared)
-        self.watchers = [plug(shared, self.groups) for plug in PLUGS] if parts else []
-        self._last: dict[str, MemorySample] = {}
+        self.watchers = [plug(shared, self.groups, parts) for plug in PLUGS] if parts else []
+        self._counting = Counting(shared, parts, self.groups) if parts else None
         self._close: frozenset[str] = frozenset()
         self._look_at: float | None = None
+        self._node: NodeMemory | None = None
+        self._read_at = 0.0
+        self._rang = False
 
     def turn(self, *, whole: bool = False) -> None:
         """See what woke us and what is looked at closely; tell the watchers."""
-        if self._parts is None:
+        if self._parts is None or self._counting is None:
             return
         now = self._shared.now
-        if self.groups.update() or whole or self._shared.due:
+        changed = self.groups.update()
+        if changed:
+            self._counting.follow()
+        if changed or whole or self._shared.due:
             self._parts.watch.follow(self.groups.groups)
+        self._rang = False
         wanted = self._wanted(now, whole)
-        if not wanted and not self._due(now):
-            return
-        samples = {}
-        for path in wanted & self.groups.groups.keys():
-            sample = self._parts.reader.sample(path)
-            if sample is not None:
-                samples[path] = self._last[path] = sample
-        node = self._parts.reader.node()
-        for watcher in self.watchers:
-            watcher.consider(samples, node, now)
-        self._close = frozenset(path for path, one in samples.items() if _at_limit(one))
-        pace = CLOSER if any(watcher.watching() for watcher in self.watchers) else CLOSE
-        self._look_at = now + pace if self._close or pace == CLOSER else None
+        if wanted or self._due(now):
+            node = self._node_at(now)
+            samples = self._look(wanted)
+            for watcher in self.watchers:
+                watcher.consider(samples, node, now)
+            self._note(wanted, samples)
+        self._plan(now)
+        self._counting.settle()
+        self._counting.keep()
 
     def _wanted(self, now: float, whole: bool) -> frozenset[str]:
         """Whom to look at in this turn."""
         assert self._parts is not None
-        if self._look_at is not None and now < self._look_at:
+        held = self._look_at is not None and now < self._look_at
+        if held and not self._shared.due and not whole:
             return frozenset()
         woken = self._parts.watch.woken()
-        if whole or "" in woken:
+        self._rang = bool(woken)
+        if "" in woken or (whole and self._missed(now)):
             return frozenset(self.groups.groups)
-        close = self._close if self._look_at is not None else frozenset()
-        return woken.union(close, *(watcher.watching() for watcher in self.watchers))
+        if held:
+            return woken
+        return woken.union(self._close, *(watcher.watching() for watcher in self.watchers))
+
+    def _missed(self, now: float) -> bool:
+        """Whether something may have happened to groups that wakes nobody: the kernel has taken
+        memory from any since asked last, or the watch is not told of everything."""
+        assert self._parts is not None
+        before, node = self._node, self._node_at(now)
+        if before is None or node.stolen is None or not self._parts.watch.complete:
+            return True
+        return node.stolen != before.stolen
+
+    def _node_at(self, now: float) -> NodeMemory:
+        """The machine, read once in a turn."""
+        assert self._parts is not None
+        if self._node is None or self._read_at != now:
+            self._node, self._read_at = self._parts.reader.node(), now
+        return self._node
+
+    def _look(self, wanted: frozenset[str]) -> dict[str, MemorySample]:
+        """Samples of groups, counted."""
+        assert self._parts is not None
+        assert self._counting is not None
+        samples = {}
+        for path in wanted & self.groups.groups.keys():
+            sample = self._parts.reader.sample(path)
+            if sample is not None:
+                samples[path] = sample
+            else:
+                self._counting.tallies.absent(self.groups.groups[path])
+        self._counting.see(samples)
+        return samples
+
+    def _note(self, wanted: frozenset[str], samples: Mapping[str, MemorySample]) -> None:
+        """Who of those looked at is to be looked at closely; those that are gone are not."""
+        at_limit = {path for path, one in samples.items() if _at_limit(one)}
+        self._close = frozenset(at_limit | (self._close - wanted)) & self.groups.groups.keys()
+
+    def _plan(self, now: float) -> None:
+        """When to look next."""
+        if self._look_at is not None and now < self._look_at:
+            return
+        closer = any(watcher.watching() for watcher in self.watchers)
+        # a group that was woken is left alone for a moment: it may be woken without end
+        busy = self._rang or self._close or closer
+        self._look_at = now + (CLOSER if closer else CLOSE) if busy else None
 
     def _due(self, now: float) -> bool:
         """Whether a watcher wants to be asked."""
@@ -102,11 +158,29 @@ class Memory:
     def next_at(self) -> float | None:
         """The monotonic time of the next look."""
         times = [self._look_at, *(watcher.next_at() for watcher in self.watchers)]
+        if self._counting is not None:
+            times.append(self._counting.next_at())
         return min((one for one in times if one is not None), default=None)
 
-    def rows(self) -> Sequence[WatchRow]:
-        """What the watchers say."""
-        return [row for watcher in self.watchers for row in watcher.rows()]
+    def view(self) -> MemoryView:
+        """Everything as it stands, for surfaces; looks at groups again if they may have
+        changed."""
+        if self._parts is None or self._counting is None:
+            return MemoryView()
+        if self._missed(self._shared.now):
+            self._look(frozenset(self.groups.groups))
+        return MemoryView(
+            groups=tuple(self._counting.rows()),
+            events=tuple(self._counting.tallies.events),
+            node=self._node,
+            watched=tuple(row for watcher in self.watchers for row in watcher.rows()),
+            how=self._parts.watch.how,
+        )
+
+    def close(self) -> None:
+        """Keep what was counted for the next agent."""
+        if self._counting is not None:
+            self._counting.keep(now=True)
 
 
 def _at_limit(sample: MemorySample) -> bool:

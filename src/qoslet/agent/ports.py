@@ -246,6 +246,10 @@ class MemoryWatch(Protocol):
     def how(self) -> tuple[str, ...]:
         """What wakes it, and what cannot: a sentence each."""
 
+    @property
+    def complete(self) -> bool:
+        """Whether everything that is counted of a followed group wakes it."""
+
     def follow(self, paths: Iterable[str]) -> None:
         """Exactly these groups from now on. One that was made anew under its path is followed
         anew; one that is not there is left out."""

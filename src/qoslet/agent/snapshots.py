@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from qoslet.agent.ports import Machine, NoMachine
 from qoslet.agent.shared import Shared
+from qoslet.core.memrow import MemoryView
 from qoslet.core.observed import Observed, ObservedCgroup
 from qoslet.core.podlife import ContainerState
 from qoslet.core.snapshot import GroupRow, Snapshot, rows
@@ -50,7 +51,7 @@ class Snapshots:
         self._machine: Machine = machine or NoMachine()
         self._before: Observed | None = None
 
-    def take(self, turn: Turn) -> Snapshot:
+    def take(self, turn: Turn, memory: MemoryView) -> Snapshot:
         """Look at the whole tree and join."""
         shared = self._shared
         observed = shared.hands.observer.observe(shared.config.root)
@@ -80,6 +81,7 @@ class Snapshots:
             summary=turn.summary,
             pods=tuple(pace.row(now) for pace in ordered),
             meters=dict(shared.hands.meters),
+            memory_view=memory,
         )
 
     def _plan(self) -> Plan:

@@ -59,6 +59,9 @@ class Reclaimed(Struct, frozen=True, gc=False):
 
 NOTHING = Reclaimed()
 
+COUNTED = ("pgscan", "pgsteal", "workingset_refault_anon", "workingset_refault_file")
+"""Of ``memory.stat``: pages looked at, taken, and needed again."""
+
 
 class Protection(Struct, frozen=True, gc=False):
     """What of a group's memory is protected, in bytes, as far as the groups above let it."""
@@ -120,9 +123,9 @@ def reclaimed(before: MemorySample | None, after: MemorySample) -> Reclaimed:
         return max(0, sum(after.stat.get(name, 0) - old.get(name, 0) for name in names))
 
     return Reclaimed(
-        grown("pgscan"),
-        grown("pgsteal"),
-        grown("workingset_refault_anon", "workingset_refault_file"),
+        grown(COUNTED[0]),
+        grown(COUNTED[1]),
+        grown(*COUNTED[2:]),
     )
 
 

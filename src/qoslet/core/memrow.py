@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from qoslet.core.memevents import EventKind, Reclaimed, Zone
-from qoslet.core.memsample import Pressure
+from qoslet.core.memsample import NodeMemory, Pressure
 from qoslet.core.tree import Level
 
 
@@ -84,3 +84,14 @@ class WatchRow(Struct, frozen=True, gc=False):
     who: str
     what: str
     because: str = ""
+
+
+class MemoryView(Struct, frozen=True):
+    """Everything about memory as it stands. ``how`` says what wakes the agent, and what this
+    kernel cannot tell."""
+
+    groups: tuple[MemoryRow, ...] = ()
+    events: tuple[MemoryEvent, ...] = ()
+    node: NodeMemory | None = None
+    watched: tuple[WatchRow, ...] = ()
+    how: tuple[str, ...] = ()

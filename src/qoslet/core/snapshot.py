@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
+from qoslet.core.memrow import MemoryView
 from qoslet.core.observed import Observed, ObservedCgroup
 from qoslet.core.pod import Container
 from qoslet.core.podlife import ContainerState
@@ -77,6 +78,7 @@ class Snapshot(Struct, frozen=True):
     summary: str = ""
     pods: tuple[PodRow, ...] = ()
     meters: Mapping[str, Meter] = {}
+    memory_view: MemoryView = MemoryView()
 
     @property
     def true(self) -> bool:

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from qoslet.core.managerstate import FILES, MOST
 from qoslet.errors import CannotDo
 
 
-class ManagerFiles:
-    """The files of one folder; what did not change since it was written is not written again."""
+class StateFiles:
+    """Files of one folder; what did not change since it was written is not written again."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, names: Sequence[str]) -> None:
         self._folder = folder
+        self._names = names
         self._last: dict[str, bytes] = {}
 
     def read(self) -> dict[str, bytes]:
         """What there is, by name. Raises ``CannotDo`` for a file that is none of ours to trust:
         no plain file, another user's, too long, or not to be read."""
         found = {}
-        for name in FILES:
+        for name in self._names:
             content = self._read(f"{self._folder}/{name}")
             if content is not None:
                 found[name] = content
@@ -48,7 +49,7 @@ class ManagerFiles:
         """Keep ``contents``, each file whole at any time; whether anything was written. A file
         that is not among them goes. Raises OSError where it cannot be written."""
         changed = False
-        for name in FILES:
+        for name in self._names:
             content = contents.get(name)
             if content == self._last.get(name):
                 continue
@@ -62,6 +63,13 @@ class ManagerFiles:
                 self._last[name] = content
             changed = True
         return changed
+
+
+class ManagerFiles(StateFiles):
+    """Those of the managers."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(folder, FILES)
 
 
 def _replace(path: str, content: bytes) -> None:

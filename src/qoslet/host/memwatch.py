@@ -67,6 +67,11 @@ class KernelWatch:
         way = self._way.how if self._way is not None else ()
         return (*way, *([self._failed] if self._failed else []), self._triggers.how)
 
+    @property
+    def complete(self) -> bool:
+        """Whether everything that is counted wakes it."""
+        return self._v2 and not self._failed
+
     def follow(self, paths: Iterable[str]) -> None:
         """Exactly these groups from now on."""
         if self._tree is None or self._way is None:

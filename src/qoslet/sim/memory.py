@@ -22,6 +22,7 @@ class SimMemory:
 
     how: tuple[str, ...] = ("simulated",)
     readable = True
+    complete = True
 
     def __init__(self, seen: Observer, clock: Callable[[], float], total: int) -> None:
         self._seen = seen
@@ -63,9 +64,14 @@ class SimMemory:
             events=events,
             local=local,
             usage_usec=seen.usage_usec,
-            populated=bool(seen.pids),
+            populated=self._populated(path),
         )
         return replace(made, **more)
+
+    def _populated(self, path: str) -> bool:
+        """Whether any process is in a group or below it."""
+        below = self._seen.observe(path, values=False).cgroups.values()
+        return any(one.pids for one in below)
 
     def node(self) -> NodeMemory:
         """The machine as it was set."""

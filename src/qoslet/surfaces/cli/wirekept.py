@@ -21,8 +21,11 @@ from qoslet.core.managerstate import FILES
 from qoslet.errors import CannotDo, QosletError
 from qoslet.host import stateserver
 from qoslet.host.clock import Signals, WakingClock
+from qoslet.host.coldmemory import ColdReclaim
 from qoslet.host.machine import Killing, ThisMachine
 from qoslet.host.managerfiles import ManagerFiles
+from qoslet.host.memkeep import NAME as COUNTERS
+from qoslet.host.memkeep import KeptCounters
 from qoslet.host.memlog import KernelLog
 from qoslet.host.memread import MemoryFiles
 from qoslet.host.memwatch import KernelWatch
@@ -105,6 +108,7 @@ def joined(
             lambda: list(fresh.lines()),
         )
     finally:
+        wheel.memory.close()
         rest.close()
         over = not config.keep and not wheel.shared.paces
         runtime.close(1.0 if over else 0.0)
@@ -130,7 +134,9 @@ def memory_of(tree: Tree, root: str) -> Iterator[MemoryParts]:
     """What this machine's kernel tells of memory below a root."""
     hierarchy, mounts = tree.place.hierarchy, tree.reach.mounts
     with closing(KernelWatch(hierarchy, mounts, root)) as watch, closing(KernelLog()) as log:
-        yield MemoryParts(MemoryFiles(hierarchy, mounts), watch, log)
+        cold = ColdReclaim(hierarchy, mounts) if hierarchy == "v2" else None
+        kept = KeptCounters(folder_of(root))
+        yield MemoryParts(MemoryFiles(hierarchy, mounts), watch, log, keep=kept, cold=cold)
 
 
 def _keeper(tree: Tree, folder: str, limits: LogLimits | None = None) -> KeeperRuntime:
@@ -145,7 +151,7 @@ def clear(folder: str) -> None:
     for name in OWN:
         shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
     stateserver.forget(folder)
-    for name in (*KEEPERS, *FILES):
+    for name in (*KEEPERS, *FILES, COUNTERS):
         try:
             os.unlink(f"{folder}/{name}")
         except FileNotFoundError:

@@ -1,0 +1,111 @@
+"""Counts what happens to memory, says what matters, and keeps it over the end of the agent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from qoslet.agent.memgroups import MemoryGroups
+from qoslet.agent.ports import MemoryParts
+from qoslet.agent.shared import Shared
+from qoslet.core.memkills import Kills
+from qoslet.core.memlines import Lines
+from qoslet.core.memrow import MemoryEvent, MemoryRow
+from qoslet.core.memsample import MemorySample
+from qoslet.core.memtally import Key, Tallies
+
+KEEP = 60.0
+"""Seconds between two writings of what was counted, where anything was."""
+
+
+class Counting:
+    """One for each agent; goes on where the one before it was."""
+
+    def __init__(self, shared: Shared, parts: MemoryParts, groups: MemoryGroups) -> None:
+        self._shared = shared
+        self._parts = parts
+        self._groups = groups
+        self.tallies = Tallies()
+        self._kills = Kills()
+        self._lines = Lines()
+        self._pids: dict[Key, int] = {}
+        self._changed = False
+        self._kept_at = shared.now
+        kept = parts.keep.load() if parts.keep is not None else None
+        if kept is not None and not self.tallies.load(kept):
+            shared.say("what an earlier agent counted of memory cannot be read; counting anew")
+
+    def follow(self) -> None:
+        """The groups have changed."""
+        self.tallies.follow(self._groups.groups)
+
+    def see(self, samples: Mapping[str, MemorySample]) -> None:
+        """What was looked at in this turn."""
+        wall = self._shared.clock.wall()
+        found: list[MemoryEvent] = []
+        self._note_pids()
+        # a group's protection is bounded by that of the one above it
+        for path in sorted(samples, key=len):
+            group = self._groups.groups[path]
+            for one in self.tallies.see(samples[path], group, self._groups.above(path), wall):
+                if one.kind == "oom_kill":
+                    readable = self._parts.log.readable
+                    self._kills.counted(one, group.key, self._shared.now, readable)
+                else:
+                    self.tallies.happened(one, group.key)
+                    found.append(one)
+        self._changed = self._changed or bool(samples)
+        self._say(found)
+
+    def settle(self) -> None:
+        """Name those that were killed, as far as that is known by now."""
+        if self._kills.next_at() is not None:
+            self._say([])
+
+    def next_at(self) -> float | None:
+        """When something is due that no sample tells."""
+        return self._kills.next_at()
+
+    def _say(self, found: list[MemoryEvent]) -> None:
+        now = self._shared.now
+        if self._kills.next_at() is not None:
+            self._kills.told(self._parts.log.kills(), now)
+            for one, key in self._kills.settled(now, self._ended()):
+                self.tallies.happened(one, key)
+                found.append(one)
+        self._shared.said.notes += self._lines.of(found, now)
+
+    def _note_pids(self) -> None:
+        """The first process of each container that runs."""
+        for pace in self._shared.paces.values():
+            for state in pace.states:
+                if state.running and state.pid is not None:
+                    self._pids[pace.uid, state.name] = state.pid
+        if len(self._pids) > 2 * len(self._groups.groups):
+            known = {group.key for group in self._groups.groups.values()}
+            self._pids = {key: pid for key, pid in self._pids.items() if key in known}
+
+    def _ended(self) -> dict[Key, int]:
+        """The first process of containers whose runtime says that they ended for memory."""
+        return {
+            key: self._pids[key]
+            for pace in self._shared.paces.values()
+            for state in pace.states
+            if not state.running
+            and state.reason == "OOMKilled"
+            and (key := (pace.uid, state.name)) in self._pids
+        }
+
+    def rows(self) -> list[MemoryRow]:
+        """Every group."""
+        return self.tallies.rows(self._shared.now)
+
+    def keep(self, *, now: bool = False) -> None:
+        """Write down what was counted: now and then, or ``now``."""
+        due = now or self._shared.now - self._kept_at >= KEEP
+        if self._parts.keep is None or not self._changed or not due:
+            return
+        self._changed, self._kept_at = False, self._shared.now
+        try:
+            self._parts.keep.save(self.tallies.dump())
+        except OSError as error:
+            self._shared.said.errors.append(f"memory events are not kept: {error.strerror}")

@@ -1,0 +1,115 @@
+"""Joins the kernel's counters of kills with its log: which processes died where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.core.memevents import Kill
+from qoslet.core.memrow import MemoryEvent
+from qoslet.core.memtally import named
+
+WAIT = 0.3
+"""Seconds that a counter may be ahead of the log."""
+KEPT = 30.0
+"""Seconds that a record of the log waits for its counter."""
+
+
+class _Open(Struct):
+    """A kill that was counted, and until when its name may come."""
+
+    event: MemoryEvent
+    key: tuple[str, str]
+    until: float
+
+
+class Kills:
+    """Records and counters that wait for each other. Times are monotonic seconds."""
+
+    def __init__(self) -> None:
+        self._open: list[_Open] = []
+        self._records: list[tuple[float, Kill]] = []
+
+    def told(self, kills: Iterable[Kill], now: float) -> None:
+        """Records of the log. One process may have two, of which one names the group."""
+        self._records = [(at, one) for at, one in self._records if now - at < KEPT]
+        for kill in kills:
+            for index, (at, one) in enumerate(self._records):
+                if one.pid == kill.pid:
+                    self._records[index] = (at, _joined(one, kill))
+                    break
+            else:
+                self._records.append((now, kill))
+
+    def counted(self, one: MemoryEvent, key: tuple[str, str], now: float, readable: bool) -> None:
+        """A counter grew by ``one.count``; without a readable log nobody waits for names."""
+        until = now + WAIT if readable else now
+        self._open += [_Open(replace(one, count=1), key, until) for _ in range(one.count)]
+
+    def settled(
+        self, now: float, main: Mapping[tuple[str, str], int]
+    ) -> list[tuple[MemoryEvent, tuple[str, str]]]:
+        """Kills of which all is known that will be; ``main`` is the first process of containers
+        that ended for memory. One of which nothing is known has no process."""
+        found: list[tuple[MemoryEvent, tuple[str, str]]] = []
+        left: list[_Open] = []
+        for one in self._open:
+            kill = self._take(one.event.path, main.get(one.key))
+            if kill is None and now < one.until:
+                left.append(one)
+                continue
+            event = named(one.event, kill, _size(kill))
+            if kill is None and one.key in main:
+                event = replace(event, process="its first process", pid=main[one.key])
+            found.append((event, one.key))
+        self._open = left
+        return _together(found)
+
+    def next_at(self) -> float | None:
+        """When the next one is settled in any case."""
+        return min((one.until for one in self._open), default=None)
+
+    def _take(self, path: str, pid: int | None) -> Kill | None:
+        """The record of a kill in a group or below it, else of a process of that number; else
+        the only record without a group where only one kill is open."""
+        for index, (_, kill) in enumerate(self._records):
+            if (kill.group and inside(kill.group, path)) or kill.pid == pid:
+                return self._records.pop(index)[1]
+        nameless = [index for index, (_, kill) in enumerate(self._records) if not kill.group]
+        if len(nameless) == 1 and len(self._open) == 1:
+            return self._records.pop(nameless[0])[1]
+        return None
+
+
+def inside(group: str, path: str) -> bool:
+    """Whether the kernel's path is ``path`` or below it; it may begin further up than ours."""
+    return f"{group}/".startswith(f"{path}/") or f"{path}/" in f"{group}/"
+
+
+def _joined(left: Kill, right: Kill) -> Kill:
+    """Two records of one process."""
+    resident = left.resident if left.resident is not None else right.resident
+    return Kill(left.pid, left.name, left.group or right.group, left.limit or right.limit, resident)
+
+
+def _size(kill: Kill | None) -> str:
+    if kill is None or kill.resident is None:
+        return ""
+    return f"{kill.resident >> 20} MiB"
+
+
+def _together(
+    found: Sequence[tuple[MemoryEvent, tuple[str, str]]],
+) -> list[tuple[MemoryEvent, tuple[str, str]]]:
+    """Kills of unknown processes of one group as one event."""
+    kept: list[tuple[MemoryEvent, tuple[str, str]]] = []
+    for event, key in found:
+        for index, (other, its) in enumerate(kept):
+            if its == key and not event.process and not other.process:
+                kept[index] = (replace(other, count=other.count + event.count), key)
+                break
+        else:
+            kept.append((event, key))
+    return kept

@@ -1,0 +1,96 @@
+"""Lines of a log about memory: what matters is said at once, and then not again for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from qoslet.core.memevents import EventKind
+from qoslet.core.memrow import MemoryEvent
+
+QUIET: dict[EventKind, float] = {
+    "oom_kill": 10.0,
+    "oom_group_kill": 10.0,
+    "oom": 60.0,
+    "high": 600.0,
+    "max": 600.0,
+    "low": 600.0,
+    "below_low": 60.0,
+    "below_min": 60.0,
+}
+"""Seconds after a line in which the same of the same group is only counted."""
+MOST = 10
+"""Lines in ``WINDOW`` seconds, over all groups."""
+WINDOW = 60.0
+
+_SAID: dict[EventKind, str] = {
+    "low": "the kernel took memory below memory.low {times}",
+    "high": "throttled {times} at memory.high",
+    "max": "met its memory limit {times}",
+    "oom": "out of memory {times}",
+    "oom_group_kill": "every process was killed for memory {times}",
+    "below_low": "pages were taken below its protection (memory.low) {times}",
+    "below_min": "pages were taken below its protection (memory.min) {times}",
+}
+
+
+class _Said(Struct):
+    """When a line was said, and what was counted since."""
+
+    at: float
+    count: int = 0
+
+
+class Lines:
+    """Decides which events become lines."""
+
+    def __init__(self) -> None:
+        self._said: dict[tuple[str, EventKind], _Said] = {}
+        self._window = 0.0
+        self._lines = 0
+        self._dropped = 0
+
+    def of(self, events: Iterable[MemoryEvent], now: float) -> list[str]:
+        """Lines for these, ``now`` in monotonic seconds."""
+        found: list[str] = []
+        if now - self._window >= WINDOW:
+            if self._dropped:
+                found.append(f"{self._dropped} more memory events were not said; see qoslet ps")
+            self._window, self._lines, self._dropped = now, 0, 0
+            self._said = {
+                key: one for key, one in self._said.items() if now - one.at < QUIET[key[1]]
+            }
+        for one in events:
+            line = self._line(one, now)
+            if line and self._lines >= MOST:
+                self._dropped += 1
+            elif line:
+                self._lines += 1
+                found.append(line)
+        return found
+
+    def _line(self, one: MemoryEvent, now: float) -> str:
+        """The line, empty within the quiet time."""
+        key = (one.path, one.kind)
+        said = self._said.get(key)
+        # each process that died is named
+        if said is not None and now - said.at < QUIET[one.kind] and not one.process:
+            said.count += one.count
+            return ""
+        count = one.count + (said.count if said is not None else 0)
+        self._said[key] = _Said(now)
+        return f"{one.title}: {sentence(one, count)}"
+
+
+def sentence(one: MemoryEvent, count: int) -> str:
+    """What happened, in words."""
+    times = "once" if count == 1 else f"{count} times"
+    if one.kind != "oom_kill":
+        return _SAID[one.kind].format(times=times)
+    who = f"process {one.pid} ({one.process})" if one.process else _unknown(count)
+    return f"the kernel killed {who} for memory" + (f": {one.why}" if one.why else "")
+
+
+def _unknown(count: int) -> str:
+    return "a process" if count == 1 else f"{count} processes"

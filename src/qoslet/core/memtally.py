@@ -1,0 +1,253 @@
+"""What happened to the memory of groups over time: counted by pod, container and tier, over restarts
+and beyond the life of a group.
+
+Where the kernel counts a group with all below it (v2), each counts for itself; where it counts
+each group alone (v1), what happens to one counts for those above, too.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from msgspec import DecodeError, Struct, json
+from msgspec.structs import replace
+
+from qoslet.core.memevents import (
+    COUNTED,
+    KERNEL,
+    NOTHING,
+    ZONES,
+    Change,
+    EventKind,
+    Kill,
+    Protection,
+    Reclaimed,
+    Zone,
+    change,
+)
+from qoslet.core.memgraph import Recent
+from qoslet.core.memrow import Followed, MemoryEvent, MemoryRow
+from qoslet.core.memsample import MemorySample
+
+Key = tuple[str, str]
+
+GONE_MOST = 200
+"""Counters of groups that are gone, kept."""
+EVENTS_MOST = 200
+"""Events kept."""
+
+
+class Tally(Struct):
+    """What is counted under one key. ``sample`` is the last look, None where there is no group."""
+
+    group: Followed
+    events: dict[EventKind, int] = {}
+    reclaimed: dict[Zone, Reclaimed] = {}
+    stalled: int = 0
+    sample: MemorySample | None = None
+    protection: Protection = Protection()
+    last: MemoryEvent | None = None
+
+    def add(self, what: Change) -> None:
+        """Count it."""
+        for kind, count in what.events.items():
+            self.events[kind] = self.events.get(kind, 0) + count
+        if what.reclaimed != NOTHING:
+            self.reclaimed[what.zone] = self.reclaimed.get(what.zone, NOTHING).plus(what.reclaimed)
+        self.stalled += what.stalled
+
+
+class _Kept(Struct):
+    """What outlives an agent."""
+
+    tallies: list[Tally]
+    events: list[MemoryEvent]
+
+
+def _kept(sample: MemorySample) -> MemorySample:
+    """Of a look, what the next one is compared with."""
+    return replace(
+        sample, stat={name: sample.stat[name] for name in COUNTED if name in sample.stat}
+    )
+
+
+class Tallies:
+    """Every counter, and the last events. Times are wall-clock seconds, but for ``Recent``."""
+
+    def __init__(self) -> None:
+        self._tallies: dict[Key, Tally] = {}
+        self._gone: dict[Key, None] = {}
+        self._recent: dict[Key, Recent] = {}
+        self.events: deque[MemoryEvent] = deque(maxlen=EVENTS_MOST)
+
+    def follow(self, groups: Mapping[str, Followed]) -> None:
+        """These are there; the others are gone, and of those the oldest are forgotten."""
+        keys = {group.key for group in groups.values()}
+        for group in groups.values():
+            tally = self._tallies.get(group.key)
+            self._gone.pop(group.key, None)
+            if tally is None:
+                self._tallies[group.key] = Tally(group)
+            elif tally.group is not group:
+                tally.group = group
+        for key in [key for key in self._tallies if key not in keys]:
+            self._gone.setdefault(key)
+        while len(self._gone) > GONE_MOST:
+            self._drop(next(iter(self._gone)))
+
+    def _drop(self, key: Key) -> None:
+        del self._gone[key], self._tallies[key]
+        self._recent.pop(key, None)
+
+    def see(
+        self, sample: MemorySample, group: Followed, above: Sequence[Followed], wall: float
+    ) -> list[MemoryEvent]:
+        """A look at a group: what happened to it since the last one, kind by kind. ``above`` are
+        the groups above it, the topmost first."""
+        tally = self._tallies.setdefault(group.key, Tally(group))
+        over = self._tallies.get(above[-1].key) if above else None
+        tally.protection = protection(sample, over.protection if over is not None else None)
+        before = tally.sample
+        what = change(before, sample, group.request, tally.protection)
+        tally.sample = sample
+        tally.add(what)
+        if not sample.events:
+            alone = Change(what.events, NOTHING, what.zone)
+            for one in above:
+                self._tallies.setdefault(one.key, Tally(one)).add(alone)
+        if what.reclaimed.taken:
+            recent = self._recent.setdefault(group.key, Recent())
+            since = sample.at if before is None else before.at
+            recent.add(what.zone, what.reclaimed.taken, since, sample.at)
+        if before is None and not group.uid:
+            # what happened before anybody looked is no news
+            return []
+        counts = what.events if _leaf(group) else own(before, sample)
+        kept = {kind: counts[kind] for kind in counts if kind in KERNEL}
+        kept |= {kind: n for kind, n in what.events.items() if kind not in KERNEL}
+        return [event(group, kind, count, wall) for kind, count in kept.items()]
+
+    def dump(self) -> bytes:
+        """Everything that outlives an agent, as text."""
+        rows = [
+            replace(one, sample=None if one.sample is None else _kept(one.sample))
+            for one in self._tallies.values()
+        ]
+        return json.encode(_Kept(rows, list(self.events)))
+
+    def load(self, text: bytes) -> bool:
+        """Go on where ``dump`` was; False, and nothing is changed, where the text is no dump."""
+        try:
+            kept = json.decode(text, type=_Kept)
+        except DecodeError:
+            return False
+        self._tallies = {one.group.key: one for one in kept.tallies}
+        self.events.extend(kept.events)
+        return True
+
+    def absent(self, group: Followed) -> None:
+        """A group is not there."""
+        tally = self._tallies.get(group.key)
+        if tally is not None:
+            tally.sample = None
+
+    def happened(self, one: MemoryEvent, key: Key) -> None:
+        """Keep an event."""
+        self.events.append(one)
+        tally = self._tallies.get(key)
+        if tally is not None:
+            tally.last = one
+
+    def sample_of(self, group: Followed) -> MemorySample | None:
+        """The last look at a group."""
+        tally = self._tallies.get(group.key)
+        return tally.sample if tally is not None else None
+
+    def protection_of(self, group: Followed) -> Protection:
+        """What of it was protected then."""
+        tally = self._tallies.get(group.key)
+        return tally.protection if tally is not None else Protection()
+
+    def rows(self, now: float) -> list[MemoryRow]:
+        """Every group, those that are gone last. ``now`` is monotonic seconds."""
+        order = [key for key in self._tallies if key not in self._gone]
+        return [self._row(key, now) for key in (*order, *self._gone)]
+
+    def _row(self, key: Key, now: float) -> MemoryRow:
+        tally = self._tallies[key]
+        group, sample = tally.group, tally.sample
+        recent = self._recent.get(key)
+        return MemoryRow(
+            path=group.path,
+            level=group.level,
+            title=group.title,
+            uid=group.uid,
+            pod=group.pod,
+            container=group.container,
+            qos=group.qos,
+            request=group.request,
+            gone=sample is None or key in self._gone,
+            current=sample.current if sample is not None else None,
+            high=sample.high if sample is not None else None,
+            low=tally.protection.low,
+            min=tally.protection.min,
+            pressure=sample.pressure if sample is not None else None,
+            events=dict(tally.events),
+            reclaimed={zone: tally.reclaimed[zone] for zone in ZONES if zone in tally.reclaimed},
+            stalled=tally.stalled / 1e6,
+            recent=recent.spans(now) if recent is not None else {},
+            last=tally.last,
+        )
+
+
+def protection(sample: MemorySample, above: Protection | None) -> Protection:
+    """What of a group is protected at most: no more than what the group above has."""
+    low, least = sample.low or 0, sample.min or 0
+    if above is not None:
+        low, least = min(low, above.low), min(least, above.min)
+    return Protection(max(low, least), least)
+
+
+def own(before: MemorySample | None, after: MemorySample) -> dict[EventKind, int]:
+    """What happened to a group itself, without those below it."""
+    if before is not None and before.identity != after.identity:
+        before = None
+    old = before.local if before is not None else {}
+    grown: dict[EventKind, int] = {}
+    for kind in KERNEL:
+        count = after.local.get(kind, 0) - old.get(kind, 0)
+        if count > 0:
+            grown[kind] = count
+    return grown
+
+
+def _leaf(group: Followed) -> bool:
+    """Whether none of the followed groups are below it."""
+    return group.level == "container"
+
+
+def event(group: Followed, kind: EventKind, count: int, wall: float) -> MemoryEvent:
+    """What happened, without who it was."""
+    return MemoryEvent(
+        at=wall,
+        kind=kind,
+        count=count,
+        path=group.path,
+        level=group.level,
+        title=group.title,
+        pod=group.pod,
+        container=group.container,
+    )
+
+
+def named(one: MemoryEvent, kill: Kill | None, size: str = "") -> MemoryEvent:
+    """An event of a kill with who was killed; ``size`` is how much memory that had, for people."""
+    if kill is None:
+        return one
+    if kill.limit:
+        why = f"at the limit of {kill.limit}" if kill.limit != one.path else "at its limit"
+    else:
+        why = "the machine had no memory left" if kill.group else ""
+    parts = [part for part in (size, why) if part]
+    return replace(one, process=kill.name, pid=kill.pid, count=1, why=", ".join(parts))
