@@ -12,14 +12,14 @@ from typing import TypeVar
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
-import grpc  # noqa: E402
-from google.protobuf.message import Message  # noqa: E402
-from grpc import aio  # noqa: E402
+import grpc
+from google.protobuf.message import Message
+from grpc import aio
 
-from qoslet.core.shapes import shown  # noqa: E402
-from qoslet.errors import QosletError  # noqa: E402
-from qoslet.host.runtimes.cri.checked import LONGEST, BadMessage, parsed  # noqa: E402
-from qoslet.host.runtimes.cri.pb import cri_pb2 as pb  # noqa: E402
+from qoslet.core.shapes import shown
+from qoslet.errors import QosletError
+from qoslet.host.runtimes.cri.checked import LONGEST, BadMessage, parsed
+from qoslet.host.runtimes.cri.pb import cri_pb2 as pb
 
 VERSIONS = ("v1", "v1alpha2")
 """In the order in which they are tried."""
@@ -83,7 +83,9 @@ class Calls:
         service: str = "RuntimeService",
     ) -> M:
         """Ask and wait. Raises ``CallFailed``, ``BadMessage``."""
-        call = self._channel.unary_unary(f"/runtime.{self.version}.{service}/{method}")
+        call: aio.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(
+            f"/runtime.{self.version}.{service}/{method}"
+        )
         try:
             data = await call(request.SerializeToString(), timeout=seconds)
         except aio.AioRpcError as error:
@@ -96,7 +98,9 @@ class Calls:
 
     async def events(self) -> AsyncIterator[pb.ContainerEventResponse]:
         """What happens to containers from now on. Raises ``CallFailed``, ``BadMessage``."""
-        call = self._channel.unary_stream(f"/runtime.{self.version}.RuntimeService/GetContainerEvents")
+        call: aio.UnaryStreamMultiCallable[bytes, bytes] = self._channel.unary_stream(
+            f"/runtime.{self.version}.RuntimeService/GetContainerEvents"
+        )
         stream = call(b"")
         try:
             async for data in stream:

@@ -9,7 +9,7 @@ Source: protobuf encoding (wire types, packed fields); CRI, `cri.proto`.
 from __future__ import annotations
 
 import re
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
@@ -21,7 +21,12 @@ LONGEST = 16 << 20
 
 _DEPTH = 32
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_KINDS = {_VARINT: "a number", _FIXED64: "8 bytes", _BYTES: "text or a message", _FIXED32: "4 bytes"}
+_KINDS = {
+    _VARINT: "a number",
+    _FIXED64: "8 bytes",
+    _BYTES: "text or a message",
+    _FIXED32: "4 bytes",
+}
 _FIELDS = {
     FieldDescriptor.TYPE_STRING: _BYTES,
     FieldDescriptor.TYPE_BYTES: _BYTES,
@@ -39,11 +44,13 @@ class BadMessage(QosletError):
 
 def parsed(kind: type[M], data: bytes) -> M:
     """The message in ``data``. Raises ``BadMessage``."""
-    name = kind.DESCRIPTOR.name
+    # the types know two descriptors that are one
+    shape = cast(Descriptor, kind.DESCRIPTOR)
+    name = shape.name
     if len(data) > LONGEST:
-        most = _largest(kind.DESCRIPTOR, data)
+        most = _largest(shape, data)
         raise BadMessage(f"{name}{most}: {len(data)} bytes, more than {LONGEST} are not read")
-    _walk(kind.DESCRIPTOR, memoryview(data), name, _DEPTH)
+    _walk(shape, memoryview(data), name, _DEPTH)
     return kind.FromString(data)
 
 
@@ -79,7 +86,7 @@ def _check(field: FieldDescriptor, value: memoryview | int, where: str, depth: i
     """Check the value of a field that has the right wire type."""
     if isinstance(value, int):
         _check_number(field, value, where)
-    elif field.type == FieldDescriptor.TYPE_MESSAGE:
+    elif field.message_type is not None:
         _walk(field.message_type, value, where, depth - 1)
     elif field.type == FieldDescriptor.TYPE_STRING:
         try:
@@ -96,7 +103,7 @@ def _check(field: FieldDescriptor, value: memoryview | int, where: str, depth: i
 def _check_number(field: FieldDescriptor, value: int, where: str) -> None:
     """Check an enumeration's value, and what fits into fewer bits."""
     signed = value - (1 << 64) if value >> 63 else value
-    if field.type == FieldDescriptor.TYPE_ENUM:
+    if field.enum_type is not None:
         if signed not in field.enum_type.values_by_number:
             raise BadMessage(f"{where}: {signed} is no {field.enum_type.name}")
     elif field.type == FieldDescriptor.TYPE_INT32:

@@ -164,4 +164,4 @@ def _profile(text: str) -> pb.SecurityProfile:
 
 def log_path(folder: str, spec: PodSpec, name: str, attempt: int) -> str:
     """The file of one run's output."""
-    return path_of(folder, spec.key, spec.uid, name, attempt)
+    return f"{folder}/{path_of(spec.key, spec.uid)}/{name}/{attempt}.log"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import field
+
 from qoslet.core.podlife import NEW, ContainerState, Ending, Life
 from qoslet.core.podspec import PodSpec
 from qoslet.core.podstate import Held
@@ -18,9 +20,9 @@ class Kept(Record, frozen=True, omit_defaults=True):
 
     sandbox: str = ""
     attempt: int = 0
-    ids: dict[str, str] = {}
-    pids: dict[str, int] = {}
-    applied: dict[str, dict[str, Any]] = {}
+    ids: dict[str, str] = field(default_factory=dict)
+    pids: dict[str, int] = field(default_factory=dict)
+    applied: dict[str, dict[str, Any]] = field(default_factory=dict)
     cleared: bool = False
 
 
