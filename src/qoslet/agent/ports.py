@@ -158,6 +158,10 @@ class Planned(Protocol):
     def groups(self, uid: str) -> PodGroups:
         """What was planned for a pod that was put. Raises KeyError for another."""
 
+    def equipped(self, uid: str, spec: PodSpec) -> PodSpec:
+        """``spec`` with what is planned for the containers of a pod that was put, where the node's
+        runtime writes their groups itself."""
+
     def upper(self) -> tuple[Cgroup, ...]:
         """The groups of the node, its reservations and its tiers, for the pods put."""
 

@@ -127,6 +127,7 @@ class Shared:
         assert pace.wanted is not None
         assert pace.pod is not None
         spec = replace(pace.wanted.spec.scored(pace.scores), memo=memo_of(pace.pod))
+        spec = self.live.equipped(pace.uid, spec)
         if not spec.volumes:
             return spec
         return spec.sourced(self.volumes.provide(pace.uid, spec.volumes))
@@ -191,6 +192,8 @@ class Shared:
             if found.refused is not None:
                 return
             pace.plan(found.pod, found.qos, found.groups)
+            if pace.stage == "running" and self.node.profile.runtime.cri is not None:
+                self.tell(pace)
             if pace.stage == "refused":
                 # there is room for it since
                 self.turn_to_waiting(pace)

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from qoslet.agent.pods import Pace
 from qoslet.agent.ports import Machine, NoMachine
 from qoslet.agent.shared import Shared
 from qoslet.core.memrow import MemoryView
 from qoslet.core.observed import Observed, ObservedCgroup
 from qoslet.core.podlife import ContainerState
 from qoslet.core.snapshot import GroupRow, Snapshot, rows
-from qoslet.core.tree import Plan, PlannedPod
+from qoslet.core.tree import Cgroup, Plan, PlannedPod
 from qoslet.core.usage import between
 
 
@@ -91,7 +92,7 @@ class Snapshots:
         groups = list(shared.live.upper())
         pods = []
         for pace in paces:
-            groups += pace.groups
+            groups += _placed(pace)
             if pace.pod is not None:
                 pods.append(PlannedPod(pace.pod, pace.qos))
         return Plan(shared.node, tuple(pods), tuple(groups), ())
@@ -119,3 +120,14 @@ class Snapshots:
             and (group := observed.cgroups.get(state.cgroup)) is not None
             and (wanting := self._machine.runnable(group.path, group.pids)) is not None
         }
+
+
+def _placed(pace: Pace) -> list[Cgroup]:
+    """The groups of a pod; those that its runtime made stand where it says."""
+    made = {one.name: one.cgroup for one in pace.states if one.cgroup}
+    return [
+        replace(group, path=made[group.container.name])
+        if group.path is None and group.container is not None and group.container.name in made
+        else group
+        for group in pace.groups
+    ]

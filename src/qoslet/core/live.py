@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qoslet.core.cpumanager import Refusal
 from qoslet.core.managers import Kept, Managers
+from qoslet.core.messages import pod_messages
 from qoslet.core.node import Node
 from qoslet.core.placing import placing_problems
 from qoslet.core.plan import assembled
 from qoslet.core.planner import Planner
 from qoslet.core.pod import Pod, QosClass
 from qoslet.core.podshape import Shape
+from qoslet.core.podspec import PodSpec
 from qoslet.core.problems import Census, Judged, contradictions, node_problems, pod_problems
 from qoslet.core.tiers import Tally, Tallying
 from qoslet.core.tree import Cgroup, Plan, Problem
@@ -148,6 +151,14 @@ class Live:
     def groups(self, uid: str) -> PodGroups:
         """What was planned for a pod that was put. Raises KeyError for another."""
         return self._answer(self._held[uid], _NOBODY)
+
+    def equipped(self, uid: str, spec: PodSpec) -> PodSpec:
+        """``spec`` of a pod that was put with what is planned for its containers, where the node's
+        runtime writes their groups itself."""
+        held = self._held.get(uid)
+        if held is None or self.planner.basis.runtime.cri is None:
+            return spec
+        return replace(spec, messages=pod_messages(self.planner, held.pod))
 
     def upper(self) -> tuple[Cgroup, ...]:
         """The groups of the node, its reservations and its tiers, for the pods put."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from qoslet.core import names
+from qoslet.core.contained import PodMessages
 from qoslet.core.jobobjects import windows_cri, windows_oci, windows_settings
 from qoslet.core.oci import linux_cri, linux_oci
 from qoslet.core.planner import Planner
@@ -41,6 +42,17 @@ def _cri_linux(planner: Planner, pod: Pod, container: Container) -> dict[str, An
     if mems := planner.mems(pod, container):
         block["cpuset_mems"] = mems
     return block
+
+
+def pod_messages(planner: Planner, pod: Pod) -> PodMessages:
+    """The same for one pod that was planned, for the runtime that is to run it."""
+    resources, overhead = planner.sandbox_messages(pod)
+    return PodMessages(
+        parent=planner.above_containers(pod, planner.shapes.of(pod).qos),
+        containers={one.name: _cri_linux(planner, pod, one) for one in pod.containers},
+        resources=None if resources is None else linux_cri(resources),
+        overhead=None if overhead is None else linux_cri(overhead),
+    )
 
 
 def cri(plan: Plan) -> list[dict[str, Any]]:

@@ -88,6 +88,12 @@ class Planner:
         whole = f"{unit}-{names.escape(leaf)}" if unit else names.escape(leaf)
         return f"{base}/{leaf}", f"{path.rstrip('/')}/{whole}{names.SLICE}"
 
+    def above_containers(self, pod: Pod, qos: QosClass) -> str:
+        """The concrete path of the group that a pod's containers are made in."""
+        if self.basis.node.kubelet.cgroups_per_qos:
+            return self.pod_places(pod, qos)[1]
+        return self._places(self._root)[1]
+
     def groups(self, pod: Pod, shape: Shape) -> list[Cgroup]:
         """The groups of one pod: its own, its sandbox's, its containers'."""
         windows = is_windows(self.basis, pod)

@@ -19,7 +19,8 @@ from qoslet.core.manifest import Options, no_pod
 from qoslet.core.manifestset import Entry, FileChange, ManifestSet, Place
 from qoslet.core.node import Node, allocatable
 from qoslet.core.podenv import Surroundings
-from qoslet.core.podspec import read
+from qoslet.core.pod import Pod
+from qoslet.core.podspec import PodSpec, read
 from qoslet.core.tree import Problem
 from qoslet.errors import BadInput, BadInputs
 
@@ -51,13 +52,18 @@ class Store(Protocol):
         """Keep this; whether it differs from what was kept. Raises OSError."""
 
 
+Reader = Callable[[Pod, Mapping[str, Any], Surroundings], PodSpec]
+"""Reads a pod document for the runtime that is to run it."""
+
+
 class LiveSource:
     """The desired state of some manifest files; ``agent.ports.Source``.
 
     A pod that may not run is wanted without groups, and its ``spec`` tells why. Raises BadInputs
     where a path cannot be read, a file that a person named has a fault, or such files hold no pod
     at all. What is wrong in a directory is told by ``current`` and holds up nothing else.
-    ``wakes`` are more descriptors that end the wait for news.
+    ``wakes`` are more descriptors that end the wait for news, ``reads`` makes containers of a
+    document (plain processes).
     """
 
     def __init__(
@@ -70,7 +76,9 @@ class LiveSource:
         unconfined: bool = False,
         problems: tuple[Problem, ...] = (),
         wakes: Callable[[], Sequence[int]] = tuple,
+        reads: Reader | None = None,
     ) -> None:
+        self._reads = reads or self._processes
         self._files = files
         self._wakes = wakes
         self._set = ManifestSet(options)
@@ -218,13 +226,7 @@ class LiveSource:
     def _want(self, entry: Entry) -> None:
         """A pod that is new, or another than it was."""
         pod = entry.pod
-        spec = read(
-            pod,
-            entry.document,
-            around=self._around,
-            powers=self._powers,
-            unconfined=self._unconfined,
-        )
+        spec = self._reads(pod, entry.document, self._around)
         others: frozenset[str] = frozenset()
         if spec.runnable:
             groups = self.live.put(pod)
@@ -246,6 +248,14 @@ class LiveSource:
         for uid in others & self._pods.keys():
             self._pods[uid] = replace(self._pods[uid], groups=_placed(self.live.groups(uid)))
             self._changed.add(uid)
+
+    def _processes(
+        self, pod: Pod, document: Mapping[str, Any], around: Surroundings
+    ) -> PodSpec:
+        """A pod as plain processes."""
+        return read(
+            pod, document, around=around, powers=self._powers, unconfined=self._unconfined
+        )
 
     def _said(self) -> tuple[Problem, ...]:
         """Everything that there is to say: of the node, the files, the pods, the plan."""
