@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from qoslet.core.cpumanager import Refusal
 from qoslet.core.managers import Kept, Managers
-from qoslet.core.messages import pod_messages
 from qoslet.core.node import Node
 from qoslet.core.placing import placing_problems
 from qoslet.core.plan import assembled
@@ -158,6 +157,9 @@ class Live:
         held = self._held.get(uid)
         if held is None or self.planner.basis.runtime.cri is None:
             return spec
+        # only who sends messages pays for them
+        from qoslet.core.messages import pod_messages
+
         return replace(spec, messages=pod_messages(self.planner, held.pod))
 
     def upper(self) -> tuple[Cgroup, ...]:

@@ -18,8 +18,8 @@ from qoslet.core.managerstate import taken_up, written
 from qoslet.core.manifest import Options, no_pod
 from qoslet.core.manifestset import Entry, FileChange, ManifestSet, Place
 from qoslet.core.node import Node, allocatable
-from qoslet.core.podenv import Surroundings
 from qoslet.core.pod import Pod
+from qoslet.core.podenv import Surroundings
 from qoslet.core.podspec import PodSpec, read
 from qoslet.core.tree import Problem
 from qoslet.errors import BadInput, BadInputs
@@ -249,13 +249,9 @@ class LiveSource:
             self._pods[uid] = replace(self._pods[uid], groups=_placed(self.live.groups(uid)))
             self._changed.add(uid)
 
-    def _processes(
-        self, pod: Pod, document: Mapping[str, Any], around: Surroundings
-    ) -> PodSpec:
+    def _processes(self, pod: Pod, document: Mapping[str, Any], around: Surroundings) -> PodSpec:
         """A pod as plain processes."""
-        return read(
-            pod, document, around=around, powers=self._powers, unconfined=self._unconfined
-        )
+        return read(pod, document, around=around, powers=self._powers, unconfined=self._unconfined)
 
     def _said(self) -> tuple[Problem, ...]:
         """Everything that there is to say: of the node, the files, the pods, the plan."""
