@@ -175,6 +175,8 @@ class Wheel:
             or (look_at is not None and shared.now >= look_at)
         ):
             self._tiers.write()
+        if whole:
+            self._rising.keep([one for one in shared.paces.values() if one.stage == "ending"])
         begun = self._rising.carry(rising, self._tiers.absent)
         self._orphans.carry()
         if begun:

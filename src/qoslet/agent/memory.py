@@ -175,6 +175,7 @@ class Memory:
             node=self._node,
             watched=tuple(row for watcher in self.watchers for row in watcher.rows()),
             how=self._parts.watch.how,
+            page=self._shared.node.host.page_size,
         )
 
     def close(self) -> None:

@@ -149,6 +149,9 @@ class Planned(Protocol):
     def node(self) -> Node:
         """The node that is planned for."""
 
+    def __contains__(self, uid: object) -> bool:
+        """Whether a pod of this UID is in it."""
+
     def put(self, pod: Pod) -> PodGroups:
         """Plan a pod; one with its UID is replaced."""
 

@@ -12,14 +12,13 @@ from qoslet.core.memrow import MemoryEvent
 QUIET: dict[EventKind, float] = {
     "oom_kill": 10.0,
     "oom_group_kill": 10.0,
-    "oom": 60.0,
     "high": 600.0,
-    "max": 600.0,
     "low": 600.0,
     "below_low": 60.0,
     "below_min": 60.0,
 }
-"""Seconds after a line in which the same of the same group is only counted."""
+"""Seconds after a line in which the same of the same group is only counted. What is not here is
+never said: a limit that is met is no news, and who is out of memory is told by the kill."""
 MOST = 10
 """Lines in ``WINDOW`` seconds, over all groups."""
 WINDOW = 60.0
@@ -73,6 +72,8 @@ class Lines:
     def _line(self, one: MemoryEvent, now: float) -> str:
         """The line, empty within the quiet time."""
         key = (one.path, one.kind)
+        if one.kind not in QUIET:
+            return ""
         said = self._said.get(key)
         # each process that died is named
         if said is not None and now - said.at < QUIET[one.kind] and not one.process:

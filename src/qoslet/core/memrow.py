@@ -88,10 +88,11 @@ class WatchRow(Struct, frozen=True, gc=False):
 
 class MemoryView(Struct, frozen=True):
     """Everything about memory as it stands. ``how`` says what wakes the agent, and what this
-    kernel cannot tell."""
+    kernel cannot tell; ``page`` is the bytes of a page."""
 
     groups: tuple[MemoryRow, ...] = ()
     events: tuple[MemoryEvent, ...] = ()
     node: NodeMemory | None = None
     watched: tuple[WatchRow, ...] = ()
     how: tuple[str, ...] = ()
+    page: int = 4096

@@ -14,6 +14,7 @@ from qoslet.core.podstate import BOUNDS
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
+    from qoslet.core.memrow import MemoryRow
     from qoslet.core.podstate import Meter
     from qoslet.core.snapshot import GroupRow, Snapshot
 
@@ -60,6 +61,39 @@ def _retries(snapshot: Snapshot) -> Iterator[Sample]:
         yield (row.namespace, row.name, row.uid), row.retries
 
 
+def _memory(
+    read: Callable[[MemoryRow], Iterable[tuple[tuple[str, ...], float]]],
+) -> Callable[[Snapshot], Iterator[Sample]]:
+    """Of each group whose memory is followed, those that are gone, too."""
+
+    def samples(snapshot: Snapshot) -> Iterator[Sample]:
+        for row in snapshot.memory_view.groups:
+            for more, value in read(row):
+                yield (row.level, row.pod, row.container, row.path, *more), value
+
+    return samples
+
+
+def _reclaim(row: MemoryRow) -> Iterator[tuple[tuple[str, ...], float]]:
+    for zone, one in row.reclaimed.items():
+        yield (zone, "scanned"), one.scanned
+        yield (zone, "taken"), one.taken
+        yield (zone, "refaulted"), one.refaulted
+
+
+def _protected(row: MemoryRow) -> Iterator[tuple[tuple[str, ...], float]]:
+    if not row.gone:
+        yield ("low",), row.low
+        yield ("min",), row.min
+
+
+def _node_pressure(snapshot: Snapshot) -> Iterator[Sample]:
+    node = snapshot.memory_view.node
+    if node is not None and node.pressure is not None:
+        yield ("some",), node.pressure.some_total / 1e6
+        yield ("full",), node.pressure.full_total / 1e6
+
+
 def _one(read: Callable[[Snapshot], float]) -> Callable[[Snapshot], Iterator[Sample]]:
     return lambda snapshot: iter([((), read(snapshot))])
 
@@ -78,6 +112,8 @@ GAUGES: tuple[tuple[str, str, tuple[str, ...], Callable[[Snapshot], Iterable[Sam
     ("qoslet_memory_usage_bytes", "Memory of a group.", _GROUP, _per_group(lambda g: g.memory)),
     ("qoslet_memory_peak_bytes", "Most memory that a group had.", _GROUP,
      _per_group(lambda g: g.memory_peak)),
+    ("qoslet_memory_protected_bytes", "Memory of a group that is protected at most, by kind.",
+     (*_GROUP, "kind"), _memory(_protected)),
 )  # fmt: skip
 """Name, help, labels, samples."""
 
@@ -91,6 +127,15 @@ COUNTERS: tuple[tuple[str, str, tuple[str, ...], Callable[[Snapshot], Iterable[S
      _per_group(lambda g: g.throttled_seconds)),
     ("qoslet_oom_kills", "Processes that the kernel killed for memory in a group.", _GROUP,
      _per_group(lambda g: g.oom_kills)),
+    ("qoslet_memory_events", "What happened to the memory of a group, over its restarts.",
+     (*_GROUP, "event"),
+     _memory(lambda row: (((kind,), count) for kind, count in row.events.items()))),
+    ("qoslet_memory_reclaim_pages", "Pages of a group in reclaim, by where its usage was.",
+     (*_GROUP, "zone", "what"), _memory(_reclaim)),
+    ("qoslet_memory_stalled_seconds", "Time in which all processes of a group waited for memory.",
+     _GROUP, _memory(lambda row: [((), row.stalled)])),
+    ("qoslet_memory_pressure_seconds", "Time in which processes of the machine waited for memory.",
+     ("kind",), _node_pressure),
 )  # fmt: skip
 """The same; ``_total`` is added."""
 

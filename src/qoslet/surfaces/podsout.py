@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from qoslet.surfaces.jsonout import API_VERSION, Document, problem_row
+from qoslet.surfaces.memoryout import memory_document, remarks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -30,6 +31,7 @@ def pods_document(snapshot: Snapshot, root: str, driver: str) -> Document:
         "waiting": list(snapshot.waiting),
         "errors": list(snapshot.errors),
         "problems": [problem_row(row) for row in snapshot.problems],
+        "memory": memory_document(snapshot.memory_view),
     }
 
 
@@ -94,9 +96,15 @@ _COLOURS = {"Running": "green", "Succeeded": "dim", "Failed": "red", "Pending": 
 
 
 def table(
-    items: Sequence[Mapping[str, object]], now: float, terminal: Terminal, wide: bool, spaces: bool
+    items: Sequence[Mapping[str, object]],
+    now: float,
+    terminal: Terminal,
+    wide: bool,
+    spaces: bool,
+    memory: Mapping[str, object] | None = None,
 ) -> list[str]:
-    """The pods of a ``PodStates`` document, a line each; ``spaces`` shows namespaces."""
+    """The pods of a ``PodStates`` document, a line each; ``spaces`` shows namespaces. ``memory``
+    is that of the document: what happened to them."""
     from qoslet.surfaces.style import pad, printable
 
     heads = [
@@ -120,8 +128,19 @@ def table(
         drawn = [pad(cell, width) for cell, width in zip(row, widths, strict=True)]
         drawn[at] = terminal.paint(drawn[at], _COLOURS.get(str(item.get("phase")), "bold"))
         lines.append("  ".join(drawn).rstrip())
-        lines += [f"  {terminal.paint(printable(line), 'dim')}" for line in _remarks(item)]
+        said = [*_remarks(item), *_memory(item, memory or {}, terminal)]
+        lines += [f"  {terminal.paint(printable(line), 'dim')}" for line in said]
     return lines
+
+
+def _memory(
+    item: Mapping[str, object], memory: Mapping[str, object], terminal: Terminal
+) -> Iterable[str]:
+    """What happened to the memory of a pod's containers."""
+    rows, page = memory.get("groups"), memory.get("pageSize")
+    known = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    mine = [row for row in known if row.get("uid") == item.get("uid")]
+    return remarks(mine, page if isinstance(page, int) else 4096, terminal)
 
 
 def _cells(item: Mapping[str, object], now: float, wide: bool, spaces: bool) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from qoslet.core.report import Got, Report
 from qoslet.core.snapshot import GroupRow, Snapshot
+from qoslet.surfaces.memoryout import screen_lines
 from qoslet.surfaces.style import Terminal, cut, pad, printable, wrap
 from qoslet.surfaces.units import bandwidth, memory, size
 
@@ -41,6 +42,7 @@ def live(snapshot: Snapshot, terminal: Terminal, elapsed: float, title: str) -> 
         _line(row, trunk, snapshot, terminal, label)
         for row, trunk in _with_trunks(snapshot.groups, terminal)
     ]
+    lines += screen_lines(snapshot.memory_view, terminal, width)
     good = "green" if snapshot.true else "yellow"
     lines += ["", terminal.paint(cut(printable(snapshot.summary), width, "…"), good)]
     lines += [

@@ -71,7 +71,8 @@ def run(args: argparse.Namespace) -> int:
         emit_lines([f"no pods: {document.get('summary') or 'the agent has none'}"], screen(args))
         return EXIT_OK
     spaces = args.namespace is None and {item.get("namespace") for item in items} != {"default"}
-    lines = table(items, time.time(), screen(args), args.output == "wide", spaces)
+    memory = document.get("memory")
+    lines = table(items, time.time(), screen(args), args.output == "wide", spaces, memory)
     emit_lines(lines, screen(args))
     return EXIT_OK
 

@@ -1,0 +1,167 @@
+"""What happened to memory: as a document for programs, as lines and graphs for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from qoslet.surfaces.jsonout import Document
+from qoslet.surfaces.style import Terminal, cut, pad, printable
+from qoslet.surfaces.units import size
+
+if TYPE_CHECKING:
+    from qoslet.core.memrow import MemoryEvent, MemoryRow, MemoryView
+
+ZONES = {
+    "below_request": "below request",
+    "above_request": "above request",
+    "above_high": "above high",
+}
+"""Where pages were taken, as people read it."""
+
+_STYLE = {"below_request": "red", "above_request": "yellow", "above_high": "blue"}
+_NICE, _PLAIN = "▁▂▃▄▅▆▇█", "_.-=+*%#"
+MOST = 8
+"""Lines of graphs on a screen."""
+
+
+def memory_document(view: MemoryView) -> Document:
+    """Everything about memory, each group with what was counted under its name."""
+    from qoslet.surfaces.podsout import moment
+
+    return {
+        "groups": [_group(row) for row in view.groups],
+        "events": [
+            {
+                "time": moment(one.at),
+                "event": one.kind,
+                "count": one.count,
+                "cgroup": one.path,
+                "level": one.level,
+                "pod": one.pod or None,
+                "container": one.container or None,
+                "process": one.process or None,
+                "pid": one.pid or None,
+                "why": one.why or None,
+            }
+            for one in view.events
+        ],
+        "watched": [
+            {"cgroup": one.path, "by": one.who, "state": one.what, "because": one.because or None}
+            for one in view.watched
+        ],
+        "wakes": list(view.how),
+        "pageSize": view.page,
+    }
+
+
+def _group(row: MemoryRow) -> Document:
+    return {
+        "cgroup": row.path,
+        "level": row.level,
+        "uid": row.uid or None,
+        "pod": row.pod or None,
+        "container": row.container or None,
+        "gone": row.gone,
+        "currentBytes": row.current,
+        "requestBytes": row.request,
+        "protectedLowBytes": row.low,
+        "protectedMinBytes": row.min,
+        "events": dict(row.events),
+        "reclaim": {
+            zone: {"scanned": one.scanned, "taken": one.taken, "refaulted": one.refaulted}
+            for zone, one in row.reclaimed.items()
+        },
+        "recent": {zone: list(spans) for zone, spans in row.recent.items()},
+        "stalledSeconds": round(row.stalled, 6),
+        "fullPressure10": None if row.pressure is None else row.pressure.full_avg10,
+    }
+
+
+def spark(values: Sequence[int], terminal: Terminal) -> str:
+    """A graph of one line: each value by its share of the largest; nothing is a blank."""
+    marks = terminal.mark(_NICE, _PLAIN)
+    most = max(values, default=0)
+    return "".join(
+        " " if value <= 0 else marks[min(len(marks) - 1, value * len(marks) // (most + 1))]
+        for value in values
+    )
+
+
+def screen_lines(view: MemoryView, terminal: Terminal, width: int) -> list[str]:
+    """What was taken from whom in the last minute, and the last thing that happened; empty where
+    nothing was."""
+    drawn = [
+        (row, zone, spans)
+        for row in view.groups
+        if row.level == "container" or not row.uid
+        for zone, spans in row.recent.items()
+        if row.level == "container" or not _below(row, view.groups)
+    ]
+    drawn.sort(key=lambda one: -sum(one[2]))
+    lines: list[str] = []
+    if drawn:
+        head = f"memory taken back, last {2 * len(drawn[0][2])} s"
+        lines = ["", terminal.paint(head, "dim")]
+    label = max(12, width - 56)
+    for row, zone, spans in drawn[:MOST]:
+        name = pad(cut(printable(row.title), label, terminal.mark("…", "~")), label)
+        graph = terminal.paint(spark(spans, terminal), _STYLE[zone])
+        amount = size(_whole(sum(spans) * view.page)).lstrip("~")
+        lines.append(f"{name} {pad(ZONES[zone], 13)} {graph} {pad(amount, 9, right=True)}")
+    if view.events:
+        lines += ["", terminal.paint(cut(printable(last_line(view.events[-1])), width, "…"), "dim")]
+    return lines
+
+
+def _below(row: MemoryRow, rows: Iterable[MemoryRow]) -> bool:
+    """Whether a group below has a graph of its own."""
+    return any(one.path.startswith(f"{row.path}/") and one.recent for one in rows)
+
+
+def _whole(amount: int) -> int:
+    """Bytes in whole Mi above one Mi, in whole Ki below."""
+    unit = 1 << 20 if amount >= 1 << 20 else 1 << 10
+    return amount // unit * unit
+
+
+def last_line(one: MemoryEvent) -> str:
+    """The event in a line."""
+    from qoslet.core.memlines import sentence
+
+    return f"{one.title}: {sentence(one, one.count)}"
+
+
+def remarks(rows: Iterable[Mapping[str, object]], page: int, terminal: Terminal) -> Iterator[str]:
+    """A line for each container of a ``PodStates`` document to which something happened."""
+    for row in rows:
+        parts = [*_counts(row), *_taken(row, page, terminal)]
+        if row.get("container") and parts:
+            yield f"{row['container']}: {', '.join(parts)}"
+
+
+def _counts(row: Mapping[str, object]) -> Iterator[str]:
+    found = row.get("events")
+    events = found if isinstance(found, dict) else {}
+    kills, high = events.get("oom_kill", 0), events.get("high", 0)
+    breaches = events.get("below_low", 0) + events.get("below_min", 0)
+    if kills:
+        yield "1 OOM kill" if kills == 1 else f"{kills} OOM kills"
+    if high:
+        yield f"throttled {high}× at memory.high" if high > 1 else "throttled once at memory.high"
+    if breaches:
+        yield f"{breaches} breaches of its protection"
+
+
+def _taken(row: Mapping[str, object], page: int, terminal: Terminal) -> Iterator[str]:
+    found, recent = row.get("reclaim"), row.get("recent")
+    if not isinstance(found, dict) or not isinstance(recent, dict):
+        return
+    for zone, words in ZONES.items():
+        amounts = found.get(zone)
+        taken = amounts.get("taken", 0) if isinstance(amounts, dict) else 0
+        if not taken:
+            continue
+        spans = recent.get(zone)
+        graph = f" {spark(spans, terminal).strip()}" if isinstance(spans, list) else ""
+        yield f"{size(_whole(taken * page)).lstrip('~')} taken {words}{graph}"
