@@ -138,7 +138,7 @@ class CriRuntime:
         """Readable when something happened."""
         return [self._event]
 
-    def close(self) -> None:
+    def close(self, seconds: float = 0.0) -> None:
         """Let go; what runs stays."""
         self._engine.end()
         os.close(self._event)
