@@ -64,7 +64,7 @@ class Guard:
         self._cold = cold
         self._tuning = tuning
         self._policy = policy
-        self._holding = Holding(shared, policy)
+        self._holding = Holding(shared)
         self._ends = Ends(shared)
         self._close: dict[str, Close] = {}
         self._rows: deque[GuardRow] = deque(maxlen=KEPT)
@@ -175,7 +175,7 @@ class Guard:
         match decision.answer:
             case "reclaim":
                 assert self._cold is not None
-                self._holding.holds[path] = replace(hold, reclaimed=True)
+                self._holding.holds[path] = replace(hold, reclaimed=True, at=now)
                 one.waits = now + RECLAIMS
                 return self._cold.begin(path, decision.value)
             case "raise" | "limit":
@@ -205,14 +205,18 @@ class Guard:
         return None
 
     def _bounds(self, one: Close, sample: MemorySample) -> Bounds:
-        """How far the group may go before the kernel's limit, its own or one above it."""
-        least = NO_LIMIT if sample.max is None else sample.max
+        """How far the group may go."""
+        limits = {"own": NO_LIMIT if sample.max is None else sample.max, "above": NO_LIMIT}
         for above in self._groups.above(sample.path):
             seen = self._shared.hands.observer.look(above.path)
             limit = "" if seen is None else seen.values.get("memory.max", "")
             if seen is not None and limit.isdecimal():
-                least = min(least, int(limit) - (seen.memory or 0) + sample.current)
-        return Bounds(least, one.group.uid != "")
+                left = max(0, int(limit) - (seen.memory or 0))
+                if above.uid:
+                    limits["own"] = min(limits["own"], left + sample.current)
+                else:
+                    limits["above"] = min(limits["above"], left)
+        return Bounds(limits["own"], limits["above"], one.group.uid != "")
 
     def _tell(self, one: Close, decision: Decision, error: str) -> None:
         """One line, one row, one count."""

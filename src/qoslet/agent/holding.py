@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from qoslet.agent.falling import stop
 from qoslet.agent.pods import Pace, never_restarts
 from qoslet.agent.shared import Shared
-from qoslet.core.guard import POLICY, REASON, HeldRow, Hold, Policy
+from qoslet.core.guard import REASON, HeldRow, Hold
 from qoslet.core.memsample import NO_LIMIT
 from qoslet.core.steps import Step
 from qoslet.errors import QosletError
@@ -21,30 +21,22 @@ KILLS = 2.0
 class Holding:
     """One for each guard. ``holds`` are its groups by path."""
 
-    def __init__(self, shared: Shared, policy: Policy = POLICY) -> None:
+    def __init__(self, shared: Shared) -> None:
         self._shared = shared
-        self._policy = policy
         self._why: dict[str, tuple[float, str]] = {}
         self.holds: dict[str, Hold] = {}
 
     def of(self, path: str, planned: int, identity: int) -> Hold:
         """The hold of a group; a new one holds nothing yet."""
-        found = self.holds.get(path)
-        if found is None:
-            # long ago: it did not stall before
-            at = self._shared.now - 2 * self._policy.forget
-            found = Hold(planned, planned, at, identity)
-        return found
+        return self.holds.get(path) or Hold(planned, planned, self._shared.now, identity)
 
     def take(self, path: str, hold: Hold, value: int, why: str) -> str:
         """Another memory.high from now on, until it is given back; what went wrong."""
         wrong = self._write(path, value, why)
         if wrong:
             return wrong
-        now = self._shared.now
-        again = not hold.raised and now - hold.at <= self._policy.forget
-        times = hold.times + 1 if again else hold.times
-        self.holds[path] = Hold(hold.planned, value, now, hold.identity, times)
+        times = hold.times if hold.raised else hold.times + 1
+        self.holds[path] = Hold(hold.planned, value, self._shared.now, hold.identity, times)
         self._why[path] = (self._shared.clock.wall(), why)
         return ""
 
@@ -114,9 +106,9 @@ class Ends:
         message = f"container {name} stalled at memory.high: {why}"
         try:
             if pace.wanted is not None and never_restarts(pace.wanted.spec):
-                pace.failed = True
+                pace.failed, pace.again = True, False
+                pace.evicted = (REASON, message)
                 stop(shared, pace, min(pace.grace, KILLS))
-                pace.say(REASON, message, shared.clock.wall())
                 return ""
             shared.runtime.restart(pace.uid, name)
         except (QosletError, OSError) as error:

@@ -63,23 +63,24 @@ POLICY = Policy()
 
 
 class Bounds(Struct, frozen=True):
-    """How far a group may go. ``max`` is the least of its own memory.max and those above it
-    below which it still fits; ``container`` tells that it is one, which can be ended."""
+    """How far a group may go, in bytes: its own limit or its pod's, whichever it meets first, and
+    how much more the groups above that leave it. ``ends``: a container can be ended for it."""
 
     max: int
-    container: bool
+    above: int
+    ends: bool
 
 
 class Hold(Struct, frozen=True):
     """A group whose memory.high is ours for a while. ``planned`` is what it was before, ``value``
     what it is. Times are monotonic seconds: when it was last changed, since when the group would
-    fit again. ``times`` is how often it came to that. ``reclaimed``: that was tried."""
+    fit again. ``times`` is how often it was raised. ``reclaimed``: that was tried."""
 
     planned: int
     value: int
     at: float
     identity: int
-    times: int = 1
+    times: int = 0
     reclaimed: bool = False
     fits_since: float | None = None
 
@@ -115,8 +116,8 @@ def answer(
     cold = 0 if signs is None else signs.cold
     if cold >= policy.cold and not (hold is not None and hold.reclaimed):
         return Decision("reclaim", f"{mib(cold)} of it are cold", cold)
-    room, high = spare(node, policy), sample.high or 0
-    has = f"the node has {mib(room)} to spare"
+    room, high = min(spare(node, policy), bounds.above), sample.high or 0
+    has = f"there are {mib(room)} to spare"
     if bounds.max < NO_LIMIT:
         if bounds.max - sample.current <= room:
             return Decision("limit", f"memory.max {mib(bounds.max)} decides, {has}", NO_LIMIT)
@@ -127,9 +128,9 @@ def answer(
     if given >= policy.least_step:
         value = max(high, sample.current) + given
         return Decision("raise", f"to {mib(value)}, {has}", value)
-    if bounds.container:
+    if bounds.ends:
         return Decision("end", f"it cannot be given more, {has}")
-    return Decision("none", f"it cannot be given more, {has}, and it is more than a container")
+    return Decision("none", f"it cannot be given more, {has}, and no container is to blame")
 
 
 def held_on(hold: Hold, sample: MemorySample, swap_room: int, policy: Policy = POLICY) -> Hold:
@@ -142,7 +143,7 @@ def held_on(hold: Hold, sample: MemorySample, swap_room: int, policy: Policy = P
 
 def stays(hold: Hold, policy: Policy = POLICY) -> float:
     """Seconds for which the group has to fit before what is planned comes back."""
-    return float(min(policy.longest, policy.hold * 2 ** min(hold.times - 1, 10)))
+    return float(min(policy.longest, policy.hold * 2 ** min(max(0, hold.times - 1), 10)))
 
 
 def is_over(hold: Hold, now: float, policy: Policy = POLICY) -> bool:

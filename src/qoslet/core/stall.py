@@ -24,14 +24,15 @@ _MIB = 1 << 20
 class Tuning(Struct, frozen=True):
     """``near``: the share of memory.high from which a group is looked at closely. Of a group
     that gets on, memory grows or falls by ``moves`` of memory.high a second, or it uses ``busy``
-    cores; ``rest`` is the share of memory.high (``least`` bytes at least) of which there must be
+    cores, or it waits for less than ``waits`` of the time, where the kernel tells; ``rest`` is the share of memory.high (``least`` bytes at least) of which there must be
     more to take back. ``span`` seconds lie between the two looks that are compared, at least,
     ``memory`` at most; ``agree`` such comparisons must say the same. What computes while nothing
     can be taken back counts as stalled after ``patience`` seconds, too."""
 
     near: float = 0.97
-    moves: float = 1 / 128
+    moves: float = 1 / 40
     busy: float = 0.5
+    waits: float = 0.2
     rest: float = 1 / 32
     least: int = 2 * _MIB
     span: float = 0.4
@@ -154,14 +155,15 @@ def follow(track: Track, sample: MemorySample, swap_room: int, tuning: Tuning = 
         )
     signs = _signs(before, sample, swap_room)
     bare = signs.pinned >= signs.high - max(tuning.least, signs.high * tuning.rest)
-    bare_since = (track.bare_since or sample.at) if bare else None
+    since = sample.at if track.bare_since is None else track.bare_since
+    bare_since = since if bare else None
     pressed = pressed_at is not None and sample.at - pressed_at <= tuning.memory
     state, because = _judge(signs, bare, bare_since, pressed, sample, tuning)
     agreed = track.agreed + 1 if state == track.leaning else 1
     verdict = track.verdict
     if agreed >= tuning.agree or state != "stalled":
-        since = verdict.since if verdict.state == state else before.at
-        verdict = Verdict(state, since, because, signs)
+        begun = verdict.since if verdict.state == state else before.at
+        verdict = Verdict(state, begun, because, signs)
     return Track(looks, state, agreed, bare_since, pressed_at, verdict)
 
 
@@ -201,6 +203,8 @@ def _judge(
         return "reclaiming", f"{mib(signs.cold)} can be taken back"
     if abs(signs.growth) >= signs.high * tuning.moves:
         return "reclaiming", f"its memory moves by {signs.growth / _MIB:+.1f} MiB/s"
+    if signs.waits is not None and signs.waits < tuning.waits:
+        return "reclaiming", f"it waits for {signs.waits:.0%} of the time"
     if signs.cpu is not None and signs.cpu >= tuning.busy:
         assert bare_since is not None
         if sample.at - bare_since < tuning.patience:
@@ -220,8 +224,9 @@ def _signs(before: MemorySample, sample: MemorySample, swap_room: int) -> Signs:
     if sample.usage_usec is not None and before.usage_usec is not None:
         cpu = max(0, sample.usage_usec - before.usage_usec) / 1e6 / seconds
     waits = None
-    if sample.pressure is not None and before.pressure is not None:
-        waited = sample.pressure.full_total - before.pressure.full_total
+    # a kernel that was started without PSI may tell zero for ever
+    if sample.pressure is not None and before.pressure is not None and sample.pressure.some_total:
+        waited = sample.pressure.some_total - before.pressure.some_total
         waits = min(1.0, max(0, waited) / 1e6 / seconds)
     return Signs(
         seconds=seconds,

@@ -1,0 +1,234 @@
+"""A stall at memory.high on a simulated node: what is done, what is held, and when it is over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from qoslet.agent.config import Config
+from qoslet.agent.cycle import Wheel
+from qoslet.agent.ports import MemoryParts
+from qoslet.core.guard import Mode
+from qoslet.core.memorypolicy import MemoryPolicy
+from qoslet.sim.memory import SimMemory
+from tests.agent.given import ROOT, Bench, pod_of, resources, spec_of
+
+MIB = 1 << 20
+TOTAL = 2048 * MIB
+HIGH = 243 * MIB + 204 * 1024
+"""memory.high of a request of 128Mi and a limit of 256Mi, in whole pages."""
+
+
+class Cold:
+    """Reclaim that is only written down; ``wrong`` is what goes wrong."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int]] = []
+        self.wrong = ""
+
+    def begin(self, path: str, amount: int) -> str:
+        self.asked.append((path, amount))
+        return self.wrong
+
+
+class Throttled(Bench):
+    """A node of 2 GiB of which ``available`` MiB can be had. Groups hold what they are told;
+    those in ``pushing`` meet their memory.high all the time."""
+
+    def __init__(self, mode: Mode = "act") -> None:
+        self.available = 1500
+        self.pushing: set[str] = set()
+        self.met = 0
+        self.cold = Cold()
+        config = Config(root=ROOT, interval=None, guard=mode)
+        super().__init__("v2", config=config, gates={"MemoryQoS": True})
+
+    def begin(self) -> None:
+        self.memory = SimMemory(self.kernel, self.clock.monotonic, TOTAL)
+        self.wheel = Wheel(
+            self.config,
+            self.driver,
+            self.kernel,
+            self.keeper,
+            self.disk,
+            self.clock,
+            self.kernel,
+            memory=MemoryParts(self.memory, self.memory, self.memory, cold=self.cold),
+        )
+
+    def pod(
+        self, name: str, limit: str = "memory=256Mi", restart: Any = "Always", **own: Any
+    ) -> str:
+        """A pod with a container; the path of the container's group."""
+        asked = resources("memory=128Mi", limit)
+        pod = replace(pod_of(name, asked), memory=MemoryPolicy(**own))
+        self.source.put(pod, spec_of(pod, restart=restart))
+        self.turn()
+        return next(path for path in self.groups(name) if path.endswith("/app"))
+
+    def holds(self, path: str, amount: float, cache: float = 0.0, **more: Any) -> None:
+        """What a group holds from now on, in MiB."""
+        held, files = int(amount * MIB), int(cache * MIB)
+        stat = {"anon": held, "inactive_anon": held, "file": files, "inactive_file": files}
+        self.memory.set(path, current=held + files, stat=stat, usage_usec=0, **more)
+
+    def time(self, seconds: float, step: float = 0.25) -> list[str]:
+        """Let time pass; what the guard said meanwhile."""
+        before = len(self.said)
+        for _ in range(round(seconds / step)):
+            self.clock.now += step
+            self.met += 100
+            for path in self.pushing:
+                self.memory.set(path, local={"high": self.met}, events={"high": self.met})
+            had = self.available * MIB
+            self.memory.machine = replace(self.memory.machine, available=had, free=had)
+            self.turn()
+        return [line for line in self.said[before:] if line.startswith("guard: ")]
+
+    def stalls(self, path: str, amount: float = 250.0) -> None:
+        """A group that holds more than its memory.high, nothing of which can be taken back."""
+        self.holds(path, amount)
+        self.pushing.add(path)
+
+    def high(self, path: str) -> str:
+        return self.value(path, "memory.high")
+
+
+def test_a_stalled_container_is_handed_to_the_limit_within_three_seconds() -> None:
+    bench = Throttled()
+    path = bench.pod("hog")
+    bench.time(2)
+    assert bench.high(path) == str(HIGH)
+    bench.stalls(path)
+    (said,) = bench.time(3)
+    assert bench.high(path) == "max"
+    assert said.startswith(
+        "guard: d/hog/app: stalled at memory.high: memory.high is lifted: memory.max 256.0 MiB "
+        "decides, there are 1397.6 MiB to spare (250.0 MiB of memory.high 243.2 MiB used, "
+        "250.0 MiB cannot be taken back (0.0 MiB can), +0.0 MiB/s, "
+    ), said
+    assert bench.cold.asked == []
+
+
+def test_what_is_held_is_no_difference_and_comes_back_once_it_fits() -> None:
+    bench = Throttled()
+    path = bench.pod("hog")
+    bench.stalls(path)
+    bench.time(3)
+    for _ in range(3):
+        assert not bench.turn(10, whole=True).differences
+    assert bench.high(path) == "max"
+    bench.pushing.clear()
+    bench.holds(path, 230)
+    assert bench.time(60) == [], "it would stall again at once"
+    bench.holds(path, 200)
+    assert bench.time(25) == []
+    (said,) = bench.time(15)
+    assert said == "guard: d/hog/app: memory.high is as planned again: it has fitted for 30 s"
+    assert bench.high(path) == str(HIGH)
+    bench.stalls(path)
+    bench.time(3)
+    bench.pushing.clear()
+    bench.holds(path, 200)
+    assert bench.time(50) == [], "the second time it stays twice as long"
+    assert len(bench.time(20)) == 1
+
+
+def test_observed_it_is_said_once_and_nothing_is_done() -> None:
+    bench = Throttled("observe")
+    path = bench.pod("hog")
+    bench.stalls(path)
+    (said,) = bench.time(30)
+    assert "stalled at memory.high: would lift memory.high: memory.max 256.0 MiB decides" in said
+    assert bench.high(path) == str(HIGH)
+    assert len(bench.time(60)) == 1, "and again after a minute"
+
+
+@pytest.mark.parametrize(("node", "own", "acts"), [("act", "off", False), ("off", "act", True)])
+def test_a_pod_may_say_it_itself(node: Mode, own: Mode, acts: bool) -> None:
+    bench = Throttled(node)
+    path = bench.pod("hog", guard=own)
+    bench.stalls(path)
+    assert len(bench.time(10)) == int(acts)
+    assert (bench.high(path) == "max") is acts
+
+
+def test_what_is_cold_is_reclaimed_first() -> None:
+    bench = Throttled()
+    path = bench.pod("hog")
+    bench.holds(path, 240, cache=5)
+    bench.pushing.add(path)
+    first, second = bench.time(5)
+    assert "what is cold is reclaimed: 5.0 MiB of it are cold" in first
+    assert bench.cold.asked == [(path, 5 * MIB)]
+    assert "memory.high is lifted" in second
+
+
+def test_page_cache_that_is_reclaimed_is_left_alone() -> None:
+    bench = Throttled()
+    path = bench.pod("reader")
+    bench.holds(path, 10, cache=233)
+    bench.pushing.add(path)
+    assert bench.time(60) == []
+    assert bench.high(path) == str(HIGH)
+
+
+def test_without_a_limit_it_is_raised_step_by_step_as_far_as_the_node_allows() -> None:
+    bench = Throttled()
+    path = bench.pod("hog", limit="", high=200 * MIB)
+    bench.available = 230
+    bench.stalls(path, 205)
+    (said,) = bench.time(3)
+    assert "memory.high is raised: to 255.0 MiB, there are 127.6 MiB to spare" in said
+    assert bench.high(path) == str(255 * MIB)
+    bench.stalls(path, 258)
+    bench.available = 175
+    (said,) = bench.time(3)
+    assert "memory.high is raised: to 321.8 MiB, there are 72.6 MiB to spare" in said
+    bench.stalls(path, 325)
+    bench.available = 110
+    (said,) = bench.time(1.5)
+    assert "the container is ended: it cannot be given more, there are 7.6 MiB to spare" in said
+    assert bench.keeper.calls[-1] == ("restart", "hog", "app")
+    row = bench.rows["hog"]
+    assert row.reason == "MemoryStall"
+    assert "container app stalled at memory.high: it cannot be given more" in row.message
+
+
+def test_a_pod_that_is_never_restarted_ends() -> None:
+    bench = Throttled()
+    path = bench.pod("job", limit="", high=200 * MIB, restart="Never")
+    bench.available = 100
+    bench.stalls(path, 205)
+    (said,) = bench.time(2)
+    assert "the container is ended" in said
+    assert [call for call in bench.keeper.calls if call[0] == "stop"] == [("stop", "job", 2.0)]
+    bench.pushing.clear()
+    bench.time(10)
+    row = bench.rows["job"]
+    assert (row.phase, row.reason) == ("Failed", "MemoryStall")
+
+
+def test_a_pod_that_goes_takes_its_hold_with_it() -> None:
+    bench = Throttled()
+    path = bench.pod("hog")
+    bench.stalls(path)
+    bench.time(3)
+    bench.pushing.clear()
+    bench.source.drop("hog")
+    bench.time(5)
+    assert not bench.wheel.shared.hands.held
+    path = bench.pod("hog")
+    bench.time(1)
+    assert bench.high(path) == str(HIGH)
+
+
+def test_nothing_is_looked_at_while_nobody_is_throttled() -> None:
+    bench = Throttled()
+    for name in "abc":
+        bench.holds(bench.pod(name), 100)
+    bench.time(20)
+    assert bench.wheel.memory.watchers[0].watching() == frozenset()
+    assert bench.wheel.memory.watchers[0].next_at() is None
