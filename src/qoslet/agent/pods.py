@@ -121,14 +121,18 @@ class Pace(Struct):
         """The pod as surfaces show it."""
         namespace, _, name = self.key.partition("/")
         wait = None if self.not_before is None else max(0.0, self.not_before - now)
+        waits = next((one for one in self.states if one.message and not one.running), None)
+        told = ("", "") if waits is None else (waits.reason, waits.message)
+        reason = (self.reason, self.message) if self.reason else self.evicted
+        reason = reason if reason[0] else told
         return PodRow(
             uid=self.uid,
             namespace=namespace,
             name=name,
             qos=self.qos,
             phase=self.phase,
-            reason=self.reason or self.evicted[0],
-            message=self.message or self.evicted[1],
+            reason=reason[0],
+            message=reason[1],
             since=self.since,
             retries=self.retries,
             retry_in=wait,

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from qoslet.surfaces.cli.wire import Parts
     from qoslet.surfaces.cli.wireservice import LogFormat
 
-RUNTIMES = ("process", "runc", "crun", "containerd")
+RUNTIMES = ("process", "runc", "crun", "containerd", "cri-o")
+CRI = ("containerd", "cri-o")
 DEFAULT_ROOT = "/qoslet"
 
 EPILOG = """\
@@ -51,7 +52,7 @@ class Options:
         self.flags = replace(
             given,
             cgroup_root=self.root,
-            runtime=given.runtime or "process",
+            runtime=given.runtime or ("process" if args.runs_with not in CRI else None),
             cgroup_driver=given.cgroup_driver or ("cgroupfs" if args.simulate else None),
         )
         self.expand: bool = args.expand
@@ -68,6 +69,8 @@ class Options:
         self.guard: Mode | None = args.guard
         self.log_format: LogFormat = args.log_format
         self.metrics_address: str | None = args.metrics_address
+        self.runs_with: str = args.runs_with
+        self.endpoint: str | None = args.container_runtime_endpoint
         _check(self, args)
 
 
@@ -75,6 +78,12 @@ def _check(options: Options, args: argparse.Namespace) -> None:
     """What the parser cannot know. Raises BadInput."""
     if not options.paths:
         raise BadInput("no manifests", hint="give files or directories: qoslet run examples/")
+    if args.runs_with in CRI:
+        _check_cri(options)
+        return
+    if args.container_runtime_endpoint is not None:
+        hint = "--with containerd, or --with cri-o"
+        raise BadInput("no runtime is called", where="--container-runtime-endpoint", hint=hint)
     if args.runs_with != "process":
         hint = "containers of images come later; --with process runs plain processes"
         raise BadInput(f"--with {args.runs_with} is not there yet", hint=hint)
@@ -83,6 +92,19 @@ def _check(options: Options, args: argparse.Namespace) -> None:
         raise BadInput(
             "containers are processes of qoslet's own here", where="--runtime", hint=hint
         )
+    _check_root(options)
+
+
+def _check_cri(options: Options) -> None:
+    """The same where a container runtime runs the pods. Raises BadInput."""
+    if options.simulate:
+        hint = "leave out --simulate, or --with: plan --runtime shows what a runtime is sent"
+        raise BadInput("the simulated kernel has no container runtime", where="--with", hint=hint)
+    _check_root(options)
+
+
+def _check_root(options: Options) -> None:
+    """The root and what can be had there. Raises BadInput."""
     parts = [part for part in options.root.split("/") if part]
     if not options.root.startswith("/") or not parts or any(p in (".", "..") for p in parts):
         hint = f"such as {DEFAULT_ROOT}: everything below it is made and removed"
@@ -128,6 +150,11 @@ def _add_running(parser: argparse._ArgumentGroup) -> None:
         default="process",
         choices=RUNTIMES,
         help="what runs the containers (process)",
+    )
+    parser.add_argument(
+        "--container-runtime-endpoint",
+        metavar="SOCKET",
+        help="of containerd or CRI-O (unix:///run/containerd/containerd.sock)",
     )
     parser.add_argument(
         "--for", dest="seconds", type=_seconds, metavar="SECONDS", help="end by itself"

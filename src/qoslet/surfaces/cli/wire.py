@@ -39,6 +39,7 @@ from qoslet.surfaces.cli.source import LiveSource
 if TYPE_CHECKING:
     from qoslet.core.nodeflags import Flags
     from qoslet.sim.behaviour import Behaviour
+    from qoslet.surfaces.cli.wirecri import Chosen
     from qoslet.surfaces.cli.wireonce import Tree
 
 SERVICE_RESYNC = 10.0
@@ -62,6 +63,8 @@ class Choices(Protocol):
     shrink: Shrink
     keep: bool
     guard: Mode | None
+    runs_with: str
+    endpoint: str | None
 
 
 class Parts:
@@ -103,7 +106,14 @@ def _parts(choices: Choices, nodes: NodeFiles) -> Iterator[Parts]:
     """The same, with the files that describe the node followed."""
     from qoslet.host.drivers import root_path
 
+    chosen = None
+    if choices.runs_with in ("containerd", "cri-o"):
+        from qoslet.surfaces.cli import wirecri
+
+        chosen = wirecri.choose(choices, load_node(choices.nodes, choices.flags)[0])
     node, problems = _node(choices)
+    if chosen is not None:
+        chosen.fits(node)
     root = root_path(choices.root, node.driver)
     piped = sys.stdin.buffer.read() if "-" in choices.paths else b""
     files = ManifestFiles(
@@ -120,6 +130,7 @@ def _parts(choices: Choices, nodes: NodeFiles) -> Iterator[Parts]:
         unconfined=choices.unconfined,
         problems=problems,
         wakes=nodes.descriptors,
+        reads=None if chosen is None else chosen.read,
     )
     watched = not choices.keep
     config = Config(
@@ -137,7 +148,7 @@ def _parts(choices: Choices, nodes: NodeFiles) -> Iterator[Parts]:
             _follow(choices, made, root, signals, nodes)
             yield made
         else:
-            with _real(config, source, choices.root, signals, choices.dry_run) as made:
+            with _real(config, source, choices.root, signals, choices.dry_run, chosen) as made:
                 _follow(choices, made, root, signals, nodes)
                 yield made
 
@@ -273,7 +284,12 @@ def _shell(driver: Driver, observer: Observer, config: Config, source: LiveSourc
 
 @contextmanager
 def _real(
-    config: Config, source: LiveSource, root: str, signals: Signals, dry_run: bool
+    config: Config,
+    source: LiveSource,
+    root: str,
+    signals: Signals,
+    dry_run: bool,
+    chosen: Chosen | None,
 ) -> Iterator[Parts]:
     """The loop on this machine. Raises CannotDo where something is missing."""
     node = source.live.node
@@ -291,7 +307,7 @@ def _real(
         if dry_run:
             yield _dry(config, source, tree, signals, title)
         else:
-            with joined(config, source, tree, signals, machine) as real:
+            with joined(config, source, tree, signals, machine, chosen) as real:
                 shell = partial(_shell, tree.driver, real.eyes, config, source)
                 made = Parts(config, source, real.wheel, real.clock, signals, title, shell)
                 made.undo, made.notes, made.log_lines = real.undo, real.notes, real.log_lines

@@ -35,15 +35,18 @@ from qoslet.host.runtimes.logs import LogLimits
 from qoslet.host.slow import SlowWrites
 from qoslet.host.standing import state_directory
 from qoslet.host.volumes import TmpfsVolumes
+from qoslet.surfaces.cli import wirecri
 
 if TYPE_CHECKING:
+    from qoslet.host.runtimes.cri.runtime import CriRuntime
     from qoslet.surfaces.cli.source import LiveSource
+    from qoslet.surfaces.cli.wirecri import Chosen
     from qoslet.surfaces.cli.wireonce import Tree
 
-OWN = ("logs", "volumes", "keeper")
+OWN = ("logs", "volumes", "keeper", "cri")
 """Directories of the state folder that are there for pods only."""
-KEEPERS = ("keeper.sock", "keeper.err", "keeper.lock")
-"""Files of the keeper there."""
+KEEPERS = ("keeper.sock", "keeper.err", "keeper.lock", wirecri.ENDPOINT)
+"""Files there of who runs the containers."""
 
 TICK = 0.02
 """Seconds between two looks at what is ending."""
@@ -68,15 +71,21 @@ def folder_of(root: str) -> str:
 
 @contextmanager
 def joined(
-    config: Config, source: LiveSource, tree: Tree, signals: Signals, machine: ThisMachine
+    config: Config,
+    source: LiveSource,
+    tree: Tree,
+    signals: Signals,
+    machine: ThisMachine,
+    chosen: Chosen | None = None,
 ) -> Iterator[Joined]:
-    """The loop with containers in the hands of a keeper, in a tree that is ours alone."""
+    """The loop with containers in the hands of a keeper, or of the container runtime that was
+    chosen, in a tree that is ours alone."""
     from qoslet.host.runtimes.logread import Fresh
 
     driver, eyes = tree.driver, eyes_of(tree)
     driver.slow = SlowWrites()
     folder = folder_of(config.root)
-    runtime = _taken_up(tree, folder, source)
+    runtime = _taken_up(tree, folder, source, chosen)
     volumes = TmpfsVolumes(f"{folder}/volumes", lasting=config.keep)
     rest = ExitStack()
     wakes: list[Callable[[], Sequence[int]]] = [runtime.descriptors, source.descriptors]
@@ -116,8 +125,13 @@ def joined(
             clear(folder)
 
 
-def _taken_up(tree: Tree, folder: str, source: LiveSource) -> KeeperRuntime:
+def _taken_up(
+    tree: Tree, folder: str, source: LiveSource, chosen: Chosen | None
+) -> KeeperRuntime | CriRuntime:
     """The containers of a tree, those of earlier agents known to ``source``. Raises CannotDo."""
+    if chosen is not None:
+        return wirecri.taken_up(chosen, tree, folder, source)
+    wirecri.refuse_others(folder, tree.place.root)
     kubelet = source.live.node.kubelet
     limits = LogLimits(kubelet.container_log_max_size, kubelet.container_log_max_files)
     runtime = _keeper(tree, folder, limits)
@@ -195,7 +209,7 @@ def end_pods(tree: Tree) -> list[str]:
     then whatever is in our groups; give the pods' volumes back. Lines that say what was ended.
     Raises CannotDo where something cannot be ended."""
     folder = folder_of(tree.place.root)
-    said = _end_kept(tree, folder)
+    said = wirecri.end_kept(tree, folder) + _end_kept(tree, folder)
     left = sorted({pid for path in tree.ledger.groups for pid in tree.driver.members(path)})
     if left:
         who = Killing(tree.driver.kill).holders(tree.place.root, left)
