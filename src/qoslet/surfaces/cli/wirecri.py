@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from qoslet.core.podimages import read_images
 from qoslet.core.steps import Step
-from qoslet.errors import BadInput, CannotDo, QosletError
+from qoslet.errors import BadInput, CannotDo
 from qoslet.host.drivers import fits_runtime
 from qoslet.host.managerfiles import ManagerFiles
 from qoslet.host.smallfiles import text
@@ -125,7 +125,7 @@ def taken_up(chosen: Chosen, tree: Tree, folder: str, source: LiveSource) -> Cri
             where=tree.place.root,
             hint="qoslet run --with process goes on with them, qoslet release ends them",
         )
-    before = text(f"{folder}/{ENDPOINT}").strip()
+    before = _endpoint(folder)
     if before and before != chosen.endpoint and _has_pods(folder):
         raise CannotDo(
             f"pods of this root run with {before}",
@@ -142,9 +142,7 @@ def taken_up(chosen: Chosen, tree: Tree, folder: str, source: LiveSource) -> Cri
     return runtime
 
 
-def _runtime(
-    endpoint: str, facts: Facts, tree: Tree, folder: str, unconfined: bool
-) -> CriRuntime:
+def _runtime(endpoint: str, facts: Facts, tree: Tree, folder: str, unconfined: bool) -> CriRuntime:
     from qoslet.host.runtimes.cri.engine import Setting
     from qoslet.host.runtimes.cri.runtime import CriRuntime
 
@@ -174,7 +172,7 @@ def refuse_others(folder: str, root: str) -> None:
     otherwise."""
     if _has_pods(folder):
         raise CannotDo(
-            f"pods run here with {text(f'{folder}/{ENDPOINT}').strip() or 'a container runtime'}",
+            f"pods run here with {_endpoint(folder) or 'a container runtime'}",
             where=root,
             hint="qoslet run --with containerd goes on with them, qoslet release ends them",
         )
@@ -185,6 +183,11 @@ def _has_pods(folder: str) -> bool:
         return bool(os.listdir(f"{folder}/{FOLDER}"))
     except OSError:
         return False
+
+
+def _endpoint(folder: str) -> str:
+    """Whose socket the pods of a root were begun with; empty where that is not known."""
+    return (text(f"{folder}/{ENDPOINT}") or "").strip()
 
 
 def _write(path: str, words: str) -> None:
@@ -200,7 +203,7 @@ def end_kept(tree: Tree, folder: str) -> list[str]:
         return []
     from qoslet.host.runtimes.cri.runtime import asked
 
-    endpoint = text(f"{folder}/{ENDPOINT}").strip()
+    endpoint = _endpoint(folder)
     runtime = _runtime(endpoint, asked(endpoint), tree, folder, False)
     try:
         held = dict(runtime.held())
@@ -217,8 +220,6 @@ def end_kept(tree: Tree, folder: str) -> list[str]:
             time.sleep(TICK)
         for uid in held:
             runtime.forget(uid)
-    except QosletError:
-        raise
     finally:
         runtime.close()
     return [f"Pod {one.key}: ended" for one in held.values() if not one.ended]
