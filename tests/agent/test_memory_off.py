@@ -3,6 +3,7 @@ where the agent was killed on the way."""
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,13 @@ from msgspec.structs import replace
 
 from qoslet.core.drift import compare
 from qoslet.core.node import Node
+from qoslet.core.podspec import PodSpec
 from qoslet.core.profile import resolve
 from qoslet.core.quantity import parse
 from qoslet.core.steps import Step
-from tests.agent.given import ROOT, Bench, node
+from qoslet.core.tree import Problem
+from qoslet.sim.kernel import Fault
+from tests.agent.given import ROOT, Bench, node, pod_of, resources
 from tests.agent.world import Agent, World
 from tests.agent.world import pod as running
 
@@ -211,3 +215,72 @@ def test_a_kill_at_any_moment_of_the_reset_leaves_it_to_the_next_agent(tmp_path:
                 assert {key: now[key] for key in reset} == reset, number
             assert dict(after.runtime.begins) == begun
             agent.close()
+
+
+def default(bench: Bench, name: str) -> None:
+    """Nothing of Memory QoS stands in the groups of a pod."""
+    paths = bench.groups(name)
+    assert paths
+    for path in paths:
+        assert {file: bench.value(path, file) for file in FILES} == FILES
+
+
+def no_program(name: str) -> PodSpec:
+    wrong = Problem("error", f"{name}.yaml", "it has no container that could be run", "")
+    return PodSpec(name, f"d/{name}", (), 5.0, (wrong,))
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_pod_whose_edit_is_refused_is_reset_as_well(again: bool) -> None:
+    bench = made("1.36")
+    pod = pod_of("b", resources("cpu=100m memory=64Mi", "memory=256Mi"))
+    assert bench.value(bench.groups("b")[0], "memory.low") != "0"
+    bench.source.put(pod, no_program("b"))
+    bench.turn(1.0)
+    bench.source.again(of("off"))
+    bench.source.live.drop("b")
+    if again:
+        bench.begin()
+    turn = bench.turn(1.0)
+    assert turn.errors == ()
+    default(bench, "b")
+    assert "b" in bench.keeper.running
+
+
+def test_a_pod_that_takes_its_time_to_end_is_reset_as_well() -> None:
+    bench = made("1.36")
+    bench.keeper.slow.add("b")
+    bench.source.drop("b")
+    bench.turn(1.0)
+    assert bench.value(bench.groups("b")[0], "memory.low") != "0"
+    bench.source.again(of("off"))
+    assert bench.turn(1.0).errors == ()
+    default(bench, "b")
+    bench.keeper.end("b")
+    bench.turn(1.0)
+    assert not bench.groups("b")
+
+
+def test_a_pod_that_waits_for_its_next_attempt_is_reset_at_once() -> None:
+    bench = made("1.36")
+    (path,) = [one for one in bench.groups("b") if one.endswith("/app")]
+    bench.kernel.write(path, "memory.high", "4096")
+    bench.kernel._faults = {bench.kernel._performed: Fault(0, errno.EIO, "always")}
+    assert bench.turn(11.0, whole=True).failed == 1
+    bench.kernel._refused.clear()
+    bench.source.again(of("off"))
+    bench.turn(0.01)
+    default(bench, "b")
+
+
+def test_a_file_that_is_refused_once_and_for_all_holds_up_no_other() -> None:
+    """As systemd refuses ``memory.oom.group`` of a scope that runs."""
+    bench = made("1.27")
+    ofs = of("off")
+    bench.source.again(replace(ofs, profile=resolve("1.26", "process", "off")))
+    (path,) = [one for one in bench.groups("b") if one.endswith("/app")]
+    assert bench.value(path, "memory.oom.group") == "1"
+    step = Step("set", path, "memory.oom.group")
+    bench.kernel._refused[step] = errno.EINVAL
+    assert bench.turn(1.0).failed == 1
+    default(bench, "b")

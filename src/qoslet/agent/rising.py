@@ -42,6 +42,20 @@ class Rising:
         self._note(off, batch)
         return [pace for pace in ready if self._made(pace, batch, off, owners)]
 
+    def keep(self, paces: Sequence[Pace]) -> None:
+        """Write what is off in groups of these pods, which are ending: nothing is made."""
+        hands = self._shared.hands
+        off = hands.off(self._shared.node, [one for pace in paces for one in pace.groups])
+        rows = [row for row in off.differences if row.verdict == "differs" and row.path in off.seen]
+        if rows:
+            owners = {one.path: pace.uid for pace in paces for one in pace.groups if one.path}
+            steps = hands.in_order([rows], off)
+            batch = hands.perform(steps, lambda step: owners.get(step.path, ""))
+            said = self._shared.said
+            said.differences += len(rows)
+            said.outcomes += batch.outcomes
+            said.errors += batch.failed.values()
+
     def _is_blocked(self, pace: Pace, blocked: set[str]) -> bool:
         """Whether the pod has to wait: for one of before with its name, or for a group above
         its own that could not be made."""

@@ -10,6 +10,7 @@ from qoslet.agent.ports import Desired, Wanted
 from qoslet.agent.resize import asks, remembered
 from qoslet.agent.resizing import Resizing
 from qoslet.agent.shared import Shared
+from qoslet.core.pod import Pod
 from qoslet.core.podstate import Held
 from qoslet.errors import QosletError
 
@@ -52,6 +53,24 @@ class Taking:
             self._gone(uid)
         for uid, wanted in desired.pods.items():
             self._wanted(uid, wanted)
+        for pace in shared.paces.values():
+            if pace.pod is not None and pace.groups and not pace.cleared:
+                self._as_it_stands(pace, pace.pod)
+
+    def _as_it_stands(self, pace: Pace, pod: Pod) -> None:
+        """Plan a pod on this node that has groups and is not wanted as it is: one that ends, or
+        one that goes on because its edit was refused. It counts until its groups are gone."""
+        live, places = self._shared.live, (pace.cgroups, pace.tops)
+        if pace.uid in live:
+            return
+        found = live.put(pod)
+        if found.refused is None:
+            pace.plan(found.pod, found.qos, found.groups)
+        if pace.cgroups != places[0]:
+            pace.cgroups, pace.tops = places
+            pace.groups = ()
+        if found.refused is not None or not pace.groups:
+            live.drop(pace.uid)
 
     def _take_over(self, desired: Desired) -> None:
         """The pods that the runtime keeps from an earlier agent."""
@@ -89,6 +108,8 @@ class Taking:
         pace.wanted = wanted
         if wanted.refused is not None:
             pace.stage = "over" if held.ended else "running"
+            if not held.ended:
+                self._as_it_stands(pace, remembered(wanted.pod, held.memo))
             self._refuse(pace, wanted)
             return
         places = dict(pace.cgroups), pace.tops
@@ -241,4 +262,6 @@ class Taking:
         if pace.resize in ("Deferred", "Infeasible"):
             pace.resize, pace.resize_reason = "", ""
         pace.plan(wanted.pod, wanted.groups.qos, wanted.groups.groups)
+        # what could not be written may be right now
+        pace.not_before = None
         self._shared.tell(pace)

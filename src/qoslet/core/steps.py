@@ -65,6 +65,8 @@ class Outcome(Struct, frozen=True, gc=False):
 _LISTS = ("cpuset.cpus", "cpuset.mems")
 _PERIOD, _QUOTA = "cpu.cfs_period_us", "cpu.cfs_quota_us"
 _DEFAULT_PERIOD = "100000"
+_MAY_BE_FIXED = ("memory.oom.group",)
+"""Files that a service manager gives a group once: they may be refused, and hold up no other."""
 
 
 def magnitude(file: str, text: str | None) -> float:
@@ -96,9 +98,11 @@ def ordered(
     bandwidth = [d for d in values if d.file in (_PERIOD, _QUOTA)]
     others = [d for d in values if d.file not in (_PERIOD, _QUOTA)]
     changes = [_change(d) for d in others] + list(_bandwidth(bandwidth, observed, staying))
+    last = [change for change in changes if change.file in _MAY_BE_FIXED]
+    changes = [change for change in changes if change.file not in _MAY_BE_FIXED]
     raises = [change for change in changes if change.raises]
     lowers = [change for change in changes if not change.raises]
-    for change in _swap_first(raises) + _swap_last(lowers):
+    for change in _swap_first(raises) + _swap_last(lowers) + _swap_first(last):
         steps += change.steps
     if shrink != "converge":
         return steps
