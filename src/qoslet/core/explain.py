@@ -17,12 +17,14 @@ from qoslet.core.explainabsent import Missing, why_not
 from qoslet.core.explainfacts import Fact, facts, origin
 from qoslet.core.explainselect import OOM, known_file, select
 from qoslet.core.explainwhen import written
+from qoslet.core.explainworth import LIMITING, PROTECTING, loss, sentence
 from qoslet.core.plan import plan as planned
 from qoslet.core.pod import Pod, QosClass
 from qoslet.core.profile import Profile
 from qoslet.core.qos import decided_by
 from qoslet.core.rules.catalog import RULES
 from qoslet.core.tree import Cgroup, Plan
+from qoslet.core.worth import Standing, key_of, standings
 
 Axis = Literal["kubernetes", "memoryQos", "runtime"]
 
@@ -53,6 +55,12 @@ class Value(Struct, frozen=True):
     when: str | None
     overwritten: str | None
     alternatives: tuple[Alternative, ...] = ()
+    worth: int | None = None
+    """Bytes of protection on a full node; None for other files, and without Memory QoS."""
+    standing: str | None = None
+    """What the value is worth under the groups above, in a sentence."""
+    lost: str | None = None
+    """The same in short where it is worth less than it says."""
 
 
 class Group(Struct, frozen=True):
@@ -147,6 +155,18 @@ def _written(plan: Plan, basis: Basis, cgroup: Cgroup) -> list[Value]:
     return found
 
 
+def _valued(value: Value, known: Standing | None) -> Value:
+    """The value with what it is worth."""
+    if known is None or value.file not in (*PROTECTING, *LIMITING):
+        return value
+    return structs.replace(
+        value,
+        worth=known.kept(value.file) if value.file in PROTECTING else None,
+        standing=sentence(known, value.file),
+        lost=loss(known, value.file),
+    )
+
+
 def _oom(plan: Plan, basis: Basis, cgroup: Cgroup) -> Value:
     rule = cgroup.oom_rule or ""
     when, overwritten = written(cgroup, OOM, "runtime", plan.node.profile.minor)
@@ -202,9 +222,11 @@ def explain(
     if file is not None:
         known_file(file, groups)
     found = []
+    known = standings(plan) if basis.memory_qos != "off" else {}
     for cgroup in groups:
         own = qos.get(cgroup.pod.uid) if cgroup.pod is not None else None
         values = _written(plan, basis, cgroup)
+        values = [_valued(value, known.get(key_of(cgroup))) for value in values]
         if file is not None:
             values = [value for value in values if value.file == file] or [
                 _absent(plan, basis, cgroup, file, own)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qoslet.surfaces.units import cores, memory
+from qoslet.surfaces.units import cores, memory, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from qoslet.core.tree import Cgroup, Setting
+    from qoslet.core.worth import Standing
 
     Rows = Mapping[str, Setting]
     Cell = Callable[[Cgroup, Rows, bool], str]
@@ -109,11 +110,31 @@ def oom(cgroup: Cgroup, rows: Rows, exact: bool) -> str:
     return "" if cgroup.oom_score_adj is None else str(cgroup.oom_score_adj)
 
 
+def none(cgroup: Cgroup, rows: Rows, exact: bool) -> str:
+    """A cell that the settings alone do not tell."""
+    return ""
+
+
+def worth(standing: Standing | None, exact: bool) -> str:
+    """The bytes that reclaim leaves a group on a full node; nothing where it claims none."""
+    if standing is None or not (standing.claim.min or standing.claim.low):
+        return ""
+    return size(standing.worth.protected, exact)
+
+
+def lost(standing: Standing | None, exact: bool) -> str:
+    """The same, only where it is less than the group claims."""
+    if standing is None or not any(standing.lost(file) for file in ("memory.min", "memory.low")):
+        return ""
+    return worth(standing, exact)
+
+
 COLUMNS: tuple[tuple[str, Cell], ...] = (
     ("weight", weight),
     ("cpu", processor),
     ("min", _amount("memory.min")),
     ("low", _amount("memory.low")),
+    ("worth", none),
     ("high", _amount("memory.high")),
     ("max", _amount(*LIMIT)),
     ("swap", swap),
@@ -122,7 +143,7 @@ COLUMNS: tuple[tuple[str, Cell], ...] = (
 )
 """Column name to cell, in the order in which they are drawn."""
 
-GROUPS = (("CPU", ("weight", "cpu")), ("MEMORY", ("min", "low", "high", "max", "swap")))
+GROUPS = (("CPU", ("weight", "cpu")), ("MEMORY", ("min", "low", "worth", "high", "max", "swap")))
 """The headings above columns."""
 
 

@@ -64,6 +64,8 @@ def _value(value: Value, properties: Properties) -> Document:
         "evidence": value.evidence,
         "written": value.when,
         "kept": value.overwritten,
+        "worth": value.worth,
+        "standing": value.standing,
         "alternatives": [
             {"axis": a.axis, "profiles": a.profiles, "value": a.value, "current": a.current}
             for a in value.alternatives

@@ -94,7 +94,8 @@ def _brief(values: Sequence[Value], exact: bool) -> list[tuple[str, str]]:
         if value.file.startswith("hugetlb.") and not exact:
             huge.setdefault(human(value, exact), []).append(value)
         else:
-            found.append((f"{value.file} = {human(value, exact)}", printable(value.because)))
+            because = value.because if value.lost is None else f"{value.because}; {value.lost}"
+            found.append((f"{value.file} = {human(value, exact)}", printable(because)))
     for text, same in huge.items():
         name = same[0].file if len(same) == 1 else f"hugetlb.* ({len(same)} files)"
         found.append((f"{name} = {text}", printable(same[0].because)))
@@ -133,6 +134,8 @@ def _full(value: Value, terminal: Terminal, exact: bool) -> Iterator[str]:
     sign = ":" if value.value is None else " ="
     yield f"  {terminal.paint(f'{value.file}{sign} {human(value, exact)}', *style)}"
     yield from _rows("because", [printable(value.because)], terminal)
+    if value.standing is not None:
+        yield from _rows("worth", [printable(value.standing)], terminal)
     yield from _rows("from", list(_facts(value.facts)), terminal)
     if value.rule is not None:
         yield from _rows("rule", [f"{value.rule}: {printable(value.source or '')}"], terminal)

@@ -12,10 +12,12 @@ from msgspec import json
 
 from qoslet.core.basis import basis_of
 from qoslet.core.node import allocatable, enforced
+from qoslet.core.worth import key_of, named, standings
 
 if TYPE_CHECKING:
     from qoslet.core.pod import Quantities
     from qoslet.core.tree import Cgroup, Plan, Problem, Setting
+    from qoslet.core.worth import Standing
 
 API_VERSION = "qoslet/v1"
 
@@ -79,7 +81,9 @@ class Properties:
         return self._known[file]
 
 
-def _setting(setting: Setting, properties: Properties) -> Document:
+def _setting(
+    setting: Setting, properties: Properties, standing: Standing | None = None
+) -> Document:
     row: Document = {
         "file": setting.file,
         "value": setting.value,
@@ -91,11 +95,24 @@ def _setting(setting: Setting, properties: Properties) -> Document:
     }
     if setting.effective is not None and setting.effective != setting.value:
         row["effective"] = setting.effective
+    if standing is not None and setting.file in ("memory.min", "memory.low"):
+        row["worth"] = str(standing.kept(setting.file))
+    if standing is not None and setting.file in ("memory.high", "memory.max"):
+        row["binds"] = _binds(standing)
     return row
 
 
-def cgroup_block(cgroup: Cgroup, properties: Properties) -> Document:
-    """One row of ``cgroups``."""
+def _binds(standing: Standing) -> Document | None:
+    first = standing.binds
+    if first is None:
+        return None
+    return {"name": named(first.path), "file": first.file, "value": str(first.limit)}
+
+
+def cgroup_block(
+    cgroup: Cgroup, properties: Properties, standing: Standing | None = None
+) -> Document:
+    """One row of ``cgroups``; with a standing, what its memory values are worth."""
     pod, container = cgroup.pod, cgroup.container
     return {
         "name": cgroup.name,
@@ -106,13 +123,18 @@ def cgroup_block(cgroup: Cgroup, properties: Properties) -> Document:
         "pod": None if pod is None else {"namespace": pod.namespace, "name": pod.name},
         "container": None if container is None else container.name,
         "oomScoreAdj": cgroup.oom_score_adj,
-        "settings": [_setting(setting, properties) for setting in cgroup.settings],
+        "settings": [_setting(setting, properties, standing) for setting in cgroup.settings],
     }
+
+
+def standings_of(plan: Plan) -> Mapping[str, Standing]:
+    """What the memory values are worth; empty where Memory QoS is off."""
+    return standings(plan) if basis_of(plan.node).memory_qos != "off" else {}
 
 
 def plan_document(plan: Plan) -> Document:
     """The whole plan, as ``qoslet plan -o json`` prints it."""
-    properties = Properties(plan)
+    properties, known = Properties(plan), standings_of(plan)
     return {
         "apiVersion": API_VERSION,
         "kind": "Plan",
@@ -127,7 +149,9 @@ def plan_document(plan: Plan) -> Document:
             }
             for row in plan.pods
         ],
-        "cgroups": [cgroup_block(cgroup, properties) for cgroup in plan.cgroups],
+        "cgroups": [
+            cgroup_block(cgroup, properties, known.get(key_of(cgroup))) for cgroup in plan.cgroups
+        ],
         "problems": [problem_row(problem) for problem in plan.problems],
     }
 

@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from qoslet.core.node import allocatable, enforced
-from qoslet.surfaces.columns import COLUMNS, DRAWN, GROUPS, by_file, label
+from qoslet.core.worth import key_of, named
+from qoslet.surfaces.columns import COLUMNS, DRAWN, GROUPS, by_file, label, lost, worth
 from qoslet.surfaces.style import Terminal, cut, display_width, pad, printable, wrap
 
 if TYPE_CHECKING:
     from qoslet.core.pod import QosClass
     from qoslet.core.tree import Cgroup, Plan, Problem
+    from qoslet.core.worth import Standing
 
 QOS_STYLE = {"Guaranteed": "green", "Burstable": "yellow", "BestEffort": "cyan"}
 _TIER_STYLE = {"burstable": "yellow", "besteffort": "cyan"}
-_FIRST_DROPPED = ("oom", "swap", "pids", "weight", "low", "min", "high")
+_FIRST_DROPPED = ("oom", "swap", "pids", "weight", "low", "min", "worth", "high")
 """Columns that a narrow terminal does without, the first ones first."""
 
 _LABEL_MIN = 22
@@ -71,7 +73,7 @@ def _children(cgroups: Sequence[Cgroup]) -> dict[str, list[Cgroup]]:
 def lines_of(plan: Plan, terminal: Terminal, exact: bool, verbose: bool) -> list[Line]:
     """The tree's lines in their order, sandboxes only when ``verbose``."""
     shown = [c for c in plan.cgroups if verbose or c.level != "sandbox"]
-    children, qos = _children(shown), classes(plan)
+    children, qos, known = _children(shown), classes(plan), standings_of(plan)
     fork, last = terminal.mark("├─ ", "|- "), terminal.mark("└─ ", "`- ")
     bar = terminal.mark("│  ", "|  ")
     arrow = terminal.mark("→", "->")
@@ -82,7 +84,10 @@ def lines_of(plan: Plan, terminal: Terminal, exact: bool, verbose: bool) -> list
         rows = by_file(cgroup)
         own = qos.get(cgroup.pod.uid) if cgroup.pod else None
         cells = {name: cell(cgroup, rows, exact).replace("→", arrow) for name, cell in COLUMNS}
+        standing = known.get(key_of(cgroup))
+        cells["worth"] = lost(standing, exact)
         others = tuple(f"{s.file} = {s.value}" for s in cgroup.settings if s.file not in DRAWN)
+        others += _first_limit(standing)
         alone = not trunk and cgroup.pod is not None
         text = printable(label(cgroup, own, alone))
         nested = children.get(cgroup.name, [])
@@ -93,6 +98,15 @@ def lines_of(plan: Plan, terminal: Terminal, exact: bool, verbose: bool) -> list
             tail = below + ("   " if final else bar)
             waiting.append((child, below + (last if final else fork), tail))
     return found
+
+
+def _first_limit(standing: Standing | None) -> tuple[str, ...]:
+    """The limit that a group meets first, as a line about it."""
+    if standing is None or standing.binds is None:
+        return ()
+    first = standing.binds
+    place = "" if first.path == standing.claim.path else f" of {named(first.path)}"
+    return (f"binds first: {first.file} {first.limit}{place}",)
 
 
 def _speaks(lines: Sequence[Line], name: str, verbose: bool) -> bool:
@@ -229,6 +243,15 @@ def _huge(plan: Plan, name: str) -> bool:
     return name.startswith("hugepages-") and plan.node.capacity[name].nano > 0
 
 
+def standings_of(plan: Plan) -> dict[str, Standing]:
+    """What the memory values are worth, by ``key_of``; empty where Memory QoS is off."""
+    if memory_qos(plan) == "off":
+        return {}
+    from qoslet.core.worth import standings
+
+    return standings(plan)
+
+
 def memory_qos(plan: Plan) -> str:
     """The form of Memory QoS that is in force on the plan's node."""
     from qoslet.core.basis import basis_of
@@ -263,7 +286,7 @@ def problems(rows: Sequence[Problem], terminal: Terminal) -> list[str]:
 
 def table(plan: Plan, terminal: Terminal, exact: bool = False, verbose: bool = False) -> list[str]:
     """One line for each group, always the same columns; nothing is cut."""
-    qos = classes(plan)
+    qos, known = classes(plan), standings_of(plan)
     heads = ("LEVEL", "CLASS", "POD", "CONTAINER", *(name.upper() for name, _ in COLUMNS), "NAME")
     arrow = terminal.mark("→", "->")
     rows = [heads]
@@ -277,7 +300,12 @@ def table(plan: Plan, terminal: Terminal, exact: bool = False, verbose: bool = F
             qos[pod.uid] if pod else "",
             pod.key if pod else "",
             cgroup.container.name if cgroup.container else "",
-            *(cell(cgroup, settings, exact).replace("→", arrow) for _, cell in COLUMNS),
+            *(
+                worth(known.get(key_of(cgroup)), exact)
+                if name == "worth"
+                else cell(cgroup, settings, exact).replace("→", arrow)
+                for name, cell in COLUMNS
+            ),
             cgroup.path or cgroup.name,
         )
         rows.append(tuple(printable(word) or "-" for word in words))

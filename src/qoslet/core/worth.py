@@ -1,0 +1,185 @@
+"""What the memory values of a plan are worth on a full node.
+
+Full means: every container uses the memory that it requests, and those that request none share
+what is left. ``memory_recursiveprot`` counts where the node's mount is known to have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.core.memsample import NO_LIMIT
+from qoslet.core.node import HostFacts
+from qoslet.core.protection import (
+    Binding,
+    Claim,
+    Short,
+    Worth,
+    effective,
+    first_limit,
+    parents,
+    short,
+    solve,
+)
+from qoslet.core.quantity import ZERO
+from qoslet.core.tree import Cgroup, Plan
+
+_ATTRIBUTE = {"memory.min": "min", "memory.low": "low"}
+
+
+class Standing(Struct, frozen=True):
+    """A planned group on a full node. ``usage`` and the claims are bytes, ``binds`` is the limit
+    that the group meets first if no other uses any memory; ``cut`` is the ancestor by which a
+    claim is worth less than it says, by file."""
+
+    claim: Claim
+    worth: Worth
+    binds: Binding | None
+    cut: Mapping[str, Short]
+
+    def kept(self, file: str) -> int:
+        """The effective bytes of ``memory.min`` or ``memory.low``."""
+        return self.worth.hard if file == "memory.min" else self.worth.soft
+
+    def claimed(self, file: str) -> int:
+        """What the file says, as far as it is used."""
+        value: int = getattr(self.claim, _ATTRIBUTE[file])
+        return min(value, self.claim.usage)
+
+    def lost(self, file: str) -> bool:
+        """Whether the value is worth less than it says."""
+        return self.kept(file) < self.claimed(file)
+
+
+def recursive(host: HostFacts) -> bool:
+    """Whether the hierarchy is known to be mounted with ``memory_recursiveprot``."""
+    options = ",".join(host.mounts.values())
+    return host.hierarchy == "v2" and "memory_recursiveprot" in options.split(",")
+
+
+def key_of(cgroup: Cgroup) -> str:
+    """The group's name, made unique where containers of many pods stand side by side."""
+    if cgroup.container is None or cgroup.pod is None:
+        return cgroup.name
+    return f"{cgroup.name}\0{cgroup.pod.uid}"
+
+
+def named(key: str) -> str:
+    """The group's name of its key."""
+    return key.partition("\0")[0]
+
+
+def standings(plan: Plan) -> dict[str, Standing]:
+    """Every group of the plan but sandboxes, by ``key_of``; empty without cgroup v2."""
+    node = plan.node
+    if node.hierarchy != "v2" or node.os != "linux":
+        return {}
+    page, handed_down = node.host.page_size, recursive(node.host)
+    groups = [cgroup for cgroup in plan.cgroups if cgroup.level != "sandbox"]
+    claims = _claims(groups, node.capacity.get("memory", ZERO).value)
+    worth = solve(claims.values(), recursive=handed_down, page=page)
+    for cgroup in groups:
+        if cgroup.role == "init":
+            claim = claims[key_of(cgroup)] = _claim(cgroup, _asked(cgroup))
+            worth[claim.path] = _alone(claim, worth, handed_down, page)
+    cuts = short(claims.values(), page=page)
+    found = {}
+    for path, claim in claims.items():
+        cut = {file: where for file in _ATTRIBUTE if (where := _cut(cuts, path, file)) is not None}
+        found[path] = Standing(claim, worth[path], first_limit(_unused(claims, path)), cut)
+    return found
+
+
+def _alone(claim: Claim, worth: Mapping[str, Worth], handed_down: bool, page: int) -> Worth:
+    """An init container's worth: while it runs, no other container of its pod does."""
+    above, usage = worth.get(claim.path.rpartition("/")[0], Worth(0, 0)), claim.usage // page
+    hard, soft = (
+        effective(usage, usage, value // page, kept // page, min(usage, value // page), handed_down)
+        for value, kept in ((claim.min, above.hard), (claim.low, above.soft))
+    )
+    return Worth(hard * page, soft * page)
+
+
+def _cut(cuts: Mapping[tuple[str, str], Short], path: str, file: str) -> Short | None:
+    """The highest ancestor that holds less than is claimed below it."""
+    found = None
+    for above in parents(path):
+        found = cuts.get((above, file), found)
+    return found
+
+
+def _unused(claims: Mapping[str, Claim], path: str) -> Iterator[Claim]:
+    for one in (path, *parents(path)):
+        if one in claims:
+            yield replace(claims[one], usage=0)
+
+
+def _claims(groups: Sequence[Cgroup], capacity: int) -> dict[str, Claim]:
+    """The groups with what each uses on a full node."""
+    running = [one for one in groups if one.container is None or _runs(one)]
+    asked = {key_of(one): _asked(one) for one in running}
+    idle = [one for one in running if one.container is not None and not asked[key_of(one)]]
+    inner = {above for path in asked for above in parents(path)}
+    taken = sum(amount for path, amount in asked.items() if path not in inner)
+    left = max(0, capacity - taken) // max(1, len(idle))
+    asked |= {key_of(one): left for one in idle}
+    claims = {key_of(one): _claim(one, asked.get(key_of(one), 0)) for one in groups}
+    usage = dict.fromkeys(claims, 0)
+    for path in asked:
+        if path not in inner:
+            _add(usage, path, claims[path].usage)
+    for pod, most in _starting(groups).items():
+        _add(usage, pod, max(0, most - usage.get(pod, most)))
+    return {path: replace(claim, usage=usage[path]) for path, claim in claims.items()}
+
+
+def _add(usage: dict[str, int], path: str, amount: int) -> None:
+    """What a group uses, its ancestors use."""
+    for one in (path, *parents(path)):
+        if one in usage:
+            usage[one] += amount
+
+
+def _starting(groups: Iterable[Cgroup]) -> dict[str, int]:
+    """The most that an init container of a pod asks for, by the pod's group."""
+    found: dict[str, int] = {}
+    for one in groups:
+        if one.role == "init":
+            pod = one.name.rpartition("/")[0]
+            found[pod] = max(found.get(pod, 0), _asked(one))
+    return found
+
+
+def _runs(cgroup: Cgroup) -> bool:
+    """Whether the container runs as long as its pod."""
+    return cgroup.role in ("regular", "sidecar")
+
+
+def _asked(cgroup: Cgroup) -> int:
+    """What a group without groups below it asks for, in bytes."""
+    if cgroup.container is not None:
+        return cgroup.container.resources.requests.get("memory", ZERO).value
+    return max(_bytes(cgroup, "memory.min", 0), _bytes(cgroup, "memory.low", 0))
+
+
+def _claim(cgroup: Cgroup, usage: int) -> Claim:
+    most = _bytes(cgroup, "memory.max", NO_LIMIT)
+    return Claim(
+        key_of(cgroup),
+        min(usage, most),
+        _bytes(cgroup, "memory.min", 0),
+        _bytes(cgroup, "memory.low", 0),
+        _bytes(cgroup, "memory.high", NO_LIMIT),
+        most,
+    )
+
+
+def _bytes(cgroup: Cgroup, file: str, absent: int) -> int:
+    """A value as the kernel keeps it; ``absent`` where it is not written or no number."""
+    for row in cgroup.settings:
+        if row.file == file:
+            return int(row.applied) if row.applied.isdigit() else absent
+    return absent
