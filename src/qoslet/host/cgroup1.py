@@ -44,6 +44,8 @@ class Hierarchies:
                 "no cgroup v1 controller is mounted", hint="see /proc/self/mountinfo; --simulate"
             )
         self.trees = tuple(trees.values())
+        self.beside: tuple[str, ...] = ()
+        """Mount points of other hierarchies, where container runtimes make groups of our names."""
         self._cpuset = self.by_controller.get("cpuset")
         self._spaces: dict[str, _Space] = {}
 
@@ -133,6 +135,12 @@ class Hierarchies:
     def removed(self, path: str) -> None:
         """The group is gone."""
         self._spaces.pop(path, None)
+        for point in self.beside:
+            try:
+                os.rmdir(point + path)
+            except OSError:
+                # nobody made it there, or somebody uses it
+                continue
 
     def make_lines(self, path: str) -> list[str]:
         """The shell commands of ``create``."""

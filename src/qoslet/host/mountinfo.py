@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from qoslet.host.smallfiles import text
@@ -30,6 +31,12 @@ def mounts(root: str = "") -> list[Mount]:
             point = _unescaped(fields[4])
             found.append(Mount(point, types[0], tuple(dict.fromkeys(options)), source, number))
     return found
+
+
+def beside(points: Collection[str]) -> tuple[str, ...]:
+    """The mount points of all control group hierarchies except these."""
+    kinds = ("cgroup", "cgroup2")
+    return tuple(one.point for one in mounts() if one.type in kinds and one.point not in points)
 
 
 def _unescaped(text: str) -> str:
