@@ -32,7 +32,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
   path = "{root}/opt"
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "{pause}"
-  max_container_log_line_size = 16384
+  restrict_oom_score_adj = {restricted}
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "{root}/none"
     conf_dir = "{root}/none"
@@ -65,6 +65,7 @@ class Containerd:
                 address=self.address,
                 pause=PAUSE,
                 systemd=str(systemd).lower(),
+                restricted=str(not _may_lower_scores()).lower(),
                 oci=shutil.which(oci) or oci,
             )
         )
@@ -132,6 +133,12 @@ class Containerd:
         for path in sorted(self.mounts(), reverse=True):
             subprocess.run(["umount", "--lazy", path], check=False)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _may_lower_scores() -> bool:
+    """Whether root may set a negative oom_score_adj here (CAP_SYS_RESOURCE)."""
+    words = Path("/proc/self/status").read_text().partition("CapEff:")[2].split()
+    return bool(int(words[0], 16) >> 24 & 1)
 
 
 def need_containerd() -> None:

@@ -15,8 +15,10 @@ from msgspec.structs import replace
 from qoslet.core.podimages import read_images
 from qoslet.core.steps import Step
 from qoslet.errors import BadInput, CannotDo
+from qoslet.host.cgroup1 import Hierarchies
 from qoslet.host.drivers import fits_runtime
 from qoslet.host.managerfiles import ManagerFiles
+from qoslet.host.mountinfo import beside
 from qoslet.host.smallfiles import text
 
 if TYPE_CHECKING:
@@ -146,6 +148,9 @@ def _runtime(endpoint: str, facts: Facts, tree: Tree, folder: str, unconfined: b
     from qoslet.host.runtimes.cri.engine import Setting
     from qoslet.host.runtimes.cri.runtime import CriRuntime
 
+    layout = tree.driver.layout
+    if isinstance(layout, Hierarchies):
+        layout.beside = beside([one.point for one in layout.trees])
     setting = Setting(
         tree.place.root,
         f"{folder}/{FOLDER}",
