@@ -38,8 +38,8 @@ def grown(amount: int, seconds: float = 0.0) -> Iterator[mmap.mmap]:
 
 
 def told(number: int) -> None:
-    """Say how far it came."""
-    os.write(1, b"%d\n" % number)
+    """Say how far it came, and when (wall-clock seconds)."""
+    os.write(1, b"%d %.3f\n" % (number, time.time()))
 
 
 def file_of(amount: int) -> str:

@@ -24,10 +24,11 @@ _MIB = 1 << 20
 class Tuning(Struct, frozen=True):
     """``near``: the share of memory.high from which a group is looked at closely. Of a group
     that gets on, memory grows or falls by ``moves`` of memory.high a second, or it uses ``busy``
-    cores, or it waits for less than ``waits`` of the time, where the kernel tells; ``rest`` is the share of memory.high (``least`` bytes at least) of which there must be
-    more to take back. ``span`` seconds lie between the two looks that are compared, at least,
-    ``memory`` at most; ``agree`` such comparisons must say the same. What computes while nothing
-    can be taken back counts as stalled after ``patience`` seconds, too."""
+    cores, or it waits for less than ``waits`` of the time, where the kernel tells, or more than
+    ``rest`` of memory.high (``least`` bytes at least, a quarter of it at most) can be taken back.
+    ``span`` seconds lie between the two looks that are compared, at least, ``memory`` at most;
+    ``agree`` such comparisons must say the same. What computes while nothing can be taken back
+    counts as stalled after ``patience`` seconds, too."""
 
     near: float = 0.97
     moves: float = 1 / 40
@@ -154,7 +155,8 @@ def follow(track: Track, sample: MemorySample, swap_room: int, tuning: Tuning = 
             looks, track.leaning, track.agreed, track.bare_since, pressed_at, track.verdict
         )
     signs = _signs(before, sample, swap_room)
-    bare = signs.pinned >= signs.high - max(tuning.least, signs.high * tuning.rest)
+    rest = min(max(tuning.least, signs.high * tuning.rest), signs.high / 4)
+    bare = signs.pinned >= signs.high - rest
     since = sample.at if track.bare_since is None else track.bare_since
     bare_since = since if bare else None
     pressed = pressed_at is not None and sample.at - pressed_at <= tuning.memory
