@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from qoslet.agent.config import Config
 from qoslet.agent.cycle import Wheel
-from qoslet.agent.ports import Desired, Wanted
+from qoslet.agent.ports import Desired, MemoryParts, Wanted
 from qoslet.agent.snapshots import Turn
 from qoslet.core.confine import Identity
 from qoslet.core.live import Live
@@ -22,6 +22,7 @@ from qoslet.core.quantity import parse
 from qoslet.core.steps import Outcome, Step
 from qoslet.errors import CannotDo
 from qoslet.sim.kernel import Fault, SimKernel
+from qoslet.sim.memory import SimMemory
 from qoslet.sim.refusals import Facts
 from tests.core.rules_given import node_of
 
@@ -325,6 +326,7 @@ class Bench:
         self.disk = Disk()
         self.source = Manifests(node(hierarchy, **kubelet))
         self.config = config or Config(root=ROOT)
+        self.memory = SimMemory(self.kernel, self.clock.monotonic, 8 << 30)
         self.begin()
         self.said: list[str] = []
 
@@ -338,6 +340,7 @@ class Bench:
             self.disk,
             self.clock,
             self.kernel,
+            memory=MemoryParts(self.memory, self.memory, self.memory, keep=self.memory.kept),
         )
 
     def turn(self, seconds: float = 0.0, *, whole: bool = False) -> Turn:

@@ -95,9 +95,22 @@ class Memory:
         self._rang = bool(woken)
         if "" in woken or (whole and self._missed(now)):
             return frozenset(self.groups.groups)
+        woken |= self._leaving()
         if held:
             return woken
         return woken.union(self._close, *(watcher.watching() for watcher in self.watchers))
+
+    def _leaving(self) -> frozenset[str]:
+        """The groups of pods that are about to lose them: this may be the last look."""
+        paces = self._shared.paces
+        over = [paces[uid] for uid in self._shared.due if uid in paces]
+        return frozenset(
+            group.path
+            for pace in over
+            if pace.stage in ("over", "ending", "clearing") and not pace.cleared
+            for group in pace.groups
+            if group.path is not None
+        )
 
     def _missed(self, now: float) -> bool:
         """Whether something may have happened to groups that wakes nobody: the kernel has taken

@@ -58,7 +58,9 @@ class Lines:
                 found.append(f"{self._dropped} more memory events were not said; see qoslet ps")
             self._window, self._lines, self._dropped = now, 0, 0
             self._said = {
-                key: one for key, one in self._said.items() if now - one.at < QUIET[key[1]]
+                key: one
+                for key, one in self._said.items()
+                if one.count or now - one.at < QUIET[key[1]]
             }
         for one in events:
             line = self._line(one, now)

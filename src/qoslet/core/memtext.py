@@ -50,7 +50,12 @@ def number(text: str | None) -> int | None:
     word = text.strip()
     if word == "max":
         return NO_LIMIT
-    return int(word) if word.isdecimal() and len(word) < 20 else None
+    return int(word) if _decimal(word) else None
+
+
+def _decimal(word: str) -> bool:
+    """Whether it is a number that a kernel would print."""
+    return word.isascii() and word.isdecimal() and len(word) < 20
 
 
 def pairs(text: str | None) -> dict[str, int]:
@@ -58,7 +63,7 @@ def pairs(text: str | None) -> dict[str, int]:
     found: dict[str, int] = {}
     for line in (text or "").splitlines():
         name, _, rest = line.partition(" ")
-        if rest.isdecimal() and len(rest) < 20:
+        if _decimal(rest):
             found[name] = int(rest)
     return found
 
@@ -74,8 +79,8 @@ def pressure(text: str | None) -> Pressure | None:
     """``memory.pressure`` and /proc/pressure/memory; None where there is none."""
     rows: dict[str, dict[str, str]] = {}
     for line in (text or "").splitlines():
-        kind, *words = line.split()
-        rows[kind] = dict(word.split("=", 1) for word in words if "=" in word)
+        kind, _, rest = line.partition(" ")
+        rows[kind] = dict(word.split("=", 1) for word in rest.split() if "=" in word)
     try:
         some, full = rows["some"], rows["full"]
         return Pressure(
@@ -119,7 +124,7 @@ def _kibibytes(text: str | None) -> dict[str, int]:
     for line in (text or "").splitlines():
         name, _, rest = line.partition(":")
         words = rest.split()
-        if words[1:] == ["kB"] and words[0].isdecimal() and len(words[0]) < 16:
+        if words[1:] == ["kB"] and _decimal(words[0]):
             found[name] = int(words[0]) << 10
     return found
 
@@ -132,7 +137,7 @@ def kill_of(record: str) -> Kill | None:
     """
     head, _, rest = record.partition(";")
     priority, *_ = head.split(",")
-    if not priority.isdecimal() or int(priority) >= _KERNEL:
+    if not _decimal(priority) or int(priority) >= _KERNEL:
         return None
     message = rest.partition("\n")[0]
     found = _OOM_KILL.search(message)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import select
 import threading
+from contextlib import suppress
 from errno import EINVAL
 
 SHARE = 0.1
@@ -46,16 +47,24 @@ class Triggers:
             self._start()
         self.drop(name)
         assert self._poll is not None
+        with self._lock:
+            self._fds[name] = descriptor
         self._poll.register(descriptor, select.EPOLLPRI)
-        self._fds[name] = descriptor
         return True
 
     def drop(self, name: str) -> None:
         """Watch it no longer."""
-        descriptor = self._fds.pop(name, None)
-        if descriptor is not None and self._poll is not None:
-            self._poll.unregister(descriptor)
+        with self._lock:
+            descriptor = self._fds.pop(name, None)
+        if descriptor is not None:
+            self._forget(descriptor)
             os.close(descriptor)
+
+    def _forget(self, descriptor: int) -> None:
+        """Wait for it no longer; one that the other thread has dropped is no fault."""
+        assert self._poll is not None
+        with suppress(OSError):
+            self._poll.unregister(descriptor)
 
     def woken(self) -> frozenset[str]:
         """Those that fired since asked last."""
@@ -120,9 +129,10 @@ class Triggers:
             ready = dict(self._poll.poll())
             if self._end in ready:
                 return
-            names = [name for name, one in list(self._fds.items()) if one in ready]
-            for name in (one for one in names if ready[self._fds[one]] & select.EPOLLERR):
-                self._poll.unregister(self._fds[name])
             with self._lock:
-                self._fired.update(names)
+                self._fired.update(name for name, one in self._fds.items() if one in ready)
+            for descriptor, what in ready.items():
+                if what & select.EPOLLERR:
+                    # its group is gone: it would be ready for ever
+                    self._forget(descriptor)
             os.eventfd_write(self._told, 1)

@@ -43,12 +43,12 @@ class _Way(Protocol):
 
 
 class KernelWatch:
-    """The watch. ``top`` is the group whose pressure is watched beside the machine's. ``hierarchy``
-    and ``mounts`` are as for ``cgroupfs.layout_of``."""
+    """The watch. Below ``root`` the pressure of the topmost group is watched beside the
+    machine's. ``hierarchy`` and ``mounts`` are as for ``cgroupfs.layout_of``."""
 
-    def __init__(self, hierarchy: str, mounts: Mapping[str, str] | str, top: str) -> None:
+    def __init__(self, hierarchy: str, mounts: Mapping[str, str] | str, root: str) -> None:
         self._tree = layout_of(hierarchy, mounts).tree_of("memory")
-        self._top = checked(top)
+        self._root = checked(root)
         self._followed: dict[str, int] = {}
         self._failed = ""
         self._triggers = Triggers()
@@ -80,6 +80,8 @@ class KernelWatch:
         for path in [one for one, was in self._followed.items() if wanted.get(one) != was]:
             self._way.drop(path)
             del self._followed[path]
+        ours = [path for path in wanted if f"{path}/".startswith(f"{self._root}/")]
+        top = min(ours, key=len, default="")
         for path, identity in wanted.items():
             if identity is None or path in self._followed:
                 continue
@@ -91,7 +93,7 @@ class KernelWatch:
                 self._failed = f"{path} is looked at now and then only: {error.strerror}"
                 continue
             self._followed[path] = identity
-            if self._v2 and path == self._top:
+            if self._v2 and path == top:
                 self._triggers.add(path, f"{self._tree.point}{path}/memory.pressure")
 
     def woken(self) -> frozenset[str]:

@@ -13,6 +13,21 @@ from qoslet.core.memsample import MemorySample, NodeMemory
 from qoslet.core.memtext import number
 
 
+class SimKept:
+    """Matches ``agent.ports.MemoryKeep``: what would be in a file."""
+
+    def __init__(self) -> None:
+        self.text: bytes | None = None
+
+    def load(self) -> bytes | None:
+        """What was saved last."""
+        return self.text
+
+    def save(self, text: bytes) -> None:
+        """Keep it."""
+        self.text = text
+
+
 class SimMemory:
     """Matches ``agent.ports.MemoryReader``, ``MemoryWatch`` and ``KillLog``.
 
@@ -33,6 +48,7 @@ class SimMemory:
         self.machine = NodeMemory(0.0, total, total, total)
         self.log: list[Kill] = []
         self.fired: set[str] = set()
+        self.kept = SimKept()
 
     def set(self, path: str, **fields: Any) -> None:
         """Values of a group's samples from now on, by ``MemorySample``'s names; counters of

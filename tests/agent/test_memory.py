@@ -1,0 +1,220 @@
+"""The agent's room for memory on a simulated kernel: who is looked at when, what is counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from qoslet.agent.config import Config
+from qoslet.agent.memory import CLOSE
+from qoslet.core.memevents import Kill
+from qoslet.core.memrow import MemoryRow
+from qoslet.core.memsample import MemorySample, Pressure
+from tests.agent.given import ROOT, Bench
+
+SERVICE = Config(root=ROOT, interval=None)
+MIB = 1 << 20
+
+
+class Counted(Bench):
+    """A bench that counts looks."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, config=SERVICE, **more)
+        self.looked: list[str] = []
+        sample = self.memory.sample
+
+        def noting(path: str) -> MemorySample | None:
+            self.looked.append(path)
+            return sample(path)
+
+        self.memory.sample = noting  # type: ignore[method-assign]
+
+    def app(self, name: str) -> str:
+        [path] = [one for one in self.groups(name) if one.endswith("/app")]
+        return path
+
+    def row(self, title: str) -> MemoryRow:
+        rows = self.wheel.snapshot().memory_view.groups
+        [found] = [row for row in rows if row.title == title]
+        return found
+
+    def happen(self, path: str, kind: str, count: int, **more: Any) -> None:
+        """The counters of a group and those above it, as a kernel of v2 counts."""
+        self.memory.set(path, events={kind: count}, local={kind: count}, **more)
+        at = path.rpartition("/")[0]
+        while at:
+            self.memory.set(at, events={kind: count})
+            at = at.rpartition("/")[0]
+
+
+@pytest.fixture
+def bench() -> Counted:
+    made = Counted("v2")
+    made.put("a", "memory=64Mi")
+    made.put("b", "memory=64Mi")
+    made.turn()
+    made.turn(1.0)
+    made.turn(5.0)
+    made.looked.clear()
+    return made
+
+
+def test_nobody_is_looked_at_while_nothing_happens(bench: Counted) -> None:
+    for _ in range(20):
+        bench.turn(1.0)
+    # one look of the watch at each group is the simulated kernel's own
+    assert bench.wheel.memory.next_at() is None
+    assert bench.wheel.snapshot().memory_view.events == ()
+
+
+def test_a_group_that_wakes_us_is_counted_at_every_level(bench: Counted) -> None:
+    app = bench.app("a")
+    bench.happen(app, "oom_kill", 1)
+    bench.memory.log.append(Kill(31, "hog", app, app, 64 * MIB))
+    bench.turn(1.0)
+    view = bench.wheel.snapshot().memory_view
+    [event] = view.events
+    assert (event.kind, event.title, event.process, event.pid) == ("oom_kill", "d/a/app", "hog", 31)
+    assert event.at == 1e9 + bench.clock.now
+    for row in view.groups:
+        mine = f"{app}/".startswith(f"{row.path}/")
+        assert row.events == ({"oom_kill": 1} if mine else {}), row.path
+    assert (
+        "d/a/app: the kernel killed process 31 (hog) for memory: 64 MiB, at its limit" in bench.said
+    )
+
+
+def test_a_kill_that_the_log_does_not_tell_is_of_an_unknown_process(bench: Counted) -> None:
+    bench.happen(bench.app("a"), "oom_kill", 2)
+    bench.turn(1.0)
+    assert not any("killed" in line for line in bench.said)
+    at = bench.wheel.memory.next_at()
+    assert at is not None
+    bench.turn(at - bench.clock.now)
+    assert bench.said[-1] == "d/a/app: the kernel killed 2 processes for memory"
+    [event] = bench.wheel.snapshot().memory_view.events
+    assert (event.process, event.pid, event.count) == ("", 0, 2)
+
+
+def test_a_group_that_is_throttled_without_end_is_looked_at_once_a_second(bench: Counted) -> None:
+    app = bench.app("a")
+    bench.memory.descriptors = lambda: [7]  # type: ignore[method-assign]
+    assert bench.wheel.memory.descriptors() == [7]
+    looks = []
+    for tick in range(100):
+        bench.happen(app, "high", 10 * (tick + 1), current=MIB * 70, high=MIB * 70)
+        before = len(bench.looked)
+        bench.turn(0.1)
+        looks.append(app in bench.looked[before:])
+        assert not bench.wheel.memory.descriptors(), "it would wake us all the time"
+        assert bench.wheel.memory.next_at() is not None
+    assert sum(looks) <= 10 / CLOSE + 1
+    assert bench.row("d/a/app").events["high"] >= 900
+    assert sum("throttled" in line for line in bench.said) == 1
+    bench.memory.set(app, current=MIB, high=MIB * 70)
+    for _ in range(4):
+        bench.turn(1.0)
+    assert bench.wheel.memory.next_at() is None, "nothing happens any more"
+    assert bench.wheel.memory.descriptors() == [7]
+
+
+def test_pressure_of_the_machine_looks_at_everybody(bench: Counted) -> None:
+    bench.memory.fired.add("")
+    bench.memory.set(bench.app("b"), pressure=Pressure(9.0, 10, 5.0, 4_000_000))
+    bench.turn(1.0)
+    groups = bench.wheel.memory.groups.groups
+    assert groups.keys() <= set(bench.looked)
+    assert bench.row("d/b/app").stalled == 4.0
+    bench.looked.clear()
+    bench.turn(1.0)
+    assert bench.app("b") in bench.looked, "it waits for memory still"
+
+
+def test_pages_are_counted_by_zone_and_drawn(bench: Counted) -> None:
+    app = bench.app("a")
+    for used, taken in ((10, 100), (70, 250), (90, 1000)):
+        more = {"pgscan": 2 * taken, "pgsteal": taken, "workingset_refault_file": taken // 10}
+        bench.memory.set(app, current=used * MIB, high=80 * MIB, stat=more)
+        bench.memory.fired.add(app)
+        bench.turn(2.0)
+    row = bench.row("d/a/app")
+    assert {
+        zone: (one.scanned, one.taken, one.refaulted) for zone, one in row.reclaimed.items()
+    } == {
+        "below_request": (200, 100, 10),
+        "above_request": (300, 150, 15),
+        "above_high": (1500, 750, 75),
+    }
+    assert {zone: sum(spans) for zone, spans in row.recent.items()} == {
+        "below_request": 100,
+        "above_request": 150,
+        "above_high": 750,
+    }
+
+
+def test_counters_are_kept_after_a_pod_and_by_the_next_agent(bench: Counted) -> None:
+    app = bench.app("a")
+    bench.happen(app, "high", 7)
+    bench.turn(1.0)
+    bench.source.drop("a")
+    for _ in range(4):
+        bench.turn(1.0)
+    assert bench.groups("a") == []
+    row = bench.row("d/a/app")
+    assert (row.events, row.gone) == ({"high": 7}, True)
+    bench.wheel.memory.close()
+    bench.begin()
+    bench.turn(1.0)
+    row = bench.row("d/a/app")
+    assert (row.events, row.gone) == ({"high": 7}, True)
+    assert bench.row("d/b/app").gone is False
+    bench.memory.kept.text = b"nonsense"
+    bench.begin()
+    bench.turn(1.0)
+    assert "what an earlier agent counted of memory cannot be read; counting anew" in bench.said
+
+
+def test_a_kill_right_before_a_pod_s_end_is_not_lost(bench: Counted) -> None:
+    app = bench.app("a")
+    bench.happen(app, "high", 1)
+    bench.turn(1.0)
+    bench.happen(app, "oom_kill", 1)
+    bench.memory.log.append(Kill(31, "hog", app, app))
+    bench.source.drop("a")
+    bench.turn(0.1)
+    bench.turn(0.1)
+    assert bench.groups("a") == []
+    assert bench.row("d/a/app").events["oom_kill"] == 1
+
+
+def test_v1_counts_a_container_s_kills_for_those_above() -> None:
+    bench = Counted("v1")
+    bench.put("a", "memory=64Mi")
+    bench.turn()
+    bench.turn(1.0)
+    app = bench.app("a")
+    bench.memory.set(app, local={"oom_kill": 1, "max": 3})
+    bench.memory.fired.add("")
+    bench.turn(1.0)
+    bench.turn(1.0)
+    for title in ("d/a/app", "d/a", "burstable", "kubepods"):
+        assert bench.row(title).events == {"oom_kill": 1, "max": 3}
+
+
+def test_a_breach_of_protection_needs_it_on_every_level(bench: Counted) -> None:
+    app = bench.app("a")
+    above = [one.path for one in bench.wheel.memory.groups.above(app)]
+    for low in ({}, {"low": 64 * MIB}):
+        for path in above:
+            bench.memory.set(path, current=90 * MIB, **low)
+        for taken in (0, 10):
+            bench.memory.set(
+                app, current=32 * MIB, low=64 * MIB, stat={"pgsteal": taken + len(low)}
+            )
+            bench.memory.fired.add("")
+            bench.turn(2.0)
+        assert ("below_low" in bench.row("d/a/app").events) is bool(low)
+    [line] = [line for line in bench.said if "protection" in line]
+    assert line.startswith("d/a/app: pages were taken below its protection (memory.low) ")
