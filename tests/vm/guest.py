@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tests.vm.cache import HERE, REPO, cache, slot, workplace
 from tests.vm.commands import ENDS_WITH_US, answer, say, tail
+from tests.vm.debs import debs
 from tests.vm.image import Facts, Image, make_disk
 from tests.vm.systems import System
 from tests.vm.tools import Tool, qemu
@@ -103,6 +104,8 @@ def _job_disk(work: Path, system: System, facts: Facts, job: Job) -> None:
         "QOSLET_SUITES": " ".join(system.suites()),
         **job.settings,
     }
+    if system.packages:
+        shutil.copytree(debs(system.suite, system.packages), tree / "packages")
     lines = [f"export {name}={shlex.quote(value)}\n" for name, value in settings.items()]
     (tree / "settings").write_text("".join(lines))
     make_disk(tree, work / "job.disk", size // (1 << 20) * 2 + 256, work / "disk.log")

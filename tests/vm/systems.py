@@ -31,7 +31,7 @@ _FORCED: Final = f"{_LEGACY} SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"
 class System:
     """A Debian suite, the hierarchy it is booted into, and why it cannot be had, if so. Of a kernel
     that ``lacks`` controllers only those tests can be had that need none of them: ``only``, as
-    words for pytest. ``machine`` are words for QEMU."""
+    words for pytest. ``machine`` are words for QEMU; ``packages`` are installed after the boot."""
 
     name: str
     suite: str
@@ -41,6 +41,7 @@ class System:
     lacks: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     machine: tuple[str, ...] = ("-smp", "2", "-m", "2048")
+    packages: tuple[str, ...] = ()
 
     def suites(self) -> tuple[str, ...]:
         """What is run here, as words for pytest."""
@@ -86,6 +87,13 @@ LONG: Final = (
         "numa_balancing=disable",
         only=("tests/live/test_managers.py", "tests/live/test_managers_agent.py"),
         machine=_TWO_NODES,
+    ),
+    System(
+        "trixie-peers",
+        "trixie",
+        "v2",
+        only=("tests/live/test_pressure.py",),
+        packages=("libjsoncpp26", "oomd", "systemd-oomd"),
     ),
     System("sid-v1", "sid", "v1", missing="systemd 258 and newer know no v1"),
 )

@@ -40,6 +40,23 @@ def mirror() -> str:
     )
 
 
+def apt_options(place: Path) -> list[str]:
+    """Words for apt, so that it fetches below ``place`` from the suites of its ``sources.list``,
+    with its own keys."""
+    for part in ("lists/partial", "archives/partial"):
+        (place / part).mkdir(parents=True)
+    return [
+        f"-oDir::Etc::SourceList={place}/sources.list",
+        "-oDir::Etc::SourceParts=/dev/null",
+        f"-oDir::State::Lists={place}/lists",
+        f"-oDir::Cache::Archives={place}/archives",
+        "-oDir::Cache::pkgcache=",
+        "-oDir::Cache::srcpkgcache=",
+        "-oAPT::Sandbox::User=root",
+        "-oAcquire::Retries=3",
+    ]
+
+
 def qemu() -> Tool:
     """A QEMU that emulates correctly."""
     for words in (("qemu-system-x86_64",), None):
@@ -111,23 +128,13 @@ def _unpacked() -> Path:
 def _download(place: Path, log: Path) -> None:
     """The packages with what they need and this machine has not, fetched with apt's own keys."""
     log.unlink(missing_ok=True)
-    for part in ("lists/partial", "archives/partial"):
-        (place / part).mkdir(parents=True)
     suites = [_codename()]
     if suites == ["bookworm"]:
         suites.append("bookworm-backports")
-    sources = place / "sources.list"
-    sources.write_text("".join(f"deb {mirror()} {suite} main\n" for suite in suites))
-    options = [
-        f"-oDir::Etc::SourceList={sources}",
-        "-oDir::Etc::SourceParts=/dev/null",
-        f"-oDir::State::Lists={place}/lists",
-        f"-oDir::Cache::Archives={place}/archives",
-        "-oDir::Cache::pkgcache=",
-        "-oDir::Cache::srcpkgcache=",
-        "-oAPT::Sandbox::User=root",
-        "-oAcquire::Retries=3",
-    ]
+    (place / "sources.list").write_text(
+        "".join(f"deb {mirror()} {suite} main\n" for suite in suites)
+    )
+    options = apt_options(place)
     run(["apt-get", *options, "-q", "update"], log)
     wanted = ["--download-only", "--no-install-recommends", "-y", "-q", "-t", suites[-1]]
     run(["apt-get", *options, *wanted, "install", "qemu-system-x86", "mmdebstrap"], log)

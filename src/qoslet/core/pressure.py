@@ -85,7 +85,7 @@ def node_state(looks: Sequence[NodeMemory], protected: int = 0, marks: Marks = M
     looks = _recent(looks, lambda one: one.at, marks)
     if not looks:
         return State("", "calm", 0, "not looked at for long enough")
-    stalls = tuple(_node_stall(*pair) for pair in pairwise(looks))
+    stalls = tuple(node_stall(*pair) for pair in pairwise(looks))
     wanted = marks.wanted(looks[-1].total)
     had = [max(0, one.available - protected) for one in looks[1:]]
     missing = max(0, wanted - had[-1])
@@ -94,10 +94,10 @@ def node_state(looks: Sequence[NodeMemory], protected: int = 0, marks: Marks = M
     if protected:
         numbers += f", {size(protected)} of page cache are protected"
     if any(amount >= wanted for amount in had):
-        waits = any(_waits(one, marks) for one in stalls)
-        why = "tasks wait, but not for the node's memory: " if waits else ""
-        return State("", "own limit" if waits else "calm", 0, why + numbers, stalls)
-    if all(_waits(one, marks, amount) for one, amount in zip(stalls, had, strict=True)):
+        stalled = any(waits(one, marks) for one in stalls)
+        why = "tasks wait, but not for the node's memory: " if stalled else ""
+        return State("", "own limit" if stalled else "calm", 0, why + numbers, stalls)
+    if all(waits(one, marks, amount) for one, amount in zip(stalls, had, strict=True)):
         return State("", "short", missing, numbers, stalls)
     return State("", "calm", 0, numbers, stalls)
 
@@ -147,10 +147,31 @@ def is_uneasy(looks: Sequence[NodeMemory], marks: Marks = MARKS) -> bool:
         if now.pressure is not None:
             return now.pressure.some_avg10 >= 1.0
         return now.available < marks.wanted(now.total)
-    stall = _node_stall(before, now)
+    stall = node_stall(before, now)
     scarce = now.available < marks.wanted(now.total)
     busy = stall.scans is not None and stall.scans >= marks.scans / 2
     return (stall.some or 0.0) >= marks.full / 2 or (scarce and busy)
+
+
+def node_stall(before: NodeMemory, after: NodeMemory) -> Stall:
+    """What happened on the node between two looks."""
+    return _stall(
+        after.at - before.at,
+        (before.pressure, after.pressure),
+        (before.scanned, after.scanned),
+        (before.stolen, after.stolen),
+    )
+
+
+def waits(stall: Stall, marks: Marks, had: int | None = None) -> bool:
+    """Whether what runs waits for memory; ``had`` is what can be had, None: that is no matter."""
+    busy = stall.scans is not None and stall.scans >= marks.scans
+    if busy and had is not None and had < marks.hard:
+        # a fast disk hides in the shares of time what reclaim does to everybody's page cache
+        return True
+    if stall.full is not None and stall.some is not None:
+        return stall.full >= marks.full or stall.some >= marks.some
+    return busy and had is not None and stall.take is not None and stall.take < marks.take
 
 
 def describe(stall: Stall) -> str:
@@ -180,31 +201,11 @@ def _recent(looks: Sequence[_Look], at: Callable[[_Look], float], marks: Marks) 
     return []
 
 
-def _waits(stall: Stall, marks: Marks, had: int | None = None) -> bool:
-    """Whether what runs waits for memory; ``had`` is what can be had, None: that is no matter."""
-    busy = stall.scans is not None and stall.scans >= marks.scans
-    if busy and had is not None and had < marks.hard:
-        # a fast disk hides in the shares of time what reclaim does to everybody's page cache
-        return True
-    if stall.full is not None and stall.some is not None:
-        return stall.full >= marks.full or stall.some >= marks.some
-    return busy and had is not None and stall.take is not None and stall.take < marks.take
-
-
 def _waits_at_limit(stall: Stall, marks: Marks) -> bool:
     """Whether a group waits because of its limit."""
     if stall.full is not None:
         return stall.full >= marks.limit_full
     return stall.scans is not None and stall.scans >= marks.scans and (stall.take or 0) < marks.take
-
-
-def _node_stall(before: NodeMemory, after: NodeMemory) -> Stall:
-    return _stall(
-        after.at - before.at,
-        (before.pressure, after.pressure),
-        (before.scanned, after.scanned),
-        (before.stolen, after.stolen),
-    )
 
 
 def _group_stall(before: MemorySample, after: MemorySample) -> Stall:

@@ -11,6 +11,13 @@ cd /job/repo || exit 1
 printf '#!/bin/sh\nexec python3 -m qoslet "$@"\n' > /job/bin/qoslet
 chmod 755 /job/bin/qoslet
 
+if [ -d /job/packages ]; then
+    # nothing of them is started
+    printf '#!/bin/sh\nexit 101\n' > /usr/sbin/policy-rc.d
+    chmod 755 /usr/sbin/policy-rc.d
+    dpkg -i /job/packages/*.deb > /out/packages.log 2>&1 || cat /out/packages.log > "$line"
+fi
+
 case $QOSLET_JOB in
 run)
     stty -F "$line" raw -echo

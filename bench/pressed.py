@@ -1,0 +1,167 @@
+"""A node that a best-effort hog makes short of memory, beside a burstable and a guaranteed pod with
+warm page cache: what ``bench.pressure`` and ``bench.protection`` measure. For guests only."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.live import pressing, pulse
+
+MIB = 1 << 20
+PROGRAM = str(Path(pressing.__file__))
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, uid: {name}}}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+    - name: app
+      command: {command}
+      resources: {resources}
+"""
+SERVING = {
+    "b": (160, "{requests: {cpu: 100m, memory: 260Mi}}"),
+    "g": (80, "{requests: {cpu: 900m, memory: 180Mi}, limits: {cpu: 900m, memory: 180Mi}}"),
+}
+"""MiB of the file that a pod reads from, and its resources; each holds ``HELD`` MiB beside it."""
+HELD = 60
+PODS = ("hog", "b", "g")
+
+
+class Node:
+    """An agent with the serving pods, and the node's pulse."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder = folder
+        self.name = f"bench{secrets.token_hex(3)}"
+        self.manifests = folder / "manifests"
+        self.manifests.mkdir(mode=0o700)
+        for name, (size, resources) in SERVING.items():
+            words = ["serve", f"/var/tmp/serve-{size}", str(size), str(HELD), str(folder / name)]
+            self.put(name, words, resources)
+        command = [sys.executable, "-m", "qoslet", "run", str(self.manifests), "--keep"]
+        command += ["--cgroup-root", f"/{self.name}", "--cgroup-driver", "systemd"]
+        command += ["--log-format", "json", *options]
+        self.log = (folder / "log").open("w+")
+        self.agent = subprocess.Popen(command, stdout=self.log, stderr=self.log)
+        self._pulse: subprocess.Popen[bytes] | None = None
+
+    @property
+    def top(self) -> str:
+        """The group of the root."""
+        return f"/sys/fs/cgroup/{self.name}.slice"
+
+    @property
+    def kubepods(self) -> str:
+        """The path of the group of all pods, below the mount."""
+        return f"{self.name}.slice/{self.name}-kubepods.slice"
+
+    def put(self, name: str, words: list[str], resources: str = "{}") -> None:
+        """A manifest; a pod's UID is its name."""
+        command = json.dumps([sys.executable, "-ISs", PROGRAM, *words])
+        text = POD.format(name=name, command=command, resources=resources)
+        (self.manifests / f".{name}").write_text(text)
+        (self.manifests / f".{name}").rename(self.manifests / f"{name}.yaml")
+
+    def group(self, name: str) -> str:
+        """The group of a pod; one that is not there yet is where it will be."""
+        tier = {"hog": "-besteffort", "b": "-burstable"}.get(name, "")
+        stem = f"{self.name}-kubepods"
+        above = f"{self.top}/{stem}.slice"
+        if tier:
+            above += f"/{stem}{tier}.slice"
+        return f"{above}/{stem}{tier}-pod{name}.slice"
+
+    def warm(self, seconds: float) -> None:
+        """Wait until both serve from page cache for a while."""
+        until(lambda: all(len(self.took(name)) > 5 for name in SERVING), 300)
+        words = [sys.executable, "-ISs", PROGRAM, "pulse", str(self.folder / "pulse")]
+        self._pulse = subprocess.Popen([*words, *(self.group(name) for name in PODS)])
+        time.sleep(seconds)
+
+    def took(self, name: str) -> list[tuple[float, float]]:
+        """When a pod's reads began and how long they took, in seconds."""
+        try:
+            lines = (self.folder / name).read_text().split("\n")[:-1]
+        except OSError:
+            return []
+        return [(float(line.split()[0]), float(line.split()[1])) for line in lines if line]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The pulse so far."""
+        return pulse.rows(self.folder / "pulse")
+
+    def said(self) -> list[str]:
+        """What the agent said of memory."""
+        lines = (self.folder / "log").read_text().splitlines()
+        found = [json.loads(line) for line in lines if line.startswith("{")]
+        words = ("memory is short", "decision")
+        return [
+            f"{row['time']} {row['message']}"
+            for row in found
+            if any(word in row["message"] for word in words)
+        ]
+
+    def end(self) -> None:
+        """End and remove everything."""
+        for process, number in ((self._pulse, signal.SIGKILL), (self.agent, signal.SIGTERM)):
+            if process is not None:
+                process.send_signal(number)
+                process.wait(120)
+        for manifest in self.manifests.iterdir():
+            manifest.unlink()
+        command = [sys.executable, "-m", "qoslet", "release", "--cgroup-root", f"/{self.name}"]
+        subprocess.run(
+            [*command, "--cgroup-driver", "systemd", "--force"], check=False, timeout=120
+        )
+        self.log.close()
+
+
+@contextmanager
+def node(*options: str) -> Iterator[Node]:
+    """A node whose agent has these options."""
+    if "QOSLET_SYSTEM" not in os.environ:
+        sys.exit(
+            "it fills the memory of the whole machine: make vm-run SYSTEM=trixie-peers CMD=..."
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        made = Node(Path(folder), *options)
+        try:
+            yield made
+        finally:
+            made.end()
+
+
+def until(ready: Callable[[], bool], seconds: float) -> bool:
+    """Wait; whether it came to be."""
+    deadline = time.monotonic() + seconds
+    while not ready():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.2)
+    return True
+
+
+def milliseconds(took: list[tuple[float, float]], begin: float, end: float) -> dict[str, float]:
+    """Median, 99th percentile and longest of the reads that began in a span."""
+    found = sorted(1000 * seconds for at, seconds in took if begin <= at < end)
+    if not found:
+        return {"reads": 0}
+    return {
+        "reads": len(found),
+        "median": round(found[len(found) // 2], 2),
+        "p99": round(found[min(len(found) - 1, len(found) * 99 // 100)], 2),
+        "longest": round(found[-1], 2),
+    }

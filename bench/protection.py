@@ -1,0 +1,101 @@
+"""What memory protection is worth to pods with warm page cache beside a best-effort hog: refaults and
+latency with and without it, with and without swap, and nobody ended by qoslet.
+
+In a guest: ``make vm-run SYSTEM=trixie CMD='python3 -m bench.protection'``. Prints a table and
+writes ``/out/protection.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.pressed import MIB, SERVING, Node, milliseconds, node, until
+from tests.live.pressing import kibibytes
+
+FORMS = {"without": ("--memory-qos", "off"), "with": ("--memory-qos", "qoslet")}
+SWAP = Path("/var/tmp/swap")
+SECONDS = 40.0
+
+
+def stat(made: Node, name: str) -> dict[str, int]:
+    """``memory.stat`` of a pod, and its events."""
+    found = {}
+    for file in ("memory.stat", "memory.events"):
+        for line in Path(made.group(name), file).read_text().splitlines():
+            found[line.split()[0]] = int(line.split()[1])
+    return found
+
+
+def measure(options: tuple[str, ...], over: int) -> dict[str, Any]:
+    """The load under one form; the hog wants ``over`` MiB more than can be had without taking
+    from the others."""
+    with node("--guard", "off", *options) as made:
+        made.warm(5.0)
+        spare = kibibytes("MemAvailable") // 1024 - sum(size for size, _ in SERVING.values())
+        before = {name: stat(made, name) for name in SERVING}
+        begun = time.monotonic()
+        made.put("hog", ["hold", str(spare + over)])
+        until(lambda: made.rows()[-1]["left"][0], 120)
+        time.sleep(SECONDS)
+        end = time.monotonic()
+        after = {name: stat(made, name) for name in SERVING}
+        files = ("memory.min", "memory.low", "memory.current")
+        return {
+            "hog_mib": spare + over,
+            "hog_lives": made.rows()[-1]["left"][0],
+            "pods": {
+                name: {
+                    "files": {
+                        file: Path(made.group(name), file).read_text().strip() for file in files
+                    },
+                    "refaults": _grown(before, after, name, "workingset_refault_file"),
+                    "taken": _grown(before, after, name, "pgsteal"),
+                    "cache_mib": (after[name]["file"] - after[name]["shmem"]) // MIB,
+                    "before_ms": milliseconds(made.took(name), 0, begun),
+                    "beside_ms": milliseconds(made.took(name), end - SECONDS / 2, end),
+                }
+                for name in SERVING
+            },
+        }
+
+
+def _grown(before: Any, after: Any, name: str, key: str) -> int:
+    return int(after[name].get(key, 0) - before[name].get(key, 0))
+
+
+def swap(mebibytes: int) -> None:
+    """Swap in a file from now on; none for 0."""
+    if SWAP.exists():
+        subprocess.run(["swapoff", SWAP], check=True)
+        SWAP.unlink()
+    if mebibytes:
+        with SWAP.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, mebibytes * MIB)
+        SWAP.chmod(0o600)
+        for words in (["mkswap", str(SWAP)], ["swapon", str(SWAP)]):
+            subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+
+
+def main() -> int:
+    """All four."""
+    found: dict[str, Any] = {"kernel": os.uname().release, "runs": {}}
+    for amount in (0, 256):
+        swap(amount)
+        for form, options in FORMS.items():
+            name = f"{form} protection, {f'{amount} MiB of' if amount else 'no'} swap"
+            row = found["runs"][name] = measure(options, 220 if amount else 120)
+            print(f"{name}: {json.dumps(row)}", flush=True)
+            if os.path.isdir("/out"):
+                Path("/out/protection.json").write_text(json.dumps(found, indent=1) + "\n")
+    swap(0)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
