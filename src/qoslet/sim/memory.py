@@ -32,15 +32,19 @@ class SimMemory:
     """Matches ``agent.ports.MemoryReader``, ``MemoryWatch`` and ``KillLog``.
 
     Usage, limits and kills are those of the simulated kernel; ``set`` gives a group what it does
-    not simulate. ``total`` is bytes.
+    not simulate. ``total`` is bytes; ``summed``: on v1, too, ``seen`` counts kills of a group with
+    those below it.
     """
 
     how: tuple[str, ...] = ("simulated",)
     readable = True
     complete = True
 
-    def __init__(self, seen: Observer, clock: Callable[[], float], total: int) -> None:
+    def __init__(
+        self, seen: Observer, clock: Callable[[], float], total: int, *, summed: bool = False
+    ) -> None:
         self._seen = seen
+        self._summed = summed
         self._clock = clock
         self._more: dict[str, dict[str, Any]] = {}
         self._told: dict[str, Mapping[str, int]] = {}
@@ -62,9 +66,8 @@ class SimMemory:
             return None
         v1 = "memory.limit_in_bytes" in seen.values
         more = dict(self._more.get(path, {}))
-        kills = {"oom_kill": seen.oom_kills or 0}
-        events = _plus({} if v1 else kills, more.pop("events", {}))
-        local = _plus(kills, more.pop("local", {}))
+        events = _plus({} if v1 else {"oom_kill": seen.oom_kills or 0}, more.pop("events", {}))
+        local = _plus({"oom_kill": self._own_kills(path, v1)}, more.pop("local", {}))
         values = seen.values
         made = MemorySample(
             path=path,
@@ -88,6 +91,15 @@ class SimMemory:
         """Whether any process is in a group or below it."""
         below = self._seen.observe(path, values=False).cgroups.values()
         return any(one.pids for one in below)
+
+    def _own_kills(self, path: str, v1: bool) -> int:
+        """Kills in the group itself."""
+        groups = self._seen.observe(path, values=False).cgroups
+        below = [one for at, one in groups.items() if at.rpartition("/")[0] == path]
+        counted = groups[path].oom_kills or 0
+        if v1 and not self._summed:
+            return counted
+        return counted - sum(one.oom_kills or 0 for one in below)
 
     def node(self) -> NodeMemory:
         """The machine as it was set."""

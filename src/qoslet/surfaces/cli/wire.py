@@ -252,7 +252,7 @@ def _simulated(config: Config, source: LiveSource, node: Node, signals: Signals)
         memory=node.capacity["memory"].value,
     )
     clock = WakingClock(signals, source.descriptors)
-    seen = SimMemory(sim, time.monotonic, node.capacity["memory"].value)
+    seen = SimMemory(sim, time.monotonic, node.capacity["memory"].value, summed=True)
     memory = MemoryParts(seen, seen, seen)
     wheel = Wheel(config, kernel, sim, sim, SimVolumes(), clock, kernel, machine=sim, memory=memory)
     title = f"{_title(config, node, cores)} · simulated"
