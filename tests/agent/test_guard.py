@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import jsonschema
 import pytest
 from msgspec.structs import replace
 
+from qoslet import schema
 from qoslet.agent.config import Config
 from qoslet.agent.cycle import Wheel
 from qoslet.agent.ports import MemoryParts
 from qoslet.core.guard import Mode
 from qoslet.core.memorypolicy import MemoryPolicy
 from qoslet.sim.memory import SimMemory
+from qoslet.surfaces.metrics import exposition
+from qoslet.surfaces.podsout import pods_document, table
+from qoslet.surfaces.style import Terminal
 from tests.agent.given import ROOT, Bench, pod_of, resources, spec_of
 
 MIB = 1 << 20
@@ -232,3 +238,26 @@ def test_nothing_is_looked_at_while_nobody_is_throttled() -> None:
     bench.time(20)
     assert bench.wheel.memory.watchers[0].watching() == frozenset()
     assert bench.wheel.memory.watchers[0].next_at() is None
+
+
+def test_what_is_held_is_shown() -> None:
+    bench = Throttled()
+    path = bench.pod("hog")
+    bench.stalls(path)
+    bench.time(3)
+    snapshot = bench.wheel.snapshot()
+    row = next(row for row in snapshot.groups if row.path == path)
+    assert (row.planned["memory.high"], row.found["memory.high"]) == ("max", "max")
+    document: Any = pods_document(snapshot, ROOT, "cgroupfs")
+    jsonschema.validate(document, json.loads(schema.text("podstates")))
+    guard = document["memory"]["guard"]
+    assert [row["answer"] for row in guard["decisions"]] == ["limit"]
+    assert [(row["plannedHighBytes"], row["highBytes"]) for row in guard["held"]] == [(HIGH, None)]
+    lines = table(document["items"], 0.0, Terminal(80), False, False, document["memory"])
+    assert any(
+        "app: memory.high max instead of 243Mi, by the guard: memory.max 256.0 MiB" in line
+        for line in lines
+    ), lines
+    text = exposition(snapshot).decode()
+    assert 'qoslet_guard_decisions_total{answer="limit",mode="act"} 1.0' in text
+    assert "qoslet_guard_held 1.0" in text

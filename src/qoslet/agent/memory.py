@@ -15,6 +15,7 @@ from qoslet.agent.memgroups import MemoryGroups
 from qoslet.agent.ports import MemoryParts
 from qoslet.agent.pressing import Pressing
 from qoslet.agent.shared import Shared
+from qoslet.core.guard import NO_REPORT
 from qoslet.core.memrow import MemoryView, WatchRow
 from qoslet.core.memsample import NO_LIMIT, MemorySample, NodeMemory
 
@@ -187,6 +188,7 @@ class Memory:
             events=tuple(self._counting.tallies.events),
             node=self._node,
             watched=tuple(row for watcher in self.watchers for row in watcher.rows()),
+            guard=next((w.report() for w in self.watchers if isinstance(w, Guard)), NO_REPORT),
             how=self._parts.watch.how,
             page=self._shared.node.host.page_size,
         )

@@ -95,7 +95,7 @@ class Snapshots:
             groups += _placed(pace)
             if pace.pod is not None:
                 pods.append(PlannedPod(pace.pod, pace.qos))
-        return Plan(shared.node, tuple(pods), tuple(groups), ())
+        return Plan(shared.node, tuple(pods), tuple(shared.hands.in_force(groups)), ())
 
     def _with_final(self, row: GroupRow) -> GroupRow:
         """A row with the last counters of a group that is removed."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from qoslet.core.guard import NO_REPORT, GuardReport
 from qoslet.core.memevents import EventKind, Reclaimed, Zone
 from qoslet.core.memsample import NodeMemory, Pressure
 from qoslet.core.tree import Level
@@ -94,5 +95,6 @@ class MemoryView(Struct, frozen=True):
     events: tuple[MemoryEvent, ...] = ()
     node: NodeMemory | None = None
     watched: tuple[WatchRow, ...] = ()
+    guard: GuardReport = NO_REPORT
     how: tuple[str, ...] = ()
     page: int = 4096

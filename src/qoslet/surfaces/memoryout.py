@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from qoslet.surfaces.guardout import guard_document
 from qoslet.surfaces.jsonout import Document
 from qoslet.surfaces.style import Terminal, cut, pad, printable
 from qoslet.surfaces.units import size
@@ -50,6 +51,7 @@ def memory_document(view: MemoryView) -> Document:
             {"cgroup": one.path, "by": one.who, "state": one.what, "because": one.because or None}
             for one in view.watched
         ],
+        "guard": guard_document(view.guard),
         "wakes": list(view.how),
         "pageSize": view.page,
     }

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from qoslet.core.podstate import BOUNDS
+from qoslet.surfaces import guardout
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -114,11 +115,15 @@ GAUGES: tuple[tuple[str, str, tuple[str, ...], Callable[[Snapshot], Iterable[Sam
      _per_group(lambda g: g.memory_peak)),
     ("qoslet_memory_protected_bytes", "Memory of a group that is protected at most, by kind.",
      (*_GROUP, "kind"), _memory(_protected)),
+    ("qoslet_guard_held", "Groups whose memory.high the guard has raised or lifted.", (),
+     guardout.held),
 )  # fmt: skip
 """Name, help, labels, samples."""
 
 COUNTERS: tuple[tuple[str, str, tuple[str, ...], Callable[[Snapshot], Iterable[Sample]]], ...] = (
     ("qoslet_cycles", "Turns of the loop.", (), _one(lambda one: one.cycle)),
+    ("qoslet_guard_decisions", "What the guard did, or would have done (mode observe).",
+     ("mode", "answer"), guardout.decisions),
     ("qoslet_container_restarts", "Starts of a container after its first.",
      (*_POD, "container"), _restarts),
     ("qoslet_cpu_usage_seconds", "CPU time of a group.", _GROUP,

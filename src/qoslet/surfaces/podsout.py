@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from qoslet.surfaces.guardout import held_lines
 from qoslet.surfaces.jsonout import API_VERSION, Document, problem_row
 from qoslet.surfaces.memoryout import memory_document, remarks
 
@@ -140,7 +141,9 @@ def _memory(
     rows, page = memory.get("groups"), memory.get("pageSize")
     known = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     mine = [row for row in known if row.get("uid") == item.get("uid")]
-    return remarks(mine, page if isinstance(page, int) else 4096, terminal)
+    yield from remarks(mine, page if isinstance(page, int) else 4096, terminal)
+    groups = {str(one.get("cgroup")): str(one.get("name")) for one in _containers(item)}
+    yield from held_lines(memory.get("guard"), groups)
 
 
 def _cells(item: Mapping[str, object], now: float, wide: bool, spaces: bool) -> list[str]:
