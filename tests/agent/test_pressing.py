@@ -282,6 +282,46 @@ def test_a_tier_at_its_limit_takes_one_below_it_and_nobody_beside_it() -> None:
     assert any(f"memory is short on {tier}: d/leak is ended" in line for line in bench.said)
 
 
+@pytest.mark.parametrize(("cache", "ended"), [(0, True), (40, False)])
+def test_a_pod_stuck_at_its_own_limit_has_time_and_one_with_page_cache_all_of_it(
+    cache: int, ended: bool
+) -> None:
+    bench = Pressed()
+    bench.pod("other", 1300)
+    bench.pod("stuck", 255 - cache, "cpu=100m memory=256Mi", "cpu=1 memory=256Mi", cache=cache)
+    bench.time(3)
+    path = next(one for one in bench.groups("stuck") if one.endswith("podstuck"))
+    begun = bench.clock.now
+    for number in range(240):
+        waits = Pressure(90.0, number * 240_000, 90.0, number * 240_000)
+        bench.memory.fired.add(path)
+        bench.memory.set(path, max=256 * MIB, local={"max": 40 * number}, pressure=waits)
+        bench.stall = 0.5
+        bench.time(0.25)
+        if "stuck" not in bench.keeper.running:
+            break
+    assert ("stuck" not in bench.keeper.running) == ended
+    assert "other" in bench.keeper.running
+    if ended:
+        assert bench.clock.now - begun >= 10.0
+        assert any("it presses against its own limit for" in line for line in bench.said)
+
+
+def test_page_cache_that_is_protected_does_not_count_as_memory_to_be_had() -> None:
+    for low in (0, 600):
+        bench = Pressed()
+        bench.pod("hog", 1000)
+        bench.pod("b", 50, "cpu=100m memory=600Mi", cache=500)
+        bench.time(2)
+        bench.kernel.write(ROOT, "memory.low", str(low * MIB))
+        bench.kernel.members(ROOT, below=True)[0].memory = 1550 * MIB
+        for path in [*bench.groups("b"), f"{ROOT}/kubepods", f"{ROOT}/kubepods/burstable"]:
+            bench.memory.set(path, low=low * MIB, current=550 * MIB)
+        bench.available, bench.stall, bench.scans = 520, 0.4, 20_000
+        bench.time(3)
+        assert ("hog" in bench.keeper.running) == (low == 0), bench.said
+
+
 def test_an_agent_that_sees_nothing_looks_at_nothing() -> None:
     bench = usual(Pressed())
     bench.time(10)

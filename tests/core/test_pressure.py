@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qoslet.core.memsample import MemorySample, NodeMemory, Pressure
-from qoslet.core.memuse import cache_of, kept_cache, own_of, protection_of
+from qoslet.core.memuse import cache_of, kept_cache, own_of
 from qoslet.core.pressure import MARKS, group_state, node_state
 
 MIB = 1 << 20
@@ -164,9 +164,6 @@ def test_what_the_memory_of_a_group_is_made_of() -> None:
     assert kept_cache(group, 80 * MIB) == 0
     assert kept_cache(group, 150 * MIB) == 60 * MIB
     assert kept_cache(group, 200 * MIB) == 100 * MIB
-    above = MemorySample("/", 0.0, 1, 0, low=0, min=20 * MIB)
-    assert protection_of("/k", {"/k": group, "/": above}, ["/"]) == 20 * MIB
-    assert protection_of("/k", {"/k": group}, ["/"]) == 0
 
 
 def test_how_much_should_be_had() -> None:

@@ -18,8 +18,10 @@ from qoslet.agent.shared import Shared
 from qoslet.core.memorypolicy import GuardMode
 from qoslet.core.memrow import WatchRow
 from qoslet.core.memsample import NO_LIMIT, MemorySample, NodeMemory
-from qoslet.core.memuse import kept_cache, protection_of
+from qoslet.core.memtext import number
+from qoslet.core.memuse import kept_cache
 from qoslet.core.node import eviction_reservation
+from qoslet.core.observed import ObservedCgroup
 from qoslet.core.pressure import (
     MARKS,
     STUCK_AFTER,
@@ -30,9 +32,11 @@ from qoslet.core.pressure import (
     node_state,
     stuck_state,
 )
+from qoslet.core.protection import Claim, Worth, claim_of, parents, solve
 from qoslet.core.quantity import ZERO
 from qoslet.core.sums import requests
 from qoslet.core.victims import Candidate, Choice, amounts, choose
+from qoslet.core.worth import recursive
 
 LOOKS = 24
 """Looks that are kept of the node and of each group."""
@@ -139,8 +143,11 @@ class Pressing:
 
     def _pace(self, node: NodeMemory, now: float, marks: Marks) -> None:
         """How closely to look until the next time."""
-        top = self._looks.get(self._shared.config.root)
-        held = max((one.low or 0) for one in top) if top else 0
+        held = sum(
+            max(looks[-1].low or 0, looks[-1].min or 0)
+            for path, looks in self._looks.items()
+            if self._groups.groups[path].level == "node"
+        )
         room = node.available - min(held, node.available) - marks.wanted(node.total)
         self._pods_too = room <= 0 or bool(self._since)
         self._idle_at = None
@@ -176,16 +183,20 @@ class Pressing:
 
     def _kept(self, samples: Mapping[str, MemorySample]) -> int:
         """Bytes of page cache of pods that reclaim may not take."""
-        rows = self._groups.groups
+        rows, worth = self._groups.groups, self._worth(samples)
         return sum(
-            kept_cache(one, self._protection(path, samples))
+            kept_cache(one, worth[path].protected)
             for path, one in samples.items()
-            if path in rows and rows[path].level == "pod"
+            if path in worth and rows[path].level == "pod"
         )
 
-    def _protection(self, path: str, samples: Mapping[str, MemorySample]) -> int:
-        above = [row.path for row in self._groups.above(path)]
-        return protection_of(path, samples, above)
+    def _worth(self, samples: Mapping[str, MemorySample], short: str = "") -> dict[str, Worth]:
+        """What the protection of each group is worth where the group ``short`` is."""
+        claims = [claim_of(one) for one in samples.values()]
+        above = {path for one in samples for path in parents(one)} - samples.keys()
+        seen = [self._shared.hands.observer.look(path) for path in above]
+        claims += [_claim(one) for one in seen if one is not None]
+        return solve(claims, recursive=recursive(self._shared.node.host), root=short)
 
     def _choice(self, state: State, lasted: float, samples: Mapping[str, MemorySample]) -> Choice:
         """Who is ended for it."""
@@ -195,10 +206,13 @@ class Pressing:
         if state.path in {path for pace in paces for path in pace.tops} and lasted < STUCK_AFTER:
             text = f"it presses against its own limit for {lasted:.1f} s, which is left to the "
             return Choice("none", f"{text}kernel and the guard for {STUCK_AFTER:.0f} s")
-        found = [self._candidate(pace, samples) for pace in paces]
+        worth = self._worth(samples, state.path)
+        found = [self._candidate(pace, samples, worth) for pace in paces]
         return choose([one for one in found if one is not None], state.missing, lasted)
 
-    def _candidate(self, pace: Pace, samples: Mapping[str, MemorySample]) -> Candidate | None:
+    def _candidate(
+        self, pace: Pace, samples: Mapping[str, MemorySample], worth: Mapping[str, Worth]
+    ) -> Candidate | None:
         """A pod as it was seen in this turn; None where it was not."""
         seen = [samples[path] for path in pace.tops if path in samples]
         if not seen or pace.pod is None:
@@ -212,7 +226,7 @@ class Pressing:
             request=requests(pace.pod).get("memory", ZERO).value,
             held=sum(held for held, _ in parts),
             frees=sum(frees for _, frees in parts),
-            protected=sum(self._protection(one.path, samples) for one in seen),
+            protected=sum(worth[one.path].protected for one in seen if one.path in worth),
             priority=pace.pod.priority or 0,
             critical=pace.pod.critical,
             ending=pace.stage != "running",
@@ -246,6 +260,12 @@ class Pressing:
 def _below(pace: Pace, path: str) -> bool:
     """Whether a pod is below a group, or is it; all are below the node."""
     return not path or any(top == path or top.startswith(f"{path}/") for top in pace.tops)
+
+
+def _claim(seen: ObservedCgroup) -> Claim:
+    """What a group that is not followed claims: the root, and those above it."""
+    least, low = (number(seen.values.get(f"memory.{name}")) or 0 for name in ("min", "low"))
+    return Claim(seen.path, seen.memory or 0, least, low)
 
 
 def _span(state: State) -> float:

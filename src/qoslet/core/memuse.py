@@ -5,8 +5,6 @@ Reads ``memory.stat`` by v2's names. Source: Documentation/admin-guide/cgroup-v2
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 from qoslet.core.memsample import MemorySample
 
 
@@ -33,17 +31,6 @@ def kept_cache(sample: MemorySample, protection: int) -> int:
     return max(0, cache_of(sample) - max(0, sample.current - protection))
 
 
-def protection_of(path: str, samples: Mapping[str, MemorySample], above: Iterable[str]) -> int:
-    """The most that ``memory.low`` and ``memory.min`` of a group can be worth: those of no
-    ancestor are less. ``above`` are the ancestors' paths; one that was not looked at protects
-    nothing."""
-    return min(_protects(samples.get(one)) for one in (path, *above))
-
-
 def size(amount: int) -> str:
     """Bytes as people read them."""
     return f"{amount / (1 << 20):.0f} MiB" if amount < 10 << 30 else f"{amount / (1 << 30):.1f} GiB"
-
-
-def _protects(sample: MemorySample | None) -> int:
-    return 0 if sample is None else max(sample.low or 0, sample.min or 0)
