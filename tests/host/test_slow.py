@@ -127,3 +127,32 @@ def test_new_groups_and_files_of_no_memory_are_written_directly(
         Step("set", "/q/b", "cpu.weight", "9"),
     ]
     assert [one.error for one in stuck.driver.perform(steps)] == [None, None]
+
+
+def test_what_is_wanted_meanwhile_is_what_stands(stuck: Stuck) -> None:
+    """A write waits for room; the limit is lifted before it is made."""
+    folder = stuck.folder / "q/b"
+    os.mkfifo(folder / "memory.reclaim")
+    pipe = os.open(folder / "memory.reclaim", os.O_RDWR | os.O_NONBLOCK)
+    try:
+        filled = 0
+        while True:
+            try:
+                filled += os.write(pipe, b"x" * 65536)
+            except BlockingIOError:
+                break
+        lower = Step("set", "/q/b", "memory.max", str(8 * MiB), gently=True)
+        lifted = Step("set", "/q/b", "memory.max", "max")
+        assert [one.pending for one in stuck.driver.perform([lower])] == [True]
+        assert [one.error for one in stuck.driver.perform([lifted])] == [None]
+        (folder / "memory.current").write_text("0")
+        while filled > 0:
+            filled -= len(os.read(pipe, 65536))
+        deadline = time.monotonic() + 5
+        while (late := stuck.driver.settled())[0].pending and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert [(one.step, one.error) for one in late] == [(lifted, None)]
+        assert (folder / "memory.max").read_text() == "max"
+        assert stuck.driver.settled() == []
+    finally:
+        os.close(pipe)

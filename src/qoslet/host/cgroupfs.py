@@ -213,12 +213,12 @@ class Cgroupfs:
 
     def settled(self) -> list[Outcome]:
         """What came of pending steps: of one that is over once, of one that goes on each time."""
-        late = self.slow.settled() if self.slow is not None else None
-        if late is None:
+        if self.slow is None or (late := self.slow.settled()) is None:
             return []
         if late.error is not None:
             return [self._failed(late.step, late.before, late.error)]
-        return [Outcome(late.step, late.before, pending=late.pending)]
+        done = Outcome(late.step, late.before, pending=late.pending)
+        return [self._one(late.step, late.before) if late.anew else done]
 
     def _set(self, step: Step, before: str | None = None) -> None:
         """Write one value. Raises ``Pending`` where it goes on in the kernel."""

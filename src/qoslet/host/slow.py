@@ -40,12 +40,14 @@ class Pending(Exception):
 
 class Settled(Struct, frozen=True):
     """A step that was pending, the value that it replaces, the error of its write, and whether
-    it still goes on."""
+    it still goes on. ``anew``: the step came later and is to be written again, because the write
+    that waited may have come after it."""
 
     step: Step
     before: str | None
     error: OSError | None
     pending: bool = False
+    anew: bool = False
 
 
 class TooLong(OSError):
@@ -66,6 +68,7 @@ class _Job:
         self.over = threading.Event()
         self.error: OSError | None = None
         self.told = False
+        self.later: Step | None = None
         self._descriptor = descriptor
         self._room = room
 
@@ -74,7 +77,8 @@ class _Job:
         try:
             if self._room is not None:
                 self._room.make()
-            os.write(self._descriptor, self.step.value.encode())
+            if self.later is None:
+                os.write(self._descriptor, self.step.value.encode())
         except OSError as error:
             self.error = error
         finally:
@@ -131,13 +135,16 @@ class SlowWrites:
 
     def concerns(self, tree: Tree, path: str, step: Step) -> bool:
         """Whether a step's write may wait: its limit is not well above the usage, or depends on
-        the write on its way."""
+        the write on its way. One that does not wait takes the place of that write."""
         if step.file not in USAGE:
             return False
         job = self._job
         if job is not None and job.step.path == step.path and step.file == SWAP_TOTAL:
             return True
-        return may_wait(tree, path, step)
+        waits = may_wait(tree, path, step)
+        if job is not None and not waits and job.step.path == step.path:
+            job.later = step if job.step.file == step.file else job.later
+        return waits
 
     def settled(self) -> Settled | None:
         """What came of the write on its way. One beyond the deadline is told once as ``TooLong``.
@@ -147,6 +154,8 @@ class SlowWrites:
             return None
         if job.over.is_set():
             self._job = None
+            if job.later is not None:
+                return Settled(job.later, job.before, None, anew=True)
             return None if job.told else Settled(job.step, job.before, job.error)
         if self._clock() - job.begun >= self._deadline and not job.told:
             job.told = True
