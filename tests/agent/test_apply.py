@@ -311,3 +311,74 @@ def test_values_of_controllers_that_are_missing_are_taken_out_and_listed() -> No
         ("/q/kubepods/poda", "8388608"),
     ]
     assert reduced(plan, ["io"]) == (plan, ())
+
+
+def test_what_a_pass_no_longer_plans_in_groups_of_others_is_given_back() -> None:
+    machine = Machine("v2")
+    machine.kernel.perform(
+        [Step("create", "/system"), Step("set", "/system", "memory.low", "4096")]
+    )
+    tree = {"/q/kubepods": {"memory.min": "8192"}}
+    on = {**tree, "/system": {"memory.min": "8192", "memory.low": "12288", "cpu.weight": "7"}}
+    first = machine.apply(on)
+    assert first.left == ()
+    machine.kernel.write("/system", "pids.max", "77")
+    for groups in ({**tree, "/system": {"cpu.weight": "7"}}, on, tree):
+        assert machine.apply(groups).left == ()
+        assert machine.apply(groups).outcomes == ()
+        wanted = groups.get("/system", {})
+        assert machine.value("/system", "memory.min") == wanted.get("memory.min", "0")
+        assert machine.value("/system", "memory.low") == wanted.get("memory.low", "4096")
+        assert machine.value("/system", "cpu.weight") == wanted.get("cpu.weight", "100")
+        assert machine.value("/system", "pids.max") == "77"
+    assert not [key for key in machine.book.ledger.files if key[0] == "/system"]
+    assert machine.release() == []
+
+
+def test_what_somebody_has_written_where_nothing_is_planned_any_more_stays() -> None:
+    machine = Machine("v2")
+    machine.kernel.perform([Step("create", "/system")])
+    machine.apply({"/q/kubepods": {}, "/system": {"memory.min": "8192"}})
+    machine.kernel.write("/system", "memory.min", "16384")
+    done = machine.apply({"/q/kubepods": {}})
+    assert (done.left, done.outcomes) == ((), ())
+    assert "somebody has written '16384' since" in done.before.notes[0]
+    assert machine.apply({"/q/kubepods": {}}).before.notes == ()
+    assert machine.value("/system", "memory.min") == "16384"
+
+
+def test_values_of_the_root_go_with_their_plan() -> None:
+    machine = Machine("v2")
+    on = {"/q": {"memory.low": "8192"}, "/q/kubepods": {"memory.low": "8192"}}
+    assert machine.apply(on).left == ()
+    machine.kernel.write("/q", "pids.max", "77")
+    assert machine.apply({"/q/kubepods": {}}).left == ()
+    assert machine.value("/q", "memory.low") == machine.value("/q/kubepods", "memory.low") == "0"
+    assert machine.value("/q", "pids.max") == "77"
+    assert machine.apply({"/q/kubepods": {}}).outcomes == ()
+    assert machine.release() == []
+
+
+@pytest.mark.parametrize("kill_after", range(6))
+def test_a_pass_killed_while_it_gives_back_is_finished_by_the_next(kill_after: int) -> None:
+    machine = Machine("v2")
+    machine.kernel.perform(
+        [Step("create", "/system"), Step("set", "/system", "memory.low", "4096")]
+    )
+    on = {
+        "/q": {"memory.low": "8192"},
+        "/q/kubepods": {"memory.low": "8192", "memory.min": "4096"},
+        "/system": {"memory.min": "8192", "memory.low": "12288"},
+    }
+    machine.apply(on)
+    machine.driver.kill_after = kill_after
+    with nullcontext() if kill_after == 5 else pytest.raises(Killed):
+        machine.apply({"/q/kubepods": {}})
+    machine.driver.kill_after = None
+    machine.apply({"/q/kubepods": {}})
+    for path in ("/q", "/q/kubepods", "/system"):
+        theirs = "4096" if path == "/system" else "0"
+        assert (machine.value(path, "memory.min"), machine.value(path, "memory.low")) == (
+            "0",
+            theirs,
+        )
