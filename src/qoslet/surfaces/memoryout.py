@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from qoslet.surfaces.guardout import guard_document
 from qoslet.surfaces.jsonout import Document
+from qoslet.surfaces.pressureout import pressure_document
 from qoslet.surfaces.style import Terminal, cut, pad, printable
 from qoslet.surfaces.units import size
 
@@ -52,6 +53,7 @@ def memory_document(view: MemoryView) -> Document:
             for one in view.watched
         ],
         "guard": guard_document(view.guard),
+        "pressure": pressure_document(view.pressure),
         "wakes": list(view.how),
         "pageSize": view.page,
     }
@@ -85,8 +87,7 @@ def spark(values: Sequence[int], terminal: Terminal) -> str:
     marks = terminal.mark(_NICE, _PLAIN)
     most = max(values, default=0)
     return "".join(
-        " " if value <= 0 else marks[min(len(marks) - 1, value * len(marks) // (most + 1))]
-        for value in values
+        " " if value <= 0 else marks[(value * len(marks) - 1) // most] for value in values
     )
 
 
@@ -135,14 +136,17 @@ def last_line(one: MemoryEvent) -> str:
 
 
 def remarks(rows: Iterable[Mapping[str, object]], page: int, terminal: Terminal) -> Iterator[str]:
-    """A line for each container of a ``PodStates`` document to which something happened."""
+    """What happened to the containers of a ``PodStates`` document, and what was taken from them."""
     for row in rows:
-        parts = [*_counts(row), *_taken(row, page, terminal)]
-        if row.get("container") and parts:
-            yield f"{row['container']}: {', '.join(parts)}"
+        name = row.get("container")
+        counts, taken = list(_counts(row, terminal)), list(_taken(row, page, terminal))
+        if name and counts:
+            yield f"{name}: {', '.join(counts)}"
+        if name and taken:
+            yield f"{name}: memory taken back {', '.join(taken)}"
 
 
-def _counts(row: Mapping[str, object]) -> Iterator[str]:
+def _counts(row: Mapping[str, object], terminal: Terminal) -> Iterator[str]:
     found = row.get("events")
     events = found if isinstance(found, dict) else {}
     kills, high = events.get("oom_kill", 0), events.get("high", 0)
@@ -150,9 +154,9 @@ def _counts(row: Mapping[str, object]) -> Iterator[str]:
     if kills:
         yield "1 OOM kill" if kills == 1 else f"{kills} OOM kills"
     if high:
-        yield f"throttled {high}× at memory.high" if high > 1 else "throttled once at memory.high"
+        yield f"throttled {high}{terminal.mark('×', 'x')} at memory.high"
     if breaches:
-        yield f"{breaches} breaches of its protection"
+        yield f"{breaches} breach{'' if breaches == 1 else 'es'} of its protection"
 
 
 def _taken(row: Mapping[str, object], page: int, terminal: Terminal) -> Iterator[str]:
@@ -166,4 +170,4 @@ def _taken(row: Mapping[str, object], page: int, terminal: Terminal) -> Iterator
             continue
         spans = recent.get(zone)
         graph = f" {spark(spans, terminal).strip()}" if isinstance(spans, list) else ""
-        yield f"{size(_whole(taken * page)).lstrip('~')} taken {words}{graph}"
+        yield f"{words} {size(_whole(taken * page)).lstrip('~')}{graph}"
