@@ -3,6 +3,7 @@ begins anew."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 
 from msgspec import Struct
@@ -12,20 +13,23 @@ from qoslet.agent.pods import Pace, never_restarts
 from qoslet.agent.shared import Shared
 from qoslet.core.memsample import MemorySample, NodeMemory
 from qoslet.core.memuse import size
-from qoslet.core.victims import Candidate
+from qoslet.core.victims import Candidate, PressureReport, PressureRow
 
 REASON = "Evicted"
 """As a kubelet calls it."""
 SETTLE = 2.0
 """Seconds after an end in which nobody else is ended: what was freed is still being used."""
+KEPT = 50
+"""Decisions that are remembered."""
 PATIENCE = 10.0
 """Seconds after which a victim that is not gone does not hold up others."""
 
 
 class _Ending(Struct):
-    """A victim that was asked to end at ``at``, with what could be had then."""
+    """A victim that was asked to end at ``at`` for the group ``path``, with what could be had then."""
 
     pace: Pace
+    path: str
     at: float
     available: int
     frees: int
@@ -44,10 +48,22 @@ class Evicting:
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
+        self._rows: deque[PressureRow] = deque(maxlen=KEPT)
+        self._counts: dict[str, int] = {}
         self._ending: _Ending | None = None
         self._quiet_until = 0.0
         self._last = ""
         self._back: dict[str, _Back] = {}
+
+    def tell(self, row: PressureRow, line: str) -> None:
+        """One line, one row, one count."""
+        self._rows.append(row)
+        self._counts[row.verdict] = self._counts.get(row.verdict, 0) + 1
+        self._shared.said.notes.append(line)
+
+    def report(self) -> PressureReport:
+        """What was decided."""
+        return PressureReport(tuple(self._rows), dict(self._counts))
 
     @property
     def busy(self) -> bool:
@@ -68,9 +84,10 @@ class Evicting:
         return f"{self._last} has just been ended"
 
     def evict(
-        self, pace: Pace, victim: Candidate, message: str, node: NodeMemory, now: float
+        self, victim: Candidate, path: str, message: str, node: NodeMemory, now: float
     ) -> None:
-        """End a pod at once."""
+        """End a pod at once, for the group ``path``."""
+        pace = self._shared.paces[victim.uid]
         config = self._shared.config.evicted
         before = self._back.get(pace.uid)
         fresh = before is None or (
@@ -80,7 +97,7 @@ class Evicting:
         self._back[pace.uid] = _Back(delay, now + delay)
         pace.failed, pace.again = True, False
         pace.evicted = (REASON, message)
-        self._ending = _Ending(pace, now, node.available, victim.frees)
+        self._ending = _Ending(pace, path, now, node.available, victim.frees)
         stop(self._shared, pace, 0.0)
 
     def follow(self, samples: Mapping[str, MemorySample], node: NodeMemory, now: float) -> bool:
@@ -100,11 +117,14 @@ class Evicting:
         self._ending = None
         self._last = pace.key
         self._quiet_until = now + SETTLE
-        note(
-            f"{pace.key} is gone {seconds:.1f} s after the decision, no process is left: "
-            f"{size(ending.frees)} expected, {_signed(node.available - ending.available)} freed, "
-            f"{size(node.available)} can be had"
+        freed = node.available - ending.available
+        because = (
+            f"gone {seconds:.1f} s after the decision, no process is left: "
+            f"{size(ending.frees)} expected, {_signed(freed)} freed, {size(node.available)} can be had"
         )
+        wall = self._shared.clock.wall()
+        row = PressureRow(wall, ending.path, "ended", because, pace.key, freed)
+        self.tell(row, f"{pace.key} is {because}")
         return True
 
     def begin_anew(self, now: float, *, calm: bool) -> None:

@@ -18,6 +18,7 @@ from qoslet.agent.shared import Shared
 from qoslet.core.guard import NO_REPORT
 from qoslet.core.memrow import MemoryView, WatchRow
 from qoslet.core.memsample import NO_LIMIT, MemorySample, NodeMemory
+from qoslet.core.victims import NO_REPORT as NO_PRESSURE
 
 CLOSE = 1.0
 """Seconds between two looks at groups that are at ``memory.high`` or under pressure."""
@@ -189,6 +190,9 @@ class Memory:
             node=self._node,
             watched=tuple(row for watcher in self.watchers for row in watcher.rows()),
             guard=next((w.report() for w in self.watchers if isinstance(w, Guard)), NO_REPORT),
+            pressure=next(
+                (w.report() for w in self.watchers if isinstance(w, Pressing)), NO_PRESSURE
+            ),
             how=self._parts.watch.how,
             page=self._shared.node.host.page_size,
         )

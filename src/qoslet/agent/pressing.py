@@ -35,7 +35,14 @@ from qoslet.core.pressure import (
 from qoslet.core.protection import Claim, Worth, claim_of, parents, solve
 from qoslet.core.quantity import ZERO
 from qoslet.core.sums import requests
-from qoslet.core.victims import Candidate, Choice, amounts, choose
+from qoslet.core.victims import (
+    Candidate,
+    Choice,
+    PressureReport,
+    PressureRow,
+    amounts,
+    choose,
+)
 from qoslet.core.worth import recursive
 
 LOOKS = 24
@@ -110,6 +117,10 @@ class Pressing:
     def rows(self) -> Sequence[WatchRow]:
         """Where memory is short, and what came of it."""
         return list(self._rows.values())
+
+    def report(self) -> PressureReport:
+        """What was decided."""
+        return self._evicting.report()
 
     def _mode(self, pace: Pace) -> GuardMode:
         """The pod's own word, else the node's."""
@@ -249,11 +260,15 @@ class Pressing:
         before = self._said.get(state.path)
         if before is None or before[0] != about or now - before[1] >= AGAIN:
             self._said[state.path] = (about, now)
-            self._shared.said.notes.append(f"memory is short on {where}: {line}")
+            key = "" if victim is None else victim.key
+            because = f"{choice.because}; {state.because}"
+            wall = self._shared.clock.wall()
+            row = PressureRow(wall, state.path, choice.verdict, because, key)
+            self._evicting.tell(row, f"memory is short on {where}: {line}")
         if victim is None or choice.verdict != "end":
             return False
         message = f"{where} was low on memory: {choice.because}; {state.because}"
-        self._evicting.evict(self._shared.paces[victim.uid], victim, message, node, now)
+        self._evicting.evict(victim, state.path, message, node, now)
         return True
 
 

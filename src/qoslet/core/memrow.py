@@ -10,6 +10,8 @@ from qoslet.core.guard import NO_REPORT, GuardReport
 from qoslet.core.memevents import EventKind, Reclaimed, Zone
 from qoslet.core.memsample import NodeMemory, Pressure
 from qoslet.core.tree import Level
+from qoslet.core.victims import NO_REPORT as NO_PRESSURE
+from qoslet.core.victims import PressureReport
 
 
 class Followed(Struct, frozen=True, gc=False):
@@ -96,5 +98,6 @@ class MemoryView(Struct, frozen=True):
     node: NodeMemory | None = None
     watched: tuple[WatchRow, ...] = ()
     guard: GuardReport = NO_REPORT
+    pressure: PressureReport = NO_PRESSURE
     how: tuple[str, ...] = ()
     page: int = 4096

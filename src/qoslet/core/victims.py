@@ -9,7 +9,7 @@ before usage above request; critical pods are never evicted), oomd docs/core_plu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -20,6 +20,28 @@ from qoslet.core.memuse import cache_of, own_of, shared_of, size
 from qoslet.core.pod import QosClass
 
 Verdict = Literal["end", "would end", "none"]
+
+
+class PressureRow(Struct, frozen=True, gc=False):
+    """A decision, or what came of one (``ended``), at wall-clock seconds. ``path`` is the group that
+    was short of memory, empty for the node; ``pod`` is the victim's key, ``freed`` are bytes."""
+
+    at: float
+    path: str
+    verdict: Literal["end", "would end", "none", "ended"]
+    because: str
+    pod: str = ""
+    freed: int | None = None
+
+
+class PressureReport(Struct, frozen=True):
+    """The last decisions, oldest first, and how many of each verdict there were."""
+
+    decisions: tuple[PressureRow, ...] = ()
+    counts: Mapping[str, int] = {}
+
+
+NO_REPORT = PressureReport()
 
 FLOOR = 8 << 20
 """Bytes that the end of a pod frees at least, else it frees nothing."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from qoslet.core.podstate import BOUNDS
-from qoslet.surfaces import guardout
+from qoslet.surfaces import guardout, pressureout
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -124,6 +124,8 @@ COUNTERS: tuple[tuple[str, str, tuple[str, ...], Callable[[Snapshot], Iterable[S
     ("qoslet_cycles", "Turns of the loop.", (), _one(lambda one: one.cycle)),
     ("qoslet_guard_decisions", "What the guard did, or would have done (mode observe).",
      ("mode", "answer"), guardout.decisions),
+    ("qoslet_memory_pressure_decisions", "What was decided where memory was short.", ("verdict",),
+     pressureout.verdicts),
     ("qoslet_container_restarts", "Starts of a container after its first.",
      (*_POD, "container"), _restarts),
     ("qoslet_cpu_usage_seconds", "CPU time of a group.", _GROUP,
