@@ -14,6 +14,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from qoslet.core.convert.front import Conversion
     from qoslet.core.explain import Explanation
     from qoslet.core.manifest import Loaded
     from qoslet.core.node import Node
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from qoslet.core.tree import Cgroup, Plan, Problem, Setting
     from qoslet.errors import BadInput, BadInputs, CannotDo, QosletError
     from qoslet.library import (
+        convert,
         explain,
         load_node,
         load_pods,
@@ -39,6 +41,7 @@ __all__ = [
     "CannotDo",
     "Cgroup",
     "Container",
+    "Conversion",
     "Explanation",
     "Loaded",
     "Node",
@@ -49,6 +52,7 @@ __all__ = [
     "Quantity",
     "Setting",
     "__version__",
+    "convert",
     "explain",
     "load_node",
     "load_pods",
@@ -61,6 +65,7 @@ __all__ = [
 
 _HOMES = {
     "errors": ("BadInput", "BadInputs", "CannotDo", "QosletError"),
+    "core.convert.front": ("Conversion",),
     "core.explain": ("Explanation",),
     "core.manifest": ("Loaded",),
     "core.node": ("Node",),
@@ -68,6 +73,7 @@ _HOMES = {
     "core.quantity": ("Quantity",),
     "core.tree": ("Cgroup", "Plan", "Problem", "Setting"),
     "library": (
+        "convert",
         "explain",
         "load_node",
         "load_pods",

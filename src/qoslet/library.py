@@ -6,8 +6,14 @@ files, directories, or ``-`` for standard input.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import msgspec
+
+from qoslet.core.convert.block import block_of
+from qoslet.core.convert.front import Conversion, convert_document, convert_pods, wish_of
+from qoslet.core.convert.sources import Kind, kind_of
 from qoslet.core.explain import Explanation
 from qoslet.core.explain import explain as _explain
 from qoslet.core.manifest import Loaded, Options
@@ -16,8 +22,10 @@ from qoslet.core.nodeflags import Flags
 from qoslet.core.plan import plan as _plan
 from qoslet.core.pod import Pod
 from qoslet.core.tree import Plan, Problem
+from qoslet.errors import BadInput
 from qoslet.host import manifests, nodes
-from qoslet.surfaces import jsonout, text
+from qoslet.surfaces import converttext, jsonout, text
+from qoslet.surfaces.convertjson import conversion_document
 from qoslet.surfaces.explainjson import explanation_document
 from qoslet.surfaces.explaintext import draw
 from qoslet.surfaces.style import Terminal
@@ -64,22 +72,70 @@ def explain(
     return _explain(plan, target, file, namespace)
 
 
-def to_dict(answer: Plan | Explanation) -> dict[str, object]:
+def convert(
+    document: str | bytes | Mapping[str, Any],
+    to: str,
+    *,
+    source: Kind | None = None,
+    runtime: str = "runc-1.4",
+    driver: str = "cgroupfs",
+    hierarchy: str | None = None,
+    update: bool = False,
+    before: Mapping[str, Any] | None = None,
+    without: Sequence[str] = (),
+    node: Node | None = None,
+    name: str = "text",
+) -> Conversion:
+    """What the resource blocks of a document turn into, as ``qoslet convert`` says it.
+
+    ``document`` is an OCI config.json or its ``linux.resources``, a message of the CRI, or pods (with
+    the ``node`` they are for), as text or decoded; ``source`` says which where it does not show.
+    ``to`` is v1, v2, systemd, oci, cri or windows; ``runtime`` as in ``runc-1.3.2``. With ``update``
+    it is that of a running container, which has the block ``before``; ``without`` names what the
+    kernel lacks. A refusal is part of the answer, see ``Conversion.stands``. Raises BadInput.
+    """
+    had = block_of(before, "before") if before is not None else None
+    wish = wish_of(
+        to,
+        runtime,
+        driver=driver,
+        hierarchy=hierarchy,
+        update=update or had is not None,
+        before=had,
+        without=without,
+    )
+    given = document if isinstance(document, Mapping) else manifests.value_of(document, name)
+    kind = source or kind_of(given, name)
+    if kind != "pod":
+        return convert_document(given, wish, kind, name)
+    if node is None:
+        raise BadInput("a pod needs a node", where=name, hint="node=qoslet.load_node(...)")
+    loaded = manifests.load_text(msgspec.json.encode(given), Options(), name=name)
+    return convert_pods(loaded.pods, node, wish, loaded.problems)
+
+
+def to_dict(answer: Plan | Explanation | Conversion) -> dict[str, object]:
     """The document of ``-o json``, as Python values."""
+    if isinstance(answer, Conversion):
+        return conversion_document(answer)
     if isinstance(answer, Plan):
         return jsonout.plan_document(answer)
     return explanation_document(answer)
 
 
-def to_json(answer: Plan | Explanation) -> str:
+def to_json(answer: Plan | Explanation | Conversion) -> str:
     """The document of ``-o json``, as text."""
     return jsonout.encode(to_dict(answer)).decode()
 
 
-def to_text(answer: Plan | Explanation, width: int = 80, *, exact: bool = False) -> str:
+def to_text(
+    answer: Plan | Explanation | Conversion, width: int = 80, *, exact: bool = False
+) -> str:
     """What the verb prints for people, without colour."""
     terminal = Terminal(width=width)
-    if isinstance(answer, Plan):
+    if isinstance(answer, Conversion):
+        lines = converttext.draw(answer, terminal, verbose=exact)
+    elif isinstance(answer, Plan):
         lines = text.tree(answer, terminal, exact)
     else:
         single = all(len(group.values) == 1 for group in answer.groups)

@@ -14,6 +14,9 @@ import pytest
 
 from qoslet import schema
 from qoslet.core import pod, profile, tree
+from qoslet.core.convert.answer import Fate
+from qoslet.core.convert.front import Target
+from qoslet.core.convert.sources import Kind
 from qoslet.core.explain import Axis, explain
 from qoslet.core.manifest import Options
 from qoslet.core.nodeflags import Flags
@@ -36,14 +39,28 @@ def test_schema_is_valid(name: str) -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMAS[name])
 
 
-@pytest.mark.parametrize("name", ["plan", "explanation"])
-def test_enumerations_are_the_program_s(name: str) -> None:
+def own_rules(name: str) -> None:
     definitions = SCHEMAS[name]["$defs"]
     if os.environ.get("QOSLET_GOLDEN") == "1":
         definitions["rule"]["enum"] = sorted(RULES)
         path = Path(schema.__file__).with_name(f"{name}.json")
         path.write_text(json.dumps(SCHEMAS[name], indent=2) + "\n")
     assert definitions["rule"]["enum"] == sorted(RULES), "QOSLET_GOLDEN=1 writes it"
+
+
+def test_rules_of_a_conversion_are_the_program_s() -> None:
+    own_rules("conversion")
+    definitions = SCHEMAS["conversion"]["$defs"]
+    assert definitions["lost"]["properties"]["fate"]["enum"] == list(typing.get_args(Fate))
+    properties = SCHEMAS["conversion"]["properties"]
+    assert properties["from"]["enum"] == list(typing.get_args(Kind))
+    assert properties["to"]["enum"] == list(typing.get_args(Target))
+
+
+@pytest.mark.parametrize("name", ["plan", "explanation"])
+def test_enumerations_are_the_program_s(name: str) -> None:
+    own_rules(name)
+    definitions = SCHEMAS[name]["$defs"]
     assert definitions["level"]["enum"] == list(typing.get_args(tree.Level))
     assert definitions["writer"]["enum"] == list(typing.get_args(tree.Writer))
     assert definitions["role"]["enum"] == [*typing.get_args(pod.Role), None]

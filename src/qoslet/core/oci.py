@@ -14,6 +14,7 @@ from qoslet.core.basis import Basis
 from qoslet.core.containers import Sent, Unified, Why
 from qoslet.core.knobs import effective
 from qoslet.core.rules.cpu import QUOTA_PERIOD_US, systemd_quota, weight_linear, weight_quadratic
+from qoslet.core.runtimes import Runtime
 from qoslet.core.tree import Setting, Writer
 
 
@@ -150,11 +151,11 @@ class Files:
         return tuple(self._rows.values())
 
 
-def swap_total(basis: Basis, sent: Sent) -> tuple[int, Why]:
+def swap_total(runtime: Runtime, swap_controller: bool, sent: Sent) -> tuple[int, Why]:
     """OCI memory+swap in bytes that the CRI runtime makes of a message, and why."""
     if sent.memory_swap_limit_in_bytes:
         return sent.memory_swap_limit_in_bytes, sent.swap_why
-    if basis.runtime.swap_from_limit and basis.node.host.swap_controller:
+    if runtime.swap_from_limit and swap_controller:
         limit = sent.memory_limit_in_bytes
         return limit, ("swap.equal", (limit,))
     return 0, ("", ())
@@ -166,7 +167,7 @@ def container_settings(basis: Basis, sent: Sent) -> tuple[Setting, ...]:
     runtime = basis.runtime
     limit = sent.memory_limit_in_bytes
     files.memory_limit(limit, ("memory.limit.container", (limit, sent.memory_why)))
-    total, why = swap_total(basis, sent)
+    total, why = swap_total(runtime, basis.node.host.swap_controller, sent)
     if total and basis.v2:
         _swap_v2(files, limit, total, basis.choices.swap_conversion, why)
     elif total and basis.node.host.swap_controller:
@@ -213,12 +214,17 @@ def _file(entry: Unified) -> str:
 
 
 def linux_oci(basis: Basis, sent: Sent) -> dict[str, Any]:
-    """``linux.resources`` of the OCI config that the CRI runtime makes of a message."""
-    total, _ = swap_total(basis, sent)
+    """``linux.resources`` of the OCI config that the node's CRI runtime makes of a message."""
+    return oci_block(basis.runtime, basis.node.host.swap_controller, sent)
+
+
+def oci_block(runtime: Runtime, swap_controller: bool, sent: Sent) -> dict[str, Any]:
+    """The same for any runtime; ``swap_controller``: whether the kernel limits swap."""
+    total, _ = swap_total(runtime, swap_controller, sent)
     memory = _set(limit=sent.memory_limit_in_bytes, swap=total)
     processor = _set(shares=sent.cpu_shares, quota=sent.cpu_quota, period=sent.cpu_period)
     huge: list[dict[str, Any]] = []
-    if basis.runtime.hugetlb:
+    if runtime.hugetlb:
         huge = [{"pageSize": text, "limit": amount} for text, amount in sent.hugepage_limits]
     unified = {entry.file: entry.value for entry in sorted(sent.unified, key=_file)}
     return _set(memory=memory, cpu=processor, hugepageLimits=huge, unified=unified)

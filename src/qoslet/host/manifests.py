@@ -15,6 +15,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
+import msgspec
+
 from qoslet.core.documents import Document, Text, json_documents, value_document
 from qoslet.core.manifest import Loaded, Options, pods_from
 from qoslet.core.shapes import shown
@@ -52,6 +54,36 @@ def load_text(text: str | bytes, options: Options, *, name: str = "text") -> Loa
     """The pods of YAML or JSON ``text``, called ``name`` in messages. Raises BadInputs."""
     data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
     return _load(text_documents(data, shown(name)), options)
+
+
+def values_of(path: str, *, stdin: IO[bytes] | None = None) -> list[tuple[str, Any]]:
+    """The documents of a file or ``-`` as plain values, whatever their kind, each with its place;
+    YAML or JSON. Raises BadInputs; a file without a document is one, too."""
+    found: list[tuple[str, Any]] = []
+    for document in _documents([path], stdin, False):
+        if isinstance(document, BadInput):
+            raise BadInputs([document])
+        found.append((document.where, msgspec.json.decode(document.data)))
+    if not found:
+        raise BadInputs([BadInput("holds no document", where=shown(path))])
+    return found
+
+
+def value_of(text: str | bytes, name: str) -> Any:
+    """The one document of YAML or JSON text, as an object; ``name`` is its name in messages. Raises
+    BadInput."""
+    try:
+        given = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
+        found = list(text_documents(data, shown(name)))
+        if len(found) != 1 or isinstance(found[0], BadInput):
+            fault = next((one for one in found if isinstance(one, BadInput)), None)
+            raise fault or BadInput("holds no single document", where=shown(name)) from None
+        given = msgspec.json.decode(found[0].data)
+    if not isinstance(given, dict):
+        raise BadInput("expected `object`", where=shown(name))
+    return given
 
 
 def _load(documents: Iterator[Document | BadInput], options: Options) -> Loaded:

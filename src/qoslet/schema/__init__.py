@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-NAMES = ("plan", "explanation", "cri", "oci", "apply", "release", "config", "podstates")
+NAMES = ("plan", "explanation", "cri", "oci", "apply", "release", "config", "conversion", "podstates")
 
 
 def text(name: str) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 VERBS = {
     "plan": "which cgroups the pods need on a node, and every value in them",
     "explain": "why a value is what it is, or why a file is not written",
+    "convert": "what a resource block of the OCI, the CRI or a pod turns into",
     "config": "what is in force on a node, where each value came from, and whether it can be run",
     "doctor": "what this machine offers, what is missing, and how to get it",
     "run": "make the cgroups on this machine and keep them true",

@@ -3,15 +3,15 @@ of the surfaces that knows the host."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, json
 
 from qoslet.core.manifest import Options
 from qoslet.core.nodefile import as_written
 from qoslet.core.plan import plan
 from qoslet.errors import BadInput, BadInputs
-from qoslet.host.manifests import load
+from qoslet.host.manifests import load, load_text, values_of
 from qoslet.host.nodes import load_node
 from qoslet.surfaces.cli.common import flags_of, note
 
@@ -62,6 +62,20 @@ def read(args: argparse.Namespace, paths: Sequence[str], *, writes: bool = False
         raise BadInputs(faults)
     if node.probed:
         note(f"taken from this machine: {_grouped(node.probed)}")
+    return Inputs(loaded.pods, node, (*problems, *loaded.problems))
+
+
+def values(path: str) -> list[tuple[str, Any]]:
+    """The documents of a file or of ``-`` as plain values, each with its place. Raises
+    BadInputs."""
+    return values_of(path)
+
+
+def read_values(args: argparse.Namespace, given: Sequence[Any]) -> Inputs:
+    """``read`` for documents that are decoded already. Raises BadInputs."""
+    node, problems = load_node(args.node, flags_of(args))
+    items = json.encode({"apiVersion": "v1", "kind": "List", "items": list(given)})
+    loaded = load_text(items, Options(node_name=node.name), name="stdin")
     return Inputs(loaded.pods, node, (*problems, *loaded.problems))
 
 

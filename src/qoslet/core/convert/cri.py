@@ -1,0 +1,188 @@
+"""LinuxContainerResources of the CRI: read, turned into an OCI block, and made of one.
+
+A zero field means "not set". Names are the protobuf's or those of its JSON form, numbers may be
+texts as there. Source: cri-api runtime.v1; containerd pkg/cri; CRI-O container_create_linux.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from qoslet.core.containers import Sent, Unified
+from qoslet.core.convert.answer import Lost, Part, Refusal
+from qoslet.core.convert.block import NO_CPU, NO_IO, NO_MEMORY, Block, block_of
+from qoslet.core.oci import oci_block
+from qoslet.core.runtimes import Runtime
+from qoslet.core.shapes import shown
+from qoslet.errors import BadInput
+
+NUMBERS = (
+    "cpu_period",
+    "cpu_quota",
+    "cpu_shares",
+    "memory_limit_in_bytes",
+    "oom_score_adj",
+    "memory_swap_limit_in_bytes",
+)
+TEXTS = ("cpuset_cpus", "cpuset_mems")
+LINUX = (*NUMBERS, *TEXTS, "hugepage_limits", "unified")
+_WIDEST = 2**63
+
+_CRIO_LEAST = {"runc": 12 << 20, "crun": 500 << 10}
+"""Bytes: the memory limit that CRI-O wants at least. Source: CRI-O container_create_linux.go."""
+
+
+class Message(Struct, frozen=True):
+    """A message: what the kubelet sends, and the CPU and node lists beside it."""
+
+    sent: Sent
+    cpus: str = ""
+    mems: str = ""
+
+
+def snake(name: str) -> str:
+    """A field in the protobuf's spelling: ``cpuQuota`` is ``cpu_quota``."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+
+
+def _number(value: object, where: str) -> int:
+    """An int64, also as the text that protobuf's JSON prints."""
+    if isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) < 21:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise BadInput(f"expected `int`, got {shown(str(value))}", where=where)
+    if not -_WIDEST <= value < _WIDEST:
+        raise BadInput("does not fit 64 bits", where=where)
+    return value
+
+
+def message_of(given: Mapping[str, Any], where: str = "") -> Message:
+    """A decoded message; BadInput names the field that is none, or of another kind."""
+    fields: dict[str, Any] = {}
+    for name, value in given.items():
+        field, at = snake(name), f"{where}.{name}" if where else name
+        if field not in LINUX:
+            known = "LinuxContainerResources has " + ", ".join(LINUX)
+            raise BadInput("is no field of the message", where=at, hint=known)
+        if value is None:
+            continue
+        fields[field] = _read(field, value, at)
+    sent = Sent(
+        **{name: fields[name] for name in NUMBERS if name in fields},
+        hugepage_limits=fields.get("hugepage_limits", ()),
+        unified=fields.get("unified", ()),
+    )
+    return Message(sent, fields.get("cpuset_cpus", ""), fields.get("cpuset_mems", ""))
+
+
+def _read(field: str, value: Any, at: str) -> object:
+    if field in NUMBERS:
+        return _number(value, at)
+    if field in TEXTS:
+        if not isinstance(value, str):
+            raise BadInput("expected `str`", where=at)
+        return value
+    if field == "unified":
+        if not isinstance(value, Mapping):
+            raise BadInput("expected `object`", where=at)
+        return tuple(_entry(key, text, f"{at}.{key}") for key, text in value.items())
+    if not isinstance(value, list):
+        raise BadInput("expected `array`", where=at)
+    return tuple(_hugepages(one, f"{at}[{number}]") for number, one in enumerate(value))
+
+
+def _entry(key: object, text: object, at: str) -> Unified:
+    if not isinstance(key, str) or not isinstance(text, str):
+        raise BadInput("expected `str`", where=at)
+    return Unified(key, text, ("oci.unified", (key,)))
+
+
+def _hugepages(one: object, at: str) -> tuple[str, int]:
+    if not isinstance(one, Mapping):
+        raise BadInput("expected `object`", where=at)
+    fields = {snake(name): value for name, value in one.items() if isinstance(name, str)}
+    size = fields.get("page_size", "")
+    if not isinstance(size, str):
+        raise BadInput("expected `str`", where=f"{at}.page_size")
+    amount = _number(fields.get("limit", 0), f"{at}.limit")
+    if amount < 0:
+        raise BadInput("expected `int` >= 0", where=f"{at}.limit")
+    return size, amount
+
+
+def block_of_message(message: Message, runtime: Runtime, swap: bool = True) -> Block:
+    """The OCI block that a CRI runtime makes; one that is not named counts as containerd.
+
+    ``swap``: whether the kernel limits swap.
+    """
+    given = oci_block(runtime, swap, message.sent)
+    lists = {"cpus": message.cpus, "mems": message.mems}
+    lists = {name: text for name, text in lists.items() if text}
+    if lists:
+        given["cpu"] = given.get("cpu", {}) | lists
+    return block_of(given)
+
+
+def refusal_of(message: Message, runtime: Runtime) -> Refusal | None:
+    """Why the CRI runtime itself refuses a message; None where it passes it on."""
+    if runtime.cri != "cri-o":
+        return None
+    limit, least = message.sent.memory_limit_in_bytes, _CRIO_LEAST.get(runtime.oci, 0)
+    if 0 < limit < least:
+        words = f"set memory limit {limit} too low; should be at least {least} bytes"
+        return Refusal("memory_limit_in_bytes", words, "refused.cri-o", (limit, least))
+    swap = message.sent.memory_swap_limit_in_bytes
+    if 0 < swap < limit:
+        words = f"container {swap} memory+swap is below the memory limit {limit}"
+        return Refusal("memory_swap_limit_in_bytes", words, "refused.swap", (swap, limit))
+    return None
+
+
+def part_of_block(block: Block) -> Part:
+    """The message that says what a block says, and what no field of the CRI carries."""
+    cpu, memory = block.cpu or NO_CPU, block.memory or NO_MEMORY
+    huge = [{"page_size": one.page_size, "limit": one.limit} for one in block.hugepage_limits or ()]
+    fields: dict[str, object] = {
+        "cpu_period": cpu.period,
+        "cpu_quota": cpu.quota,
+        "cpu_shares": cpu.shares,
+        "memory_limit_in_bytes": memory.limit,
+        "cpuset_cpus": cpu.cpus,
+        "cpuset_mems": cpu.mems,
+        "hugepage_limits": huge,
+        "unified": block.unified,
+        "memory_swap_limit_in_bytes": memory.swap,
+    }
+    return Part(message={name: value for name, value in fields.items() if value}, lost=_lost(block))
+
+
+_NO_FIELD = "no field of the CRI carries it"
+_NRI = "an NRI plugin of the runtime, or the unified map"
+
+
+def _lost(block: Block) -> tuple[Lost, ...]:
+    cpu, memory, io = block.cpu or NO_CPU, block.memory or NO_MEMORY, block.block_io or NO_IO
+    asked = (
+        ("memory.reservation", memory.reservation, "unified memory.low"),
+        ("memory.swappiness", memory.swappiness, _NRI),
+        ("memory.kernel", memory.kernel, "memory_limit_in_bytes counts it"),
+        ("memory.kernelTCP", memory.kernel_tcp, "memory_limit_in_bytes counts it"),
+        ("memory.disableOOMKiller", memory.disable_oom_killer or None, "unified memory.high"),
+        ("cpu.idle", cpu.idle, "unified cpu.idle"),
+        ("cpu.burst", cpu.burst, "unified cpu.max.burst"),
+        ("cpu.realtimeRuntime", cpu.realtime_runtime, "nothing of Kubernetes"),
+        ("cpu.realtimePeriod", cpu.realtime_period, "nothing of Kubernetes"),
+        ("pids", block.pids, "the kubelet's podPidsLimit on the pod's group, unified pids.max"),
+        ("blockIO", io if io != NO_IO else None, "containerd's blockio classes, unified io.max"),
+        ("network", block.network, "eBPF, or the pod's network plugin"),
+        ("devices", block.devices or None, "devices of ContainerConfig, or CDI"),
+        ("rdma", block.rdma or None, _NRI),
+    )
+    return tuple(
+        Lost(field, _NO_FIELD, instead, field=field)
+        for field, given, instead in asked
+        if given is not None
+    )

@@ -1,0 +1,78 @@
+"""One OCI block to the files of a hierarchy, as a runtime of some version writes them."""
+
+from __future__ import annotations
+
+from msgspec import Struct, structs
+
+from qoslet.core.convert import crun, runc
+from qoslet.core.convert.answer import WHOLE, Ground, Hierarchy, Part, Row, Stop
+from qoslet.core.convert.block import Block
+from qoslet.core.convert.lost import lost
+from qoslet.core.convert.pen import Pen
+from qoslet.core.convert.runcupdate import updated
+from qoslet.core.convert.traits import Traits
+from qoslet.core.rules.cpu import QUOTA_PERIOD_US, systemd_quota
+
+
+class Update(Struct, frozen=True):
+    """An update of a running container: the block that it has, and what memory.current and
+    memory.swap.current say (None: unknown, then checkBeforeUpdate refuses nothing)."""
+
+    before: Block = Block()
+    usage: int | None = None
+    swapped: int = 0
+
+
+def files(
+    block: Block,
+    hierarchy: Hierarchy,
+    traits: Traits,
+    ground: Ground = WHOLE,
+    update: Update | None = None,
+    systemd: bool = False,
+) -> Part:
+    """The rows of a block, up to the first refusal, and what is lost.
+
+    With ``update`` the block is that of an update. ``systemd``: by the systemd driver, whose
+    quota is in whole percents of a CPU.
+    """
+    pen, refusal = Pen(ground), None
+    asked = block
+    if update is not None and traits.family == "runc":
+        block = updated(update.before, block, traits)
+    try:
+        _write(pen, block, hierarchy, traits, update)
+    except Stop as stop:
+        refusal = stop.refusal
+    rows = tuple(pen.rows.values())
+    if systemd:
+        rows = tuple([_whole_percents(row, traits) for row in rows])
+    return Part(rows, refusal, lost(asked, hierarchy, traits, ground.bfq))
+
+
+def _write(
+    pen: Pen, block: Block, hierarchy: Hierarchy, traits: Traits, update: Update | None
+) -> None:
+    usage = update.usage if update is not None else None
+    swapped = update.swapped if update is not None else 0
+    if traits.family == "crun":
+        if hierarchy == "v2":
+            crun.write_v2(pen, block, traits, usage, swapped)
+        else:
+            crun.write_v1(pen, block, traits)
+    elif hierarchy == "v2":
+        runc.write_v2(pen, block, traits, usage)
+    else:
+        runc.write_v1(pen, block, traits, update is not None)
+
+
+def _whole_percents(row: Row, traits: Traits) -> Row:
+    """The quota that stands after systemd and the runtime wrote it."""
+    if row.file == "cpu.max" and not row.value.startswith("max"):
+        quota, _, period = row.value.partition(" ")
+        kept = systemd_quota(int(quota), int(period))
+        return row if str(kept) == quota else structs.replace(row, effective=f"{kept} {period}")
+    return row
+
+
+__all__ = ["QUOTA_PERIOD_US", "Update", "files"]

@@ -1,0 +1,219 @@
+"""A document's resource blocks into another form: the work behind ``convert``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct, structs
+
+from qoslet.core.convert.answer import WHOLE, Ground, Hierarchy, Lost, Part, Refusal, Row
+from qoslet.core.convert.block import Block, Cpu, plain
+from qoslet.core.convert.cri import block_of_message, part_of_block, refusal_of
+from qoslet.core.convert.files import Update, files
+from qoslet.core.convert.lost import ACCOUNTING_V2, SANDBOX
+from qoslet.core.convert.sources import Given, Kind, blocks_of, kind_of
+from qoslet.core.convert.traits import Traits, traits_of
+from qoslet.core.convert.units import unit_rows
+from qoslet.core.messages import cri as cri_messages
+from qoslet.core.messages import oci as oci_messages
+from qoslet.core.node import Node
+from qoslet.core.oci import linux_cri
+from qoslet.core.plan import plan
+from qoslet.core.pod import Pod
+from qoslet.core.runtimes import Runtime, runtime_of
+from qoslet.core.tree import Cgroup, Problem
+from qoslet.errors import BadInput
+
+Target = Literal["v1", "v2", "systemd", "oci", "cri", "windows"]
+Driver = Literal["cgroupfs", "systemd"]
+NEWEST_SYSTEMD = 260
+
+TARGETS: tuple[Target, ...] = ("v1", "v2", "systemd", "oci", "cri", "windows")
+KINDS: tuple[Kind, ...] = ("oci", "cri", "pod")
+LACKS = ("bfq", "iocost", "rsvd", "swap")
+"""What a kernel may lack, by the names of ``Ground``."""
+
+
+_PAUSE = Block(cpu=Cpu(shares=2))
+"""What a CRI runtime gives the container that holds a sandbox. Source: containerd
+pkg/cri/server defaultSandboxCPUshares."""
+
+
+class Wish(Struct, frozen=True):
+    """Into what, and as whom: see ``wish_of``."""
+
+    to: Target
+    traits: Traits
+    runtime: Runtime
+    hierarchy: Hierarchy
+    driver: Driver = "cgroupfs"
+    ground: Ground = WHOLE
+    systemd: int = NEWEST_SYSTEMD
+    update: Update | None = None
+
+
+class Conversion(Struct, frozen=True):
+    """The answer: a part for each resource block of the input."""
+
+    source: Kind
+    wish: Wish
+    parts: tuple[Part, ...]
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def stands(self) -> bool:
+        """Whether no block is refused and no problem is an error."""
+        refused = any(part.refusal is not None for part in self.parts)
+        return not refused and all(row.severity != "error" for row in self.problems)
+
+    @property
+    def accounting(self) -> tuple[Lost, ...]:
+        """What the hierarchy does not account for, whatever a block says."""
+        return ACCOUNTING_V2 if self.wish.hierarchy == "v2" and self.wish.to != "cri" else ()
+
+
+def wish_of(
+    to: str,
+    runtime: str,
+    *,
+    driver: str = "cgroupfs",
+    hierarchy: str | None = None,
+    update: bool = False,
+    before: Block | None = None,
+    without: Sequence[str] = (),
+) -> Wish:
+    """Checked options. ``hierarchy`` is for systemd, v2 by default; ``before`` is the block that an
+    updated container has; ``without`` names what the kernel lacks (``LACKS``). Raises BadInput."""
+    if to not in TARGETS:
+        raise BadInput(f"{to!r} is nothing to convert to", where="--to", hint=", ".join(TARGETS))
+    try:
+        traits = traits_of(runtime)
+        named = runtime_of("runc-1.1" if traits.tables else runtime)
+    except ValueError as error:
+        raise BadInput(str(error), where="--runtime") from None
+    wrong = [name for name in without if name not in LACKS]
+    if wrong:
+        hint = f"known are {', '.join(LACKS)}"
+        raise BadInput(f"{wrong[0]!r} is nothing that a kernel lacks", where="--without", hint=hint)
+    if to in ("v1", "v2"):
+        if hierarchy not in (None, to):
+            raise BadInput(f"{hierarchy} is not {to}", where="--hierarchy", hint="leave it out")
+        hierarchy = to
+    ground = structs.replace(WHOLE, **dict.fromkeys(without, False)) if without else WHOLE
+    if named.cri is None:
+        named = structs.replace(named, cri="containerd", hugetlb=False, swap_from_limit=True)
+    return Wish(
+        to,
+        traits,
+        structs.replace(named, name=runtime),
+        "v1" if hierarchy == "v1" else "v2",
+        "systemd" if driver == "systemd" or to == "systemd" else "cgroupfs",
+        ground,
+        update=Update(before or Block()) if update else None,
+    )
+
+
+def convert_document(
+    given: Mapping[str, Any], wish: Wish, source: Kind | None = None, where: str = "text"
+) -> Conversion:
+    """A decoded document that is no pod. Raises BadInput."""
+    kind = source or kind_of(given, where)
+    if kind == "pod":
+        raise BadInput("is a pod", where=where, hint="it takes a node")
+    found = blocks_of(given, kind, where)
+    return Conversion(kind, wish, tuple([part_of(one, wish) for one in found]))
+
+
+def part_of(given: Given, wish: Wish) -> Part:
+    """One resource block, converted."""
+    if given.block is not None:
+        return _named(_part_of_block(given.block, wish), given.name)
+    if given.message is None:
+        hint = "qoslet convert --to windows"
+        raise BadInput("is of a Windows container", where=given.where, hint=hint)
+    message, runtime = given.message, wish.runtime
+    if wish.to == "cri":
+        fields = linux_cri(message.sent)
+        lists = {"cpuset_cpus": message.cpus, "cpuset_mems": message.mems}
+        fields |= {name: text for name, text in lists.items() if text}
+        return Part(message=fields, name=given.name)
+    if given.sandbox and wish.to != "oci":
+        part = _part_of_block(_PAUSE, wish)
+        return Part(part.rows, None, (SANDBOX,), name=given.name)
+    refusal = refusal_of(message, runtime)
+    if refusal is not None:
+        return Part(refusal=refusal, name=given.name)
+    block = block_of_message(message, runtime, wish.ground.swap)
+    return _named(_part_of_block(block, wish), given.name)
+
+
+def _named(part: Part, name: str) -> Part:
+    return structs.replace(part, name=name) if name else part
+
+
+def _part_of_block(block: Block, wish: Wish) -> Part:
+    if wish.to == "oci":
+        return Part(message=plain(block))
+    if wish.to == "cri":
+        return part_of_block(block)
+    systemd = wish.driver == "systemd"
+    part = files(block, wish.hierarchy, wish.traits, wish.ground, wish.update, systemd)
+    if wish.to != "systemd":
+        return part
+    return _as_unit(part, block, wish)
+
+
+def _as_unit(part: Part, block: Block, wish: Wish) -> Part:
+    try:
+        rows = unit_rows(part.rows, block, wish.hierarchy, wish.traits, wish.systemd)
+    except ValueError as error:
+        refusal = Refusal("unified", str(error), "refused.unified", ("", str(error)))
+        return structs.replace(part, rows=(), refusal=refusal)
+    return structs.replace(part, rows=rows)
+
+
+def convert_pods(
+    pods: Sequence[Pod], node: Node, wish: Wish, problems: Sequence[Problem] = ()
+) -> Conversion:
+    """Pods on a node: the files of their groups as ``plan`` has them, or their messages."""
+    hierarchy = node.hierarchy if wish.to in ("oci", "cri") else wish.hierarchy
+    driver = wish.driver if wish.to == "systemd" else node.driver
+    host = structs.replace(node.host, hierarchy=hierarchy)
+    made = plan(pods, structs.replace(node, host=host, driver=driver), problems)
+    if wish.to in ("oci", "cri"):
+        items = oci_messages(made) if wish.to == "oci" else cri_messages(made)
+        parts = [part for item in items for part in _message_parts(item, wish.to)]
+    else:
+        groups = [group for group in made.cgroups if group.pod is not None]
+        parts = [_group_part(group, wish) for group in groups]
+    wish = structs.replace(wish, hierarchy=hierarchy, driver=driver, runtime=node.profile.runtime)
+    return Conversion("pod", wish, tuple(parts), made.problems)
+
+
+def _message_parts(item: Mapping[str, Any], to: str) -> list[Part]:
+    """A pod's sandbox and containers as messages, or as parts of their configs."""
+    label = f"{item['namespace']}/{item['name']}"
+    found = []
+    if to == "cri" and item["sandbox"]:
+        found.append(Part(message=item["sandbox"]["linux"], name=f"{label} sandbox"))
+    for container in item["containers"]:
+        kept = {k: v for k, v in container.items() if k not in ("name", "role")}
+        if to == "cri" and "linux" in kept:
+            kept = kept["linux"]["resources"]
+        found.append(Part(message=kept, name=f"{label}/{container['name']}"))
+    return found
+
+
+def _group_part(group: Cgroup, wish: Wish) -> Part:
+    assert group.pod is not None
+    name = f"{group.pod.namespace}/{group.pod.name}"
+    name += f"/{group.container.name}" if group.container is not None else ""
+    name += " sandbox" if group.level == "sandbox" else ""
+    rows = tuple(
+        Row(row.file, row.value, row.writer, row.rule, row.inputs, row.effective)
+        for row in group.settings
+    )
+    if wish.to == "systemd":
+        rows = unit_rows(rows, Block(), wish.hierarchy, wish.traits, wish.systemd)
+    return Part(rows, name=name)

@@ -1,0 +1,65 @@
+"""The document of ``convert``, read by what it holds: a pod needs a node, nothing else does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from qoslet.core.convert.block import Block
+from qoslet.core.convert.front import Conversion, Wish, convert_document, convert_pods, wish_of
+from qoslet.core.convert.sources import blocks_of, kind_of
+from qoslet.errors import BadInput
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def answer(args: argparse.Namespace, runtime: str) -> Conversion:
+    """Read and convert. Raises QosletError."""
+    from qoslet.surfaces.cli.inputs import values
+
+    if args.path == "-" and "-" in (args.update, *args.node):
+        raise BadInput("standard input can be read once", hint="name a file")
+    wish = _wish(args, runtime)
+    source = args.source
+    if source != "pod":
+        found = values(args.path)
+        where, given = found[0]
+        if not isinstance(given, dict):
+            raise BadInput("expected `object`", where=where)
+        source = source or kind_of(given, where)
+        if source != "pod":
+            if len(found) > 1:
+                raise BadInput("holds more documents than one", where=args.path, hint="give one")
+            return convert_document(given, wish, source, where)
+        if args.path == "-":
+            return _pods(args, wish, [value for _, value in found])
+    return _pods(args, wish, None)
+
+
+def _pods(args: argparse.Namespace, wish: Wish, values: list[Any] | None) -> Conversion:
+    from qoslet.surfaces.cli.inputs import read, read_values
+
+    args.expand, args.resources = False, "spec"
+    given = read(args, [args.path]) if values is None else read_values(args, values)
+    return convert_pods(given.pods, given.node, wish, given.problems)
+
+
+def _wish(args: argparse.Namespace, runtime: str) -> Wish:
+    before = None
+    if args.update:
+        from qoslet.surfaces.cli.inputs import values
+
+        where, given = values(args.update)[0]
+        if not isinstance(given, dict):
+            raise BadInput("expected `object`", where=where)
+        found = list(blocks_of(given, "oci", where))
+        before = found[0].block if found else Block()
+    return wish_of(
+        args.to,
+        args.runtime or runtime,
+        driver=args.cgroup_driver or "cgroupfs",
+        hierarchy=args.hierarchy,
+        update=args.update is not None,
+        before=before,
+        without=tuple(filter(None, args.without.split(","))),
+    )
