@@ -759,3 +759,12 @@ def test_flag_rows_override_real_fields():
     overrides = nodeflags.overrides(found, Flags(**texts_of))
     assert overrides == {"podPidsLimit": (1, "--pod-max-pids"), "maxPods": (1, "--max-pods")}
     assert not found.found
+
+
+def test_what_memory_qos_loses_on_a_poor_host():
+    host = {**OWN["host"], "psi": False, "controllers": ["cpu", "pids"]}
+    _, problems = read(own(swap=0, host=host), feature_gates="MemoryQoS=true")
+    found = [(p.severity, p.where) for p in problems if "host." in p.where]
+    assert found == [("warning", "node.yaml: host.controllers"), ("info", "node.yaml: host.psi")]
+    _, problems = read(own(swap=0, host=host))
+    assert not [p for p in problems if "host." in p.where]

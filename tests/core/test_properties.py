@@ -227,3 +227,13 @@ def test_a_resize_ends_at_what_is_wanted(was: int, becomes: int, had: int, gets:
     held = {"pod.limit": was, "pod.request": had}
     assert all((step.value or 0) > held[step.part] for step in found[:at])
     assert all((step.value or 0) < held[step.part] for step in found[at + 1 :])
+
+
+@given(BYTES, BYTES, st.sampled_from([4096, 16384, 65536]))
+def test_seven_eighths_leave_a_page_and_sums_cover_their_parts(
+    one: int, other: int, page: int
+) -> None:
+    part = memory.less_an_eighth(one, page)
+    assert part % page == 0
+    assert part <= max(0, one // page - 1) * page
+    assert part + memory.less_an_eighth(other, page) <= memory.less_an_eighth(one + other, page)

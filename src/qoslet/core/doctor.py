@@ -160,6 +160,7 @@ _MILESTONES = (
     ((5, 8), "cpu.stat in every group", "usage of v2 groups without the cpu controller is unknown"),
     ((5, 9), "reclaim at memory.high", "a process above memory.high can hang for good"),
     ((5, 14), "cgroup.kill", "groups are ended process by process"),
+    ((5, 19), "memory.reclaim", "what is cold cannot be taken back before a limit is raised"),
 )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
+from qoslet.core.census import Census, Judged
 from qoslet.core.cpumanager import Refusal
 from qoslet.core.managers import Kept, Managers
 from qoslet.core.node import Node
@@ -20,7 +21,7 @@ from qoslet.core.planner import Planner
 from qoslet.core.pod import Pod, QosClass
 from qoslet.core.podshape import Shape
 from qoslet.core.podspec import PodSpec
-from qoslet.core.problems import Census, Judged, contradictions, node_problems, pod_problems
+from qoslet.core.problems import contradictions, node_problems, pod_problems
 from qoslet.core.tiers import Tally, Tallying
 from qoslet.core.tree import Cgroup, Plan, Problem
 
@@ -155,6 +156,11 @@ class Live:
         """``spec`` of a pod that was put with what is planned for its containers, where the node's
         runtime writes their groups itself."""
         held = self._held.get(uid)
+        if held is not None and spec.bundles is not None:
+            from qoslet.core.messages import pod_blocks
+
+            blocks = pod_blocks(self.planner, held.pod)
+            return replace(spec, bundles=replace(spec.bundles, blocks=blocks))
         if held is None or self.planner.basis.runtime.cri is None:
             return spec
         # only who sends messages pays for them

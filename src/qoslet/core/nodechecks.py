@@ -277,6 +277,23 @@ def _kernel(node: Node, found: KubeletRead) -> Iterator[Problem]:
     elif kernel is not None and kernel < (5, 9):
         message = f"processes can hang at memory.high on kernel {shown(node.host.kernel)}"
         yield Problem("warning", place, message, "Memory QoS wants kernel 5.9 or later")
+    if node.hierarchy == "v2":
+        yield from _lost(node)
+
+
+def _lost(node: Node) -> Iterator[Problem]:
+    """What Memory QoS loses on a host that lacks something."""
+    controllers = node.host.controllers
+    if controllers is not None and "memory" not in controllers:
+        message = "the memory controller is missing: no group has memory.min, low, high or max"
+        hint = "boot without cgroup_disable=memory, or enable it in cgroup.subtree_control"
+        yield Problem("warning", _place(node, "host.controllers"), message, hint)
+    if node.host.psi is False:
+        message = (
+            "the kernel has no PSI: how long processes wait for memory is not known, a stall at"
+            " memory.high is told by what reclaim finds"
+        )
+        yield Problem("info", _place(node, "host.psi"), message, "boot with psi=1")
 
 
 def _names(node: Node, found: KubeletRead) -> Iterator[Problem]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from qoslet.core.census import Judged
 from qoslet.core.managers import Kept
 from qoslet.core.node import Node
 from qoslet.core.placing import placing_problems
 from qoslet.core.planner import Planner
 from qoslet.core.pod import Pod
 from qoslet.core.podshape import Shape
-from qoslet.core.problems import Judged, contradictions, problems_of
+from qoslet.core.problems import contradictions, problems_of
 from qoslet.core.tiers import Tally, Tallying
 from qoslet.core.tree import Cgroup, Plan, PlannedPod, Problem
 

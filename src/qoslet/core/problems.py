@@ -7,76 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from msgspec import Struct
-
 from qoslet.core.basis import Basis
+from qoslet.core.census import Census, Judged
+from qoslet.core.memoryproblems import memory_problems, pod_memory_problems
 from qoslet.core.node import allocatable
-from qoslet.core.pod import Pod, QosClass, Quantities
-from qoslet.core.podshape import Shape
+from qoslet.core.pod import Pod, QosClass
 from qoslet.core.quantity import canonical, from_int, from_milli
 from qoslet.core.rules.hugetlb import size_of_resource
-from qoslet.core.tree import Cgroup, Problem, Setting, Severity
-
-
-class Judged(Struct, frozen=True, gc=False):
-    """One shape: its first pod, how many pods have it, and what was planned for it."""
-
-    pod: Pod
-    count: int
-    qos: QosClass
-    requests: Quantities
-    limits: Quantities
-    settings: tuple[Setting, ...]
-    containers: tuple[tuple[Setting, ...], ...]
-
-    @classmethod
-    def of(cls, pod: Pod, shape: Shape, count: int) -> Judged:
-        """``count`` pods of a shape, ``pod`` the first of them."""
-        sums = shape.sums
-        rows = tuple([planned.settings for planned in shape.containers])
-        return cls(pod, count, shape.qos, sums.requests, sums.limits, shape.settings, rows)
-
-    @property
-    def where(self) -> str:
-        """The first pod, and how many more."""
-        more = f" (and {self.count - 1} more like it)" if self.count > 1 else ""
-        return f"{self.pod.where}{more}"
+from qoslet.core.tree import Cgroup, Problem, Severity
 
 
 def _row(severity: Severity, where: str, message: str, hint: str) -> Problem:
     return Problem(severity, where, message, hint)
-
-
-class Census(Struct, gc=False):
-    """What the pods of a node come to, for the rows about it. Millicores and units, exact: what
-    is taken away leaves nothing.
-
-    ``throttled`` counts containers with a memory.high below max, ``soft`` Burstable pods with a
-    memory request, ``best_effort`` BestEffort pods.
-    """
-
-    pods: int = 0
-    requests: dict[str, int] = {}
-    memory_limits: int = 0
-    throttled: int = 0
-    soft: int = 0
-    best_effort: int = 0
-
-    def add(self, shape: Judged, sign: int = 1) -> None:
-        """All pods of a shape; ``sign`` -1 takes them away."""
-        count = sign * shape.count
-        self.pods += count
-        for name, asked in shape.requests.items():
-            amount = asked.milli if name == "cpu" else asked.value
-            self.requests[name] = self.requests.get(name, 0) + count * amount
-        if "memory" in shape.limits:
-            self.memory_limits += count * shape.limits["memory"].value
-        for rows in shape.containers:
-            for row in rows:
-                if row.file == "memory.high" and row.value != "max":
-                    self.throttled += count
-        self.soft += count * (shape.qos == "Burstable" and "memory" in shape.requests)
-        self.best_effort += count * (shape.qos == "BestEffort")
 
 
 def problems_of(
@@ -98,7 +40,7 @@ def problems_of(
 
 def node_problems(basis: Basis, census: Census, upper: Sequence[Cgroup]) -> list[Problem]:
     """The rows about the node."""
-    return [*_fit(basis, census), *_upper(basis, upper), *_node(basis, census)]
+    return [*_fit(basis, census), *_upper(basis, upper), *_node(basis, census, upper)]
 
 
 def contradictions(pods: Iterable[tuple[Pod, QosClass]]) -> Iterator[Problem]:
@@ -173,7 +115,7 @@ def _upper(basis: Basis, upper: Sequence[Cgroup]) -> Iterator[Problem]:
                 )
 
 
-def _node(basis: Basis, census: Census) -> Iterator[Problem]:
+def _node(basis: Basis, census: Census, upper: Sequence[Cgroup]) -> Iterator[Problem]:
     node = f"node {basis.node.name or 'this'}"
     runtime = basis.runtime
     if basis.node.os == "windows":
@@ -194,49 +136,7 @@ def _node(basis: Basis, census: Census) -> Iterator[Problem]:
             f" {'.'.join(map(str, runtime.oci_version))} is assumed to write containers",
             f"name it: --runtime {runtime.name}+runc-VERSION",
         )
-    yield from _memory_qos(basis, node, census)
-
-
-_UNIFIED_SINCE = {"containerd": (1, 6), "cri-o": (1, 22)}
-
-
-def _memory_qos(basis: Basis, node: str, census: Census) -> Iterator[Problem]:
-    form, runtime = basis.memory_qos, basis.runtime
-    if form == "off":
-        return
-    if census.throttled:
-        yield _row(
-            "warning",
-            node,
-            f"containers with memory.high: {census.throttled}; one that allocates faster than the kernel"
-            " can reclaim hangs there instead of being OOM-killed",
-            "seen on kernels 6.12 and 7.2 without swap; leave memoryThrottlingFactor unset (1.37)"
-            " or watch memory.events high",
-        )
-    tiered = basis.policy == "TieredReservation"
-    if form == "1.36" and tiered and census.soft:
-        yield _row(
-            "warning",
-            node,
-            "memory.low of Burstable pods has no effect: kubepods has none, and every ancestor caps"
-            " it",
-            "1.37 writes kubepods memory.low, too; --memory-qos 1.37 shows it",
-        )
-    if form in ("1.27", "1.36") and census.best_effort:
-        yield _row(
-            "info",
-            node,
-            "BestEffort containers get no memory.high: request and limit are equal (both unset)",
-            "a quirk against KEP-2570, mended in 1.37",
-        )
-    since = _UNIFIED_SINCE.get(runtime.cri or "")
-    if since is not None and runtime.cri_version < since:
-        yield _row(
-            "warning",
-            node,
-            f"{runtime.name} ignores the unified map: Memory QoS does not reach containers",
-            f"{runtime.cri} {'.'.join(map(str, since))} is the first that passes it on",
-        )
+    yield from memory_problems(basis, node, census, upper)
 
 
 def pod_problems(basis: Basis, shape: Judged) -> Iterator[Problem]:
@@ -254,6 +154,7 @@ def pod_problems(basis: Basis, shape: Judged) -> Iterator[Problem]:
     yield from _numbers(basis, shape)
     yield from _rounded(basis, shape)
     yield from _hugepages(basis, shape)
+    yield from pod_memory_problems(basis, shape)
 
 
 def _class_quirks(basis: Basis, shape: Judged) -> Iterator[Problem]:

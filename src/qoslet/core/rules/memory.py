@@ -30,12 +30,13 @@ def high_1_27(request: int, limit: int, allocatable: int, factor: float, page: i
 
 
 def less_an_eighth(request: int, page: int) -> int:
-    """The part of a request that form qoslet protects hard, in bytes: seven eighths, cut to a page.
+    """The part of a request that form qoslet protects hard, in bytes: seven eighths of its whole
+    pages, at least one page less than there are.
 
     Cutting never lets a sum of parts exceed the part of the sum, so that a parent whose value is
     made of the sum covers its children. Source: kubernetes PR 126485 on memory.min = memory.max.
     """
-    return (request - -(-request // 8)) // page * page if request > 0 else 0
+    return max(0, request) // page * 7 // 8 * page
 
 
 def _gap(limit: int) -> str:

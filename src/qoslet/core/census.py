@@ -1,0 +1,86 @@
+"""What the pods of a node come to, for the rows about them: by shape, and summed.
+
+Sums are integers: what is taken away leaves nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from msgspec import Struct, field
+
+from qoslet.core.pod import Pod, QosClass, Quantities
+from qoslet.core.podshape import Shape
+from qoslet.core.tree import Setting
+
+
+class Judged(Struct, frozen=True, gc=False):
+    """One shape: its first pod, how many pods have it, and what was planned for it."""
+
+    pod: Pod
+    count: int
+    qos: QosClass
+    requests: Quantities
+    limits: Quantities
+    settings: tuple[Setting, ...]
+    containers: tuple[tuple[Setting, ...], ...]
+
+    @classmethod
+    def of(cls, pod: Pod, shape: Shape, count: int) -> Judged:
+        """``count`` pods of a shape, ``pod`` the first of them."""
+        sums = shape.sums
+        rows = tuple([planned.settings for planned in shape.containers])
+        return cls(pod, count, shape.qos, sums.requests, sums.limits, shape.settings, rows)
+
+    @property
+    def where(self) -> str:
+        """The first pod, and how many more."""
+        more = f" (and {self.count - 1} more like it)" if self.count > 1 else ""
+        return f"{self.pod.where}{more}"
+
+
+class Census(Struct, gc=False):
+    """All pods. Millicores and units.
+
+    ``throttled`` counts containers with a memory.high below max, ``filled`` those with a
+    memory.min that reaches their memory.max, ``soft`` Burstable pods with a memory request,
+    ``best_effort`` BestEffort pods. ``claims`` are the bytes that pods claim, by class and file.
+    """
+
+    pods: int = 0
+    requests: dict[str, int] = {}
+    memory_limits: int = 0
+    throttled: int = 0
+    filled: int = 0
+    soft: int = 0
+    best_effort: int = 0
+    claims: Counter[tuple[QosClass, str]] = field(default_factory=Counter)
+
+    def add(self, shape: Judged, sign: int = 1) -> None:
+        """All pods of a shape; ``sign`` -1 takes them away."""
+        count = sign * shape.count
+        self.pods += count
+        for name, asked in shape.requests.items():
+            amount = asked.milli if name == "cpu" else asked.value
+            self.requests[name] = self.requests.get(name, 0) + count * amount
+        if "memory" in shape.limits:
+            self.memory_limits += count * shape.limits["memory"].value
+        for rows in shape.containers:
+            self.throttled += count * (bytes_of(rows, "memory.high") is not None)
+            hard = bytes_of(rows, "memory.min")
+            self.filled += count * (bool(hard) and hard == bytes_of(rows, "memory.max"))
+        for file in ("memory.min", "memory.low"):
+            claimed = bytes_of(shape.settings, file)
+            if claimed:
+                self.claims[shape.qos, file] += count * claimed
+        self.soft += count * (shape.qos == "Burstable" and "memory" in shape.requests)
+        self.best_effort += count * (shape.qos == "BestEffort")
+
+
+def bytes_of(rows: Iterable[Setting], file: str) -> int | None:
+    """The bytes that the kernel keeps of a file; None where it is not written or is no number."""
+    for row in rows:
+        if row.file == file:
+            return int(row.applied) if row.applied.isdigit() else None
+    return None

@@ -1,0 +1,129 @@
+"""What a plan says of its memory values: nothing that holds, everything that is a trap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from qoslet.core.node import Node
+from qoslet.core.plan import plan
+from qoslet.core.pod import Pod
+from tests.core.test_memoryqos import BATCH, DB, WEB, pod, under
+
+TIERED = {"memory_reservation_policy": "TieredReservation"}
+RECURSIVE = {"host": {"mounts": {"": "rw,nsdelegate,memory_recursiveprot"}}}
+QUIRKS = ("cpu.weight curves", "BestEffort containers get no", "names no OCI")
+
+
+def said(node: Node, *pods: Pod) -> list[tuple[str, str, str]]:
+    rows: Iterable[Any] = plan(list(pods), node).problems
+    return [
+        (row.severity, row.where, row.message)
+        for row in rows
+        if not any(quirk in row.message for quirk in QUIRKS)
+    ]
+
+
+def test_form_qoslet_has_nothing_to_warn_of() -> None:
+    for root in ("/", "/own"):
+        node = under("qoslet", cgroup_root=root, **RECURSIVE)
+        assert said(node, DB, WEB, BATCH) == []
+
+
+def test_protection_below_groups_that_hold_none() -> None:
+    found = said(under("1.37", cgroup_root="/own", **TIERED), DB, WEB)
+    assert [(severity, where) for severity, where, _ in found][:2] == [
+        ("warning", "/own: memory.min"),
+        ("warning", "/own: memory.low"),
+    ]
+    assert found[0][2] == "is not set: 112Mi claimed below /own is worth nothing"
+    found = said(under("qoslet", cgroup_root="/a/own"), DB, WEB)
+    assert [where for _, where, _ in found] == ["/a: memory.min", "/a: memory.low"]
+
+
+@pytest.mark.parametrize("form", ["1.22", "1.27", "1.36", "1.37", "design"])
+def test_memory_min_at_memory_max(form: str) -> None:
+    full = "containers whose memory.min is their memory.max: 1"
+    assert any(full in message for _, _, message in said(under(form, **TIERED), DB))
+    assert not any("memory.min is their" in message for _, _, message in said(under(form), BATCH))
+
+
+@pytest.mark.parametrize(("form", "count"), [("1.36", 1), ("1.37", 1), ("1.22", 0), ("qoslet", 0)])
+def test_a_surplus_that_is_handed_to_everybody(form: str, count: int) -> None:
+    found = said(under(form, **TIERED, **RECURSIVE), WEB)
+    assert sum("48Mi more than" in message for _, _, message in found) == count
+    without = said(under(form, **TIERED), WEB)
+    assert not any("more than" in message for _, _, message in without)
+
+
+def test_policy_none_under_form_qoslet() -> None:
+    node = structs.replace(under("qoslet"), origins={"memoryReservationPolicy": "k.yaml"})
+    (row,) = said(node, WEB)
+    assert row == (
+        "info",
+        "node n1",
+        "memoryReservationPolicy None: form qoslet protects no request",
+    )
+
+
+@pytest.mark.parametrize(
+    ("high", "severity", "message"),
+    [
+        ("24Mi", "warning", "24Mi is below the request 32Mi"),
+        ("64Mi", "info", "64Mi is never reached: memory.max is 64Mi"),
+        ("80Mi", "info", "80Mi is never reached"),
+        ("63Mi", "info", "63Mi leaves 1Mi below memory.max 64Mi"),
+    ],
+)
+def test_memory_high_beside_request_and_limit(high: str, severity: str, message: str) -> None:
+    one = pod("p", ("32Mi", "64Mi"), notes={"memory-high": high})
+    rows = said(under("qoslet"), one)
+    (found,) = (row for row in rows if "memory.high" in row[1])
+    assert found[0] == severity
+    assert found[1] == "f.json: Pod default/p: spec.containers[0]: memory.high"
+    assert found[2].startswith(message)
+
+
+@pytest.mark.parametrize("high", ["48Mi", "max"])
+def test_a_memory_high_between_them_is_no_trap(high: str) -> None:
+    one = pod("p", ("32Mi", "64Mi"), notes={"memory-high": high})
+    assert not any("memory.high" in where for _, where, _ in said(under("qoslet"), one))
+
+
+@pytest.mark.parametrize(
+    ("form", "notes", "more", "expected"),
+    [
+        ("off", {"memory-high": "48Mi"}, {}, ("warning", "memory-high", "Memory QoS is off")),
+        ("off", {"memory-protection": "on"}, {}, ("warning", "memory-protection", "off on this")),
+        ("qoslet", {"memory-high": "48Mi"}, {"host": {"hierarchy": "v1"}},
+         ("warning", "memory-high", "Memory QoS is off")),
+        ("qoslet", {"memory-high": "48Mi", "memory-throttling-factor": "0.5"}, {},
+         ("info", "memory-throttling-factor", "memory-high says the value itself")),
+        ("1.22", {"memory-protection": "on"}, {},
+         ("info", "memory-protection", "form 1.22 protects every pod")),
+    ],
+)  # fmt: skip
+def test_annotations_without_effect(
+    form: str, notes: dict[str, str], more: dict[str, Any], expected: tuple[str, str, str]
+) -> None:
+    found = said(under(form, **more), pod("p", ("32Mi", "64Mi"), notes=notes))
+    (row,) = (row for row in found if "annotations" in row[1])
+    assert row[0] == expected[0]
+    assert row[1] == f"f.json: Pod default/p: metadata.annotations[qoslet.dev/{expected[1]}]"
+    assert expected[2] in row[2]
+
+
+def test_annotations_that_need_no_memory_qos_are_not_said_to_be_without_effect() -> None:
+    one = pod("p", ("32Mi", "64Mi"), notes={"guard": "off", "memory-oom-group": "false"})
+    assert said(under("off"), one) == []
+
+
+def test_a_kubelet_does_not_read_them() -> None:
+    one = pod("p", ("32Mi", "64Mi"), notes={"guard": "off"})
+    node = structs.replace(under("qoslet"), kubelet_given=True)
+    assert [message for _, _, message in said(node, one)] == [
+        "a kubelet does not read annotations of qoslet: it writes other values"
+    ]
