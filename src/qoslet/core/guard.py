@@ -126,7 +126,7 @@ def answer(
         wanted = max(policy.least_step, int(high * policy.step))
     given = min(wanted, room)
     if given >= policy.least_step:
-        value = max(high, sample.current) + given
+        value = (max(high, sample.current) + given) // _MIB * _MIB
         return Decision("raise", f"to {mib(value)}, {has}", value)
     if bounds.ends:
         return Decision("end", f"it cannot be given more, {has}")
