@@ -95,9 +95,10 @@ def test_the_screen_draws_who_was_taken_from_and_what_happened_last() -> None:
         "",
         "memory taken back, last 60 s",
         "shop/web/app             above high     ___....---====++++***%%%%####      33Mi",
-        "shop/web/app             below request                             #     40Ki",
+        "shop/web/app             below request                             #       40Ki",
         "",
-        "shop/web/app: the kernel killed process 31 (hog) for memory: 64 MiB, at its limit",
+        "shop/web/app: the kernel killed process 31 (hog) for memory: 64 MiB, at its",
+        "limit",
     ]
     assert screen_lines(MemoryView(), PLAIN, 80) == []
     only = MemoryView((TIER,), (), NODE)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from qoslet.surfaces.guardout import guard_document
 from qoslet.surfaces.jsonout import Document
 from qoslet.surfaces.pressureout import pressure_document
-from qoslet.surfaces.style import Terminal, cut, pad, printable
+from qoslet.surfaces.style import Terminal, cut, pad, printable, wrap
 from qoslet.surfaces.units import size
 
 if TYPE_CHECKING:
@@ -113,7 +113,8 @@ def screen_lines(view: MemoryView, terminal: Terminal, width: int) -> list[str]:
         amount = size(_whole(sum(spans) * view.page)).lstrip("~")
         lines.append(f"{name} {pad(ZONES[zone], 13)} {graph} {pad(amount, 9, right=True)}")
     if view.events:
-        lines += ["", terminal.paint(cut(printable(last_line(view.events[-1])), width, "…"), "dim")]
+        last = wrap(printable(last_line(view.events[-1])), width)
+        lines += ["", *(terminal.paint(line, "dim") for line in last)]
     return lines
 
 
