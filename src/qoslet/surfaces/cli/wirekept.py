@@ -29,6 +29,7 @@ from qoslet.host.memkeep import KeptCounters
 from qoslet.host.memlog import KernelLog
 from qoslet.host.memread import MemoryFiles
 from qoslet.host.memwatch import KernelWatch
+from qoslet.host.resident import stay
 from qoslet.host.rootlock import escaped
 from qoslet.host.runtimes.keeperclient import KeeperRuntime
 from qoslet.host.runtimes.logs import LogLimits
@@ -104,6 +105,9 @@ def joined(
         meet=tree.meet,
     )
     wakes.append(wheel.memory.descriptors)
+    slow = stay() if config.guard != "off" else ""
+    if slow:
+        wheel.shared.say(f"the agent's own memory may be taken from it under pressure: {slow}")
     fresh = Fresh(f"{folder}/logs")
     tree.enable()
     try:
