@@ -117,16 +117,25 @@ def _chosen(basis: Basis, rule: str, by_runtime: bool) -> tuple[str, str | None]
     choice = _choice_of(rule)
     row = profile.evidence(node.profile.kubernetes, choice) if choice else None
     if choice == "memory_qos":
-        how = f", {origin(node, 'memoryQos')}" if node.profile.memory_qos_forced else ""
-        since = "" if how or row is None else f" since 1.{row.since}"
-        form = basis.memory_qos if basis.memory_qos != "off" else "off (gate MemoryQoS)"
-        name = f"{release}: Memory QoS {form}{since if basis.memory_qos != 'off' else ''}{how}"
-        return name, f"{row.evidence}: {row.source}" if row is not None else None
+        return _form(basis, release, row)
     if row is None:
         return release, None
     value = str(row.value).lower() if isinstance(row.value, bool) else str(row.value)
     text = f"{release}: {choice.replace('_', ' ')} {value} since 1.{row.since}"
     return text, f"{row.evidence}: {row.source}"
+
+
+def _form(basis: Basis, release: str, row: profile.Row | None) -> tuple[str, str | None]:
+    """The form of Memory QoS, and how it is known."""
+    node, form = basis.node, basis.memory_qos
+    how = f", {origin(node, 'memoryQos')}" if node.profile.memory_qos_forced else ""
+    if form == "qoslet":
+        unnamed = how or ", as no Kubernetes release is named"
+        return f"Memory QoS qoslet{unnamed}", "the program's own: docs/memory-qos.md"
+    since = "" if how or row is None or form == "off" else f" since 1.{row.since}"
+    text = form if form != "off" else "off (gate MemoryQoS)"
+    known = f"{row.evidence}: {row.source}" if row is not None else None
+    return f"{release}: Memory QoS {text}{since}{how}", known
 
 
 def _written(plan: Plan, basis: Basis, cgroup: Cgroup) -> list[Value]:
@@ -291,8 +300,10 @@ def alternatives(plan: Plan, cgroup: Cgroup, file: str) -> tuple[Alternative, ..
     for release in (*releases, "design"):
         other = profile.resolve(release, now.runtime.name, forced)
         rows.append(("kubernetes", release, _value_in(replanned(plan, other), cgroup, file)))
-    found = _grouped(rows, now.kubernetes)
-    if file in ("memory.high", "memory.min", "memory.low"):
+    of_form = file in ("memory.high", "memory.min", "memory.low")
+    unnamed = now.memory_qos == "qoslet" and forced is None
+    found = _grouped(rows, "" if of_form and unnamed else now.kubernetes)
+    if of_form:
         forms: list[tuple[Axis, str, str | None]] = []
         for form in profile.MEMORY_QOS_FORMS:
             other = profile.resolve(now.kubernetes, now.runtime.name, form)

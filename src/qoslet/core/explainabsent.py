@@ -5,7 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from qoslet.core.basis import Basis
-from qoslet.core.memoryqos import high_skipped
+from qoslet.core.memorypolicy import NO_POLICY
+from qoslet.core.memoryqos import factor_of, high_skipped
 from qoslet.core.pod import Container, Pod, QosClass
 from qoslet.core.quantity import ZERO
 from qoslet.core.sums import declared
@@ -105,7 +106,9 @@ def _high(missing: Missing) -> str:
         if cgroup.level == "pod":
             return "memory.high is for containers; 1.37 adds pods with pod-level memory limits"
         return f"memory.high is for containers, not for {missing.level}"
-    if basis.factor is None:
+    policy = NO_POLICY if cgroup.pod is None else cgroup.pod.memory
+    factor = factor_of(basis, policy)
+    if factor is None:
         return (
             f"memoryThrottlingFactor is unset, and form {basis.memory_qos} of Memory QoS has no"
             " default: nothing is throttled"
@@ -123,7 +126,7 @@ def _high(missing: Missing) -> str:
         return skipped
     return (
         f"the value would not be above the request {request}: limit or allocatable"
-        f" {limit or basis.unevicted_memory} and factor {basis.factor} leave less than a page"
+        f" {limit or basis.unevicted_memory} and factor {factor} leave less than a page"
     )
 
 
@@ -141,6 +144,8 @@ def _protection(missing: Missing) -> str:
         return "no memory request, nothing to protect"
     if cgroup.level == "sandbox":
         return "the sandbox has no request of its own"
+    if cgroup.level == "node" and not cgroup.name.endswith("kubepods"):
+        return f"form {form} protects what is reserved with memory.min only"
     if cgroup.level == "node" and missing.file == "memory.low":
         return "form 1.36 does not write it on kubepods, which takes the effect from every pod's"
     if cgroup.level == "qos":

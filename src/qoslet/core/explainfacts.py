@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from qoslet.core.basis import Basis
+from qoslet.core.memorypolicy import FACTOR, HIGH, OOM_GROUP, PROTECTION, keys_of
+from qoslet.core.memoryqos import protects
 from qoslet.core.node import Kubelet, Node
 from qoslet.core.pod import Container, Pod, Quantities
 from qoslet.core.quantity import Quantity
@@ -159,7 +161,10 @@ def _of_class(plan: Plan, basis: Basis, file: str, classes: tuple[str, ...]) -> 
     if asked is None or asked[0] not in ("cpu", "memory"):
         return
     resource, more = asked[0], 0
-    for number, row in enumerate(p for p in plan.pods if p.qos in classes):
+    counted = (row for row in plan.pods if row.qos in classes)
+    if file in ("memory.min", "memory.low"):
+        counted = (row for row in counted if protects(basis, row.pod.memory))
+    for number, row in enumerate(counted):
         if number >= MOST_PODS:
             more += 1
             continue
@@ -237,7 +242,8 @@ def node_fact(basis: Basis, field: str) -> Fact | None:
     if top == "featureGates":
         text = str(basis.gate(name)).lower()
         if name == "MemoryQoS" and node.profile.memory_qos_forced:
-            return Fact("memoryQos", basis.memory_qos, basis.memory_qos, "--memory-qos")
+            form = basis.memory_qos
+            return Fact("memoryQos", form, form, origin(node, "memoryQos"))
         return Fact(field, text, text, origin(node, field))
     lists = {
         "capacity": node.capacity,
@@ -260,7 +266,9 @@ def _left_for_pods(resource: str) -> tuple[str, ...]:
     return tuple(f"{top}.{resource}" for top in ("capacity", "systemReserved", "kubeReserved"))
 
 
-def _node_level(cgroup: Cgroup, file: str) -> tuple[str, ...]:
+def _node_level(cgroup: Cgroup, file: str, rule: str) -> tuple[str, ...]:
+    if rule.startswith(("memory.min.sum", "memory.low.sum")):
+        return _NODE_FIELDS[file]
     resource = "pid" if file == "pids.max" else (resource_of(file) or ("", ()))[0]
     if not cgroup.name.endswith("kubepods"):
         return tuple(f"{top}.{resource}" for top in ("systemReserved", "kubeReserved"))
@@ -273,7 +281,7 @@ def _node_level(cgroup: Cgroup, file: str) -> tuple[str, ...]:
 
 def _fields(cgroup: Cgroup, file: str, rule: str, inputs: tuple[object, ...]) -> tuple[str, ...]:
     if cgroup.level == "node":
-        return _node_level(cgroup, file)
+        return _node_level(cgroup, file, rule)
     if rule.startswith("memory.limit.reserve"):
         return ("featureGates.QOSReserved", "qosReserved", *_left_for_pods("memory"))
     fields = _NODE_FIELDS.get(file, ())
@@ -299,11 +307,28 @@ def facts(
             found += _pod_level(cgroup.pod, file)
     elif cgroup.pod is not None and cgroup.level == "pod":
         found += _pod(cgroup.pod, file)
+    if cgroup.pod is not None:
+        found += _annotations(cgroup.pod, file)
     for field in _fields(cgroup, file, rule, inputs):
         fact = node_fact(basis, field)
         if fact is not None:
             found.append(fact)
     return tuple(found)
+
+
+_SAID: dict[str, tuple[str, ...]] = {
+    "memory.high": (HIGH, FACTOR),
+    "memory.min": (PROTECTION,),
+    "memory.low": (PROTECTION,),
+    "memory.oom.group": (OOM_GROUP,),
+}
+"""File to the annotations of a pod that decide about it."""
+
+
+def _annotations(pod: Pod, file: str) -> Iterator[Fact]:
+    for key in keys_of(pod.memory, *_SAID.get(file, ())):
+        text = pod.memory.text(key)
+        yield Fact(f"metadata.annotations[{key}]", text, text, pod.where)
 
 
 def _classes(cgroup: Cgroup, file: str, rule: str) -> tuple[str, ...]:
@@ -314,6 +339,8 @@ def _classes(cgroup: Cgroup, file: str, rule: str) -> tuple[str, ...]:
         return (
             ("Guaranteed",) if cgroup.name.endswith("/burstable") else ("Guaranteed", "Burstable")
         )
-    if cgroup.level == "node" and file == "memory.min":
+    if rule == "memory.min.sum.qoslet":
+        return ("Guaranteed",)
+    if cgroup.level == "node" and (file == "memory.min" or rule == "memory.low.sum.qoslet"):
         return ("Guaranteed", "Burstable")
     return ("Burstable",)

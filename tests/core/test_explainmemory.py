@@ -1,0 +1,102 @@
+"""Why a memory value is what it is: the form, the pod's own word, what it is worth."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from qoslet.core.explain import Explanation, Value, explain
+from qoslet.core.explainworth import held
+from qoslet.core.plan import plan
+from qoslet.core.pod import Pod
+from qoslet.core.protection import Short
+from tests.core.test_memoryqos import BATCH, DB, GATE, WEB, chosen, pod, under
+
+
+def value(answer: Explanation) -> Value:
+    (group,) = answer.groups
+    (found,) = group.values
+    return found
+
+
+def asked(target: str, file: str, *pods: Pod, form: str = "qoslet", root: str = "/") -> Value:
+    tiered = {"memory_reservation_policy": "TieredReservation"}
+    return value(explain(plan(pods, under(form, cgroup_root=root, **tiered)), target, file))
+
+
+def test_a_form_that_nobody_named_says_why_it_is_in_force() -> None:
+    answer = explain(plan([WEB], chosen({}, GATE)), "web/c0", "memory.low")
+    found = value(answer)
+    assert found.profile == "Memory QoS qoslet, as no Kubernetes release is named"
+    assert "docs/memory-qos.md" in (found.evidence or "")
+    current = {row.axis: row.profiles for row in found.alternatives if row.current}
+    assert "qoslet" in current["memoryQos"].split(", ")
+    assert "kubernetes" not in current
+    named = value(explain(plan([WEB], chosen({}, GATE, kubernetes="1.36")), "web/c0", "memory.low"))
+    assert [row.axis for row in named.alternatives if row.current] == ["kubernetes", "memoryQos"]
+
+
+def test_an_annotation_is_a_field_that_a_value_stands_on() -> None:
+    notes = {"memory-high": "40Mi", "memory-protection": "off", "memory-oom-group": "false"}
+    one = pod("p", ("32Mi", "64Mi"), notes=notes)
+    for file, key in (
+        ("memory.high", "memory-high"),
+        ("memory.low", "memory-protection"),
+        ("memory.oom.group", "memory-oom-group"),
+    ):
+        found = asked("p/c0", file, one)
+        fields = {fact.field: fact.given for fact in found.facts}
+        assert fields[f"metadata.annotations[qoslet.dev/{key}]"] == notes[key]
+        assert f"qoslet.dev/{key}" in found.because
+    facts = asked("/kubepods/burstable", "memory.low", one, WEB).facts
+    assert not any("default/p" in fact.field for fact in facts)
+    assert any("default/web" in fact.field for fact in facts)
+
+
+def test_a_factor_of_a_pod_explains_what_it_does_not_write() -> None:
+    one = pod("p", ("64Mi", "64Mi"), notes={"memory-throttling-factor": "0.5"})
+    assert asked("p/c0", "memory.high", one).because.startswith("memory request equals limit")
+    other = pod("p", ("64Mi", "128Mi"))
+    assert "memoryThrottlingFactor is unset" in asked("p/c0", "memory.high", other).because
+
+
+def test_the_sum_of_the_root_lists_the_pods() -> None:
+    found = asked("/own", "memory.low", DB, WEB, BATCH, root="/own")
+    fields = [fact.field for fact in found.facts]
+    assert [field.rpartition(" ")[2] for field in fields[:2]] == ["default/db", "default/web"]
+    hard = asked("/own", "memory.min", DB, WEB, BATCH, root="/own")
+    assert not any("default/web" in fact.field for fact in hard.facts)
+
+
+def test_worth_in_a_sentence() -> None:
+    found = asked("web/c0", "memory.low", WEB)
+    assert (found.worth, found.standing, found.lost) == (32 << 20, "all of it on a full node", None)
+    found = asked("web/c0", "memory.low", WEB, form="1.36")
+    assert found.worth == 0
+    assert found.standing == "0 of 33554432 on a full node: /kubepods has no memory.low"
+    assert found.lost == "worth 0: /kubepods has no memory.low"
+    found = asked("db/c0", "memory.min", DB, form="1.37", root="/own")
+    assert found.lost == "worth 0: /own has no memory.min"
+    found = asked("db/c0", "memory.max", DB)
+    assert found.standing == "binds first, of all limits from here up"
+    one = pod("p", ("32Mi", "64Mi"), notes={"memory-high": "40Mi"})
+    assert asked("p/c0", "memory.max", one).standing == "memory.high binds before it: 41943040"
+    assert (
+        asked("/kubepods", "memory.max", one).standing == "binds first, of all limits from here up"
+    )
+
+
+def test_no_worth_where_memory_qos_is_off() -> None:
+    found = asked("db/c0", "memory.max", DB, form="off")
+    assert (found.worth, found.standing, found.lost) == (None, None, None)
+
+
+def test_a_sum_that_is_overcommitted_says_how_much_is_held() -> None:
+    text = held(Short("/a", "memory.low", 5, 10))
+    assert text == "/a holds 5 of 10 that its groups claim"
+
+
+def test_policy_none_is_the_reason_of_the_zeros() -> None:
+    node = structs.replace(under("qoslet"), origins={"memoryReservationPolicy": "k.yaml: it"})
+    found = value(explain(plan([WEB], node), "web/c0", "memory.low"))
+    assert found.value == "0"
+    assert "memoryReservationPolicy None" in found.because
