@@ -375,3 +375,49 @@ def test_a_hang_up_reads_the_configuration_again(agent: Agent) -> None:
     assert agent.pids() == pids
     out = agent.stop(run)
     assert "the last good one stands" in out
+
+
+def test_a_node_file_that_changes_is_read_by_itself(agent: Agent) -> None:
+    node = agent.manifests.parent / "kubelet.yaml"
+    text = (
+        "apiVersion: qoslet/v1\nkind: Node\ncapacity: {memory: 8Gi}\n---\n"
+        "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+        "failCgroupV1: false\nfailSwapOn: false\ncgroupDriver: cgroupfs\n"
+    )
+
+    def becomes(more: str) -> None:
+        """The file is replaced, as a configuration management does it."""
+        new = node.with_suffix(".new")
+        new.write_text(text + more)
+        os.rename(new, node)
+
+    def turned() -> None:
+        """A turn has begun and ended since."""
+        for _ in range(2):
+            agent.until(agent.answers)
+
+    becomes("")
+    agent.write("a", pod("a", "exec sleep 1000"))
+    run = agent.service("--node", str(node))
+    agent.until(lambda: len(agent.pids()) == 1)
+    pids = agent.pids()
+    (app,) = agent.apps()
+    quota = "cpu.max" if agent.v2 else "cpu.cfs_quota_us"
+    for _ in range(2):
+        becomes("cpuCFSQuota: false\n")
+        agent.until(lambda: agent.read(app, quota).split()[0] in ("-1", "max"))
+        becomes("")
+        agent.until(lambda: agent.read(app, quota).startswith("20000"))
+    for wrong in ("cpuCFSQuota: 7\n", "cpuCFSQuota: false\nkubeReserved: {memory: 8Gi}\n"):
+        becomes(wrong)
+        turned()
+    node.unlink()
+    turned()
+    assert agent.read(app, quota).startswith("20000")
+    assert agent.pids() == pids
+    out = agent.stop(run)
+    assert "the configuration was read again" in out
+    said = [line for line in out.splitlines() if line.endswith("the last good one stands")]
+    for why in ("cpuCFSQuota", "a kubelet refuses to start", "does not exist"):
+        assert any(why in line for line in said), said
+    assert "Traceback" not in out

@@ -130,8 +130,13 @@ class LiveSource:
     @property
     def sound(self) -> bool:
         """Whether no error concerns the node as a whole: one of a file or a pod is its own."""
+        return self.wrong() is None
+
+    def wrong(self) -> Problem | None:
+        """The first error that concerns the node as a whole."""
         rows = (*self._of_node, *self.live.problems())
-        return all(row.severity != "error" or ": Pod " in row.where for row in rows)
+        errors = (row for row in rows if row.severity == "error" and ": Pod " not in row.where)
+        return next(errors, None)
 
     def document(self, uid: str) -> Mapping[str, Any]:
         """The manifest of a pod that is wanted; empty for another."""
