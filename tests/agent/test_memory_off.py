@@ -174,19 +174,26 @@ def test_a_reserved_group_that_was_made_anew_is_left_alone() -> None:
     assert bench.value(KUBE, "memory.min") == str(128 << 20)
 
 
-def test_a_kill_at_any_moment_of_the_reset_leaves_it_to_the_next_agent(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["1.36", "qoslet"])
+@pytest.mark.parametrize("to", ["off", "on"])
+def test_a_kill_at_any_moment_of_a_switch_leaves_it_to_the_next_agent(
+    form: str, to: str, tmp_path: Path
+) -> None:
     """Values of the kernel, of the journal and of the reserved groups, after a kill before each
-    thing that the turn does which finds the gate off."""
+    thing that the turn does which finds the gate switched."""
     pods = [running(name, request=request, limit=limit) for name, request, limit in PODS]
     world = World("v2", [SYSTEM, KUBE])
     for file, value in THEIRS.items():
         world.kernel.write(SYSTEM, file, value)
-    first = Agent(world, tmp_path / "first", of("1.36"), pods)
+    first = Agent(world, tmp_path / "first", of(form), pods)
     first.settle()
     begun = dict(world.runtime.begins)
     paths = [*world.kernel.observe(ROOT).cgroups, SYSTEM, KUBE]
     on = values(world.kernel.read, paths)
-    assert on[SYSTEM, "memory.min"] == str(256 << 20)
+    assert int(on[SYSTEM, "memory.min"]) > 128 << 20
+    if to == "on":
+        first.source.again(of("off"))
+        first.settle()
     killed: list[World] = []
 
     def boundary(_: str) -> None:
@@ -194,24 +201,24 @@ def test_a_kill_at_any_moment_of_the_reset_leaves_it_to_the_next_agent(tmp_path:
         copy.journal = first.file.read_bytes()
         killed.append(copy)
 
-    first.source.again(of("off"))
+    first.source.again(of("off" if to == "off" else form))
     world.on = boundary
     first.turn()
     world.on = lambda what: None
     boundary("")
     first.close()
     assert len(killed) > 15
+    theirs = {(SYSTEM, file): value for file, value in THEIRS.items()}
+    reset = {key: FILES[key[1]] for key in on if key[1] in FILES} | theirs
     for number, each in enumerate(killed):
-        for form in ("off", "1.36"):
+        for next_one in ("off", form):
             after = each.copy()
-            agent = Agent(after, tmp_path / f"{number}{form}", of(form), pods)
+            agent = Agent(after, tmp_path / f"{number}{next_one}", of(next_one), pods)
             agent.turn()
             now = values(after.kernel.read, paths)
-            if form == "1.36":
+            if next_one == form:
                 assert now == on
             else:
-                theirs = {(SYSTEM, file): value for file, value in THEIRS.items()}
-                reset = {key: FILES[key[1]] for key in on if key[1] in FILES} | theirs
                 assert {key: now[key] for key in reset} == reset, number
             assert dict(after.runtime.begins) == begun
             agent.close()
