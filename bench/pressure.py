@@ -24,7 +24,7 @@ from tests.live import pulse
 
 LEFT = 50
 """MiB that the hog leaves to the machine."""
-LONGEST = 90.0
+LONGEST = 60.0
 """Seconds that a decision is waited for."""
 DROP_IN = Path("/run/systemd/oomd.conf.d/bench.conf")
 

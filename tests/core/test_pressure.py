@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from qoslet.core.memsample import MemorySample, NodeMemory, Pressure
 from qoslet.core.memuse import cache_of, kept_cache, own_of
 from qoslet.core.pressure import MARKS, group_state, node_state
+from qoslet.core.victims import amounts
 
 MIB = 1 << 20
 TOTAL = 2048 * MIB
@@ -161,6 +162,8 @@ def test_what_the_memory_of_a_group_is_made_of() -> None:
     group = MemorySample("/k", 0.0, 1, 190 * MIB, low=80 * MIB, min=0, swap=7 * MIB, stat=stat)
     assert cache_of(group) == 100 * MIB, "what lies in a tmpfs cannot be dropped"
     assert own_of(group) == 59 * MIB
+    assert amounts(group, volumes=False) == (97 * MIB, 59 * MIB)
+    assert amounts(group, volumes=True) == (97 * MIB, 89 * MIB)
     assert kept_cache(group, 80 * MIB) == 0
     assert kept_cache(group, 150 * MIB) == 60 * MIB
     assert kept_cache(group, 200 * MIB) == 100 * MIB

@@ -1,6 +1,7 @@
 """Ends pods where memory is short: on the node, below a tier at its limit, or in a pod stuck at its own.
 
-Nothing is looked at closely until something waits for memory. One pod is ended at a time; what its
+Groups are not looked at until something waits for memory; the node is, the more often the less can
+be had. One pod is ended at a time; what its
 end freed is measured before anybody else is thought of.
 """
 
@@ -52,11 +53,12 @@ QUIET = 3.0
 AGAIN = 30.0
 """Seconds after which the same decision is said again."""
 FILL = 512 << 20
-"""Bytes a second that are thought to be filled at most where the kernel has no pressure triggers."""
+"""Bytes a second that are thought to be filled at most: a fast disk keeps what reclaim does to page
+cache from the kernel's pressure triggers."""
 FRESH = 5.0
 """Seconds for which a look at a group counts."""
-IDLE = (0.5, 10.0)
-"""Seconds between two looks at the node there, at least and at most."""
+IDLE = (0.5, 30.0)
+"""Seconds between two looks at the node while nothing else wakes us, at least and at most."""
 
 
 class Pressing:
@@ -161,9 +163,7 @@ class Pressing:
         )
         room = node.available - min(held, node.available) - marks.wanted(node.total)
         self._pods_too = room <= 0 or bool(self._since)
-        self._idle_at = None
-        if node.pressure is None:
-            self._idle_at = now + min(IDLE[1], max(IDLE[0], room / FILL))
+        self._idle_at = now + min(IDLE[1], max(IDLE[0], room / FILL))
 
     def _states(self, samples: Mapping[str, MemorySample], marks: Marks) -> list[State]:
         """Where memory is short: the node alone if it is, else tiers and pods at their limits."""

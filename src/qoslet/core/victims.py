@@ -53,7 +53,7 @@ LAST_AFTER = 10.0
 
 class Candidate(Struct, frozen=True):
     """A pod below what is short of memory. Amounts are bytes: ``held`` is what is charged to it
-    and cannot be dropped (no page cache), ``frees`` what its end would free: what it shares with
+    and cannot be dropped (no page cache), swapped out or not, ``frees`` what its end would free: what it shares with
     others is not in it. ``protected`` is its effective ``memory.low`` or ``memory.min``, whichever
     is larger. ``ending``: it was asked to end already."""
 
@@ -78,7 +78,7 @@ class Candidate(Struct, frozen=True):
 def amounts(sample: MemorySample, *, volumes: bool) -> tuple[int, int]:
     """What a pod holds and what its end would free. ``volumes``: it has memory-backed ones, which
     go with it; other shared memory may stay."""
-    held = max(0, sample.current - cache_of(sample))
+    held = max(0, sample.current - cache_of(sample)) + (sample.swap or 0)
     return held, own_of(sample) + (shared_of(sample) if volumes else 0)
 
 
