@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterable
 from pathlib import Path
 
 from qoslet.host.runtimes.keeper import main
@@ -32,6 +33,9 @@ class Sessions:
 
     def oom_kills(self, path: str) -> int | None:
         return None
+
+    def tidy(self, paths: Iterable[str]) -> None:
+        pass
 
     def strike(self, path: str) -> bool:
         found = self.members(path)

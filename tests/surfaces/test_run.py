@@ -11,7 +11,9 @@ from tests.surfaces.given import run
     ("words", "said"),
     [
         ((), "no manifests"),
-        (("examples/", "--with", "runc"), "is not there yet"),
+        (("examples/", "--with", "runc", "--simulate"), "--with: the simulated kernel has no"),
+        (("examples/", "--images", "x"), "are for OCI runtimes (--with runc, or --with crun)"),
+        (("examples/", "--with", "rkt"), "--with: invalid choice"),
         (("examples/", "--runtime", "runc-1.4.0"), "--runtime: containers are processes"),
         (("examples/", "--cgroup-root", "/"), "no root of one's own"),
         (("examples/", "--cgroup-root", "/a/../b"), "no root of one's own"),

@@ -136,12 +136,15 @@ class Hands:
         where that was handed to us."""
         return not self.inside(path) or (path == self.root and path in self.book.ledger.met)
 
-    def look(self, path: str) -> ObservedCgroup | None:
-        """One group, None where it is absent. What others did to one of ours is noted."""
+    def look(self, path: str, *, by_runtime: bool = False) -> ObservedCgroup | None:
+        """One group, None where it is absent. What others did to one of ours is noted; what is
+        ``by_runtime`` comes and goes with its container."""
         if self._whole is not None and self.inside(path) and path not in self._touched:
             seen = self._whole.cgroups.get(path)
         else:
             seen = self.observer.look(path)
+        if by_runtime:
+            return seen
         known = self._known.pop(path, None)
         if seen is not None:
             self._known[path] = seen.identity
@@ -194,14 +197,20 @@ class Hands:
             # nothing is in a group that is not there
             if path not in self._known and path.rpartition("/")[0] in absent:
                 continue
-            there = self.look(path)
+            there = self.look(path, by_runtime=group.by_runtime)
             if there is None:
                 absent.add(path)
                 continue
             seen[there.path] = there
-            if not self.theirs(path) and not self.ours(there.path, there.identity):
+            if group.by_runtime or self.theirs(path):
+                continue
+            if not self.ours(there.path, there.identity):
                 foreign.add(there.path)
-        wanted = tuple(group for group in self.in_force(groups) if group.path not in foreign)
+        wanted = tuple(
+            group
+            for group in self.in_force(groups)
+            if group.path not in foreign and not (group.by_runtime and group.path not in seen)
+        )
         observed = Observed(self._clock(), seen)
         rows = [
             row for row in compare(Plan(node, (), wanted, ()), observed) if row.verdict != "surplus"

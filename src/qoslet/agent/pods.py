@@ -69,6 +69,16 @@ class Pace(Struct):
         return {one.container.name: one.oom_score_adj for one in self.groups if one.container}
 
     @property
+    def standing(self) -> tuple[Cgroup, ...]:
+        """Its groups but for those that a runtime makes and has not made yet."""
+        begun = {one.name for one in self.states if one.running and one.pid is not None}
+        return tuple(
+            one
+            for one in self.groups
+            if not one.by_runtime or (one.container is not None and one.container.name in begun)
+        )
+
+    @property
     def running(self) -> bool:
         """Whether any of its containers runs."""
         return any(state.running for state in self.states)

@@ -29,7 +29,7 @@ class Rising:
         free = [pace for pace in paces if not self._is_blocked(pace, blocked)]
         if not free:
             return []
-        off = shared.hands.off(shared.node, [one for pace in free for one in pace.groups])
+        off = shared.hands.off(shared.node, [one for pace in free for one in pace.standing])
         owners = {one.path: pace.uid for pace in free for one in pace.groups if one.path}
         ready = [pace for pace in free if not self._refused(pace, off)]
         names = {pace.uid for pace in ready}

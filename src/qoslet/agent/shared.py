@@ -192,7 +192,7 @@ class Shared:
             if found.refused is not None:
                 return
             pace.plan(found.pod, found.qos, found.groups)
-            if pace.stage == "running" and self.node.profile.runtime.cri is not None:
+            if pace.stage == "running" and self.node.profile.runtime.oci != "process":
                 self.tell(pace)
             if pace.stage == "refused":
                 # there is room for it since

@@ -164,6 +164,13 @@ def _capabilities(context: Mapping[str, Any], privileged: bool) -> tuple[frozens
     return held, unknown
 
 
+def capabilities(
+    add: tuple[str, ...], drop: tuple[str, ...], privileged: bool
+) -> tuple[frozenset[int], list[str]]:
+    """The capabilities of a container that asks so, and the dropped names that nobody knows."""
+    return _capabilities({"capabilities": {"add": add, "drop": drop}}, privileged)
+
+
 def _capability_name(name: object) -> str:
     """``NET_ADMIN`` for every way to write it."""
     return str(name).upper().removeprefix("CAP_")

@@ -74,3 +74,31 @@ def default_pull(image: str) -> Pull:
         return "IfNotPresent"
     tag = name.rpartition("/")[2].partition(":")[2]
     return "Always" if tag in ("", "latest") else "IfNotPresent"
+
+
+class Engine(Struct, frozen=True, omit_defaults=True):
+    """The OCI runtime that makes containers, and where it finds what it needs. ``program`` is its
+    path; ``images`` are layouts and ``trees`` directories by the name of an image, as the owner
+    named them; ``storage`` is the folder of unpacked images and of what containers write."""
+
+    name: Literal["runc", "crun"]
+    program: str
+    storage: str
+    images: tuple[str, ...] = ()
+    trees: tuple[tuple[str, str], ...] = ()
+    systemd: bool = False
+    v2: bool = False
+
+
+class PlannedBlock(Struct, frozen=True):
+    """What the plan says of a container: ``linux.cgroupsPath`` and ``linux.resources``."""
+
+    path: str
+    resources: Mapping[str, Any]
+
+
+class Bundles(Struct, frozen=True):
+    """How a pod's containers are made where no CRI runtime does it."""
+
+    engine: Engine
+    blocks: Mapping[str, PlannedBlock]

@@ -50,6 +50,12 @@ def uid_fault(uid: str) -> tuple[str, str] | None:
 _UID_HINT = "use a UUID, or leave it out and one is made from namespace and name"
 
 
+def bundle_id(uid: str, name: str) -> str:
+    """How an OCI runtime knows a container, restarts included. Below systemd it names a unit of
+    the whole machine, so it holds the pod's UID."""
+    return f"{uid}-{name}"
+
+
 def container_id_fault(identity: str) -> str | None:
     """What is wrong with a runtime's container id, None where nothing is."""
     good = not identity.strip(_LETTERS + "-_.") and identity[:1] not in ("", "-", ".")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from qoslet.core import names
-from qoslet.core.contained import PodMessages
+from qoslet.core.contained import PlannedBlock, PodMessages
 from qoslet.core.jobobjects import windows_cri, windows_oci, windows_settings
 from qoslet.core.oci import linux_cri, linux_oci
 from qoslet.core.planner import Planner
@@ -78,11 +78,12 @@ def cri(plan: Plan) -> list[dict[str, Any]]:
 
 def _oci_linux(planner: Planner, pod: Pod, container: Container) -> dict[str, Any]:
     message = planner.message(pod, container)
-    _, parent = planner.pod_places(pod, planner.shapes.of(pod).qos)
+    parent = planner.above_containers(pod, planner.shapes.of(pod).qos)
     block: dict[str, Any] = {}
-    cri_runtime = planner.basis.runtime.cri
-    if container.id is not None:
-        block["cgroupsPath"] = names.cgroups_path(cri_runtime, parent, container.id)
+    runtime = planner.basis.runtime
+    id = container.id if runtime.oci == "process" else planner.container_id(pod, container)
+    if id is not None:
+        block["cgroupsPath"] = names.cgroups_path(runtime.cri, parent, id)
     resources = linux_oci(planner.basis, message)
     if (cpus := planner.cpus(pod, container)) is not None:
         resources["cpu"] = resources.get("cpu", {}) | {"cpus": cpus[0]}
@@ -90,6 +91,15 @@ def _oci_linux(planner: Planner, pod: Pod, container: Container) -> dict[str, An
         resources["cpu"] = resources.get("cpu", {}) | {"mems": mems}
     block["resources"] = resources
     return {"process": {"oomScoreAdj": message.oom_score_adj}, "linux": block}
+
+
+def pod_blocks(planner: Planner, pod: Pod) -> dict[str, PlannedBlock]:
+    """What ``oci`` says of the containers of one pod that was planned, by name."""
+    found = {}
+    for container in pod.containers:
+        linux = _oci_linux(planner, pod, container)["linux"]
+        found[container.name] = PlannedBlock(linux["cgroupsPath"], linux["resources"])
+    return found
 
 
 def oci(plan: Plan) -> list[dict[str, Any]]:

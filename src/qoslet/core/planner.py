@@ -8,6 +8,7 @@ from typing import Literal
 from qoslet.core import names
 from qoslet.core.basis import basis_of
 from qoslet.core.containers import Sent, sandbox_sent, sent
+from qoslet.core.identity import bundle_id
 from qoslet.core.managers import managers_of
 from qoslet.core.node import Node
 from qoslet.core.pod import Container, Pod, QosClass, Quantities
@@ -126,7 +127,7 @@ class Planner:
         self, pod: Pod, container: Container, planned: PlannedContainer, name: str, path: str
     ) -> Cgroup:
         runtime = self.basis.runtime
-        id = self._process_id(pod, container) if runtime.oci == "process" else container.id
+        id = self.container_id(pod, container)
         place = unit = None
         if id is not None:
             slices = self.basis.node.driver == "systemd"
@@ -148,6 +149,14 @@ class Planner:
             planned.oom_rule,
             planned.oom_inputs,
         )
+
+    def container_id(self, pod: Pod, container: Container) -> str | None:
+        """How the runtime of this node knows a container, None where that is not known before it
+        runs. Without a CRI runtime qoslet is who names them."""
+        runtime = self.basis.runtime
+        if runtime.oci == "process":
+            return self._process_id(pod, container)
+        return container.id if runtime.cri else bundle_id(pod.uid, container.name)
 
     def _process_id(self, pod: Pod, container: Container) -> str:
         """What a container's group is called where qoslet starts its processes itself: its name,

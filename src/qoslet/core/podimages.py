@@ -80,13 +80,14 @@ def read_images(
     *,
     around: Surroundings | None = None,
     unconfined: bool = False,
+    subpaths: bool = False,
 ) -> PodSpec:
     """The containers of ``pod``, whose manifest is ``document``. A pod with an error has problems
     and no launches that may be started. What a user namespace would isolate is an error, with
-    ``unconfined`` a warning."""
+    ``unconfined`` a warning; so is a mount with a ``subPath``, except with ``subpaths``."""
     around = around or Surroundings()
     spec = mapping(document.get("spec"))
-    found = _gather(pod, document, around)
+    found = _gather(pod, document, around, subpaths)
     errors = [fault_row(pod, note) for note in found.faults]
     if spec.get("hostUsers") is False:
         refusal = Refusal("spec.hostUsers", "no user namespace is asked of the runtime")
@@ -107,11 +108,11 @@ def read_images(
     )
     if not tells_resources(pod, spec):
         return made
-    same = _gather(pod, document, Surroundings(around.node_name, symbolic=True))
+    same = _gather(pod, document, Surroundings(around.node_name, symbolic=True), subpaths)
     return replace(made, steady=replace(made, launches=tuple(same.launches)).digest())
 
 
-def _gather(pod: Pod, document: Mapping[str, Any], around: Surroundings) -> _Found:
+def _gather(pod: Pod, document: Mapping[str, Any], around: Surroundings, subpaths: bool) -> _Found:
     """Everything that is read of a pod."""
     spec = mapping(document.get("spec"))
     found = _Found(volumes_of(pod, spec, around, Powers()))
@@ -125,7 +126,7 @@ def _gather(pod: Pod, document: Mapping[str, Any], around: Surroundings) -> _Fou
         if shape.role == "ephemeral":
             found.missing.append(shape.field)
         else:
-            _add(found, pod, document, shape, around)
+            _add(found, pod, document, shape, around, subpaths)
     if pod.os == "windows":
         found.faults.append(Note("spec.os.name", "a Windows pod cannot run here", "plan only"))
     return found
@@ -137,6 +138,7 @@ def _add(
     document: Mapping[str, Any],
     shape: Container,
     around: Surroundings,
+    subpaths: bool,
 ) -> None:
     """Read one container into ``found``."""
     spec = mapping(document.get("spec"))
@@ -147,7 +149,7 @@ def _add(
     found.faults += [
         Note(f"{shape.field}.volumeMounts", f"{mount.path}: a subPath is not passed on", _HINT)
         for mount in mounted.mounts
-        if mount.sub_path
+        if mount.sub_path and not subpaths
     ]
     found.missing += [*_not_passed(raw, shape), *lost, *mounted.missing]
     contained, faults = _contained(spec, raw, shape, variables)

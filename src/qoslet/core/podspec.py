@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.confine import Identity, Powers, Refusal, confine, pod_refusals, unhandled
-from qoslet.core.contained import Contained, PodMessages, Sandbox
+from qoslet.core.contained import Bundles, Contained, PodMessages, Sandbox
 from qoslet.core.pod import Container, Pod, Role
 from qoslet.core.podenv import Surroundings, environment, launch_environment
 from qoslet.core.podfields import RestartPolicy as RestartPolicy
@@ -100,6 +100,8 @@ class PodSpec(Struct, frozen=True, omit_defaults=True):
     sandbox: Sandbox | None = None
     messages: PodMessages | None = None
     """The planned resources, for a runtime that writes the groups of containers itself."""
+    bundles: Bundles | None = None
+    """The same for an OCI runtime, with the program and its images."""
 
     @property
     def runnable(self) -> bool:

@@ -68,6 +68,12 @@ class Cgroup(Struct, frozen=True, gc=False):
     oom_rule: str | None = None
     oom_inputs: tuple[object, ...] = ()
 
+    @property
+    def by_runtime(self) -> bool:
+        """Whether a runtime makes it, with its values, and removes it."""
+        rows = self.settings if self.level == "container" else ()
+        return bool(rows) and all(row.writer == "runtime" for row in rows)
+
 
 class Problem(Struct, frozen=True, gc=False):
     """Something to know about the plan: a quirk, an overcommit, a misfit, a trap."""

@@ -7,12 +7,13 @@ descriptor open, so a reused number never hits a stranger.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
 
 from qoslet.errors import CannotDo, QosletError
 from qoslet.host.cgroupfs import Cgroupfs
 from qoslet.host.cgroupkill import strike
+from qoslet.host.runtimes.ocikept import tidy
 from qoslet.host.safefs import checked
 
 LEFTOVER_SECONDS = 0.5
@@ -32,6 +33,10 @@ class Groups(Protocol):
     def oom_kills(self, path: str) -> int | None:
         """How many processes of the group the kernel killed for memory; None if unknown."""
 
+    def tidy(self, paths: Iterable[str]) -> None:
+        """Groups of containers and those above them go from the hierarchies in which only a
+        runtime makes groups."""
+
     def strike(self, path: str) -> bool:
         """SIGKILL to every process of the group and below, without waiting for any; True where
         none is left. Raises QosletError where it must not, such as outside our root or with
@@ -50,6 +55,13 @@ class KernelGroups(Cgroupfs):
         """SIGKILL to every process of the group and below; True where none is left."""
         group = self._mine(checked(path))
         return strike(self.layout, group, self._keeping(group))
+
+    def tidy(self, paths: Iterable[str]) -> None:
+        """Empty groups of containers and those above them go from the hierarchies in which only a
+        runtime makes groups: v1 has more of them than a kubelet uses."""
+        known = [tree.point for tree in self.layout.trees]
+        for path in paths:
+            tidy(checked(path), self.root, known)
 
     def members(self, path: str) -> set[int]:
         """The processes in the group itself, over all hierarchies."""

@@ -19,6 +19,7 @@ from collections.abc import Callable
 import msgspec
 
 from qoslet.errors import QosletError
+from qoslet.host.resident import stay
 from qoslet.host.runtimes.groups import Groups, KernelGroups
 from qoslet.host.runtimes.keeperwire import (
     SOCKET,
@@ -41,6 +42,7 @@ from qoslet.host.runtimes.keeperwire import (
     requests,
 )
 from qoslet.host.runtimes.logs import LogLimits, Logs, unlink
+from qoslet.host.runtimes.ocikept import Bundled
 from qoslet.host.runtimes.process import ProcessRuntime
 from qoslet.host.runtimes.records import Records
 
@@ -244,6 +246,8 @@ def main(groups_of: Callable[[Setting], Groups] = _kernel) -> None:
     listener = socket.socket(fileno=LISTENER)
     listener.set_inheritable(False)
     _prepare_children()
+    # it has to end containers while memory is short; where it may not, it is slower then
+    stay()
     serve(setting, groups_of(setting), listener, _Wakes())
 
 
@@ -254,7 +258,10 @@ def serve(setting: Setting, groups: Groups, listener: socket.socket, wakes: _Wak
     with open(_BOOT, encoding="ascii") as file:
         records = Records(f"{setting.folder}/keeper", file.read().strip())
     logs = Logs(setting.logs, LogLimits(setting.size, setting.files, setting.rate))
-    runtime = ProcessRuntime(groups, logs, records, backoff=setting.backoff, adopts=True)
+    bundled = Bundled(setting.folder)
+    runtime = ProcessRuntime(
+        groups, logs, records, backoff=setting.backoff, adopts=True, bundled=bundled
+    )
     runtime.take_up()
     keeper = Keeper(runtime, listener, setting.root)
     if isinstance(groups, KernelGroups):

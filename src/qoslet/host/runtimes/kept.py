@@ -78,7 +78,7 @@ class Pod:
             name=name,
             cgroup=self.cgroups[name],
             running=one is not None,
-            pid=one.pid if one is not None and one.pid else None,
+            pid=one.main if one is not None else None,
             exit_code=life.exit_code,
             restarts=life.restarts,
             reason=life.reason,
@@ -97,6 +97,10 @@ def check(spec: PodSpec, cgroups: Mapping[str, str]) -> None:
     names = [launch.name for launch in spec.launches]
     if len({*names}) != len(names) or {*names} != cgroups.keys():
         raise CannotDo("there is not one group for each container", where=where)
+    if spec.bundles is not None:
+        planned = spec.bundles.blocks
+        if any(not planned[one].path for one in names if one in planned) or {*names} - {*planned}:
+            raise CannotDo("the plan has no place for its containers", where=where)
     for text in (spec.uid, *spec.key.split("/"), *names):
         if not text or text in (".", "..") or "/" in text or "\0" in text or len(text) > 253:
             raise CannotDo(f"{text!r} cannot be part of a path", where=where)

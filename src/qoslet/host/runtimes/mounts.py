@@ -72,8 +72,13 @@ def _depth(pair: tuple[Mount, int]) -> int:
 
 
 def _tree(one: Mount) -> int:
-    """A copy of the volume, or of the place inside it, to attach. Links in ``sub_path`` are
-    refused: containers of the pod may have made them."""
+    """A copy of the volume, or of the place inside it, to attach."""
+    return clone("", at=inside(one))
+
+
+def inside(one: Mount) -> int:
+    """The volume, or the place inside it, open. Links in ``sub_path`` are refused: containers of
+    the pod may have made them. Raises OSError, ValueError."""
     at = os.open(one.source, _HERE | os.O_DIRECTORY)
     if os.fstat(at).st_dev == os.stat(f"{one.source}/..").st_dev:
         raise ValueError(f"nothing is mounted on {one.source} as this process sees it")
@@ -88,7 +93,7 @@ def _tree(one: Mount) -> int:
     mode = os.fstat(at).st_mode
     if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
         raise ValueError(f"subPath {one.sub_path} is neither directory nor file")
-    return clone("", at=at)
+    return at
 
 
 class _View:

@@ -35,11 +35,12 @@ from qoslet.errors import CannotDo, QosletError
 from qoslet.host.runtimes.groups import Groups, vacate
 from qoslet.host.runtimes.kept import Pod, check
 from qoslet.host.runtimes.logs import Logs
+from qoslet.host.runtimes.ocihand import OciHand, collect
+from qoslet.host.runtimes.ocikept import Bundled
 from qoslet.host.runtimes.records import Records, Times
 from qoslet.host.runtimes.spawn import (
     StartFailed,
     adopt_orphans,
-    reap_orphans,
 )
 from qoslet.host.runtimes.tracked import Tracked, Watch, adopt, fork, why
 
@@ -67,6 +68,7 @@ class ProcessRuntime:
         backoff: Backoff | None = None,
         clock: Callable[[], float] = time.monotonic,
         adopts: bool = False,
+        bundled: Bundled | None = None,
     ) -> None:
         self._groups = groups
         self._logs = logs
@@ -84,6 +86,7 @@ class ProcessRuntime:
         self._states: tuple[ContainerState, ...] | None = None
         self.notes: list[str] = []
         self.said = 0
+        self._oci = OciHand(bundled or Bundled(""), groups, self._watch, self._note)
 
     @property
     def kept(self) -> int:
@@ -117,8 +120,12 @@ class ProcessRuntime:
                 pod.lives[name] = life if life.phase == "running" else began(life, life.began_at)
                 place = self._records.place(pod.spec.uid)
                 file = self._logs.file(log, self._note)
-                pod.running[name] = adopt(proc, f"{place}/{name}", file)
-                self._watch.add(pod.spec.uid, name, pod.running[name])
+                one = adopt(proc, f"{place}/{name}", file)
+                if pod.spec.bundles is not None and (proc is None or life.phase == "starting"):
+                    self._oci.rejoin(pod, name, one)
+                    pod.lives[name] = life
+                pod.running[name] = one
+                self._watch.add(pod.spec.uid, name, one)
             self._tick(pod)
 
     def start(self, spec: PodSpec, cgroups: Mapping[str, str], digest: str | None = None) -> None:
@@ -149,7 +156,7 @@ class ProcessRuntime:
             if due is not None and due.wake == when:
                 self._tick(due)
         if self._adopts:
-            reap_orphans({one.pid for pod in self._pods.values() for one in pod.running.values()})
+            collect(one for pod in self._pods.values() for one in pod.running.values())
         self._save()
         if self._states is None:
             self._states = tuple(state for pod in self._pods.values() for state in pod.states())
@@ -211,6 +218,8 @@ class ProcessRuntime:
             return
         if pod.running:
             raise CannotDo("containers are still running", where=f"Pod {pod.spec.key}")
+        if pod.spec.bundles is not None:
+            self._oci.forget(pod)
         del self._pods[uid]
         self._touch(pod)
         self._unsaved.pop(uid, None)
@@ -236,6 +245,7 @@ class ProcessRuntime:
                 one.let_go()
         self._pods.clear()
         self._watch.close()
+        self._oci.close()
 
     def _note(self, line: str) -> None:
         """Keep a line for the surface, once."""
@@ -304,12 +314,16 @@ class ProcessRuntime:
             if not number:
                 vacate(self._groups, path)
             before = self._groups.oom_kills(path) or 0
-            opened += self._groups.join_fds(path)
+            if plain := pod.spec.bundles is None:
+                opened += self._groups.join_fds(path)
             joins = len(opened)
             place = f"{self._records.place(uid)}/{name}"
             one = Tracked(place, self._logs.file(log, self._note), before)
             opened += one.pipes.make((launch.identity.uid, launch.identity.gid))
-            fork(launch, opened[:joins], opened[joins:], one)
+            if plain:
+                fork(launch, opened[:joins], opened[joins:], one)
+            else:
+                self._oci.begin(pod, launch, opened[joins:], one)
         except FileNotFoundError as error:
             reason = f"{error.strerror}: {error.filename}"
             pod.lives[name] = postponed(life, reason, now + ABSENT_SECONDS)
@@ -346,14 +360,17 @@ class ProcessRuntime:
             if one.trouble:
                 self._note(f"{pod.spec.key}/{name}: {one.trouble}")
             return
+        if one.oom is None:
+            one.oom = (self._groups.oom_kills(pod.cgroups[name]) or 0) > one.oom_before
+        if pod.spec.bundles is not None and not self._oci.cleared(pod, name, one, self._clock()):
+            return
         del pod.running[name]
         self._watch.drop(one)
         one.let_go(drain=True)
         if one.failed is not None:
             self._failed(pod, name, one.failed)
             return
-        oom = (self._groups.oom_kills(pod.cgroups[name]) or 0) > one.oom_before
-        life, now = pod.lives[name], self._clock()
+        oom, life, now = one.oom, pod.lives[name], self._clock()
         if one.code is None:
             pod.lives[name] = lost(life, oom, now, self._backoff)
         else:
@@ -368,7 +385,7 @@ class ProcessRuntime:
 
     def _signal(self, pod: Pod, launch: Launch) -> None:
         """Ask the main process to end."""
-        number = getattr(signal, launch.stop_signal, signal.SIGTERM)
+        number = getattr(signal, self._oci.stop_signal(pod, launch), signal.SIGTERM)
         pod.running[launch.name].send(number)
         pod.lives[launch.name] = replace(pod.lives[launch.name], signalled_at=self._clock())
 

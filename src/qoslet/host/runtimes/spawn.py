@@ -79,6 +79,10 @@ class Birth(Struct):
     deadline: float
     text: bytes = b""
 
+    def settle(self) -> Spawned | None:
+        """What came of it (``settle``)."""
+        return settle(self)
+
 
 def begin(launch: Launch, joins: Sequence[int], output: int, errors: int | None = None) -> Birth:
     """Fork a child that becomes ``launch`` in the groups whose ``cgroup.procs`` are open as
@@ -182,7 +186,7 @@ def _child(launch: Launch, joins: Sequence[int], output: int, errors: int, repor
     stage = "session"
     try:
         os.setsid()
-        _default_signals()
+        default_signals()
         stage = "output"
         _descriptors(output, errors)
         stage = "oom_score_adj"
@@ -216,7 +220,7 @@ def _say(report: int, line: str) -> None:
     os.write(report, clean.encode("utf-8", "replace") + b"\n")
 
 
-def _default_signals() -> None:
+def default_signals() -> None:
     """Nothing ignored, nothing blocked: ignored signals would survive exec."""
     for number in signal.valid_signals():
         if number not in (signal.SIGKILL, signal.SIGSTOP):

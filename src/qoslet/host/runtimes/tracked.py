@@ -6,13 +6,14 @@ import os
 import select
 import signal
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from qoslet.core.podspec import Launch
 from qoslet.host.runtimes.groups import Groups, end_group
 from qoslet.host.runtimes.logs import LogFile, Pipes, Stream
+from qoslet.host.runtimes.ocikept import Clearing, OciBirth
 from qoslet.host.runtimes.records import Proc, same_process, start_time
-from qoslet.host.runtimes.spawn import NOT_EXECUTABLE, Birth, StartFailed, begin, settle
+from qoslet.host.runtimes.spawn import NOT_EXECUTABLE, Spawned, StartFailed, begin
 
 WINDOW = 0.1
 """Seconds over which what a container prints is measured."""
@@ -21,6 +22,19 @@ PATIENCE = 2.0
 """Seconds after which processes that do not go are told of; then they are tried more rarely."""
 
 _SOONEST, _RAREST = 0.001, 0.05
+
+
+class Coming(Protocol):
+    """A process on its way (``spawn.Birth``, ``ocikept.OciBirth``). ``pidfd`` is -1 where it is
+    not the container's yet."""
+
+    pid: int
+    pidfd: int
+    report: int
+    deadline: float
+
+    def settle(self) -> Spawned | None:
+        """What came of it, None while that is open. Raises ``StartFailed``."""
 
 
 class Tracked:
@@ -35,7 +49,10 @@ class Tracked:
         self.oom_before = oom_before
         self.pid = 0
         self.pidfd = -1
-        self.birth: Birth | None = None
+        self.birth: Coming | None = None
+        self.clearing: Clearing | None = None
+        self.clear_at: float | None = None
+        self.oom: bool | None = None
         self.failed: StartFailed | None = None
         self.over = False
         self.killed = False
@@ -47,16 +64,29 @@ class Tracked:
         self._start = 0
         self._delay = _SOONEST
         self._over_at = 0.0
+        self._asked: list[int] = []
+
+    @property
+    def main(self) -> int | None:
+        """The container's main process, None before there is one."""
+        return self.pid if self.pid and self.pidfd >= 0 else None
 
     @property
     def proc(self) -> Proc:
         """What knows the process again."""
         return Proc(self.pid, self._start, self.oom_before)
 
-    def born(self, birth: Birth, start: int) -> None:
+    def born(self, birth: Coming, start: int) -> None:
         """It was forked; ``start`` is its start time."""
         self.birth, self.pid, self._start = birth, birth.pid, start
         self.pidfd, self.due = birth.pidfd, birth.deadline
+
+    def rejoin(self, birth: Coming) -> None:
+        """What a keeper before has begun is waited for."""
+        if self.pidfd >= 0:
+            os.close(self.pidfd)
+        self.pid, self.pidfd, self.over = 0, -1, False
+        self.born(birth, 0)
 
     def settle(self, watch: Watch) -> tuple[str, ...] | None:
         """See what came of the fork: notes when it executes; None before that, after that, and
@@ -65,7 +95,7 @@ class Tracked:
             return None
         watch.forget(self.birth.report)
         try:
-            spawned = settle(self.birth)
+            spawned = self.birth.settle()
         except StartFailed as error:
             self.failed, self.over, self.pidfd = error, True, -1
             self.birth, self.due = None, None
@@ -73,8 +103,14 @@ class Tracked:
         if spawned is None:
             watch.again(self, self.birth.report)
             return None
+        if self.pidfd != spawned.pidfd:
+            self.pid, self.pidfd = spawned.pid, spawned.pidfd
+            self._start = start_time(self.pid) or 0
         self.birth, self.due = None, None
         watch.again(self, self.pidfd)
+        asked, self._asked = self._asked, []
+        for number in asked:
+            self.send(number)
         return spawned.notes
 
     def collect(self, watch: Watch) -> None:
@@ -109,7 +145,12 @@ class Tracked:
         return False
 
     def send(self, number: int) -> None:
-        """A signal to the main process; one that ended already is no fault."""
+        """A signal to the main process, or to what it will be; one that ended already is no
+        fault."""
+        if self.birth is not None and self.pidfd < 0:
+            self._asked.append(number)
+            if number == signal.SIGKILL and isinstance(self.birth, OciBirth):
+                self.birth.give_up()
         if self.pidfd >= 0:
             try:
                 signal.pidfd_send_signal(self.pidfd, number)
@@ -122,8 +163,9 @@ class Tracked:
             self.pipes.close()
         else:
             self.pipes.leave()
-        if self.birth is not None:
-            os.close(self.birth.report)
+        for one in (self.birth, self.clearing):
+            if one is not None:
+                os.close(one.report)
         if self.pidfd >= 0:
             os.close(self.pidfd)
             self.pidfd = -1
@@ -214,6 +256,11 @@ class Watch:
             except OSError:
                 return
 
+    def clears(self, one: Tracked, clearing: Clearing) -> None:
+        """Tell when what is left of a run has been cleared away."""
+        one.clearing = clearing
+        self.again(one, clearing.report)
+
     def drop(self, one: Tracked) -> None:
         """Follow a run no longer."""
         for stream in one.pipes.streams:
@@ -235,8 +282,8 @@ class Watch:
             if owned.stream is not None:
                 self._take(owned.one, owned.stream)
             else:
-                born = owned.one.birth is not None
-                news.append((owned.uid, owned.name, "settled" if born else "ended"))
+                early = owned.one.birth is not None or owned.one.clearing is not None
+                news.append((owned.uid, owned.name, "settled" if early else "ended"))
         return news
 
     def resume(self) -> float | None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 RUNTIMES = ("process", "runc", "crun", "containerd", "cri-o")
 CRI = ("containerd", "cri-o")
+OCI = ("runc", "crun")
 DEFAULT_ROOT = "/qoslet"
 
 EPILOG = """\
@@ -52,7 +53,7 @@ class Options:
         self.flags = replace(
             given,
             cgroup_root=self.root,
-            runtime=given.runtime or ("process" if args.runs_with not in CRI else None),
+            runtime=given.runtime or ("process" if args.runs_with == "process" else None),
             cgroup_driver=given.cgroup_driver or ("cgroupfs" if args.simulate else None),
         )
         self.expand: bool = args.expand
@@ -70,6 +71,9 @@ class Options:
         self.log_format: LogFormat = args.log_format
         self.metrics_address: str | None = args.metrics_address
         self.runs_with: str = args.runs_with
+        self.images: tuple[str, ...] = tuple(args.images)
+        self.rootfs: tuple[str, ...] = tuple(args.rootfs)
+        self.storage: str | None = args.storage
         self.endpoint: str | None = args.container_runtime_endpoint
         _check(self, args)
 
@@ -78,15 +82,18 @@ def _check(options: Options, args: argparse.Namespace) -> None:
     """What the parser cannot know. Raises BadInput."""
     if not options.paths:
         raise BadInput("no manifests", hint="give files or directories: qoslet run examples/")
+    if args.runs_with not in OCI and (options.images or options.rootfs or options.storage):
+        hint = "--with runc, or --with crun"
+        raise BadInput("--images, --rootfs and --storage are for OCI runtimes", hint=hint)
     if args.runs_with in CRI:
-        _check_cri(options)
+        _check_with(options)
         return
     if args.container_runtime_endpoint is not None:
         hint = "--with containerd, or --with cri-o"
         raise BadInput("no runtime is called", where="--container-runtime-endpoint", hint=hint)
-    if args.runs_with != "process":
-        hint = "containers of images come later; --with process runs plain processes"
-        raise BadInput(f"--with {args.runs_with} is not there yet", hint=hint)
+    if args.runs_with in OCI:
+        _check_with(options)
+        return
     if options.flags.runtime != "process":
         hint = "leave it out; qoslet plan --runtime shows what another runtime would write"
         raise BadInput(
@@ -95,8 +102,8 @@ def _check(options: Options, args: argparse.Namespace) -> None:
     _check_root(options)
 
 
-def _check_cri(options: Options) -> None:
-    """The same where a container runtime runs the pods. Raises BadInput."""
+def _check_with(options: Options) -> None:
+    """The same where a runtime makes the containers. Raises BadInput."""
     if options.simulate:
         hint = "leave out --simulate, or --with: plan --runtime shows what a runtime is sent"
         raise BadInput("the simulated kernel has no container runtime", where="--with", hint=hint)
@@ -131,7 +138,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the verb."""
     add_document_arguments(parser, positional=True)
     add_node_arguments(parser)
-    _add_running(parser.add_argument_group("running"))
+    running = parser.add_argument_group("running")
+    _add_runtime(running)
+    _add_running(running)
     group = parser.add_argument_group("drawing")
     group.add_argument(
         "--color", choices=("auto", "always", "never"), default="auto", help="colours (auto)"
@@ -142,8 +151,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_running(parser: argparse._ArgumentGroup) -> None:
-    """The options about the run itself."""
+def _add_runtime(parser: argparse._ArgumentGroup) -> None:
+    """The options about who runs the containers."""
     parser.add_argument(
         "--with",
         dest="runs_with",
@@ -156,6 +165,11 @@ def _add_running(parser: argparse._ArgumentGroup) -> None:
         metavar="SOCKET",
         help="of containerd or CRI-O (unix:///run/containerd/containerd.sock)",
     )
+    _add_images(parser)
+
+
+def _add_running(parser: argparse._ArgumentGroup) -> None:
+    """The options about the run itself."""
     parser.add_argument(
         "--for", dest="seconds", type=_seconds, metavar="SECONDS", help="end by itself"
     )
@@ -200,6 +214,29 @@ def _add_running(parser: argparse._ArgumentGroup) -> None:
         help="serve /metrics over TCP, too, such as 127.0.0.1:9753",
     )
     parser.add_argument("--logs", action="store_true", help="show what containers print")
+
+
+def _add_images(parser: argparse._ArgumentGroup) -> None:
+    """The options about what an OCI runtime makes containers of."""
+    parser.add_argument(
+        "--images",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="with runc, crun: an OCI layout, an archive of one, or a folder of some (repeatable)",
+    )
+    parser.add_argument(
+        "--rootfs",
+        action="append",
+        default=[],
+        metavar="IMAGE=DIR",
+        help="with runc, crun: a directory for containers of this image (repeatable)",
+    )
+    parser.add_argument(
+        "--storage",
+        metavar="DIR",
+        help="with runc, crun: unpacked images, what containers write (/var/lib/qoslet)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -34,7 +34,7 @@ from qoslet.host.clock import Rereading, Signals, WakingClock
 from qoslet.host.manifestfiles import ManifestFiles
 from qoslet.host.nodefiles import NodeFiles
 from qoslet.host.nodes import load_node
-from qoslet.surfaces.cli.source import LiveSource
+from qoslet.surfaces.cli.source import LiveSource, Reader
 
 if TYPE_CHECKING:
     from qoslet.core.nodeflags import Flags
@@ -65,6 +65,9 @@ class Choices(Protocol):
     guard: Mode | None
     runs_with: str
     endpoint: str | None
+    images: tuple[str, ...]
+    rootfs: tuple[str, ...]
+    storage: str | None
 
 
 class Parts:
@@ -106,14 +109,7 @@ def _parts(choices: Choices, nodes: NodeFiles) -> Iterator[Parts]:
     """The same, with the files that describe the node followed."""
     from qoslet.host.drivers import root_path
 
-    chosen = None
-    if choices.runs_with in ("containerd", "cri-o"):
-        from qoslet.surfaces.cli import wirecri
-
-        chosen = wirecri.choose(choices, load_node(choices.nodes, choices.flags)[0])
-    node, problems = _node(choices)
-    if chosen is not None:
-        chosen.fits(node)
+    node, problems, chosen, reads = _runtime(choices)
     root = root_path(choices.root, node.driver)
     piped = sys.stdin.buffer.read() if "-" in choices.paths else b""
     files = ManifestFiles(
@@ -130,7 +126,7 @@ def _parts(choices: Choices, nodes: NodeFiles) -> Iterator[Parts]:
         unconfined=choices.unconfined,
         problems=problems,
         wakes=nodes.descriptors,
-        reads=None if chosen is None else chosen.read,
+        reads=reads,
     )
     watched = not choices.keep
     config = Config(
@@ -151,6 +147,26 @@ def _parts(choices: Choices, nodes: NodeFiles) -> Iterator[Parts]:
             with _real(config, source, choices.root, signals, choices.dry_run, chosen) as made:
                 _follow(choices, made, root, signals, nodes)
                 yield made
+
+
+def _runtime(
+    choices: Choices,
+) -> tuple[Node, tuple[Problem, ...], Chosen | None, Reader | None]:
+    """The node as the runtime that was asked for makes it, who that is, and how it wants pods."""
+    if choices.runs_with in ("containerd", "cri-o"):
+        from qoslet.surfaces.cli import wirecri
+
+        chosen = wirecri.choose(choices, load_node(choices.nodes, choices.flags)[0])
+        node, problems = _node(choices)
+        chosen.fits(node)
+        return node, problems, chosen, chosen.read
+    if choices.runs_with in ("runc", "crun"):
+        from qoslet.surfaces.cli import wireoci
+
+        found = wireoci.choose(choices)
+        node, problems = _node(choices)
+        return node, problems, None, wireoci.reader(choices, found, node).read
+    return (*_node(choices), None, None)
 
 
 def _follow(choices: Choices, made: Parts, root: str, signals: Signals, nodes: NodeFiles) -> None:
@@ -203,7 +219,14 @@ def _reload(choices: Choices, made: Parts, root: str) -> None:
     if changed:
         note(f"{', '.join(changed)} cannot change while pods run: start qoslet run anew for it")
         return
+    before = old, made.source.problems
     made.source.configure(node, problems)
+    wrong = made.source.wrong()
+    if wrong is not None:
+        made.source.configure(*before)
+        said = f"{wrong.where}: {wrong.message}"
+        note(f"the configuration is not taken: {said}; the last good one stands")
+        return
     shared = made.wheel.shared
     shared.config = replace(shared.config, guard=guard_of(choices, node))
     note("the configuration was read again")
@@ -274,10 +297,12 @@ def _shell(driver: Driver, observer: Observer, config: Config, source: LiveSourc
     outside = {path: observer.look(path) for path in _reserved(source, config.root)}
     there = {path: one for path, one in outside.items() if one is not None}
     merged = type(seen)(seen.at, {**seen.cgroups, **there})
+    theirs = {group.path for group in wanted.cgroups if group.by_runtime}
     rows = [
         row
         for row in compare(wanted, merged)
-        if row.path not in outside or (row.verdict == "differs" and row.path in there)
+        if row.path not in theirs
+        and (row.path not in outside or (row.verdict == "differs" and row.path in there))
     ]
     return [driver.shell(step) for step in ordered(rows, merged, config.shrink)]
 

@@ -1,0 +1,114 @@
+"""The namespaces that the containers of one pod share: network with nothing but the loopback
+interface, host name, System V IPC.
+
+They are held open by the keeper, and by whatever runs in them: nothing is mounted and no process
+sleeps for them, so nothing can be left over. A new keeper finds them by a container that runs.
+
+Source: unshare(2), namespaces(7), netdevice(7) SIOCSIFFLAGS.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from fcntl import ioctl
+from typing import NoReturn
+
+from qoslet.core.podoci import Kind
+from qoslet.host.mountcalls import library
+
+_FLAGS: dict[Kind, int] = {"network": 0x40000000, "uts": 0x04000000, "ipc": 0x08000000}
+_NAMES: dict[Kind, str] = {"network": "net", "uts": "uts", "ipc": "ipc", "pid": "pid"}
+_SIOCSIFFLAGS = 0x8914
+_UP_RUNNING = 0x41
+
+
+class Spaces:
+    """Open namespaces by pod."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, dict[Kind, int]] = {}
+
+    def of(
+        self, uid: str, kinds: Sequence[Kind], hostname: str, pids: Iterable[int]
+    ) -> Mapping[Kind, str]:
+        """Paths of the namespaces of a pod, made if none of its processes ``pids`` has them.
+        Raises OSError."""
+        held = self._held.get(uid)
+        if held is None and kinds:
+            held = next(filter(None, (_of_process(pid, kinds) for pid in pids)), None)
+            held = self._held[uid] = held or _new(kinds, hostname)
+        return {kind: f"/proc/{os.getpid()}/fd/{number}" for kind, number in (held or {}).items()}
+
+    def drop(self, uid: str) -> None:
+        """A pod has ended."""
+        for descriptor in self._held.pop(uid, {}).values():
+            os.close(descriptor)
+
+    def close(self) -> None:
+        """Let all go."""
+        for uid in list(self._held):
+            self.drop(uid)
+
+
+def _of_process(pid: int, kinds: Sequence[Kind]) -> dict[Kind, int] | None:
+    """The namespaces that a process is in; None where it is gone."""
+    opened: dict[Kind, int] = {}
+    try:
+        for kind in kinds:
+            path = f"/proc/{pid}/ns/{_NAMES[kind]}"
+            opened[kind] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        for descriptor in opened.values():
+            os.close(descriptor)
+        return None
+    return opened
+
+
+def _new(kinds: Sequence[Kind], hostname: str) -> dict[Kind, int]:
+    """Namespaces made by a child, which ends once they are open here. Raises OSError."""
+    ready, told = os.pipe2(os.O_CLOEXEC)
+    waits, go = os.pipe2(os.O_CLOEXEC)
+    pid = os.fork()
+    if pid == 0:
+        os.close(go)
+        _make(kinds, hostname, told, waits)
+    os.close(told)
+    os.close(waits)
+    try:
+        said = os.read(ready, 100)
+        if said != b"ok":
+            number = int(said or b"0")
+            raise OSError(number, f"namespaces cannot be made: {os.strerror(number)}")
+        found = _of_process(pid, kinds)
+        if found is None:
+            raise OSError(3, "namespaces cannot be opened")
+        return found
+    finally:
+        os.close(ready)
+        os.close(go)
+        os.waitpid(pid, 0)
+
+
+def _make(kinds: Sequence[Kind], hostname: str, told: int, waits: int) -> NoReturn:
+    """The child."""
+    try:
+        flags = 0
+        for kind in kinds:
+            flags |= _FLAGS[kind]
+        if library().unshare(ctypes.c_int(flags)) != 0:
+            raise OSError(ctypes.get_errno(), "unshare")
+        if "uts" in kinds:
+            socket.sethostname(hostname)
+        if "network" in kinds:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+                ioctl(one, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _UP_RUNNING))
+        os.write(told, b"ok")
+        os.read(waits, 1)
+    except OSError as error:
+        os.write(told, str(error.errno or 0).encode())
+    finally:
+        os._exit(0)
