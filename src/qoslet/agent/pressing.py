@@ -52,9 +52,11 @@ QUIET = 3.0
 """Seconds for which it is looked closely after the last sign of pressure."""
 AGAIN = 30.0
 """Seconds after which the same decision is said again."""
-FILL = 512 << 20
-"""Bytes a second that are thought to be filled at most: a fast disk keeps what reclaim does to page
-cache from the kernel's pressure triggers."""
+FILL = 4 << 30
+"""Bytes a second that are thought to be filled at most."""
+FILL_WITH_PSI = 512 << 20
+"""The same where the kernel wakes us, but for a disk so fast that nobody waits while page cache is
+read again and again."""
 FRESH = 5.0
 """Seconds for which a look at a group counts."""
 IDLE = (0.5, 30.0)
@@ -72,7 +74,7 @@ class Pressing:
         self._looks: dict[str, deque[MemorySample]] = {}
         self._close_until = 0.0
         self._pods_too = False
-        self._idle_at: float | None = None
+        self._idle_at = 0.0
         self._since: dict[str, float] = {}
         self._said: dict[str, tuple[object, float]] = {}
         self._rows: dict[str, WatchRow] = {}
@@ -80,7 +82,7 @@ class Pressing:
     def consider(self, samples: Mapping[str, MemorySample], node: NodeMemory, now: float) -> None:
         """See whether memory is short, and end somebody if so."""
         if not self._any():
-            self._idle_at, self._close_until = None, 0.0
+            self._idle_at, self._close_until = now + IDLE[1], 0.0
             return
         self._keep(samples, node)
         marks = self._marks()
@@ -111,10 +113,10 @@ class Pressing:
         rows = self._groups.groups.values()
         return frozenset(row.path for row in rows if row.level in levels)
 
-    def next_at(self) -> float | None:
+    def next_at(self) -> float:
         """When the node is to be looked at, or a pod to be begun anew."""
-        times = [self._idle_at, self._evicting.next_at()]
-        return min((one for one in times if one is not None), default=None)
+        back = self._evicting.next_at()
+        return self._idle_at if back is None else min(self._idle_at, back)
 
     def rows(self) -> Sequence[WatchRow]:
         """Where memory is short, and what came of it."""
@@ -163,7 +165,8 @@ class Pressing:
         )
         room = node.available - min(held, node.available) - marks.wanted(node.total)
         self._pods_too = room <= 0 or bool(self._since)
-        self._idle_at = now + min(IDLE[1], max(IDLE[0], room / FILL))
+        fill = FILL if node.pressure is None else FILL_WITH_PSI
+        self._idle_at = now + min(IDLE[1], max(IDLE[0], room / fill))
 
     def _states(self, samples: Mapping[str, MemorySample], marks: Marks) -> list[State]:
         """Where memory is short: the node alone if it is, else tiers and pods at their limits."""
