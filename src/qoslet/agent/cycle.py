@@ -134,7 +134,9 @@ class Wheel:
             pace, kept = shared.paces.get(uid), held.get(uid)
             if pace is None and kept is not None:
                 pace = self._taking.meet(kept)
-            if pace is not None and tuple(states) != pace.states and not pace.cleared:
+            # a runtime may need a while after the last container has ended
+            over = kept is not None and kept.ended
+            if pace is not None and (over or tuple(states) != pace.states) and not pace.cleared:
                 shared.note(pace, tuple(states))
                 self._moved(pace, kept)
 
