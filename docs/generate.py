@@ -18,6 +18,7 @@ from types import ModuleType
 from msgspec import structs
 
 import qoslet.core.rules
+from docs import memoryforms
 from docs.specimens import sentences
 from qoslet.core.profile import DESIGN_ROWS, ROWS, Choices
 from qoslet.core.rules.catalog import RULES, Rule
@@ -138,6 +139,7 @@ PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "rules": rules,
     "profiles": profiles,
     "choices": choices,
+    **memoryforms.PARTS,
 }
 
 
