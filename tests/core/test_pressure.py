@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -82,6 +85,38 @@ def test_page_cache_that_is_protected_cannot_be_had() -> None:
         "50 MiB can be had of 205 MiB wanted, all tasks waited 50% and some 50% of the time, "
         "0 pages/s scanned, over 0.5 s, 450 MiB of page cache are protected"
     )
+
+
+@pytest.mark.parametrize("psi", [True, False])
+def test_a_hog_as_a_real_kernel_tells_of_it(psi: bool) -> None:
+    """Linux 6.12, 1973 MiB, no swap, a disk that is fast: tasks hardly wait while two readers'
+    page cache is taken and read again. MiB, shares of time and pages since the row before."""
+    text = (Path(__file__).parents[1] / "data/pressure-6.12.jsonl").read_text()
+    rows = [json.loads(line) for line in text.splitlines()]
+    looks: list[NodeMemory] = []
+    scanned = stolen = 0
+    some = full = 0.0
+    found: list[float] = []
+    for before, row in pairwise([rows[0], *rows]):
+        seconds = row["at"] - before["at"]
+        scanned, stolen = scanned + row["scanned"], stolen + row["stolen"]
+        some, full = some + row["some"] * seconds, full + row["full"] * seconds
+        looks.append(
+            NodeMemory(
+                at=row["at"],
+                total=1973 * MIB,
+                available=row["available"] * MIB,
+                free=70 * MIB,
+                pressure=waited(some, full) if psi else None,
+                scanned=scanned,
+                stolen=stolen,
+            )
+        )
+        if node_state(looks).kind == "short":
+            found.append(row["at"])
+    onset = next(row["at"] for row in rows if row["available"] < 100 and row["scanned"])
+    assert onset < found[0] <= onset + 2.0
+    assert found == [row["at"] for row in rows if row["at"] >= found[0]], "it stays so"
 
 
 def test_what_happened_long_ago_does_not_count() -> None:
