@@ -248,7 +248,7 @@ def counted(tallies: Tallies) -> dict[str, dict[str, int]]:
 
 def test_on_v2_each_group_is_told_where_it_happened_and_counted_above() -> None:
     tallies = Tallies()
-    tallies.follow(GROUPS)
+    tallies.come(GROUPS.values())
     for path in GROUPS:
         seen(tallies, path, events={"oom_kill": 0}, local={"oom_kill": 0})
     told = []
@@ -269,7 +269,7 @@ def test_on_v2_each_group_is_told_where_it_happened_and_counted_above() -> None:
 
 def test_on_v1_what_happens_to_one_counts_above() -> None:
     tallies = Tallies()
-    tallies.follow(GROUPS)
+    tallies.come(GROUPS.values())
     for path in GROUPS:
         seen(tallies, path, local={"oom_kill": 0, "max": 0})
     told = seen(tallies, "/q/p/app", local={"oom_kill": 2, "max": 0})
@@ -287,7 +287,7 @@ def test_on_v1_what_happens_to_one_counts_above() -> None:
 
 def test_what_happened_before_anybody_looked_at_a_group_of_others_is_no_news() -> None:
     tallies = Tallies()
-    tallies.follow(GROUPS)
+    tallies.come(GROUPS.values())
     assert seen(tallies, "/q", events={"oom_kill": 4}, local={"oom_kill": 4}) == []
     assert counted(tallies)["q"] == {"oom_kill": 4}
     [one] = seen(tallies, "/q/p/app", events={"oom_kill": 1}, local={"oom_kill": 1})
@@ -296,20 +296,20 @@ def test_what_happened_before_anybody_looked_at_a_group_of_others_is_no_news() -
 
 def test_counters_outlive_restarts_their_group_and_the_agent() -> None:
     tallies = Tallies()
-    tallies.follow(GROUPS)
+    tallies.come(GROUPS.values())
     seen(tallies, "/q/p/app", events={"oom_kill": 1}, stat=pages(7))
     seen(tallies, "/q/p/app", events={"oom_kill": 2}, stat=pages(5), identity=9)
     tallies.happened(kill_event(), GROUP.key)
     assert counted(tallies)["d/p/app"] == {"oom_kill": 3}
     again = Tallies()
     assert again.load(tallies.dump())
-    again.follow(GROUPS)
+    again.come(GROUPS.values())
     seen(again, "/q/p/app", events={"oom_kill": 2}, stat=pages(6), identity=9)
     [row] = [row for row in again.rows(0.0) if row.title == "d/p/app"]
     assert (row.events, row.gone) == ({"oom_kill": 3}, False)
     assert sum(one.taken for one in row.reclaimed.values()) == 13
     assert row.last == kill_event()
-    again.follow({"/q": TOP})
+    again.went([POD, GROUP])
     [row] = [row for row in again.rows(0.0) if row.title == "d/p/app"]
     assert (row.events, row.gone) == ({"oom_kill": 3}, True)
 
@@ -317,7 +317,7 @@ def test_counters_outlive_restarts_their_group_and_the_agent() -> None:
 @pytest.mark.parametrize("text", [b"", b"{}", b"[1]", b'{"tallies": [{}], "events": []}', b"\xff"])
 def test_what_is_no_dump_changes_nothing(text: bytes) -> None:
     tallies = Tallies()
-    tallies.follow(GROUPS)
+    tallies.come(GROUPS.values())
     assert not tallies.load(text)
     assert len(tallies.rows(0.0)) == 3
 
@@ -326,10 +326,11 @@ def test_history_is_bounded() -> None:
     tallies = Tallies()
     for at in range(GONE_MOST + 50):
         one = Followed(f"/q/{at}", "pod", f"d/{at}", str(at), f"d/{at}")
-        tallies.follow({one.path: one})
+        tallies.come([one])
         for _ in range(3):
             tallies.happened(event(one, "high", 1, 1.0), one.key)
-    assert len(tallies.rows(0.0)) == GONE_MOST + 1
+        tallies.went([one])
+    assert len(tallies.rows(0.0)) == GONE_MOST
     assert len(tallies.events) == EVENTS_MOST
 
 

@@ -108,6 +108,7 @@ class Wheel:
         self._settled()
         self.memory.turn(whole=whole)
         self._carry(whole)
+        self.memory.follow(whole=whole)
         shared.hands.forget_all()
         self.last = self._told(whole)
         return self.last

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from qoslet.agent.memgroups import MemoryGroups
+from qoslet.agent.memgroups import MemoryGroups, Moved
 from qoslet.agent.ports import MemoryParts
 from qoslet.agent.shared import Shared
 from qoslet.core.memkills import Kills
@@ -34,15 +34,16 @@ class Counting:
         if kept is not None and not self.tallies.load(kept):
             shared.say("what an earlier agent counted of memory cannot be read; counting anew")
 
-    def follow(self) -> None:
+    def follow(self, moved: Moved) -> None:
         """The groups have changed."""
-        self.tallies.follow(self._groups.groups)
+        self.tallies.went(moved.gone)
+        self.tallies.come(moved.come)
 
     def see(self, samples: Mapping[str, MemorySample]) -> None:
         """What was looked at in this turn."""
         wall = self._shared.clock.wall()
         found: list[MemoryEvent] = []
-        self._note_pids()
+        self._note_pids({self._groups.groups[path].uid for path in samples})
         # a group's protection is bounded by that of the one above it
         for path in sorted(samples, key=len):
             group = self._groups.groups[path]
@@ -74,12 +75,13 @@ class Counting:
                 found.append(one)
         self._shared.said.notes += self._lines.of(found, now)
 
-    def _note_pids(self) -> None:
-        """The first process of each container that runs."""
-        for pace in self._shared.paces.values():
-            for state in pace.states:
+    def _note_pids(self, uids: Iterable[str]) -> None:
+        """The first process of each container that runs, of these pods."""
+        for uid in uids:
+            pace = self._shared.paces.get(uid)
+            for state in pace.states if pace is not None else ():
                 if state.running and state.pid is not None:
-                    self._pids[pace.uid, state.name] = state.pid
+                    self._pids[uid, state.name] = state.pid
         if len(self._pids) > 2 * len(self._groups.groups):
             known = {group.key for group in self._groups.groups.values()}
             self._pids = {key: pid for key, pid in self._pids.items() if key in known}

@@ -64,17 +64,14 @@ class Memory:
         self._node: NodeMemory | None = None
         self._read_at = 0.0
         self._rang = False
+        self._touched: set[str] = set()
 
     def turn(self, *, whole: bool = False) -> None:
         """See what woke us and what is looked at closely; tell the watchers."""
         if self._parts is None or self._counting is None:
             return
         now = self._shared.now
-        changed = self.groups.update()
-        if changed:
-            self._counting.follow()
-        if changed or whole or self._shared.due:
-            self._parts.watch.follow(self.groups.groups)
+        self._touched |= self._shared.due
         self._rang = False
         wanted = self._wanted(now, whole)
         if wanted or self._due(now):
@@ -86,6 +83,22 @@ class Memory:
         self._plan(now)
         self._counting.settle()
         self._counting.keep()
+
+    def follow(self, *, whole: bool = False) -> None:
+        """At the end of a turn: the groups of pods that it touched, or of all."""
+        if self._parts is None or self._counting is None:
+            return
+        touched = self._touched | self._shared.due
+        self._touched = set()
+        moved = self.groups.update(None if whole else touched)
+        self._counting.follow(moved)
+        self._parts.watch.drop([one.path for one in moved.gone])
+        # a group may have been made anew under its path
+        again = [one.path for uid in touched for one in self.groups.of_pod(uid)]
+        come = [one.path for one in moved.come]
+        self._parts.watch.follow(self.groups.groups if whole else {*again, *come})
+        # of groups that others may have made, what happened before is no news
+        self._look(frozenset(one.path for one in moved.come if not one.uid))
 
     def _wanted(self, now: float, whole: bool) -> frozenset[str]:
         """Whom to look at in this turn."""

@@ -258,8 +258,11 @@ class MemoryWatch(Protocol):
         """Whether everything that is counted of a followed group wakes it."""
 
     def follow(self, paths: Iterable[str]) -> None:
-        """Exactly these groups from now on. One that was made anew under its path is followed
-        anew; one that is not there is left out."""
+        """These groups, too. One that is followed already and was made anew under its path is
+        followed anew; one that is not there is left out."""
+
+    def drop(self, paths: Iterable[str]) -> None:
+        """These no longer."""
 
     def woken(self) -> frozenset[str]:
         """Groups to which something happened since asked last; an empty path: to the memory of

@@ -8,7 +8,7 @@ each group alone (v1), what happens to one counts for those above, too.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import DecodeError, Struct, json
 from msgspec.structs import replace
@@ -81,18 +81,21 @@ class Tallies:
         self._recent: dict[Key, Recent] = {}
         self.events: deque[MemoryEvent] = deque(maxlen=EVENTS_MOST)
 
-    def follow(self, groups: Mapping[str, Followed]) -> None:
-        """These are there; the others are gone, and of those the oldest are forgotten."""
-        keys = {group.key for group in groups.values()}
-        for group in groups.values():
-            tally = self._tallies.get(group.key)
+    def come(self, groups: Iterable[Followed]) -> None:
+        """These are there; what was counted under their names goes on."""
+        for group in groups:
             self._gone.pop(group.key, None)
+            tally = self._tallies.get(group.key)
             if tally is None:
                 self._tallies[group.key] = Tally(group)
-            elif tally.group is not group:
+            else:
                 tally.group = group
-        for key in [key for key in self._tallies if key not in keys]:
-            self._gone.setdefault(key)
+
+    def went(self, groups: Iterable[Followed]) -> None:
+        """These are gone; of all that are, the oldest are forgotten."""
+        for group in groups:
+            if group.key in self._tallies:
+                self._gone.setdefault(group.key)
         while len(self._gone) > GONE_MOST:
             self._drop(next(iter(self._gone)))
 
@@ -137,12 +140,14 @@ class Tallies:
         return json.encode(_Kept(rows, list(self.events)))
 
     def load(self, text: bytes) -> bool:
-        """Go on where ``dump`` was; False, and nothing is changed, where the text is no dump."""
+        """Go on where ``dump`` was, with groups that are gone until they ``come``; False, and
+        nothing is changed, where the text is no dump."""
         try:
             kept = json.decode(text, type=_Kept)
         except DecodeError:
             return False
         self._tallies = {one.group.key: one for one in kept.tallies}
+        self._gone = dict.fromkeys(self._tallies)
         self.events.extend(kept.events)
         return True
 

@@ -1,8 +1,8 @@
 """Told by this machine's kernel when something happens to memory; matches
 ``agent.ports.MemoryWatch``.
 
-v2: inotify on ``memory.events`` of each group, pressure triggers on the machine and the topmost
-group. v1: one eventfd for being out of memory in any group. Nothing is polled.
+v2: inotify on ``memory.events`` of each group; v1: one eventfd for being out of memory in any group.
+Both: a pressure trigger of the machine, which no group exceeds. Nothing is polled.
 Source: cgroup-v2.rst "memory.events", psi.rst "Monitoring for pressure thresholds",
 cgroup-v1/memory.rst "9. OOM Control".
 """
@@ -43,12 +43,10 @@ class _Way(Protocol):
 
 
 class KernelWatch:
-    """The watch. Below ``root`` the pressure of the topmost group is watched beside the
-    machine's. ``hierarchy`` and ``mounts`` are as for ``cgroupfs.layout_of``."""
+    """The watch. ``hierarchy`` and ``mounts`` are as for ``cgroupfs.layout_of``."""
 
-    def __init__(self, hierarchy: str, mounts: Mapping[str, str] | str, root: str) -> None:
+    def __init__(self, hierarchy: str, mounts: Mapping[str, str] | str) -> None:
         self._tree = layout_of(hierarchy, mounts).tree_of("memory")
-        self._root = checked(root)
         self._followed: dict[str, int] = {}
         self._failed = ""
         self._triggers = Triggers()
@@ -73,28 +71,31 @@ class KernelWatch:
         return self._v2 and not self._failed
 
     def follow(self, paths: Iterable[str]) -> None:
-        """Exactly these groups from now on."""
-        if self._tree is None or self._way is None:
+        """These groups, too."""
+        for path in paths if self._way is not None else ():
+            identity = self._identity(checked(path))
+            if self._followed.get(path) == identity:
+                continue
+            self.drop([path])
+            if identity is not None:
+                self._add(path, identity)
+
+    def drop(self, paths: Iterable[str]) -> None:
+        """These no longer."""
+        for path in paths:
+            if self._followed.pop(path, None) is not None and self._way is not None:
+                self._way.drop(path)
+
+    def _add(self, path: str, identity: int) -> None:
+        assert self._way is not None
+        try:
+            self._way.add(path)
+        except FileNotFoundError:
             return
-        wanted = {path: self._identity(checked(path)) for path in paths}
-        for path in [one for one, was in self._followed.items() if wanted.get(one) != was]:
-            self._way.drop(path)
-            del self._followed[path]
-        ours = [path for path in wanted if f"{path}/".startswith(f"{self._root}/")]
-        top = min(ours, key=len, default="")
-        for path, identity in wanted.items():
-            if identity is None or path in self._followed:
-                continue
-            try:
-                self._way.add(path)
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                self._failed = f"{path} is looked at now and then only: {error.strerror}"
-                continue
-            self._followed[path] = identity
-            if self._v2 and path == top:
-                self._triggers.add(path, f"{self._tree.point}{path}/memory.pressure")
+        except OSError as error:
+            self._failed = f"{path} is looked at now and then only: {error.strerror}"
+            return
+        self._followed[path] = identity
 
     def woken(self) -> frozenset[str]:
         """Groups to which something happened since asked last."""

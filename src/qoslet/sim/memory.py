@@ -48,7 +48,7 @@ class SimMemory:
         self._clock = clock
         self._more: dict[str, dict[str, Any]] = {}
         self._told: dict[str, Mapping[str, int]] = {}
-        self._followed: frozenset[str] = frozenset()
+        self._followed: set[str] = set()
         self.machine = NodeMemory(0.0, total, total, total)
         self.log: list[Kill] = []
         self.fired: set[str] = set()
@@ -106,8 +106,12 @@ class SimMemory:
         return replace(self.machine, at=self._clock())
 
     def follow(self, paths: Iterable[str]) -> None:
-        """Exactly these groups."""
-        self._followed = frozenset(paths)
+        """These groups, too."""
+        self._followed |= set(paths)
+
+    def drop(self, paths: Iterable[str]) -> None:
+        """These no longer."""
+        self._followed -= set(paths)
 
     def woken(self) -> frozenset[str]:
         """Groups whose counters differ from those told last, and what ``fired``."""

@@ -151,7 +151,7 @@ def _taken_up(
 def memory_of(tree: Tree, root: str) -> Iterator[MemoryParts]:
     """What this machine's kernel tells of memory below a root."""
     hierarchy, mounts = tree.place.hierarchy, tree.reach.mounts
-    with closing(KernelWatch(hierarchy, mounts, root)) as watch, closing(KernelLog()) as log:
+    with closing(KernelWatch(hierarchy, mounts)) as watch, closing(KernelLog()) as log:
         cold = ColdReclaim(hierarchy, mounts) if hierarchy == "v2" else None
         kept = KeptCounters(folder_of(root))
         yield MemoryParts(MemoryFiles(hierarchy, mounts), watch, log, keep=kept, cold=cold)
