@@ -155,7 +155,7 @@ def _entry(header: bytes, kind: str, size: int, extra: dict[str, bytes]) -> Entr
         prefix = header[345:500].split(b"\0", 1)[0]
         name = prefix + b"/" + name if prefix else name
     path = _text(extra.get("path", name))
-    if kind == "0" and path.endswith("/"):
+    if kind == "0" and path.endswith("/") and not size:
         kind = "5"
     return Entry(
         path,
