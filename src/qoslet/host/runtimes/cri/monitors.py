@@ -8,9 +8,14 @@ Source: containerd runtime v2 shims; conmon(8), conmon-rs; proc(5).
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Collection
+
+import msgspec
+from msgspec import Struct, field
 
 from qoslet.core import names
-from qoslet.host.runtimes.records import Proc, start_time
+from qoslet.host.runtimes.records import Proc, same_process, start_time
 
 LEAF = "monitor"
 """The group below a pod's that they are charged to: no container has such an id."""
@@ -49,6 +54,70 @@ def group_of(pid: int, below: str) -> str:
     except (OSError, IndexError):
         return ""
     return next((path for path in paths if path.startswith(f"{below.rstrip('/')}/")), "")
+
+
+def strays(parent: str, known: Collection[str]) -> list[Proc]:
+    """Containerd's shims of sandboxes below a pod's group that nobody ``known`` is: left by one
+    that was killed while it made them. Their directory is the bundle, which names the group."""
+    found = []
+    for name in os.listdir("/proc"):
+        pid = int(name) if name.isdigit() else 0
+        if not pid or not _is_shim(pid):
+            continue
+        start = start_time(pid)
+        try:
+            bundle = os.readlink(f"/proc/{pid}/cwd")
+            with open(f"/proc/{pid}/cwd/config.json", "rb") as file:
+                config = msgspec.json.decode(file.read(_CONFIG_BYTES), type=_Config)
+        except (OSError, msgspec.MsgspecError):
+            continue
+        ours = _below(config.linux.cgroups_path, parent)
+        if ours and start is not None and os.path.basename(bundle) not in known:
+            found.append(Proc(pid, start, 0))
+    return found
+
+
+def end(one: Proc) -> None:
+    """Kill a process, if it still is that one."""
+    descriptor = same_process(one)
+    if descriptor is None:
+        return
+    try:
+        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    finally:
+        os.close(descriptor)
+
+
+_CONFIG_BYTES = 1 << 20
+
+
+class _Linux(Struct, rename={"cgroups_path": "cgroupsPath"}):
+    """As much of an OCI configuration's ``linux`` as is read."""
+
+    cgroups_path: str = ""
+
+
+class _Config(Struct):
+    """As much of an OCI configuration as is read."""
+
+    linux: _Linux = field(default_factory=_Linux)
+
+
+def _is_shim(pid: int) -> bool:
+    try:
+        program = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+    except OSError:
+        return False
+    return program.startswith("containerd-shim")
+
+
+def _below(path: str, parent: str) -> bool:
+    """Whether a cgroupsPath is in a pod's group."""
+    if parent.endswith(names.SLICE):
+        return path.partition(":")[0] == os.path.basename(parent)
+    return path.startswith(f"{parent.rstrip('/')}/")
 
 
 def _parent(pid: int) -> int:

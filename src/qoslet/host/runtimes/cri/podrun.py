@@ -83,6 +83,7 @@ class PodRun:
         self._delays: dict[str, float] = {}
         self._later: float | None = None
         self._tended = ""
+        self._unsure = stale
 
     def look(self) -> None:
         """Something happened: look at the runtime."""
@@ -125,7 +126,7 @@ class PodRun:
                     await self._look()
                 await self._work()
             except Away as error:
-                self.stale = True
+                self.stale = self._unsure = True
                 around.away(error)
                 around.changed(self.pod)
                 await around.answering()
@@ -383,6 +384,9 @@ class PodRun:
             pod.sandbox = whole.id if whole is not None else ""
         numbers = [one.metadata.attempt + 1 for one in boxes]
         pod.attempt = max([pod.attempt, *numbers])
+        if self._unsure:
+            self._box.sweep({box.id for box in boxes})
+            self._unsure = False
         found: dict[str, list[pb.Container]] = {}
         if pod.sandbox:
             for one in await self._box.containers():

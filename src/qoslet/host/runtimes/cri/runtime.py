@@ -156,8 +156,11 @@ class CriRuntime:
         """A pod is new or another than it was."""
         with self._lock:
             before = self._views.get(pod.spec.uid)
-            known = {one.name: one for one in before.states} if before is not None else {}
-            view = _View(pod.held(), pod.states(known))
+            held = pod.held()
+            same = before is not None and before.held == held
+            # states that are other values tell the loop to ask what is held
+            known = {one.name: one for one in before.states} if before and same else {}
+            view = _View(held, pod.states(known))
             if view == before:
                 return
             self._views[pod.spec.uid] = view

@@ -8,7 +8,7 @@ import asyncio
 import os
 import select
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -19,7 +19,7 @@ from qoslet.host.runtimes.cri import configs
 from qoslet.host.runtimes.cri.calls import PULL_SECONDS, WORK_SECONDS, Away, CallFailed, Calls
 from qoslet.host.runtimes.cri.checked import identifier
 from qoslet.host.runtimes.cri.keeping import KeptPod
-from qoslet.host.runtimes.cri.monitors import group_of, monitor_of
+from qoslet.host.runtimes.cri.monitors import end, group_of, monitor_of, strays
 from qoslet.host.runtimes.cri.pb import cri_pb2 as pb
 from qoslet.host.runtimes.logs import make_private
 from qoslet.host.runtimes.records import same_process
@@ -264,6 +264,16 @@ class Sandboxes:
         except CallFailed as error:
             if error.code != "NOT_FOUND":
                 raise
+
+    def sweep(self, boxes: Collection[str]) -> None:
+        """End what a runtime left behind that was killed while it made a sandbox: no call names
+        it. ``boxes`` are the sandboxes that it knows."""
+        for one in strays(self._pod.parent, boxes) if self._pod.parent else ():
+            end(one)
+            self._around.note(
+                f"{self._pod.spec.key}: process {one.pid} of the runtime has a sandbox that the "
+                "runtime does not know; it is ended"
+            )
 
     async def alone(self) -> None:
         """Wait until the runtime's own processes of the pod have ended, for a while."""
