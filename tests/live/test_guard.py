@@ -7,21 +7,27 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from tests.live import test_agent
+from qoslet.host.coldmemory import ColdReclaim
+from tests.contract.benches import mounts_of
+from tests.live import ground as grounds
+from tests.live import slices, test_agent
+from tests.live.ground import Ground
 from tests.live.test_agent import Agent
 from tests.live.test_run import EMULATED, PATIENCE
 
 agent = test_agent.agent
+ground = grounds.ground
 
 LONG = bool(os.environ.get("QOSLET_LONG"))
 HANGS = 65 if LONG else 20
@@ -48,6 +54,19 @@ spec:
 """
 
 
+def manifest(name: str, words: Sequence[object], request: int, limit: int, high: str) -> str:
+    """A pod that runs ``hogs`` with these words; amounts in MiB."""
+    return POD.format(
+        name=name,
+        notes=f'qoslet.dev/memory-high: "{high}"' if high else "",
+        python=sys.executable,
+        hogs=HOGS,
+        words=", ".join(f'"{word}"' for word in words),
+        request=request,
+        limit=limit,
+    )
+
+
 class Guarded:
     """An agent whose pods are hogs. ``lines`` are what it says, each with the time when."""
 
@@ -71,17 +90,8 @@ class Guarded:
         self, name: str, *words: object, request: int = 64, limit: int = 256, high: str = ""
     ) -> str:
         """Write a pod's manifest; the path of its container once that runs."""
-        text = POD.format(
-            name=name,
-            notes=f'qoslet.dev/memory-high: "{high}"' if high else "",
-            python=sys.executable,
-            hogs=HOGS,
-            words=", ".join(f'"{word}"' for word in words),
-            request=request,
-            limit=limit,
-        )
         before = {*self.agent.apps()}
-        self.agent.write(name, text)
+        self.agent.write(name, manifest(name, words, request, limit, high))
         self.agent.until(lambda: bool(self.agent.apps() - before))
         (path,) = self.agent.apps() - before
         return path
@@ -260,3 +270,61 @@ def test_v2_with_swap_it_is_left_alone_until_that_is_full(
         assert at - guarded.last_before("hog", at) <= 3
         guarded.end("hog", hog)
     record_property("compared", 3)
+
+
+@pytest.fixture
+def sliced() -> Iterator[slices.Live]:
+    made = slices.Live()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def test_v2_systemd_is_told_of_memory_high(
+    sliced: slices.Live, tmp_path: Path, record_property
+) -> None:
+    folder = tmp_path / "pods"
+    folder.mkdir(mode=0o755)
+    (folder / "job.yaml").write_text(manifest("job", ("grow", 240), 64, 280, "205Mi"))
+    words = [sys.executable, "-m", "qoslet", "run", str(folder), "--cgroup-root", sliced.name]
+    words += ["--cgroup-driver", "systemd", "--memory-qos", "1.27", "--guard", "act", "--plain"]
+    run = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=slices.REPO
+    )
+    try:
+        assert run.stdout is not None
+        lines = []
+        for line in iter(run.stdout.readline, ""):
+            lines.append(line)
+            if "memory.high is lifted" in line:
+                break
+        assert "memory.high is lifted" in lines[-1], lines
+        scopes = [path for path in sliced.driver.below(sliced.root) if path.endswith(".scope")]
+        (scope,) = (path for path in scopes if "job" in path)
+        unit = scope.rpartition("/")[2]
+        slices.until(lambda: sliced.text(scope, "memory.high").strip() == "max", 30)
+        shown = slices.run("systemctl", "show", "--property=MemoryHigh", unit)
+        assert shown == "MemoryHigh=infinity"
+        record_property("compared", 2)
+    finally:
+        run.send_signal(signal.SIGTERM)
+        run.communicate(timeout=PATIENCE)
+
+
+def test_v2_what_is_cold_is_taken_back_and_nobody_waits(ground: Ground, record_property) -> None:
+    if ground.hierarchy != "v2":
+        pytest.skip("memory.reclaim is a file of cgroup v2")
+    path = ground.make("app", 256 * MIB)
+    one = ground.begin(path, f"exec {sys.executable} {HOGS} read 60")
+    ground.until(lambda: ground.memory(path) > 50 * MIB, "the file is in memory", PATIENCE)
+    ground.kill(one)
+    before = ground.memory(path)
+    cold = ColdReclaim("v2", mounts_of("v2"))
+    begun = time.monotonic()
+    assert cold.begin(path, 16 * MIB) == ""
+    assert time.monotonic() - begun < 0.5 * (10 if EMULATED else 1)
+    ground.until(lambda: ground.memory(path) <= before - 12 * MIB, "it is taken back")
+    said = ColdReclaim("v2", mounts_of("v2")).begin(f"{ground.root}/none", 1)
+    assert said == "memory.reclaim: No such file or directory"
+    record_property("compared", 2)
