@@ -174,6 +174,7 @@ class Wheel:
         if (
             whole
             or gone
+            or self._tiers.behind
             or any(pace.stage == "waiting" or pace.resize == "InProgress" for pace in rising)
             or (look_at is not None and shared.now >= look_at)
         ):

@@ -19,6 +19,7 @@ from qoslet.core.handback import HandBack, hand_back, kept_in
 from qoslet.core.journal import Key, Met, Set
 from qoslet.core.observed import ObservedCgroup
 from qoslet.core.steps import Step
+from qoslet.core.tree import Cgroup
 
 FOLLOW = 1.0
 """Seconds after which a limit above the plan is looked at again, doubled up to the resync."""
@@ -53,13 +54,21 @@ class Tiers:
         self._follow = FOLLOW
         self.absent: set[str] = set()
         self.look_at: float | None = None
+        self._written: tuple[Cgroup, ...] | None = None
         self.waiting: tuple[str, ...] = ()
+
+    @property
+    def behind(self) -> bool:
+        """Whether the pods come to something else than when the groups were written last: an
+        edit can do that to a pod that neither came nor went."""
+        return self._shared.live.upper() is not self._written
 
     def write(self) -> None:
         """Make them true for the pods that count. What fails is said and waits on its own."""
         shared = self._shared
         self.look_at = None
-        off = self._outside(shared.hands.off(shared.node, shared.live.upper()))
+        self._written = shared.live.upper()
+        off = self._outside(shared.hands.off(shared.node, self._written))
         now = shared.now
         steps = [step for step in off.steps if not self._held_up(step, now)]
         self._write_down(steps, off)
