@@ -21,6 +21,7 @@ BENCHMARKS = (
     "bench.apply50",
     "bench.apply110",
     "bench.groups",
+    "bench.convert",
     "bench.agent",
 )
 

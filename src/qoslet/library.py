@@ -14,6 +14,7 @@ import msgspec
 from qoslet.core.convert.block import block_of
 from qoslet.core.convert.front import Conversion, convert_document, convert_pods, wish_of
 from qoslet.core.convert.sources import Kind, kind_of
+from qoslet.core.convert.windows import Windows
 from qoslet.core.explain import Explanation
 from qoslet.core.explain import explain as _explain
 from qoslet.core.manifest import Loaded, Options
@@ -84,6 +85,8 @@ def convert(
     before: Mapping[str, Any] | None = None,
     without: Sequence[str] = (),
     node: Node | None = None,
+    isolation: str = "process",
+    processors: int | None = None,
     name: str = "text",
 ) -> Conversion:
     """What the resource blocks of a document turn into, as ``qoslet convert`` says it.
@@ -92,7 +95,7 @@ def convert(
     the ``node`` they are for), as text or decoded; ``source`` says which where it does not show.
     ``to`` is v1, v2, systemd, oci, cri or windows; ``runtime`` as in ``runc-1.3.2``. With ``update``
     it is that of a running container, which has the block ``before``; ``without`` names what the
-    kernel lacks. A refusal is part of the answer, see ``Conversion.stands``. Raises BadInput.
+    kernel lacks; ``isolation`` and ``processors`` are a Windows machine's. A refusal is part of the answer, see ``Conversion.stands``. Raises BadInput.
     """
     had = block_of(before, "before") if before is not None else None
     wish = wish_of(
@@ -103,6 +106,7 @@ def convert(
         update=update or had is not None,
         before=had,
         without=without,
+        windows=Windows(isolation, processors),
     )
     given = document if isinstance(document, Mapping) else manifests.value_of(document, name)
     kind = source or kind_of(given, name)

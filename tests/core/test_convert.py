@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from qoslet.core.convert.answer import Ground, Part
+from qoslet.core.convert.answer import Ground, Hierarchy, Part
 from qoslet.core.convert.block import Block, block_of
 from qoslet.core.convert.files import Update, files
 from qoslet.core.convert.front import convert_document, convert_pods, wish_of
@@ -24,7 +24,7 @@ NEW, OLD = "runc-1.3.2", "runc-1.1.5"
 
 
 def part(block: Json, to: str = "v2", runtime: str = NEW, **ground: Any) -> Part:
-    hierarchy = "v1" if to == "v1" else "v2"
+    hierarchy: Hierarchy = "v1" if to == "v1" else "v2"
     return files(block_of(block), hierarchy, traits_of(runtime), Ground(**ground))
 
 
@@ -319,4 +319,4 @@ def test_pods_are_converted_as_planned(tmp_path: Path) -> None:
 )
 def test_options_that_are_none(options: Json, words: str) -> None:
     with pytest.raises(BadInput, match=words):
-        wish_of(**{"to": "v2", "runtime": NEW} | options)
+        wish_of(options.pop("to", "v2"), options.pop("runtime", NEW), **options)

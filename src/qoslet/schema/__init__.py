@@ -7,7 +7,17 @@ from __future__ import annotations
 
 import os
 
-NAMES = ("plan", "explanation", "cri", "oci", "apply", "release", "config", "conversion", "podstates")
+NAMES = (
+    "plan",
+    "explanation",
+    "cri",
+    "oci",
+    "apply",
+    "release",
+    "config",
+    "conversion",
+    "podstates",
+)
 
 
 def text(name: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from qoslet.surfaces.jsonout import API_VERSION, Document, problem_row
 
 if TYPE_CHECKING:
-    from qoslet.core.convert.answer import Lost, Part, Refusal, Row
+    from qoslet.core.convert.answer import Lost, Parity, Part, Refusal, Row
     from qoslet.core.convert.front import Conversion
 
 
@@ -19,8 +19,9 @@ def conversion_document(conversion: Conversion) -> Document:
         "kind": "Conversion",
         "from": conversion.source,
         "to": wish.to,
-        "hierarchy": wish.hierarchy,
-        "driver": wish.driver,
+        "hierarchy": None if wish.to == "windows" else wish.hierarchy,
+        "driver": None if wish.to == "windows" else wish.driver,
+        "isolation": wish.windows.isolation if wish.to == "windows" else None,
         "runtime": wish.runtime.name,
         "action": "create" if wish.update is None else "update",
         "blocks": [_part(part) for part in conversion.parts],
@@ -36,6 +37,17 @@ def _part(part: Part) -> Document:
         "rows": [_row(row) for row in part.rows],
         "refused": None if part.refusal is None else _refusal(part.refusal),
         "lost": [_lost(row) for row in part.lost],
+        "parity": [_parity(row) for row in part.parity],
+    }
+
+
+def _parity(row: Parity) -> Document:
+    return {
+        "what": row.what,
+        "asked": row.asked,
+        "verdict": row.verdict,
+        "how": row.how,
+        "instead": row.instead or None,
     }
 
 

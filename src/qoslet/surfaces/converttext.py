@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from qoslet.core.knobs import controller
+from qoslet.surfaces.shellout import quoted
 from qoslet.surfaces.style import Terminal, display_width, pad, printable, wrap
 
 if TYPE_CHECKING:
-    from qoslet.core.convert.answer import Lost, Part, Refusal, Row
+    from qoslet.core.convert.answer import Lost, Parity, Part, Refusal, Row
     from qoslet.core.convert.front import Conversion
 
 _MOUNT = "/sys/fs/cgroup"
@@ -32,6 +32,9 @@ def draw(conversion: Conversion, terminal: Terminal, verbose: bool) -> list[str]
 def _heading(conversion: Conversion, terminal: Terminal) -> str:
     wish = conversion.wish
     words = [wish.runtime.name, f"cgroup {wish.hierarchy}", wish.driver]
+    if wish.to == "windows":
+        words = [f"{wish.windows.isolation} isolation"]
+        words += ["the design's precedence"] if wish.windows.precedence else []
     if wish.update is not None:
         words.append("update")
     said = terminal.paint(f"{conversion.source} -> {wish.to}", "bold")
@@ -43,14 +46,31 @@ def _part(part: Part, terminal: Terminal, verbose: bool) -> Iterator[str]:
     if part.name:
         yield terminal.paint(printable(part.name), "bold")
     yield from _rows(part.rows, terminal, verbose)
-    if part.message is not None:
+    if part.message is not None and "oci" not in part.message:
         yield from _message(part.message)
-    elif not part.rows and part.refusal is None:
+    elif not part.rows and part.refusal is None and not part.parity:
         yield terminal.paint("  no file is written", "dim")
     if part.refusal is not None:
         yield from _refused(part.refusal, terminal, verbose)
     for row in part.lost:
         yield from _lost(row, terminal)
+    yield from _parity(part.parity, terminal)
+
+
+_COLOURS = {"enforced": "green", "approximated": "yellow", "absent": "red"}
+
+
+def _parity(rows: tuple[Parity, ...], terminal: Terminal) -> Iterator[str]:
+    """What Windows enforces, a line each: what is asked, the verdict, how, what helps instead."""
+    first = max((display_width(f"{row.what} {row.asked}") for row in rows), default=0)
+    for row in rows:
+        what = pad(printable(f"{row.what} {row.asked}"), first)
+        text = row.how + (f"; instead: {row.instead}" if row.instead else "")
+        verdict = terminal.paint(f"{row.verdict:<12}", _COLOURS[row.verdict])
+        indent = first + 18
+        head, *rest = wrap(printable(text), max(terminal.width - indent, 30))
+        yield f"  {what}  {verdict}  {head}"
+        yield from (f"{'':<{indent}}{line}" for line in rest)
 
 
 def _message(message: dict[str, object]) -> Iterator[str]:
@@ -129,15 +149,13 @@ def shell(conversion: Conversion) -> list[str]:
             found.append(f"# {printable(part.name)}")
         names = [row for row in part.rows if "." not in row.file]
         if names:
-            text = " ".join(shlex.quote(f"{row.file}={row.value}") for row in names)
+            text = " ".join(quoted(f"{row.file}={row.value}") for row in names)
             found.append(f'systemctl set-property --runtime "$UNIT" {text}')
         for row in part.rows:
             if "." in row.file:
                 top = f"/{controller(row.file)}" if wish.hierarchy == "v1" else ""
-                place = f'"{_MOUNT}{top}/$GROUP"/{shlex.quote(row.file)}'
-                found += [
-                    f"printf '%s' {shlex.quote(one)} > {place}" for one in row.value.split("\n")
-                ]
+                place = f'"{_MOUNT}{top}/$GROUP"/{quoted(row.file)}'
+                found += [f"printf '%s' {quoted(one)} > {place}" for one in row.value.split("\n")]
         if part.refusal is not None:
             found.append(f"# refused: {printable(part.refusal.field)}: "
                          f"{printable(part.refusal.message)}")  # fmt: skip

@@ -11,6 +11,7 @@ from qoslet.core.rules.catalog import RULES
 
 Hierarchy = Literal["v1", "v2"]
 Fate = Literal["ignored", "refused", "elsewhere"]
+Verdict = Literal["enforced", "approximated", "absent"]
 
 
 class Row(Struct, frozen=True, gc=False):
@@ -84,6 +85,16 @@ class Lost(Struct, frozen=True, gc=False):
     field: str | None = None
 
 
+class Parity(Struct, frozen=True, gc=False):
+    """One thing that a pod asks of Windows: what becomes of it, how, and what helps instead."""
+
+    what: str
+    asked: str
+    verdict: Verdict
+    how: str
+    instead: str = ""
+
+
 class Ground(Struct, frozen=True):
     """What a conversion assumes of the kernel.
 
@@ -119,6 +130,7 @@ class Part(Struct, frozen=True):
     lost: tuple[Lost, ...] = ()
     message: dict[str, object] | None = None
     name: str = ""
+    parity: tuple[Parity, ...] = ()
 
 
 class Stop(Exception):

@@ -21,6 +21,7 @@ from qoslet.core.convert.runc import (
     rates_v1,
     rates_v2,
     realtime_v1,
+    weight_v1,
 )
 from qoslet.core.convert.traits import Traits
 
@@ -202,7 +203,7 @@ def _unified(pen: Pen, entries: dict[str, str]) -> None:
 def write_v1(pen: Pen, block: Block, traits: Traits) -> None:
     """The v1 files; Stop at the first refusal."""
     if block.block_io is not None:
-        _io_v1(pen, block.block_io)
+        _io_v1(pen, block.block_io, traits)
     network_v1(pen, block)
     hugepages(pen, block.hugepage_limits or (), "limit_in_bytes", False)
     _memory_v1(pen, block.memory or NO_MEMORY)
@@ -218,10 +219,8 @@ def write_v1(pen: Pen, block: Block, traits: Traits) -> None:
         raise Stop(Refusal("unified", words, "refused.unified", ("", "cgroup v1 has none")))
 
 
-def _io_v1(pen: Pen, io: BlockIo) -> None:
-    name = "blkio.bfq.weight" if pen.ground.bfq else "blkio.weight"
-    if io.weight:
-        same(pen, name, "blockIO.weight", io.weight)
+def _io_v1(pen: Pen, io: BlockIo, traits: Traits) -> None:
+    name = weight_v1(pen, io, traits.bfq_v1)
     if io.leaf_weight:
         leaf_v1(pen, io)
     for at, one in enumerate(io.weight_device or (), 1):

@@ -7,20 +7,33 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
+from qoslet.core.basis import Basis
 from qoslet.core.convert.answer import WHOLE, Ground, Hierarchy, Lost, Part, Refusal, Row
 from qoslet.core.convert.block import Block, Cpu, plain
 from qoslet.core.convert.cri import block_of_message, part_of_block, refusal_of
 from qoslet.core.convert.files import Update, files
 from qoslet.core.convert.lost import ACCOUNTING_V2, SANDBOX
+from qoslet.core.convert.parity import container_parity, pod_parity
 from qoslet.core.convert.sources import Given, Kind, blocks_of, kind_of
 from qoslet.core.convert.traits import Traits, traits_of
 from qoslet.core.convert.units import unit_rows
+from qoslet.core.convert.windows import (
+    PROCESS,
+    Fields,
+    Windows,
+    as_cri,
+    as_oci,
+    fields_of,
+    object_part,
+)
+from qoslet.core.jobobjects import hyperv, windows_cri, windows_oci, windows_settings
 from qoslet.core.messages import cri as cri_messages
 from qoslet.core.messages import oci as oci_messages
 from qoslet.core.node import Node
 from qoslet.core.oci import linux_cri
 from qoslet.core.plan import plan
-from qoslet.core.pod import Pod
+from qoslet.core.planner import Planner
+from qoslet.core.pod import Container, Pod
 from qoslet.core.runtimes import Runtime, runtime_of
 from qoslet.core.tree import Cgroup, Problem
 from qoslet.errors import BadInput
@@ -34,6 +47,8 @@ KINDS: tuple[Kind, ...] = ("oci", "cri", "pod")
 LACKS = ("bfq", "iocost", "rsvd", "swap")
 """What a kernel may lack, by the names of ``Ground``."""
 
+
+_NOT_WINDOWS = "--to windows is for windows.resources, WindowsContainerResources, or a pod"
 
 _PAUSE = Block(cpu=Cpu(shares=2))
 """What a CRI runtime gives the container that holds a sandbox. Source: containerd
@@ -51,6 +66,7 @@ class Wish(Struct, frozen=True):
     ground: Ground = WHOLE
     systemd: int = NEWEST_SYSTEMD
     update: Update | None = None
+    windows: Windows = PROCESS
 
 
 class Conversion(Struct, frozen=True):
@@ -70,7 +86,8 @@ class Conversion(Struct, frozen=True):
     @property
     def accounting(self) -> tuple[Lost, ...]:
         """What the hierarchy does not account for, whatever a block says."""
-        return ACCOUNTING_V2 if self.wish.hierarchy == "v2" and self.wish.to != "cri" else ()
+        files = self.wish.to in ("v2", "systemd") and self.wish.hierarchy == "v2"
+        return ACCOUNTING_V2 if files else ()
 
 
 def wish_of(
@@ -82,6 +99,7 @@ def wish_of(
     update: bool = False,
     before: Block | None = None,
     without: Sequence[str] = (),
+    windows: Windows = PROCESS,
 ) -> Wish:
     """Checked options. ``hierarchy`` is for systemd, v2 by default; ``before`` is the block that an
     updated container has; ``without`` names what the kernel lacks (``LACKS``). Raises BadInput."""
@@ -111,6 +129,7 @@ def wish_of(
         "systemd" if driver == "systemd" or to == "systemd" else "cgroupfs",
         ground,
         update=Update(before or Block()) if update else None,
+        windows=windows,
     )
 
 
@@ -130,8 +149,9 @@ def part_of(given: Given, wish: Wish) -> Part:
     if given.block is not None:
         return _named(_part_of_block(given.block, wish), given.name)
     if given.message is None:
-        hint = "qoslet convert --to windows"
-        raise BadInput("is of a Windows container", where=given.where, hint=hint)
+        return _named(_windows_part(given, wish), given.name)
+    if wish.to == "windows":
+        raise BadInput("is of a Linux container", where=given.where, hint=_NOT_WINDOWS)
     message, runtime = given.message, wish.runtime
     if wish.to == "cri":
         fields = linux_cri(message.sent)
@@ -152,7 +172,19 @@ def _named(part: Part, name: str) -> Part:
     return structs.replace(part, name=name) if name else part
 
 
+def _windows_part(given: Given, wish: Wish) -> Part:
+    fields = fields_of(given.windows or {}, given.where)
+    if wish.to == "windows":
+        return object_part(fields, wish.windows)
+    if wish.to in ("cri", "oci"):
+        return Part(message=as_cri(fields) if wish.to == "cri" else as_oci(fields))
+    hint = "--to windows, cri or oci"
+    raise BadInput("is of a Windows container", where=given.where, hint=hint)
+
+
 def _part_of_block(block: Block, wish: Wish) -> Part:
+    if wish.to == "windows":
+        raise BadInput("is of a Linux container", hint=_NOT_WINDOWS)
     if wish.to == "oci":
         return Part(message=plain(block))
     if wish.to == "cri":
@@ -177,6 +209,8 @@ def convert_pods(
     pods: Sequence[Pod], node: Node, wish: Wish, problems: Sequence[Problem] = ()
 ) -> Conversion:
     """Pods on a node: the files of their groups as ``plan`` has them, or their messages."""
+    if wish.to == "windows":
+        return _windows_pods(pods, node, wish, problems)
     hierarchy = node.hierarchy if wish.to in ("oci", "cri") else wish.hierarchy
     driver = wish.driver if wish.to == "systemd" else node.driver
     host = structs.replace(node.host, hierarchy=hierarchy)
@@ -189,6 +223,38 @@ def convert_pods(
         parts = [_group_part(group, wish) for group in groups]
     wish = structs.replace(wish, hierarchy=hierarchy, driver=driver, runtime=node.profile.runtime)
     return Conversion("pod", wish, tuple(parts), made.problems)
+
+
+def _windows_pods(
+    pods: Sequence[Pod], node: Node, wish: Wish, problems: Sequence[Problem]
+) -> Conversion:
+    """What Windows makes of each container, and the report of what it cannot do."""
+    planner = Planner(structs.replace(node, os="windows"))
+    basis, parts = planner.basis, []
+    precedence = basis.choices.windows == "design"
+    for pod in pods:
+        isolated = hyperv(basis, pod)
+        on = Windows("hyperv" if isolated else "process", basis.processors, precedence)
+        parts.append(Part(name=pod.key, parity=pod_parity(basis, pod, planner.qos(pod))))
+        parts += [_windows_container(basis, pod, one, on) for one in pod.containers]
+    wish = structs.replace(wish, windows=on) if pods else wish
+    wish = structs.replace(wish, runtime=node.profile.runtime)
+    return Conversion("pod", wish, tuple(parts), tuple(problems))
+
+
+def _windows_container(basis: Basis, pod: Pod, container: Container, on: Windows) -> Part:
+    settings = windows_settings(basis, pod, container)
+    message = windows_cri(settings)
+    part = object_part(Fields(**message), on)
+    sent = tuple(
+        Row(row.file, row.value, row.writer, row.rule, row.inputs, row.effective)
+        for row in settings
+    )
+    control = {row.file: int(row.value) for row in part.rows}
+    report = container_parity(basis, container, control, on.isolated)
+    forms: dict[str, object] = {"cri": message, "oci": windows_oci(settings)}
+    name = f"{pod.key}/{container.name}"
+    return Part((*sent, *part.rows), part.refusal, part.lost, forms, name, report)
 
 
 def _message_parts(item: Mapping[str, Any], to: str) -> list[Part]:

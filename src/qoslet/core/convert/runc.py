@@ -344,9 +344,7 @@ def realtime_v1(pen: Pen, cpu: Cpu) -> None:
 
 
 def _io_v1(pen: Pen, io: BlockIo) -> None:
-    name = "blkio.bfq.weight" if pen.ground.bfq else "blkio.weight"
-    if io.weight:
-        same(pen, name, "blockIO.weight", io.weight)
+    name = weight_v1(pen, io, True)
     if io.leaf_weight:
         leaf_v1(pen, io)
     for at, one in enumerate(io.weight_device or (), 1):
@@ -354,6 +352,18 @@ def _io_v1(pen: Pen, io: BlockIo) -> None:
             line = f"{one.major}:{one.minor} {one.weight}"
             pen.add(f"{name}_device", line, "blockIO.weightDevice", "oci.io.weight", at)
     rates_v1(pen, io)
+
+
+def weight_v1(pen: Pen, io: BlockIo, knows_bfq: bool) -> str:
+    """blkio.weight, or BFQ's where the CFQ scheduler is gone; the name of the file."""
+    ground = pen.ground
+    name = "blkio.weight" if ground.leaf or not knows_bfq else "blkio.bfq.weight"
+    there = ground.leaf or (ground.bfq and knows_bfq)
+    if (io.weight or io.weight_device) and not there:
+        raise pen.absent(name, str(io.weight or 0), "blockIO.weight")
+    if io.weight:
+        same(pen, name, "blockIO.weight", io.weight)
+    return name
 
 
 def leaf_v1(pen: Pen, io: BlockIo) -> None:

@@ -20,8 +20,12 @@ class Traits(Struct, frozen=True):
     """``linear``: the old curve; ``idle``, ``burst``, ``check``: the field is known;
     ``rsvd``: hugetlb reservations, too; ``swap_alone``: memory -1 with a swap amount is taken;
     ``swap_missing``: no error where the kernel has no swap limit; ``pids_zero``: 0 is 1;
-    ``swap_zero``, ``any_negative``, ``burst``: crun's; ``merges``: an update keeps what it does not
-    name; ``tables``: KEP-2254's tables instead of a runtime."""
+    ``merges``: an update keeps what it does not name; ``io_updates``: it knows devices;
+    ``tables``: KEP-2254's tables instead of a runtime.
+
+    Of crun: ``swap_zero``: 0 is no swap; ``any_negative``: every negative limit is none;
+    ``period_retry``: a period is tried again after the quota; ``quota_signed``: -1 is written as
+    that; ``bfq_v1``: BFQ's file on v1."""
 
     name: str
     family: Family
@@ -37,8 +41,8 @@ class Traits(Struct, frozen=True):
     any_negative: bool = True
     period_retry: bool = True
     quota_signed: bool = True
+    bfq_v1: bool = True
     merges: bool = True
-    lines: bool = True
     io_updates: bool = True
     tables: bool = False
 
@@ -67,7 +71,6 @@ def _runc(runtime: Runtime) -> Traits:
         swap_missing=main,
         pids_zero=version >= (1, 4),
         merges=main,
-        lines=main,
         io_updates=version >= (1, 3, 3),
     )
 
@@ -86,7 +89,7 @@ def _crun(runtime: Runtime) -> Traits:
         any_negative=version >= (1, 13),
         period_retry=version >= (1, 8, 4),
         quota_signed=version >= (1, 8, 4),
-        lines=version >= (1, 10),
+        bfq_v1=version >= (1, 8, 2),
     )
 
 

@@ -79,3 +79,36 @@ def _shares(milli: int, processors: int, amount: int) -> str:
 @rule("windows.memory", KURT)
 def _memory(amount: int) -> str:
     return f"memory limit {amount}"
+
+
+HCSSHIM = "hcsshim internal/hcsoci ConvertCPULimits, createWindowsContainerDocument"
+
+
+@rule("windows.object.count", f"{HCSSHIM}; {DESIGN}")
+def _object_count(count: int, processors: int | None) -> str:
+    if processors is None or count <= processors:
+        return f"{count} processors"
+    return f"{count} processors are asked, {processors} are there"
+
+
+@rule("windows.object.weight", f"{HCSSHIM}; {DESIGN}")
+def _object_weight(weight: int) -> str:
+    return f"weight {weight} of 1 to 10000 among those who have one; no cap"
+
+
+@rule("windows.object.maximum", f"{HCSSHIM}; {KURT} toKubeContainerResources; {DESIGN}")
+def _object_maximum(maximum: int, processors: int | None, isolated: bool) -> str:
+    share = f"{maximum / 100:g}% of {'each processor' if isolated else 'all processors'}"
+    if processors is None:
+        return f"a hard cap at {share}"
+    return f"a hard cap at {share}; of {processors} read back as {milli_of_maximum(maximum, processors)}m"
+
+
+@rule("windows.object.memory", "hcsshim internal/hcsoci: the limit in whole MiB")
+def _object_memory(amount: int) -> str:
+    return f"{amount} bytes in whole MiB"
+
+
+@rule("refused.windows", HCSSHIM)
+def _refused(count: int, maximum: int, weight: int) -> str:
+    return f"count {count}, maximum {maximum} and shares {weight}: a job object has one of them"

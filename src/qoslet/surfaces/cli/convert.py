@@ -63,6 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--without", default="", metavar="WHAT,...",
         help="what the kernel lacks: bfq, iocost, rsvd, swap",
     )  # fmt: skip
+    parser.add_argument(
+        "--processors", metavar="N", help="processors of the Windows machine, for --to windows"
+    )
     add_node_arguments(parser)
     add_drawing_arguments(parser)
 
@@ -99,7 +102,7 @@ def _print(made: Conversion, args: argparse.Namespace) -> None:
     from qoslet.surfaces import converttext
 
     shown = screen(args)
-    if args.output != "text" and args.to in ("oci", "cri"):
+    if args.output != "text" and args.to in ("oci", "cri", "windows"):
         raise BadInput(f"is for files and properties, not for {args.to}", where=f"-o {args.output}")
     match args.output:
         case "files":

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from qoslet.core.convert.block import Block
 from qoslet.core.convert.front import Conversion, Wish, convert_document, convert_pods, wish_of
 from qoslet.core.convert.sources import blocks_of, kind_of
+from qoslet.core.convert.windows import Windows
 from qoslet.errors import BadInput
 
 if TYPE_CHECKING:
@@ -62,4 +63,15 @@ def _wish(args: argparse.Namespace, runtime: str) -> Wish:
         update=args.update is not None,
         before=before,
         without=tuple(filter(None, args.without.split(","))),
+        windows=_windows(args),
     )
+
+
+def _windows(args: argparse.Namespace) -> Windows:
+    isolation, number = args.isolation or "process", args.processors
+    if isolation not in ("process", "hyperv"):
+        raise BadInput(f"is {isolation!r}, must be process or hyperv", where="--isolation")
+    if number is not None and not (number.isdecimal() and 0 < int(number[:6]) <= 2048):
+        raise BadInput(f"is {number!r}, must be 1 to 2048", where="--processors")
+    processors = None if number is None else int(number)
+    return Windows(isolation, processors, args.kubernetes == "design")
