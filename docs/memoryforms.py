@@ -45,7 +45,7 @@ def planned(form: str, recursive: bool = False) -> Plan:
         "host": {
             "hierarchy": "v2",
             "pageSize": "4Ki",
-            "mounts": {"": "rw,memory_recursiveprot" if recursive else "rw"},
+            "mounts": {"memory_recursiveprot": ""} if recursive else {"rw": ""},
         },
     }
     config = {

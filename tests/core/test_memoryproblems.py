@@ -14,7 +14,9 @@ from qoslet.core.pod import Pod
 from tests.core.test_memoryqos import BATCH, DB, WEB, pod, under
 
 TIERED = {"memory_reservation_policy": "TieredReservation"}
-RECURSIVE: dict[str, Any] = {"host": {"mounts": {"": "rw,nsdelegate,memory_recursiveprot"}}}
+RECURSIVE: dict[str, Any] = {
+    "host": {"mounts": {"rw": "", "nsdelegate": "", "memory_recursiveprot": ""}}
+}
 QUIRKS = ("cpu.weight curves", "BestEffort containers get no", "names no OCI")
 
 

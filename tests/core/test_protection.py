@@ -208,7 +208,7 @@ TIERED = {"memory_reservation_policy": "TieredReservation"}
 @settings(deadline=None)
 @given(st.sampled_from(["/", "/own"]), st.booleans())
 def test_under_form_qoslet_every_value_is_worth_what_it_says(root: str, handed_down: bool) -> None:
-    mounts = {"": "rw,memory_recursiveprot" if handed_down else "rw"}
+    mounts = {"memory_recursiveprot": ""} if handed_down else {"rw": ""}
     node = under("qoslet", cgroup_root=root, host={"mounts": mounts})
     assert recursive(node.host) == handed_down
     found = standing(node, DB, WEB, BATCH)
@@ -236,7 +236,7 @@ def test_burstable_protection_of_1_36_is_worth_nothing(form: str, kept: int) -> 
 def test_a_surplus_of_kubepods_is_handed_to_all_where_the_mount_does_so() -> None:
     """kubepods of 1.36 holds memory.min for Burstable pods that claim none: best effort, which
     uses most, gets most of it."""
-    node = under("1.36", host={"mounts": {"": "rw,memory_recursiveprot"}}, **TIERED)
+    node = under("1.36", host={"mounts": {"memory_recursiveprot": ""}}, **TIERED)
     found = standing(node, DB, WEB, BATCH)
     best = found["/kubepods/besteffort/podbatch/c0"].worth.hard
     web = found["/kubepods/burstable/podweb/c0"].worth.hard

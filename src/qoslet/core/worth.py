@@ -56,8 +56,7 @@ class Standing(Struct, frozen=True):
 
 def recursive(host: HostFacts) -> bool:
     """Whether the hierarchy is known to be mounted with ``memory_recursiveprot``."""
-    options = ",".join(host.mounts.values())
-    return host.hierarchy == "v2" and "memory_recursiveprot" in options.split(",")
+    return host.hierarchy == "v2" and "memory_recursiveprot" in host.mounts
 
 
 def key_of(cgroup: Cgroup) -> str:
