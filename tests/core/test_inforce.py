@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from qoslet.core.basis import basis_of
 from qoslet.core.inforce import documents, rows
 from qoslet.core.node import Node
 from qoslet.core.nodefile import Flags, Probed, node_from
@@ -88,3 +89,25 @@ def test_the_documents_give_the_same_node(
     found = replace(again, origins={}, probed=(), kubelet_given=False)
     for name in Node.__struct_fields__:
         assert getattr(found, name) == getattr(expected, name), name
+
+
+@pytest.mark.parametrize("policy", [None, "None", "TieredReservation"])
+@pytest.mark.parametrize("flags", [Flags(), Flags(memory_qos="qoslet"), Flags(memory_qos="1.22")])
+def test_the_documents_keep_the_form_of_memory_qos(flags: Flags, policy: str | None) -> None:
+    kubelet = KUBELET | ({} if policy is None else {"memoryReservationPolicy": policy})
+    node = read(OWN, kubelet, flags=flags, probed=Probed())
+    again = read(*[json.loads(json.dumps(one)) for one in documents(node)])
+    before, after = basis_of(node), basis_of(again)
+    assert after.memory_qos == before.memory_qos != "off"
+    assert (after.policy, after.factor) == (before.policy, before.factor)
+    assert again.profile == node.profile
+
+
+def test_a_form_that_nobody_named_is_told_as_a_default() -> None:
+    found = {row.field: row for row in rows(read(OWN, KUBELET, probed=Probed()))}
+    form, policy = found["memoryQos"], found["memoryReservationPolicy"]
+    assert (form.value, form.source) == ("qoslet", "default where no release is named")
+    assert (policy.value, policy.source) == ("TieredReservation", "default of form qoslet")
+    named = read({**OWN, "memoryQos": "1.37"}, KUBELET, probed=Probed())
+    (form,) = (row for row in rows(named) if row.field == "memoryQos")
+    assert (form.value, form.source) == ("1.37", "d0: memoryQos")
