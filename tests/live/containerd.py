@@ -17,7 +17,27 @@ import pytest
 
 IMAGE = "localhost/qoslet/busybox:1"
 PAUSE = "localhost/qoslet/pause:1"
-_PROGRAMS = "sh sleep cat dd env hostname id kill ls mkdir printf sort sync tee touch true false yes wc".split()
+_PROGRAMS = [
+    "sh",
+    "sleep",
+    "cat",
+    "dd",
+    "env",
+    "hostname",
+    "id",
+    "kill",
+    "ls",
+    "mkdir",
+    "printf",
+    "sort",
+    "sync",
+    "tee",
+    "touch",
+    "true",
+    "false",
+    "yes",
+    "wc",
+]
 
 CONFIG = """
 version = 2
@@ -72,7 +92,13 @@ class Containerd:
 
     def begin(self) -> None:
         """Start it and wait until it answers."""
-        command = ["containerd", "--config", str(self.folder / "config.toml"), "--log-level", "warn"]
+        command = [
+            "containerd",
+            "--config",
+            str(self.folder / "config.toml"),
+            "--log-level",
+            "warn",
+        ]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         deadline = time.monotonic() + 60
@@ -115,6 +141,14 @@ class Containerd:
                 if b"shim" in words[0] and self.address.encode() in words:
                     found.append(int(one.name))
         return found
+
+    def told(self) -> str:
+        """What there is to see of shims that should be gone, and the end of the log."""
+        rows = []
+        for pid in self.shims():
+            place = Path(f"/proc/{pid}")
+            rows.append(f"{pid}: in {os.readlink(place / 'cwd')}, {(place / 'cgroup').read_text()!r}")
+        return "\n".join([*rows, self.log.read_text()[-2000:]])
 
     def mounts(self) -> list[str]:
         """What is mounted below its folder."""

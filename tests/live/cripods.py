@@ -153,7 +153,7 @@ class Cri(Agent):
         """Wait until nothing is."""
         deadline = time.monotonic() + 10 * SLOW
         while left := self.left():
-            assert time.monotonic() < deadline, left
+            assert time.monotonic() < deadline, (left, self.containerd.told())
             time.sleep(0.05)
 
     def ends(self, run: subprocess.Popen[str]) -> str:

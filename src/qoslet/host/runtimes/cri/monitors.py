@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Collection
+import time
 
 import msgspec
 from msgspec import Struct, field
@@ -56,25 +56,65 @@ def group_of(pid: int, below: str) -> str:
     return next((path for path in paths if path.startswith(f"{below.rstrip('/')}/")), "")
 
 
-def strays(parent: str, known: Collection[str]) -> list[Proc]:
-    """Containerd's shims of sandboxes below a pod's group that nobody ``known`` is: left by one
-    that was killed while it made them. Their directory is the bundle, which names the group."""
+class Lost(Struct, frozen=True):
+    """What may be left of a pod in a runtime that was killed meanwhile. ``known`` are the sandboxes
+    that it has, ``had`` those that the pod ever had; ``since`` is when one was asked for whose id
+    never came, in clock ticks since the boot; ``socket`` is the runtime's."""
+
+    parent: str
+    known: frozenset[str]
+    had: frozenset[str] = frozenset()
+    since: int | None = None
+    socket: str = ""
+
+
+def strays(lost: Lost) -> list[Proc]:
+    """Containerd's shims of a pod's sandboxes that containerd does not know any more. A shim's
+    directory is its bundle: it names the group, and is deleted where containerd has given up the
+    sandbox but not the shim."""
     found = []
     for name in os.listdir("/proc"):
         pid = int(name) if name.isdigit() else 0
         if not pid or not _is_shim(pid):
             continue
         start = start_time(pid)
-        try:
-            bundle = os.readlink(f"/proc/{pid}/cwd")
-            with open(f"/proc/{pid}/cwd/config.json", "rb") as file:
-                config = msgspec.json.decode(file.read(_CONFIG_BYTES), type=_Config)
-        except (OSError, msgspec.MsgspecError):
-            continue
-        ours = _below(config.linux.cgroups_path, parent)
-        if ours and start is not None and os.path.basename(bundle) not in known:
+        if start is not None and _is_stray(pid, start, lost):
             found.append(Proc(pid, start, 0))
     return found
+
+
+def _is_stray(pid: int, start: int, lost: Lost) -> bool:
+    """Whether a shim is of the pod, and nobody knows its sandbox."""
+    try:
+        bundle = os.readlink(f"/proc/{pid}/cwd")
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read(_CONFIG_BYTES).decode(errors="replace").split("\0")
+    except OSError:
+        return False
+    gone = bundle.endswith(" (deleted)")
+    id = os.path.basename(bundle.removesuffix(" (deleted)")).removeprefix(".")
+    if id in lost.known:
+        return False
+    if id in lost.had:
+        return True
+    if gone:
+        asked = lost.since is not None and start >= lost.since
+        return asked and any(_same_file(word, lost.socket) for word in words)
+    try:
+        with open(f"/proc/{pid}/cwd/config.json", "rb") as file:
+            config = msgspec.json.decode(file.read(_CONFIG_BYTES), type=_Config)
+    except (OSError, msgspec.MsgspecError):
+        return False
+    return _below(config.linux.cgroups_path, lost.parent)
+
+
+def _same_file(one: str, other: str) -> bool:
+    return one.startswith("/") and os.path.realpath(one) == os.path.realpath(other)
+
+
+def ticks() -> int:
+    """The time in clock ticks since the boot, as processes' starts are told."""
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
 
 
 def end(one: Proc) -> None:

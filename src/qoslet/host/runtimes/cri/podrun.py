@@ -361,6 +361,8 @@ class PodRun:
         for box in {one.id for one in await self._box.sandboxes()} | ({pod.sandbox} - {""}):
             await self._box.drop(box)
         await self._box.alone()
+        if self._unsure:
+            await self._box.sweep()
         pod.sandbox = ""
         pod.ids.clear()
         pod.pids.clear()
@@ -385,8 +387,7 @@ class PodRun:
         numbers = [one.metadata.attempt + 1 for one in boxes]
         pod.attempt = max([pod.attempt, *numbers])
         if self._unsure:
-            self._box.sweep({box.id for box in boxes})
-            self._unsure = False
+            await self._box.sweep()
         found: dict[str, list[pb.Container]] = {}
         if pod.sandbox:
             for one in await self._box.containers():

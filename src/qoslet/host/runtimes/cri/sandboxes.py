@@ -7,8 +7,9 @@ from __future__ import annotations
 import asyncio
 import os
 import select
+import signal
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -19,7 +20,14 @@ from qoslet.host.runtimes.cri import configs
 from qoslet.host.runtimes.cri.calls import PULL_SECONDS, WORK_SECONDS, Away, CallFailed, Calls
 from qoslet.host.runtimes.cri.checked import identifier
 from qoslet.host.runtimes.cri.keeping import KeptPod
-from qoslet.host.runtimes.cri.monitors import end, group_of, monitor_of, strays
+from qoslet.host.runtimes.cri.monitors import (
+    Lost,
+    end,
+    group_of,
+    monitor_of,
+    strays,
+    ticks,
+)
 from qoslet.host.runtimes.cri.pb import cri_pb2 as pb
 from qoslet.host.runtimes.logs import make_private
 from qoslet.host.runtimes.records import same_process
@@ -59,6 +67,8 @@ class Sandboxes:
         self._calls = around.calls
         self._pod = pod
         self._monitors: dict[int, int] = {}
+        self._had: set[str] = {pod.sandbox} - {""}
+        self._since: int | None = None
 
     @property
     def _on_host(self) -> bool:
@@ -78,6 +88,7 @@ class Sandboxes:
         )
         handler = pod.spec.sandbox.handler if pod.spec.sandbox is not None else ""
         pod.attempt += 1
+        begun = ticks()
         try:
             made = await self._calls(
                 "RunPodSandbox",
@@ -86,10 +97,12 @@ class Sandboxes:
                 WORK_SECONDS,
             )
         except Away:
+            self._since = begun if self._since is None else self._since
             raise
         except CallFailed as error:
             raise Refused("FailedCreatePodSandBox", error.message) from error
         pod.sandbox = identifier(made.pod_sandbox_id, "RunPodSandboxResponse.pod_sandbox_id")
+        self._had.add(pod.sandbox)
 
     async def tend(self) -> None:
         """Find the sandbox's own processes: who watches is charged to the pod. Raises
@@ -240,6 +253,7 @@ class Sandboxes:
         answer = await self._calls("ListPodSandbox", request, pb.ListPodSandboxResponse)
         # a runtime that does not know selectors gives all
         own = [one for one in answer.items if selector.items() <= dict(one.labels).items()]
+        self._had.update(one.id for one in own)
         return sorted(own, key=lambda one: (one.metadata.attempt, one.created_at), reverse=True)
 
     async def containers(self) -> list[pb.Container]:
@@ -265,14 +279,20 @@ class Sandboxes:
             if error.code != "NOT_FOUND":
                 raise
 
-    def sweep(self, boxes: Collection[str]) -> None:
-        """End what a runtime left behind that was killed while it made a sandbox: no call names
-        it. ``boxes`` are the sandboxes that it knows."""
-        for one in strays(self._pod.parent, boxes) if self._pod.parent else ():
+    async def sweep(self) -> None:
+        """End what a runtime left behind that was killed while it made or ended a sandbox of the
+        pod: no call names it. Raises ``CallFailed``."""
+        pod = self._pod
+        if not pod.parent:
+            return
+        boxes = [one.id for one in await self.sandboxes()]
+        socket = self._calls.endpoint.removeprefix("unix://")
+        lost = Lost(pod.parent, frozenset(boxes), frozenset(self._had), self._since, socket)
+        for one in strays(lost):
             end(one)
             self._around.note(
-                f"{self._pod.spec.key}: process {one.pid} of the runtime has a sandbox that the "
-                "runtime does not know; it is ended"
+                f"{pod.spec.key}: process {one.pid} of the runtime has a sandbox that the runtime "
+                "does not know; it is ended"
             )
 
     async def alone(self) -> None:
@@ -282,7 +302,8 @@ class Sandboxes:
             while not _has_ended(descriptor) and time.monotonic() < deadline:
                 await asyncio.sleep(0.002)
             if not _has_ended(descriptor):
-                self._around.note(f"process {pid} of the runtime outlives its pod")
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+                self._around.note(f"process {pid} of the runtime outlived its pod; it is ended")
             os.close(descriptor)
             del self._monitors[pid]
 
