@@ -99,7 +99,8 @@ class Driver:
             if outcomes[-1].error is not None:
                 break
             if step.kind == "create":
-                done += [self._made(ROOT), self._made(step.path)]
+                given = ROOT in self.book.ledger.met
+                done += [self._made(path) for path in (ROOT, step.path)[given:]]
             elif step.kind == "remove":
                 done.append(Removed(step.path, done=True))
         self.book.record(done)
@@ -107,7 +108,7 @@ class Driver:
 
     def _intent(self, step: Step) -> Entry:
         if step.kind == "create":
-            if ROOT not in self.book.ledger.groups:
+            if ROOT not in {**self.book.ledger.groups, **self.book.ledger.met}:
                 self.book.record([Making(ROOT)])
             return Making(step.path)
         if step.kind == "remove":
@@ -382,3 +383,22 @@ def test_a_pass_killed_while_it_gives_back_is_finished_by_the_next(kill_after: i
             "0",
             theirs,
         )
+
+
+def test_a_root_that_was_handed_to_us_gets_what_is_planned_and_its_own_values_back() -> None:
+    machine = Machine("v2")
+    machine.kernel.perform(
+        [
+            Step("create", "/q"),
+            Step("set", "/q", "memory.low", "4096"),
+            Step("set", "/q", "pids.max", "77"),
+        ]
+    )
+    machine.book.record([Met("/q", machine.kernel.observe("/q").cgroups["/q"].identity)])
+    on = {"/q": {"memory.low": "8192"}, "/q/kubepods": {"memory.low": "8192"}}
+    for groups in (on, {"/q/kubepods": {}}, on, {"/q/kubepods": {}}):
+        assert machine.apply(groups).left == ()
+        assert machine.apply(groups).outcomes == ()
+        wanted = groups.get("/q", {})
+        assert machine.value("/q", "memory.low") == wanted.get("memory.low", "4096")
+        assert machine.value("/q", "pids.max") == "77"
