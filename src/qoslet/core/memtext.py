@@ -39,6 +39,8 @@ _KILLED = re.compile(
     r"Killed process (\d{1,10}) \((.{0,64})\) total-vm:\d+kB, "
     r"anon-rss:(\d{1,15})kB, file-rss:(\d{1,15})kB, shmem-rss:(\d{1,15})kB"
 )
+_LONGEST = 20
+"""Digits of a number are fewer."""
 _KERNEL = 8
 """Priorities below this have the facility of the kernel: nobody else may write those."""
 
@@ -55,7 +57,7 @@ def number(text: str | None) -> int | None:
 
 def _decimal(word: str) -> bool:
     """Whether it is a number that a kernel would print."""
-    return word.isascii() and word.isdecimal() and len(word) < 20
+    return word.isascii() and word.isdecimal() and len(word) < _LONGEST
 
 
 def pairs(text: str | None) -> dict[str, int]:
@@ -63,7 +65,7 @@ def pairs(text: str | None) -> dict[str, int]:
     found: dict[str, int] = {}
     for line in (text or "").splitlines():
         name, _, rest = line.partition(" ")
-        if _decimal(rest):
+        if rest.isdecimal() and rest.isascii() and len(rest) < _LONGEST:
             found[name] = int(rest)
     return found
 

@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from qoslet.core.memsample import MemorySample, NodeMemory
 from qoslet.core.memtext import node_memory, number, pairs, pressure, stat_v1
 from qoslet.host.cgroupfs import layout_of
-from qoslet.host.safefs import Tree, checked, read_all
+from qoslet.host.safefs import Tree, checked
 from qoslet.host.smallfiles import text
 
+_MOST = 64 * 1024
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -123,7 +124,8 @@ def _read(directory: int, file: str) -> str | None:
     except OSError:
         return None
     try:
-        return read_all(descriptor)
+        # each is made whole by one read
+        return os.read(descriptor, _MOST).decode("ascii", "replace")
     except OSError:
         return None
     finally:

@@ -159,8 +159,8 @@ class _Unified:
 
 
 class _Legacy:
-    """v1: one eventfd is told of every group that is out of memory, and of groups that go; it does
-    not say which."""
+    """v1: one eventfd counts every time that a group is out of memory, and once for each group
+    that goes; it does not say which. Source: mm/memcontrol-v1.c memcg_event_remove."""
 
     how: tuple[str, ...] = (
         "being out of memory in any group wakes the agent",
@@ -170,6 +170,7 @@ class _Legacy:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._going = 0
 
     def add(self, path: str) -> None:
         """Follow a group."""
@@ -180,15 +181,18 @@ class _Legacy:
             os.close(control)
 
     def drop(self, path: str) -> None:
-        """The kernel forgets it with the group."""
+        """The kernel forgets it with the group, and tells that."""
+        self._going += 1
 
     def woken(self) -> frozenset[str]:
         """An unknown group."""
         try:
-            os.eventfd_read(self._fd)
+            told = os.eventfd_read(self._fd)
         except BlockingIOError:
             return frozenset()
-        return frozenset([""])
+        known = min(told, self._going)
+        self._going -= known
+        return frozenset([""]) if told > known else frozenset()
 
     def descriptors(self) -> list[int]:
         """The eventfd."""
