@@ -147,7 +147,7 @@ def _amount(text: str) -> int:
     try:
         amount = parse(text).value if len(text) <= _SHOWN else 0
     except QuantityError as error:
-        raise _Refused(f"{_shown(text)}: {error}", "a quantity such as 200Mi, or max") from error
+        raise _Refused(f"{_shown(text)} {error}", "a quantity such as 200Mi, or max") from error
     if not LEAST_HIGH <= amount < NO_LIMIT:
         hint = "a quantity from 1Mi on, or max for none"
         raise _Refused(f"{_shown(text)} is no sensible memory.high", hint)
