@@ -11,14 +11,17 @@ from tests.vm.commands import run
 
 # Of the tools of development, what the tests in a guest need.
 TOOLS = (
+    "grpcio",
     "hypothesis",
     "iniconfig",
     "packaging",
     "pluggy",
+    "protobuf",
     "pygments",
     "pytest",
     "pytest-timeout",
     "sortedcontainers",
+    "typing-extensions",
 )
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
