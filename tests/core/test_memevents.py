@@ -6,18 +6,17 @@ from typing import Any
 
 import pytest
 
-from qoslet.core.memevents import NOTHING, Kill, Protection, Reclaimed, change, zone
+from qoslet.core.memevents import FREE, NOTHING, Kill, Protection, Reclaimed, change, zone
 from qoslet.core.memgraph import SPAN, SPANS, Recent
 from qoslet.core.memkills import WAIT, Kills, inside
 from qoslet.core.memlines import MOST, WINDOW, Lines
 from qoslet.core.memrow import Followed, MemoryEvent
 from qoslet.core.memsample import NO_LIMIT, MemorySample
-from qoslet.core.memtally import EVENTS_MOST, GONE_MOST, Tallies, event, protection
+from qoslet.core.memtally import EVENTS_MOST, GONE_MOST, Tallies, event
 from qoslet.core.memtext import kill_of, node_memory, number, pairs, pressure, stat_v1
 
 MIB = 1 << 20
 REQUEST = 100 * MIB
-FREE = Protection()
 
 
 def sample(path: str = "/q/a", at: float = 0.0, used: int = 50, **more: Any) -> MemorySample:
@@ -79,7 +78,8 @@ def test_the_higher_of_two_usages_says_the_zone() -> None:
         (50, 50, 0, 60, 55, None),
         (70, 50, 1, 60, 0, None),
         (50, 70, 1, 60, 0, None),
-        (60, 60, 1, 60, 60, None),
+        (60, 60, 1, 60, 60, "below_min"),
+        (61, 60, 1, 60, 60, None),
     ],
 )
 def test_a_breach_is_pages_taken_below_the_effective_protection(
@@ -92,13 +92,12 @@ def test_a_breach_is_pages_taken_below_the_effective_protection(
     assert events == ({} if found is None else {found: 1})
 
 
-def test_protection_is_no_more_than_what_is_above() -> None:
-    top = protection(sample(low=0, min=0), None)
-    assert protection(sample(low=100, min=50), top) == FREE
-    tier = protection(sample(low=80, min=20), None)
-    assert protection(sample(low=100, min=50), tier) == Protection(80 * MIB, 20 * MIB)
-    assert protection(sample(min=30), None) == Protection(30 * MIB, 30 * MIB)
-    assert protection(sample(low=NO_LIMIT), tier).low == 80 * MIB
+def test_what_is_protected_may_differ_between_two_looks() -> None:
+    before, after = sample(used=50), sample(used=40, stat=pages(9))
+    now, then = Protection(40 * MIB, 0), Protection(50 * MIB, 0)
+    assert change(before, after, REQUEST, now, then).events == {"below_low": 1}
+    assert change(before, after, REQUEST, now, FREE).events == {}
+    assert change(None, sample(used=0, stat=pages(9)), REQUEST, FREE).events == {}
 
 
 def test_time_stalled_is_what_the_kernel_counts() -> None:

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Mapping
 from qoslet.agent.memgroups import MemoryGroups, Moved
 from qoslet.agent.ports import MemoryParts
 from qoslet.agent.shared import Shared
+from qoslet.core.memevents import FREE, Protection
 from qoslet.core.memkills import Kills
 from qoslet.core.memlines import Lines
 from qoslet.core.memrow import MemoryEvent, MemoryRow
 from qoslet.core.memsample import MemorySample
 from qoslet.core.memtally import Key, Tallies
+from qoslet.core.protection import claim_of, solve
+from qoslet.core.worth import recursive
 
 KEEP = 60.0
 """Seconds between two writings of what was counted, where anything was."""
@@ -44,10 +47,11 @@ class Counting:
         wall = self._shared.clock.wall()
         found: list[MemoryEvent] = []
         self._note_pids({self._groups.groups[path].uid for path in samples})
-        # a group's protection is bounded by that of the one above it
+        worth = self._worth(samples)
         for path in sorted(samples, key=len):
-            group = self._groups.groups[path]
-            for one in self.tallies.see(samples[path], group, self._groups.above(path), wall):
+            group, above = self._groups.groups[path], self._groups.above(path)
+            kept = worth.get(path, FREE)
+            for one in self.tallies.see(samples[path], group, above, wall, kept):
                 if one.kind == "oom_kill":
                     readable = self._parts.log.readable
                     self._kills.counted(one, group.key, self._shared.now, readable)
@@ -56,6 +60,21 @@ class Counting:
                     found.append(one)
         self._changed = self._changed or bool(samples)
         self._say(found)
+
+    def _worth(self, samples: Mapping[str, MemorySample]) -> dict[str, Protection]:
+        """What of each group is protected, by the last looks at all."""
+        looks = {one.path: one for one in self.tallies.samples()} | dict(samples)
+        if not any(one.low or one.min for one in looks.values()):
+            return {}
+        outside = {at for path in looks for at in _parents(path)} - looks.keys()
+        found = [self._parts.reader.sample(path) for path in outside]
+        claims = [claim_of(one) for one in (*looks.values(), *found) if one is not None]
+        solved = solve(claims, recursive=recursive(self._shared.node.host))
+        return {
+            path: Protection(solved[path].protected, solved[path].hard)
+            for path in samples
+            if path in solved
+        }
 
     def settle(self) -> None:
         """Name those that were killed, as far as that is known by now."""
@@ -98,7 +117,7 @@ class Counting:
         }
 
     def rows(self) -> list[MemoryRow]:
-        """Every group."""
+        """Every group that was ever counted."""
         return self.tallies.rows(self._shared.now)
 
     def keep(self, *, now: bool = False) -> None:
@@ -111,3 +130,9 @@ class Counting:
             self._parts.keep.save(self.tallies.dump())
         except OSError as error:
             self._shared.said.errors.append(f"memory events are not kept: {error.strerror}")
+
+
+def _parents(path: str) -> list[str]:
+    """The groups above one, without the hierarchy's own root."""
+    parts = path.split("/")
+    return ["/".join(parts[:depth]) for depth in range(2, len(parts))]

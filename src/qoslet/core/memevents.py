@@ -64,10 +64,14 @@ COUNTED = ("pgscan", "pgsteal", "workingset_refault_anon", "workingset_refault_f
 
 
 class Protection(Struct, frozen=True, gc=False):
-    """What of a group's memory is protected, in bytes, as far as the groups above let it."""
+    """What of a group's memory is protected, in bytes: what its values are worth under the groups
+    above and beside it. ``low`` is not less than ``min``."""
 
     low: int = 0
     min: int = 0
+
+
+FREE = Protection()
 
 
 class Change(Struct, frozen=True):
@@ -91,10 +95,12 @@ def change(
     before: MemorySample | None,
     after: MemorySample,
     request: int,
-    protection: Protection,
+    protection: Protection = FREE,
+    earlier: Protection | None = None,
 ) -> Change:
     """What happened between two looks; ``before`` is None for a group that is new, and then
-    everything that it has counted happened. ``request`` is bytes."""
+    everything that it has counted happened. ``request`` is bytes; ``protection`` is that of the
+    later look, ``earlier`` that of the other where it was another one."""
     if before is not None and before.identity != after.identity:
         before = None
     old = counted(before) if before is not None else {}
@@ -107,9 +113,12 @@ def change(
     taken = reclaimed(before, after)
     used = max(after.current, before.current if before is not None else 0)
     if taken.taken:
-        if used < protection.min:
+        looks = [(after, protection)]
+        if before is not None:
+            looks.append((before, protection if earlier is None else earlier))
+        if all(0 < one.current <= kept.min for one, kept in looks):
             events["below_min"] = 1
-        elif used < protection.low:
+        elif all(0 < one.current <= kept.low for one, kept in looks):
             events["below_low"] = 1
     where: Zone = "above_high" if "high" in events else zone(used, request, after.high)
     return Change(events, taken, where, _stalled(before, after))

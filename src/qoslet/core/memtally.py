@@ -8,13 +8,14 @@ each group alone (v1), what happens to one counts for those above, too.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import DecodeError, Struct, json
 from msgspec.structs import replace
 
 from qoslet.core.memevents import (
     COUNTED,
+    FREE,
     KERNEL,
     NOTHING,
     ZONES,
@@ -104,16 +105,19 @@ class Tallies:
         self._recent.pop(key, None)
 
     def see(
-        self, sample: MemorySample, group: Followed, above: Sequence[Followed], wall: float
+        self,
+        sample: MemorySample,
+        group: Followed,
+        above: Sequence[Followed],
+        wall: float,
+        protection: Protection = FREE,
     ) -> list[MemoryEvent]:
         """A look at a group: what happened to it since the last one, kind by kind. ``above`` are
         the groups above it, the topmost first."""
         tally = self._tallies.setdefault(group.key, Tally(group))
-        over = self._tallies.get(above[-1].key) if above else None
-        tally.protection = protection(sample, over.protection if over is not None else None)
-        before = tally.sample
-        what = change(before, sample, group.request, tally.protection)
-        tally.sample = sample
+        before, earlier = tally.sample, tally.protection
+        what = change(before, sample, group.request, protection, earlier)
+        tally.sample, tally.protection = sample, protection
         tally.add(what)
         if not sample.events:
             alone = Change(what.events, NOTHING, what.zone)
@@ -164,15 +168,13 @@ class Tallies:
         if tally is not None:
             tally.last = one
 
-    def sample_of(self, group: Followed) -> MemorySample | None:
-        """The last look at a group."""
-        tally = self._tallies.get(group.key)
-        return tally.sample if tally is not None else None
-
-    def protection_of(self, group: Followed) -> Protection:
-        """What of it was protected then."""
-        tally = self._tallies.get(group.key)
-        return tally.protection if tally is not None else Protection()
+    def samples(self) -> Iterator[MemorySample]:
+        """The last look at every group that is there."""
+        return (
+            one.sample
+            for key, one in self._tallies.items()
+            if one.sample is not None and key not in self._gone
+        )
 
     def rows(self, now: float) -> list[MemoryRow]:
         """Every group, those that are gone last. ``now`` is monotonic seconds."""
@@ -204,14 +206,6 @@ class Tallies:
             recent=recent.spans(now) if recent is not None else {},
             last=tally.last,
         )
-
-
-def protection(sample: MemorySample, above: Protection | None) -> Protection:
-    """What of a group is protected at most: no more than what the group above has."""
-    low, least = sample.low or 0, sample.min or 0
-    if above is not None:
-        low, least = min(low, above.low), min(least, above.min)
-    return Protection(max(low, least), least)
 
 
 def own(before: MemorySample | None, after: MemorySample) -> dict[EventKind, int]:
