@@ -223,3 +223,42 @@ def test_a_breach_of_protection_needs_it_on_every_level(bench: Counted) -> None:
         assert ("below_low" in bench.row("d/a/app").events) is bool(low)
     [line] = [line for line in bench.said if "protection" in line]
     assert line.startswith("d/a/app: pages were taken below its protection (memory.low) ")
+
+
+def test_a_kill_in_a_group_that_went_before_anybody_looked(bench: Counted) -> None:
+    app = bench.app("a")
+    pod = app.rpartition("/")[0]
+    at = pod
+    while at:
+        bench.memory.set(at, events={"oom_kill": 2})
+        at = at.rpartition("/")[0]
+    bench.memory.log.append(Kill(31, "hog", f"/outer{app}/deep", pod))
+    bench.turn(1.0)
+    bench.turn(1.0)
+    view = bench.wheel.snapshot().memory_view
+    assert [(one.title, one.container, one.process, one.count) for one in view.events] == [
+        ("d/a/app", "app", "hog", 1),
+        ("d/a", "", "", 1),
+    ]
+    assert bench.row("d/a/app").events == {"oom_kill": 1}
+    assert bench.row("d/a").events == {"oom_kill": 2}
+    bench.memory.fired.add("")
+    bench.turn(2.0)
+    assert len(bench.wheel.snapshot().memory_view.events) == 2, "each is told once"
+
+
+def test_v1_wakes_before_it_counts_and_the_pod_goes_at_once() -> None:
+    bench = Counted("v1")
+    bench.put("a", "memory=64Mi", restart="Never")
+    bench.turn()
+    bench.turn(5.0)
+    app = bench.app("a")
+    bench.memory.fired.add("")
+    bench.turn(0.1)
+    bench.memory.set(app, local={"oom_kill": 1})
+    bench.memory.woken = frozenset  # type: ignore[method-assign]
+    bench.keeper.end("a", code=137)
+    bench.turn(0.1)
+    bench.turn(0.1)
+    assert bench.groups("a") == []
+    assert bench.row("d/a/app").events == {"oom_kill": 1}

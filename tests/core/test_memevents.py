@@ -204,7 +204,8 @@ def test_a_counted_kill_waits_a_moment_for_its_name() -> None:
     assert kills.settled(10.0, {}) == []
     assert kills.next_at() == 10.0 + WAIT
     kills.told([Kill(31, "hog", "/q/p/app", "/q/p"), Kill(31, "hog", resident=3 * MIB)], 10.1)
-    [(found, key)] = kills.settled(10.1, {})
+    [(found, key, group)] = kills.settled(10.1, {})
+    assert group == "/q/p/app"
     assert (found.process, found.pid, found.count, key) == ("hog", 31, 1, GROUP.key)
     assert found.why == "3 MiB, at the limit of /q/p"
     assert kills.next_at() is None
@@ -215,14 +216,14 @@ def test_nobody_is_named_who_is_not_known() -> None:
     kills.counted(kill_event(3), GROUP.key, 10.0, True)
     kills.told([Kill(31, "hog", "/q/p/app", "/q/p/app"), Kill(9, "other", "/q/x")], 10.0)
     found = kills.settled(10.0 + WAIT, {})
-    assert [(one.process, one.count) for one, _ in found] == [("hog", 1), ("", 2)]
-    assert found[0][0].why == "at its limit"
+    assert [(one.event.process, one.event.count) for one in found] == [("hog", 1), ("", 2)]
+    assert found[0].event.why == "at its limit"
 
 
 def test_without_a_log_the_runtime_knows_the_first_process() -> None:
     kills = Kills()
     kills.counted(kill_event(), GROUP.key, 10.0, False)
-    [(found, _)] = kills.settled(10.0, {GROUP.key: 77})
+    [(found, _, _)] = kills.settled(10.0, {GROUP.key: 77})
     assert (found.process, found.pid) == ("its first process", 77)
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from msgspec.structs import replace
+
 from qoslet.agent.memgroups import MemoryGroups, Moved
 from qoslet.agent.ports import MemoryParts
 from qoslet.agent.shared import Shared
 from qoslet.core.memevents import FREE, Protection
-from qoslet.core.memkills import Kills
+from qoslet.core.memkills import Kills, Settled, inside
 from qoslet.core.memlines import Lines
 from qoslet.core.memrow import MemoryEvent, MemoryRow
 from qoslet.core.memsample import MemorySample
-from qoslet.core.memtally import Key, Tallies
+from qoslet.core.memtally import Key, Tallies, event
 from qoslet.core.protection import claim_of, solve
 from qoslet.core.worth import recursive
 
@@ -58,8 +60,21 @@ class Counting:
                 else:
                     self.tallies.happened(one, group.key)
                     found.append(one)
+        self._unclaimed(samples, wall)
         self._changed = self._changed or bool(samples)
         self._say(found)
+
+    def _unclaimed(self, samples: Mapping[str, MemorySample], wall: float) -> None:
+        """Kills in pods whose containers' groups have gone with what they counted."""
+        for path in samples:
+            pod = self._groups.groups[path]
+            if pod.level != "pod":
+                continue
+            containers = [one for one in self._groups.of_pod(pod.uid) if one.level == "container"]
+            count = self.tallies.unclaimed(pod, containers)
+            if count:
+                one = event(pod, "oom_kill", count, wall)
+                self._kills.counted(one, pod.key, self._shared.now, self._parts.log.readable)
 
     def _worth(self, samples: Mapping[str, MemorySample]) -> dict[str, Protection]:
         """What of each group is protected, by the last looks at all."""
@@ -89,10 +104,25 @@ class Counting:
         now = self._shared.now
         if self._kills.next_at() is not None:
             self._kills.told(self._parts.log.kills(), now)
-            for one, key in self._kills.settled(now, self._ended()):
-                self.tallies.happened(one, key)
-                found.append(one)
+            for settled in self._kills.settled(now, self._ended()):
+                found.append(self._placed(settled))
+                self.tallies.happened(found[-1], settled.key)
         self._shared.said.notes += self._lines.of(found, now)
+
+    def _placed(self, one: Settled) -> MemoryEvent:
+        """A kill that was counted for a pod, in the container where the log says it was."""
+        uid, container = one.key
+        for group in self._groups.of_pod(uid) if uid and not container and one.group else ():
+            if group.level == "container" and inside(one.group, group.path):
+                self.tallies.claim(one.key, group)
+                return replace(
+                    one.event,
+                    path=group.path,
+                    level=group.level,
+                    title=group.title,
+                    container=group.container,
+                )
+        return one.event
 
     def _note_pids(self, uids: Iterable[str]) -> None:
         """The first process of each container that runs, of these pods."""

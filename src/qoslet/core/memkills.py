@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,6 +24,15 @@ class _Open(Struct):
     event: MemoryEvent
     key: tuple[str, str]
     until: float
+
+
+class Settled(NamedTuple):
+    """A kill of which all is known that will be; ``group`` is the kernel's path of where it was,
+    empty where the log does not say."""
+
+    event: MemoryEvent
+    key: tuple[str, str]
+    group: str = ""
 
 
 class Kills:
@@ -48,12 +58,10 @@ class Kills:
         until = now + WAIT if readable else now
         self._open += [_Open(replace(one, count=1), key, until) for _ in range(one.count)]
 
-    def settled(
-        self, now: float, main: Mapping[tuple[str, str], int]
-    ) -> list[tuple[MemoryEvent, tuple[str, str]]]:
+    def settled(self, now: float, main: Mapping[tuple[str, str], int]) -> list[Settled]:
         """Kills of which all is known that will be; ``main`` is the first process of containers
         that ended for memory. One of which nothing is known has no process."""
-        found: list[tuple[MemoryEvent, tuple[str, str]]] = []
+        found: list[Settled] = []
         left: list[_Open] = []
         for one in self._open:
             kill = self._take(one.event.path, main.get(one.key))
@@ -63,7 +71,7 @@ class Kills:
             event = named(one.event, kill, _size(kill))
             if kill is None and one.key in main:
                 event = replace(event, process="its first process", pid=main[one.key])
-            found.append((event, one.key))
+            found.append(Settled(event, one.key, kill.group if kill is not None else ""))
         self._open = left
         return _together(found)
 
@@ -100,16 +108,15 @@ def _size(kill: Kill | None) -> str:
     return f"{kill.resident >> 20} MiB"
 
 
-def _together(
-    found: Sequence[tuple[MemoryEvent, tuple[str, str]]],
-) -> list[tuple[MemoryEvent, tuple[str, str]]]:
+def _together(found: Sequence[Settled]) -> list[Settled]:
     """Kills of unknown processes of one group as one event."""
-    kept: list[tuple[MemoryEvent, tuple[str, str]]] = []
-    for event, key in found:
-        for index, (other, its) in enumerate(kept):
-            if its == key and not event.process and not other.process:
-                kept[index] = (replace(other, count=other.count + event.count), key)
+    kept: list[Settled] = []
+    for one in found:
+        for index, other in enumerate(kept):
+            if other.key == one.key and not one.event.process and not other.event.process:
+                event = replace(other.event, count=other.event.count + one.event.count)
+                kept[index] = other._replace(event=event)
                 break
         else:
-            kept.append((event, key))
+            kept.append(one)
     return kept

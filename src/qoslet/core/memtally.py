@@ -40,7 +40,8 @@ EVENTS_MOST = 200
 
 
 class Tally(Struct):
-    """What is counted under one key. ``sample`` is the last look, None where there is no group."""
+    """What is counted under one key. ``sample`` is the last look, None where there is no group.
+    ``told`` counts kills of a pod that no container's group has counted."""
 
     group: Followed
     events: dict[EventKind, int] = {}
@@ -49,6 +50,7 @@ class Tally(Struct):
     sample: MemorySample | None = None
     protection: Protection = Protection()
     last: MemoryEvent | None = None
+    told: int = 0
 
     def add(self, what: Change) -> None:
         """Count it."""
@@ -133,7 +135,27 @@ class Tallies:
         counts = what.events if _leaf(group) else own(before, sample)
         kept = {kind: counts[kind] for kind in counts if kind in KERNEL}
         kept |= {kind: n for kind, n in what.events.items() if kind not in KERNEL}
+        if not _leaf(group):
+            tally.told += kept.get("oom_kill", 0)
         return [event(group, kind, count, wall) for kind, count in kept.items()]
+
+    def unclaimed(self, pod: Followed, containers: Iterable[Followed]) -> int:
+        """Kills in a pod since asked last that no container's group has counted: that group went
+        before anybody looked, or is not followed. Only v2 counts them."""
+        tally = self._tallies.get(pod.key)
+        if tally is None or tally.sample is None or not tally.sample.events:
+            return 0
+        known = [self._tallies[one.key] for one in containers if one.key in self._tallies]
+        claimed = sum(one.events.get("oom_kill", 0) for one in known)
+        found = max(0, tally.events.get("oom_kill", 0) - claimed - tally.told)
+        tally.told += found
+        return found
+
+    def claim(self, pod: Key, container: Followed) -> None:
+        """One of those was in this container."""
+        self._tallies[pod].told -= 1
+        events = self._tallies.setdefault(container.key, Tally(container)).events
+        events["oom_kill"] = events.get("oom_kill", 0) + 1
 
     def dump(self) -> bytes:
         """Everything that outlives an agent, as text."""
@@ -245,7 +267,8 @@ def named(one: MemoryEvent, kill: Kill | None, size: str = "") -> MemoryEvent:
     if kill is None:
         return one
     if kill.limit:
-        why = f"at the limit of {kill.limit}" if kill.limit != one.path else "at its limit"
+        own = kill.limit in (kill.group, one.path)
+        why = "at its limit" if own else f"at the limit of {kill.limit}"
     else:
         why = "the machine had no memory left" if kill.group else ""
     parts = [part for part in (size, why) if part]

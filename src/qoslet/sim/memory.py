@@ -47,7 +47,7 @@ class SimMemory:
         self._summed = summed
         self._clock = clock
         self._more: dict[str, dict[str, Any]] = {}
-        self._told: dict[str, Mapping[str, int]] = {}
+        self._told: dict[str, tuple[Mapping[str, int], ...]] = {}
         self._followed: set[str] = set()
         self.machine = NodeMemory(0.0, total, total, total)
         self.log: list[Kill] = []
@@ -118,8 +118,9 @@ class SimMemory:
         fired, self.fired = self.fired, set()
         for path in self._followed:
             sample = self.sample(path)
-            counters = {} if sample is None else {**sample.events, **sample.local}
-            if counters != self._told.get(path, dict.fromkeys(counters, 0)):
+            counters: tuple[Mapping[str, int], ...]
+            counters = ({}, {}) if sample is None else (sample.events, sample.local)
+            if counters != self._told.get(path, tuple(dict.fromkeys(one, 0) for one in counters)):
                 fired.add(path)
             self._told[path] = counters
         return frozenset(fired)
