@@ -112,8 +112,9 @@ def call(*words: str) -> str:
 
 def measure(guard: str, peer: Callable[[Node], Any]) -> dict[str, Any]:
     """One load under one policy."""
+    Path("/proc/sys/vm/drop_caches").write_text("3")
     with node("--guard", guard) as made:
-        made.warm(5.0)
+        made.warm(10.0)
         with peer(made):
             begun = time.monotonic()
             made.put("hog", ["hog", str(LEFT), "8"])

@@ -104,10 +104,7 @@ def joined(
         memory=rest.enter_context(memory_of(tree, config.root)),
         meet=tree.meet,
     )
-    wakes.append(wheel.memory.descriptors)
-    slow = stay() if config.guard != "off" else ""
-    if slow:
-        wheel.shared.say(f"the agent's own memory may be taken from it under pressure: {slow}")
+    _remember(wheel, wakes, rest)
     fresh = Fresh(f"{folder}/logs")
     tree.enable()
     try:
@@ -121,12 +118,26 @@ def joined(
             lambda: list(fresh.lines()),
         )
     finally:
-        wheel.memory.close()
         rest.close()
-        over = not config.keep and not wheel.shared.paces
-        runtime.close(1.0 if over else 0.0)
-        if over:
-            clear(folder)
+        _leave(wheel, runtime, folder)
+
+
+def _leave(wheel: Wheel, runtime: KeeperRuntime | CriRuntime, folder: str) -> None:
+    """Part from the runtime; where nothing is kept, nothing of it stays."""
+    over = not wheel.shared.config.keep and not wheel.shared.paces
+    runtime.close(1.0 if over else 0.0)
+    if over:
+        clear(folder)
+
+
+def _remember(wheel: Wheel, wakes: list[Callable[[], Sequence[int]]], rest: ExitStack) -> None:
+    """What happens to memory wakes the loop, and is kept for the next one; an agent that guards the
+    memory of others keeps its own."""
+    wakes.append(wheel.memory.descriptors)
+    rest.callback(wheel.memory.close)
+    wrong = stay() if wheel.shared.config.guard != "off" else ""
+    if wrong:
+        wheel.shared.say(f"the agent's own memory may be taken from it under pressure: {wrong}")
 
 
 def _taken_up(
