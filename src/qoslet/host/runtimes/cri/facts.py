@@ -100,7 +100,7 @@ def _handler(config: dict[str, Any]) -> dict[str, Any]:
 def _oci(config: dict[str, Any]) -> str:
     """The OCI runtime of the default handler, asked for its version."""
     handler = _handler(config)
-    if handler.get("runtimeType") not in (None, "", "io.containerd.runc.v2"):
+    if handler.get("runtimeType") != "io.containerd.runc.v2":
         return ""
     program = _mapping(handler.get("options")).get("BinaryName") or "runc"
     try:
