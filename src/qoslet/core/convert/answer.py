@@ -6,7 +6,6 @@ from typing import Literal
 
 from msgspec import Struct
 
-from qoslet.core.rules import oci as _rules  # noqa: F401 - registers what rows name
 from qoslet.core.rules.catalog import RULES
 
 Hierarchy = Literal["v1", "v2"]

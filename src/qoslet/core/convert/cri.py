@@ -50,8 +50,8 @@ def snake(name: str) -> str:
 
 def _number(value: object, where: str) -> int:
     """An int64, also as the text that protobuf's JSON prints."""
-    if isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) < 21:
-        value = int(value)
+    if isinstance(value, str) and value.isascii() and len(value) < 21:
+        value = int(value) if value.removeprefix("-").isdecimal() else value
     if isinstance(value, bool) or not isinstance(value, int):
         raise BadInput(f"expected `int`, got {shown(str(value))}", where=where)
     if not -_WIDEST <= value < _WIDEST:

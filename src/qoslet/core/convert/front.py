@@ -147,7 +147,7 @@ def convert_document(
 def part_of(given: Given, wish: Wish) -> Part:
     """One resource block, converted."""
     if given.block is not None:
-        return _named(_part_of_block(given.block, wish), given.name)
+        return _named(_part_of_block(given.block, wish, given.where), given.name)
     if given.message is None:
         return _named(_windows_part(given, wish), given.name)
     if wish.to == "windows":
@@ -159,13 +159,13 @@ def part_of(given: Given, wish: Wish) -> Part:
         fields |= {name: text for name, text in lists.items() if text}
         return Part(message=fields, name=given.name)
     if given.sandbox and wish.to != "oci":
-        part = _part_of_block(_PAUSE, wish)
+        part = _part_of_block(_PAUSE, wish, given.where)
         return Part(part.rows, None, (SANDBOX,), name=given.name)
     refusal = refusal_of(message, runtime)
     if refusal is not None:
         return Part(refusal=refusal, name=given.name)
     block = block_of_message(message, runtime, wish.ground.swap)
-    return _named(_part_of_block(block, wish), given.name)
+    return _named(_part_of_block(block, wish, given.where), given.name)
 
 
 def _named(part: Part, name: str) -> Part:
@@ -182,9 +182,9 @@ def _windows_part(given: Given, wish: Wish) -> Part:
     raise BadInput("is of a Windows container", where=given.where, hint=hint)
 
 
-def _part_of_block(block: Block, wish: Wish) -> Part:
+def _part_of_block(block: Block, wish: Wish, where: str) -> Part:
     if wish.to == "windows":
-        raise BadInput("is of a Linux container", hint=_NOT_WINDOWS)
+        raise BadInput("is of a Linux container", where=where, hint=_NOT_WINDOWS)
     if wish.to == "oci":
         return Part(message=plain(block))
     if wish.to == "cri":

@@ -29,24 +29,29 @@ _LONGEST_LIST = 8192
 Check = Callable[[str, Ground], Complaint | None]
 
 
+def _digits(text: str) -> bool:
+    """Whether the kernel's parsers take the text for a number; int() would take more."""
+    return text.isascii() and text.isdigit()
+
+
 def _within(least: int, most: int, word: str) -> Check:
     """A whole number between two bounds."""
     said = (word, f"{least} to {most}")
 
     def check(value: str, ground: Ground) -> Complaint | None:
-        return None if value.isdecimal() and least <= int(value) <= most else said
+        return None if _digits(value) and least <= int(value) <= most else said
 
     return check
 
 
 def _bytes(value: str, ground: Ground) -> Complaint | None:
-    if value.isdecimal() or value in ("max", "-1"):
+    if _digits(value) or value in ("max", "-1"):
         return None
     return INVALID, "bytes, or no limit"
 
 
 def _bytes_v2(value: str, ground: Ground) -> Complaint | None:
-    return None if value.isdecimal() or value == "max" else (INVALID, "bytes, or max")
+    return None if _digits(value) or value == "max" else (INVALID, "bytes, or max")
 
 
 def _period(value: str, ground: Ground) -> Complaint | None:
@@ -68,7 +73,7 @@ def _cpu_max(value: str, ground: Ground) -> Complaint | None:
 
 
 def _pids(value: str, ground: Ground) -> Complaint | None:
-    if value == "max" or (value.isdecimal() and int(value) <= MOST_PIDS):
+    if value == "max" or (_digits(value) and int(value) <= MOST_PIDS):
         return None
     return INVALID, f"0 to {MOST_PIDS}, or max"
 
@@ -79,9 +84,9 @@ def _numbers(value: str) -> frozenset[int] | None:
         return None
     for part in value.strip().split(","):
         first, dash, last = part.partition("-")
-        if not (first.isdecimal() and len(first) < 6):
+        if not (_digits(first) and len(first) < 6):
             return None
-        if dash and not (last.isdecimal() and len(last) < 6 and int(first) <= int(last)):
+        if dash and not (_digits(last) and len(last) < 6 and int(first) <= int(last)):
             return None
     return cpu_numbers(cpu_list(value.strip()))
 
@@ -141,14 +146,14 @@ def _cut(unit: int, value: str, unlimited: str) -> str:
     """Bytes in whole units; what is not below the largest counter is no limit."""
     if value in ("max", "-1"):
         return unlimited
-    if not value.isdecimal():
+    if not _digits(value):
         return value
     amount = int(value)
     return unlimited if amount >= _MOST_BYTES // unit * unit else str(amount // unit * unit)
 
 
 def _shares(value: str) -> str:
-    return str(min(max(int(value), 2), 262144)) if value.isdecimal() else value
+    return str(min(max(int(value), 2), 262144)) if _digits(value) else value
 
 
 def kept(file: str, value: str, page: int) -> str:

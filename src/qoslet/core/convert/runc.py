@@ -25,7 +25,7 @@ from qoslet.core.convert.kernel import complaint
 from qoslet.core.convert.pen import RATES, Pen, refused, same
 from qoslet.core.convert.traits import Traits
 from qoslet.core.kernelfiles import unified_fault
-from qoslet.core.rules.io import bfq_to_io_weight
+from qoslet.core.rules.oci import bfq_to_io_weight
 
 _WITHOUT = "unable to set swap limit without memory limit"
 _BELOW = "memory+swap limit should be >= memory limit"

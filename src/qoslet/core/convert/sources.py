@@ -110,7 +110,10 @@ def _items(items: list[Any], kind: Kind, where: str) -> Iterator[Given]:
         sandbox = pod.get("sandbox")
         if kind == "cri" and isinstance(sandbox, Mapping) and sandbox:
             yield from _messages(sandbox, f"{label} sandbox", f"{at}: sandbox")
-        for each in pod.get("containers") or ():
+        containers = pod.get("containers") or []
+        if not isinstance(containers, list):
+            raise BadInput("expected `array`", where=f"{at}: containers")
+        for each in containers:
             one = _mapping(each, f"{at}: containers")
             name = f"{label}/{one.get('name')}"
             within = f"{at}: {shown(str(one.get('name')))}"

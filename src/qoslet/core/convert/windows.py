@@ -51,7 +51,7 @@ PROCESS = Windows()
 
 
 def _number(value: Any, where: str, most: int = 2**63 - 1) -> int:
-    if isinstance(value, str) and value.isdecimal() and len(value) < 20:
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise BadInput(f"expected `int`, got {shown(str(value))}", where=where)
@@ -69,7 +69,9 @@ def fields_of(given: Mapping[str, Any], where: str) -> Fields:
     for name, value in given.items():
         at = f"{where}: {name}"
         if name == "affinity_cpus":
-            found[name] = tuple(_affinity(one, at) for one in value or ())
+            if not isinstance(value, list):
+                raise BadInput("expected `array`", where=at)
+            found[name] = tuple(_affinity(one, at) for one in value)
         elif name in FIELDS:
             found[name] = _number(value, at)
         else:
