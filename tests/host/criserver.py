@@ -37,7 +37,7 @@ class CriServer(grpc.GenericRpcHandler):
         self.endpoint = f"unix://{folder}/cri.sock"
         self.name, self.version = name, version
         self.versions = {"v1"}
-        self.driver: int | None = None
+        self.driver: pb.CgroupDriver | None = None
         self.config = ""
         self.events = True
         self.network = True
@@ -154,6 +154,7 @@ class CriServer(grpc.GenericRpcHandler):
 
     def _runtime_config(self, request: Any) -> Any:
         made = pb.RuntimeConfigResponse()
+        assert self.driver is not None
         made.linux.cgroup_driver = self.driver
         return made
 

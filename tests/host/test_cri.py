@@ -246,7 +246,7 @@ def test_a_driver_that_is_not_told_is_not_known(server: CriServer, config: str) 
 
 
 def test_an_unknown_driver_is_an_error(server: CriServer) -> None:
-    server.driver = 0
+    server.driver = pb.CGROUPFS
     server.always["RuntimeConfig"] = text(1, field(1, 0, b"\x07"))
     with pytest.raises(BadMessage, match=r"RuntimeConfig: .*cgroup_driver: 7 is no CgroupDriver"):
         asked(server.endpoint)

@@ -68,7 +68,7 @@ def test_every_file_on_every_level_is_as_planned(cri: Cri, record_property) -> N
     # the group of a container that has ended is gone
     (cri.manifests / "shop.yaml").unlink()
     cri.soon(lambda: "shop" not in cri.pods())
-    del EXAMPLES[3]["spec"]["initContainers"][0]  # type: ignore[index]
+    del EXAMPLES[3]["spec"]["initContainers"][0]
     cri.put(EXAMPLES[3])
     cri.up("report", "web", "database", "shop")
     count, wrong = cri.compared()
@@ -105,7 +105,7 @@ def test_init_containers_and_sidecars_in_their_order_with_their_logs(cri: Cri) -
         )
     )
     run = cri.begin()
-    cri.soon(lambda: cri.answers() and cri.states("shop").get("app", {}).get("running"), 40)
+    cri.soon(lambda: cri.answers() and bool(cri.states("shop").get("app", {}).get("running")), 40)
     cri.soon(lambda: cri.log("shop/app") == "one\ntwo\n")
     states = cri.states("shop")
     assert [states[name]["exitCode"] for name in ("one", "two")] == [0, 0]
@@ -367,9 +367,8 @@ def test_ends_are_told_with_code_and_reason(cri: Cri) -> None:
 
 
 def test_sandboxes_of_others_are_left_alone(cri: Cri, tmp_path: Path) -> None:
-    other = Cri(
-        tmp_path / "other" if (tmp_path / "other").mkdir() is None else tmp_path, cri.containerd
-    )
+    (tmp_path / "other").mkdir()
+    other = Cri(tmp_path / "other", cri.containerd)
     other.put(pod("theirs"))
     theirs = other.service()
     try:

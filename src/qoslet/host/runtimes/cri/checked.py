@@ -12,7 +12,7 @@ import re
 from typing import TypeVar, cast
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from qoslet.errors import QosletError
 
@@ -51,7 +51,10 @@ def parsed(kind: type[M], data: bytes) -> M:
         most = _largest(shape, data)
         raise BadMessage(f"{name}{most}: {len(data)} bytes, more than {LONGEST} are not read")
     _walk(shape, memoryview(data), name, _DEPTH)
-    return kind.FromString(data)
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise BadMessage(f"{name}: {error}") from None
 
 
 def identifier(text: str, where: str) -> str:
@@ -70,8 +73,8 @@ def _walk(kind: Descriptor, data: memoryview, path: str, depth: int) -> None:
         key, at = _number(data, at, path)
         field = kind.fields_by_number.get(key >> 3)
         where = path if field is None else f"{path}.{field.name}"
-        if not key >> 3:
-            raise BadMessage(f"{path}: a field has the number 0")
+        if not 0 < key >> 3 < 1 << 29:
+            raise BadMessage(f"{path}: a field has the number {key >> 3}")
         value, at = _value(data, at, key & 7, where)
         if field is None:
             continue
