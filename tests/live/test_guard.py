@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -78,13 +79,14 @@ class Guarded:
     def begin(self, mode: str, *options: str) -> None:
         """An agent with the form of 1.27, whose protection is not in the way."""
         self.run = self.agent.service("--memory-qos", "1.27", "--guard", mode, *options)
-        threading.Thread(target=self._listen, args=(self.run,), daemon=True).start()
+        for stream in (self.run.stdout, self.run.stderr):
+            threading.Thread(target=self._listen, args=(stream,), daemon=True).start()
         self.agent.until(self.agent.answers)
 
-    def _listen(self, run: subprocess.Popen[str]) -> None:
-        assert run.stdout is not None
-        for line in run.stdout:
-            self.lines.append((time.time(), line.rstrip()))
+    def _listen(self, stream: IO[str]) -> None:
+        with suppress(ValueError):  # it is closed with the test
+            for line in stream:
+                self.lines.append((time.time(), line.rstrip()))
 
     def pod(
         self, name: str, *words: object, request: int = 64, limit: int = 256, high: str = ""
@@ -130,8 +132,9 @@ class Guarded:
         rows = dict(map(str.split, self.agent.value(path, "memory.events").splitlines()))
         return int(rows.get(name, 0))
 
-    def gone_at(self, path: str) -> float:
+    def gone_at(self, name: str, path: str) -> float:
         """Wait for the end of a container's processes; when that was."""
+        self.eventually(lambda: bool(self.progress(name)))
         self.eventually(lambda: not self.runs(path))
         return time.time()
 
@@ -196,7 +199,8 @@ def test_v2_guarded_it_is_decided_and_over_in_time(
 ) -> None:
     guarded.begin("act")
     path = guarded.pod("hog", "grow", 300, high=high, request=128)
-    over = guarded.gone_at(path)
+    over = guarded.gone_at("hog", path)
+    guarded.eventually(lambda: bool(guarded.said("stalled at memory.high")))
     ((decided, line),) = guarded.said("stalled at memory.high")
     progress = guarded.last_before("hog", decided)
     assert "memory.high is lifted: memory.max 256.0 MiB decides" in line
@@ -236,7 +240,7 @@ def test_v2_nobody_else_is_touched(guarded: Guarded, record_property) -> None:
     for number in range(RUNS):
         name, before = f"hog{number}", guarded.came("reader")
         path = guarded.pod(name, "grow", 300, high="205Mi")
-        guarded.gone_at(path)
+        guarded.gone_at(name, path)
         assert guarded.said(f"{name}/app", "memory.high is lifted")
         guarded.eventually(lambda before=before: guarded.came("reader") > before)  # type: ignore[misc]
         guarded.end(name, path)
