@@ -19,7 +19,7 @@ from qoslet.core.protection import (
     Worth,
     claim_of,
     effective,
-    first_limit,
+    nearer,
     parents,
     short,
     solve,
@@ -114,7 +114,7 @@ def test_the_limit_with_the_least_room_binds_first() -> None:
     found = solve([pods, web], recursive=False)["/p/web"].binds
     assert found is not None
     assert (found.path, found.file, found.room) == ("/p", "memory.max", 50 * MI)
-    alone = first_limit([replace(web, usage=0), replace(pods, usage=0)])
+    alone = nearer(replace(web, usage=0), nearer(replace(pods, usage=0), None))
     assert alone is not None
     assert (alone.path, alone.file, alone.limit) == ("/p/web", "memory.high", 90 * MI)
     assert solve([Claim("/x", 1)], recursive=False)["/x"].binds is None

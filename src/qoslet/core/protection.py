@@ -98,13 +98,16 @@ def solve(
     tree = _Tree(claims, page)
     found: dict[str, Worth] = {}
     effective_of: dict[str, tuple[int, int]] = {}
+    binds: dict[str, Binding | None] = {}
     for path in tree.order:
+        claim = tree.given.get(path)
+        first = binds[path] = nearer(claim, binds.get(path.rpartition("/")[0]))
         if not _below(path, root):
             continue
         kept = tree.protection(path, effective_of, recursive, root)
         effective_of[path] = kept
-        if path in tree.given:
-            found[path] = Worth(kept[0] * page, kept[1] * page, first_limit(tree.above(path)))
+        if claim is not None:
+            found[path] = Worth(kept[0] * page, kept[1] * page, first)
     return found
 
 
@@ -128,17 +131,19 @@ def short(claims: Iterable[Claim], *, page: int = PAGE) -> dict[tuple[str, str],
     return found
 
 
-def first_limit(line: Iterable[Claim]) -> Binding | None:
-    """The limit that leaves least room, of a group and those above it, the nearest first."""
-    found: Binding | None = None
-    for claim in line:
-        files: tuple[tuple[LimitFile, int], ...]
-        files = ("memory.high", claim.high), ("memory.max", claim.max)
-        for file, limit in files:
-            room = max(0, limit - claim.usage)
-            if limit < NO_LIMIT and (found is None or room < found.room):
-                found = Binding(claim.path, file, limit, room)
-    return found
+def nearer(claim: Claim | None, above: Binding | None) -> Binding | None:
+    """The limit that leaves least room: one of the group, or the one found for those above it. Of
+    equal ones the nearest."""
+    if claim is None:
+        return above
+    file: LimitFile = "memory.high" if claim.high <= claim.max else "memory.max"
+    limit = min(claim.high, claim.max)
+    if limit >= NO_LIMIT:
+        return above
+    room = max(0, limit - claim.usage)
+    if above is not None and above.room < room:
+        return above
+    return Binding(claim.path, file, limit, room)
 
 
 def _below(path: str, root: str) -> bool:
@@ -213,10 +218,3 @@ class _Tree:
             effective(usage, all_of, settings[0], kept[0], within[0], recursive),
             effective(usage, all_of, settings[1], kept[1], within[1], recursive),
         )
-
-    def above(self, path: str) -> Iterator[Claim]:
-        """A group and those above it that are known."""
-        yield self.given[path]
-        for parent in parents(path):
-            if parent in self.given:
-                yield self.given[parent]

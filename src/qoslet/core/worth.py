@@ -6,7 +6,7 @@ what is left. ``memory_recursiveprot`` counts where the node's mount is known to
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ from qoslet.core.protection import (
     Short,
     Worth,
     effective,
-    first_limit,
+    nearer,
     parents,
     short,
     solve,
@@ -28,6 +28,7 @@ from qoslet.core.quantity import ZERO
 from qoslet.core.tree import Cgroup, Plan
 
 _ATTRIBUTE = {"memory.min": "min", "memory.low": "low"}
+_FILES = ("memory.min", "memory.low", "memory.high", "memory.max")
 
 
 class Standing(Struct, frozen=True):
@@ -85,11 +86,13 @@ def standings(plan: Plan) -> dict[str, Standing]:
             claim = claims[key_of(cgroup)] = _claim(cgroup, _asked(cgroup))
             worth[claim.path] = _alone(claim, worth, handed_down, page)
     cuts = short(claims.values(), page=page)
-    found = {}
-    for path, claim in claims.items():
-        cut = {file: where for file in _ATTRIBUTE if (where := _cut(cuts, path, file)) is not None}
-        found[path] = Standing(claim, worth[path], first_limit(_unused(claims, path)), cut)
-    return found
+    found: dict[str, Standing] = {}
+    for path in sorted(claims, key=lambda one: one.count("/")):
+        above = found.get(path.rpartition("/")[0])
+        binds = nearer(replace(claims[path], usage=0), None if above is None else above.binds)
+        cut = _cut(cuts, path, above) if cuts else _NOT_CUT
+        found[path] = Standing(claims[path], worth[path], binds, cut)
+    return {path: found[path] for path in claims}
 
 
 def _alone(claim: Claim, worth: Mapping[str, Worth], handed_down: bool, page: int) -> Worth:
@@ -102,18 +105,24 @@ def _alone(claim: Claim, worth: Mapping[str, Worth], handed_down: bool, page: in
     return Worth(hard * page, soft * page)
 
 
-def _cut(cuts: Mapping[tuple[str, str], Short], path: str, file: str) -> Short | None:
-    """The highest ancestor that holds less than is claimed below it."""
-    found = None
-    for above in parents(path):
-        found = cuts.get((above, file), found)
-    return found
+_NOT_CUT: Mapping[str, Short] = {}
 
 
-def _unused(claims: Mapping[str, Claim], path: str) -> Iterator[Claim]:
-    for one in (path, *parents(path)):
-        if one in claims:
-            yield replace(claims[one], usage=0)
+def _cut(
+    cuts: Mapping[tuple[str, str], Short], path: str, above: Standing | None
+) -> Mapping[str, Short]:
+    """The highest ancestor that holds less than is claimed below it, by file."""
+    if above is not None:
+        found = dict(above.cut)
+        parent = above.claim.path
+        for file in _ATTRIBUTE:
+            if file not in found and (parent, file) in cuts:
+                found[file] = cuts[parent, file]
+        return found or _NOT_CUT
+    highest: dict[str, Short] = {}
+    for one in parents(path):
+        highest |= {file: cuts[one, file] for file in _ATTRIBUTE if (one, file) in cuts}
+    return highest
 
 
 def _claims(groups: Sequence[Cgroup], capacity: int) -> dict[str, Claim]:
@@ -121,7 +130,7 @@ def _claims(groups: Sequence[Cgroup], capacity: int) -> dict[str, Claim]:
     running = [one for one in groups if one.container is None or _runs(one)]
     asked = {key_of(one): _asked(one) for one in running}
     idle = [one for one in running if one.container is not None and not asked[key_of(one)]]
-    inner = {above for path in asked for above in parents(path)}
+    inner = {path.rpartition("/")[0] for path in asked}
     taken = sum(amount for path, amount in asked.items() if path not in inner)
     left = max(0, capacity - taken) // max(1, len(idle))
     asked |= {key_of(one): left for one in idle}
@@ -161,24 +170,27 @@ def _asked(cgroup: Cgroup) -> int:
     """What a group without groups below it asks for, in bytes."""
     if cgroup.container is not None:
         return cgroup.container.resources.requests.get("memory", ZERO).value
-    return max(_bytes(cgroup, "memory.min", 0), _bytes(cgroup, "memory.low", 0))
+    rows = _memory(cgroup)
+    return max(rows.get("memory.min", 0), rows.get("memory.low", 0))
 
 
 def _claim(cgroup: Cgroup, usage: int) -> Claim:
-    most = _bytes(cgroup, "memory.max", NO_LIMIT)
+    rows = _memory(cgroup)
+    most = rows.get("memory.max", NO_LIMIT)
     return Claim(
         key_of(cgroup),
         min(usage, most),
-        _bytes(cgroup, "memory.min", 0),
-        _bytes(cgroup, "memory.low", 0),
-        _bytes(cgroup, "memory.high", NO_LIMIT),
+        rows.get("memory.min", 0),
+        rows.get("memory.low", 0),
+        rows.get("memory.high", NO_LIMIT),
         most,
     )
 
 
-def _bytes(cgroup: Cgroup, file: str, absent: int) -> int:
-    """A value as the kernel keeps it; ``absent`` where it is not written or no number."""
-    for row in cgroup.settings:
-        if row.file == file:
-            return int(row.applied) if row.applied.isdigit() else absent
-    return absent
+def _memory(cgroup: Cgroup) -> dict[str, int]:
+    """The values as the kernel keeps them, without those that are no number."""
+    return {
+        row.file: int(row.applied)
+        for row in cgroup.settings
+        if row.file in _FILES and row.applied.isdigit()
+    }
