@@ -60,10 +60,12 @@ def test_any_document(
     to: str, document: dict[str, Any], source: Any, runtime: str, update: bool
 ) -> None:
     wish = wish_of(to, runtime, update=update)
+    where = ""
     try:
         made = convert_document(document, wish, source)
     except BadInput as fault:
-        assert fault.where
+        where = fault.where
+    if where:
         return
     assert encode(conversion_document(made))
     for lines in (draw(made, Terminal(80), True), pairs(made), shell(made)):
