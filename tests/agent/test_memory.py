@@ -103,6 +103,14 @@ def test_a_kill_that_the_log_does_not_tell_is_of_an_unknown_process(bench: Count
     assert (event.process, event.pid, event.count) == ("", 0, 2)
 
 
+def test_without_the_kernel_s_log_nobody_waits_for_a_name(bench: Counted) -> None:
+    bench.memory.readable = False
+    bench.happen(bench.app("a"), "oom_kill", 1)
+    bench.turn(1.0)
+    assert bench.said[-1] == "d/a/app: the kernel killed a process for memory"
+    assert "log cannot be read" in bench.wheel.snapshot().memory_view.how[-1]
+
+
 def test_a_group_that_is_throttled_without_end_is_looked_at_once_a_second(bench: Counted) -> None:
     app = bench.app("a")
     bench.memory.descriptors = lambda: [7]  # type: ignore[method-assign]

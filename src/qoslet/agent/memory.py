@@ -25,6 +25,10 @@ CLOSE = 1.0
 CLOSER = 0.5
 """The same, of groups that a watcher wants to see."""
 
+UNREAD = (
+    "the kernel's log cannot be read here: of those that it kills only first processes are known"
+)
+
 
 class Watcher(Protocol):
     """Who is told of samples and may act on them: the guard, the pressure policy."""
@@ -206,7 +210,7 @@ class Memory:
             pressure=next(
                 (w.report() for w in self.watchers if isinstance(w, Pressing)), NO_PRESSURE
             ),
-            how=self._parts.watch.how,
+            how=(*self._parts.watch.how, *(() if self._parts.log.readable else (UNREAD,))),
             page=self._shared.node.host.page_size,
         )
 
