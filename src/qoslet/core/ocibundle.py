@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from qoslet.core.confine import CAPABILITIES, capabilities
+from qoslet.core.confine import ALL_CAPABILITIES, CAPABILITIES, capabilities
 from qoslet.core.contained import Contained, PlannedBlock, Sandbox
 from qoslet.core.image import Execution, command_of
 from qoslet.core.podenv import DEFAULT_PATH
@@ -55,6 +55,8 @@ class Found(Struct, frozen=True):
     spaces: Mapping[Kind, str]
     files: Mapping[str, str]
     mounts: Sequence[Mount]
+    able: frozenset[int] = ALL_CAPABILITIES
+    """The capabilities that can be given: those of whoever makes the container."""
 
 
 def configuration(
@@ -72,7 +74,7 @@ def configuration(
         "args": list(argv),
         "env": _environment(found.execution, asked.env),
         "cwd": asked.cwd or found.execution.working_dir or "/",
-        "capabilities": _capabilities(asked),
+        "capabilities": _capabilities(asked, found.able),
         "noNewPrivileges": asked.no_new_privileges,
     }
     if launch.oom_score_adj is not None:
@@ -103,8 +105,12 @@ def _environment(image: Execution, env: Sequence[tuple[str, str]]) -> list[str]:
     return [f"{name}={value}" for name, value in merged.items()]
 
 
-def _capabilities(asked: Contained) -> _Made:
+def _capabilities(asked: Contained, able: frozenset[int]) -> _Made:
+    """All means all that there are here; one that was named and is not there is the runtime's to
+    refuse."""
     held, _ = capabilities(asked.add, asked.drop, asked.privileged)
+    if asked.privileged or "ALL" in asked.add:
+        held &= able
     names = [f"CAP_{name}" for name, number in CAPABILITIES.items() if number in held]
     return dict.fromkeys(("bounding", "effective", "permitted"), names)
 

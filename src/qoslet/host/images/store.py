@@ -68,6 +68,7 @@ class Store:
             os.mkdir(f"{name}/rootfs", 0o755, dir_fd=folder)
             root = os.open(f"{name}/rootfs", _DIR, dir_fd=folder)
             try:
+                os.fchmod(root, 0o755)
                 self._layers(image, root)
             except BaseException:
                 remove(folder, name)

@@ -199,6 +199,7 @@ class _Way:
             found = _lstat(self.at, name)
             if found is None and make:
                 os.mkdir(name, 0o755, dir_fd=self.at)
+                os.chmod(name, 0o755, dir_fd=self.at)
             elif found is not None and stat.S_ISLNK(found.st_mode):
                 links += 1
                 if links > MOST_LINKS:

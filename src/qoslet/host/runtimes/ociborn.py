@@ -12,12 +12,14 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import stat
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from msgspec import Struct, json
 from msgspec.structs import replace
 
+from qoslet.core.confine import ALL_CAPABILITIES
 from qoslet.core.contained import PlannedBlock
 from qoslet.core.image import Execution, architecture_of
 from qoslet.core.imageref import reference
@@ -29,10 +31,11 @@ from qoslet.errors import QosletError
 from qoslet.host.images.layout import NotFound, find
 from qoslet.host.images.store import Store, private
 from qoslet.host.images.users import user_of
-from qoslet.host.mountcalls import mount
+from qoslet.host.mountcalls import BIND, mount
 from qoslet.host.runtimes.mounts import inside
 from qoslet.host.runtimes.ocifolder import Place
 from qoslet.host.runtimes.spawn import default_signals
+from qoslet.host.smallfiles import text
 
 PULL_CODE = 125
 """Exit code of a child that did not get as far as the runtime."""
@@ -117,10 +120,10 @@ def _begin() -> None:
 
 def _leave(place: Place, error: BaseException) -> None:
     """Last words, for who reads them."""
-    text = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) else str(error)
+    said = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) else str(error)
     try:
         os.makedirs(place.bundle, 0o700, exist_ok=True)
-        _write(place.error, text.encode("utf-8", "replace")[:4000])
+        _write(place.error, said.encode("utf-8", "replace")[:4000])
     except OSError:
         return
 
@@ -158,7 +161,8 @@ def _prepare(making: Making) -> None:
         place.rootfs,
         making.spaces,
         _files(place, pod.host_network, pod.hostname),
-        [_bound(one) for one in launch.mounts],
+        [_bound(place, number, one) for number, one in enumerate(launch.mounts)],
+        _able(),
     )
     nothing = PlannedBlock("", {})
     planned = spec.bundles.blocks.get(launch.name, nothing)
@@ -166,6 +170,15 @@ def _prepare(making: Making) -> None:
         raise Refused("the plan has no place for it")
     made = configuration(pod, launch, planned, found, v2=place.engine.v2)
     _write(place.config, json.encode(made))
+
+
+def _able() -> frozenset[int]:
+    """The capabilities of this process; all where it cannot tell."""
+    for line in (text("/proc/self/status") or "").splitlines():
+        if line.startswith("CapPrm:"):
+            held = int(line.split()[1], 16)
+            return frozenset(number for number in range(64) if held >> number & 1)
+    return ALL_CAPABILITIES
 
 
 def _image(place: Place, name: str) -> tuple[str, Execution]:
@@ -197,16 +210,22 @@ def _escaped(path: str) -> str:
     return path.replace("\\", "\\\\").replace(",", "\\,").replace(":", "\\:")
 
 
-def _bound(one: Mount) -> Mount:
-    """A mount with a source that nobody can turn elsewhere: the place in the volume is held open
-    until the runtime has bound it."""
+def _bound(place: Place, number: int, one: Mount) -> Mount:
+    """A mount with a source that no container can turn elsewhere meanwhile: the place inside the
+    volume is mounted in the bundle, as it was found."""
     if not one.sub_path:
         return one
     os.umask(0)
     at = inside(one)
     os.umask(0o077)
-    os.set_inheritable(at, True)
-    return replace(one, source=f"/proc/{os.getpid()}/fd/{at}")
+    point = place.part(number)
+    if stat.S_ISDIR(os.fstat(at).st_mode):
+        os.mkdir(point, 0o700)
+    else:
+        _write(point, b"")
+    mount(f"/proc/self/fd/{at}", point, "", BIND)
+    os.close(at)
+    return replace(one, source=point)
 
 
 def _files(place: Place, host_network: bool, hostname: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from qoslet.core.contained import Engine
 from qoslet.core.identity import bundle_id
 from qoslet.host.images.unpack import remove
 from qoslet.host.mountcalls import DETACH, unmount
+from qoslet.host.mountinfo import mounts
 
 FOLDER = "oci"
 """In the state folder of a root."""
@@ -45,6 +46,10 @@ class Place:
         systemd = ["--systemd-cgroup"] if self.engine.systemd else []
         options = ["--root", self.state, "--log", self.log, "--log-format", "json", *systemd]
         return [self.engine.program, *options, *words]
+
+    def part(self, number: int) -> str:
+        """Where a place inside a volume is mounted, for one of the container's mounts."""
+        return f"{self.bundle}/part-{number}"
 
     @property
     def known(self) -> bool:
@@ -85,7 +90,9 @@ class Place:
     def clear(self) -> None:
         """Remove all files of a container that the runtime does not know any more. Raises
         OSError: what stands then is known as before."""
-        unmounted(self.rootfs)
+        points = (one.point for one in mounts())
+        for point in [one for one in points if one.startswith(f"{self.bundle}/")]:
+            unmounted(point)
         removed(self.written)
         removed(self.bundle)
 

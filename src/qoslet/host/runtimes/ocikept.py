@@ -166,7 +166,8 @@ class Bundled:
             written = os.path.dirname(place.written)
             removed(place.pod)
             removed(written)
-            for empty in (os.path.dirname(written), place.state, os.path.dirname(place.pod)):
+            root = os.path.dirname(written)
+            for empty in (root, os.path.dirname(root), place.state, os.path.dirname(place.pod)):
                 _rmdir(empty)
         if self._folder:
             _rmdir(f"{self._folder}/{FOLDER}")
