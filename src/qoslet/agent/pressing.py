@@ -74,6 +74,7 @@ class Pressing:
         self._looks: dict[str, deque[MemorySample]] = {}
         self._close_until = 0.0
         self._pods_too = False
+        self._asked: tuple[int | None, int, bool] = (None, -1, False)
         self._idle_at = 0.0
         self._since: dict[str, float] = {}
         self._said: dict[str, tuple[object, float]] = {}
@@ -82,7 +83,7 @@ class Pressing:
     def consider(self, samples: Mapping[str, MemorySample], node: NodeMemory, now: float) -> None:
         """See whether memory is short, and end somebody if so."""
         if not self._any():
-            self._idle_at, self._close_until = now + IDLE[1], 0.0
+            self._idle_at, self._close_until = 0.0, 0.0
             return
         self._keep(samples, node)
         marks = self._marks()
@@ -113,8 +114,10 @@ class Pressing:
         rows = self._groups.groups.values()
         return frozenset(row.path for row in rows if row.level in levels)
 
-    def next_at(self) -> float:
+    def next_at(self) -> float | None:
         """When the node is to be looked at, or a pod to be begun anew."""
+        if not self._any():
+            return None
         back = self._evicting.next_at()
         return self._idle_at if back is None else min(self._idle_at, back)
 
@@ -133,9 +136,14 @@ class Pressing:
 
     def _any(self) -> bool:
         """Whether any pod may be looked at."""
-        if self._shared.config.guard != "off":
+        shared = self._shared
+        if shared.config.guard != "off":
             return True
-        return any(self._mode(pace) != "off" for pace in self._shared.paces.values())
+        version = None if shared.desired is None else shared.desired.version
+        if self._asked[:2] != (version, len(shared.paces)):
+            found = any(self._mode(pace) != "off" for pace in shared.paces.values())
+            self._asked = version, len(shared.paces), found
+        return self._asked[2]
 
     def _marks(self) -> Marks:
         """With the node's own threshold of hard eviction."""
