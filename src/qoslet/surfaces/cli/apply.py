@@ -120,7 +120,8 @@ def _pass(args: argparse.Namespace, plan: Plan) -> int:
         if tree.journal is None:
             commands = [tree.driver.shell(step) for step in work.steps]
         else:
-            enabled = any(step.kind == "create" for step in work.steps) and tree.enable()
+            made = any(step.kind == "create" for step in work.steps)
+            enabled = made and (tree.enable() or place.driver == "systemd")
             done = perform(work, look, tree.driver, tree.journal)
             if enabled and done.left and not done.failures:
                 # groups of others have files that they had not

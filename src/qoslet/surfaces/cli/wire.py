@@ -19,7 +19,7 @@ from qoslet.agent.loop import Stop
 from qoslet.agent.ports import Driver, MemoryParts, Observer
 from qoslet.core.basis import basis_of
 from qoslet.core.confine import Powers
-from qoslet.core.drift import compare
+from qoslet.core.drift import RESET, compare
 from qoslet.core.guard import Mode, by_form
 from qoslet.core.managers import placing
 from qoslet.core.manifest import Options as Reading
@@ -302,7 +302,7 @@ def _shell(driver: Driver, observer: Observer, config: Config, source: LiveSourc
         row
         for row in compare(wanted, merged)
         if row.path not in theirs
-        and (row.path not in outside or (row.verdict == "differs" and row.path in there))
+        and (row.path not in outside or (row.verdict == "differs" and row.why != RESET))
     ]
     return [driver.shell(step) for step in ordered(rows, merged, config.shrink)]
 
