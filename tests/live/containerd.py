@@ -13,7 +13,6 @@ import tarfile
 import time
 from pathlib import Path
 
-import pytest
 
 IMAGE = "localhost/qoslet/busybox:1"
 PAUSE = "localhost/qoslet/pause:1"
@@ -147,7 +146,9 @@ class Containerd:
         rows = []
         for pid in self.shims():
             place = Path(f"/proc/{pid}")
-            rows.append(f"{pid}: in {os.readlink(place / 'cwd')}, {(place / 'cgroup').read_text()!r}")
+            rows.append(
+                f"{pid}: in {os.readlink(place / 'cwd')}, {(place / 'cgroup').read_text()!r}"
+            )
         return "\n".join([*rows, self.log.read_text()[-2000:]])
 
     def mounts(self) -> list[str]:
@@ -177,6 +178,8 @@ def _may_lower_scores() -> bool:
 
 def need_containerd() -> None:
     """Skip where there is none."""
+    import pytest
+
     for name in ("containerd", "runc"):
         if shutil.which(name) is None:
             pytest.skip(f"no {name} here: apt-get install containerd runc")

@@ -1,0 +1,218 @@
+"""A pod of two containers through containerd: by an agent, and by bare calls with the same client.
+
+A containerd of its own makes both; a container's first word is a file in a memory-backed volume. The
+agent's side begins when the manifest is renamed into its directory and holds all that it adds: the
+manifest, the plan, the groups, the volume, its own record. The bare side is what any client has to
+ask for: sandbox, images, containers, starts. Needs root, containerd, runc and a static busybox:
+``python -m bench.cri`` in the environment of ``make test``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from bench.figures import Figure, show
+from qoslet.host.runtimes.cri.calls import Calls
+from qoslet.host.runtimes.cri.pb import cri_pb2 as pb
+from tests.live.containerd import IMAGE, Containerd
+
+ROUNDS = int(os.environ.get("QOSLET_BENCH_ROUNDS", "15"))
+BOUND_MS = 15.0
+SCRIPT = "touch /v/{0}; sleep 1000"
+NAMES = ("a", "b")
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, uid: {name}-uid}}
+spec:
+  hostNetwork: true
+  terminationGracePeriodSeconds: 0
+  volumes: [{{name: v, emptyDir: {{medium: Memory, sizeLimit: 1Mi}}}}]
+  containers:
+"""
+CONTAINER = """\
+  - name: {name}
+    image: {image}
+    imagePullPolicy: Never
+    command: [sh, -c, "{script}"]
+    volumeMounts: [{{name: v, mountPath: /v}}]
+    resources: {{requests: {{cpu: 100m, memory: 16Mi}}, limits: {{cpu: 500m, memory: 64Mi}}}}
+"""
+
+
+def manifest(name: str) -> str:
+    """The pod."""
+    rows = [CONTAINER.format(name=one, image=IMAGE, script=SCRIPT.format(one)) for one in NAMES]
+    return POD.format(name=name) + "".join(rows)
+
+
+def both(folder: Path, seconds: float = 60.0) -> float:
+    """Wait for the first words of both containers; the time."""
+    deadline = time.perf_counter() + seconds
+    wanted = [folder / name for name in NAMES]
+    while not all(map(os.path.exists, wanted)):
+        if time.perf_counter() > deadline:
+            raise SystemExit(f"nothing came up in {folder}")
+        time.sleep(0.0002)
+    return time.perf_counter()
+
+
+class Bare:
+    """The calls that no client can do without."""
+
+    def __init__(self, endpoint: str, folder: Path) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._folder = folder
+        self._endpoint = endpoint
+        self._count = 0
+        self._calls = self._loop.run_until_complete(self._open())
+
+    async def _open(self) -> Calls:
+        calls = Calls(self._endpoint)
+        await calls.open()
+        return calls
+
+    def once(self) -> float:
+        """Milliseconds until both containers have said their first word."""
+        self._count += 1
+        place = self._folder / str(self._count)
+        place.mkdir()
+        begun = time.perf_counter()
+        box = self._loop.run_until_complete(self._make(place))
+        took = both(place) - begun
+        self._loop.run_until_complete(self._drop(box))
+        return took * 1000
+
+    async def _make(self, place: Path) -> str:
+        call = self._calls
+        options = pb.NamespaceOption(network=pb.NODE, pid=pb.CONTAINER)
+        parent = f"/qoslet-bench-bare/{self._count}"
+        config = pb.PodSandboxConfig(
+            metadata=pb.PodSandboxMetadata(name="bare", uid=str(self._count), namespace="bench"),
+            log_directory=str(place),
+            linux=pb.LinuxPodSandboxConfig(
+                cgroup_parent=parent,
+                security_context=pb.LinuxSandboxSecurityContext(namespace_options=options),
+            ),
+        )
+        request = pb.RunPodSandboxRequest(config=config)
+        box = (await call("RunPodSandbox", request, pb.RunPodSandboxResponse)).pod_sandbox_id
+        for name in NAMES:
+            image = pb.ImageStatusRequest(image=pb.ImageSpec(image=IMAGE))
+            known = await call("ImageStatus", image, pb.ImageStatusResponse, service="ImageService")
+            made = pb.ContainerConfig(
+                metadata=pb.ContainerMetadata(name=name),
+                image=pb.ImageSpec(image=known.image.id),
+                command=["sh", "-c", SCRIPT.format(name)],
+                mounts=[pb.Mount(container_path="/v", host_path=str(place))],
+                log_path=f"{name}.log",
+                linux=pb.LinuxContainerConfig(
+                    resources=pb.LinuxContainerResources(
+                        cpu_shares=102, cpu_quota=50000, cpu_period=100000,
+                        memory_limit_in_bytes=64 << 20,
+                    ),
+                    security_context=pb.LinuxContainerSecurityContext(namespace_options=options),
+                ),
+            )  # fmt: skip
+            create = pb.CreateContainerRequest(
+                pod_sandbox_id=box, config=made, sandbox_config=config
+            )
+            answer = await call("CreateContainer", create, pb.CreateContainerResponse)
+            start = pb.StartContainerRequest(container_id=answer.container_id)
+            await call("StartContainer", start, pb.Empty)
+        return box
+
+    async def _drop(self, box: str) -> None:
+        await self._calls("StopPodSandbox", pb.StopPodSandboxRequest(pod_sandbox_id=box), pb.Empty)
+        remove = pb.RemovePodSandboxRequest(pod_sandbox_id=box)
+        await self._calls("RemovePodSandbox", remove, pb.Empty)
+
+    def close(self) -> None:
+        """Hang up; remove the groups that runc made above its own."""
+        self._loop.run_until_complete(self._calls.close())
+        self._loop.close()
+        for point in Path("/sys/fs/cgroup").iterdir():
+            for place in sorted((point / "qoslet-bench-bare").glob("*"), reverse=True):
+                if place.is_dir():
+                    place.rmdir()
+            if (point / "qoslet-bench-bare").is_dir():
+                (point / "qoslet-bench-bare").rmdir()
+
+
+class Agent:
+    """A ``qoslet run --with containerd``."""
+
+    def __init__(self, endpoint: str, folder: Path) -> None:
+        self.root = f"/qoslet-bench-{secrets.token_hex(4)}"
+        self._folder = folder
+        self._manifests = folder / "manifests"
+        self._manifests.mkdir(mode=0o700)
+        self._state = Path("/run/qoslet") / self.root[1:]
+        command = [sys.executable, "-m", "qoslet", "run", str(self._manifests), "--plain"]
+        command += ["--with", "containerd", "--container-runtime-endpoint", endpoint]
+        command += ["--cgroup-root", self.root, "--interval", "60"]
+        with (folder / "log").open("wb") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        while not (self._state / "agent.sock").exists():
+            if self._process.poll() is not None:
+                raise SystemExit((folder / "log").read_text())
+            time.sleep(0.05)
+        self._count = 0
+
+    def once(self) -> float:
+        """Milliseconds from the manifest until both containers have said their first word."""
+        self._count += 1
+        name = f"pod{self._count}"
+        aside = self._folder / f"{name}.yaml"
+        aside.write_text(manifest(name))
+        time.sleep(0.3)
+        begun = time.perf_counter()
+        aside.rename(self._manifests / aside.name)
+        took = both(self._state / f"volumes/{name}-uid/v") - begun
+        (self._manifests / aside.name).unlink()
+        while (self._state / f"volumes/{name}-uid").exists():
+            time.sleep(0.01)
+        return took * 1000
+
+    def close(self) -> None:
+        """End it."""
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait(60)
+
+
+def main() -> int:
+    """Measure in turns and print."""
+    folder = Path(tempfile.mkdtemp(prefix="qoslet-bench-", dir="/tmp"))
+    try:
+        with Containerd(folder / "c") as containerd:
+            bare, agent = Bare(containerd.endpoint, folder), Agent(containerd.endpoint, folder)
+            try:
+                bare.once(), agent.once()
+                pairs = [(agent.once(), bare.once()) for _ in range(ROUNDS)]
+            finally:
+                agent.close()
+                bare.close()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    ours, floor = median(p[0] for p in pairs), median(p[1] for p in pairs)
+    above = median(p[0] - p[1] for p in pairs)
+    figures = [
+        Figure("pod of two containers through containerd", "ms", ours, floor, "bare calls", None),
+        Figure("of that above the bare calls", "ms", above, None, "", BOUND_MS),
+    ]
+    show(figures)
+    return int(not all(one.holds for one in figures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
