@@ -77,7 +77,7 @@ def _message(message: dict[str, object]) -> Iterator[str]:
     from qoslet.surfaces.jsonout import encode
 
     for line in encode(message).decode().splitlines():
-        yield f"  {line}"
+        yield f"  {printable(line)}"
 
 
 def _rows(rows: tuple[Row, ...], terminal: Terminal, verbose: bool) -> Iterator[str]:

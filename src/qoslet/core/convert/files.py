@@ -61,7 +61,7 @@ def _write(
         else:
             crun.write_v1(pen, block, traits)
     elif hierarchy == "v2":
-        runc.write_v2(pen, block, traits, usage)
+        runc.write_v2(pen, block, traits, usage, update is not None)
     else:
         runc.write_v1(pen, block, traits, update is not None)
 

@@ -125,7 +125,7 @@ _CHECKS: dict[str, Check] = {
     "memory.min": _bytes_v2,
     "memory.swap.max": _bytes_v2,
     "memory.oom.group": _within(0, 1, INVALID),
-    "io.weight": _within(1, 10000, RANGE),
+    "io.weight": _within(1, 10000, INVALID),
     "io.bfq.weight": _within(1, 1000, RANGE),
     "blkio.bfq.weight": _within(1, 1000, RANGE),
 }

@@ -54,12 +54,14 @@ def _text(value: int) -> str:
     return "max" if value == -1 else str(value)
 
 
-def write_v2(pen: Pen, block: Block, traits: Traits, usage: int | None = None) -> None:
+def write_v2(
+    pen: Pen, block: Block, traits: Traits, usage: int | None = None, update: bool = False
+) -> None:
     """The v2 files; Stop at the first refusal. ``usage`` is memory.current of an update."""
     memory = block.memory or NO_MEMORY
-    limit, swap = memory.limit or 0, memory.swap or 0
-    if not traits.tables:
-        _checked_swap(swap, limit, traits)
+    if not traits.tables and not update:
+        # a new container's swap is judged before its group is made
+        _checked_swap(memory.swap or 0, memory.limit or 0, traits)
     pids = block.pids
     if pids is not None and pids.limit is not None and (pids.limit or traits.pids_zero):
         value = "max" if pids.limit == -1 else str(pids.limit or 1)
