@@ -19,7 +19,7 @@ Sample = tuple[tuple[str, ...], float]
 
 def guard_document(report: GuardReport) -> Document:
     """The last decisions, and every memory.high that is another one than planned."""
-    from qoslet.surfaces.podsout import moment
+    from qoslet.surfaces.moments import moment
 
     return {
         "decisions": [

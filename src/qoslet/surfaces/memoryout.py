@@ -29,7 +29,7 @@ MOST = 8
 
 def memory_document(view: MemoryView) -> Document:
     """Everything about memory, each group with what was counted under its name."""
-    from qoslet.surfaces.podsout import moment
+    from qoslet.surfaces.moments import moment
 
     return {
         "groups": [_group(row) for row in view.groups],

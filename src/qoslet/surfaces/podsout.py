@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from qoslet.surfaces.guardout import held_lines
 from qoslet.surfaces.jsonout import API_VERSION, Document, problem_row
 from qoslet.surfaces.memoryout import memory_document, remarks
+from qoslet.surfaces.moments import moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -69,12 +70,6 @@ def _container(state: ContainerState) -> Document:
         "finishedAt": None if state.finished_at is None else moment(state.finished_at),
         "log": state.log or None,
     }
-
-
-def moment(seconds: float) -> str:
-    """Wall-clock seconds as RFC 3339 in UTC."""
-    text = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
-    return text.replace("+00:00", "Z")
 
 
 def age(seconds: float) -> str:

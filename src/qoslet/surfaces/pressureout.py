@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def pressure_document(report: PressureReport) -> Document:
     """The last decisions, oldest first."""
-    from qoslet.surfaces.podsout import moment
+    from qoslet.surfaces.moments import moment
 
     return {
         "decisions": [

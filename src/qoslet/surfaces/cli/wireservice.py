@@ -15,7 +15,7 @@ from msgspec import json
 from qoslet.host.notify import Notifier
 from qoslet.host.questions import Questions
 from qoslet.host.stateserver import Page, Pages, forget, private, public
-from qoslet.surfaces.podsout import moment
+from qoslet.surfaces.moments import moment
 from qoslet.surfaces.style import printable
 
 if TYPE_CHECKING:
