@@ -11,7 +11,7 @@ from msgspec import structs
 from qoslet.core.node import Node
 from qoslet.core.plan import plan
 from qoslet.core.pod import Pod
-from tests.core.test_memoryqos import BATCH, DB, WEB, pod, under
+from tests.core.test_memoryqos import BATCH, DB, GATE, WEB, chosen, pod, under
 
 TIERED = {"memory_reservation_policy": "TieredReservation"}
 RECURSIVE: dict[str, Any] = {
@@ -129,3 +129,11 @@ def test_a_kubelet_does_not_read_them() -> None:
     assert [message for _, _, message in said(node, one)] == [
         "a kubelet does not read annotations of qoslet: it writes other values"
     ]
+
+
+def test_a_kubelet_whose_release_nobody_named() -> None:
+    text = "Memory QoS has form qoslet, as no Kubernetes release is named"
+    assert [row for row in said(chosen({}, GATE), DB) if text in row[2]]
+    for flags in ({"kubernetes": "1.36"}, {"memory_qos": "qoslet"}):
+        assert not [row for row in said(chosen({}, GATE, **flags), DB) if text in row[2]]
+    assert not [row for row in said(chosen({}, feature_gates="MemoryQoS=true")) if text in row[2]]

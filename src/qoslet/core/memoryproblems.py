@@ -125,6 +125,15 @@ def _traps(basis: Basis, node: str, census: Census) -> Iterator[Problem]:
             " memory_recursiveprot hands that to all pods by what they use, BestEffort too",
             "so none of it is the Burstable pods' own; form qoslet claims no more than it promises",
         )
+    unasked = basis.memory_qos == "qoslet" and not basis.node.profile.memory_qos_forced
+    if unasked and basis.node.kubelet_given:
+        yield Problem(
+            "info",
+            node,
+            "Memory QoS has form qoslet, as no Kubernetes release is named: a kubelet writes other"
+            " values",
+            f"for a kubelet's name its release: --kubernetes {basis.node.profile.kubernetes}",
+        )
     if basis.memory_qos == "qoslet" and basis.policy != "TieredReservation":
         yield Problem(
             "info",
