@@ -82,6 +82,8 @@ def disk() -> str | None:
 class Container:
     """One container in a group of the test's own."""
 
+    options: tuple[str, ...] = ()
+
     def __init__(self, program: str, folder: Path) -> None:
         here = probe()
         if here.hierarchy is None:
@@ -110,13 +112,17 @@ class Container:
                 {"destination": "/dev", "type": "tmpfs", "source": "tmpfs"},
             ],
             "linux": {
-                "cgroupsPath": f"{self.root}/c",
+                "cgroupsPath": self.place(),
                 "namespaces": spaces,
                 "resources": block,
             },
         }
         (self.bundle / "config.json").write_text(json.dumps(config))
         return self._call("create", "--bundle", str(self.bundle), self.name)
+
+    def place(self) -> str:
+        """``cgroupsPath``."""
+        return f"{self.root}/c"
 
     def update(self, block: dict[str, Any]) -> str:
         """The same for an update."""
@@ -128,7 +134,7 @@ class Container:
         # an init that lives on would hold pipes open, so output goes to a file
         output = self.bundle / "output"
         with output.open("w") as file:
-            command = [self.program, "--root", str(self.state), *words]
+            command = [self.program, "--root", str(self.state), *self.options, *words]
             done = subprocess.run(
                 command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, timeout=60, check=False
             )
@@ -228,3 +234,41 @@ class Container:
 def _v1_mounts() -> list[str]:
     lines = Path("/proc/mounts").read_text().splitlines()
     return [words[1] for words in map(str.split, lines) if words[2] == "cgroup"]
+
+
+class Scoped(Container):
+    """The same by the systemd driver: a scope, and its properties."""
+
+    options = ("--systemd-cgroup",)
+
+    def place(self) -> str:
+        return f"system.slice:qoslet:{self.name}"
+
+    @property
+    def unit(self) -> str:
+        """The scope's name."""
+        return f"qoslet-{self.name}.scope"
+
+    def path(self, file: str) -> Path:
+        return Path(f"/sys/fs/cgroup/system.slice/{self.unit}/{file}")
+
+    def delete(self) -> None:
+        self._call("delete", "--force", self.name)
+
+    def properties(self) -> dict[str, str]:
+        """What systemd says of the scope, durations in microseconds."""
+        command = ["systemctl", "show", self.unit]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
+
+
+_UNITS = {"us": 1, "ms": 1000, "s": 1_000_000, "min": 60_000_000}
+
+
+def microseconds(text: str) -> int | None:
+    """A duration as ``systemctl show`` prints it; None for infinity."""
+    if text == "infinity":
+        return None
+    found = re.findall(r"([0-9.]+)([a-z]+)", text)
+    assert found, text
+    return round(sum(float(number) * _UNITS[unit] for number, unit in found))
