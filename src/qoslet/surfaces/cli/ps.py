@@ -12,12 +12,15 @@ if TYPE_CHECKING:
     import argparse
 
 USAGE = "[OPTION]... [POD]..."
+STATS_SECONDS = 0.5
+"""Between two looks, for what was used in between."""
 
 EPILOG = """\
 examples:
   qoslet ps
   qoslet ps -n shop -o wide
   qoslet ps web -o json
+  qoslet ps -o stats
 
 exit code: 0 done, 2 bad input, 3 no agent answers, or a named pod is not there
 """
@@ -30,10 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o",
         "--output",
-        choices=("table", "wide", "json"),
+        choices=("table", "wide", "json", "stats"),
         default="table",
         metavar="FORM",
-        help="table, wide or json (table)",
+        help="table, wide, json, or stats: what is used, in the CRI's shape (table)",
     )
     parser.add_argument(
         "--cgroup-root", default="/qoslet", metavar="NAME", help="whose agent (/qoslet)"
@@ -58,6 +61,12 @@ def run(args: argparse.Namespace) -> int:
         return EXIT_OK
     document = _asked(args.cgroup_root)
     items = _chosen(document, args.pods, args.namespace)
+    if args.output == "stats":
+        from qoslet.host.cristats import stats
+        from qoslet.surfaces.jsonout import encode
+
+        emit(encode({"stats": stats(items, STATS_SECONDS)}))
+        return EXIT_OK
     if args.output == "json":
         from qoslet.surfaces.jsonout import encode
 
