@@ -39,7 +39,7 @@ for one in range(amount):
 POD = """
 apiVersion: v1
 kind: Pod
-metadata: {{name: hog, uid: hog}}
+metadata: {{name: hog, uid: hog, annotations: {{qoslet.dev/memory-throttling-factor: "{factor}"}}}}
 spec:
   restartPolicy: Never
   terminationGracePeriodSeconds: 1
@@ -52,7 +52,7 @@ spec:
 
 class Case(Struct, frozen=True):
     """A process that touches ``amount`` MiB within ``seconds`` under a limit (MiB), looked at for
-    ``lasts`` seconds; ``options`` are those of ``qoslet run``."""
+    ``lasts`` seconds; ``options`` are those of ``qoslet run``, ``factor`` throttles the pod."""
 
     name: str
     options: tuple[str, ...]
@@ -60,22 +60,23 @@ class Case(Struct, frozen=True):
     seconds: float = 5.0
     limit: int = 256
     lasts: float = 60.0
+    factor: float = 0.9
 
 
-def form(name: str, guard: str, factor: str = "0.9") -> tuple[str, ...]:
-    """A form with its throttling factor, and the guard's mode."""
-    return ("--memory-qos", name, "--memory-throttling-factor", factor, "--guard", guard)
+def form(name: str, guard: str) -> tuple[str, ...]:
+    """A form, and the guard's mode."""
+    return ("--memory-qos", name, "--guard", guard)
 
 
 CASES = (
-    Case("off", ("--guard", "off")),
-    Case("1.22", form("1.22", "off", "0.8")),
+    Case("off", form("off", "off")),
+    Case("1.22", form("1.22", "off"), factor=0.8),
     Case("1.27", form("1.27", "off")),
-    Case("1.22 guarded", form("1.22", "act", "0.8")),
+    Case("1.22 guarded", form("1.22", "act"), factor=0.8),
     Case("qoslet", form("qoslet", "act")),
-    Case("job off", ("--guard", "off"), 240, 20.0, 280, 40.0),
-    Case("job 1.22", form("1.22", "off", "0.7"), 240, 20.0, 280),
-    Case("job 1.22 guarded", form("1.22", "act", "0.7"), 240, 20.0, 280),
+    Case("job off", form("off", "off"), 240, 20.0, 280, 40.0),
+    Case("job 1.22", form("1.22", "off"), 240, 20.0, 280, factor=0.7),
+    Case("job 1.22 guarded", form("1.22", "act"), 240, 20.0, 280, factor=0.7),
 )
 
 
@@ -131,6 +132,7 @@ def measured(case: Case) -> Curve:
                 amount=case.amount,
                 seconds=case.seconds,
                 limit=case.limit,
+                factor=case.factor,
             )
         )
         command = [sys.executable, "-m", "qoslet", "run", str(pod), "--cgroup-root", root]
@@ -188,7 +190,7 @@ def main(words: list[str]) -> int:
         sys.stderr.write(f"{__doc__}\n")
         return 2
     curves = []
-    for case in CASES:
+    for case in CASES if len(words) == 2 else [one for one in CASES if one.name in words[2:]]:
         curves.append(measured(case))
         last = curves[-1].looks[-1]
         how = "killed" if curves[-1].killed else "ended" if curves[-1].ended else "still there"
