@@ -3,6 +3,8 @@ everything that may happen to it."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import shutil
 import signal
@@ -417,3 +419,54 @@ def test_another_runtime_does_not_take_up_its_pods(cri: Cri) -> None:
     assert "pods run here with unix://" in err
     cri.release()
     cri.nothing_left()
+
+
+def test_stats_are_what_the_runtime_reports(cri: Cri, record_property) -> None:
+    cri.put(pod("a", container("app", "sleep 1000", resources=amounts("10m", "16Mi", "", "32Mi"))))
+    run = cri.begin()
+    cri.up("a")
+    compared = 0
+
+    def numbers() -> dict[str, int]:
+        [one] = json.loads(cri.qoslet("ps", "a", "-o", "stats", "--cgroup-root", cri.root))["stats"]
+        [found] = one["linux"]["containers"]
+        assert "usageNanoCores" in one["linux"]["cpu"]
+        assert int(one["linux"]["process"]["processCount"]["value"]) >= 3
+        rows = {**found["memory"], **found["cpu"]}
+        return {
+            key: int(row["value"])
+            for key, row in rows.items()
+            if isinstance(row, dict) and "value" in row
+        }
+
+    before, theirs, after = numbers(), reported(cri, "a", "app"), numbers()
+    names = {"usage_core_nano_seconds": "usageCoreNanoSeconds", "working_set_bytes": "workingSetBytes",
+             "usage_bytes": "usageBytes", "rss_bytes": "rssBytes", "page_faults": "pageFaults",
+             "major_page_faults": "majorPageFaults", "available_bytes": "availableBytes"}  # fmt: skip
+    for name, ours in names.items():
+        if name not in theirs:
+            continue
+        low, high = sorted((before[ours], after[ours]))
+        assert low <= theirs[name] <= high, (name, theirs[name], before[ours], after[ours])
+        compared += 1
+    assert compared >= 3
+    record_property("compared", compared)
+    cri.ends(run)
+
+
+def reported(cri: Cri, name: str, of: str) -> dict[str, int]:
+    """What containerd tells of a container, by field."""
+    from qoslet.host.runtimes.cri.calls import Calls
+    from qoslet.host.runtimes.cri.pb import cri_pb2 as pb
+
+    async def ask() -> pb.ContainerStats:
+        calls = Calls(cri.containerd.endpoint)
+        try:
+            request = pb.ContainerStatsRequest(container_id=cri.record(name)["ids"][of])
+            return (await calls("ContainerStats", request, pb.ContainerStatsResponse)).stats
+        finally:
+            await calls.close()
+
+    stats = asyncio.run(ask())
+    rows = [*stats.cpu.ListFields(), *stats.memory.ListFields()]
+    return {field.name: row.value for field, row in rows if hasattr(row, "value")}
