@@ -283,6 +283,10 @@ def test_a_message_gets_the_swap_limit_that_its_runtime_adds() -> None:
         "memory.max": "1048576",
         "cpu.weight": "59",
     }
+    rest = {"oom_score_adj": 5, "hugepage_limits": [{"page_size": "2MB", "limit": 5}]}
+    beside = convert_document(message | rest, wish_of("oci", "containerd-2.2")).parts[0]
+    assert [row.field for row in beside.lost] == ["oom_score_adj", "hugepage_limits"]
+    assert beside.message == {"memory": {"limit": MIB, "swap": MIB}, "cpu": {"shares": 512}}
     small = convert_document({"memory_limit_in_bytes": MIB}, wish_of("v2", "cri-o-1.34"))
     assert not small.stands
     assert small.parts[0].refusal is not None

@@ -141,6 +141,20 @@ def refusal_of(message: Message, runtime: Runtime) -> Refusal | None:
     return None
 
 
+def lost_of(message: Message, runtime: Runtime) -> tuple[Lost, ...]:
+    """What of a message no resource block carries."""
+    sent, found = message.sent, []
+    if sent.oom_score_adj:
+        why = "it is of the process, no file of a group"
+        instead = "process.oomScoreAdj of the config; /proc/PID/oom_score_adj"
+        found.append(Lost("oom_score_adj", why, instead, "elsewhere", "oom_score_adj"))
+    if not runtime.hugetlb and any(amount for _, amount in sent.hugepage_limits):
+        why = f"{runtime.cri} does not pass them on"
+        instead = "the pod's group, where the kubelet limits them"
+        found.append(Lost("hugepage_limits", why, instead, field="hugepage_limits"))
+    return tuple(found)
+
+
 def part_of_block(block: Block) -> Part:
     """The message that says what a block says, and what no field of the CRI carries."""
     cpu, memory = block.cpu or NO_CPU, block.memory or NO_MEMORY

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 from qoslet.core.basis import Basis
 from qoslet.core.convert.answer import WHOLE, Ground, Hierarchy, Lost, Part, Refusal, Row
 from qoslet.core.convert.block import Block, Cpu, plain
-from qoslet.core.convert.cri import block_of_message, part_of_block, refusal_of
+from qoslet.core.convert.cri import block_of_message, lost_of, part_of_block, refusal_of
 from qoslet.core.convert.files import Update, files
 from qoslet.core.convert.lost import ACCOUNTING_V2, SANDBOX
 from qoslet.core.convert.parity import container_parity, pod_parity
@@ -164,8 +164,9 @@ def part_of(given: Given, wish: Wish) -> Part:
     refusal = refusal_of(message, runtime)
     if refusal is not None:
         return Part(refusal=refusal, name=given.name)
-    block = block_of_message(message, runtime, wish.ground.swap)
-    return _named(_part_of_block(block, wish, given.where), given.name)
+    part = _part_of_block(block_of_message(message, runtime, wish.ground.swap), wish, given.where)
+    beside = lost_of(message, runtime)
+    return structs.replace(part, lost=(*beside, *part.lost), name=given.name)
 
 
 def _named(part: Part, name: str) -> Part:
