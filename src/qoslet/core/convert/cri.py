@@ -149,7 +149,7 @@ def lost_of(message: Message, runtime: Runtime) -> tuple[Lost, ...]:
         instead = "process.oomScoreAdj of the config; /proc/PID/oom_score_adj"
         found.append(Lost("oom_score_adj", why, instead, "elsewhere", "oom_score_adj"))
     if not runtime.hugetlb and any(amount for _, amount in sent.hugepage_limits):
-        why = f"{runtime.cri} does not pass them on"
+        why = f"{runtime.cri} passes none on where disable_hugetlb_controller is true, its default"
         instead = "the pod's group, where the kubelet limits them"
         found.append(Lost("hugepage_limits", why, instead, field="hugepage_limits"))
     return tuple(found)
