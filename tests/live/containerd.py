@@ -13,7 +13,6 @@ import tarfile
 import time
 from pathlib import Path
 
-
 IMAGE = "localhost/qoslet/busybox:1"
 PAUSE = "localhost/qoslet/pause:1"
 _PROGRAMS = [

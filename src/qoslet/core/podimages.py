@@ -197,11 +197,8 @@ def _contained(
         return value
 
     uid, gid = number("runAsUser"), number("runAsGroup")
-    if gid is not None and uid is None:
-        faults.append(Note(f"{field}.runAsGroup", "a group needs runAsUser, too", "give both"))
     non_root = (above if own.get("runAsNonRoot") is None else own).get("runAsNonRoot") is True
-    if non_root and uid == 0:
-        faults.append(Note(f"{field}.runAsNonRoot", "the container would run as UID 0"))
+    faults += _contradictions(field, uid, gid, non_root)
     image = str(raw.get("image") or "")
     asked = mapping(own.get("capabilities"))
     made = Contained(
@@ -227,6 +224,16 @@ def _contained(
         stdin_once=raw.get("stdinOnce") is True,
     )
     return made, faults
+
+
+def _contradictions(field: str, uid: int | None, gid: int | None, non_root: bool) -> list[Note]:
+    """What of a security context does not go together."""
+    found = []
+    if gid is not None and uid is None:
+        found.append(Note(f"{field}.runAsGroup", "a group needs runAsUser, too", "give both"))
+    if non_root and uid == 0:
+        found.append(Note(f"{field}.runAsNonRoot", "the container would run as UID 0"))
+    return found
 
 
 def _groups(above: Mapping[str, Any]) -> tuple[int, ...]:
