@@ -229,9 +229,12 @@ class Site:
         return self.log.read_text(errors="replace")
 
     def pids(self) -> dict[str, set[int]]:
-        """The processes of each container."""
+        """The processes of each container that are its program; what keeps a scope is none."""
         every = {path: self.tree.members(path) for path in self.tree.below(self.root)}
-        return {path: found for path, found in every.items() if found}
+        programs = {
+            path: {pid for pid in found if command(pid) == "sleep"} for path, found in every.items()
+        }
+        return {path: found for path, found in programs.items() if found}
 
     def properties(self) -> int:
         """Compare what systemd says of its units with what stands; how many values."""
@@ -296,6 +299,14 @@ class Site:
             systemctl("revert", path[1:])
             Path("/run/systemd/system", path[1:]).unlink(missing_ok=True)
         systemctl("daemon-reload")
+
+
+def command(pid: int) -> str:
+    """The name of a process's program, empty where it is gone."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def systemctl(*words: str) -> str:
