@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 import yaml
 
 from qoslet.core.knobs import same
+from qoslet.host.drivers import root_path
 from qoslet.host.mountinfo import beside
 from tests.live.containerd import IMAGE, Containerd
 from tests.live.test_agent import SLOW, Agent
@@ -65,6 +67,14 @@ class Cri(Agent):
         super().__init__(folder)
         self.containerd = containerd
         self.driver = driver
+        self.place = root_path(self.root, "systemd") if driver == "systemd" else self.root
+
+    @property
+    def folder(self) -> Path:
+        return Path("/run/qoslet") / self.place[1:]
+
+    def groups(self) -> list[str]:
+        return self.tree.below(self.place)
 
     @property
     def words(self) -> list[str]:
@@ -80,9 +90,9 @@ class Cri(Agent):
             new.rename(place)
 
     def begin(self, *options: str, user: int | None = None) -> subprocess.Popen[str]:
-        if "--with" in options:
-            return super().begin(*options, user=user)
-        return super().begin(*self.words, *options, user=user)
+        words = () if "--with" in options else self.words
+        driver = () if self.driver == "cgroupfs" else ("--cgroup-driver", self.driver)
+        return super().begin(*words, *driver, *options, user=user)
 
     def qoslet(self, *words: str, code: int = 0) -> str:
         """Another verb; what it said."""
@@ -174,6 +184,7 @@ class Cri(Agent):
         if (self.folder / "journal").exists():
             self.release("--force")
         super().clean()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def compared(self, *options: str) -> tuple[int, list[str]]:
         """How many files of all levels were compared with the plan, and which differ."""

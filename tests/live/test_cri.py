@@ -10,6 +10,7 @@ import shutil
 import signal
 import time
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -17,6 +18,7 @@ import pytest
 
 from tests.live.containerd import IMAGE, Containerd, need_containerd
 from tests.live.cripods import SLEEPS, Cri, amounts, container, pod
+from tests.live.slices import need_systemd
 from tests.live.test_agent import MIB, SLOW
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(240 * SLOW)]
@@ -35,8 +37,31 @@ def cri(tmp_path: Path, containerd: Containerd) -> Iterator[Cri]:
     if containerd.process is None:
         containerd.begin()
     made = Cri(tmp_path, containerd)
-    if shutil.which("crun") and not made.v2 and not made.tree.layout.tree_of("memory"):
-        pytest.skip("no memory controller")
+    try:
+        yield made
+    finally:
+        made.clean()
+
+
+@pytest.fixture(scope="module")
+def slices() -> Iterator[Containerd]:
+    """One with the systemd driver."""
+    need_systemd()
+    pytest.importorskip("grpc", reason="needs the extra qoslet[cri]")
+    need_containerd()
+    place = Path(mkdtemp(prefix="qoslet-cri-", dir="/tmp"))
+    with Containerd(place, systemd=True) as made:
+        yield made
+
+
+@pytest.fixture(params=["cgroupfs", "systemd"])
+def each(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cri]:
+    """A root below each driver."""
+    driver = request.param
+    runtime = request.getfixturevalue("slices" if driver == "systemd" else "containerd")
+    if runtime.process is None:
+        runtime.begin()
+    made = Cri(tmp_path, runtime, driver)
     try:
         yield made
     finally:
@@ -60,24 +85,27 @@ EXAMPLES = (
 )
 
 
-def test_every_file_on_every_level_is_as_planned(cri: Cri, record_property) -> None:
-    cri.put(*EXAMPLES)
-    run = cri.begin()
-    cri.until(lambda: cri.running("report", "web", "database"), 60 * SLOW)
-    cri.soon(
-        lambda: [one["running"] for one in cri.states("shop").values()] == [False, True, True, True]
+def test_every_file_on_every_level_is_as_planned(each: Cri, record_property) -> None:
+    each.put(*EXAMPLES)
+    run = each.begin()
+    each.until(lambda: each.running("report", "web", "database"), 60 * SLOW)
+    each.soon(
+        lambda: (
+            [one["running"] for one in each.states("shop").values()] == [False, True, True, True]
+        )
     )
     # the group of a container that has ended is gone
-    (cri.manifests / "shop.yaml").unlink()
-    cri.soon(lambda: "shop" not in cri.pods())
-    del EXAMPLES[3]["spec"]["initContainers"][0]
-    cri.put(EXAMPLES[3])
-    cri.up("report", "web", "database", "shop")
-    count, wrong = cri.compared()
+    (each.manifests / "shop.yaml").unlink()
+    each.soon(lambda: "shop" not in each.pods())
+    again = deepcopy(EXAMPLES[3])
+    del again["spec"]["initContainers"][0]
+    each.put(again)
+    each.up("report", "web", "database", "shop")
+    count, wrong = each.compared()
     assert not wrong
     assert count >= 40
     record_property("compared", count)
-    said = cri.ends(run)
+    said = each.ends(run)
     assert "Traceback" not in said
 
 
@@ -118,40 +146,40 @@ def test_init_containers_and_sidecars_in_their_order_with_their_logs(cri: Cri) -
     cri.ends(run)
 
 
-def test_who_watches_over_a_pod_is_charged_to_it(cri: Cri) -> None:
-    cri.put(pod("web", container("a"), container("b")))
-    run = cri.begin()
-    cri.up("web")
-    [shim] = cri.containerd.shims()
-    leaf = next(path for path in cri.groups() if path.endswith("/monitor"))
-    assert cri.tree.members(leaf) == {shim}
+def test_who_watches_over_a_pod_is_charged_to_it(each: Cri) -> None:
+    each.put(pod("web", container("a"), container("b")))
+    run = each.begin()
+    each.up("web")
+    [shim] = each.containerd.shims()
+    leaf = next(path for path in each.groups() if path.endswith(("/monitor", "-monitor.scope")))
+    each.soon(lambda: shim in each.tree.members(leaf))
     above = leaf.rpartition("/")[0]
-    assert not cri.tree.members(above), "no process in an inner group"
+    assert not each.tree.members(above), "no process in an inner group"
     inside = {
         pid
-        for path in cri.groups()
+        for path in each.groups()
         if path.startswith(f"{above}/")
-        for pid in cri.tree.members(path)
+        for pid in each.tree.members(path)
     }
-    assert {shim, cri.pid("web", "a"), cri.pid("web", "b")} < inside
-    cri.ends(run)
+    assert {shim, each.pid("web", "a"), each.pid("web", "b")} < inside
+    each.ends(run)
 
 
-def test_a_resize_reaches_running_containers(cri: Cri) -> None:
-    cri.put(pod("web", container("app", resources=amounts("100m", "16Mi", "200m", "32Mi"))))
-    run = cri.begin()
-    cri.up("web")
-    pid, path = cri.pid("web"), cri.states("web")["app"]["cgroup"]
-    assert cri.limit(path) == 32 * MIB
-    cri.put(pod("web", container("app", resources=amounts("100m", "16Mi", "400m", "48Mi"))))
-    cri.soon(lambda: cri.limit(path) == 48 * MIB)
-    cri.soon(lambda: cri.pods()["web"]["resize"] == "Done")
-    cri.soon(lambda: not cri.compared()[1])
-    cri.put(pod("web", container("app", resources=amounts("100m", "16Mi", "150m", "24Mi"))))
-    cri.soon(lambda: cri.limit(path) == 24 * MIB)
-    cri.soon(lambda: not cri.compared()[1], 60)
-    assert cri.pid("web") == pid
-    cri.ends(run)
+def test_a_resize_reaches_running_containers(each: Cri) -> None:
+    each.put(pod("web", container("app", resources=amounts("100m", "16Mi", "200m", "32Mi"))))
+    run = each.begin()
+    each.up("web")
+    pid, path = each.pid("web"), each.states("web")["app"]["cgroup"]
+    assert each.limit(path) == 32 * MIB
+    each.put(pod("web", container("app", resources=amounts("100m", "16Mi", "400m", "48Mi"))))
+    each.soon(lambda: each.limit(path) == 48 * MIB)
+    each.soon(lambda: each.pods()["web"]["resize"] == "Done")
+    each.soon(lambda: not each.compared()[1])
+    each.put(pod("web", container("app", resources=amounts("100m", "16Mi", "150m", "24Mi"))))
+    each.soon(lambda: each.limit(path) == 24 * MIB)
+    each.soon(lambda: not each.compared()[1], 60)
+    assert each.pid("web") == pid
+    each.ends(run)
 
 
 def test_v2_memory_qos_of_running_containers_follows_the_node(cri: Cri, tmp_path: Path) -> None:
