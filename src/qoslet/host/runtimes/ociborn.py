@@ -19,7 +19,7 @@ from typing import NoReturn
 from msgspec import Struct, json
 from msgspec.structs import replace
 
-from qoslet.core.confine import ALL_CAPABILITIES
+from qoslet.core.confine import ALL_CAPABILITIES, CAPABILITIES
 from qoslet.core.contained import PlannedBlock
 from qoslet.core.image import Execution, architecture_of
 from qoslet.core.imageref import reference
@@ -168,6 +168,7 @@ def _prepare(making: Making) -> None:
     planned = spec.bundles.blocks.get(launch.name, nothing)
     if not planned.path:
         raise Refused("the plan has no place for it")
+    launch = _scored(place, launch, found.able)
     made = configuration(pod, launch, planned, found, v2=place.engine.v2)
     _write(place.config, json.encode(made))
 
@@ -179,6 +180,17 @@ def _able() -> frozenset[int]:
             held = int(line.split()[1], 16)
             return frozenset(number for number in range(64) if held >> number & 1)
     return ALL_CAPABILITIES
+
+
+def _scored(place: Place, launch: Launch, able: frozenset[int]) -> Launch:
+    """A container with the score that can be had: without CAP_SYS_RESOURCE nobody's can be below
+    that of this process, and every runtime fails over it. Source: proc(5) oom_score_adj;
+    containerd restrict_oom_score_adj."""
+    score, own = launch.oom_score_adj, (text("/proc/self/oom_score_adj") or "0").strip()
+    if score is None or score >= int(own) or CAPABILITIES["SYS_RESOURCE"] in able:
+        return launch
+    _write(place.notes, f"oom_score_adj {score} needs CAP_SYS_RESOURCE: {own}".encode())
+    return replace(launch, oom_score_adj=int(own))
 
 
 def _image(place: Place, name: str) -> tuple[str, Execution]:

@@ -38,6 +38,7 @@ class Place:
         self.pid = f"{self.bundle}/pid"
         self.log = f"{self.bundle}/log.json"
         self.error = f"{self.bundle}/error"
+        self.notes = f"{self.bundle}/notes"
         self.rootfs = f"{self.bundle}/rootfs"
         self.written = f"{engine.storage}/containers/{os.path.basename(folder)}/{uid}/{name}"
 
@@ -77,6 +78,10 @@ class Place:
             if isinstance(row, dict) and row.get("level") in ("error", "fatal"):
                 return " ".join(str(row.get("msg")).split())
         return ""
+
+    def noted(self) -> tuple[str, ...]:
+        """What did not work without stopping the start."""
+        return tuple(_beginning(self.notes).decode("utf-8", "replace").splitlines())
 
     def stop_signal(self, annotation: str) -> str:
         """What the bundle says of how to end the container; empty if nothing."""

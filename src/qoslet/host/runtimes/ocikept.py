@@ -60,7 +60,7 @@ class OciBirth:
             if pidfd >= 0:
                 os.close(pidfd)
             raise StartFailed(NOT_EXECUTABLE, "its runtime has started it, and it is not there")
-        return Spawned(pid, pidfd)
+        return Spawned(pid, pidfd, self._place.noted())
 
     def give_up(self) -> None:
         """End the child; what it has begun is to be cleared away."""
