@@ -24,6 +24,13 @@ _AGENT: Final = tuple(
         *("unit", "volumes", "volumes_run"),
     )
 )
+# Memory under stress, and what other people's runtimes do.
+_MEMORY: Final = tuple(
+    f"tests/live/test_{name}.py"
+    for name in ("guard", "memory_events", "memory_qos", "pressure", "protection")
+)
+_RUNTIMES: Final = tuple(f"tests/live/test_{name}.py" for name in ("convert", "cri", "oci"))
+_APART: Final = (*_AGENT, *_MEMORY, *_RUNTIMES)
 _FORCED: Final = f"{_LEGACY} SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"
 
 
@@ -45,7 +52,7 @@ class System:
 
     def suites(self) -> tuple[str, ...]:
         """What is run here, as words for pytest."""
-        return self.only or (*SUITES, *(f"--ignore={module}" for module in _AGENT))
+        return self.only or (*SUITES, *(f"--ignore={module}" for module in _APART))
 
     def floors(self) -> dict[str, int | None]:
         """What each driver must compare here at least."""
@@ -58,6 +65,11 @@ SHORT: Final = (
     System("bookworm", "bookworm", "v1", _LEGACY),
     System("trixie", "trixie", "v2"),
     System("sid", "sid", "v2"),
+    System("trixie-memory", "trixie", "v2", only=_MEMORY),
+    System("trixie-runtimes", "trixie", "v2", only=_RUNTIMES),
+    System("sid-memory", "sid", "v2", only=_MEMORY),
+    System("sid-runtimes", "sid", "v2", only=_RUNTIMES),
+    System("bookworm-runtimes", "bookworm", "v1", _LEGACY, only=_RUNTIMES),
 )
 
 # `make test-vm-full` boots these as well.
