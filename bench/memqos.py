@@ -176,6 +176,8 @@ def watched(case: Case, root: Path) -> Curve:
         if not ended:
             looks.append(Look(at, round((used or 0) / MIB, 1), high and round(high / MIB, 1)))
         time.sleep(STEP)
+    # a group may be gone before its last event is read: what needs more cannot end otherwise
+    killed = killed or (ended and case.amount > case.limit)
     return Curve(case.name, case.limit, looks, ended, killed)
 
 

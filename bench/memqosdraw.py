@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from bench.memqos import Curve, Look
 
-WIDTH, HEIGHT = 760, 330
-LEFT, TOP, RIGHT, BOTTOM = 54, 40, 190, 44
+WIDTH, HEIGHT = 780, 340
+LEFT, TOP, RIGHT, BOTTOM = 54, 50, 215, 44
 ACROSS, DOWN = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 
 
@@ -44,9 +44,9 @@ PICTURES = (
         (
             Line("off", "no memory.high", "#6b7280"),
             Line("1.22", "1.22, unguarded", "#c2410c"),
-            Line("1.27", "1.27 to 1.37, unguarded", "#b45309", dashed=True),
+            Line("1.27", "1.27 to 1.36, unguarded", "#b45309", dashed=True),
             Line("1.22 guarded", "1.22, guarded", "#1d4ed8"),
-            Line("qoslet", "qoslet, guarded", "#15803d", dashed=True),
+            Line("qoslet", "qoslet with a factor, guarded", "#15803d", dashed=True),
         ),
     ),
     Picture(

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
+from bench import memqosdraw
 from docs import generate
 from docs.pictures import render
 
@@ -156,3 +157,13 @@ def test_index_names_every_page() -> None:
 
 def test_picture_is_current() -> None:
     assert render.picture() == render.PICTURE.read_text(encoding="utf-8"), "make docs draws it"
+
+
+def test_curves_are_drawn_from_what_was_measured(tmp_path: Path) -> None:
+    kept = ROOT / "docs/pictures"
+    (tmp_path / "memory-qos.json").write_text((kept / "memory-qos.json").read_text())
+    memqosdraw.draw(tmp_path)
+    for picture in memqosdraw.PICTURES:
+        assert (tmp_path / picture.file).read_text() == (kept / picture.file).read_text(), (
+            "python -m bench.memqos draw"
+        )
