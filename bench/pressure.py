@@ -111,10 +111,14 @@ def call(*words: str) -> str:
 
 
 def measure(guard: str, peer: Callable[[Node], Any]) -> dict[str, Any]:
-    """One load under one policy."""
+    """One load under one policy; ``QOSLET_BENCH_DISK`` is what pods may read in a second."""
     Path("/proc/sys/vm/drop_caches").write_text("3")
     with node("--guard", guard) as made:
         made.warm(10.0)
+        disk = os.environ.get("QOSLET_BENCH_DISK")
+        if disk:
+            unit, limit = made.kubepods.rpartition("/")[2], f"IOReadBandwidthMax=/dev/vda {disk}"
+            call("systemctl", "set-property", "--runtime", unit, limit)
         with peer(made):
             begun = time.monotonic()
             made.put("hog", ["hog", str(LEFT), "8"])
