@@ -102,6 +102,9 @@ class Pressing:
         self._rows = {path: row for path, row in self._rows.items() if path in self._since}
         for state in states:
             lasted = now - self._since.setdefault(state.path, now - _span(state))
+            if not self._seen(state.path, samples):
+                self._close_until = now + QUIET
+                continue
             choice = self._choice(state, lasted, samples)
             if self._done(state, choice, node, now):
                 break
@@ -231,6 +234,13 @@ class Pressing:
         worth = self._worth(samples, state.path)
         found = [self._candidate(pace, samples, worth) for pace in paces]
         return choose([one for one in found if one is not None], state.missing, lasted)
+
+    def _seen(self, path: str, samples: Mapping[str, MemorySample]) -> bool:
+        """Whether the pods below a group were looked at; there may be none."""
+        tops = [
+            top for pace in self._shared.paces.values() if _below(pace, path) for top in pace.tops
+        ]
+        return not tops or any(top in samples for top in tops)
 
     def _candidate(
         self, pace: Pace, samples: Mapping[str, MemorySample], worth: Mapping[str, Worth]

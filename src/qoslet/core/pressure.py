@@ -97,7 +97,10 @@ def node_state(looks: Sequence[NodeMemory], protected: int = 0, marks: Marks = M
         stalled = any(waits(one, marks) for one in stalls)
         why = "tasks wait, but not for the node's memory: " if stalled else ""
         return State("", "own limit" if stalled else "calm", 0, why + numbers, stalls)
-    if all(waits(one, marks, amount) for one, amount in zip(stalls, had, strict=True)):
+    whole = node_stall(looks[0], looks[-1])
+    # kswapd works in bursts: what must last is that little can be had
+    steady = max(had) < marks.hard or all(_goes_on(one, marks) for one in stalls)
+    if steady and waits(whole, marks, max(had)):
         return State("", "short", missing, numbers, stalls)
     return State("", "calm", 0, numbers, stalls)
 
@@ -199,6 +202,13 @@ def _recent(looks: Sequence[_Look], at: Callable[[_Look], float], marks: Marks) 
         if apart >= marks.over:
             return list(looks[number:])
     return []
+
+
+def _goes_on(stall: Stall, marks: Marks) -> bool:
+    """Whether a part of a longer while is no pause in what is seen over all of it."""
+    if stall.full is not None and stall.some is not None:
+        return stall.full >= marks.full / 4 or stall.some >= marks.some / 4
+    return bool(stall.scans)
 
 
 def _waits_at_limit(stall: Stall, marks: Marks) -> bool:
