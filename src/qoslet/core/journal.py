@@ -210,7 +210,11 @@ class Ledger(Struct):
     def _leave(self, key: Key) -> None:
         """A file is as it was before us: what stands there at our next write is its value of
         before."""
-        self.names.get(key[0], set()).discard(key[1])
+        path, file = key
+        files = self.names.get(path, set())
+        files.discard(file)
+        if not files:
+            self.names.pop(path, None)
         for values in (self.files, self.earlier, self.kept):
             values.pop(key, None)
 
