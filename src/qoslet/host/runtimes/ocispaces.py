@@ -10,12 +10,12 @@ Source: unshare(2), namespaces(7), netdevice(7) SIOCSIFFLAGS.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import socket
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from fcntl import ioctl
-from typing import NoReturn
 
 from qoslet.core.podoci import Kind
 from qoslet.host.mountcalls import library
@@ -69,46 +69,42 @@ def _of_process(pid: int, kinds: Sequence[Kind]) -> dict[Kind, int] | None:
 
 
 def _new(kinds: Sequence[Kind], hostname: str) -> dict[Kind, int]:
-    """Namespaces made by a child, which ends once they are open here. Raises OSError."""
-    ready, told = os.pipe2(os.O_CLOEXEC)
-    waits, go = os.pipe2(os.O_CLOEXEC)
-    pid = os.fork()
-    if pid == 0:
-        os.close(go)
-        _make(kinds, hostname, told, waits)
-    os.close(told)
-    os.close(waits)
+    """New namespaces: this process goes into them and comes back, which takes no other one. The
+    caller is single-threaded. Raises OSError."""
+    back = _of_process(os.getpid(), kinds)
+    if back is None:
+        raise OSError(errno.ESRCH, "the namespaces of this process cannot be opened")
+    flags = 0
+    for kind in kinds:
+        flags |= _FLAGS[kind]
     try:
-        said = os.read(ready, 100)
-        if said != b"ok":
-            number = int(said or b"0")
-            raise OSError(number, f"namespaces cannot be made: {os.strerror(number)}")
-        found = _of_process(pid, kinds)
-        if found is None:
-            raise OSError(3, "namespaces cannot be opened")
-        return found
+        _call(library().unshare(ctypes.c_int(flags)))
+        try:
+            return _furnished(kinds, hostname)
+        finally:
+            for descriptor in back.values():
+                # a keeper that stays outside would be no use to anybody: what fails here ends it
+                if library().setns(ctypes.c_int(descriptor), ctypes.c_int(0)) != 0:
+                    os._exit(1)
     finally:
-        os.close(ready)
-        os.close(go)
-        os.waitpid(pid, 0)
+        for descriptor in back.values():
+            os.close(descriptor)
 
 
-def _make(kinds: Sequence[Kind], hostname: str, told: int, waits: int) -> NoReturn:
-    """The child."""
-    try:
-        flags = 0
-        for kind in kinds:
-            flags |= _FLAGS[kind]
-        if library().unshare(ctypes.c_int(flags)) != 0:
-            raise OSError(ctypes.get_errno(), "unshare")
-        if "uts" in kinds:
-            socket.sethostname(hostname)
-        if "network" in kinds:
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-                ioctl(one, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _UP_RUNNING))
-        os.write(told, b"ok")
-        os.read(waits, 1)
-    except OSError as error:
-        os.write(told, str(error.errno or 0).encode())
-    finally:
-        os._exit(0)
+def _furnished(kinds: Sequence[Kind], hostname: str) -> dict[Kind, int]:
+    """Those that this process is in, made ready for a pod."""
+    if "uts" in kinds:
+        socket.sethostname(hostname)
+    if "network" in kinds:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+            ioctl(one, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _UP_RUNNING))
+    found = _of_process(os.getpid(), kinds)
+    if found is None:
+        raise OSError(errno.ESRCH, "namespaces cannot be opened")
+    return found
+
+
+def _call(result: int) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"namespaces cannot be made: {os.strerror(number)}")
