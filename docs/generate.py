@@ -25,7 +25,7 @@ from qoslet.core.rules.catalog import RULES, Rule
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "qoslet"
-FAMILIES = ("cpu", "memory", "swap", "hugetlb", "pids", "oom", "io", "windows")
+FAMILIES = ("cpu", "memory", "swap", "hugetlb", "pids", "oom", "oci", "windows")
 
 PART = re.compile(
     r"(<!-- from the code: (?P<name>[a-z ]+) -->\n).*?(<!-- end -->)", re.MULTILINE | re.DOTALL

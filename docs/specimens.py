@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator
 
 from qoslet.core.basis import basis_of
+from qoslet.core.convert.front import convert_document, wish_of
 from qoslet.core.documents import Document, json_documents
 from qoslet.core.manifest import Options, pods_from
 from qoslet.core.nodefile import node_from
 from qoslet.core.nodeflags import Flags
 from qoslet.core.nodemachine import Probed
-from qoslet.core.ociblocks import block_settings
 from qoslet.core.plan import plan
 from qoslet.core.pod import Pod
 from qoslet.core.resize import Config, update_settings
@@ -167,21 +167,58 @@ def plans() -> Iterator[Plan]:
         yield plan(pods_of(documents), node_from(given, flags, Probed)[0])
 
 
-BLOCK: Json = {
-    "pids": {"limit": 100},
-    "memory": {"limit": 268435456, "reservation": 134217728},
-    "blockIO": {
-        "weight": 500,
-        "throttleReadBpsDevice": [{"major": 8, "minor": 0, "rate": 1048576}],
-    },
-}
+_HUGE: Json = {"pageSize": "2MB", "limit": 4194304}
+_RATE: Json = {"major": 8, "minor": 0, "rate": 1048576}
+
+BLOCKS: tuple[tuple[str, str, Json], ...] = (
+    (
+        "v2",
+        "runc-1.4",
+        {
+            "pids": {"limit": 100},
+            "memory": {"limit": 268435456, "swap": 402653184, "reservation": 134217728},
+            "cpu": {"shares": 512, "quota": 50000, "period": 100000, "idle": 0},
+            "blockIO": {"weight": 500, "throttleReadBpsDevice": [_RATE]},
+            "hugepageLimits": [_HUGE],
+            "unified": {"memory.high": "201326592"},
+        },
+    ),
+    ("v2", "runc-1.4", {"memory": {"limit": -1}}),
+    ("v2", "runc-1.4", {"memory": {"limit": -1, "swap": 67108864}}),
+    ("v2", "runc-1.4", {"memory": {"limit": 67108864, "swap": 33554432}}),
+    ("v2", "runc-1.4", {"cpu": {}, "unified": {"cpu/max": "1"}}),
+    ("v2", "runc-1.1", {"cpu": {"shares": 512}}),
+    ("v2", "kep-2254", {"blockIO": {"weight": 500}, "memory": {"swap": 67108864}}),
+    ("v2", "crun-1.23", {"memory": {"swappiness": 10}}),
+    ("v2", "crun-1.23", {"cpu": {"period": 500}}),
+    ("v1", "runc-1.4", {"memory": {"limit": -1}, "cpu": {"shares": 1}}),
+    ("v1", "runc-1.4", {"memory": {"swappiness": 101}}),
+    ("systemd", "crun-1.23", {"memory": {"limit": 67108864, "swap": 134217728}}),
+    ("systemd", "crun-1.23", {"blockIO": {"weight": 500}}),
+    ("systemd", "runc-1.4", {"cpu": {"idle": 1}}),
+    ("v2", "cri-o-1.34", {"memory_limit_in_bytes": 1048576}),
+    ("windows", "containerd-2.2", {"cpu_count": 2, "memory_limit_in_bytes": 134217728}),
+    ("windows", "containerd-2.2", {"cpu_count": 0, "cpu_maximum": 2500}),
+    ("windows", "containerd-2.2", {"cpu_count": 0, "cpu_shares": 500}),
+    ("windows", "containerd-2.2", {"cpu_count": 2, "cpu_shares": 500}),
+)
+"""Resource blocks and messages, and what each is converted for."""
+
+
+def converted() -> Iterator[tuple[str, int, str]]:
+    """Rule, rank and sentence of every converted value, and of what is refused."""
+    for to, runtime, given in BLOCKS:
+        for part in convert_document(given, wish_of(to, runtime)).parts:
+            for row in part.rows:
+                yield row.rule, -1, f"`{row.file}` = `{row.value}`: {row.because}"
+            if part.refusal is not None:
+                yield part.refusal.rule, -1, f"`{part.refusal.field}`: {part.refusal.because}"
 
 
 def loose_rows() -> Iterator[Setting]:
-    """Values that no plan holds: of an OCI block, and of an update of a pod's group."""
+    """Values that no plan holds: of an update of a pod's group."""
     for release in ("1.36", "design"):
         basis = basis_of(node_from([("node", NODE)], Flags(kubernetes=release), Probed)[0])
-        yield from block_settings(basis, BLOCK)
         config = Config(cpu_shares=204, unified={"memory.low": "134217728"})
         yield from update_settings(basis, config)
 
@@ -202,6 +239,7 @@ def candidates() -> Iterator[tuple[str, int, str]]:
             yield group.oom_rule, 0, f"`oom_score_adj` = `{group.oom_score_adj}`: {because}"
     for row in loose_rows():
         yield row.rule, -1, f"`{row.file}` = `{row.value}`: {row.because}"
+    yield from converted()
 
 
 def sentences() -> dict[str, str]:

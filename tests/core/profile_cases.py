@@ -9,12 +9,11 @@ from msgspec import Struct
 
 from qoslet.core.jobobjects import windows_settings
 from qoslet.core.nodefile import Flags, Probed, node_from
-from qoslet.core.ociblocks import block_settings
 from qoslet.core.plan import plan
 from qoslet.core.planner import Planner
 from qoslet.core.profile import Profile
 from qoslet.errors import BadInputs
-from tests.core.rules_given import Json, basis_for, files, node_of, pod_of
+from tests.core.rules_given import Json, basis_for, block_rows, files, node_of, pod_of
 
 Seen = Callable[[Profile], object]
 
@@ -77,7 +76,7 @@ def windows(limit: str, processors: int, **node: Any) -> Seen:
 
 def block(given: Json, name: str) -> Seen:
     """A file that the runtime writes for an OCI block."""
-    return lambda profile: files(block_settings(basis_for(profile), given)).get(name)
+    return lambda profile: files(block_rows(basis_for(profile), given)).get(name)
 
 
 def refused(words: str, hierarchy: str, **kubelet: object) -> Seen:

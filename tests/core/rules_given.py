@@ -6,6 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from qoslet.core.basis import Basis, basis_of
+from qoslet.core.convert.answer import Ground, Row
+from qoslet.core.convert.block import block_of
+from qoslet.core.convert.files import files as convert_files
+from qoslet.core.convert.traits import traits_of
 from qoslet.core.node import HostFacts, Kubelet, Node
 from qoslet.core.pod import Container, Pod, Resources, Role
 from qoslet.core.profile import Profile, resolve
@@ -94,11 +98,23 @@ def basis_for(release: int | str | Profile, **given: Any) -> Basis:
     return basis_of(node_of(release, **given))
 
 
-def files(settings: Iterable[Setting]) -> dict[str, str]:
+def files(settings: Iterable[Setting | Row]) -> dict[str, str]:
     """Settings as file to value."""
     return {row.file: row.value for row in settings}
 
 
-def pairs(settings: Iterable[Setting]) -> list[tuple[str, str]]:
+def pairs(settings: Iterable[Setting | Row]) -> list[tuple[str, str]]:
     """Settings as pairs, for what reads a group."""
     return [(row.file, row.value) for row in settings]
+
+
+def block_rows(basis: Basis, block: Json) -> tuple[Row, ...]:
+    """The v2 rows of an OCI block by the runtime of a basis; ValueError where it refuses it."""
+    choices = basis.choices
+    documents = choices.bfq_weight == "scaled" and choices.swap_conversion == "same"
+    traits = traits_of("kep-2254" if documents else basis.runtime.name)
+    ground = Ground(rsvd=basis.node.host.hugetlb_rsvd)
+    part = convert_files(block_of(block), "v2", traits, ground)
+    if part.refusal is not None:
+        raise ValueError(part.refusal.message)
+    return part.rows

@@ -8,11 +8,10 @@ from typing import Any
 from qoslet.core import kernelfiles, unitprops
 from qoslet.core.jobobjects import windows_settings
 from qoslet.core.oci import swap_max
-from qoslet.core.ociblocks import block_settings
 from qoslet.core.rules.cpu import systemd_quota
-from qoslet.core.rules.io import bfq_to_io_weight
+from qoslet.core.rules.oci import bfq_to_io_weight
 from qoslet.core.rules.windows import milli_of_maximum
-from tests.core.rules_given import basis_for, files, pairs, pod_of
+from tests.core.rules_given import basis_for, block_rows, files, pairs, pod_of
 from tests.core.rules_vectors import Vector, runs
 
 Pair = tuple[object, object]
@@ -56,7 +55,7 @@ def _block(given: dict[str, Any]) -> dict[str, Any]:
 
 @runs("oci_v2_file_writes")
 def writes(vector: Vector, minor: int) -> Pair:
-    rows = block_settings(basis_for(minor), _block(vector.given["resources"]))
+    rows = block_rows(basis_for(minor), _block(vector.given["resources"]))
     return pairs(rows), list(vector.expected.items())
 
 

@@ -15,11 +15,10 @@ from qoslet.core import manifest, names, profile
 from qoslet.core.documents import json_documents
 from qoslet.core.jobobjects import windows_settings
 from qoslet.core.node import Node
-from qoslet.core.ociblocks import block_settings
 from qoslet.core.plan import plan
 from qoslet.core.pod import Pod
 from qoslet.core.rules import cpu
-from tests.core.rules_given import basis_for, files, node_of, pod_of, quantities
+from tests.core.rules_given import basis_for, block_rows, files, node_of, pod_of, quantities
 
 MI, GI = 1 << 20, 1 << 30
 
@@ -341,7 +340,7 @@ DISK = {"major": 8, "minor": 0}
     ],
 )
 def test_conversion_of_an_oci_block(block: dict[str, Any], file: str, value: str) -> None:
-    assert files(block_settings(basis_for("design"), block))[file] == value
+    assert files(block_rows(basis_for("design"), block))[file] == value
 
 
 def test_what_runtimes_write_differently_today() -> None:
@@ -350,7 +349,7 @@ def test_what_runtimes_write_differently_today() -> None:
         "cpu": {"shares": 1024},
         "memory": {"limit": 1000, "swap": 1500},
     }
-    found = files(block_settings(basis_for("1.36"), block))
+    found = files(block_rows(basis_for("1.36"), block))
     assert found["io.bfq.weight"] == "500"
     assert found["cpu.weight"] == "100"
     assert found["memory.swap.max"] == "500"

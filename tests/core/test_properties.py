@@ -13,7 +13,7 @@ from qoslet.core import names, quantity, resize, unitprops
 from qoslet.core.knobs import cpu_list
 from qoslet.core.quantity import NANO, Quantity
 from qoslet.core.rules import cpu, memory, swap
-from qoslet.core.rules.io import bfq_to_io_weight
+from qoslet.core.rules.oci import bfq_to_io_weight
 
 MILLI = st.integers(0, 2**53 - 1)
 BYTES = st.integers(0, 2**50)

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from qoslet.core import kernelfiles, quantity, resize, unitprops
-from qoslet.core.ociblocks import block_settings
 from qoslet.core.plan import plan
 from qoslet.core.resize import Config
-from tests.core.rules_given import basis_for, files, node_of, pairs, pod_of, quantities
+from tests.core.rules_given import basis_for, block_rows, files, node_of, pairs, pod_of, quantities
 
 UNLIMITED = unitprops.UNLIMITED
 
@@ -86,8 +85,8 @@ BLOCK: dict[str, Any] = {
 
 
 def test_runc_and_crun_differ() -> None:
-    runc = files(block_settings(basis_for("1.36", runtime="runc-1.4.0"), BLOCK))
-    crun = files(block_settings(basis_for("1.36", runtime="crun-1.23"), BLOCK))
+    runc = files(block_rows(basis_for("1.36", runtime="runc-1.4.0"), BLOCK))
+    crun = files(block_rows(basis_for("1.36", runtime="crun-1.23"), BLOCK))
     assert runc == {
         "pids.max": "1",
         "memory.swap.max": "max",
@@ -99,7 +98,7 @@ def test_runc_and_crun_differ() -> None:
     }
     assert crun == {k: v for k, v in runc.items() if k not in ("pids.max", "memory.swap.max")}
     huge = {"hugepageLimits": [{"pageSize": "2MB", "limit": 1}]}
-    found = files(block_settings(basis_for("1.36", runtime="crun-1.23"), huge))
+    found = files(block_rows(basis_for("1.36", runtime="crun-1.23"), huge))
     assert found == {"hugetlb.2MB.max": "1"}
 
 
@@ -113,13 +112,13 @@ def test_runc_and_crun_differ() -> None:
 )
 def test_blocks_that_a_runtime_refuses(block: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
-        block_settings(basis_for("1.36"), block)
+        block_rows(basis_for("1.36"), block)
 
 
 def test_block_of_several_devices() -> None:
     devices = [{"major": 8, "minor": n, "weight": 10 * n, "rate": n} for n in (1, 2)]
     io = {"weight": 100, "weightDevice": devices, "throttleReadBpsDevice": devices}
-    found = files(block_settings(basis_for("1.36"), {"blockIO": io}))
+    found = files(block_rows(basis_for("1.36"), {"blockIO": io}))
     assert found["io.bfq.weight"] == "100\n8:1 10\n8:2 20"
     assert found["io.max"] == "8:1 rbps=1\n8:2 rbps=2"
 

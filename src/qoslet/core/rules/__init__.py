@@ -6,6 +6,6 @@ Importing the package registers every rule, so that a setting can always say its
 
 from __future__ import annotations
 
-from qoslet.core.rules import cpu, hugetlb, io, memory, oom, pids, swap, windows
+from qoslet.core.rules import cpu, hugetlb, memory, oci, oom, pids, swap, windows
 
-__all__ = ["cpu", "hugetlb", "io", "memory", "oom", "pids", "swap", "windows"]
+__all__ = ["cpu", "hugetlb", "memory", "oci", "oom", "pids", "swap", "windows"]

@@ -16,6 +16,17 @@ CRUN = "crun cgroup-resources.c"
 SPEC = "OCI runtime-spec config-linux"
 
 
+def bfq_to_io_weight(weight: int) -> int:
+    """An OCI blkio weight (10..1000) on the io.weight scale (1..10000); 0 is "unset".
+
+    Source: opencontainers/cgroups ConvertBlkIOToIOWeightValue; KEP-2254 prints the same
+    formula for io.bfq.weight, which both runtimes write unscaled today.
+    """
+    if weight == 0:
+        return 0
+    return 1 + (weight - 10) * 9999 // 990
+
+
 @rule("oci.same", f"{SPEC}; KEP-2254: y = x; {FS1}, fs2; {CRUN}")
 def _same(field: str, value: object) -> str:
     return f"{field} {value}, as it is"
@@ -48,11 +59,6 @@ def _cpu_max(quota: int, period: int) -> str:
     limit = f"quota {quota} us" if quota > 0 else "no quota"
     every = f"period {period} us" if period else "no period -> 100000 us"
     return f"{limit}, {every}: one file"
-
-
-@rule("oci.cpu.percent", "opencontainers/cgroups systemd addCPUQuota: whole percents, rounded up")
-def _percent(quota: int, period: int, kept: int) -> str:
-    return f"quota {quota} us each {period} us -> {kept} us, whole percents of a CPU"
 
 
 @rule("oci.swap.difference", f"{FS2} ConvertMemorySwapToCgroupV2Value; {CRUN} write_memory_swap")
