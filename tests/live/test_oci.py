@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -61,7 +62,13 @@ def test_exit_codes_output_and_what_is_written_stays_with_the_container(bench: B
 
 def test_who_runs_and_with_what(bench: Bench) -> None:
     line = "id; echo $GREETING; cat /proc/self/status; ls -ld /srv; echo x > /srv/x; echo $?"
-    asked = {"uid": 101, "gid": 7, "groups": (5,), "drop": ("ALL",), "add": ("NET_BIND_SERVICE",)}
+    asked: dict[str, Any] = {
+        "uid": 101,
+        "gid": 7,
+        "groups": (5,),
+        "drop": ("ALL",),
+        "add": ("NET_BIND_SERVICE",),
+    }
     env = (("GREETING", "hello"),)
     one = launch("app", line, env=env, no_new_privileges=True, **asked)
     two = launch("two", "touch /srv/x || echo read only", read_only_root=True)
@@ -154,7 +161,7 @@ def test_a_place_in_a_volume_that_leads_out_is_refused(bench: Bench) -> None:
     ids=["absent", "not-executable", "no-image", "no-name", "root", "cwd"],
 )
 def test_what_cannot_be_started_is_told_and_leaves_nothing(
-    bench: Bench, what: dict[str, object], code: int, said: str
+    bench: Bench, what: dict[str, Any], code: int, said: str
 ) -> None:
     bench.begin("u1", launch("app", "true", **what))
     state = bench.until(lambda s: s["u1/app"].exit_code is not None and not s["u1/app"].running)

@@ -18,6 +18,7 @@ import pytest
 
 import qoslet
 from qoslet.core.drift import compare
+from qoslet.core.observed import Observed
 from qoslet.host.mountinfo import mounts
 from qoslet.host.observe import Eyes
 from qoslet.host.probe import probe
@@ -168,9 +169,10 @@ class Run:
         planned = qoslet.plan(qoslet.load_pods(str(self.manifests / "pods.yaml")), node)
         groups = [group for group in planned.cgroups if group.path is not None]
         self.eyes.watch({row.file for group in groups for row in group.settings})
-        seen = {group.path: look for group in groups if (look := self.eyes.look(str(group.path)))}
+        looked = (self.eyes.look(str(group.path)) for group in groups)
+        seen = {look.path: look for look in looked if look is not None}
         ended = {g.path for g in groups if g.container is not None and g.container.role == "init"}
-        observed = type(self.eyes.observe(self.root))(0.0, seen)
+        observed = Observed(0.0, seen)
         wrong = [row for row in compare(planned, observed) if row.path not in ended]
         assert wrong == [], wrong
         return sum(len(group.settings) for group in groups if group.path not in ended)
