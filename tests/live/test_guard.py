@@ -148,6 +148,14 @@ class Guarded:
         return max(when for _, when in self.progress(name) if when <= at)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def files() -> Iterator[None]:
+    """What hogs read is removed with them."""
+    yield
+    for file in Path("/var/tmp").glob("qoslet-hog-*"):
+        file.unlink()
+
+
 @pytest.fixture
 def guarded(agent: Agent) -> Guarded:
     if not agent.v2:
