@@ -12,6 +12,8 @@ from tests.surfaces.given import run
     [
         ((), "no manifests"),
         (("examples/", "--with", "runc", "--simulate"), "--with: the simulated kernel has no"),
+        (("examples/", "--with", "cri-o", "--simulate"), "--with: the simulated kernel has no"),
+        (("examples/", "--container-runtime-endpoint", "x"), "-endpoint: no runtime is called"),
         (("examples/", "--images", "x"), "are for OCI runtimes (--with runc, or --with crun)"),
         (("examples/", "--with", "rkt"), "--with: invalid choice"),
         (("examples/", "--runtime", "runc-1.4.0"), "--runtime: containers are processes"),

@@ -89,18 +89,26 @@ class LogFile:
 
     def _rotate(self) -> None:
         """Put the file aside and begin it anew; the oldest ones go."""
-        os.rename(self.path, f"{self.path}.{_moment()}")
+        put_aside(self.path, self._limits.files)
         self.close()
         self._open()
-        aside = sorted(rotated(self.path))
-        for path in aside[: max(0, len(aside) - self._limits.files + 1)]:
-            unlink(path)
 
     def close(self) -> None:
         """Close the file; a later ``write`` opens it again."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+
+def put_aside(path: str, files: int) -> str:
+    """Rename a log, so that it can be begun anew; its new name. With it ``files`` stay, the oldest
+    ones go. Raises OSError."""
+    name = f"{path}.{_moment()}"
+    os.rename(path, name)
+    aside = sorted(rotated(path))
+    for old in aside[: max(0, len(aside) - files + 1)]:
+        unlink(old)
+    return name
 
 
 def _moment() -> str:
