@@ -250,6 +250,10 @@ class CriServer(grpc.GenericRpcHandler):
                 )  # fmt: skip
         return made
 
+    def _reopen_container_log(self, request: Any) -> Any:
+        self._container(request.container_id)
+        return pb.Empty()
+
     def _update_container_resources(self, request: Any) -> Any:
         self._container(request.container_id)
         self.resources[request.container_id].append(request.linux)

@@ -31,6 +31,7 @@ from qoslet.host.runtimes.cri.engine import Setting
 from qoslet.host.runtimes.cri.pb import cri_pb2 as pb
 from qoslet.host.runtimes.cri.runtime import CriRuntime, asked
 from qoslet.host.runtimes.cri.updates import change
+from qoslet.host.runtimes.logs import LogLimits
 from tests.core.test_podspec import pod_of
 from tests.host.criserver import MIB, CriServer, No
 
@@ -465,6 +466,22 @@ def test_an_id_that_is_a_path_is_refused(hand: Hand) -> None:
     said = "RunPodSandboxResponse.pod_sandbox_id: '../../x' is no id"
     assert any(said in line for line in hand.runtime.notes)
     hand.ends()
+
+
+def test_a_large_log_is_put_aside_and_begun_anew(server: CriServer, tmp_path: Path) -> None:
+    hand = Hand(server, tmp_path, limits=LogLimits(size=100, files=2))
+    server.events = False
+    hand.runtime.start(spec_of(), {})
+    hand.running("app")
+    log = Path(hand.state("app").log)
+    server.once["ReopenContainerLog"] = [No(grpc.StatusCode.INTERNAL, "busy")]
+    for _ in range(3):
+        log.write_text("x" * 101)
+        hand.until(lambda: not log.exists())
+    assert any("busy" in line for line in hand.runtime.notes)
+    assert len(list(log.parent.iterdir())) == 1, "the oldest went"
+    hand.ends()
+    hand.runtime.close()
 
 
 def test_an_image_that_is_not_there(hand: Hand) -> None:

@@ -19,6 +19,7 @@ from qoslet.host.cgroup1 import Hierarchies
 from qoslet.host.drivers import fits_runtime
 from qoslet.host.managerfiles import ManagerFiles
 from qoslet.host.mountinfo import beside
+from qoslet.host.runtimes.logs import LogLimits
 from qoslet.host.smallfiles import text
 
 if TYPE_CHECKING:
@@ -135,7 +136,9 @@ def taken_up(chosen: Chosen, tree: Tree, folder: str, source: LiveSource) -> Cri
             hint=f"name that one, or qoslet release --cgroup-root {tree.place.root} first",
         )
     _write(f"{folder}/{ENDPOINT}", chosen.endpoint)
-    runtime = _runtime(chosen.endpoint, chosen.facts, tree, folder, chosen.unconfined)
+    kubelet = source.live.node.kubelet
+    limits = LogLimits(kubelet.container_log_max_size, kubelet.container_log_max_files)
+    runtime = _runtime(chosen.endpoint, chosen.facts, tree, folder, chosen.unconfined, limits)
     try:
         source.take_up(ManagerFiles(folder), folder, runtime.held().keys())
     except BaseException:
@@ -144,7 +147,14 @@ def taken_up(chosen: Chosen, tree: Tree, folder: str, source: LiveSource) -> Cri
     return runtime
 
 
-def _runtime(endpoint: str, facts: Facts, tree: Tree, folder: str, unconfined: bool) -> CriRuntime:
+def _runtime(
+    endpoint: str,
+    facts: Facts,
+    tree: Tree,
+    folder: str,
+    unconfined: bool,
+    limits: LogLimits | None = None,
+) -> CriRuntime:
     from qoslet.host.runtimes.cri.engine import Setting
     from qoslet.host.runtimes.cri.runtime import CriRuntime
 
@@ -156,6 +166,7 @@ def _runtime(endpoint: str, facts: Facts, tree: Tree, folder: str, unconfined: b
         f"{folder}/{FOLDER}",
         f"{folder}/logs",
         host_network=unconfined and bool(facts.network),
+        limits=limits or LogLimits(),
     )
     return CriRuntime(endpoint, facts, setting, partial(_charge, tree))
 

@@ -23,7 +23,7 @@ from qoslet.host.runtimes.cri.facts import network_refusal
 from qoslet.host.runtimes.cri.keeping import Kept, KeptPod
 from qoslet.host.runtimes.cri.pb import cri_pb2 as pb
 from qoslet.host.runtimes.cri.podrun import PodRun
-from qoslet.host.runtimes.logs import remove_tree
+from qoslet.host.runtimes.logs import LogLimits, put_aside, remove_tree
 from qoslet.host.runtimes.records import RecordsOf
 
 POLL_SECONDS = 1.0
@@ -46,6 +46,7 @@ class Setting(Struct, frozen=True):
     logs: str
     host_network: bool = False
     backoff: Backoff = Backoff()
+    limits: LogLimits = LogLimits()
 
 
 class Engine:
@@ -64,6 +65,7 @@ class Engine:
         self.root, self.logs = setting.root, setting.logs
         self.host_network = setting.host_network
         self.backoff = setting.backoff
+        self._limits = setting.limits
         self.clock = time.monotonic
         self.note = note
         self._endpoint, self._api = endpoint, api
@@ -215,6 +217,7 @@ class Engine:
             self._again.clear()
             try:
                 await self._survey()
+                await self._begin_logs_anew()
                 if not self._here.is_set():
                     self._here.set()
                     for run in self._runs.values():
@@ -260,6 +263,28 @@ class Engine:
         for box in boxes.items:
             if box.labels.get(configs.ROOT) == self.root:
                 self._meet(box)
+
+    async def _begin_logs_anew(self) -> None:
+        """Put logs aside that are large, as a kubelet does: the runtime begins them anew."""
+        for run in list(self._runs.values()):
+            pod = run.pod
+            for name, path in list(pod.logs.items()):
+                if pod.lives[name].phase != "running" or name not in pod.ids:
+                    continue
+                try:
+                    if os.stat(path).st_size <= self._limits.size:
+                        continue
+                    aside = put_aside(path, self._limits.files)
+                except OSError as error:
+                    self.note(f"{path}: not begun anew: {error.strerror}")
+                    continue
+                request = pb.ReopenContainerLogRequest(container_id=pod.ids[name])
+                try:
+                    await self.calls("ReopenContainerLog", request, pb.Empty)
+                except CallFailed as error:
+                    # it goes on writing into the old one
+                    os.rename(aside, path)
+                    self.note(str(error))
 
     def _meet(self, box: pb.PodSandbox) -> None:
         """A sandbox with our label: one that no pod of ours has is taken up as what it says."""
