@@ -220,6 +220,21 @@ def test_nobody_is_named_who_is_not_known() -> None:
     assert found[0].event.why == "at its limit"
 
 
+def test_of_a_group_that_was_killed_whole_the_log_decides_how_many() -> None:
+    kills = Kills()
+    kills.counted(kill_event(3), GROUP.key, 10.0, True, whole=True)
+    whole = kill_of("6,1,2,-;Tasks in /q/p/app are going to be killed due to memory.oom.group set")
+    assert whole == Kill(0, "", "/q/p/app")
+    kills.told([Kill(31, "a", "/q/p/app", "/q/p/app"), Kill(31, "a", resident=5)], 10.0)
+    assert [one.event.process for one in kills.settled(10.0, {})] == ["a"]
+    kills.told([whole, Kill(31, "a"), Kill(32, "b"), Kill(7, "other", "/q/x")], 10.1)
+    assert [one.event.process for one in kills.settled(10.1, {})] == ["b"]
+    assert kills.settled(10.0 + WAIT, {}) == [], "its first victim was counted twice"
+    kills.counted(kill_event(2), POD.key, 20.0, True, whole=True)
+    [one] = kills.settled(20.0 + WAIT, {})
+    assert (one.event.process, one.event.count) == ("", 2), "the log says nothing of them"
+
+
 def test_without_a_log_the_runtime_knows_the_first_process() -> None:
     kills = Kills()
     kills.counted(kill_event(), GROUP.key, 10.0, False)

@@ -50,13 +50,17 @@ class Counting:
         found: list[MemoryEvent] = []
         self._note_pids({self._groups.groups[path].uid for path in samples})
         worth = self._worth(samples)
+        whole: set[str] = set()
         for path in sorted(samples, key=len):
             group, above = self._groups.groups[path], self._groups.above(path)
             kept = worth.get(path, FREE)
-            for one in self.tallies.see(samples[path], group, above, wall, kept):
+            told = self.tallies.see(samples[path], group, above, wall, kept)
+            if any(one.kind == "oom_group_kill" for one in told):
+                whole.add(path)
+            together = not whole.isdisjoint({path, *_parents(path)})
+            for one in told:
                 if one.kind == "oom_kill":
-                    readable = self._parts.log.readable
-                    self._kills.counted(one, group.key, self._shared.now, readable)
+                    self._killed(one, group.key, whole=together)
                 else:
                     self.tallies.happened(one, group.key)
                     found.append(one)
@@ -73,8 +77,13 @@ class Counting:
             containers = [one for one in self._groups.of_pod(pod.uid) if one.level == "container"]
             count = self.tallies.unclaimed(pod, containers)
             if count:
-                one = event(pod, "oom_kill", count, wall)
-                self._kills.counted(one, pod.key, self._shared.now, self._parts.log.readable)
+                whole = self.tallies.counted(pod, "oom_group_kill") > 0
+                self._killed(event(pod, "oom_kill", count, wall), pod.key, whole=whole)
+
+    def _killed(self, one: MemoryEvent, key: Key, *, whole: bool) -> None:
+        """Kills that were counted; who it was is asked of the log."""
+        readable = self._parts.log.readable
+        self._kills.counted(one, key, self._shared.now, readable, whole=whole)
 
     def _worth(self, samples: Mapping[str, MemorySample]) -> dict[str, Protection]:
         """What of each group is protected, by the last looks at all."""

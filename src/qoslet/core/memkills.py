@@ -19,11 +19,13 @@ KEPT = 30.0
 
 
 class _Open(Struct):
-    """A kill that was counted, and until when its name may come."""
+    """A kill that was counted, and until when its name may come. ``whole``: with it every process
+    of the group."""
 
     event: MemoryEvent
     key: tuple[str, str]
     until: float
+    whole: bool = False
 
 
 class Settled(NamedTuple):
@@ -36,27 +38,50 @@ class Settled(NamedTuple):
 
 
 class Kills:
-    """Records and counters that wait for each other. Times are monotonic seconds."""
+    """Records and counters that wait for each other. Times are monotonic seconds.
+
+    Where a whole group is killed the kernel counts its first victim twice, so there the log
+    decides. Source: mm/oom_kill.c oom_kill_process, oom_kill_memcg_member.
+    """
 
     def __init__(self) -> None:
+        self._named: dict[tuple[str, str], float] = {}
+        self._taken: dict[int, float] = {}
+        self._whole = ""
         self._open: list[_Open] = []
         self._records: list[tuple[float, Kill]] = []
 
     def told(self, kills: Iterable[Kill], now: float) -> None:
         """Records of the log. One process may have two, of which one names the group."""
         self._records = [(at, one) for at, one in self._records if now - at < KEPT]
+        self._named = {key: at for key, at in self._named.items() if now - at < KEPT}
+        self._taken = {pid: at for pid, at in self._taken.items() if now - at < KEPT}
         for kill in kills:
-            for index, (at, one) in enumerate(self._records):
-                if one.pid == kill.pid:
-                    self._records[index] = (at, _joined(one, kill))
-                    break
-            else:
-                self._records.append((now, kill))
+            if not kill.pid or kill.group:
+                self._whole = "" if kill.pid else kill.group
+            if kill.pid and kill.pid not in self._taken:
+                self._note(kill if kill.group else replace(kill, group=self._whole), now)
 
-    def counted(self, one: MemoryEvent, key: tuple[str, str], now: float, readable: bool) -> None:
-        """A counter grew by ``one.count``; without a readable log nobody waits for names."""
+    def _note(self, kill: Kill, now: float) -> None:
+        for index, (at, one) in enumerate(self._records):
+            if one.pid == kill.pid:
+                self._records[index] = (at, _joined(one, kill))
+                return
+        self._records.append((now, kill))
+
+    def counted(
+        self,
+        one: MemoryEvent,
+        key: tuple[str, str],
+        now: float,
+        readable: bool,
+        *,
+        whole: bool = False,
+    ) -> None:
+        """A counter grew by ``one.count``; without a readable log nobody waits for names.
+        ``whole``: a group was killed as one."""
         until = now + WAIT if readable else now
-        self._open += [_Open(replace(one, count=1), key, until) for _ in range(one.count)]
+        self._open += [_Open(replace(one, count=1), key, until, whole) for _ in range(one.count)]
 
     def settled(self, now: float, main: Mapping[tuple[str, str], int]) -> list[Settled]:
         """Kills of which all is known that will be; ``main`` is the first process of containers
@@ -67,6 +92,10 @@ class Kills:
             kill = self._take(one.event.path, main.get(one.key))
             if kill is None and now < one.until:
                 left.append(one)
+                continue
+            if kill is not None:
+                self._named[one.key] = self._taken[kill.pid] = now
+            elif one.whole and one.key in self._named:
                 continue
             event = named(one.event, kill, _size(kill))
             if kill is None and one.key in main:

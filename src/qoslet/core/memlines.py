@@ -11,14 +11,13 @@ from qoslet.core.memrow import MemoryEvent
 
 QUIET: dict[EventKind, float] = {
     "oom_kill": 10.0,
-    "oom_group_kill": 10.0,
     "high": 600.0,
     "low": 600.0,
     "below_low": 60.0,
     "below_min": 60.0,
 }
 """Seconds after a line in which the same of the same group is only counted. What is not here is
-never said: a limit that is met is no news, and who is out of memory is told by the kill."""
+never said: a limit that is met is no news, and kills tell who was out of memory."""
 MOST = 10
 """Lines in ``WINDOW`` seconds, over all groups."""
 WINDOW = 60.0
@@ -28,7 +27,7 @@ _SAID: dict[EventKind, str] = {
     "high": "throttled {times} at memory.high",
     "max": "met its memory limit {times}",
     "oom": "out of memory {times}",
-    "oom_group_kill": "every process was killed for memory {times}",
+    "oom_group_kill": "killed as a whole for memory {times}",
     "below_low": "pages were taken below its protection (memory.low) {times}",
     "below_min": "pages were taken below its protection (memory.min) {times}",
 }

@@ -151,6 +151,11 @@ class Tallies:
         tally.told += found
         return found
 
+    def counted(self, group: Followed, kind: EventKind) -> int:
+        """How often something has happened to a group so far."""
+        tally = self._tallies.get(group.key)
+        return tally.events.get(kind, 0) if tally is not None else 0
+
     def claim(self, pod: Key, container: Followed) -> None:
         """One of those was in this container."""
         self._tallies[pod].told -= 1

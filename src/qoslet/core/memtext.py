@@ -39,6 +39,7 @@ _KILLED = re.compile(
     r"Killed process (\d{1,10}) \((.{0,64})\) total-vm:\d+kB, "
     r"anon-rss:(\d{1,15})kB, file-rss:(\d{1,15})kB, shmem-rss:(\d{1,15})kB"
 )
+_WHOLE = re.compile(r"Tasks in (/.*) are going to be killed due to memory\.oom\.group set$")
 _LONGEST = 20
 """Digits of a number are fewer."""
 _KERNEL = 8
@@ -132,10 +133,12 @@ def _kibibytes(text: str | None) -> dict[str, int]:
 
 
 def kill_of(record: str) -> Kill | None:
-    """A record of /dev/kmsg that tells of a kill; None for every other.
+    """A record of /dev/kmsg that tells of a kill; None for every other. One without a process (its
+    number is 0) says that those of the next records are all in its group.
 
     A record of somebody else is none, whatever it says. Source:
-    Documentation/ABI/testing/dev-kmsg; mm/oom_kill.c dump_oom_victim, __oom_kill_process.
+    Documentation/ABI/testing/dev-kmsg; mm/oom_kill.c dump_oom_victim, __oom_kill_process,
+    oom_kill_process; mm/memcontrol.c mem_cgroup_print_oom_group.
     """
     head, _, rest = record.partition(";")
     priority, *_ = head.split(",")
@@ -146,6 +149,9 @@ def kill_of(record: str) -> Kill | None:
     if found is not None:
         limit, group, name, pid, _ = found.groups()
         return Kill(pid=int(pid), name=name, group=group, limit=limit or "")
+    found = _WHOLE.search(message)
+    if found is not None:
+        return Kill(pid=0, name="", group=found[1])
     found = _KILLED.search(message)
     if found is None:
         return None
