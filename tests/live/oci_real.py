@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -193,7 +194,11 @@ class Container:
         values = PRISTINE_V2 if self.hierarchy == "v2" else PRISTINE_V1
         for file, value in values.items():
             if self.has(file):
-                self.path(file).write_text(value)
+                try:
+                    self.path(file).write_text(value)
+                except OSError as error:
+                    # Linux 6.1 takes no list from a group with processes; what stands is compared
+                    assert (error.errno, file.split(".")[0]) == (errno.ENOSPC, "cpuset")
         for file in READ_V1_LINES if self.hierarchy == "v1" else ("io.max",):
             if self.has(file):
                 for line in self.path(file).read_text().splitlines():

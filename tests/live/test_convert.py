@@ -200,7 +200,7 @@ def told(row_value: str, name: str, properties: dict[str, str]) -> bool:
         return held == (int(row_value[:-1]) * 10_000 if row_value else None)
     if name == "CPUQuotaPeriodSec":
         return microseconds(properties["CPUQuotaPeriodUSec"]) in (int(row_value[:-2]), None)
-    held_text = properties[name]
+    held_text = properties.get(name)
     return held_text == row_value or (row_value == "idle" and held_text == "0")
 
 

@@ -45,6 +45,7 @@ class Traits(Struct, frozen=True):
     merges: bool = True
     io_updates: bool = True
     tables: bool = False
+    version: tuple[int, ...] = ()
 
     def weight(self, shares: int) -> int:
         """cpu.weight as this version computes it, beyond its bounds, too."""
@@ -72,6 +73,7 @@ def _runc(runtime: Runtime) -> Traits:
         pids_zero=version >= (1, 4),
         merges=main,
         io_updates=version >= (1, 3, 3),
+        version=version,
     )
 
 
@@ -87,6 +89,7 @@ def _crun(runtime: Runtime) -> Traits:
         rsvd=False,
         swap_zero=version >= (1, 8, 6),
         any_negative=version >= (1, 13),
+        version=version,
         period_retry=version >= (1, 8, 4),
         quota_signed=version >= (1, 8, 4),
         bfq_v1=version >= (1, 8, 2),

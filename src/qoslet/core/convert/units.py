@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from qoslet.core.convert.answer import Hierarchy, Row
-from qoslet.core.convert.block import NO_CPU, NO_IO, NO_MEMORY, Block
+from qoslet.core.convert.block import NO_CPU, NO_IO, NO_MEMORY, Block, Cpu
 from qoslet.core.convert.traits import Traits
 from qoslet.core.rules.cpu import QUOTA_PERIOD_US
 from qoslet.core.unitprops import IDLE_SINCE, carried, properties, properties_v1, words
@@ -31,9 +31,33 @@ def unit_rows(
     found: list[Row] = []
     for row in rows:
         found += _row(row, given, block, hierarchy, traits, version)
-    if traits.family == "crun":
+    if traits.family == "crun" and hierarchy == "v2" and traits.version >= _CRUN_ALL:
         found += _crun_io_rows(block)
     return tuple(found)
+
+
+_CRUN_ALL = (1, 16)
+_CRUN_SINCE: dict[str, tuple[int, ...]] = {
+    "cpu.weight": (0,),
+    "cpu.shares": (0,),
+    "memory.max": (1, 8, 5),
+    "memory.limit_in_bytes": (1, 8, 5),
+    "cpu.max": (1, 11),
+    "cpu.cfs_quota_us": (1, 11),
+    "cpu.cfs_period_us": (1, 11),
+}
+"""Since when crun tells systemd of a file; all others since 1.16. Source: crun NEWS, and
+cgroup-systemd.c of 1.8.1 and 1.21."""
+
+
+def _crun_tells(row: Row, traits: Traits, cpu: Cpu) -> bool:
+    """Whether crun tells systemd: of a quota only with its period, of neither by ``unified``."""
+    if traits.version < _CRUN_SINCE.get(row.file, _CRUN_ALL):
+        return False
+    own = row.rule != "oci.unified"
+    if row.file == "cpu.idle":
+        return not own
+    return row.file != "cpu.max" or bool(own and cpu.quota and cpu.period)
 
 
 def _row(
@@ -46,6 +70,8 @@ def _row(
 ) -> list[Row]:
     cpu, memory = block.cpu or NO_CPU, block.memory or NO_MEMORY
     own = row.rule != "oci.unified"
+    if traits.family == "crun" and not _crun_tells(row, traits, cpu):
+        return [row]
     if row.file == "cpu.idle" and hierarchy == "v2" and row.value == "1" and version >= IDLE_SINCE:
         return [Row("CPUWeight", "idle", row.field, "unit.idle", (1,))]
     if row.file == "memory.swap.max" and own and memory.swap is not None:
@@ -56,8 +82,6 @@ def _row(
             return [told, row]
         if row.value == "0" and traits.family == "runc":
             return [row]
-    if row.file == "cpu.max" and own and traits.family == "crun" and not (cpu.quota and cpu.period):
-        return [row]
     if not carried(row.file, hierarchy, version) and row.file not in _V1_TOO.get(hierarchy, ()):
         return [row]
     return _properties(row, given, hierarchy, version)
