@@ -46,14 +46,16 @@ def leaf_of(parent: str) -> str:
 
 
 def group_of(pid: int, below: str) -> str:
-    """The group of a process, in the first hierarchy where it is below ``below``; empty where it
-    is below it in none."""
+    """The group directly below ``below`` that a process is in, or below of: crun puts a container's
+    processes one deeper. In the first hierarchy where there is one; empty where there is none."""
+    above = below.rstrip("/") + "/"
     try:
         with open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="replace") as file:
             paths = [line.rstrip("\n").split(":", 2)[2] for line in file]
     except (OSError, IndexError):
         return ""
-    return next((path for path in paths if path.startswith(f"{below.rstrip('/')}/")), "")
+    inside = (path.removeprefix(above) for path in paths if path.startswith(above))
+    return next((above + path.partition("/")[0] for path in inside), "")
 
 
 class Lost(Struct, frozen=True):
