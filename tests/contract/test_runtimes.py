@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
+from msgspec.structs import replace
 
 from qoslet.agent.ports import Runtime
 from qoslet.core.observed import Observed, ObservedCgroup
@@ -16,6 +17,7 @@ from qoslet.core.podlife import Backoff, ContainerState
 from qoslet.core.podspec import PodSpec
 from qoslet.core.tree import Problem
 from qoslet.errors import CannotDo
+from qoslet.host.runtimes.keeperclient import KeeperRuntime
 from qoslet.host.runtimes.logs import Logs
 from qoslet.host.runtimes.process import ProcessRuntime
 from qoslet.host.runtimes.records import Records
@@ -23,6 +25,7 @@ from qoslet.sim.behaviour import Behaviour
 from qoslet.sim.runtime import SimRuntime
 from tests.host import test_keeper as keeping
 from tests.host.sessions import Sessions
+from tests.live import bundles
 
 QUICK = Backoff(first=0.05, longest=0.2, reset_after=60)
 STAYS, ENDS = "exec sleep 600", "exit 0"
@@ -36,6 +39,12 @@ class Bench(Protocol):
 
     def turn(self) -> None:
         """Let a little time pass."""
+
+    def dress(self, spec: PodSpec) -> PodSpec:
+        """A pod of shell lines as this runtime is given it."""
+
+    def start(self, runtime: Runtime, spec: PodSpec) -> dict[str, str]:
+        """Begin such a pod; the groups of its containers."""
 
 
 class _Kernel:
@@ -54,7 +63,19 @@ class _Kernel:
         return 0
 
 
-class Simulated:
+class Plain:
+    """Pods are as they are, and groups need not be made."""
+
+    def dress(self, spec: PodSpec) -> PodSpec:
+        return spec
+
+    def start(self, runtime: Runtime, spec: PodSpec) -> dict[str, str]:
+        paths = keeping.paths(spec)
+        runtime.start(spec, paths)
+        return paths
+
+
+class Simulated(Plain):
     def __init__(self, _: Path) -> None:
         self.now = 100.0
         self.sim = SimRuntime(_Kernel(), self.does, lambda: self.now, "/g", backoff=QUICK)
@@ -69,7 +90,7 @@ class Simulated:
         self.now += 0.05
 
 
-class Here:
+class Here(Plain):
     def __init__(self, folder: Path) -> None:
         logs, records = Logs(str(folder / "logs")), Records(str(folder / "keeper"), "boot")
         self.one = ProcessRuntime(Sessions(), logs, records, backoff=QUICK)
@@ -81,7 +102,7 @@ class Here:
         time.sleep(0.01)
 
 
-class Kept:
+class Kept(Plain):
     def __init__(self, folder: Path) -> None:
         self.bench = keeping.Bench(folder)
 
@@ -92,9 +113,54 @@ class Kept:
         time.sleep(0.01)
 
 
-@pytest.fixture(params=[Simulated, Here, Kept], ids=["simulated", "process", "keeper"])
+class Bundled:
+    """Containers of runc on this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        found = bundles.found("runc")
+        if isinstance(found, str):
+            pytest.skip(found)
+        self.bench = bundles.Bench(folder, found)
+
+    def runtime(self) -> Runtime:
+        self.bench.runtime = self.bench.client()
+        return self.bench.runtime
+
+    def turn(self) -> None:
+        time.sleep(0.01)
+
+    def dress(self, spec: PodSpec) -> PodSpec:
+        launches = [
+            replace(bundles.launch(one.name, one.argv[-1], restart=one.restart), oom_score_adj=None)
+            for one in spec.launches
+        ]
+        return self.bench.spec(spec.uid, *launches)
+
+    def start(self, runtime: Runtime, spec: PodSpec) -> dict[str, str]:
+        assert isinstance(runtime, KeeperRuntime)
+        return self.bench.start(spec, runtime)
+
+
+LIVE = pytest.param(Bundled, id="oci", marks=pytest.mark.live)
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(Simulated, id="simulated"),
+        pytest.param(Here, id="process"),
+        pytest.param(Kept, id="keeper"),
+        LIVE,
+    ]
+)
 def bench(request, tmp_path: Path) -> Iterator[Bench]:
     made = request.param(tmp_path)
+    if isinstance(made, Bundled):
+        try:
+            yield made
+            made.bench.end()
+        finally:
+            made.bench.clean()
+        return
     yield made
     if isinstance(made, Kept):
         made.bench.end()
@@ -124,16 +190,14 @@ def pod(*names: str, uid: str = "u1", restart: str = "Never") -> PodSpec:
     return keeping.pod(uid, *lines, restart=restart)
 
 
-def begin(runtime: Runtime, spec: PodSpec) -> dict[str, str]:
-    paths = keeping.paths(spec)
-    runtime.start(spec, paths)
-    return paths
+def begin(bench: Bench, runtime: Runtime, spec: PodSpec) -> dict[str, str]:
+    return bench.start(runtime, spec)
 
 
 def test_a_pod_from_its_start_to_its_end(bench: Bench) -> None:
-    runtime, spec = bench.runtime(), pod("a", "ends")
+    runtime, spec = bench.runtime(), bench.dress(pod("a", "ends"))
     assert (dict(runtime.held()), list(runtime.poll())) == ({}, [])
-    paths = begin(runtime, spec)
+    paths = begin(bench, runtime, spec)
     states = until(bench, runtime, lambda s: s["a"].running and s["ends"].exit_code == 0)
     assert {one.pod_uid for one in states.values()} == {"u1"}
     assert {name: one.cgroup for name, one in states.items()} == paths
@@ -154,7 +218,7 @@ def test_a_pod_from_its_start_to_its_end(bench: Bench) -> None:
 
 def test_a_pod_whose_work_is_done_is_over(bench: Bench) -> None:
     runtime = bench.runtime()
-    begin(runtime, pod("ends"))
+    begin(bench, runtime, bench.dress(pod("ends")))
     until(bench, runtime, lambda s: runtime.held()["u1"].ended)
     assert [one.exit_code for one in runtime.poll()] == [0]
     runtime.forget("u1")
@@ -163,7 +227,7 @@ def test_a_pod_whose_work_is_done_is_over(bench: Bench) -> None:
 
 def test_restarts_by_policy_and_on_demand(bench: Bench) -> None:
     runtime = bench.runtime()
-    begin(runtime, pod("a", "ends", restart="Always"))
+    begin(bench, runtime, bench.dress(pod("a", "ends", restart="Always")))
     before = until(bench, runtime, lambda s: s["ends"].restarts >= 2 and s["a"].running)
     assert before["a"].restarts == 0
     runtime.restart("u1", "a")
@@ -173,7 +237,7 @@ def test_restarts_by_policy_and_on_demand(bench: Bench) -> None:
 
 
 def test_what_may_not_run_is_refused_and_not_kept(bench: Bench) -> None:
-    runtime, spec = bench.runtime(), pod("a")
+    runtime, spec = bench.runtime(), bench.dress(pod("a"))
     wrong = PodSpec("u1", spec.key, spec.launches, 5.0, (Problem("error", "x", "y", ""),))
     for refused, paths in [(wrong, keeping.paths(spec)), (spec, {})]:
         with pytest.raises(CannotDo):
@@ -187,18 +251,18 @@ def test_what_is_not_known_is_no_fault(bench: Bench) -> None:
     runtime.forget("none")
     runtime.restart("none", "a")
     runtime.update(pod("a", uid="none"))
-    begin(runtime, pod("a"))
+    begin(bench, runtime, bench.dress(pod("a")))
     runtime.restart("u1", "none")
     until(bench, runtime, lambda s: s["a"].running)
     assert [*runtime.held()] == ["u1"]
 
 
 def test_an_update_is_for_later_starts(bench: Bench) -> None:
-    runtime, spec = bench.runtime(), pod("a")
-    begin(runtime, spec)
+    runtime, spec = bench.runtime(), bench.dress(pod("a"))
+    begin(bench, runtime, spec)
     before = until(bench, runtime, lambda s: s["a"].running)
     changed = spec.scored({"a": None})
-    runtime.update(PodSpec("u1", spec.key, changed.launches, 7.0, (), memo="remember"))
+    runtime.update(replace(changed, grace=7.0, memo="remember"))
     until(bench, runtime, lambda s: runtime.held()["u1"].memo == "remember")
     held = runtime.held()["u1"]
     assert (held.digest, held.grace) == (spec.digest(), 7.0)
@@ -208,7 +272,7 @@ def test_an_update_is_for_later_starts(bench: Bench) -> None:
 def test_the_next_agent_finds_what_the_one_before_has_begun(bench: Bench) -> None:
     one = bench.runtime()
     for number in range(3):
-        begin(one, pod("a", uid=f"u{number}"))
+        begin(bench, one, bench.dress(pod("a", uid=f"u{number}")))
     until(bench, one, lambda s: all(state.running for state in one.poll()))
     before = sorted(one.poll(), key=lambda state: state.pod_uid)
     two = bench.runtime()
@@ -223,7 +287,7 @@ def test_the_next_agent_finds_what_the_one_before_has_begun(bench: Bench) -> Non
 
 def test_descriptors_tell_that_there_is_news(bench: Bench) -> None:
     runtime = bench.runtime()
-    begin(runtime, pod("a"))
+    begin(bench, runtime, bench.dress(pod("a")))
     until(bench, runtime, lambda s: s["a"].running)
     for descriptor in runtime.descriptors():
         assert os.fstat(descriptor).st_ino

@@ -222,9 +222,14 @@ class Bench:
         self.until(lambda s: not any(one.running for one in s.values()))
         for uid in list(self.runtime.held()):
             self.remove(uid)
-        self.tree.perform([Step("remove", self.root)])
+        for uid in self.volumes.standing():
+            self.volumes.remove(uid)
+        for path in self.tree.below(self.root):
+            assert self.tree.perform([Step("remove", path)])[0].error is None
         for client in self.clients:
-            client.close(PATIENCE)
+            if client is not self.runtime:
+                client.close()
+        self.runtime.close(PATIENCE)
         assert self.left() == []
 
     def left(self) -> list[str]:
