@@ -81,7 +81,7 @@ def test_namespaces() -> None:
     assert kinds(made()) == {"mount", "pid", "cgroup", "network", "uts", "ipc"}
     assert kinds(made(v2=False)) == {"mount", "pid", "network", "uts", "ipc"}
     assert "cgroup" not in kinds(made({"securityContext": {"privileged": True}}))
-    host = {"hostNetwork": True, "hostPID": True, "hostIPC": True}
+    host: dict[str, Any] = {"hostNetwork": True, "hostPID": True, "hostIPC": True}
     assert kinds(made(**host)) == {"mount", "cgroup"}
     paths = {one["type"]: one.get("path") for one in made()["linux"]["namespaces"]}
     assert paths["network"] == paths["ipc"] == "/proc/1/fd/9"
