@@ -66,14 +66,14 @@ SHORT: Final = (
     System("trixie", "trixie", "v2"),
     System("sid", "sid", "v2"),
     System("trixie-memory", "trixie", "v2", only=_MEMORY),
-    System("trixie-runtimes", "trixie", "v2", only=_RUNTIMES),
     System("sid-memory", "sid", "v2", only=_MEMORY),
-    System("sid-runtimes", "sid", "v2", only=_RUNTIMES),
-    System("bookworm-runtimes", "bookworm", "v1", _LEGACY, only=_RUNTIMES),
 )
 
 # `make test-vm-full` boots these as well.
 LONG: Final = (
+    System("trixie-runtimes", "trixie", "v2", only=_RUNTIMES),
+    System("sid-runtimes", "sid", "v2", only=_RUNTIMES),
+    System("bookworm-runtimes", "bookworm", "v1", _LEGACY, only=_RUNTIMES),
     System("bookworm-agent", "bookworm", "v1", _LEGACY, only=_AGENT),
     System("sid-agent", "sid", "v2", only=_AGENT),
     System("bookworm-hybrid", "bookworm", "hybrid", _HYBRID),
