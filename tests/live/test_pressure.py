@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -154,6 +155,7 @@ def test_a_hog_is_ended_and_nobody_else_on_v2(
     }
     if os.path.isdir("/out"):
         Path("/out/pressure.json").write_text(json.dumps(report, indent=1))
+        shutil.copy(pressed.log, "/out/pulse.jsonl")
     assert kept, "the guaranteed and the burstable pod go on"
     assert report["decision"] <= 2.0, report
     assert report["relief"] <= 6.0, report
