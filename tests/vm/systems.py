@@ -29,7 +29,9 @@ _MEMORY: Final = tuple(
     f"tests/live/test_{name}.py"
     for name in ("guard", "memory_events", "memory_qos", "pressure", "protection")
 )
-_RUNTIMES: Final = tuple(f"tests/live/test_{name}.py" for name in ("convert", "cri", "oci"))
+_RUNTIMES: Final = tuple(
+    f"tests/live/test_{name}.py" for name in ("convert", "cri", "oci", "oci_run")
+)
 _APART: Final = (*_AGENT, *_MEMORY, *_RUNTIMES)
 _FORCED: Final = f"{_LEGACY} SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"
 
