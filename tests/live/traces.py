@@ -143,7 +143,10 @@ def record(load: Load, folder: Path) -> None:
         while time.monotonic() < until and child.poll() is None:
             begun = time.monotonic()
             done = progress.read_bytes().split()
-            row = {"done": int(done[-2]) if len(done) > 1 else 0, "sample": to_builtins(sample(group))}
+            row = {
+                "done": int(done[-2]) if len(done) > 1 else 0,
+                "sample": to_builtins(sample(group)),
+            }
             if load.above:
                 row["above"] = to_builtins(sample(above))
             out.write(json.dumps(row, separators=(",", ":")) + "\n")
