@@ -70,7 +70,7 @@ class Hand:
     def state(self, name: str) -> ContainerState:
         return next(one for one in self.runtime.poll() if one.name == name)
 
-    def until(self, ready: Callable[[], object], seconds: float = 15.0) -> None:
+    def until(self, ready: Callable[[], object], seconds: float = 60.0) -> None:
         deadline = time.monotonic() + seconds
         while not ready():
             assert time.monotonic() < deadline, (self.runtime.poll(), self.runtime.notes)
