@@ -152,11 +152,11 @@ class Planner:
 
     def container_id(self, pod: Pod, container: Container) -> str | None:
         """How the runtime of this node knows a container, None where that is not known before it
-        runs. Without a CRI runtime qoslet is who names them."""
+        runs."""
         runtime = self.basis.runtime
         if runtime.oci == "process":
             return self._process_id(pod, container)
-        return container.id if runtime.cri else bundle_id(pod.uid, container.name)
+        return bundle_id(pod.uid, container.name) if runtime.bundles else container.id
 
     def _process_id(self, pod: Pod, container: Container) -> str:
         """What a container's group is called where qoslet starts its processes itself: its name,

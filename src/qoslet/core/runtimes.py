@@ -21,7 +21,8 @@ class Runtime(Struct, frozen=True):
 
     ``cri`` is the program that the kubelet calls, None where only an OCI runtime is named.
     ``hugetlb``: container hugepage limits reach the kernel; ``rsvd``: reservations are limited
-    with them; ``swap_from_limit``: OCI swap := memory limit where the CRI sends none.
+    with them; ``swap_from_limit``: OCI swap := memory limit where the CRI sends none. ``bundles``:
+    it is called by qoslet itself, which then names the containers.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Runtime(Struct, frozen=True):
     hugetlb: bool = True
     rsvd: bool = True
     swap_from_limit: bool = False
+    bundles: bool = False
 
     def weight(self, shares: int) -> int:
         """cpu.weight for cpu.shares; 0 is "not written"."""

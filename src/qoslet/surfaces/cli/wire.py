@@ -184,6 +184,9 @@ def _node(choices: Choices) -> tuple[Node, tuple[Problem, ...]]:
     """The node that documents, flags and this machine describe."""
     node, problems = load_node(choices.nodes, choices.flags)
     node = as_written(node)
+    if choices.runs_with in ("runc", "crun"):
+        runtime = replace(node.profile.runtime, bundles=True)
+        node = replace(node, profile=replace(node.profile, runtime=runtime))
     if not node.kubelet_given:
         kubelets = list(host_refusals(node))
         problems = [row for row in problems if row not in kubelets]
