@@ -33,6 +33,15 @@ def stat(made: Node, name: str) -> dict[str, int]:
     return found
 
 
+def holds(made: Node) -> float:
+    """MiB of the hog, swapped out or not; 0 where it is gone."""
+    total = 0
+    for file in ("memory.current", "memory.swap.current"):
+        path = Path(made.group("hog"), file)
+        total += int(path.read_text()) if path.exists() else 0
+    return total / MIB
+
+
 def spare(made: Node) -> int:
     """MiB that can be had without taking from the pods."""
     return kibibytes("MemAvailable") // 1024 - sum(size for size, _ in SERVING.values())
@@ -48,6 +57,7 @@ def measure(options: tuple[str, ...], wanted: Callable[[Node], int]) -> dict[str
         begun = time.monotonic()
         made.put("hog", ["hold", str(amount)])
         until(lambda: made.rows()[-1]["left"][0], 120)
+        until(lambda: not made.rows()[-1]["left"][0] or holds(made) >= amount * 0.97, 120)
         time.sleep(SECONDS)
         end = time.monotonic()
         after = {name: stat(made, name) for name in SERVING}
