@@ -15,10 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import qoslet
 from qoslet.core.drift import RESET, compare
+from qoslet.core.names import cgroups_path
 from qoslet.core.observed import Observed
+from qoslet.core.tree import Plan
 from qoslet.host.mountinfo import mounts
 from qoslet.host.observe import Eyes
 from qoslet.host.probe import probe
@@ -161,12 +164,18 @@ class Run:
 
         return dict(self.until(ready))
 
-    def compared(self) -> int:
-        """Compare everything with the plan; how many values were."""
+    def planned(self) -> Plan:
+        """What the agent plans by: it names the containers itself."""
         node = qoslet.load_node(
             cgroup_root=self.root, cgroup_driver=self.driver, runtime=self.found.profile
         )
-        planned = qoslet.plan(qoslet.load_pods(str(self.manifests / "pods.yaml")), node)
+        named = replace(node.profile.runtime, bundles=True)
+        node = replace(node, profile=replace(node.profile, runtime=named))
+        return qoslet.plan(qoslet.load_pods(str(self.manifests / "pods.yaml")), node)
+
+    def compared(self) -> int:
+        """Compare everything with the plan; how many values were."""
+        planned = self.planned()
         groups = [group for group in planned.cgroups if group.path is not None]
         self.eyes.watch({row.file for group in groups for row in group.settings})
         looked = (self.eyes.look(str(group.path)) for group in groups)
@@ -244,10 +253,17 @@ def test_every_file_on_every_level_equals_the_plan(run: Run, driver: str, record
         for pod in json.loads(done.stdout)["items"]
         for one in pod["containers"]
     }
+    places = {
+        (group.pod.uid, group.container.name): os.path.dirname(group.path or "")
+        for group in run.planned().cgroups
+        if group.pod is not None and group.container is not None
+    }
     for path in state.glob("*/*/config.json"):
         config = json.loads(path.read_text())
-        wanted = rows[path.parts[-3], path.parts[-2]]
-        assert config["linux"]["cgroupsPath"] == wanted["linux"]["cgroupsPath"]
+        uid, name = path.parts[-3:-1]
+        wanted = rows[uid, name]
+        place = cgroups_path(None, places[uid, name], f"{uid}-{name}")
+        assert config["linux"]["cgroupsPath"] == place
         resources = config["linux"]["resources"]
         resources.pop("devices")
         assert resources == wanted["linux"]["resources"]
