@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import secrets
 import shutil
 import subprocess
+import time
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -148,7 +150,7 @@ class Container:
         for path in self._places():
             for group in (path, path.parent):
                 if group.name.startswith(("qoslet-test-", "c")) and group.exists():
-                    group.rmdir()
+                    _remove(group)
 
     def _places(self) -> list[Path]:
         tops = {"/sys/fs/cgroup"} if self.hierarchy == "v2" else set(_v1_mounts())
@@ -276,3 +278,17 @@ def microseconds(text: str) -> int | None:
     found = re.findall(r"([0-9.]+)([a-z]+)", text)
     assert found, text
     return round(sum(float(number) * _UNITS[unit] for number, unit in found))
+
+
+def _remove(group: Path) -> None:
+    """Remove a group; its last process may be on its way out still."""
+    end = time.monotonic() + 30.0
+    while True:
+        try:
+            group.rmdir()
+        except OSError as error:
+            if error.errno != errno.EBUSY or time.monotonic() > end:
+                raise
+            time.sleep(0.05)
+        else:
+            return
