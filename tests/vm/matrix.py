@@ -62,8 +62,9 @@ def write_page(results: Sequence[Result], *, whole: bool) -> None:
     names = sorted((name for name in rows if name in order), key=order.__getitem__)
     PAGE.write_text(
         "# What real systems answered\n\n"
-        "Written by `make test-vm-full`, system by system ([testing](testing.md) says what it boots). `compared` counts"
-        "\nvalues that were read back from the kernel and compared; a suite that cannot be had says why.\n\n"
+        "The last run of each system that was kept: `make test-vm-full` writes it anew, system by system ([testing](testing.md)"
+        "\nsays what it boots). `compared` counts values that were read back from the kernel and compared; a suite that cannot be"
+        "\nhad says why.\n\n"
         + table.markdown_head()
         + "".join(rows[name] for name in names)
     )
