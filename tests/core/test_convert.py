@@ -115,6 +115,12 @@ def test_refusals_in_the_runtimes_words(block: Json, to: str, runtime: str, word
     assert refusal.source
 
 
+def test_crun_passes_over_unified_beside_cpu_without_lists() -> None:
+    found = part({"cpu": {"shares": 5}, "unified": {"memory.high": "1"}}, "v1", "crun-1.21")
+    assert (values(found), found.refusal) == ({"cpu.shares": "5"}, None)
+    assert [row.fate for row in found.lost] == ["ignored"]
+
+
 def test_rows_before_a_refusal_are_written() -> None:
     found = part({"pids": {"limit": 9}, "cpu": {"period": 1, "shares": 5}}, "v2")
     assert values(found) == {"pids.max": "9", "cpu.weight": "2"}

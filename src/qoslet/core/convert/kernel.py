@@ -62,7 +62,10 @@ def _quota(value: str, ground: Ground) -> Complaint | None:
     amount = int(value)
     if amount < 0 or SHORTEST_US <= amount <= MOST_QUOTA_US:
         return None
-    return INVALID, f"a quota of at least {SHORTEST_US} us and at most {MOST_QUOTA_US}"
+    return (
+        RANGE if amount > _MOST_BYTES else INVALID,
+        f"a quota of at least {SHORTEST_US} us and at most {MOST_QUOTA_US}",
+    )
 
 
 def _cpu_max(value: str, ground: Ground) -> Complaint | None:
