@@ -21,8 +21,8 @@ from qoslet.host.mountinfo import beside
 from tests.live.containerd import IMAGE, Containerd
 from tests.live.test_agent import SLOW, Agent
 
-SLEEPS = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
-"""What ends at once when it is asked to."""
+SLEEPS = "trap 'exit 0' TERM; while :; do sleep 1000 & wait $!; done"
+"""What ends at once when it is asked to, and does nothing until then."""
 
 
 def container(name: str, script: str = SLEEPS, **more: Any) -> dict[str, Any]:
