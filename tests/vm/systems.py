@@ -67,12 +67,12 @@ SHORT: Final = (
     System("bookworm", "bookworm", "v1", _LEGACY),
     System("trixie", "trixie", "v2"),
     System("sid", "sid", "v2"),
-    System("trixie-memory", "trixie", "v2", only=_MEMORY),
-    System("sid-memory", "sid", "v2", only=_MEMORY),
 )
 
 # `make test-vm-full` boots these as well.
 LONG: Final = (
+    System("trixie-memory", "trixie", "v2", only=_MEMORY),
+    System("sid-memory", "sid", "v2", only=_MEMORY),
     System("trixie-runtimes", "trixie", "v2", only=_RUNTIMES),
     System("sid-runtimes", "sid", "v2", only=_RUNTIMES),
     System("bookworm-runtimes", "bookworm", "v1", _LEGACY, only=_RUNTIMES),
