@@ -76,7 +76,7 @@ class Engine:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="cri", daemon=True)
         self._unsaved: set[str] = set()
-        self._followed = False
+        self._followed: float | None = None
 
     def begin(self) -> None:
         """Begin the thread."""
@@ -230,7 +230,8 @@ class Engine:
                 continue
             except QosletError as error:
                 self.note(str(error))
-            pause = EVENTS_POLL_SECONDS if self._followed else POLL_SECONDS
+            heard = self._followed is not None and self.clock() > self._followed
+            pause = EVENTS_POLL_SECONDS if heard else POLL_SECONDS
             try:
                 await asyncio.wait_for(self._again.wait(), pause)
             except TimeoutError:
@@ -308,7 +309,8 @@ class Engine:
     async def _follow(self) -> None:
         """Hear what happens, where the runtime tells it."""
         try:
-            self._followed = self._api == "v1"
+            # what happens before the runtime has begun to tell is seen by looking
+            self._followed = self.clock() + EVENTS_POLL_SECONDS
             async for event in self.calls.events():
                 if event.container_event_type not in _ENDS:
                     continue
@@ -317,12 +319,12 @@ class Engine:
                         run.look()
         except CallFailed as error:
             if error.code == "UNIMPLEMENTED":
-                self._followed = False
+                self._followed = None
                 await asyncio.sleep(3600)
         except QosletError as error:
             self.note(str(error))
         finally:
-            self._followed = False
+            self._followed = None
 
 
 def _boot() -> str:
