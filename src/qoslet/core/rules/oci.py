@@ -125,11 +125,6 @@ def _unified(key: str) -> str:
     return f"unified {key}, as it is"
 
 
-@rule("oci.idle", "kernel sched/core.c sched_group_set_idle")
-def _idle(value: int) -> str:
-    return f"cpu.idle {value}; the weight of an idle group reads 0"
-
-
 @rule("refused.kernel", "the kernel, read back: see the file's row in kernel documentation")
 def _kernel(file: str, value: str, error: str, takes: str) -> str:
     return f"{file} takes {takes}, not {value!r}: {error}"
