@@ -47,6 +47,7 @@ class PodRun(Watched):
         super().__init__(around, pod, stale=stale)
         self.gone = False
         self._wake = asyncio.Event()
+        self._worked = -math.inf
         self._tasks: set[asyncio.Task[None]] = set()
         self._later: float | None = None
 
@@ -98,6 +99,7 @@ class PodRun(Watched):
                 continue
             except (QosletError, OSError) as error:
                 self.stale = True
+                self._worked = around.clock()
                 self._put_off("", str(error))
             around.changed(self.pod)
             await self._wait()
@@ -112,8 +114,10 @@ class PodRun(Watched):
     async def _wait(self) -> None:
         """Until something happens or is due."""
         pod, now = self.pod, self._around.clock()
-        due = None if pod.cleared else next_due(pod.spec, pod.lives, now, pod.ending)
-        times = [due] if due is not None else []
+        # as of the work: what became due since was not done
+        since = min(self._worked, now)
+        due = None if pod.cleared else next_due(pod.spec, pod.lives, since, pod.ending)
+        times = [since + due - now] if due is not None else []
         times += [self._later - now] if self._later is not None else []
         times += [at + KILL_AGAIN - now for at in self._stopping.values() if pod.alive]
         seconds = max(0.0, min(times)) if times else None
@@ -125,10 +129,11 @@ class PodRun(Watched):
     async def _work(self) -> None:
         """Do what is due until nothing is."""
         pod = self.pod
+        self._worked = self._around.clock()
         if pod.cleared:
             return
         for _ in range(2 * len(pod.spec.launches) + 1):
-            now = self._around.clock()
+            now = self._worked = self._around.clock()
             due = [
                 action
                 for action in actions(pod.spec, pod.lives, now, pod.ending)
