@@ -64,9 +64,7 @@ def write_page(results: Sequence[Result], *, whole: bool) -> None:
         "# What real systems answered\n\n"
         "The last run of each system that was kept: `make test-vm-full` writes it anew, system by system ([testing](testing.md)"
         "\nsays what it boots). `compared` counts values that were read back from the kernel and compared; a suite that cannot be"
-        "\nhad says why.\n\n"
-        + table.markdown_head()
-        + "".join(rows[name] for name in names)
+        "\nhad says why.\n\n" + table.markdown_head() + "".join(rows[name] for name in names)
     )
 
 
