@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Literal, NamedTuple, Protocol
 
@@ -131,21 +131,57 @@ def _checked(result: int, what: str) -> int:
     return result
 
 
-class Inotify:
-    """A ``Watch`` by the kernel. Raises OSError where it cannot be had (EMFILE: this user's
-    ``fs.inotify.max_user_instances`` are in use; ``add``, ENOSPC: ``max_user_watches``)."""
+class _Instance:
+    """An inotify instance. Raises OSError where it cannot be had (EMFILE: this user's
+    ``fs.inotify.max_user_instances`` are in use; watching, ENOSPC: ``max_user_watches``)."""
 
     def __init__(self) -> None:
         flags = os.O_NONBLOCK | os.O_CLOEXEC
         self._fd = _checked(_libc().inotify_init1(flags), "inotify")
+
+    def _watch(self, path: str, mask: int) -> int:
+        wanted = ctypes.c_uint32(mask)
+        return _checked(_libc().inotify_add_watch(self._fd, os.fsencode(path), wanted), path)
+
+    def _leave(self, number: int) -> None:
+        # an error means that the kernel has dropped it already
+        _libc().inotify_rm_watch(self._fd, number)
+
+    def _told(self) -> Iterator[tuple[int, int, str]]:
+        """What waits to be read: a watch's number, the mask of what happened, and a name."""
+        for _ in range(_READS_MAX):
+            try:
+                data = os.read(self._fd, _READ)
+            except BlockingIOError:
+                return
+            at = 0
+            while at < len(data):
+                number, mask, _, length = _HEAD.unpack_from(data, at)
+                at += _HEAD.size + length
+                yield number, mask, os.fsdecode(data[at - length : at].rstrip(b"\0"))
+
+    def descriptors(self) -> list[int]:
+        """The inotify instance."""
+        return [self._fd]
+
+    def close(self) -> None:
+        """Give the instance back."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class Inotify(_Instance):
+    """A ``Watch`` by the kernel."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self._watched: dict[str, int] = {}
         self._paths: dict[int, list[str]] = {}
 
     def add(self, directory: str) -> None:
         """Watch a directory, following links."""
-        mask = ctypes.c_uint32(sum(_MASK))
-        number = _libc().inotify_add_watch(self._fd, os.fsencode(directory), mask)
-        _checked(number, directory)
+        number = self._watch(directory, sum(_MASK))
         if self._watched.get(directory) != number:
             self.drop(directory)
             self._watched[directory] = number
@@ -161,61 +197,36 @@ class Inotify:
         left.remove(directory)
         if not left:
             del self._paths[number]
-            # an error means that the kernel has dropped it already
-            _libc().inotify_rm_watch(self._fd, number)
+            self._leave(number)
 
     def events(self) -> list[Event]:
         """What happened since the last call, in order."""
         found: list[Event] = []
-        for _ in range(_READS_MAX):
-            try:
-                data = os.read(self._fd, _READ)
-            except BlockingIOError:
-                return found
-            at = 0
-            while at < len(data):
-                number, mask, _, length = _HEAD.unpack_from(data, at)
-                at += _HEAD.size + length
-                name = data[at - length : at].rstrip(b"\0")
-                self._told(number, mask, os.fsdecode(name), found)
+        for number, mask, name in self._told():
+            if mask & _OVERFLOW:
+                found.append(Event("lost", "", ""))
+                continue
+            for directory in tuple(self._paths.get(number, ())):
+                if mask & _ENDED:
+                    self.drop(directory)
+                    found.append(Event("ended", directory, ""))
+                else:
+                    kind: Kind = "taken" if mask & _TAKEN else "made" if mask & _CREATE else "there"
+                    found.append(Event(kind, directory, name))
         return found
 
-    def _told(self, number: int, mask: int, name: str, found: list[Event]) -> None:
-        if mask & _OVERFLOW:
-            found.append(Event("lost", "", ""))
-            return
-        for directory in tuple(self._paths.get(number, ())):
-            if mask & _ENDED:
-                self.drop(directory)
-                found.append(Event("ended", directory, ""))
-            else:
-                kind: Kind = "taken" if mask & _TAKEN else "made" if mask & _CREATE else "there"
-                found.append(Event(kind, directory, name))
 
-    def descriptors(self) -> list[int]:
-        """The inotify instance."""
-        return [self._fd]
-
-    def close(self) -> None:
-        """Give the instance back."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-
-class Changes:
-    """Files whose content changes, each by a name. Raises OSError as ``Inotify``."""
+class Changes(_Instance):
+    """Files whose content changes, each by a name."""
 
     def __init__(self) -> None:
-        flags = os.O_NONBLOCK | os.O_CLOEXEC
-        self._fd = _checked(_libc().inotify_init1(flags), "inotify")
+        super().__init__()
         self._numbers: dict[str, int] = {}
         self._names: dict[int, str] = {}
 
     def add(self, name: str, path: str) -> None:
         """Watch a file, following links; one name a file."""
-        mask = ctypes.c_uint32(_MODIFY)
-        number = _checked(_libc().inotify_add_watch(self._fd, os.fsencode(path), mask), path)
+        number = self._watch(path, _MODIFY)
         if self._numbers.get(name) != number:
             self.drop(name)
             self._numbers[name], self._names[number] = number, name
@@ -225,33 +236,14 @@ class Changes:
         number = self._numbers.pop(name, None)
         if number is not None and self._names.get(number) == name:
             del self._names[number]
-            # an error means that the kernel has dropped it already
-            _libc().inotify_rm_watch(self._fd, number)
+            self._leave(number)
 
     def changed(self) -> frozenset[str]:
         """Names of the files that changed since the last call; every one, where that was lost."""
         found: set[str] = set()
-        for _ in range(_READS_MAX):
-            try:
-                data = os.read(self._fd, _READ)
-            except BlockingIOError:
-                break
-            at = 0
-            while at < len(data):
-                number, mask, _, length = _HEAD.unpack_from(data, at)
-                at += _HEAD.size + length
-                if mask & _OVERFLOW:
-                    found |= self._numbers.keys()
-                elif number in self._names and not mask & _IGNORED:
-                    found.add(self._names[number])
+        for number, mask, _ in self._told():
+            if mask & _OVERFLOW:
+                found |= self._numbers.keys()
+            elif number in self._names and not mask & _IGNORED:
+                found.add(self._names[number])
         return frozenset(found)
-
-    def descriptors(self) -> list[int]:
-        """The inotify instance."""
-        return [self._fd]
-
-    def close(self) -> None:
-        """Give the instance back."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
