@@ -14,6 +14,7 @@ from qoslet.errors import CannotDo, QosletError
 from qoslet.host.cgroupfs import Cgroupfs
 from qoslet.host.cgroupkill import strike
 from qoslet.host.runtimes.ocikept import tidy
+from qoslet.host.runtimes.records import parent_of
 from qoslet.host.safefs import checked
 
 LEFTOVER_SECONDS = 0.5
@@ -73,16 +74,7 @@ class KernelGroups(Cgroupfs):
         if not group.endswith(".scope"):
             return set()
         makers = self.makers()
-        return {pid for pid in super().members(group) if _parent_of(pid) in makers}
-
-
-def _parent_of(pid: int) -> int:
-    """The parent of a process, 0 where there is none."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[1])
-    except (OSError, ValueError, IndexError):
-        return 0
+        return {pid for pid in super().members(group) if parent_of(pid) in makers}
 
 
 def end_group(groups: Groups, path: str) -> str | None:

@@ -155,9 +155,19 @@ def _names(folder: str) -> list[str]:
 
 def start_time(pid: int) -> int | None:
     """When a process was started, in clock ticks since the boot; None if there is none."""
+    return _stat(pid, 22)
+
+
+def parent_of(pid: int) -> int:
+    """The number of a process's parent; 0 if there is none."""
+    return _stat(pid, 4) or 0
+
+
+def _stat(pid: int, number: int) -> int | None:
+    """A field of /proc/PID/stat as proc(5) numbers them, beyond the name, which may hold spaces."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[19])
+            return int(file.read().rpartition(b")")[2].split()[number - 3])
     except (OSError, ValueError, IndexError):
         return None
 

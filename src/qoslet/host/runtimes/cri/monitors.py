@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct, field
 
 from qoslet.core import names
-from qoslet.host.runtimes.records import Proc, same_process, start_time
+from qoslet.host.runtimes.records import Proc, parent_of, same_process, start_time
 
 LEAF = "monitor"
 """The group below a pod's that they are charged to: no container has such an id."""
@@ -25,7 +25,7 @@ _PROGRAMS = ("containerd-shim", "conmon", "crio-conmon", "cri-o-conmon")
 
 def monitor_of(pid: int) -> Proc | None:
     """Who watches over a container whose process this is; None where nobody known does."""
-    parent = _parent(pid)
+    parent = parent_of(pid)
     if parent <= 1 or parent == os.getpid():
         return None
     try:
@@ -160,12 +160,3 @@ def _below(path: str, parent: str) -> bool:
     if parent.endswith(names.SLICE):
         return path.partition(":")[0] == os.path.basename(parent)
     return path.startswith(f"{parent.rstrip('/')}/")
-
-
-def _parent(pid: int) -> int:
-    """The number of a process's parent; 0 where it is not known."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[1])
-    except (OSError, ValueError, IndexError):
-        return 0
