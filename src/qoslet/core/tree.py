@@ -12,14 +12,14 @@ from msgspec import Struct
 
 from qoslet.core.node import Node
 from qoslet.core.pod import Container, Pod, QosClass, Role
-from qoslet.core.rules.catalog import RULES, Rule
+from qoslet.core.rules.catalog import Reasoned, Rule
 
 Level = Literal["node", "qos", "pod", "sandbox", "container"]
 Writer = Literal["kubelet", "runtime", "qoslet"]
 Severity = Literal["error", "warning", "info"]
 
 
-class Setting(Struct, frozen=True, gc=False):
+class Setting(Struct, Reasoned, frozen=True, gc=False):
     """One file of a cgroup and the value that its writer writes there in the steady state.
 
     ``effective`` is what the driver or the kernel turns the value into, None where it stands
@@ -32,16 +32,6 @@ class Setting(Struct, frozen=True, gc=False):
     inputs: tuple[object, ...]
     writer: Writer
     effective: str | None = None
-
-    @property
-    def because(self) -> str:
-        """The derivation in one line, with the numbers put in."""
-        return RULES[self.rule].because(*self.inputs)
-
-    @property
-    def source(self) -> str:
-        """The document or code that the rule stands on."""
-        return RULES[self.rule].source
 
     @property
     def applied(self) -> str:

@@ -6,14 +6,14 @@ from typing import Literal
 
 from msgspec import Struct
 
-from qoslet.core.rules.catalog import RULES
+from qoslet.core.rules.catalog import Reasoned
 
 Hierarchy = Literal["v1", "v2"]
 Fate = Literal["ignored", "refused", "elsewhere"]
 Verdict = Literal["enforced", "approximated", "absent"]
 
 
-class Row(Struct, frozen=True, gc=False):
+class Row(Struct, Reasoned, frozen=True, gc=False):
     """One file (or unit property) and what is written there.
 
     ``field`` is where the value stands in the input; ``effective`` what the kernel makes of it,
@@ -28,22 +28,12 @@ class Row(Struct, frozen=True, gc=False):
     effective: str | None = None
 
     @property
-    def because(self) -> str:
-        """The derivation in one line."""
-        return RULES[self.rule].because(*self.inputs)
-
-    @property
-    def source(self) -> str:
-        """What the rule stands on."""
-        return RULES[self.rule].source
-
-    @property
     def applied(self) -> str:
         """The value that is read back."""
         return self.value if self.effective is None else self.effective
 
 
-class Refusal(Struct, frozen=True, gc=False):
+class Refusal(Struct, Reasoned, frozen=True, gc=False):
     """Why a runtime stops: the rows before it were written, those after it are not.
 
     ``message`` holds the runtime's own words, or the kernel's with ``file``.
@@ -59,16 +49,6 @@ class Refusal(Struct, frozen=True, gc=False):
     def by(self) -> Literal["runtime", "kernel"]:
         """Who refuses."""
         return "kernel" if self.rule == "refused.kernel" else "runtime"
-
-    @property
-    def because(self) -> str:
-        """The reason in one line."""
-        return RULES[self.rule].because(*self.inputs)
-
-    @property
-    def source(self) -> str:
-        """What the rule stands on."""
-        return RULES[self.rule].source
 
 
 class Lost(Struct, frozen=True, gc=False):

@@ -7,6 +7,7 @@ and the sentence stand in one place. ``Setting.rule`` and the published schema n
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -20,6 +21,34 @@ class Rule(Struct, frozen=True):
 
 
 RULES: dict[str, Rule] = {}
+
+
+class Ruled(Protocol):
+    """What came from a rule, with the numbers that went into it."""
+
+    @property
+    def rule(self) -> str:
+        """The rule's id."""
+
+    @property
+    def inputs(self) -> tuple[object, ...]:
+        """Its numbers."""
+
+
+class Reasoned:
+    """What can say why it is so."""
+
+    __slots__ = ()
+
+    @property
+    def because(self: Ruled) -> str:
+        """The derivation in one line, with the numbers put in."""
+        return RULES[self.rule].because(*self.inputs)
+
+    @property
+    def source(self: Ruled) -> str:
+        """The document or code that the rule stands on."""
+        return RULES[self.rule].source
 
 
 def rule(id: str, source: str) -> Callable[[Callable[..., str]], Callable[..., str]]:
