@@ -1,8 +1,7 @@
 """Ends pods where memory is short: on the node, below a tier at its limit, or in a pod stuck at its own.
 
 Groups are not looked at until something waits for memory; the node is, the more often the less can
-be had. One pod is ended at a time; what its
-end freed is measured before anybody else is thought of.
+be had. One pod is ended at a time; what its end freed is measured before anybody else is thought of.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ from qoslet.core.memsample import NO_LIMIT, MemorySample
 
 State = Literal["calm", "reclaiming", "stalled"]
 
-PAGE = 4096
 _MIB = 1 << 20
 
 
