@@ -14,7 +14,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
-from qoslet.core.podlife import Backoff
+from qoslet.core.podlife import Backoff, Ending
 from qoslet.core.podspec import PodSpec
 from qoslet.errors import QosletError
 from qoslet.host.runtimes.cri import configs
@@ -73,6 +73,8 @@ class Engine:
         self._records = RecordsOf(setting.folder, _boot(), Kept)
         self._runs: dict[str, PodRun] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._seen = False
+        self._waiting: dict[str, KeptPod] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="cri", daemon=True)
         self._unsaved: set[str] = set()
@@ -146,11 +148,20 @@ class Engine:
         self._tasks[uid] = self._loop.create_task(run.run())
 
     def start(self, pod: KeptPod) -> None:
-        """Begin a pod."""
-        self._carry(PodRun(self, pod))
+        """Begin a pod; not before the runtime was asked whether it has it already."""
+        uid = pod.spec.uid
+        if not self._seen:
+            self._waiting[uid] = pod
+        elif uid in self._runs:
+            self._told(self._runs[uid].pod)
+        else:
+            self._carry(PodRun(self, pod))
 
     def stop(self, uid: str, grace: float) -> None:
         """End a pod."""
+        if (pod := self._waiting.pop(uid, None)) is not None:
+            pod.ending, pod.cleared = Ending(self.clock(), grace), True
+            self._told(pod)
         if uid in self._runs:
             self._runs[uid].stop(grace)
 
@@ -161,11 +172,14 @@ class Engine:
 
     def update(self, spec: PodSpec) -> None:
         """A pod's containers have other values."""
+        if spec.uid in self._waiting:
+            self._waiting[spec.uid].spec = spec
         if spec.uid in self._runs:
             self._runs[spec.uid].update(spec)
 
     def forget(self, uid: str) -> None:
         """Drop a pod, its record and its logs."""
+        self._waiting.pop(uid, None)
         run = self._runs.pop(uid, None)
         if run is None:
             return
@@ -217,6 +231,7 @@ class Engine:
             self._again.clear()
             try:
                 await self._survey()
+                self._begin_waiting()
                 await self._begin_logs_anew()
                 if not self._here.is_set():
                     self._here.set()
@@ -240,6 +255,8 @@ class Engine:
     async def _survey(self) -> None:
         """Look at every container and sandbox of ours; whose state differs is looked at."""
         selector = {configs.ROOT: self.root}
+        # one that ends meanwhile may be in the answer
+        known = set(self._runs)
         boxes = await self.calls(
             "ListPodSandbox",
             pb.ListPodSandboxRequest(filter=pb.PodSandboxFilter(label_selector=selector)),
@@ -262,8 +279,18 @@ class Engine:
             if (pod.sandbox and pod.sandbox not in ready) or not alive <= running:
                 run.look()
         for box in boxes.items:
-            if box.labels.get(configs.ROOT) == self.root:
+            if (
+                box.labels.get(configs.ROOT) == self.root
+                and box.labels.get(configs.UID) not in known
+            ):
                 self._meet(box)
+
+    def _begin_waiting(self) -> None:
+        """The runtime has told what it has: pods that it has not are begun."""
+        self._seen = True
+        waiting, self._waiting = self._waiting, {}
+        for pod in waiting.values():
+            self.start(pod)
 
     async def _begin_logs_anew(self) -> None:
         """Put logs aside that are large, as a kubelet does: the runtime begins them anew."""
@@ -301,7 +328,9 @@ class Engine:
             self.note(f"sandbox {box.id} has our label and no pod: {error}; it is left alone")
             return
         pod = KeptPod(spec, box.annotations.get(configs.DIGEST, "") or spec.digest())
-        pod.sandbox, pod.attempt = box.id, box.metadata.attempt + 1
+        pod.attempt = box.metadata.attempt + 1
+        if box.state == pb.SANDBOX_READY:
+            pod.sandbox = box.id
         self.note(f"Pod {spec.key}: found in the runtime without a record of it; it is taken up")
         self._carry(PodRun(self, pod, stale=True))
         self.changed(pod)
