@@ -4,6 +4,7 @@ of it."""
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -403,6 +404,31 @@ def test_pods_are_recognised_by_the_next_one(hand: Hand, tmp_path: Path) -> None
     again.ends()
     again.runtime.close()
     hand.runtime = Hand(hand.server, tmp_path).runtime
+
+
+def test_nothing_is_begun_before_the_runtime_told_what_it_has(hand: Hand, tmp_path: Path) -> None:
+    server = hand.server
+    hand.runtime.start(spec_of(), {})
+    hand.running("app")
+    id = server.id("app")
+    hand.runtime.close()
+    shutil.rmtree(hand.setting.folder)
+    server.always["ListPodSandbox"] = No(grpc.StatusCode.INTERNAL, "not yet")
+    again = Hand(server, tmp_path)
+    again.runtime.start(spec_of(), {})
+    again.runtime.start(replace(spec_of(), uid="other", key="default/other"), {})
+    again.runtime.stop("other", 1.0)
+    again.until(lambda: again.runtime.held()["other"].ended)
+    again.until(lambda: any("not yet" in line for line in again.runtime.notes))
+    assert not again.state("app").running
+    del server.always["ListPodSandbox"]
+    again.running("app")
+    assert server.id("app") == id
+    assert [method for method, _ in server.asked].count("RunPodSandbox") == 1
+    again.runtime.forget("other")
+    again.ends()
+    again.runtime.close()
+    hand.runtime = Hand(server, tmp_path).runtime
 
 
 def test_an_end_while_nobody_looked_is_seen(hand: Hand, tmp_path: Path) -> None:
