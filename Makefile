@@ -6,6 +6,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := python -m pip --quiet --quiet --no-input --disable-pip-version-check
 APT := apt-get install -y make python3-venv
+# They wait more than they work.
+LIVE_JOBS ?= 4
 SECONDS_OF_RUN ?= 15
 SYSTEM ?= trixie
 CMD ?= uname -a
@@ -30,7 +32,7 @@ test: $(VENV)/dev.stamp ## Style, types, imports, documents and every test that 
 	@$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 live: $(VENV)/dev.stamp ## The tests that write to this machine's kernel, each in a group of its own (root)
-	@$(BIN)/python -m pytest -m live $(ARGS)
+	@$(BIN)/python -m pytest -m live -n $(LIVE_JOBS) --dist worksteal $(ARGS)
 
 can-write: $(VENV)/run.stamp
 	@$(BIN)/qoslet doctor >/dev/null

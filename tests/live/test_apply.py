@@ -16,6 +16,7 @@ from qoslet.core.journal import Header, lines, read
 from qoslet.host.standing import resume, state_directory
 from qoslet.surfaces.cli import entry, wireonce
 from tests.live.machine import PODS, Done, Machine
+from tests.live.moments import thirds
 
 pytestmark = pytest.mark.live
 
@@ -64,7 +65,7 @@ def test_dry_runs_do_nothing_and_print_what_would_be_done(machine: Machine) -> N
     assert machine.run("release").code == 0
 
 
-@pytest.mark.parametrize("steps", range(3))
+@pytest.mark.parametrize("steps", thirds())
 def test_killed_between_any_two_steps_of_apply(machine: Machine, steps: int) -> None:
     while machine.killed("apply", steps):
         if steps % 2:
@@ -78,7 +79,7 @@ def test_killed_between_any_two_steps_of_apply(machine: Machine, steps: int) -> 
     assert steps > 12
 
 
-@pytest.mark.parametrize("steps", range(3))
+@pytest.mark.parametrize("steps", thirds())
 def test_killed_between_any_two_steps_of_release(machine: Machine, steps: int) -> None:
     met = True
     while met:

@@ -20,6 +20,7 @@ from qoslet.host.bus import Bus
 from qoslet.host.drivers import root_path
 from qoslet.host.journalfile import STATE, escaped
 from qoslet.surfaces.cli import entry
+from tests.live.moments import thirds
 from tests.live.slices import MIB, REPO, Live, need_guest, run, until
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
@@ -228,7 +229,7 @@ def test_systemd_apply_follows_the_manifests(applied: Applied) -> None:
     applied.clean()
 
 
-@pytest.mark.parametrize("calls", range(3))
+@pytest.mark.parametrize("calls", thirds())
 def test_systemd_apply_killed_between_any_two_calls(applied: Applied, calls: int) -> None:
     met = 0
     while applied.killed("apply", calls):
@@ -244,7 +245,7 @@ def test_systemd_apply_killed_between_any_two_calls(applied: Applied, calls: int
     assert applied.run("release").code == 0
 
 
-@pytest.mark.parametrize("calls", range(3))
+@pytest.mark.parametrize("calls", thirds())
 def test_systemd_release_killed_between_any_two_calls(applied: Applied, calls: int) -> None:
     met = True
     while met:
