@@ -289,6 +289,15 @@ def test_an_oom_kill_that_ended_the_scope_unseen_is_counted(bench: Bench) -> Non
     assert (driver.oom_kills(APP), driver.oom_kills(APP)) == (1, 1)
 
 
+def test_an_oom_kill_in_a_scope_of_a_runtime_is_what_systemd_says(bench: Bench) -> None:
+    bench.driver().perform([Step("create", APP)])
+    # one that made nothing of it knows it by its path alone
+    other = bench.driver()
+    assert other.oom_kills(APP) == 0
+    tell(bench, "End", "ss", "q-pod1-app.scope", "oom-kill")
+    assert other.oom_kills(APP) == 1
+
+
 def test_the_process_that_keeps_a_scope_is_nobody(bench: Bench) -> None:
     driver = bench.driver()
     good(driver.perform([Step("create", APP)]))

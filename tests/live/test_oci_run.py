@@ -81,6 +81,18 @@ spec:
   terminationGracePeriodSeconds: 1
   containers: [{name: app, image: busybox:1, command: [sleep, "600"]}]
 """
+HUNGRY = """
+apiVersion: v1
+kind: Pod
+metadata: {name: hungry, uid: hungry-0}
+spec:
+  restartPolicy: Never
+  containers:
+    - name: app
+      image: busybox:1
+      command: [dd, if=/dev/zero, of=/dev/null, bs=64M]
+      resources: {limits: {memory: 16Mi}}
+"""
 RUNNING = 6
 """Containers of these pods that stay."""
 
@@ -329,6 +341,15 @@ def test_a_resize_is_written_in_place_and_kept_for_the_next_start(run: Run) -> N
     run.until(lambda seen: seen["fixed/app"].get("pid") not in (None, before["fixed/app"]))
     run.running()
     assert run.compared() >= 30
+
+
+def test_memory_that_is_not_there_is_told_as_oom(run: Run) -> None:
+    run.write(HUNGRY)
+    run.begin()
+    one = run.until(
+        lambda seen: (one := seen.get("hungry/app", {})).get("exitCode") is not None and one
+    )
+    assert (one["reason"], one["exitCode"]) == ("OOMKilled", 137)
 
 
 def test_an_image_that_is_missing_is_told_and_begun_when_it_is_there(

@@ -88,13 +88,18 @@ class Systemd(UnitDriver):
         the container had; None if unknown."""
         found = super().oom_kills(path)
         if path not in self._kept:
-            return found
+            # of a scope that a runtime made systemd alone remembers what ended it
+            alone = found is None and path.endswith(SCOPE)
+            return 1 if alone and self._ended(path) == "oom-kill" else found
         before, last = self._kills.get(path, (0, 0))
         if found is None:
-            ended = self.units.bus.run(self.units.result(unit_of(path)))
-            found = max(last, 1) if ended == "oom-kill" else last
+            found = max(last, 1) if self._ended(path) == "oom-kill" else last
         self._kills[path] = (before, found)
         return before + found
+
+    def _ended(self, path: str) -> str:
+        """How systemd says that a unit ended."""
+        return self.units.bus.run(self.units.result(unit_of(path)))
 
     def join_fds(self, path: str) -> list[int]:
         """``cgroup.procs`` of the group in every hierarchy, open for writing. A scope that ended

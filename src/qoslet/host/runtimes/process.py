@@ -109,8 +109,7 @@ class ProcessRuntime:
             self._pods[record.spec.uid] = pod
             for name, path in pod.cgroups.items():
                 life, proc = pod.lives[name], record.processes.get(name)
-                number = max(0, life.starts - 1)
-                log = self._logs.path(pod.spec.key, pod.spec.uid, name, number)
+                log = self._logs.path(pod.spec.key, pod.spec.uid, name, max(0, life.starts - 1))
                 pod.logs[name] = log if life.starts else ""
                 if proc is None and not life.alive and not self._groups.members(path):
                     continue
@@ -307,15 +306,14 @@ class ProcessRuntime:
         """One start begun, or its failure, recorded."""
         name, uid, key = launch.name, pod.spec.uid, pod.spec.key
         path, life, now = pod.cgroups[name], pod.lives[name], self._clock()
-        number = life.starts
-        log = self._logs.path(key, uid, name, number)
+        log = self._logs.path(key, uid, name, life.starts)
         opened: list[int] = []
         try:
-            if not number:
+            if not life.starts:
                 vacate(self._groups, path)
-            before = self._groups.oom_kills(path) or 0
-            if plain := pod.spec.bundles is None:
-                opened += self._groups.join_fds(path)
+            plain = pod.spec.bundles is None
+            before = (self._groups.oom_kills(path) or 0) if plain else 0
+            opened += self._groups.join_fds(path) if plain else []
             joins = len(opened)
             place = f"{self._records.place(uid)}/{name}"
             one = Tracked(place, self._logs.file(log, self._note), before)
@@ -360,8 +358,7 @@ class ProcessRuntime:
             if one.trouble:
                 self._note(f"{pod.spec.key}/{name}: {one.trouble}")
             return
-        if one.oom is None:
-            one.oom = (self._groups.oom_kills(pod.cgroups[name]) or 0) > one.oom_before
+        one.see_oom(self._groups, pod.cgroups[name])
         if pod.spec.bundles is not None and not self._oci.cleared(pod, name, one, self._clock()):
             return
         del pod.running[name]
@@ -370,7 +367,7 @@ class ProcessRuntime:
         if one.failed is not None:
             self._failed(pod, name, one.failed)
             return
-        oom, life, now = one.oom, pod.lives[name], self._clock()
+        oom, life, now = one.oom_killed, pod.lives[name], self._clock()
         if one.code is None:
             pod.lives[name] = lost(life, oom, now, self._backoff)
         else:
@@ -378,10 +375,13 @@ class ProcessRuntime:
         pod.times[name] = Times(pod.times.get(name, Times()).started, time.time())
 
     def _reap(self, pod: Pod, name: str) -> None:
-        """Collect a main process that ended; the rest of its group ends with it."""
+        """Collect a main process that ended; the rest of its group ends with it, and soon a
+        runtime's scope: who asks for OOM kills later learns less."""
         one = pod.running.get(name)
         if one is not None and one.birth is None:
             one.collect(self._watch)
+            if one.over:
+                one.see_oom(self._groups, pod.cgroups[name])
 
     def _signal(self, pod: Pod, launch: Launch) -> None:
         """Ask the main process to end."""

@@ -52,7 +52,7 @@ class Tracked:
         self.birth: Coming | None = None
         self.clearing: Clearing | None = None
         self.clear_at: float | None = None
-        self.oom: bool | None = None
+        self.oom_killed = False
         self.failed: StartFailed | None = None
         self.over = False
         self.killed = False
@@ -75,6 +75,11 @@ class Tracked:
     def proc(self) -> Proc:
         """What knows the process again."""
         return Proc(self.pid, self._start, self.oom_before)
+
+    def see_oom(self, groups: Groups, path: str) -> None:
+        """See whether the kernel killed a process of it for memory; what was seen stays."""
+        if not self.oom_killed:
+            self.oom_killed = (groups.oom_kills(path) or 0) > self.oom_before
 
     def born(self, birth: Coming, start: int) -> None:
         """It was forked; ``start`` is its start time."""
