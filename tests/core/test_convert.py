@@ -226,10 +226,14 @@ def test_systemd_properties() -> None:
     assert [row.value for row in crun.parts[0].rows if row.file == "MemorySwapMax"] == ["500"]
 
 
-def test_the_systemd_driver_rounds_the_file_too() -> None:
-    wish = wish_of("v2", NEW, driver="systemd")
+@pytest.mark.parametrize(
+    ("runtime", "kept"),
+    [("runc-1.4.0", "2000 100000"), ("runc-1.3.3", "1500 100000"), ("crun-1.21", "1500 100000")],
+)
+def test_the_systemd_driver_rounds_the_file_where_the_runtime_does(runtime: str, kept: str) -> None:
+    wish = wish_of("v2", runtime, driver="systemd")
     row = convert_document({"cpu": {"quota": 1500}}, wish).parts[0].rows[0]
-    assert (row.value, row.applied) == ("1500 100000", "2000 100000")
+    assert (row.value, row.applied) == ("1500 100000", kept)
 
 
 @pytest.mark.parametrize(

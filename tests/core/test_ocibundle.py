@@ -53,6 +53,23 @@ def test_the_plan_s_words_are_in_it_as_they_are() -> None:
     assert devices == [{"allow": False, "access": "rwm"}]
 
 
+@pytest.mark.parametrize(("group", "policy"), [("1", "'kill'"), ("0", "'continue'")])
+def test_systemd_is_told_of_an_oom_group_with_the_scope(group: str, policy: str) -> None:
+    read = spec_of()
+    pod = read.sandbox
+    assert pod is not None
+    block = PlannedBlock("s:runc:c", {"unified": {"memory.oom.group": group}})
+    found = Found(IMAGE, User(0, 0), "/r", {}, {}, (), oom_policy=True)
+
+    def told(found: Found, block: PlannedBlock) -> object:
+        made = configuration(pod, read.launches[0], block, found, v2=True)
+        return made["annotations"].get("org.systemd.property.OOMPolicy")
+
+    assert told(found, block) == policy
+    assert told(replace(found, oom_policy=False), block) is None
+    assert told(found, PlannedBlock("s:runc:c", {})) is None
+
+
 def test_the_manifest_goes_before_the_image() -> None:
     process = made()["process"]
     assert (process["args"], process["cwd"]) == (["/e", "c"], "/w")

@@ -22,6 +22,7 @@ from qoslet.core.drift import RESET, compare
 from qoslet.core.names import cgroups_path
 from qoslet.core.observed import Observed
 from qoslet.core.tree import Plan
+from qoslet.host.drivers import root_path
 from qoslet.host.mountinfo import mounts
 from qoslet.host.observe import Eyes
 from qoslet.host.probe import probe
@@ -103,7 +104,8 @@ class Run:
     def __init__(self, folder: Path, runtime: ocifind.Found, driver: str) -> None:
         self.folder, self.found, self.driver = folder, runtime, driver
         name = f"qoslet-test-{secrets.token_hex(4)}"
-        self.root = f"/{name}" if driver == "cgroupfs" else f"/{name.replace('-', '_')}"
+        self.root = f"/{name}"
+        self.place = root_path(self.root, driver)  # type: ignore[arg-type]
         self.manifests = folder / "manifests"
         self.manifests.mkdir(mode=0o755)
         os.chmod(folder, 0o755)
@@ -164,6 +166,7 @@ class Run:
             result = ready(seen)
             if result:
                 return result
+            assert self.agents[-1].poll() is None, self.said()
             assert time.monotonic() < deadline, (seen, self.pods(), self.said())
             time.sleep(0.2)
 
@@ -211,7 +214,7 @@ class Run:
 
     def left(self) -> list[str]:
         """What stands that ought to be gone."""
-        name = self.root.strip("/")
+        name = self.place.strip("/").removesuffix(".slice")
         trees = [one.point for one in mounts() if one.type in ("cgroup", "cgroup2")]
         states = [
             *Path("/run/qoslet").glob(f"{name}*/oci"),

@@ -94,3 +94,5 @@ if __name__ == "__main__":
     except VmError as error:
         say(f"test-vm: {error}")
         sys.exit(3)
+    except KeyboardInterrupt:
+        sys.exit(130)

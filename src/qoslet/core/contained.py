@@ -79,7 +79,8 @@ def default_pull(image: str) -> Pull:
 class Engine(Struct, frozen=True, omit_defaults=True):
     """The OCI runtime that makes containers, and where it finds what it needs. ``program`` is its
     path; ``images`` are layouts and ``trees`` directories by the name of an image, as the owner
-    named them; ``storage`` is the folder of unpacked images and of what containers write."""
+    named them; ``storage`` is the folder of unpacked images and of what containers write.
+    ``oom_policy``: its scopes are systemd's, who knows OOMPolicy of them."""
 
     name: Literal["runc", "crun"]
     program: str
@@ -88,6 +89,7 @@ class Engine(Struct, frozen=True, omit_defaults=True):
     trees: tuple[tuple[str, str], ...] = ()
     systemd: bool = False
     v2: bool = False
+    oom_policy: bool = False
 
 
 class PlannedBlock(Struct, frozen=True):

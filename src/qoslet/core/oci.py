@@ -81,7 +81,8 @@ class Files:
             return
         inputs = (subject, milli, period, quota)
         kept, every = quota, period
-        if self._basis.node.driver == "systemd":
+        rounds = self._writer != "runtime" or self._basis.runtime.rounds_quota
+        if self._basis.node.driver == "systemd" and rounds:
             kept = systemd_quota(quota, period)
             # without a quota systemd writes the default period, whatever it was told
             every = period if quota > 0 else QUOTA_PERIOD_US

@@ -19,12 +19,16 @@ from qoslet.core.podenv import DEFAULT_PATH
 from qoslet.core.podoci import Kind
 from qoslet.core.podspec import Launch
 from qoslet.core.podvolumes import Mount
+from qoslet.core.unitprops import oom_policy
 
 SPEC_VERSION = "1.0.2"
 STOP_SIGNAL = "org.opencontainers.image.stopSignal"
 """The annotation that keeps the image's stop signal (OCI image-spec annotations.md)."""
 _NO_SUBGROUP = "run.oci.systemd.subgroup"
 """crun's: the group below the scope that it would make; none, so that limits and processes meet."""
+
+_OOM_POLICY = "org.systemd.property.OOMPolicy"
+"""A property of the scope, in D-Bus's text form. Source: runc docs/systemd.md; crun(1)."""
 
 _FLAGS = ("nosuid", "noexec", "nodev")
 _MASKED = (
@@ -57,6 +61,8 @@ class Found(Struct, frozen=True):
     mounts: Sequence[Mount]
     able: frozenset[int] = ALL_CAPABILITIES
     """The capabilities that can be given: those of whoever makes the container."""
+    oom_policy: bool = False
+    """Whether systemd knows OOMPolicy of the container's scope."""
 
 
 def configuration(
@@ -84,7 +90,7 @@ def configuration(
         "process": process,
         "root": {"path": found.root, "readonly": asked.read_only_root},
         "mounts": _mounts(pod, asked, found),
-        "annotations": _annotations(found.execution, launch),
+        "annotations": _annotations(found.execution, launch) | _oom_policy(planned, found),
         "linux": _linux(pod, asked, planned, found, v2),
     }
     return made
@@ -120,6 +126,15 @@ def _annotations(image: Execution, launch: Launch) -> dict[str, str]:
     given = launch.stop_signal != "SIGTERM"
     signal = launch.stop_signal if given else image.stop_signal
     return {_NO_SUBGROUP: ""} | ({STOP_SIGNAL: signal} if signal else {})
+
+
+def _oom_policy(planned: PlannedBlock, found: Found) -> dict[str, str]:
+    """memory.oom.group for systemd, who writes the file anew with each change of the scope and
+    takes it with the scope's creation only. Source: systemd.scope(5)."""
+    group = (planned.resources.get("unified") or {}).get("memory.oom.group")
+    if group is None or not found.oom_policy:
+        return {}
+    return {_OOM_POLICY: f"'{oom_policy(group)}'"}
 
 
 def _mount(where: str, kind: str, *options: str, source: str = "") -> _Made:

@@ -41,6 +41,14 @@ class Runtime(Struct, frozen=True):
         """cpu.weight for cpu.shares; 0 is "not written"."""
         return weight_linear(shares) if self.curve == "linear" else weight_quadratic(shares)
 
+    @property
+    def rounds_quota(self) -> bool:
+        """Whether it writes a quota as systemd keeps it, in whole percents of a CPU, with the
+        systemd driver. Others write it as it is, beside what they tell systemd, whose own value
+        comes when it writes the unit again. Source: opencontainers/cgroups 0.0.2, its pull
+        request 4; runc issue 4622; containers through runc 1.1.15 under systemd 257."""
+        return self.oci != "crun" and (self.oci != "runc" or self.oci_version >= (1, 4))
+
 
 _NEWEST = (9999,)
 _OCI: tuple[Oci, ...] = ("runc", "crun", "youki", "process")

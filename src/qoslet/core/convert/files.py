@@ -34,7 +34,7 @@ def files(
     """The rows of a block, up to the first refusal, and what is lost.
 
     With ``update`` the block is that of an update. ``systemd``: by the systemd driver, whose
-    quota is in whole percents of a CPU.
+    quota is in whole percents of a CPU where the runtime writes it so.
     """
     pen, refusal = Pen(ground), None
     asked = block
@@ -45,8 +45,8 @@ def files(
     except Stop as stop:
         refusal = stop.refusal
     rows = tuple(pen.rows.values())
-    if systemd:
-        rows = tuple([_whole_percents(row, traits) for row in rows])
+    if systemd and traits.rounds:
+        rows = tuple([_whole_percents(row) for row in rows])
     return Part(rows, refusal, lost(asked, hierarchy, traits, ground.bfq))
 
 
@@ -66,7 +66,7 @@ def _write(
         runc.write_v1(pen, block, traits, update is not None)
 
 
-def _whole_percents(row: Row, traits: Traits) -> Row:
+def _whole_percents(row: Row) -> Row:
     """The quota that stands after systemd and the runtime wrote it."""
     if row.file == "cpu.max" and not row.value.startswith("max"):
         quota, _, period = row.value.partition(" ")

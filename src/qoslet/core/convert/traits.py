@@ -21,7 +21,8 @@ class Traits(Struct, frozen=True):
     ``rsvd``: hugetlb reservations, too; ``swap_alone``: memory -1 with a swap amount is taken;
     ``swap_missing``: no error where the kernel has no swap limit; ``pids_zero``: 0 is 1;
     ``merges``: an update keeps what it does not name; ``io_updates``: it knows devices;
-    ``tables``: KEP-2254's tables instead of a runtime.
+    ``tables``: KEP-2254's tables instead of a runtime; ``rounds``: as
+    ``runtimes.Runtime.rounds_quota``.
 
     Of crun: ``swap_zero``: 0 is no swap; ``any_negative``: every negative limit is none;
     ``period_retry``: a period is tried again after the quota; ``quota_signed``: -1 is written as
@@ -45,6 +46,7 @@ class Traits(Struct, frozen=True):
     merges: bool = True
     io_updates: bool = True
     tables: bool = False
+    rounds: bool = True
     version: tuple[int, ...] = ()
 
     def weight(self, shares: int) -> int:
@@ -73,6 +75,7 @@ def _runc(runtime: Runtime) -> Traits:
         pids_zero=version >= (1, 4),
         merges=main,
         io_updates=version >= (1, 3, 3),
+        rounds=runtime.rounds_quota,
         version=version,
     )
 
@@ -93,6 +96,7 @@ def _crun(runtime: Runtime) -> Traits:
         period_retry=version >= (1, 8, 4),
         quota_signed=version >= (1, 8, 4),
         bfq_v1=version >= (1, 8, 2),
+        rounds=runtime.rounds_quota,
     )
 
 

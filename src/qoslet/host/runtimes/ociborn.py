@@ -163,6 +163,7 @@ def _prepare(making: Making) -> None:
         _files(place, pod.host_network, pod.hostname),
         [_bound(place, number, one) for number, one in enumerate(launch.mounts)],
         _able(),
+        place.engine.oom_policy,
     )
     nothing = PlannedBlock("", {})
     planned = spec.bundles.blocks.get(launch.name, nothing)
@@ -170,6 +171,10 @@ def _prepare(making: Making) -> None:
         raise Refused("the plan has no place for it")
     launch = _scored(place, launch, found.able)
     made = configuration(pod, launch, planned, found, v2=place.engine.v2)
+    process = made["process"]
+    if any("\0" in word for word in (*process["args"], *process["env"], process["cwd"])):
+        # crun would read what stands before it
+        raise Refused("its command, environment or working directory has a NUL in it")
     _write(place.config, json.encode(made))
 
 

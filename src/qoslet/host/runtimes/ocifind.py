@@ -102,6 +102,7 @@ def engine_of(
     storage: str | None,
     systemd: bool,
     v2: bool,
+    oom_policy: bool,
 ) -> Engine:
     """The runtime with what its owner named. Raises BadInput."""
     for path in images:
@@ -123,4 +124,5 @@ def engine_of(
         trees=tuple(pairs),
         systemd=systemd,
         v2=v2,
+        oom_policy=oom_policy,
     )

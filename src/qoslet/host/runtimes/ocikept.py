@@ -74,7 +74,8 @@ class OciBirth:
         text = self._place.last_words() or "its runtime ended without a word"
         if late:
             text = f"not made within {MAKING_SECONDS:.0f} s"
-        code = NOT_FOUND if any(word in text for word in _MISSING) else NOT_EXECUTABLE
+        said = text.casefold()
+        code = NOT_FOUND if any(word in said for word in _MISSING) else NOT_EXECUTABLE
         return StartFailed(code, text[:1000])
 
 
