@@ -97,6 +97,20 @@ def test_every_level_of_form_qoslet() -> None:
     }
 
 
+@pytest.mark.parametrize(("form", "writer"), [("qoslet", "qoslet"), ("1.37", "kubelet")])
+def test_what_no_kubelet_writes_is_said_to_be_of_qoslet(form: str, writer: str) -> None:
+    made = plan([DB, WEB], under(form))
+    own = ("memory.min", "memory.low", "memory.high")
+    rows = [
+        (row.file in own, row.writer)
+        for group in made.cgroups
+        if group.level in ("node", "qos", "pod")
+        for row in group.settings
+    ]
+    assert {who for mine, who in rows if mine} == {writer}
+    assert {who for mine, who in rows if not mine} == {"kubelet"}
+
+
 def test_a_factor_throttles_best_effort_too_and_nothing_that_has_its_limit() -> None:
     found = memory(plan([DB, WEB, BATCH], under("qoslet", memory_throttling_factor=0.5)))
     assert "high" not in found["/kubepods/poddb/c0"]

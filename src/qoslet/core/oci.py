@@ -44,6 +44,8 @@ def swap_max(limit: int, swap: int, conversion: str = "difference") -> str | Non
 _ROUNDED = "hm"
 """First letters of the files whose values the kernel rounds: hugetlb and memory."""
 
+_MEMORY_QOS = ("memory.min", "memory.low", "memory.high")
+
 _HUGETLB_MAX = 1024
 """Rows of hugepages that are kept for the groups that share them."""
 
@@ -54,6 +56,8 @@ class Files:
     def __init__(self, basis: Basis, writer: Writer) -> None:
         self._basis = basis
         self._writer = writer
+        # a kubelet knows nothing of qoslet's own form
+        self._own = writer == "kubelet" and basis.memory_qos == "qoslet"
         self._page = basis.node.host.page_size
         self._rows: dict[str, Setting] = {}
 
@@ -62,9 +66,9 @@ class Files:
         stands = value if kept is None else kept
         if file[0] in _ROUNDED:
             stands = effective(file, stands, self._page)
-        self._rows[file] = Setting(
-            file, value, why[0], why[1], self._writer, stands if stands != value else None
-        )
+        writer: Writer = "qoslet" if self._own and file in _MEMORY_QOS else self._writer
+        kept = stands if stands != value else None
+        self._rows[file] = Setting(file, value, why[0], why[1], writer, kept)
 
     def weight(self, shares: int, subject: str, milli: int, curve: str) -> None:
         """CPU shares on v1, the weight of a curve on v2."""

@@ -142,7 +142,8 @@ def _full(value: Value, terminal: Terminal, exact: bool) -> Iterator[str]:
     evidence = f" ({value.evidence})" if value.evidence else ""
     yield from _rows("chosen", [printable(value.profile + evidence)], terminal)
     if value.writer is not None:
-        yield from _rows("written", [f"by the {value.writer}, {value.when}"], terminal)
+        writer = value.writer if value.writer == "qoslet" else f"the {value.writer}"
+        yield from _rows("written", [f"by {writer}, {value.when}"], terminal)
         yield from _rows("by hand", [value.overwritten or ""], terminal)
     for axis, title in _AXES.items():
         rows = [row for row in value.alternatives if row.axis == axis]

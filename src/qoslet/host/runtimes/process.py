@@ -312,11 +312,11 @@ class ProcessRuntime:
             if not life.starts:
                 vacate(self._groups, path)
             plain = pod.spec.bundles is None
-            before = (self._groups.oom_kills(path) or 0) if plain else 0
             opened += self._groups.join_fds(path) if plain else []
             joins = len(opened)
             place = f"{self._records.place(uid)}/{name}"
-            one = Tracked(place, self._logs.file(log, self._note), before)
+            one = Tracked(place, self._logs.file(log, self._note))
+            one.count_before(self._groups, path, new=not plain)
             opened += one.pipes.make((launch.identity.uid, launch.identity.gid))
             if plain:
                 fork(launch, opened[:joins], opened[joins:], one)

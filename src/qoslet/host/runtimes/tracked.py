@@ -43,7 +43,7 @@ class Tracked:
     where nobody could see it, or ``failed`` where it never executed. ``due`` is when it is to
     be looked at without any event."""
 
-    def __init__(self, place: str, log: LogFile, oom_before: int) -> None:
+    def __init__(self, place: str, log: LogFile, oom_before: int = 0) -> None:
         folder, _, name = place.rpartition("/")
         self.pipes = Pipes(folder, name, log)
         self.oom_before = oom_before
@@ -53,6 +53,7 @@ class Tracked:
         self.clearing: Clearing | None = None
         self.clear_at: float | None = None
         self.oom_killed = False
+        self._oom_above: int | None = None
         self.failed: StartFailed | None = None
         self.over = False
         self.killed = False
@@ -76,10 +77,23 @@ class Tracked:
         """What knows the process again."""
         return Proc(self.pid, self._start, self.oom_before)
 
+    def count_before(self, groups: Groups, path: str, *, new: bool) -> None:
+        """Remember what is counted before the run. ``new``: its group is made with it, and may
+        go with its last process; the group above counts on, on v2."""
+        if new:
+            self._oom_above = groups.oom_kills(os.path.dirname(path))
+        else:
+            self.oom_before = groups.oom_kills(path) or 0
+
     def see_oom(self, groups: Groups, path: str) -> None:
         """See whether the kernel killed a process of it for memory; what was seen stays."""
-        if not self.oom_killed:
-            self.oom_killed = (groups.oom_kills(path) or 0) > self.oom_before
+        if self.oom_killed:
+            return
+        count = groups.oom_kills(path)
+        if count is not None:
+            self.oom_killed = count > self.oom_before
+        elif self._oom_above is not None and self.code == 128 + signal.SIGKILL and not self.killed:
+            self.oom_killed = (groups.oom_kills(os.path.dirname(path)) or 0) > self._oom_above
 
     def born(self, birth: Coming, start: int) -> None:
         """It was forked; ``start`` is its start time."""
