@@ -199,7 +199,11 @@ class Wheel:
             pace = shared.paces.get(uid)
             if pace is None:
                 continue
-            if pace.wanted is None and pace.stage in ("refused", "running", "waiting"):
+            unwanted = pace.wanted is None and pace.stage in ("refused", "running", "waiting")
+            # a stop that was refused when it was begun is asked for again
+            if unwanted or (
+                pace.again and pace.stage == "running" and not pace.held_up(shared.now)
+            ):
                 self.falling.stop(pace)
             if self.falling.carry(pace):
                 gone = True

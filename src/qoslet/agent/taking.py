@@ -254,6 +254,8 @@ class Taking:
         if wanted.spec.digest() != pace.digest:
             self.restart(pace, "its containers have changed")
             return
+        # what runs is wanted again before it could be stopped
+        pace.again = False
         if wanted.grace != pace.grace:
             pace.grace = wanted.grace
         if pace.pod is not None and asks(pace.pod) != asks(wanted.pod):
