@@ -70,6 +70,9 @@ class Tiers:
         self._written = shared.live.upper()
         off = self._outside(shared.hands.off(shared.node, self._written))
         now = shared.now
+        due = {(step.path, step.file) for step in off.steps}
+        # what needs no step any more waits for no attempt
+        self._retries = {key: retry for key, retry in self._retries.items() if key in due}
         steps = [step for step in off.steps if not self._held_up(step, now)]
         self._write_down(steps, off)
         batch = shared.hands.perform(steps, lambda step: "")
