@@ -216,7 +216,8 @@ def test_two_thousand_pods(hierarchy: str, tmp_path: Path) -> None:
         "driver", "journal", "runtime", "listening", "volumes", "slow", "vanished",
     }  # fmt: skip
     assert min(weather.met.values()) > 10, weather.met
-    assert sum(world.runtime.begins.values()) > PODS * 0.9
+    # some go before they were begun
+    assert sum(world.runtime.begins.values()) > PODS * 0.8
     assert max(files) == min(files), files
     # the driver keeps its last hundred notes; a hash table may be half empty
     assert max(sizes[2:]) <= sizes[0] + 40_000, sizes

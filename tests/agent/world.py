@@ -528,7 +528,12 @@ class Agent:
             return False
         return all(
             (pace.stage == "over" and pace.cleared)
-            or (pace.stage == "running" and pace.wanted is not None and pace.resize != "InProgress")
+            or (
+                pace.stage == "running"
+                and pace.wanted is not None
+                and pace.resize != "InProgress"
+                and not pace.held_up(wheel.shared.now)
+            )
             for pace in wheel.shared.paces.values()
         )
 
