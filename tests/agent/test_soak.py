@@ -26,7 +26,7 @@ from tests.agent.world import ROOT, Agent, World, pod
 
 PODS = 1000
 """For each hierarchy."""
-AT_ONCE = 12
+AT_ONCE = 16
 ERRORS = (errno.EBUSY, errno.ENOSPC, errno.EIO, errno.ENOMEM)
 GENTLY = Config(
     root=ROOT,
@@ -216,8 +216,7 @@ def test_two_thousand_pods(hierarchy: str, tmp_path: Path) -> None:
         "driver", "journal", "runtime", "listening", "volumes", "slow", "vanished",
     }  # fmt: skip
     assert min(weather.met.values()) > 10, weather.met
-    # some go before they were begun
-    assert sum(world.runtime.begins.values()) > PODS * 0.8
+    assert sum(world.runtime.begins.values()) > PODS * 0.9
     assert max(files) == min(files), files
     # the driver keeps its last hundred notes; a hash table may be half empty
     assert max(sizes[2:]) <= sizes[0] + 40_000, sizes

@@ -397,6 +397,9 @@ class Paper:
         self._on("record")
         self._journal.record(entries)
 
+    def owe(self, entries: Sequence[Entry]) -> None:
+        self._journal.owe(entries)
+
 
 class World:
     """What an agent leaves when it is killed. ``journal`` are the bytes of its file."""

@@ -248,6 +248,8 @@ class Book:
     def record(self, entries: Sequence[Entry]) -> None:
         self.entries += entries
 
+    owe = record
+
 
 def test_a_batch_names_each_group_that_it_makes_once(v2: Cgroupfs) -> None:
     book = Book()

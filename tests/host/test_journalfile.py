@@ -287,6 +287,29 @@ def test_a_full_disk_stops_the_writer(state: str) -> None:
             journal.record([Making("/qoslet")])
 
 
+def test_what_is_owed_counts_at_once_and_is_written_first(state: str) -> None:
+    with claimed(state) as journal:
+        journal.record([Making("/qoslet")])
+        journal.owe([Made("/qoslet", 4), Made("/qoslet/a", 5)])
+        assert journal.ledger.ours("/qoslet/a", 5)
+        assert said(state).entries == (Making("/qoslet"),)
+        for entry in (Removed("/qoslet/a", done=True), Making("/qoslet/b")):
+            journal.record([entry])
+        assert said(state).entries == (
+            Making("/qoslet"),
+            Made("/qoslet", 4),
+            Made("/qoslet/a", 5),
+            Removed("/qoslet/a", done=True),
+            Making("/qoslet/b"),
+        )
+        journal.owe([Made("/qoslet/b", 6)])
+        journal.rewrite()
+        journal.record([Made("/qoslet/c", 7)])
+        assert said(state).entries == tuple(Made(f"/qoslet{one}", inode) for one, inode in (
+            ("", 4), ("/b", 6), ("/c", 7)
+        ))  # fmt: skip
+
+
 @pytest.mark.parametrize("root", ["/a", "/a/b", "/a%2Fb", "/a%b"])
 def test_roots_have_names_of_their_own(root: str) -> None:
     assert "/" not in escaped(root)

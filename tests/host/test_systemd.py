@@ -47,6 +47,8 @@ class Journal:
     def record(self, entries: Any) -> None:
         self.ledger.add(entries)
 
+    owe = record
+
 
 class Bench:
     """A bus, a manager on it, and a driver that talks to it."""

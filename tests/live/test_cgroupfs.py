@@ -439,6 +439,9 @@ class Memory:
     def record(self, entries: Sequence[Entry]) -> None:
         if self.fails:
             raise CannotDo("the disk is full")
+        self.owe(entries)
+
+    def owe(self, entries: Sequence[Entry]) -> None:
         self.entries += entries
 
 

@@ -6,12 +6,14 @@ whose checksum is wrong, such as a last one that was torn off, are not counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from typing import Literal, Protocol
 from zlib import crc32
 
 import msgspec
 from msgspec import Struct
+
+from qoslet.errors import QosletError
 
 FORMAT = 1
 
@@ -89,6 +91,25 @@ class Left(Struct, frozen=True, array_like=True, tag="left", gc=False):
 
 
 Entry = Header | Making | Made | Set | Removed | Met | Kept | Settled | Left
+
+
+class Recorder(Protocol):
+    """Where changes are written down before they are made."""
+
+    def record(self, entries: Sequence[Entry]) -> None:
+        """Append entries. Raises QosletError or OSError: then nothing is written."""
+
+    def owe(self, entries: Sequence[Entry]) -> None:
+        """Take entries in that could not be appended; they are, before the next ones."""
+
+
+def happened(journal: Recorder, entries: Sequence[Entry]) -> None:
+    """Write down what was done already, now or before the next entries."""
+    try:
+        journal.record(entries)
+    except (QosletError, OSError):
+        journal.owe(entries)
+
 
 _decoder: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
 _encode = msgspec.json.Encoder().encode

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from errno import EBUSY, ENODEV, ENOENT
 from typing import Protocol
 
-from qoslet.core.journal import Entry, Made, Making, Removed, Set
+from qoslet.core.journal import Entry, Made, Making, Recorder, Removed, Set, happened
 from qoslet.core.knobs import controller, knob
 from qoslet.core.steps import Outcome, Step
 from qoslet.errors import CannotDo, QosletError
@@ -28,14 +28,11 @@ REMOVE_TRIES = 10
 """A group whose last process is just ending is busy for a moment: 1 ms, doubled each time."""
 
 
-class Recorder(Protocol):
+class Book(Recorder, Protocol):
     """Where changes are written down before they are made. ``wants_before`` asks for the value
     that a ``set`` replaces."""
 
     wants_before: bool
-
-    def record(self, entries: Sequence[Entry]) -> None:
-        """Append entries. Raises QosletError or OSError: then nothing is written."""
 
 
 def layout_of(hierarchy: str, mounts: Mapping[str, str] | str) -> Layout:
@@ -59,7 +56,7 @@ class Cgroupfs:
         mounts: Mapping[str, str] | str,
         root: str,
         *,
-        journal: Recorder | None = None,
+        journal: Book | None = None,
         files: Iterable[str] = (),
         sleep: Callable[[float], None] = time.sleep,
         slow: SlowWrites | None = None,
@@ -107,14 +104,11 @@ class Cgroupfs:
         return outcomes
 
     def _record_made(self) -> None:
-        """Write down what came to be; without it the intents still name every group."""
+        """Write down what came to be, now or before the next entries."""
         made, self._made = self._made, []
         self._new.clear()
-        if made:
-            try:
-                self._record(made)
-            except (QosletError, OSError):
-                return
+        if self.journal is not None and made:
+            happened(self.journal, made)
 
     def _record(self, entries: Sequence[Entry]) -> None:
         """Append to the journal, if there is one."""
@@ -130,7 +124,8 @@ class Cgroupfs:
                 case "set":
                     found.append(Set(step.path, step.file, befores.get(number), step.value))
                 case "create":
-                    new = [path for path in self._unmade(step.path) if path not in made]
+                    chain = [*self._unmade(parent(step.path)), step.path]
+                    new = [path for path in chain if path not in made]
                     found += [Making(path) for path in new]
                     made.update(new)
                 case "remove":

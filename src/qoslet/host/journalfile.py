@@ -59,6 +59,7 @@ class Journal:
         self._size = 0
         self._file = -1
         self._seen: Mapping[Key, str] = {}
+        self._owed: list[Entry] = []
         self.ledger = Ledger()
         self.root = root
         self.notes: list[str] = []
@@ -87,10 +88,17 @@ class Journal:
             self.rewrite()
         if self._seen:
             entries = [self._known(entry) for entry in entries]
-        self._append(lines(entries))
+        self._append(lines([*self._owed, *entries]))
+        self._owed.clear()
         self.ledger.add(entries)
         if self._size > LARGEST:
             self.rewrite()
+
+    def owe(self, entries: Sequence[Entry]) -> None:
+        """Entries about what was done already, which could not be recorded: the ledger has them at
+        once, the file before the next ones."""
+        self.ledger.add(entries)
+        self._owed += entries
 
     def _known(self, entry: Entry) -> Entry:
         """The entry with the value of before, if that is known."""
@@ -140,6 +148,7 @@ class Journal:
             os.close(new)
             self._file, self._size = old, 0
             raise
+        self._owed.clear()
         if old >= 0:
             os.close(old)
 

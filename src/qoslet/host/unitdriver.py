@@ -22,7 +22,7 @@ from qoslet.core.steps import Outcome, Step
 from qoslet.core.unitprops import Signed, alone, creation
 from qoslet.core.unitwork import Numbered, Piece, pieces, runs, waves
 from qoslet.errors import QosletError
-from qoslet.host.cgroupfs import Cgroupfs, Recorder
+from qoslet.host.cgroupfs import Book, Cgroupfs
 from qoslet.host.refusals import Refused, refused
 from qoslet.host.safefs import Tree, checked, contains, parent
 from qoslet.host.slow import Pending, SlowWrites, may_wait
@@ -64,7 +64,7 @@ class UnitDriver(Cgroupfs):
         units: Units,
         *,
         own: Sequence[str] = (),
-        journal: Recorder | None = None,
+        journal: Book | None = None,
         files: Iterable[str] = (),
         sleep: Callable[[float], None] = time.sleep,
         slow: SlowWrites | None = None,
