@@ -13,7 +13,7 @@ from tests.live.holding import MIB, PATIENCE, Held, One, held, manifest
 
 __all__ = ["held"]
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(3 * PATIENCE)]
+pytestmark = [pytest.mark.live, pytest.mark.alone, pytest.mark.timeout(3 * PATIENCE)]
 
 CPU = min(os.sched_getaffinity(0))
 SPIN = f"exec taskset -c {CPU} sh -c 'while :; do :; done'"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
@@ -22,6 +23,7 @@ from tests.contract.benches import mounts_of
 ROOT = Path(__file__).parents[2]
 EMULATED = "QOSLET_SYSTEM" in os.environ
 """Whether this is a guest without KVM, where Python is ten times slower."""
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "QOSLET_DEBUG": "1"}
 PATIENCE = 120 if EMULATED else 40
 """Seconds within which a run has to end."""
 
@@ -61,11 +63,9 @@ class Live:
         (self.manifests / f"{name}.yaml").write_text(text)
 
     def begin(self, *options: str, user: int | None = None) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "qoslet", "run", str(self.manifests)]
-        command += ["--cgroup-root", self.root, "--interval", "0.2", *options]
         run = subprocess.Popen(
-            command,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "QOSLET_DEBUG": "1"},
+            self.verb("run", str(self.manifests), "--interval", "0.2", *options),
+            env=ENVIRONMENT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -73,6 +73,15 @@ class Live:
         )
         self.runs.append(run)
         return run
+
+    def verb(self, *words: str) -> list[str]:
+        return [sys.executable, "-m", "qoslet", *words, "--cgroup-root", self.root]
+
+    def summary(self) -> str:
+        """The last turn in one sentence, as ``qoslet ps`` tells it; nothing if nobody answers."""
+        command = self.verb("ps", "-o", "json")
+        done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, check=False)
+        return json.loads(done.stdout)["summary"] if done.returncode == 0 else ""
 
     def groups(self) -> list[str]:
         return self.tree.below(self.root)
@@ -170,9 +179,10 @@ def test_after_a_kill_the_next_run_takes_up_what_stands(live: Live) -> None:
     second = live.begin()
     live.until(lambda: len(live.pids() - kept) == 1 and len(live.pids() & kept) == 1)
     live.until(lambda: sum(path.endswith("/app") for path in live.groups()) == 2)
+    live.until(lambda: "2 pods, 2 of 2 containers running" in live.summary())
     second.send_signal(signal.SIGTERM)
     out, _ = ended(second)
-    assert "2 pods, " in out
+    assert "2 pods, 2 of 2 containers running" in out
     assert not live.groups()
     assert not live.alive(kept)
 
@@ -287,6 +297,7 @@ def test_without_rights_it_exits_3(live: Live) -> None:
 
 
 @pytest.mark.skipif(EMULATED, reason="CPUs of an emulator give no even share")
+@pytest.mark.alone
 @pytest.mark.timeout(240)
 def test_the_examples_get_the_cpu_that_they_asked_for(live: Live) -> None:
     for file in (ROOT / "examples").glob("*.yaml"):

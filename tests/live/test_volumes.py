@@ -40,6 +40,7 @@ def table() -> list[tuple[str, str, str]]:
 PLACES = ["/mnt", "/qoslet-new/deep/er", "/etc/qoslet-new", "/dev/shm", "/var/run/qoslet-new"]
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("path", PLACES)
 def test_a_container_sees_its_volume_and_the_host_nothing(
     ground: Ground, path: str, record_property
