@@ -29,10 +29,9 @@ _MEMORY: Final = tuple(
     f"tests/live/test_{name}.py"
     for name in ("guard", "memory_events", "memory_qos", "pressure", "protection")
 )
-_RUNTIMES: Final = tuple(
-    f"tests/live/test_{name}.py" for name in ("convert", "cri", "oci", "oci_run")
-)
-_APART: Final = (*_AGENT, *_MEMORY, *_RUNTIMES)
+_OCI: Final = tuple(f"tests/live/test_{name}.py" for name in ("convert", "oci", "oci_run"))
+_CRI: Final = ("tests/live/test_cri.py",)
+_APART: Final = (*_AGENT, *_MEMORY, *_OCI, *_CRI)
 _FORCED: Final = f"{_LEGACY} SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"
 
 
@@ -75,9 +74,12 @@ SHORT: Final = (
 LONG: Final = (
     System("trixie-memory", "trixie", "v2", only=_MEMORY),
     System("sid-memory", "sid", "v2", only=_MEMORY),
-    System("trixie-runtimes", "trixie", "v2", only=_RUNTIMES),
-    System("sid-runtimes", "sid", "v2", only=_RUNTIMES),
-    System("bookworm-runtimes", "bookworm", "v1", _LEGACY, only=_RUNTIMES),
+    System("trixie-cri", "trixie", "v2", only=_CRI),
+    System("trixie-oci", "trixie", "v2", only=_OCI),
+    System("sid-cri", "sid", "v2", only=_CRI),
+    System("sid-oci", "sid", "v2", only=_OCI),
+    System("bookworm-cri", "bookworm", "v1", _LEGACY, only=_CRI),
+    System("bookworm-oci", "bookworm", "v1", _LEGACY, only=_OCI),
     System("bookworm-agent", "bookworm", "v1", _LEGACY, only=_AGENT),
     System("sid-agent", "sid", "v2", only=_AGENT),
     System("bookworm-hybrid", "bookworm", "hybrid", _HYBRID),
