@@ -431,6 +431,31 @@ def test_nothing_is_begun_before_the_runtime_told_what_it_has(hand: Hand, tmp_pa
     hand.runtime = Hand(server, tmp_path).runtime
 
 
+def test_what_is_met_with_other_containers_is_ended(hand: Hand, tmp_path: Path) -> None:
+    server = hand.server
+    server.images.add("localhost/app:2")
+    hand.runtime.start(spec_of(), {})
+    hand.running("app")
+    hand.runtime.close()
+    shutil.rmtree(hand.setting.folder)
+    server.always["ListPodSandbox"] = No(grpc.StatusCode.INTERNAL, "not yet")
+    edited = spec_of("{containers: [{name: app, image: 'localhost/app:2'}], hostNetwork: true}")
+    again = Hand(server, tmp_path)
+    again.runtime.start(edited, {})
+    del server.always["ListPodSandbox"]
+    again.until(lambda: again.runtime.held()["uid"].ended)
+    held = again.runtime.held()["uid"]
+    assert (held.digest, held.ending) == (spec_of().digest(), True)
+    assert not server.boxes
+    again.runtime.forget("uid")
+    again.runtime.start(edited, {})
+    again.running("app")
+    assert server.configs[server.id("app")].image.image == "sha256:localhost/app:2"
+    again.ends()
+    again.runtime.close()
+    hand.runtime = Hand(server, tmp_path).runtime
+
+
 def test_an_end_while_nobody_looked_is_seen(hand: Hand, tmp_path: Path) -> None:
     hand.runtime.start(spec_of(), {})
     hand.running("app")

@@ -148,12 +148,17 @@ class Engine:
         self._tasks[uid] = self._loop.create_task(run.run())
 
     def start(self, pod: KeptPod) -> None:
-        """Begin a pod; not before the runtime was asked whether it has it already."""
+        """Begin a pod; not before the runtime was asked whether it has it already. Where it has it
+        with other containers, these are ended: the loop begins anew what ended unasked."""
         uid = pod.spec.uid
         if not self._seen:
             self._waiting[uid] = pod
         elif uid in self._runs:
-            self._told(self._runs[uid].pod)
+            run = self._runs[uid]
+            self._told(run.pod)
+            if run.pod.digest != pod.digest:
+                self.note(f"Pod {pod.spec.key}: the runtime has it with other containers; they end")
+                run.stop(pod.spec.grace)
         else:
             self._carry(PodRun(self, pod))
 
