@@ -37,8 +37,15 @@ def shell(name: str, text: str, **options: str) -> Launch:
 class Bench:
     """One pod in a runtime of its own."""
 
-    def __init__(self, folder: Path, *launches: Launch, grace: float = 5.0, **how: int) -> None:
-        self.groups = Sessions()
+    def __init__(
+        self,
+        folder: Path,
+        *launches: Launch,
+        grace: float = 5.0,
+        groups: Sessions | None = None,
+        **how: int,
+    ) -> None:
+        self.groups = groups or Sessions()
         self.folder = folder / "logs"
         self.spec = PodSpec("u", "default/p", launches, grace, ())
         self.runtime = ProcessRuntime(
@@ -116,6 +123,26 @@ def test_exit_codes_are_those_of_runtimes(
 ) -> None:
     states = bench(launch("app", *argv)).until(ended)
     assert states["app"].exit_code == code
+
+
+class Counting(Sessions):
+    """Groups whose counters of OOM kills are a test's. ``asked`` are the groups that were read."""
+
+    def __init__(self) -> None:
+        self.kills: dict[str, int] = {}
+        self.asked: list[str] = []
+
+    def oom_kills(self, path: str) -> int | None:
+        self.asked.append(path)
+        return self.kills.get(path)
+
+
+def test_oom_kills_of_a_plain_process_are_read_before_it_and_after_it(tmp_path: Path) -> None:
+    groups = Counting()
+    one = Bench(tmp_path, launch("app", "true"), groups=groups)
+    one.start()
+    one.until(ended)
+    assert groups.asked == [one.paths["app"]] * 2
 
 
 def test_the_container_inherits_nothing(bench: Callable[..., Bench], monkeypatch) -> None:

@@ -380,7 +380,7 @@ class ProcessRuntime:
         one = pod.running.get(name)
         if one is not None and one.birth is None:
             one.collect(self._watch)
-            if one.over:
+            if one.over and pod.spec.bundles is not None:
                 one.see_oom(self._groups, pod.cgroups[name])
 
     def _signal(self, pod: Pod, launch: Launch) -> None:
