@@ -143,7 +143,8 @@ class _Kept:
 class Keeper:
     """A runtime whose containers are processes of the simulated kernel and run until they are
     ended. ``refuse`` names pods that cannot be begun, ``slow`` those that end only when hurried,
-    ``stuck`` those that do not even then, ``broken`` makes every call fail."""
+    ``stuck`` those that do not even then, ``deaf`` those whose end it refuses; ``broken`` makes
+    every call fail."""
 
     def __init__(self, kernel: SimKernel) -> None:
         self.kernel = kernel
@@ -151,6 +152,7 @@ class Keeper:
         self.refuse: set[str] = set()
         self.slow: set[str] = set()
         self.stuck: set[str] = set()
+        self.deaf: set[str] = set()
         self.broken = False
         self.calls: list[tuple[object, ...]] = []
 
@@ -200,6 +202,8 @@ class Keeper:
 
     def stop(self, uid: str, grace_seconds: float) -> None:
         self._call("stop", uid, grace_seconds)
+        if uid in self.deaf:
+            raise CannotDo("the keeper cannot be reached")
         kept = self.kept.get(uid)
         if kept is None or uid in self.stuck or (uid in self.slow and grace_seconds):
             return

@@ -260,6 +260,38 @@ def test_a_pod_that_does_not_end_holds_up_others_for_a_while_only() -> None:
     assert any("d/hog is not gone 10 s after its end: 1300 MiB are held" in one for one in said)
 
 
+def test_an_end_that_the_runtime_refuses_is_asked_for_again_as_it_was() -> None:
+    bench = usual(Pressed())
+    bench.keeper.deaf.add("hog")
+    short(bench).time(2)
+    assert "hog" in bench.keeper.running
+    bench.keeper.deaf.clear()
+    bench.stall, bench.scans, bench.available = 0.0, 0, 1000
+    bench.time(5)
+    assert "hog" not in bench.keeper.running, "it was decided"
+    asked = [call for call in bench.keeper.calls if call[:2] == ("stop", "hog")]
+    assert len(asked) >= 2
+    assert set(asked) == {("stop", "hog", 0.0)}
+
+
+@pytest.mark.parametrize("edited", [True, False])
+def test_a_victim_on_its_way_down_does_not_keep_the_loop_awake(edited: bool) -> None:
+    config = replace(ACT, evicted=Backoff(first=5.0, longest=60.0, reset_after=300.0))
+    bench = usual(Pressed(config))
+    bench.keeper.stuck.add("hog")
+    short(bench).time(2)
+    if edited:
+        pod = pod_of("hog", resources())
+        bench.source.put(pod, spec_of(pod, command="other"))
+        bench.keeper.stuck.clear()
+        bench.keeper.end("hog", code=137)
+    bench.frees("hog")
+    bench.time(8)
+    assert ("hog" in bench.keeper.running) == (edited or "hog" in bench.keeper.stuck)
+    at = bench.wheel.next_at()
+    assert at is None or at > bench.clock.now
+
+
 def test_a_tier_at_its_limit_takes_one_below_it_and_nobody_beside_it() -> None:
     bench = Pressed()
     bench.pod("hog", 1300)

@@ -83,7 +83,7 @@ def test_what_is_made_again_is_ours_whatever_record_fails(
         here.agent.close()
         if not failed:
             break
-    assert number > 3
+    assert number > 1
     assert not failed
 
 

@@ -200,11 +200,9 @@ class Wheel:
             if pace is None:
                 continue
             unwanted = pace.wanted is None and pace.stage in ("refused", "running", "waiting")
-            # a stop that was refused when it was begun is asked for again
-            if unwanted or (
-                pace.again and pace.stage == "running" and not pace.held_up(shared.now)
-            ):
-                self.falling.stop(pace)
+            refused = pace.stop_within is not None and not pace.held_up(shared.now)
+            if unwanted or refused:
+                self.falling.stop(pace, pace.stop_within)
             if self.falling.carry(pace):
                 gone = True
             if pace.cleared and (pace.stage == "clearing" or pace.again or pace.wanted is None):

@@ -133,7 +133,10 @@ class Evicting:
             pace = self._shared.paces.get(uid)
             if pace is None:
                 del self._back[uid]
-            elif pace.evicted[0] != REASON or now < back.at or back.begun is not None:
+            elif pace.evicted[0] != REASON and back.begun is None:
+                # something else has begun it anew
+                back.begun = now
+            elif now < back.at or back.begun is not None:
                 continue
             elif pace.wanted is None or never_restarts(pace.wanted.spec):
                 del self._back[uid]
@@ -147,8 +150,16 @@ class Evicting:
                 stop(self._shared, pace)
 
     def next_at(self) -> float | None:
-        """When the next pod begins anew."""
-        return min((one.at for one in self._back.values() if one.begun is None), default=None)
+        """When the next pod begins anew, of those that are gone: others wake the loop themselves."""
+        paces = self._shared.paces
+        return min(
+            (
+                back.at
+                for uid, back in self._back.items()
+                if back.begun is None and uid in paces and paces[uid].stage == "over"
+            ),
+            default=None,
+        )
 
 
 def _gone(pace: Pace, samples: Mapping[str, MemorySample]) -> bool:

@@ -130,16 +130,20 @@ class Falling:
 
 
 def stop(shared: Shared, pace: Pace, grace: float | None = None) -> None:
-    """Ask a pod's containers to end, within ``grace`` seconds: its own by default."""
+    """Ask a pod's containers to end, within ``grace`` seconds: its own by default. What the runtime
+    refuses is asked for again after a back-off."""
     if pace.stage in ("refused", "waiting", "over"):
         pace.turn_to("clearing", shared.clock.wall())
         shared.due.add(pace.uid)
         return
+    within = pace.grace if grace is None else grace
     try:
-        shared.runtime.stop(pace.uid, pace.grace if grace is None else grace)
+        shared.runtime.stop(pace.uid, within)
     except (QosletError, OSError) as error:
+        pace.stop_within = within
         shared.fail(pace, "KillFailed", f"stopping {pace.key}: {error}")
         return
+    pace.stop_within = None
     if pace.stage != "ending":
         pace.turn_to("ending", shared.clock.wall())
     shared.ending.add(pace.uid)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from qoslet.agent.ports import Driver, Observer
 from qoslet.core.drift import Difference, compare
-from qoslet.core.journal import Entry, Key, Ledger, Made, Recorder, Removed, happened
+from qoslet.core.journal import Entry, Key, Ledger, Made, Recorder, happened
 from qoslet.core.node import Node
 from qoslet.core.observed import Observed, ObservedCgroup
 from qoslet.core.podstate import Meter
@@ -149,19 +149,17 @@ class Hands:
             self._known[path] = seen.identity
         if known is not None and seen is None:
             self.notes.append(f"{path} was removed by somebody else; it is made again")
-            self._learn(path, Removed(path, done=True))
         elif known is not None and seen is not None and known != seen.identity:
             self.notes.append(
                 f"{path} was made anew by somebody else; its values are written again"
             )
-            # what stands where one of ours was is ours to remove
-            self._learn(path, Made(path, seen.identity))
+            self._take_over(path, seen.identity)
         return seen
 
-    def _learn(self, path: str, entry: Entry) -> None:
-        """Write down what somebody else did to a group of ours, now or with the next entries."""
+    def _take_over(self, path: str, identity: int) -> None:
+        """A group that stands where one of ours was is ours to remove."""
         if path in self.book.ledger.groups:
-            happened(self.book, [entry])
+            happened(self.book, [Made(path, identity)])
 
     def ours(self, path: str, identity: int) -> bool:
         """Whether a group that stands was made by us."""

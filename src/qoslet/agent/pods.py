@@ -30,7 +30,8 @@ class Pace(Struct):
 
     ``wanted`` is None for one that is only on its way out. ``groups`` are those that it has or
     will get, ``cgroups`` its containers' by their name, ``tops`` the topmost ones. ``again``: it
-    begins anew once it has gone. ``cleared``: nothing of it stands. ``failed``: it was ended by
+    begins anew once it has gone. ``stop_within`` are the seconds of a stop that the runtime refused:
+    it is asked for again. ``cleared``: nothing of it stands. ``failed``: it was ended by
     us and counts as failed; ``evicted`` is the reason and the sentence that are told of it until
     it begins anew, where that was because memory was short. Times are monotonic seconds, ``since``
     is wall-clock time; ``number`` gives the order in which pods came.
@@ -48,6 +49,7 @@ class Pace(Struct):
     digest: str = ""
     grace: float = 30.0
     again: bool = False
+    stop_within: float | None = None
     cleared: bool = False
     failed: bool = False
     evicted: tuple[str, str] = ("", "")
@@ -86,11 +88,7 @@ class Pace(Struct):
     def plan(self, pod: Pod, qos: QosClass, groups: Sequence[Cgroup]) -> None:
         """These are the groups that it is to have."""
         self.pod, self.qos, self.groups = pod, qos, tuple(groups)
-        self.cgroups = {
-            group.container.name: group.path
-            for group in groups
-            if group.container is not None and group.path is not None
-        }
+        self.cgroups = places_of(groups)
         pods = tuple(one.path for one in groups if one.level == "pod" and one.path is not None)
         self.tops = pods or tuple(self.cgroups.values())
 
@@ -113,7 +111,7 @@ class Pace(Struct):
 
     def turn_to(self, stage: Stage, wall: float) -> None:
         """Go on to another stage, without a reason and without back-off."""
-        self.stage = stage
+        self.stage, self.stop_within = stage, None
         self.went_well()
         self.say("", "", wall)
 
@@ -181,6 +179,15 @@ def _role(pace: Pace, container: str) -> str:
     pod = pace.pod
     found = (one.role for one in pod.containers if one.name == container) if pod else ()
     return next(iter(found), "regular")
+
+
+def places_of(groups: Sequence[Cgroup]) -> dict[str, str]:
+    """The groups of containers by their name."""
+    return {
+        group.container.name: group.path
+        for group in groups
+        if group.container is not None and group.path is not None
+    }
 
 
 def adopted(held: Held, wall: float) -> Pace:

@@ -142,6 +142,7 @@ class Shared:
     def turn_to_waiting(self, pace: Pace) -> None:
         """The pod's groups are to be made and its containers begun, in this turn."""
         pace.turn_to("waiting", self.clock.wall())
+        pace.again = False
         self.refused.discard(pace.uid)
         self.due.add(pace.uid)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from qoslet.agent.falling import Falling
-from qoslet.agent.pods import Pace, adopted, never_restarts
+from qoslet.agent.pods import Pace, adopted, never_restarts, places_of
 from qoslet.agent.ports import Desired, Wanted
 from qoslet.agent.resize import asks, remembered
 from qoslet.agent.resizing import Resizing
@@ -254,8 +254,11 @@ class Taking:
         if wanted.spec.digest() != pace.digest:
             self.restart(pace, "its containers have changed")
             return
-        # what runs is wanted again before it could be stopped
-        pace.again = False
+        if pace.stop_within is not None:
+            if not pace.again or places_of(wanted.groups.groups) != pace.cgroups:
+                return
+            # what runs is wanted again before it could be stopped
+            pace.again, pace.stop_within = False, None
         if wanted.grace != pace.grace:
             pace.grace = wanted.grace
         if pace.pod is not None and asks(pace.pod) != asks(wanted.pod):
