@@ -36,7 +36,7 @@ class Header(Struct, frozen=True, array_like=True, tag="qoslet"):
 
 
 class Making(Struct, frozen=True, array_like=True, tag="making", gc=False):
-    """A group is about to be made."""
+    """A group that is not there is about to be made; one of that name that was is gone."""
 
     path: str
 
@@ -183,7 +183,7 @@ class Ledger(Struct):
                 case Set(path, file, before, value):
                     self._set((path, file), before, value)
                 case Making(path):
-                    self.groups.setdefault(path, ("making", 0))
+                    self.groups[path] = ("making", 0)
                 case Made(path, inode):
                     self.groups[path] = ("made", inode)
                 case Removed(path, done):

@@ -118,20 +118,31 @@ class Cgroupfs:
     def _intents(self, steps: Sequence[Step], befores: Mapping[int, str]) -> list[Entry]:
         """What the steps are going to do."""
         found: list[Entry] = []
-        made: set[str] = set()
+        there: dict[str, bool] = {}
         for number, step in enumerate(steps):
             match step.kind:
                 case "set":
                     found.append(Set(step.path, step.file, befores.get(number), step.value))
                 case "create":
                     chain = [*self._unmade(parent(step.path)), step.path]
-                    new = [path for path in chain if path not in made]
-                    found += [Making(path) for path in new]
-                    made.update(new)
+                    found += self._making(chain, there)
+                    there.update(dict.fromkeys(chain, True))
                 case "remove":
                     found.append(Removed(step.path))
-                    made.discard(step.path)
+                    there[step.path] = False
         return found
+
+    def _making(self, chain: Iterable[str], there: Mapping[str, bool]) -> list[Entry]:
+        """Those of ``chain`` that are not there are going to be made; ``there`` is what the steps
+        before come to."""
+        try:
+            return [
+                Making(path)
+                for path in chain
+                if not (there[path] if path in there else self.identity(path) is not None)
+            ]
+        except ValueError:
+            return []  # its step is refused
 
     def _befores(self, steps: Sequence[Step]) -> dict[int, str]:
         """The values that ``set`` steps replace, by the step's number, where they can be read."""
@@ -260,7 +271,7 @@ class Cgroupfs:
             # A group above that we made was removed by somebody.
             self._known.clear()
             chain = self._unmade(path)
-            self._record([Making(group) for group in chain])
+            self._record(self._making(chain, {}))
             self._make(chain)
 
     def _make(self, chain: Sequence[str]) -> None:
@@ -353,8 +364,6 @@ class Cgroupfs:
             error.filename = f"{tree.point}{group}/cgroup.procs"
             raise
         return opened
-
-    procs_fds = join_fds
 
     def members(self, path: str) -> set[int]:
         """The processes in the group itself, over all hierarchies."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -159,6 +160,9 @@ class Journal:
             return
         if gone:
             unlink("journal", self._folder)
+        elif self._owed and self._file >= 0:
+            with suppress(CannotDo, OSError):
+                self._append(lines(self._owed))
         leave(self._folder, self.root)
         for descriptor in (self._file, self._lock, self._folder):
             if descriptor >= 0:
