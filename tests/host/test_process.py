@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from qoslet.host.runtimes.logs import LogLimits, Logs
 from qoslet.host.runtimes.process import ProcessRuntime
 from qoslet.host.runtimes.records import Records
 from qoslet.host.runtimes.spawn import spawn
+from qoslet.host.runtimes.tracked import Tracked
 from tests.host.sessions import Sessions
 
 ME = Identity(os.getuid(), os.getgid(), (), DEFAULT_CAPABILITIES, os.getuid() != 0)
@@ -143,6 +145,36 @@ def test_oom_kills_of_a_plain_process_are_read_before_it_and_after_it(tmp_path: 
     one.start()
     one.until(ended)
     assert groups.asked == [one.paths["app"]] * 2
+
+
+def test_an_oom_kill_counted_above_is_of_one_run(tmp_path: Path) -> None:
+    groups, logs = Counting(), Logs(str(tmp_path), LogLimits())
+
+    def run(name: str) -> Tracked:
+        log = logs.file(logs.path("default/p", "u", name, 0), print)
+        made = Tracked(f"{tmp_path}/{name}", log)
+        made.count_before(groups, f"/pod/{name}", new=True)
+        return made
+
+    def killed(name: str) -> bool:
+        one = runs[name]
+        one.over, one.code = True, 137
+        one.see_oom(groups, f"/pod/{name}", runs.values())
+        return one.oom_killed
+
+    groups.kills = {"/pod": 3}
+    runs = {name: run(name) for name in ("seen", "beside", "at-once", "later")}
+    with subprocess.Popen(["true"]) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        runs["at-once"].pidfd = os.pidfd_open(process.pid)
+        groups.kills = {"/pod": 5, "/pod/seen": 1}
+        assert killed("seen")
+        assert killed("at-once"), "it had ended when the first kill was seen"
+    assert not killed("beside"), "the kill was another's"
+    groups.kills = {"/pod": 6}
+    assert killed("later"), "one has come since"
+    assert not killed("beside"), "nor is it where it is looked at again"
+    os.close(runs["at-once"].pidfd)
 
 
 def test_the_container_inherits_nothing(bench: Callable[..., Bench], monkeypatch) -> None:

@@ -358,7 +358,7 @@ class ProcessRuntime:
             if one.trouble:
                 self._note(f"{pod.spec.key}/{name}: {one.trouble}")
             return
-        one.see_oom(self._groups, pod.cgroups[name])
+        one.see_oom(self._groups, pod.cgroups[name], pod.running.values())
         if pod.spec.bundles is not None and not self._oci.cleared(pod, name, one, self._clock()):
             return
         del pod.running[name]
@@ -381,7 +381,7 @@ class ProcessRuntime:
         if one is not None and one.birth is None:
             one.collect(self._watch)
             if one.over and pod.spec.bundles is not None:
-                one.see_oom(self._groups, pod.cgroups[name])
+                one.see_oom(self._groups, pod.cgroups[name], pod.running.values())
 
     def _signal(self, pod: Pod, launch: Launch) -> None:
         """Ask the main process to end."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from qoslet.core.podspec import Launch
@@ -85,15 +85,39 @@ class Tracked:
         else:
             self.oom_before = groups.oom_kills(path) or 0
 
-    def see_oom(self, groups: Groups, path: str) -> None:
-        """See whether the kernel killed a process of it for memory; what was seen stays."""
-        if self.oom_killed:
+    def see_oom(self, groups: Groups, path: str, runs: Iterable[Tracked]) -> None:
+        """See whether the kernel killed a process of it for memory; what was seen stays. ``runs``
+        are those of its pod: what is counted above was for this one, and for no other."""
+        if self.clearing is not None:
             return
-        count = groups.oom_kills(path)
-        if count is not None:
-            self.oom_killed = count > self.oom_before
-        elif self._oom_above is not None and self.code == 128 + signal.SIGKILL and not self.killed:
-            self.oom_killed = (groups.oom_kills(os.path.dirname(path)) or 0) > self._oom_above
+        above = os.path.dirname(path)
+        if not self.oom_killed:
+            count = groups.oom_kills(path)
+            if count is not None:
+                self.oom_killed = count > self.oom_before
+            elif self._oom_above is not None and self._struck:
+                self.oom_killed = (groups.oom_kills(above) or 0) > self._oom_above
+        others = [one for one in runs if one is not self and one._counts_above]
+        if self.oom_killed and others and (total := groups.oom_kills(above)) is not None:
+            for one in others:
+                one._oom_above = total
+
+    @property
+    def _struck(self) -> bool:
+        """Whether a SIGKILL ended it that was not ours."""
+        return self.code == 128 + signal.SIGKILL and not self.killed
+
+    @property
+    def _counts_above(self) -> bool:
+        """Whether later kills alone can be its own. Of one that has ended and was not collected,
+        those counted already may be."""
+        if self._oom_above is None:
+            return False
+        if self.over or self.pidfd < 0:
+            return True
+        ended = select.poll()
+        ended.register(self.pidfd, select.POLLIN)
+        return not ended.poll(0)
 
     def born(self, birth: Coming, start: int) -> None:
         """It was forked; ``start`` is its start time."""
