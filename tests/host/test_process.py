@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,7 +92,7 @@ class Bench:
 def bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
     made: list[Bench] = []
 
-    def make(*launches: Launch, grace: float = 5.0, **how: int) -> Bench:
+    def make(*launches: Launch, grace: float = 5.0, **how: Any) -> Bench:
         made.append(Bench(tmp_path, *launches, grace=grace, **how))
         made[-1].start()
         return made[-1]
