@@ -135,6 +135,12 @@ class Block(Struct, frozen=True, gc=False, rename=spelled, omit_defaults=True):
     rdma: dict[str, Any] | None = None
     unified: dict[str, str] | None = None
 
+    @property
+    def cpu_without_lists(self) -> bool:
+        """Whether there is ``cpu`` with neither ``cpus`` nor ``mems``: on v1 crun is done then
+        before it looks at ``unified``."""
+        return self.cpu is not None and self.cpu.cpus is None and self.cpu.mems is None
+
 
 NO_MEMORY, NO_CPU, NO_PIDS, NO_IO = Memory(), Cpu(), Pids(), BlockIo()
 

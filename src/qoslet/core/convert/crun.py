@@ -214,9 +214,7 @@ def write_v1(pen: Pen, block: Block, traits: Traits) -> None:
     if block.cpu is not None:
         _cpu_v1(pen, block.cpu, traits)
         _cpuset(pen, block.cpu)
-    # crun is done before it looks at unified where cpu has no lists
-    looks = block.cpu is None or block.cpu.cpus is not None or block.cpu.mems is not None
-    if block.unified and looks:
+    if block.unified and not block.cpu_without_lists:
         words = "invalid configuration: cannot use unified on cgroup v1"
         raise Stop(Refusal("unified", words, "refused.unified", ("", "cgroup v1 has none")))
 

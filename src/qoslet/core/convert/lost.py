@@ -7,7 +7,7 @@ Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst.
 from __future__ import annotations
 
 from qoslet.core.convert.answer import Hierarchy, Lost
-from qoslet.core.convert.block import NO_CPU, NO_IO, NO_MEMORY, Block, Cpu
+from qoslet.core.convert.block import NO_CPU, NO_IO, NO_MEMORY, Block
 from qoslet.core.convert.traits import Traits
 
 _ONE = "one hierarchy, whose inner groups have no processes of their own"
@@ -124,15 +124,10 @@ def lost(block: Block, hierarchy: Hierarchy, traits: Traits, bfq: bool = True) -
         if traits.family == "runc" and (memory.kernel or memory.kernel_tcp) is not None:
             found.append(_KERNEL_V1)
         if block.unified:
-            found.append(_UNIFIED_V1 if _looks(cpu, block, traits) else _UNSEEN_V1)
+            unseen = traits.family == "crun" and block.cpu_without_lists
+            found.append(_UNSEEN_V1 if unseen else _UNIFIED_V1)
         return tuple(found)
     return (*found, *_lost_v2(block, traits, bfq))
-
-
-def _looks(cpu: Cpu, block: Block, traits: Traits) -> bool:
-    """Whether the runtime sees unified on v1, and refuses it."""
-    lists = cpu.cpus is not None or cpu.mems is not None
-    return traits.family == "runc" or block.cpu is None or lists
 
 
 def _lost_v2(block: Block, traits: Traits, bfq: bool) -> list[Lost]:
