@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from qoslet.surfaces.cli.wire import Parts
     from qoslet.surfaces.cli.wireservice import LogFormat
 
-RUNTIMES = ("process", "runc", "crun", "containerd", "cri-o")
-CRI = ("containerd", "cri-o")
 OCI = ("runc", "crun")
+CRI = ("containerd", "cri-o")
+RUNTIMES = ("process", *OCI, *CRI)
 DEFAULT_ROOT = "/qoslet"
 
 EPILOG = """\
@@ -71,6 +71,8 @@ class Options:
         self.log_format: LogFormat = args.log_format
         self.metrics_address: str | None = args.metrics_address
         self.runs_with: str = args.runs_with
+        self.by_oci: bool = args.runs_with in OCI
+        self.by_cri: bool = args.runs_with in CRI
         self.images: tuple[str, ...] = tuple(args.images)
         self.rootfs: tuple[str, ...] = tuple(args.rootfs)
         self.storage: str | None = args.storage
@@ -82,16 +84,16 @@ def _check(options: Options, args: argparse.Namespace) -> None:
     """What the parser cannot know. Raises BadInput."""
     if not options.paths:
         raise BadInput("no manifests", hint="give files or directories: qoslet run examples/")
-    if args.runs_with not in OCI and (options.images or options.rootfs or options.storage):
+    if not options.by_oci and (options.images or options.rootfs or options.storage):
         hint = "--with runc, or --with crun"
         raise BadInput("--images, --rootfs and --storage are for OCI runtimes", hint=hint)
-    if args.runs_with in CRI:
+    if options.by_cri:
         _check_with(options)
         return
     if args.container_runtime_endpoint is not None:
         hint = "--with containerd, or --with cri-o"
         raise BadInput("no runtime is called", where="--container-runtime-endpoint", hint=hint)
-    if args.runs_with in OCI:
+    if options.by_oci:
         _check_with(options)
         return
     if options.flags.runtime != "process":
