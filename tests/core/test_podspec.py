@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from qoslet.core.confine import CAPABILITIES, DEFAULT_CAPABILITIES, Powers
 from qoslet.core.pod import Container, Pod, Resources, Role
 from qoslet.core.podenv import Surroundings, expand
+from qoslet.core.podimages import read_images
 from qoslet.core.podspec import PodSpec, read
 from qoslet.core.quantity import parse
 
@@ -210,6 +213,37 @@ def test_every_field_without_effect_is_named_once() -> None:
         assert said.count(field) == 1
     assert sum(row.severity == "info" for row in spec.problems) == 1
     assert "busybox" in next(row.message for row in spec.problems if row.severity == "info")
+
+
+NULS = [
+    ({"command": ["sh", "a\0b"]}, "spec.containers[0].command[1]"),
+    ({"args": ["\0"]}, "spec.containers[0].args[0]"),
+    ({"env": [{"name": "A", "value": "1\0"}]}, "spec.containers[0].env ('A')"),
+    ({"env": [{"name": "A\0", "value": "1"}]}, "spec.containers[0].env ('A\\x00')"),
+    (
+        {
+            "env": [
+                {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['l']"}}}
+            ],
+            "args": ["$(A)"],
+        },
+        "spec.containers[0].env ('A')",
+    ),
+    ({"workingDir": "/a\0"}, "spec.containers[0].workingDir"),
+]
+
+
+@pytest.mark.parametrize("reader", [read, read_images])
+@pytest.mark.parametrize(("container", "field"), NULS)
+def test_a_nul_in_what_a_process_is_given_is_an_error_of_its_field(
+    reader: Callable[[Pod, dict], PodSpec], container: dict, field: str
+) -> None:
+    document = document_of(container)
+    document["metadata"]["labels"] = {"l": "x\0"}
+    spec = reader(pod_of(document), document)
+    assert not spec.runnable
+    [row] = [row for row in spec.problems if row.severity == "error"]
+    assert (row.where, row.message) == (f"pod.yaml: Pod default/p: {field}", "has a NUL in it")
 
 
 def test_a_command_that_only_the_image_knows_is_an_error() -> None:

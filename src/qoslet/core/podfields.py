@@ -34,6 +34,25 @@ def words(value: object, variables: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(expand(str(word), variables) for word in value)
 
 
+def nul_faults(
+    raw: Mapping[str, Any], shape: Container, variables: Mapping[str, str]
+) -> list[Note]:
+    """Words for the process of a container that it would get only in part: the kernel's end at
+    their first NUL. Source: execve(2)."""
+    given = {"workingDir": str(raw.get("workingDir") or "")}
+    for name in ("command", "args"):
+        value = raw.get(name)
+        entries = value if isinstance(value, list) else []
+        given |= {f"{name}[{index}]": str(word) for index, word in enumerate(entries)}
+    given |= {f"env ({name!r})": f"{name}{value}" for name, value in variables.items()}
+    hint = "take it out: no process can be given one"
+    return [
+        Note(f"{shape.field}.{name}", "has a NUL in it", hint)
+        for name, text in given.items()
+        if "\0" in text
+    ]
+
+
 def policy_of(spec: Mapping[str, Any], raw: Mapping[str, Any], shape: Container) -> RestartPolicy:
     """When a container is started again; a sidecar always is."""
     if shape.role == "sidecar":

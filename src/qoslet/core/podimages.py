@@ -26,6 +26,7 @@ from qoslet.core.podfields import (
     fault_row,
     grace_of,
     mapping,
+    nul_faults,
     policy_of,
     problem_row,
     refusal_row,
@@ -145,7 +146,7 @@ def _add(
     raw = document_of(spec, shape)
     variables, lost = environment(document, raw, pod, shape, around)
     mounted = mounts_of(raw, shape, found.volumes, variables)
-    found.faults += mounted.faults
+    found.faults += [*mounted.faults, *nul_faults(raw, shape, variables)]
     found.faults += [
         Note(f"{shape.field}.volumeMounts", f"{mount.path}: a subPath is not passed on", _HINT)
         for mount in mounted.mounts

@@ -25,6 +25,7 @@ from qoslet.core.podfields import (
     fault_row,
     grace_of,
     mapping,
+    nul_faults,
     policy_of,
     problem_row,
     refusal_row,
@@ -239,7 +240,8 @@ def _add(
     found.refusals += refused
     variables, lost = environment(document, raw, pod, shape, around)
     mounted = mounts_of(raw, shape, found.volumes, variables)
-    found.errors += [fault_row(pod, note) for note in mounted.faults]
+    faults = [*mounted.faults, *nul_faults(raw, shape, variables)]
+    found.errors += [fault_row(pod, note) for note in faults]
     found.missing += [*_not_honoured(raw, shape), *lost, *mounted.missing]
     launch = _launch(raw, shape, policy_of(spec, raw, shape), identity, variables)
     if launch.argv:

@@ -173,8 +173,8 @@ def _prepare(making: Making) -> None:
     made = configuration(pod, launch, planned, found, v2=place.engine.v2)
     process = made["process"]
     if any("\0" in word for word in (*process["args"], *process["env"], process["cwd"])):
-        # crun would read what stands before it
-        raise Refused("its command, environment or working directory has a NUL in it")
+        # the manifest's were refused as it was read; crun would take what stands before it
+        raise Refused(f"{asked.image}: its command, environment or directory has a NUL in it")
     _write(place.config, json.encode(made))
 
 
