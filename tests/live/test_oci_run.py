@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 import qoslet
 from qoslet.core.drift import RESET, compare
@@ -27,6 +26,7 @@ from qoslet.host.mountinfo import mounts
 from qoslet.host.observe import Eyes
 from qoslet.host.probe import probe
 from qoslet.host.runtimes import ocifind
+from qoslet.surfaces.cli.wireoci import naming
 from tests.contract.benches import mounts_of
 from tests.live.bundles import PATIENCE, busybox, found
 
@@ -184,9 +184,7 @@ class Run:
         node = qoslet.load_node(
             cgroup_root=self.root, cgroup_driver=self.driver, runtime=self.found.profile
         )
-        named = replace(node.profile.runtime, bundles=True)
-        node = replace(node, profile=replace(node.profile, runtime=named))
-        return qoslet.plan(qoslet.load_pods(str(self.manifests / "pods.yaml")), node)
+        return qoslet.plan(qoslet.load_pods(str(self.manifests / "pods.yaml")), naming(node))
 
     def compared(self) -> int:
         """Compare everything with the plan; how many values were."""

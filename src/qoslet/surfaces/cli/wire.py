@@ -64,6 +64,8 @@ class Choices(Protocol):
     keep: bool
     guard: Mode | None
     runs_with: str
+    by_oci: bool
+    by_cri: bool
     endpoint: str | None
     images: tuple[str, ...]
     rootfs: tuple[str, ...]
@@ -153,14 +155,14 @@ def _runtime(
     choices: Choices,
 ) -> tuple[Node, tuple[Problem, ...], Chosen | None, Reader | None]:
     """The node as the runtime that was asked for makes it, who that is, and how it wants pods."""
-    if choices.runs_with in ("containerd", "cri-o"):
+    if choices.by_cri:
         from qoslet.surfaces.cli import wirecri
 
         chosen = wirecri.choose(choices, load_node(choices.nodes, choices.flags)[0])
         node, problems = _node(choices)
         chosen.fits(node)
         return node, problems, chosen, chosen.read
-    if choices.runs_with in ("runc", "crun"):
+    if choices.by_oci:
         from qoslet.surfaces.cli import wireoci
 
         found = wireoci.choose(choices)
@@ -184,9 +186,10 @@ def _node(choices: Choices) -> tuple[Node, tuple[Problem, ...]]:
     """The node that documents, flags and this machine describe."""
     node, problems = load_node(choices.nodes, choices.flags)
     node = as_written(node)
-    if choices.runs_with in ("runc", "crun"):
-        runtime = replace(node.profile.runtime, bundles=True)
-        node = replace(node, profile=replace(node.profile, runtime=runtime))
+    if choices.by_oci:
+        from qoslet.surfaces.cli.wireoci import naming
+
+        node = naming(node)
     if not node.kubelet_given:
         kubelets = list(host_refusals(node))
         problems = [row for row in problems if row not in kubelets]

@@ -72,6 +72,12 @@ def _need_same_kind(named: str, found: Found) -> None:
         )
 
 
+def naming(node: Node) -> Node:
+    """The node as it is where qoslet itself calls the runtime, and names the containers."""
+    runtime = replace(node.profile.runtime, bundles=True)
+    return replace(node, profile=replace(node.profile, runtime=runtime))
+
+
 def reader(choices: Choices, found: Found, node: Node) -> Bundling:
     """Reads pods as containers of the runtime on this node. Raises BadInput."""
     engine = engine_of(
