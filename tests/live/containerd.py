@@ -105,6 +105,12 @@ class Containerd:
             assert time.monotonic() < deadline, self.log.read_text()[-2000:]
             time.sleep(0.05)
 
+    @property
+    def version(self) -> str:
+        """Of the one that runs, such as 1.7.24."""
+        told = self.ctr("version").stdout.partition("Server:")[2]
+        return told.partition("Version:")[2].split()[0].lstrip("v")
+
     def kill(self, number: int = signal.SIGKILL) -> None:
         """End it, its containers stay."""
         if self.process is not None:

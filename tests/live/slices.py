@@ -149,15 +149,11 @@ def until(ready: Callable[[], bool], seconds: float = 60) -> None:
 
 
 def inside(driver: Systemd, path: str, code: str) -> subprocess.Popen[bytes]:
-    """A Python process that joined the scope before it ran."""
-    descriptors = driver.join_fds(path)
-
-    def join() -> None:
-        for descriptor in descriptors:
-            os.write(descriptor, b"0")
-
-    try:
-        return subprocess.Popen([sys.executable, "-c", code], preexec_fn=join)
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
+    """A Python process that was moved into the scope before it ran ``code``."""
+    words = [sys.executable, "-c", f"input()\n{code}"]
+    child = subprocess.Popen(words, stdin=subprocess.PIPE)
+    assert child.stdin is not None
+    with child.stdin as waits:
+        good(driver.perform([Step("attach", path, pid=child.pid)]))
+        waits.write(b"\n")
+    return child

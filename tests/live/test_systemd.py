@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
+import json
 import signal
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -17,6 +18,7 @@ from qoslet.core import names
 from qoslet.core.knobs import cpu_numbers
 from qoslet.core.steps import Step
 from qoslet.core.tree import Plan
+from qoslet.core.unitprops import OOM_POLICY_SINCE
 from qoslet.host.safefs import parent
 from tests.live.parity import Tally, check, plans
 from tests.live.slices import MIB, REPO, Live, good, inside, run, sets, until
@@ -130,12 +132,17 @@ def test_systemd_scope_after_an_oom_kill(live: Live) -> None:
         if (Path("/sys/fs/cgroup/system.slice/memory.swap.max")).exists():
             steps.append(Step("set", live.app, "memory.swap.max", "0"))
     good(driver.perform(steps))
+    unit = live.app.rpartition("/")[2]
     for count in (1, 2):
         child = inside(driver, live.app, f"b = b'x' * {96 * MIB}; import time; time.sleep(600)")
         assert child.wait(60) == -signal.SIGKILL
-        assert (driver.oom_kills(live.app) or 0) >= count
-    os.close(driver.join_fds(live.app)[0])
-    live.stands(live.app, limit)
+        if live.hierarchy == "v2" and driver.units.version >= OOM_POLICY_SINCE:
+            until(lambda: driver.identity(live.app) is None)
+            assert run("systemctl", "show", unit, "-pResult", "--value") == "oom-kill"
+        else:
+            assert (driver.oom_kills(live.app) or 0) >= count
+        good(driver.perform(steps))
+        live.stands(live.app, limit)
 
 
 def test_systemd_restarted_while_it_is_being_told(live: Live) -> None:
@@ -257,6 +264,36 @@ def test_systemd_run_killed_and_begun_again_converges(live: Live, tmp_path: Path
     second.send_signal(signal.SIGINT)
     out, err = second.communicate(timeout=120)
     assert second.returncode == 0, (out, err)
+    assert live.driver.below(live.root) == []
+
+
+def test_systemd_run_tells_an_oom_kill_and_starts_again(live: Live, tmp_path: Path) -> None:
+    if not live.has("memory"):
+        pytest.skip("this kernel has no v1 memory controller")
+    folder = tmp_path / "pods"
+    folder.mkdir(mode=0o755)
+    hungry = f"mkdir {tmp_path}/once && exec dd if=/dev/zero of=/dev/null bs=96M; exec sleep 600"
+    (folder / "pod.yaml").write_text(POD.replace("sleep 600", hungry))
+    begun = begin_run(live, folder)
+    last: dict[str, Any] = {}
+
+    def again() -> bool:
+        """Whether it was started again; what ``ps`` tells of it is kept."""
+        assert begun.poll() is None, begun.communicate()
+        words = [sys.executable, "-m", "qoslet", "ps", "-o", "json", "--cgroup-root", live.name]
+        told = subprocess.run(words, capture_output=True, text=True, check=False, cwd=REPO)
+        pods = json.loads(told.stdout)["items"] if told.returncode == 0 else []
+        last.update(*(one for pod in pods for one in pod["containers"]))
+        return bool(last.get("restarts") and last["running"])
+
+    until(again, 120)
+    assert (last["restarts"], last["oomKilled"]) == (1, True)
+    limit = "memory.max" if live.hierarchy == "v2" else "memory.limit_in_bytes"
+    (scope,) = (path for path in live.driver.below(live.root) if path.endswith(".scope"))
+    live.stands(scope, [(limit, str(32 * MIB))])
+    begun.send_signal(signal.SIGINT)
+    out, err = begun.communicate(timeout=120)
+    assert begun.returncode == 0, (out, err)
     assert live.driver.below(live.root) == []
 
 
