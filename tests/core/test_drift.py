@@ -7,6 +7,7 @@ from typing import get_args
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from qoslet.core.drift import compare
 from qoslet.core.knobs import effective
@@ -111,3 +112,23 @@ def test_exactly_the_values_that_others_changed_differ(hierarchy, data):
         kernel.write(path, "pids.max", "8")
     after = {(d.path, d.file) for d in compare(plan, kernel.observe(ROOT))}
     assert after - before == {(path, "pids.max") for path in changed}
+
+
+@pytest.mark.parametrize(
+    ("hierarchy", "file", "value", "later"),
+    [
+        ("v2", "cpu.max", "1500 100000", "2000 100000"),
+        ("v1", "cpu.cfs_quota_us", "1500", "2000"),
+    ],
+)
+def test_a_quota_that_systemd_wrote_again_is_no_difference(hierarchy, file, value, later) -> None:
+    plan = plan_of(hierarchy, {ROOT: {file: value}})
+    told = replace(plan, node=replace(plan.node, driver="systemd"))
+    for found in (value, later):
+        seen = ObservedCgroup(ROOT, 1, values={file: found})
+        assert rows(told, look(a=seen)) == []
+    seen = ObservedCgroup(ROOT, 1, values={file: later})
+    assert rows(plan, look(a=seen)) == [(ROOT, "differs", file, value, later)]
+    for found in ("2500 100000", "2500"):
+        seen = ObservedCgroup(ROOT, 1, values={file: found})
+        assert rows(told, look(a=seen)) == [(ROOT, "differs", file, value, found)]

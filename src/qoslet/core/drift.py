@@ -13,7 +13,8 @@ from msgspec import Struct
 from qoslet.core.knobs import effective, released, same
 from qoslet.core.node import Node
 from qoslet.core.observed import Observed, ObservedCgroup
-from qoslet.core.tree import Cgroup, Plan
+from qoslet.core.tree import Cgroup, Plan, Setting
+from qoslet.core.unitprops import left
 
 Verdict = Literal["absent", "differs", "unread", "surplus"]
 
@@ -70,20 +71,30 @@ def _dropped(group: Cgroup, path: str, seen: ObservedCgroup, node: Node) -> list
     return rows
 
 
-def _values(group: Cgroup, path: str, seen: ObservedCgroup, page: int) -> list[Difference]:
+def _values(group: Cgroup, path: str, seen: ObservedCgroup, node: Node) -> list[Difference]:
     rows = []
     for row in group.settings:
         found = seen.values.get(row.file)
         if found is None:
             rows.append(Difference(path, "unread", row.file, row.value, None, row.rule))
-        elif found not in (row.applied, row.value) and not same(row.file, row.applied, found, page):
+        elif found not in (row.applied, row.value) and not _stands(row, found, group, node):
             rows.append(Difference(path, "differs", row.file, row.value, found, row.rule))
     return rows
 
 
+def _stands(row: Setting, found: str, group: Cgroup, node: Node) -> bool:
+    """Whether the answer is what the value becomes: with the kernel, or with systemd, whose own
+    form takes the place of a runtime's when it writes the unit again."""
+    if same(row.file, row.applied, found, node.host.page_size):
+        return True
+    if node.driver != "systemd":
+        return False
+    periods = [int(one.value) for one in group.settings if one.file == "cpu.cfs_period_us"]
+    return found == left(row.file, row.value, *periods)
+
+
 def compare(plan: Plan, observed: Observed) -> list[Difference]:
     """Everything that is off, in the plan's order; surplus groups last, deepest first."""
-    page = plan.node.host.page_size
     rows: list[Difference] = []
     planned: dict[str, Cgroup] = {}
     for group in plan.cgroups:
@@ -97,7 +108,7 @@ def compare(plan: Plan, observed: Observed) -> list[Difference]:
             continue
         if seen.missing:
             rows.append(Difference(path, "absent", why=",".join(seen.missing)))
-        rows += _values(group, path, seen, page)
+        rows += _values(group, path, seen, plan.node)
         rows += _dropped(group, path, seen, plan.node)
     surplus = [
         path

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec.structs import replace
 
 from qoslet.core import unitprops
 from qoslet.core.knobs import UNMANAGED, controller, property_of, released, same
@@ -114,6 +116,21 @@ class Values:
             f"{advice}see journalctl -u {path.rpartition('/')[2]} for the kernel's refusal",
             errno.EINVAL,
         )
+
+    def written(self, steps: Iterable[Step]) -> Iterator[Step]:
+        """The steps with the values that systemd writes for those that it is told of."""
+        periods: dict[str, int] = {}
+        for step in steps:
+            if step.kind != "set" or not self.by_property(step):
+                yield step
+                continue
+            try:
+                if step.file == _PERIOD:
+                    periods[step.path] = int(step.value)
+                period = periods.get(step.path) or self._period(step.path)
+                yield replace(step, value=unitprops.left(step.file, step.value, period))
+            except ValueError:
+                yield step  # it is refused when it is done
 
     def _period(self, path: str) -> int:
         """The period of a v1 quota, in microseconds: as systemd was told, else as it stands."""
