@@ -266,38 +266,18 @@ def tell(bench: Bench, member: str, signature: str, *body: object) -> None:
     bus.close()
 
 
-def test_a_scope_that_ended_is_made_again_for_the_next_process(bench: Bench) -> None:
+def test_a_scope_that_was_ended_for_memory_is_made_again_as_it_was(bench: Bench) -> None:
     driver = bench.driver()
-    limit = sets(APP, memory_max="8192")
-    group = [Step("set", APP, "memory.oom.group", "1")]
-    good(driver.perform([Step("create", APP), *limit, *group]))
-    (bench.folder / "cgroup" / APP[1:] / "memory.events").write_text("oom_kill 2\n")
-    assert driver.oom_kills(APP) == 2
+    steps = [Step("create", APP), *sets(APP, memory_max="8192")]
+    steps += [Step("set", APP, "memory.oom.group", "1")]
+    good(driver.perform(steps))
+    holder = driver.holders.of(APP)
     tell(bench, "End", "ss", "q-pod1-app.scope", "oom-kill")
-    assert driver.oom_kills(APP) == 2
-    for descriptor in driver.join_fds(APP):
-        open(descriptor, "wb").close()
+    assert driver.identity(APP) is None
+    good(driver.perform(steps))
     assert bench.text(APP, "memory.max") == "8192"
     assert bench.text(APP, "memory.oom.group") == "1"
-    assert driver.oom_kills(APP) == 2
-    (bench.folder / "cgroup" / APP[1:] / "memory.events").write_text("oom_kill 1\n")
-    assert driver.oom_kills(APP) == 3
-
-
-def test_an_oom_kill_that_ended_the_scope_unseen_is_counted(bench: Bench) -> None:
-    driver = bench.driver()
-    good(driver.perform([Step("create", APP)]))
-    tell(bench, "End", "ss", "q-pod1-app.scope", "oom-kill")
-    assert (driver.oom_kills(APP), driver.oom_kills(APP)) == (1, 1)
-
-
-def test_an_oom_kill_in_a_scope_of_a_runtime_is_what_systemd_says(bench: Bench) -> None:
-    bench.driver().perform([Step("create", APP)])
-    # one that made nothing of it knows it by its path alone
-    other = bench.driver()
-    assert other.oom_kills(APP) == 0
-    tell(bench, "End", "ss", "q-pod1-app.scope", "oom-kill")
-    assert other.oom_kills(APP) == 1
+    assert bench.text(APP, "cgroup.procs") == str(driver.holders.of(APP)) != str(holder)
 
 
 def test_the_process_that_keeps_a_scope_is_nobody(bench: Bench) -> None:

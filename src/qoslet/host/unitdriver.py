@@ -140,12 +140,7 @@ class UnitDriver(Cgroupfs):
             return self._failed(step, before, tried.error)
         if tried.error is not None:
             return Outcome(step, before, str(tried.error))
-        if step.kind == "set":
-            self._stands(step)
         return Outcome(step, before)
-
-    def _stands(self, step: Step) -> None:
-        """A value was set."""
 
     async def _wave(self, work: Sequence[Piece]) -> list[_Tried]:
         """Pieces together; then every value is looked for in the kernel."""

@@ -190,19 +190,12 @@ class Units:
                 raise refusal(unit, "forget that the unit failed", error) from None
 
     async def state(self, unit: str) -> str:
-        """ActiveState of a unit; ``inactive`` where there is none."""
-        return str(await self._property(unit, "Unit", "ActiveState") or "inactive")
-
-    async def result(self, unit: str) -> str:
-        """How a scope ended: ``success``, ``oom-kill``; empty where systemd forgot it."""
-        return str(await self._property(unit, "Scope", "Result") or "")
-
-    async def _property(self, unit: str, kind: str, name: str) -> object:
-        """A property of a unit, None where it cannot be read."""
+        """ActiveState of a unit; ``inactive`` where there is none, or where it cannot be read."""
         try:
-            return await self.bus.get(object_path(unit), f"{SYSTEMD}.{kind}", name)
+            found = await self.bus.get(object_path(unit), f"{SYSTEMD}.Unit", "ActiveState")
         except Said:
-            return None
+            return "inactive"
+        return str(found or "inactive")
 
     async def _job(self, unit: str, deed: str, member: str, signature: str, *body: object) -> None:
         """A job, done. Raises ``Said``; ``Refused`` where its result is another."""
