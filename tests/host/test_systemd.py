@@ -566,3 +566,12 @@ def test_the_journal_names_every_unit(bench: Bench) -> None:
     assert all(inode for _, inode in journal.ledger.groups.values())
     good(driver.perform([Step("remove", path) for path in (APP, POD, ROOT)]))
     assert entries(journal) == []
+
+
+def test_the_journal_has_the_quota_that_systemd_writes(bench: Bench) -> None:
+    driver, journal = bench.driver(), Journal()
+    driver.journal = journal
+    good(driver.perform([Step("create", POD), *sets(POD, cpu_max="26500 100000", pids_max="7")]))
+    written = {file: value for (_, file), (_, value) in journal.ledger.files.items()}
+    assert written == {"cpu.max": "27000 100000", "pids.max": "7"}
+    assert bench.text(POD, "cpu.max") == "27000 100000"
