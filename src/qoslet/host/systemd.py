@@ -55,9 +55,8 @@ class Systemd(UnitDriver):
                 self.holders.end(path)
         return new
 
-    async def _take_away(self, path: str) -> None:
-        """Stop a unit in which nothing is left; what kept it goes, too."""
-        await super()._take_away(path)
+    def _let_go(self, path: str) -> None:
+        """What kept a scope ends before it: no group of v1 could go with it in there."""
         self.holders.end(path)
 
     def members(self, path: str) -> set[int]:

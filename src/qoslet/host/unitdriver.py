@@ -343,6 +343,7 @@ class UnitDriver(Cgroupfs):
         tree = self.layout.trees[0]
         if self.members(path) or tree.children(path):
             raise self._busy(tree, path, OSError(errno.EBUSY, os.strerror(errno.EBUSY)))
+        self._let_go(path)
         # systemd leaves some of v1 alone; the one that tells who made the group goes last
         for other in reversed(self.layout.trees[1:]):
             if other.identity(path) is not None:
@@ -352,6 +353,9 @@ class UnitDriver(Cgroupfs):
         self._remove(path)
         self._values.forget(path)
         self._written.pop(path, None)
+
+    def _let_go(self, path: str) -> None:
+        """Nothing of ours keeps a unit that is to stop."""
 
     async def _gone(self, path: str) -> bool:
         """Wait until systemd has removed a group; False if it does not."""
