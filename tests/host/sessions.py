@@ -31,6 +31,9 @@ class Sessions:
                 found.add(int(entry))
         return found
 
+    def identity(self, path: str) -> int | None:
+        return None
+
     def oom_kills(self, path: str) -> int | None:
         return None
 

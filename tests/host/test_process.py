@@ -133,7 +133,11 @@ class Counting(Sessions):
 
     def __init__(self) -> None:
         self.kills: dict[str, int] = {}
+        self.inodes: dict[str, int] = {}
         self.asked: list[str] = []
+
+    def identity(self, path: str) -> int | None:
+        return self.inodes.get(path)
 
     def oom_kills(self, path: str) -> int | None:
         self.asked.append(path)
@@ -176,6 +180,30 @@ def test_an_oom_kill_counted_above_is_of_one_run(tmp_path: Path) -> None:
     assert killed("later"), "one has come since"
     assert not killed("beside"), "nor is it where it is looked at again"
     os.close(runs["at-once"].pidfd)
+
+
+@pytest.mark.parametrize(
+    ("name", "after", "inode", "told"),
+    [
+        ("app.scope", {"/pod": 1}, None, True),
+        ("app.scope", {"/pod": 1, "/pod/app.scope": 0}, 8, True),
+        ("app.scope", {"/pod": 1, "/pod/app.scope": 0}, 7, False),
+        ("app.scope", {"/pod": 0, "/pod/app.scope": 0}, 8, False),
+        ("app", {"/pod": 1}, None, False),
+    ],
+)
+def test_an_oom_kill_that_ended_its_scope_is_told_by_the_pods_count(
+    tmp_path: Path, name: str, after: dict[str, int], inode: int | None, told: bool
+) -> None:
+    groups, path = Counting(), f"/pod/{name}"
+    groups.kills, groups.inodes = {"/pod": 0, path: 0}, {path: 7}
+    logs = Logs(str(tmp_path), LogLimits())
+    one = Tracked(f"{tmp_path}/app", logs.file(logs.path("default/p", "u", "app", 0), print))
+    one.count_before(groups, path, new=False)
+    groups.kills, groups.inodes = after, {} if inode is None else {path: inode}
+    one.over, one.code = True, 137
+    one.see_oom(groups, path, [one])
+    assert one.oom_killed is told
 
 
 def test_the_container_inherits_nothing(bench: Callable[..., Bench], monkeypatch) -> None:

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import pytest
 
-from qoslet.host.cgroupfs import Cgroupfs
 from qoslet.host.journalfile import escaped
 from qoslet.host.probe import probe
+from qoslet.host.runtimes.groups import KernelGroups
 from tests.contract.benches import mounts_of
 
 MIB = 1 << 20
@@ -69,7 +69,7 @@ class Held:
         assert here.hierarchy is not None, "this machine has no cgroups"
         self.hierarchy = here.hierarchy
         self.root = f"/qoslet-test-{secrets.token_hex(4)}"
-        self.groups = Cgroupfs(here.hierarchy, mounts_of(here.hierarchy), self.root)
+        self.groups = KernelGroups(here.hierarchy, mounts_of(here.hierarchy), self.root)
         self.state = Path("/run/qoslet", escaped(self.root))
         self.folder = folder / "manifests"
         self.folder.mkdir(mode=0o755)

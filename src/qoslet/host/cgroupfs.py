@@ -18,7 +18,7 @@ from qoslet.core.steps import Outcome, Step
 from qoslet.errors import CannotDo, QosletError
 from qoslet.host.cgroup1 import Hierarchies
 from qoslet.host.cgroup2 import DEFAULT_POINT, Unified
-from qoslet.host.cgroupkill import Layout, below, kill, members, oom_kills
+from qoslet.host.cgroupkill import Layout, below, kill, members
 from qoslet.host.reclaim import by_hand, write
 from qoslet.host.refusals import Deed, Refused, errno_name, no_domain, refused
 from qoslet.host.safefs import Tree, checked, contains, file_name, parent
@@ -368,11 +368,6 @@ class Cgroupfs:
     def members(self, path: str) -> set[int]:
         """The processes in the group itself, over all hierarchies."""
         return members(self.layout, [checked(path)])
-
-    def oom_kills(self, path: str) -> int | None:
-        """How many processes of the group the kernel killed for memory; None if unknown."""
-        tree = self.layout.tree_of("memory")
-        return None if tree is None else oom_kills(tree, checked(path), self.hierarchy)
 
     def kill(self, path: str) -> bool:
         """End every process of the group and below; True once none is left. Raises ``Refused``

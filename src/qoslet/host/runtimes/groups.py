@@ -12,7 +12,7 @@ from typing import Protocol
 
 from qoslet.errors import CannotDo, QosletError
 from qoslet.host.cgroupfs import Cgroupfs
-from qoslet.host.cgroupkill import strike
+from qoslet.host.cgroupkill import oom_kills, strike
 from qoslet.host.runtimes.ocikept import tidy
 from qoslet.host.runtimes.records import parent_of
 from qoslet.host.safefs import checked
@@ -30,6 +30,9 @@ class Groups(Protocol):
 
     def members(self, path: str) -> set[int]:
         """The processes in the group itself, over all hierarchies."""
+
+    def identity(self, path: str) -> int | None:
+        """What tells a group from one that was made again under its path; None if unknown."""
 
     def oom_kills(self, path: str) -> int | None:
         """How many processes of the group the kernel killed for memory; None if unknown."""
@@ -68,6 +71,11 @@ class KernelGroups(Cgroupfs):
         """The processes in the group itself, over all hierarchies."""
         group = checked(path)
         return super().members(group) - self._keeping(group)
+
+    def oom_kills(self, path: str) -> int | None:
+        """How many processes of the group the kernel killed for memory; None if unknown."""
+        tree = self.layout.tree_of("memory")
+        return None if tree is None else oom_kills(tree, checked(path), self.hierarchy)
 
     def _keeping(self, group: str) -> set[int]:
         """The processes that keep a scope."""

@@ -54,6 +54,7 @@ class Tracked:
         self.clear_at: float | None = None
         self.oom_killed = False
         self._oom_above: int | None = None
+        self._group: int | None = None
         self.failed: StartFailed | None = None
         self.over = False
         self.killed = False
@@ -79,11 +80,13 @@ class Tracked:
 
     def count_before(self, groups: Groups, path: str, *, new: bool) -> None:
         """Remember what is counted before the run. ``new``: its group is made with it, and may
-        go with its last process; the group above counts on, on v2."""
-        if new:
-            self._oom_above = groups.oom_kills(os.path.dirname(path))
-        else:
+        go with its last process, as any scope does where systemd ends it for a kill; the group
+        above counts on, on v2."""
+        if not new:
             self.oom_before = groups.oom_kills(path) or 0
+            self._group = groups.identity(path)
+        if new or path.endswith(".scope"):
+            self._oom_above = groups.oom_kills(os.path.dirname(path))
 
     def see_oom(self, groups: Groups, path: str, runs: Iterable[Tracked]) -> None:
         """See whether the kernel killed a process of it for memory; what was seen stays. ``runs``
@@ -93,7 +96,8 @@ class Tracked:
         above = os.path.dirname(path)
         if not self.oom_killed:
             count = groups.oom_kills(path)
-            if count is not None:
+            again = self._group not in (None, groups.identity(path))
+            if count is not None and not again:
                 self.oom_killed = count > self.oom_before
             elif self._oom_above is not None and self._struck:
                 self.oom_killed = (groups.oom_kills(above) or 0) > self._oom_above
