@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from qoslet.core import names
-from qoslet.core.journal import Made
+from qoslet.core.journal import Entry, Made
 from qoslet.core.knobs import controller
 from qoslet.core.steps import Outcome, Step
 from qoslet.core.unitprops import Signed, alone, creation
@@ -88,6 +88,9 @@ class UnitDriver(Cgroupfs):
         asked = {path for s in steps if s.kind == "create" for path in self._chain(s.path)}
         self._ours = {path for path in asked if path in self._known or self._in_journal(path)}
         return super().perform(steps)
+
+    def _intents(self, steps: Sequence[Step], befores: Mapping[int, str]) -> list[Entry]:
+        return super()._intents(list(self._values.written(steps)), befores)
 
     def _in_journal(self, path: str) -> bool:
         """Whether the journal names the group that stands there."""
