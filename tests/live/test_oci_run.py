@@ -210,9 +210,14 @@ class Run:
         done = self.call("release")
         assert done.returncode == 0, (done.stdout, done.stderr, self.said())
 
+    @property
+    def name(self) -> str:
+        """What the names of its groups and of its state begin with."""
+        return self.place.strip("/").removesuffix(".slice")
+
     def left(self) -> list[str]:
         """What stands that ought to be gone."""
-        name = self.place.strip("/").removesuffix(".slice")
+        name = self.name
         trees = [one.point for one in mounts() if one.type in ("cgroup", "cgroup2")]
         states = [
             *Path("/run/qoslet").glob(f"{name}*/oci"),
@@ -259,7 +264,7 @@ def test_every_file_on_every_level_equals_the_plan(run: Run, driver: str, record
     before = run.running()
     compared = run.compared()
     assert compared >= 30
-    state = next(Path("/run/qoslet").glob(f"{run.root.strip('/')}*/oci/pods"))
+    state = next(Path("/run/qoslet").glob(f"{run.name}*/oci/pods"))
     done = run.call("plan", "-o", "oci", "-f", str(run.manifests), "--runtime", run.found.profile)
     rows = {
         (pod["uid"], one["name"]): one
@@ -287,7 +292,7 @@ def test_every_file_on_every_level_equals_the_plan(run: Run, driver: str, record
         compared += 3
     for pid in before.values():
         groups = Path(f"/proc/{pid}/cgroup").read_text()
-        assert run.root.strip("/") in groups
+        assert run.name in groups
     record_property("compared", compared)
     record_property("driver", driver)
 
