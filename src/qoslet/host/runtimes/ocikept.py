@@ -168,14 +168,23 @@ class Bundled:
             removed(place.pod)
             removed(written)
             root = os.path.dirname(written)
-            for empty in (root, os.path.dirname(root), place.state, os.path.dirname(place.pod)):
+            pods = os.path.dirname(place.pod)
+            for empty in (root, os.path.dirname(root), pods):
                 _rmdir(empty)
+            if not os.path.exists(pods):
+                # a runtime that is called for another pod may be about to use it
+                _rmdir(f"{place.state}/{_LEFT}")
+                _rmdir(place.state)
         if self._folder:
             _rmdir(f"{self._folder}/{FOLDER}")
 
     def close(self) -> None:
         """Let go of everything; what runs stays."""
         self._spaces.close()
+
+
+_LEFT = ".empty-directory"
+"""What crun leaves in its root of state (seen with 1.28; not with 1.21)."""
 
 
 def _fork(then: Callable[[], NoReturn]) -> int:
