@@ -456,6 +456,20 @@ def test_what_is_met_with_other_containers_is_ended(hand: Hand, tmp_path: Path) 
     hand.runtime = Hand(server, tmp_path).runtime
 
 
+def test_what_is_forgotten_is_told_no_more(hand: Hand) -> None:
+    hand.runtime.start(spec_of(), {})
+    hand.running("app")
+    hand.ends()
+    # its thread may be about to tell something of it
+    pod = hand.runtime._views["uid"].pod
+    hand.runtime.forget("uid")
+    hand.runtime._told(pod)
+    assert hand.runtime.held() == {}
+    assert hand.runtime.poll() == ()
+    hand.runtime.start(spec_of(), {})
+    hand.running("app")
+
+
 def test_an_end_while_nobody_looked_is_seen(hand: Hand, tmp_path: Path) -> None:
     hand.runtime.start(spec_of(), {})
     hand.running("app")

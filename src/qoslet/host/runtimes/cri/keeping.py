@@ -28,7 +28,8 @@ class Kept(Record, frozen=True, omit_defaults=True):
 
 class KeptPod:
     """A pod as it is known: the containers' lives, what they are called in the runtime, and what
-    is to be said of them. ``messages`` are sentences by container."""
+    is to be said of them. ``messages`` are sentences by container; one that is ``forgotten`` may
+    still change in the thread, and is told no more."""
 
     def __init__(self, spec: PodSpec, digest: str) -> None:
         self.spec = spec
@@ -45,6 +46,7 @@ class KeptPod:
         self.logs: dict[str, str] = {}
         self.words: dict[str, str] = {}
         self.cleared = False
+        self.forgotten = False
 
     @classmethod
     def of(cls, record: Kept) -> KeptPod:

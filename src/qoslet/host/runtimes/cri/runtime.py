@@ -30,6 +30,7 @@ OPEN_SECONDS = 10.0
 class _View(Struct):
     """A pod as it was told last."""
 
+    pod: KeptPod
     held: Held
     states: tuple[ContainerState, ...]
 
@@ -130,6 +131,7 @@ class CriRuntime:
                 return
             if any(state.running for state in view.states):
                 raise CannotDo("containers are still running", where=f"Pod {view.held.key}")
+            view.pod.forgotten = True
             del self._views[uid]
             self._states = None
         self._engine.call(self._engine.forget, uid)
@@ -155,12 +157,14 @@ class CriRuntime:
     def _told(self, pod: KeptPod) -> None:
         """A pod is new or another than it was."""
         with self._lock:
+            if pod.forgotten:
+                return
             before = self._views.get(pod.spec.uid)
             held = pod.held()
             same = before is not None and before.held == held
             # states that are other values tell the loop to ask what is held
             known = {one.name: one for one in before.states} if before and same else {}
-            view = _View(held, pod.states(known))
+            view = _View(pod, held, pod.states(known))
             if view == before:
                 return
             self._views[pod.spec.uid] = view
