@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from errno import EBUSY, EINVAL, ENOENT
+from typing import Any
 
 from qoslet.core.contained import Engine
 from qoslet.core.identity import bundle_id
@@ -70,12 +72,8 @@ class Place:
         own = _beginning(self.error).decode("utf-8", "replace").strip()
         if own:
             return own
-        for line in reversed(_beginning(self.log).splitlines()):
-            try:
-                row = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(row, dict) and row.get("level") in ("error", "fatal"):
+        for row in reversed(list(_rows(_beginning(self.log).decode("utf-8", "replace")))):
+            if row.get("level") in ("error", "fatal"):
                 return " ".join(str(row.get("msg")).split())
         return ""
 
@@ -100,6 +98,21 @@ class Place:
             unmounted(point)
         removed(self.written)
         removed(self.bundle)
+
+
+def _rows(text: str) -> Iterator[dict[str, Any]]:
+    """The JSON objects of a runtime's log: runc writes each on a line of its own, crun from 1.28 on
+    over several. What is no JSON is passed over."""
+    decode = json.JSONDecoder().raw_decode
+    at = text.find("{")
+    while at >= 0:
+        try:
+            row, end = decode(text, at)
+        except (ValueError, RecursionError):
+            end = at + 1
+        else:
+            yield row
+        at = text.find("{", end)
 
 
 def _beginning(path: str) -> bytes:
