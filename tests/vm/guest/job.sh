@@ -10,6 +10,8 @@ mkdir -p /out /job/bin
 cd /job/repo || exit 1
 printf '#!/bin/sh\nexec python3 -m qoslet "$@"\n' > /job/bin/qoslet
 chmod 755 /job/bin/qoslet
+# containerd 1.6 makes no sandbox without it
+[ -e /etc/hosts ] || printf '127.0.0.1 localhost\n' > /etc/hosts
 
 if [ -d /job/packages ]; then
     # nothing of them is started
