@@ -13,6 +13,8 @@ from qoslet.core.imageref import reference
 from qoslet.core.ocibundle import STOP_SIGNAL, Found, User, configuration
 from qoslet.core.podoci import SHARED_MEMORY, read_oci, shared
 from qoslet.core.podspec import PodSpec
+from qoslet.core.runtimes import runtime_of, untold
+from qoslet.core.unitprops import OOM_POLICY_SINCE
 from tests.core.test_podspec import document_of, pod_of
 
 IMAGE = Execution(entrypoint=("/e",), cmd=("c",), env=("A=1", "PATH=/own"), working_dir="/w")
@@ -59,15 +61,50 @@ def test_systemd_is_told_of_an_oom_group_with_the_scope(group: str, policy: str)
     pod = read.sandbox
     assert pod is not None
     block = PlannedBlock("s:runc:c", {"unified": {"memory.oom.group": group}})
-    found = Found(IMAGE, User(0, 0), "/r", {}, {}, (), oom_policy=True)
+    found = Found(IMAGE, User(0, 0), "/r", {}, {}, (), systemd=OOM_POLICY_SINCE)
 
     def told(found: Found, block: PlannedBlock) -> object:
         made = configuration(pod, read.launches[0], block, found, v2=True)
         return made["annotations"].get("org.systemd.property.OOMPolicy")
 
     assert told(found, block) == policy
-    assert told(replace(found, oom_policy=False), block) is None
+    assert told(replace(found, systemd=OOM_POLICY_SINCE - 1), block) is None
     assert told(found, PlannedBlock("s:runc:c", {})) is None
+
+
+HALF = {"cpu": {"quota": 50_000, "period": 100_000}, "memory": {"limit": 1 << 26}}
+
+
+@pytest.mark.parametrize(
+    ("resources", "v2", "told"),
+    [
+        (HALF, True, {"CPUQuotaPerSecUSec": 500_000, "MemoryMax": 1 << 26}),
+        (HALF, False, {"CPUQuotaPerSecUSec": 500_000, "MemoryLimit": 1 << 26}),
+        ({"cpu": {"quota": 1_500, "period": 100_000}}, True, {"CPUQuotaPerSecUSec": 20_000}),
+        ({"cpu": {"quota": 5_000, "period": 10_000}}, False, {"CPUQuotaPerSecUSec": 500_000}),
+        ({"cpu": {"quota": -1, "shares": 2}, "memory": {"limit": -1}}, True, {}),
+        ({}, False, {}),
+    ],
+)
+def test_systemd_is_told_of_limits_that_an_old_crun_only_writes(
+    resources: dict[str, dict[str, int]], v2: bool, told: dict[str, int]
+) -> None:
+    read = spec_of()
+    pod = read.sandbox
+    assert pod is not None
+    block = PlannedBlock("s:runc:c", resources)
+    found = Found(IMAGE, User(0, 0), "/r", {}, {}, (), systemd=252)
+    for runtime, wanted in (("crun-1.8.1", told), ("crun-1.21", {}), ("runc-1.1.5", {})):
+        one = replace(found, untold=untold(runtime_of(runtime)))
+        annotations = configuration(pod, read.launches[0], block, one, v2=v2)["annotations"]
+        seen = {
+            key.rpartition(".")[2]: int(text.removeprefix("uint64 "))
+            for key, text in annotations.items()
+            if key.startswith("org.systemd.property.") and "PeriodUSec" not in key
+        }
+        assert seen == wanted
+        period = annotations.get("org.systemd.property.CPUQuotaPeriodUSec")
+        assert (period is not None) == ("CPUQuotaPerSecUSec" in wanted)
 
 
 def test_the_manifest_goes_before_the_image() -> None:

@@ -31,3 +31,22 @@ def test_the_last_error_of_a_log_is_told(tmp_path: Path, log: str, said: str) ->
     Path(place.bundle).mkdir(parents=True)
     Path(place.log).write_text(log)
     assert place.last_words() == said
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ('{"process": {"args": ["/srv/page", "x"]}}', "/srv/page"),
+        ('{"process": {"args": []}}', "its program"),
+        ("[1]", "its program"),
+        ("{", "its program"),
+    ],
+)
+def test_a_program_that_may_not_be_executed_is_named(
+    tmp_path: Path, config: str, named: str
+) -> None:
+    place = Place(str(tmp_path), Engine("crun", "/usr/bin/crun", str(tmp_path)), "u", "app")
+    Path(place.bundle).mkdir(parents=True)
+    Path(place.config).write_text(config)
+    Path(place.log).write_text('{"level":"error","msg":"open executable: Permission denied"}')
+    assert place.last_words() == f"{named}: open executable: Permission denied"

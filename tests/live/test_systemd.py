@@ -258,6 +258,11 @@ def test_systemd_run_killed_and_begun_again_converges(live: Live, tmp_path: Path
     quota = "cpu.max" if live.hierarchy == "v2" else "cpu.cfs_quota_us"
     (scope,) = (path for path in live.driver.below(live.root) if path.endswith(".scope"))
     assert live.text(scope, quota).split()[0] == "22000"
+    for pid in pids:
+        places = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+        own = [place for place in places if place.split(":")[1] in ("", "name=systemd")]
+        assert own, places
+        assert all(place.endswith(scope) for place in own), places
     first.kill()
     first.communicate()
     second = begin_run(live, folder)

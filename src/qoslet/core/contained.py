@@ -80,16 +80,17 @@ class Engine(Struct, frozen=True, omit_defaults=True):
     """The OCI runtime that makes containers, and where it finds what it needs. ``program`` is its
     path; ``images`` are layouts and ``trees`` directories by the name of an image, as the owner
     named them; ``storage`` is the folder of unpacked images and of what containers write.
-    ``oom_policy``: its scopes are systemd's, who knows OOMPolicy of them."""
+    ``systemd`` is the version of the systemd whose scopes they get, None where none is asked;
+    ``untold`` are the files with limits of which the runtime does not tell it."""
 
     name: Literal["runc", "crun"]
     program: str
     storage: str
     images: tuple[str, ...] = ()
     trees: tuple[tuple[str, str], ...] = ()
-    systemd: bool = False
+    systemd: int | None = None
     v2: bool = False
-    oom_policy: bool = False
+    untold: tuple[str, ...] = ()
 
 
 class PlannedBlock(Struct, frozen=True):

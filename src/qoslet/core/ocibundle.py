@@ -19,7 +19,8 @@ from qoslet.core.podenv import DEFAULT_PATH
 from qoslet.core.podoci import Kind
 from qoslet.core.podspec import Launch
 from qoslet.core.podvolumes import Mount
-from qoslet.core.unitprops import oom_policy
+from qoslet.core.rules.cpu import QUOTA_PERIOD_US
+from qoslet.core.unitprops import OOM_POLICY_SINCE, oom_policy, properties, properties_v1
 
 SPEC_VERSION = "1.0.2"
 STOP_SIGNAL = "org.opencontainers.image.stopSignal"
@@ -27,8 +28,8 @@ STOP_SIGNAL = "org.opencontainers.image.stopSignal"
 _NO_SUBGROUP = "run.oci.systemd.subgroup"
 """crun's: the group below the scope that it would make; none, so that limits and processes meet."""
 
-_OOM_POLICY = "org.systemd.property.OOMPolicy"
-"""A property of the scope, in D-Bus's text form. Source: runc docs/systemd.md; crun(1)."""
+_PROPERTY = "org.systemd.property."
+"""Before a property of the scope, in D-Bus's text form. Source: runc docs/systemd.md; crun(1)."""
 
 _FLAGS = ("nosuid", "noexec", "nodev")
 _MASKED = (
@@ -61,8 +62,10 @@ class Found(Struct, frozen=True):
     mounts: Sequence[Mount]
     able: frozenset[int] = ALL_CAPABILITIES
     """The capabilities that can be given: those of whoever makes the container."""
-    oom_policy: bool = False
-    """Whether systemd knows OOMPolicy of the container's scope."""
+    systemd: int | None = None
+    """The version of the systemd that makes the container's scope, None where none does."""
+    untold: tuple[str, ...] = ()
+    """The files with limits of which the runtime does not tell systemd."""
 
 
 def configuration(
@@ -90,7 +93,7 @@ def configuration(
         "process": process,
         "root": {"path": found.root, "readonly": asked.read_only_root},
         "mounts": _mounts(pod, asked, found),
-        "annotations": _annotations(found.execution, launch) | _oom_policy(planned, found),
+        "annotations": _annotations(found.execution, launch) | _scope(planned.resources, found, v2),
         "linux": _linux(pod, asked, planned, found, v2),
     }
     return made
@@ -128,13 +131,35 @@ def _annotations(image: Execution, launch: Launch) -> dict[str, str]:
     return {_NO_SUBGROUP: ""} | ({STOP_SIGNAL: signal} if signal else {})
 
 
-def _oom_policy(planned: PlannedBlock, found: Found) -> dict[str, str]:
-    """memory.oom.group for systemd, who writes the file anew with each change of the scope and
-    takes it with the scope's creation only. Source: systemd.scope(5)."""
-    group = (planned.resources.get("unified") or {}).get("memory.oom.group")
-    if group is None or not found.oom_policy:
+def _scope(resources: Mapping[str, Any], found: Found, v2: bool) -> dict[str, str]:
+    """What systemd has to know of the scope from its creation on, for it writes files anew from
+    what it knows: memory.oom.group, which it takes then only (systemd.scope(5)), and the limits of
+    which the runtime does not tell it."""
+    if found.systemd is None:
         return {}
-    return {_OOM_POLICY: f"'{oom_policy(group)}'"}
+    made: dict[str, str] = {}
+    group = (resources.get("unified") or {}).get("memory.oom.group")
+    if group is not None and found.systemd >= OOM_POLICY_SINCE:
+        made["OOMPolicy"] = f"'{oom_policy(group)}'"
+    limits = {file: text for file, text in _limits(resources, v2).items() if file in found.untold}
+    told = (properties if v2 else properties_v1)(limits, found.systemd)
+    made |= {name: f"uint64 {value!r}" for name, value in told}
+    return {f"{_PROPERTY}{name}": text for name, text in made.items()}
+
+
+def _limits(resources: Mapping[str, Any], v2: bool) -> dict[str, str]:
+    """The files of the limits of CPU and memory that are set."""
+    made: dict[str, str] = {}
+    limit = (resources.get("memory") or {}).get("limit") or 0
+    if limit > 0:
+        made["memory.max" if v2 else "memory.limit_in_bytes"] = str(limit)
+    cpu = resources.get("cpu") or {}
+    quota, period_us = cpu.get("quota") or 0, cpu.get("period") or QUOTA_PERIOD_US
+    if quota > 0 and v2:
+        made["cpu.max"] = f"{quota} {period_us}"
+    elif quota > 0:
+        made |= {"cpu.cfs_period_us": str(period_us), "cpu.cfs_quota_us": str(quota)}
+    return made
 
 
 def _mount(where: str, kind: str, *options: str, source: str = "") -> _Made:

@@ -50,6 +50,34 @@ class Runtime(Struct, frozen=True):
         return self.oci != "crun" and (self.oci != "runc" or self.oci_version >= (1, 4))
 
 
+CRUN_TELLS_ALL = (1, 16)
+_CRUN_TELLS: dict[str, tuple[int, ...]] = {
+    "cpu.weight": (0,),
+    "cpu.shares": (0,),
+    "memory.max": (1, 8, 5),
+    "memory.limit_in_bytes": (1, 8, 5),
+    "cpu.max": (1, 11),
+    "cpu.cfs_quota_us": (1, 11),
+    "cpu.cfs_period_us": (1, 11),
+}
+
+
+def crun_tells(file: str, version: tuple[int, ...]) -> bool:
+    """Whether that crun tells systemd of a file's value; all others it does since 1.16. What it does
+    not tell stands in the file until systemd writes its own there. Source: crun NEWS, and
+    cgroup-systemd.c of 1.8.1 and 1.21."""
+    return version >= _CRUN_TELLS.get(file, CRUN_TELLS_ALL)
+
+
+def untold(runtime: Runtime) -> tuple[str, ...]:
+    """The files with limits of which a runtime does not tell systemd."""
+    return tuple(
+        file
+        for file in _CRUN_TELLS
+        if runtime.oci == "crun" and not crun_tells(file, runtime.oci_version)
+    )
+
+
 _NEWEST = (9999,)
 _OCI: tuple[Oci, ...] = ("runc", "crun", "youki", "process")
 _CRI: dict[str, Cri] = {"containerd": "containerd", "cri-o": "cri-o", "crio": "cri-o"}

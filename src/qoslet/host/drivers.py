@@ -11,8 +11,8 @@ from qoslet.core.unitprops import version_of
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.cgroup2 import DEFAULT_POINT
 from qoslet.host.cgroupfs import Cgroupfs
+from qoslet.host.mountinfo import mounts, systemds_own
 from qoslet.host.observe import Eyes
-from qoslet.host.probe import Mount, mounts
 
 if TYPE_CHECKING:
     from qoslet.host.bus import Bus
@@ -126,7 +126,7 @@ def _systemd(hierarchy: str, where: Mounts, root: str, runs: bool, files: Iterab
         if user:
             units.control = f"{runtime_directory()}/systemd/user.control"
             where = f"{where if isinstance(where, str) else DEFAULT_POINT}{above}"
-        own = _own(mounts()) if hierarchy == "v1" else []
+        own = systemds_own(mounts()) if hierarchy == "v1" else []
         driver = Systemd(hierarchy, where, root, units, own=own, files=files)
     except BaseException:
         bus.close()
@@ -147,11 +147,3 @@ async def _manager(bus: Bus) -> tuple[Units, str]:
             f"systemd does not say its version: {error}", where=bus.address, hint=_CGROUPFS
         ) from None
     return Units(bus, version), above.rstrip("/")
-
-
-def _own(table: list[Mount]) -> list[str]:
-    """Systemd's own hierarchies beside the controllers of v1: on a hybrid host the unified one
-    counts, and the named one is kept in step. One that has controllers is in use already."""
-    unified = [one.point for one in table if one.type == "cgroup2"]
-    named = [one.point for one in table if one.type == "cgroup" and "name=systemd" in one.options]
-    return unified[:1] + named[:1]

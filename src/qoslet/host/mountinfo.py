@@ -33,6 +33,14 @@ def mounts(root: str = "") -> list[Mount]:
     return found
 
 
+def systemds_own(table: Collection[Mount]) -> list[str]:
+    """Systemd's own hierarchies beside the controllers of v1: on a hybrid host the unified one
+    counts, and the named one is kept in step. One that has controllers is in use already."""
+    unified = [one.point for one in table if one.type == "cgroup2"]
+    named = [one.point for one in table if one.type == "cgroup" and "name=systemd" in one.options]
+    return unified[:1] + named[:1]
+
+
 def beside(points: Collection[str]) -> tuple[str, ...]:
     """The mount points of all control group hierarchies except these."""
     kinds = ("cgroup", "cgroup2")

@@ -11,6 +11,7 @@ from qoslet.core.convert.answer import Hierarchy, Row
 from qoslet.core.convert.block import NO_CPU, NO_IO, NO_MEMORY, Block, Cpu
 from qoslet.core.convert.traits import Traits
 from qoslet.core.rules.cpu import QUOTA_PERIOD_US
+from qoslet.core.runtimes import CRUN_TELLS_ALL, crun_tells
 from qoslet.core.unitprops import IDLE_SINCE, carried, properties, properties_v1, words
 
 
@@ -31,28 +32,14 @@ def unit_rows(
     found: list[Row] = []
     for row in rows:
         found += _row(row, given, block, hierarchy, traits, version)
-    if traits.family == "crun" and hierarchy == "v2" and traits.version >= _CRUN_ALL:
+    if traits.family == "crun" and hierarchy == "v2" and traits.version >= CRUN_TELLS_ALL:
         found += _crun_io_rows(block)
     return tuple(found)
 
 
-_CRUN_ALL = (1, 16)
-_CRUN_SINCE: dict[str, tuple[int, ...]] = {
-    "cpu.weight": (0,),
-    "cpu.shares": (0,),
-    "memory.max": (1, 8, 5),
-    "memory.limit_in_bytes": (1, 8, 5),
-    "cpu.max": (1, 11),
-    "cpu.cfs_quota_us": (1, 11),
-    "cpu.cfs_period_us": (1, 11),
-}
-"""Since when crun tells systemd of a file; all others since 1.16. Source: crun NEWS, and
-cgroup-systemd.c of 1.8.1 and 1.21."""
-
-
 def _crun_tells(row: Row, traits: Traits, cpu: Cpu) -> bool:
     """Whether crun tells systemd: of a quota only with its period, of neither by ``unified``."""
-    if traits.version < _CRUN_SINCE.get(row.file, _CRUN_ALL):
+    if not crun_tells(row.file, traits.version):
         return False
     own = row.rule != "oci.unified"
     if row.file == "cpu.idle":

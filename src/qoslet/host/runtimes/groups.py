@@ -6,6 +6,7 @@ descriptor open, so a reused number never hits a stranger.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
@@ -15,7 +16,7 @@ from qoslet.host.cgroupfs import Cgroupfs
 from qoslet.host.cgroupkill import oom_kills, strike
 from qoslet.host.runtimes.ocikept import tidy
 from qoslet.host.runtimes.records import parent_of
-from qoslet.host.safefs import checked
+from qoslet.host.safefs import Tree, checked
 
 LEFTOVER_SECONDS = 0.5
 """How long processes may take to go that are in a new container's group."""
@@ -49,11 +50,33 @@ class Groups(Protocol):
 
 class KernelGroups(Cgroupfs):
     """The groups below one root on this machine. ``makers`` are the processes that make scopes:
-    a child of theirs in one keeps it, and does not count as the container's."""
+    a child of theirs in one keeps it, and does not count as the container's. ``own`` are systemd's
+    own hierarchies beside those of v1 (``mountinfo.systemds_own``)."""
 
-    def __init__(self, hierarchy: str, mounts: Mapping[str, str] | str, root: str) -> None:
+    def __init__(
+        self,
+        hierarchy: str,
+        mounts: Mapping[str, str] | str,
+        root: str,
+        own: Iterable[str] = (),
+    ) -> None:
         super().__init__(hierarchy, mounts, root)
         self.makers: Callable[[], Collection[int]] = tuple
+        self._own = [Tree(point) for point in own]
+
+    def join_fds(self, path: str) -> list[int]:
+        """A scope is joined in systemd's own hierarchies, too: what stays in the unit that it came
+        from would end with that."""
+        opened = super().join_fds(path)
+        own = self._own if path.endswith(".scope") else []
+        try:
+            for tree in own:
+                opened.append(tree.open_to_write(checked(path), "cgroup.procs"))
+        except OSError:
+            for descriptor in opened:
+                os.close(descriptor)
+            raise
+        return opened
 
     def strike(self, path: str) -> bool:
         """SIGKILL to every process of the group and below; True where none is left."""

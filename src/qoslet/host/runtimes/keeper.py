@@ -19,6 +19,7 @@ from collections.abc import Callable
 import msgspec
 
 from qoslet.errors import QosletError
+from qoslet.host.mountinfo import mounts, systemds_own
 from qoslet.host.resident import stay
 from qoslet.host.runtimes.groups import Groups, KernelGroups
 from qoslet.host.runtimes.keeperwire import (
@@ -230,7 +231,8 @@ class Keeper:
 
 def _kernel(setting: Setting) -> Groups:
     """This machine's groups."""
-    return KernelGroups(setting.hierarchy, setting.mounts, setting.root)
+    own = systemds_own(mounts()) if setting.hierarchy == "v1" else []
+    return KernelGroups(setting.hierarchy, setting.mounts, setting.root, own)
 
 
 def main(groups_of: Callable[[Setting], Groups] = _kernel) -> None:

@@ -148,6 +148,7 @@ def _prepare(making: Making) -> None:
     assert asked is not None
     assert pod is not None
     assert spec.bundles is not None
+    engine = place.engine
     tree, execution = _image(place, asked.image)
     user = user_of(tree, execution.user, asked.uid, asked.gid, asked.groups)
     if asked.non_root and user.uid == 0:
@@ -163,14 +164,15 @@ def _prepare(making: Making) -> None:
         _files(place, pod.host_network, pod.hostname),
         [_bound(place, number, one) for number, one in enumerate(launch.mounts)],
         _able(),
-        place.engine.oom_policy,
+        engine.systemd,
+        engine.untold,
     )
     nothing = PlannedBlock("", {})
     planned = spec.bundles.blocks.get(launch.name, nothing)
     if not planned.path:
         raise Refused("the plan has no place for it")
     launch = _scored(place, launch, found.able)
-    made = configuration(pod, launch, planned, found, v2=place.engine.v2)
+    made = configuration(pod, launch, planned, found, v2=engine.v2)
     process = made["process"]
     if any("\0" in word for word in (*process["args"], *process["env"], process["cwd"])):
         # the manifest's were refused as it was read; crun would take what stands before it

@@ -13,6 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from qoslet.core.contained import Engine
+from qoslet.core.runtimes import runtime_of, untold
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.mountinfo import mounts
 from qoslet.host.smallfiles import text
@@ -100,9 +101,8 @@ def engine_of(
     images: Sequence[str],
     trees: Sequence[str],
     storage: str | None,
-    systemd: bool,
+    systemd: int | None,
     v2: bool,
-    oom_policy: bool,
 ) -> Engine:
     """The runtime with what its owner named. Raises BadInput."""
     for path in images:
@@ -124,5 +124,5 @@ def engine_of(
         trees=tuple(pairs),
         systemd=systemd,
         v2=v2,
-        oom_policy=oom_policy,
+        untold=() if systemd is None else untold(runtime_of(found.profile)),
     )

@@ -23,6 +23,8 @@ FOLDER = "oci"
 
 _DIR = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOG_BYTES = 64 * 1024
+_NAMELESS = "open executable"
+"""How crun 1.8 begins when a program may not be executed, without its name."""
 
 
 class Place:
@@ -46,7 +48,7 @@ class Place:
 
     def command(self, *words: str) -> list[str]:
         """The runtime's command line."""
-        systemd = ["--systemd-cgroup"] if self.engine.systemd else []
+        systemd = ["--systemd-cgroup"] if self.engine.systemd is not None else []
         options = ["--root", self.state, "--log", self.log, "--log-format", "json", *systemd]
         return [self.engine.program, *options, *words]
 
@@ -74,7 +76,8 @@ class Place:
             return own
         for row in reversed(list(_rows(_beginning(self.log).decode("utf-8", "replace")))):
             if row.get("level") in ("error", "fatal"):
-                return " ".join(str(row.get("msg")).split())
+                said = " ".join(str(row.get("msg")).split())
+                return f"{self._program()}: {said}" if said.startswith(_NAMELESS) else said
         return ""
 
     def noted(self) -> tuple[str, ...]:
@@ -89,6 +92,14 @@ class Place:
         except (OSError, ValueError, KeyError, AttributeError):
             return ""
         return str(found)
+
+    def _program(self) -> str:
+        """What the bundle says is to be executed."""
+        try:
+            with open(self.config, "rb") as file:
+                return str(json.load(file)["process"]["args"][0])
+        except (OSError, ValueError, LookupError, TypeError):
+            return "its program"
 
     def clear(self) -> None:
         """Remove all files of a container that the runtime does not know any more. Raises

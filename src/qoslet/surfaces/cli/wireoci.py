@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from qoslet.core.contained import Bundles, Engine
 from qoslet.core.podoci import read_oci
 from qoslet.core.runtimes import runtime_of
-from qoslet.core.unitprops import OOM_POLICY_SINCE
 from qoslet.errors import BadInput
 from qoslet.host.runtimes.ocifind import Found, Name, engine_of, find
 
@@ -85,8 +84,7 @@ def reader(choices: Choices, found: Found, node: Node) -> Bundling:
         images=choices.images,
         trees=choices.rootfs,
         storage=choices.storage,
-        systemd=node.driver == "systemd",
+        systemd=(node.host.systemd or 0) if node.driver == "systemd" else None,
         v2=node.hierarchy == "v2",
-        oom_policy=node.driver == "systemd" and (node.host.systemd or 0) >= OOM_POLICY_SINCE,
     )
     return Bundling(engine, choices.unconfined)
