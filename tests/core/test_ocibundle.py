@@ -83,6 +83,17 @@ HALF = {"cpu": {"quota": 50_000, "period": 100_000}, "memory": {"limit": 1 << 26
         ({"cpu": {"quota": 1_500, "period": 100_000}}, True, {"CPUQuotaPerSecUSec": 20_000}),
         ({"cpu": {"quota": 5_000, "period": 10_000}}, False, {"CPUQuotaPerSecUSec": 500_000}),
         ({"cpu": {"quota": -1, "shares": 2}, "memory": {"limit": -1}}, True, {}),
+        (
+            {"memory": {"limit": 8192, "swap": 12288}, "pids": {"limit": 9}},
+            True,
+            {"MemoryMax": 8192, "MemorySwapMax": 4096, "TasksMax": 9},
+        ),
+        ({"memory": {"limit": 8192, "swap": 12288}}, False, {"MemoryLimit": 8192}),
+        (
+            {"unified": {"memory.high": "max", "memory.min": "0", "memory.oom.group": "1"}},
+            True,
+            {"MemoryHigh": 2**64 - 1, "MemoryMin": 0},
+        ),
         ({}, False, {}),
     ],
 )

@@ -81,7 +81,7 @@ class Engine(Struct, frozen=True, omit_defaults=True):
     path; ``images`` are layouts and ``trees`` directories by the name of an image, as the owner
     named them; ``storage`` is the folder of unpacked images and of what containers write.
     ``systemd`` is the version of the systemd whose scopes they get, None where none is asked;
-    ``untold`` are the files with limits of which the runtime does not tell it."""
+    ``untold`` are the files with amounts of which the runtime does not tell it."""
 
     name: Literal["runc", "crun"]
     program: str

@@ -65,7 +65,7 @@ class Found(Struct, frozen=True):
     systemd: int | None = None
     """The version of the systemd that makes the container's scope, None where none does."""
     untold: tuple[str, ...] = ()
-    """The files with limits of which the runtime does not tell systemd."""
+    """The files with amounts of which the runtime does not tell systemd."""
 
 
 def configuration(
@@ -133,33 +133,39 @@ def _annotations(image: Execution, launch: Launch) -> dict[str, str]:
 
 def _scope(resources: Mapping[str, Any], found: Found, v2: bool) -> dict[str, str]:
     """What systemd has to know of the scope from its creation on, for it writes files anew from
-    what it knows: memory.oom.group, which it takes then only (systemd.scope(5)), and the limits of
-    which the runtime does not tell it."""
+    what it knows: memory.oom.group, which it takes then only (systemd.scope(5)), and the amounts
+    of which the runtime does not tell it."""
     if found.systemd is None:
         return {}
     made: dict[str, str] = {}
     group = (resources.get("unified") or {}).get("memory.oom.group")
     if group is not None and found.systemd >= OOM_POLICY_SINCE:
         made["OOMPolicy"] = f"'{oom_policy(group)}'"
-    limits = {file: text for file, text in _limits(resources, v2).items() if file in found.untold}
-    told = (properties if v2 else properties_v1)(limits, found.systemd)
+    files = {file: text for file, text in _limits(resources, v2).items() if file in found.untold}
+    told = (properties if v2 else properties_v1)(files, found.systemd)
     made |= {name: f"uint64 {value!r}" for name, value in told}
     return {f"{_PROPERTY}{name}": text for name, text in made.items()}
 
 
 def _limits(resources: Mapping[str, Any], v2: bool) -> dict[str, str]:
-    """The files of the limits of CPU and memory that are set."""
+    """The files of what is set of CPU, memory and processes, those of the unified map too."""
     made: dict[str, str] = {}
-    limit = (resources.get("memory") or {}).get("limit") or 0
+    memory = resources.get("memory") or {}
+    limit, both = memory.get("limit") or 0, memory.get("swap") or 0
     if limit > 0:
         made["memory.max" if v2 else "memory.limit_in_bytes"] = str(limit)
+    if v2 and 0 < limit <= both:
+        made["memory.swap.max"] = str(both - limit)
+    pids = (resources.get("pids") or {}).get("limit") or 0
+    if pids > 0:
+        made["pids.max"] = str(pids)
     cpu = resources.get("cpu") or {}
     quota, period_us = cpu.get("quota") or 0, cpu.get("period") or QUOTA_PERIOD_US
     if quota > 0 and v2:
         made["cpu.max"] = f"{quota} {period_us}"
     elif quota > 0:
         made |= {"cpu.cfs_period_us": str(period_us), "cpu.cfs_quota_us": str(quota)}
-    return made
+    return made | (resources.get("unified") or {})
 
 
 def _mount(where: str, kind: str, *options: str, source: str = "") -> _Made:

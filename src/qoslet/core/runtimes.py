@@ -69,13 +69,16 @@ def crun_tells(file: str, version: tuple[int, ...]) -> bool:
     return version >= _CRUN_TELLS.get(file, CRUN_TELLS_ALL)
 
 
+_AMOUNTS = ("memory.high", "memory.low", "memory.min", "memory.swap.max", "pids.max")
+
+
 def untold(runtime: Runtime) -> tuple[str, ...]:
-    """The files with limits of which a runtime does not tell systemd."""
-    return tuple(
-        file
-        for file in _CRUN_TELLS
-        if runtime.oci == "crun" and not crun_tells(file, runtime.oci_version)
-    )
+    """The files with amounts that are a unit's properties, too, of which a runtime does not tell
+    systemd."""
+    if runtime.oci != "crun":
+        return ()
+    files = (*_CRUN_TELLS, *_AMOUNTS)
+    return tuple(file for file in files if not crun_tells(file, runtime.oci_version))
 
 
 _NEWEST = (9999,)

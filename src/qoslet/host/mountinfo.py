@@ -35,9 +35,12 @@ def mounts(root: str = "") -> list[Mount]:
 
 def systemds_own(table: Collection[Mount]) -> list[str]:
     """Systemd's own hierarchies beside the controllers of v1: on a hybrid host the unified one
-    counts, and the named one is kept in step. One that has controllers is in use already."""
-    unified = [one.point for one in table if one.type == "cgroup2"]
+    counts, and the named one is kept in step. One that has controllers is in use already. Others
+    mount a cgroup2 of their own elsewhere, which is not systemd's. Source: systemd
+    mount-setup.c."""
     named = [one.point for one in table if one.type == "cgroup" and "name=systemd" in one.options]
+    beside_it = {f"{point.rpartition('/')[0]}/unified" for point in named[:1]}
+    unified = [one.point for one in table if one.type == "cgroup2" and one.point in beside_it]
     return unified[:1] + named[:1]
 
 
