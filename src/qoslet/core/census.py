@@ -6,7 +6,7 @@ Sums are integers: what is taken away leaves nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, field
 
@@ -68,14 +68,19 @@ class Census(Struct, gc=False):
             self.memory_limits += count * shape.limits["memory"].value
         for rows in shape.containers:
             self.throttled += count * (bytes_of(rows, "memory.high") is not None)
-            hard = bytes_of(rows, "memory.min")
-            self.filled += count * (bool(hard) and hard == bytes_of(rows, "memory.max"))
+            self.filled += count * filled(rows)
         for file in ("memory.min", "memory.low"):
             claimed = bytes_of(shape.settings, file)
             if claimed:
                 self.claims[shape.qos, file] += count * claimed
         self.soft += count * (shape.qos == "Burstable" and "memory" in shape.requests)
         self.best_effort += count * (shape.qos == "BestEffort")
+
+
+def filled(rows: Sequence[Setting]) -> bool:
+    """Whether a group's memory.min reaches its memory.max."""
+    hard, most = bytes_of(rows, "memory.min"), bytes_of(rows, "memory.max")
+    return hard is not None and most is not None and 0 < hard >= most
 
 
 def bytes_of(rows: Iterable[Setting], file: str) -> int | None:

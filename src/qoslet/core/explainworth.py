@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
+from qoslet.core.fullnode import Limit
 from qoslet.core.memsample import NO_LIMIT
 from qoslet.core.protection import Short
-from qoslet.core.worth import Standing
+from qoslet.core.worth import Standing, named
 
 PROTECTING = ("memory.min", "memory.low")
 LIMITING = ("memory.high", "memory.max")
@@ -29,9 +30,12 @@ def loss(standing: Standing, file: str) -> str | None:
 
 
 def because(standing: Standing, file: str) -> str:
-    """Why it is worth less: the ancestor that does not hold it."""
-    cut = standing.cut.get(file)
-    return "" if cut is None else f": {held(cut)}"
+    """Why it is worth less: the ancestor that does not hold it, or a limit that keeps the group
+    from using as much."""
+    cut, limit = standing.cut.get(file), standing.limit
+    if cut is not None and standing.kept(file) < min(standing.claimed(file), standing.claim.usage):
+        return f": {held(cut)}"
+    return "" if limit is None else f": {room(limit)}"
 
 
 def held(cut: Short) -> str:
@@ -39,6 +43,13 @@ def held(cut: Short) -> str:
     if cut.held == 0:
         return f"{cut.path} has no {cut.file}"
     return f"{cut.path} holds {cut.held} of {cut.claimed} that its groups claim"
+
+
+def room(limit: Limit) -> str:
+    """What a limit leaves to all that is below it."""
+    if not limit.path:
+        return f"the machine has {limit.value}"
+    return f"memory.max of {named(limit.path)} is {limit.value}"
 
 
 def _protection(standing: Standing, file: str) -> str | None:

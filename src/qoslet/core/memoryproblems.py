@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from qoslet.core.basis import Basis
-from qoslet.core.census import Census, Judged, bytes_of
+from qoslet.core.census import Census, Judged, bytes_of, filled
 from qoslet.core.memorypolicy import FACTOR, HIGH, PROTECTION, keys_of
 from qoslet.core.memoryqos import HARD_ONLY
 from qoslet.core.quantity import ZERO, canonical, from_int
 from qoslet.core.shapes import child
-from qoslet.core.tree import Cgroup, Problem
+from qoslet.core.tree import Cgroup, Problem, Setting
 from qoslet.core.worth import recursive
 
 _UNIFIED_SINCE = {"containerd": (1, 6), "cri-o": (1, 22)}
@@ -31,6 +31,8 @@ def memory_problems(
         return
     yield from _forms(basis, node, census)
     yield from _levels(basis, census, upper)
+    for group in upper:
+        yield from _walled(basis, group.name, group.settings)
     yield from _traps(basis, node, census)
     yield from _runtime(basis, node)
 
@@ -105,6 +107,22 @@ def _held(basis: Basis, name: str, file: str, held: int, claimed: int) -> Iterat
     yield Problem("warning", f"{name}: {file}", message, hint)
 
 
+def _walled(basis: Basis, name: str, rows: Sequence[Setting]) -> Iterator[Problem]:
+    """A group above the containers that may not use more than is never taken from it."""
+    hard, most = bytes_of(rows, "memory.min"), bytes_of(rows, "memory.max")
+    if hard and most is not None and filled(rows):
+        whose = "what the groups below it claim of it is"
+        if recursive(basis.node.host):
+            whose = "memory_recursiveprot hands it to all that is used below, which is"
+        yield Problem(
+            "warning",
+            f"{name}: memory.min",
+            f"{_size(hard)} is not below memory.max {_size(most)}: {whose} never taken back, not"
+            " even page cache",
+            "at the limit the kernel OOM-kills instead; ask for less, or leave a larger limit",
+        )
+
+
 def _traps(basis: Basis, node: str, census: Census) -> Iterator[Problem]:
     if census.filled:
         yield Problem(
@@ -163,6 +181,8 @@ def pod_memory_problems(basis: Basis, shape: Judged) -> Iterator[Problem]:
     yield from _annotations(basis, shape)
     if basis.memory_qos == "off":
         return
+    if not any(filled(rows) for rows in shape.containers):
+        yield from _walled(basis, shape.where, shape.settings)
     for container, rows in zip(pod.containers, shape.containers, strict=True):
         high, limit = bytes_of(rows, "memory.high"), bytes_of(rows, "memory.max")
         if high is not None:

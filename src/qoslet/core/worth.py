@@ -1,7 +1,8 @@
 """What the memory values of a plan are worth on a full node.
 
 Full means: every container uses the memory that it requests, and those that request none share
-what is left. ``memory_recursiveprot`` counts where the node's mount is known to have it.
+what is left, as far as limits above them let them. ``memory_recursiveprot`` counts where the node's
+mount is known to have it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from qoslet.core.fullnode import Filled, Limit, fill
 from qoslet.core.memsample import NO_LIMIT
 from qoslet.core.node import HostFacts
 from qoslet.core.protection import (
@@ -34,21 +36,24 @@ _FILES = ("memory.min", "memory.low", "memory.high", "memory.max")
 class Standing(Struct, frozen=True):
     """A planned group on a full node. ``usage`` and the claims are bytes, ``binds`` is the limit
     that the group meets first if no other uses any memory; ``cut`` is the ancestor by which a
-    claim is worth less than it says, by file."""
+    claim is worth less than it says, by file; ``asked`` is what the group would use without the
+    limits from it up, ``limit`` the one that keeps it from that."""
 
     claim: Claim
     worth: Worth
     binds: Binding | None
     cut: Mapping[str, Short]
+    asked: int
+    limit: Limit | None = None
 
     def kept(self, file: str) -> int:
         """The effective bytes of ``memory.min`` or ``memory.low``."""
         return self.worth.hard if file == "memory.min" else self.worth.soft
 
     def claimed(self, file: str) -> int:
-        """What the file says, as far as it is used."""
+        """What the file says, as far as that would be used."""
         value: int = getattr(self.claim, _ATTRIBUTE[file])
-        return min(value, self.claim.usage)
+        return min(value, self.asked)
 
     def lost(self, file: str) -> bool:
         """Whether the value is worth less than it says."""
@@ -79,19 +84,27 @@ def standings(plan: Plan) -> dict[str, Standing]:
         return {}
     page, handed_down = node.host.page_size, recursive(node.host)
     groups = [cgroup for cgroup in plan.cgroups if cgroup.level != "sandbox"]
-    claims = _claims(groups, node.capacity.get("memory", ZERO).value)
+    claims, filled = _claims(groups, node.capacity.get("memory", ZERO).value)
     worth = solve(claims.values(), recursive=handed_down, page=page)
     for cgroup in groups:
         if cgroup.role == "init":
-            claim = claims[key_of(cgroup)] = _claim(cgroup, _asked(cgroup))
-            worth[claim.path] = _alone(claim, worth, handed_down, page)
+            key = key_of(cgroup)
+            full = filled[key] = _starts(cgroup, filled.get(key.rpartition("/")[0]))
+            claim = claims[key] = replace(claims[key], usage=full.usage)
+            worth[key] = _alone(claim, worth, handed_down, page)
+    for key, claim in claims.items():
+        # the kernel leaves the topmost ones what they claim, used or not
+        kept = worth[key]
+        if kept.protected > claim.usage:
+            worth[key] = Worth(min(kept.hard, claim.usage), min(kept.soft, claim.usage))
     cuts = short(claims.values(), page=page)
     found: dict[str, Standing] = {}
     for path in sorted(claims, key=lambda one: one.count("/")):
         above = found.get(path.rpartition("/")[0])
         binds = nearer(replace(claims[path], usage=0), None if above is None else above.binds)
         cut = _cut(cuts, path, above) if cuts else _NOT_CUT
-        found[path] = Standing(claims[path], worth[path], binds, cut)
+        full = filled[path]
+        found[path] = Standing(claims[path], worth[path], binds, cut, full.asked, full.limit)
     return {path: found[path] for path in claims}
 
 
@@ -125,7 +138,7 @@ def _cut(
     return highest
 
 
-def _claims(groups: Sequence[Cgroup], capacity: int) -> dict[str, Claim]:
+def _claims(groups: Sequence[Cgroup], capacity: int) -> tuple[dict[str, Claim], dict[str, Filled]]:
     """The groups with what each uses on a full node."""
     running = [one for one in groups if one.container is None or _runs(one)]
     asked = {key_of(one): _asked(one) for one in running}
@@ -134,21 +147,9 @@ def _claims(groups: Sequence[Cgroup], capacity: int) -> dict[str, Claim]:
     taken = sum(amount for path, amount in asked.items() if path not in inner)
     left = max(0, capacity - taken) // max(1, len(idle))
     asked |= {key_of(one): left for one in idle}
-    claims = {key_of(one): _claim(one, asked.get(key_of(one), 0)) for one in groups}
-    usage = dict.fromkeys(claims, 0)
-    for path in asked:
-        if path not in inner:
-            _add(usage, path, claims[path].usage)
-    for pod, most in _starting(groups).items():
-        _add(usage, pod, max(0, most - usage.get(pod, most)))
-    return {path: replace(claim, usage=usage[path]) for path, claim in claims.items()}
-
-
-def _add(usage: dict[str, int], path: str, amount: int) -> None:
-    """What a group uses, its ancestors use."""
-    for one in (path, *parents(path)):
-        if one in usage:
-            usage[one] += amount
+    claims = {key_of(one): _claim(one) for one in groups}
+    filled = fill(claims, asked, _starting(groups), capacity)
+    return {path: replace(one, usage=filled[path].usage) for path, one in claims.items()}, filled
 
 
 def _starting(groups: Iterable[Cgroup]) -> dict[str, int]:
@@ -159,6 +160,14 @@ def _starting(groups: Iterable[Cgroup]) -> dict[str, int]:
             pod = one.name.rpartition("/")[0]
             found[pod] = max(found.get(pod, 0), _asked(one))
     return found
+
+
+def _starts(cgroup: Cgroup, pod: Filled | None) -> Filled:
+    """An init container, which has its pod's room to itself."""
+    asked = min(_asked(cgroup), _claim(cgroup).max)
+    if pod is None or pod.usage >= asked:
+        return Filled(asked, asked)
+    return Filled(asked, pod.usage, pod.limit)
 
 
 def _runs(cgroup: Cgroup) -> bool:
@@ -174,16 +183,16 @@ def _asked(cgroup: Cgroup) -> int:
     return max(rows.get("memory.min", 0), rows.get("memory.low", 0))
 
 
-def _claim(cgroup: Cgroup, usage: int) -> Claim:
+def _claim(cgroup: Cgroup) -> Claim:
+    """A group's own values; what it uses is for others to say."""
     rows = _memory(cgroup)
-    most = rows.get("memory.max", NO_LIMIT)
     return Claim(
         key_of(cgroup),
-        min(usage, most),
+        0,
         rows.get("memory.min", 0),
         rows.get("memory.low", 0),
         rows.get("memory.high", NO_LIMIT),
-        most,
+        rows.get("memory.max", NO_LIMIT),
     )
 
 
