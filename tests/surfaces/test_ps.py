@@ -114,6 +114,8 @@ def test_ps(agent: Path, tmp_path: Path) -> None:
     assert (code, out) == (3, "")
     assert "there is no pod nobody" in err
     assert ps("-n", "empty")[1].startswith("no pods")
+    assert ps("--schema") == (0, schema.text("podstates"), "")
+    assert ps("--schema", "-o", "stats") == (0, schema.text("podstats"), "")
 
 
 def test_nobody_answers(tmp_path: Path) -> None:

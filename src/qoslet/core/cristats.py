@@ -2,8 +2,9 @@
 CPU by CPU, which cgroup v2 does not count.
 
 Keys are those of protobuf's JSON (``crictl stats -o json``), 64-bit numbers are texts as there.
-Source: CRI ContainerStats, LinuxPodSandboxStats; containerd cri container_stats_list_linux.go
-(working set, what v1 counts with ``total_``); KEP-4205 (PSI).
+Source: CRI ContainerStats, LinuxPodSandboxStats, PsiData (nanoseconds, where the kernel has
+microseconds); containerd cri container_stats_list.go (working set, what v1 counts with ``total_``);
+KEP-4205 (PSI).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ FILES_V1 = (
 FILES_V2 = (
     "cpu.stat",
     "cpu.pressure",
+    "io.pressure",
     "memory.current",
     "memory.stat",
     "memory.max",
@@ -38,8 +40,8 @@ Files = Mapping[str, str]
 
 
 def usage(files: Files, v2: bool, now: int) -> dict[str, Any]:
-    """``cpu``, ``memory`` and, where there is one, ``swap`` of a group; ``now`` is nanoseconds
-    since 1970. What cannot be read is left out."""
+    """``cpu``, ``memory``, ``swap`` and ``io`` of a group, each where the kernel tells it; ``now``
+    is nanoseconds since 1970."""
     made: dict[str, Any] = {}
     core = _cpu_nanoseconds(files, v2)
     if core is not None:
@@ -47,10 +49,12 @@ def usage(files: Files, v2: bool, now: int) -> dict[str, Any]:
     memory = _memory(files, v2)
     if memory:
         made["memory"] = _stamped(now, **memory) | _psi(files, "memory.pressure")
-    if (used := _number(files, "memory.swap.current")) is not None:
-        most = _number(files, "memory.swap.max")
-        left = {} if most is None else {"swapAvailableBytes": max(0, most - used)}
-        made["swap"] = _stamped(now, **left, swapUsageBytes=used)
+    swap = _swap(files, v2)
+    if swap:
+        made["swap"] = _stamped(now, **swap)
+    stalled = _psi(files, "io.pressure")
+    if stalled:
+        made["io"] = _stamped(now) | stalled
     return made
 
 
@@ -105,6 +109,20 @@ def _memory(files: Files, v2: bool) -> dict[str, int]:
     return made
 
 
+def _swap(files: Files, v2: bool) -> dict[str, int]:
+    """The amounts of a group's swap in bytes. On v1 its limit is one of memory and swap together,
+    which leaves no amount of swap available."""
+    if not v2:
+        used = _table(files, "memory.stat").get("total_swap")
+        return {} if used is None else {"swapUsageBytes": used}
+    used = _number(files, "memory.swap.current")
+    if used is None:
+        return {}
+    most = _number(files, "memory.swap.max")
+    left = {} if most is None else {"swapAvailableBytes": max(0, most - used)}
+    return {**left, "swapUsageBytes": used}
+
+
 def _psi(files: Files, file: str) -> dict[str, Any]:
     """``psi`` of a pressure file; empty where the kernel has none."""
     rows = {}
@@ -112,7 +130,7 @@ def _psi(files: Files, file: str) -> dict[str, Any]:
         name, *pairs = line.split()
         entries = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
         try:
-            data: dict[str, Any] = {"Total": str(int(entries["total"]))}
+            data: dict[str, Any] = {"Total": str(int(entries["total"]) * 1000)}
             data |= {f"Avg{span}": float(entries[f"avg{span}"]) for span in (10, 60, 300)}
         except (KeyError, ValueError):
             continue

@@ -29,7 +29,8 @@ class Groups:
         self._layout = layout_of(here.hierarchy, where)
 
     def usage(self, path: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """``cpu``, ``memory`` and ``swap`` of a group, and ``process``; empty where it is gone."""
+        """``cpu``, ``memory``, ``swap`` and ``io`` of a group, and ``process``; empty where it is
+        gone."""
         files = {}
         for name in FILES_V2 if self.v2 else FILES_V1:
             tree = self._layout.tree_of(controller(name))

@@ -17,6 +17,7 @@ NAMES = (
     "config",
     "conversion",
     "podstates",
+    "podstats",
 )
 
 

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     if args.schema:
         from qoslet.schema import text
 
-        emit(text("podstates").encode())
+        emit(text("podstats" if args.output == "stats" else "podstates").encode())
         return EXIT_OK
     document = _asked(args.cgroup_root)
     items = _chosen(document, args.pods, args.namespace)

@@ -865,6 +865,14 @@ class MemoryUsage(_message.Message):
     psi: PsiStats
     def __init__(self, timestamp: _Optional[int] = ..., working_set_bytes: _Optional[_Union[UInt64Value, _Mapping]] = ..., available_bytes: _Optional[_Union[UInt64Value, _Mapping]] = ..., usage_bytes: _Optional[_Union[UInt64Value, _Mapping]] = ..., rss_bytes: _Optional[_Union[UInt64Value, _Mapping]] = ..., page_faults: _Optional[_Union[UInt64Value, _Mapping]] = ..., major_page_faults: _Optional[_Union[UInt64Value, _Mapping]] = ..., psi: _Optional[_Union[PsiStats, _Mapping]] = ...) -> None: ...
 
+class IoUsage(_message.Message):
+    __slots__ = ("timestamp", "psi")
+    TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    PSI_FIELD_NUMBER: _ClassVar[int]
+    timestamp: int
+    psi: PsiStats
+    def __init__(self, timestamp: _Optional[int] = ..., psi: _Optional[_Union[PsiStats, _Mapping]] = ...) -> None: ...
+
 class SwapUsage(_message.Message):
     __slots__ = ("timestamp", "swap_available_bytes", "swap_usage_bytes")
     TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
@@ -893,16 +901,18 @@ class ContainerAttributes(_message.Message):
     def __init__(self, id: _Optional[str] = ..., metadata: _Optional[_Union[ContainerMetadata, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ContainerStats(_message.Message):
-    __slots__ = ("attributes", "cpu", "memory", "swap")
+    __slots__ = ("attributes", "cpu", "memory", "swap", "io")
     ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
     CPU_FIELD_NUMBER: _ClassVar[int]
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     SWAP_FIELD_NUMBER: _ClassVar[int]
+    IO_FIELD_NUMBER: _ClassVar[int]
     attributes: ContainerAttributes
     cpu: CpuUsage
     memory: MemoryUsage
     swap: SwapUsage
-    def __init__(self, attributes: _Optional[_Union[ContainerAttributes, _Mapping]] = ..., cpu: _Optional[_Union[CpuUsage, _Mapping]] = ..., memory: _Optional[_Union[MemoryUsage, _Mapping]] = ..., swap: _Optional[_Union[SwapUsage, _Mapping]] = ...) -> None: ...
+    io: IoUsage
+    def __init__(self, attributes: _Optional[_Union[ContainerAttributes, _Mapping]] = ..., cpu: _Optional[_Union[CpuUsage, _Mapping]] = ..., memory: _Optional[_Union[MemoryUsage, _Mapping]] = ..., swap: _Optional[_Union[SwapUsage, _Mapping]] = ..., io: _Optional[_Union[IoUsage, _Mapping]] = ...) -> None: ...
 
 class ContainerStatsRequest(_message.Message):
     __slots__ = ("container_id",)
@@ -933,16 +943,18 @@ class ProcessUsage(_message.Message):
     def __init__(self, timestamp: _Optional[int] = ..., process_count: _Optional[_Union[UInt64Value, _Mapping]] = ...) -> None: ...
 
 class LinuxPodSandboxStats(_message.Message):
-    __slots__ = ("cpu", "memory", "process", "containers")
+    __slots__ = ("cpu", "memory", "process", "containers", "io")
     CPU_FIELD_NUMBER: _ClassVar[int]
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     PROCESS_FIELD_NUMBER: _ClassVar[int]
     CONTAINERS_FIELD_NUMBER: _ClassVar[int]
+    IO_FIELD_NUMBER: _ClassVar[int]
     cpu: CpuUsage
     memory: MemoryUsage
     process: ProcessUsage
     containers: _containers.RepeatedCompositeFieldContainer[ContainerStats]
-    def __init__(self, cpu: _Optional[_Union[CpuUsage, _Mapping]] = ..., memory: _Optional[_Union[MemoryUsage, _Mapping]] = ..., process: _Optional[_Union[ProcessUsage, _Mapping]] = ..., containers: _Optional[_Iterable[_Union[ContainerStats, _Mapping]]] = ...) -> None: ...
+    io: IoUsage
+    def __init__(self, cpu: _Optional[_Union[CpuUsage, _Mapping]] = ..., memory: _Optional[_Union[MemoryUsage, _Mapping]] = ..., process: _Optional[_Union[ProcessUsage, _Mapping]] = ..., containers: _Optional[_Iterable[_Union[ContainerStats, _Mapping]]] = ..., io: _Optional[_Union[IoUsage, _Mapping]] = ...) -> None: ...
 
 class PodSandboxStats(_message.Message):
     __slots__ = ("attributes", "linux")
