@@ -68,8 +68,10 @@ def test_what_is_told_conforms() -> None:
     for files, v2 in ((V1, False), (V2, True)):
         found = usage(files, v2, NOW)
         one = {"attributes": {"id": "a", "metadata": {"name": "app", "attempt": 0}}, **found}
-        pod = {key: found[key] for key in ("cpu", "memory", "io") if key in found}
-        linux: dict[str, object] = {**pod, **processes(files, NOW), "containers": [one]}
+        pod: dict[str, object] = {
+            key: found[key] for key in ("cpu", "memory", "io") if key in found
+        }
+        linux = {**pod, **processes(files, NOW), "containers": [one]}
         names = {"name": "web", "uid": "u1", "namespace": "shop"}
         stats = [{"attributes": {"id": "u1", "metadata": names}, "linux": linux}]
         jsonschema.validate({"stats": stats}, json.loads(schema.text("podstats")))
