@@ -168,7 +168,7 @@ CASES: dict[tuple[int, str], Case] = {
     (10, "quota_off"): Case(
         file(IN_POD, "cpu.cfs_quota_us", GUARANTEED, **V1, cpu_cfs_quota=False), "100000", "-1"
     ),
-    (10, "windows"): Case(windows("1", 4), {}, {"cpu_shares": "6250", "cpu_maximum": "2500"}),
+    (10, "windows"): Case(windows("1", 4), {}, {"cpu_shares": "5000", "cpu_maximum": "2500"}),
     (11, "qos_reserved_gate"): Case(
         file("/kubepods/burstable", "memory.limit_in_bytes", GUARANTEED, **RESERVE),
         str(974 * MI),
@@ -180,7 +180,7 @@ CASES: dict[tuple[int, str], Case] = {
         file(f"{IN_POD}/c", "hugetlb.2MB.limit_in_bytes", HUGE, **V1_HUGE), None, str(4 * MI)
     ),
     (18, "windows"): Case(
-        windows("1", 4), {"cpu_shares": "6250", "cpu_maximum": "2500"}, {"cpu_maximum": "2500"}
+        windows("1", 4), {"cpu_shares": "5000", "cpu_maximum": "2500"}, {"cpu_maximum": "2500"}
     ),
     (19, "cgroup_v2"): Case(refused("knows only v1", "v2"), True, False, alone=False),
     (20, "guaranteed_oom"): Case(score(GUARANTEED), -998, -997),

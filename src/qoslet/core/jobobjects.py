@@ -36,22 +36,25 @@ def _processors(basis: Basis) -> int:
 
 
 def _first_form(basis: Basis, milli: int, isolated: bool) -> list[Setting]:
-    """1.10-1.17: shares and a cap, and a count under Hyper-V."""
-    processors, rows = _processors(basis), []
+    """1.10-1.17: shares whether or not there is a limit; a cap, and a count under Hyper-V."""
+    processors, least = _processors(basis), windows.least_shares(isolated)
     shares = windows.shares_between(milli, processors, isolated)
-    rows.append(_row("cpu_shares", shares, "windows.cpu_shares", milli, processors, shares))
+    inputs = (milli, processors, least, shares)
+    rows = [_row("cpu_shares", shares, "windows.cpu_shares.least", *inputs)]
     if not milli:
         return rows
     if isolated:
         count = windows.cpu_count_hyperv(milli)
-        rows.append(_row("cpu_count", count, "windows.cpu_count", milli, count))
         maximum = windows.cpu_maximum_hyperv(milli, count)
-        processors = count
-    else:
-        maximum = windows.cpu_maximum_unclamped(milli, processors)
-    maximum = min(max(maximum, 1), windows.MAXIMUM)
-    rows.append(_row("cpu_maximum", maximum, "windows.cpu_maximum", milli, processors, maximum))
-    return rows
+        rows.append(_row("cpu_count", count, "windows.cpu_count", milli, count))
+        cap = _row("cpu_maximum", maximum, "windows.cpu_maximum.hyperv", milli, count, maximum)
+        return [*rows, cap]
+    return [*rows, _cap(milli, processors)]
+
+
+def _cap(milli: int, processors: int) -> Setting:
+    maximum = windows.cpu_maximum(milli, processors)
+    return _row("cpu_maximum", maximum, "windows.cpu_maximum", milli, processors, maximum)
 
 
 def _design(basis: Basis, milli: int, request: int, isolated: bool) -> list[Setting]:
@@ -87,9 +90,7 @@ def windows_settings(basis: Basis, pod: Pod, container: Container) -> tuple[Sett
     elif form == "design":
         rows = _design(basis, milli, request, isolated)
     elif milli:
-        maximum = windows.cpu_maximum(milli, _processors(basis))
-        inputs = (milli, _processors(basis), maximum)
-        rows.append(_row("cpu_maximum", maximum, "windows.cpu_maximum", *inputs))
+        rows.append(_cap(milli, _processors(basis)))
     if memory:
         rows.append(_row("memory_limit_in_bytes", memory, "windows.memory", memory))
     return tuple(rows)

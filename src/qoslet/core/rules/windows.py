@@ -5,6 +5,7 @@ from __future__ import annotations
 from qoslet.core.rules.catalog import rule
 
 KURT = "kubelet pkg/kubelet/kuberuntime/kuberuntime_container_windows.go"
+SHARES = "kubelet pkg/kubelet/kuberuntime/helpers_windows.go milliCPUToShares"
 DESIGN = "design: CRI Windows container configuration"
 
 MAXIMUM = 10_000
@@ -13,15 +14,10 @@ GROUP = 64
 
 
 def cpu_maximum(milli: int, processors: int) -> int:
-    """Share of all processors in 1/10000, kept within 1..10000; 0 without a limit (1.18+)."""
+    """Share of all processors in 1/10000, kept within 1..10000; 0 without a limit (1.10+)."""
     if milli == 0:
         return 0
     return min(max(10 * milli // processors, 1), MAXIMUM)
-
-
-def cpu_maximum_unclamped(milli: int, processors: int) -> int:
-    """1.10-1.17: 10000 x milli / processors / 1000, no clamp."""
-    return MAXIMUM * milli // processors // 1000
 
 
 def milli_of_maximum(maximum: int, processors: int) -> int:
@@ -35,20 +31,26 @@ def cpu_count_design(milli: int) -> int:
 
 
 def cpu_count_hyperv(milli: int) -> int:
-    """1.10-1.14 under Hyper-V: CPUs rounded up; 0 if unset."""
+    """1.10-1.17 under Hyper-V: CPUs rounded up; 0 if unset."""
     return (milli + 999) // 1000 if milli else 0
 
 
 def cpu_maximum_hyperv(milli: int, count: int) -> int:
-    """1.10-1.14 under Hyper-V: the cap applies to each of ``count`` processors."""
-    return milli * MAXIMUM // count // 1000 if count else 0
+    """1.10-1.17 under Hyper-V: the cap of each of ``count`` processors, kept within 1..10000.
+    It divides first, so whole millicores of a processor are left; 0 if unset."""
+    return min(max(milli // count * MAXIMUM // 1000, 1), MAXIMUM) if count else 0
+
+
+def least_shares(hyperv: bool) -> int:
+    """1.10-1.17: the smallest weight that is sent."""
+    return 10 if hyperv else 5000
 
 
 def shares_between(milli: int, processors: int, hyperv: bool) -> int:
-    """1.10-1.14: minimum + limit's part of what is above the minimum (5000, or 10 for Hyper-V)."""
-    minimum = 10 if hyperv else 5000
-    total = processors * 1000
-    return minimum + milli * (MAXIMUM - minimum) // total if total else minimum
+    """1.10-1.17: the limit's part of what is above the smallest weight, kept within that weight
+    and 10000. Under process isolation it is the smallest until the limit exceeds the machine."""
+    least = least_shares(hyperv)
+    return min(max(milli * (MAXIMUM - least) // processors // 1000, least), MAXIMUM)
 
 
 def cpu_shares_design(milli: int, processors: int) -> int:
@@ -61,19 +63,30 @@ def _maximum(milli: int, processors: int, amount: int) -> str:
     return f"10 x limit {milli}m / {processors} processors -> {amount} of 10000"
 
 
+@rule("windows.cpu_maximum.hyperv", f"{KURT} (1.10-1.17, Hyper-V)")
+def _maximum_hyperv(milli: int, count: int, amount: int) -> str:
+    return f"limit {milli}m / {count} processors = {milli // count}m; x 10 -> {amount} of 10000"
+
+
 @rule("windows.cpu_maximum.design", DESIGN)
 def _maximum_design(milli: int, processors: int, amount: int) -> str:
     return f"limit {milli}m / {processors} / 1000 x 10000 -> {amount}"
 
 
-@rule("windows.cpu_count", f"{DESIGN}; {KURT} (1.10-1.14, Hyper-V)")
+@rule("windows.cpu_count", f"{DESIGN}; {KURT} (1.10-1.17, Hyper-V)")
 def _count(milli: int, amount: int) -> str:
     return f"limit {milli}m -> {amount} processors"
 
 
-@rule("windows.cpu_shares", f"{DESIGN}; {KURT} (1.10-1.14)")
+@rule("windows.cpu_shares", DESIGN)
 def _shares(milli: int, processors: int, amount: int) -> str:
     return f"limit {milli}m of {processors} processors -> {amount} of 10000"
+
+
+@rule("windows.cpu_shares.least", f"{SHARES} (1.10-1.17)")
+def _shares_least(milli: int, processors: int, least: int, amount: int) -> str:
+    part = f"{MAXIMUM - least} x limit {milli}m / {processors} processors"
+    return f"{part}, at least {least} and at most 10000 -> {amount}"
 
 
 @rule("windows.memory", KURT)
