@@ -367,3 +367,25 @@ def test_an_agent_that_sees_nothing_looks_at_nothing_but_the_node() -> None:
     later = watcher.next_at()
     assert later is not None
     assert later - bench.clock.now > 15.0
+
+
+@pytest.mark.parametrize(("cache", "least"), [(50, 2.0), (1290, 0.0)])
+def test_protection_that_holds_no_page_cache_is_no_reason_to_look_closely(
+    cache: int, least: float
+) -> None:
+    bench = Pressed()
+    bench.pod("b", 100, "cpu=100m memory=1200Mi", cache=cache)
+    bench.time(3)
+    bench.kernel.write(ROOT, "memory.low", str(1400 * MIB))
+    bench.kernel.members(ROOT, below=True)[0].memory = 1400 * MIB
+    for path in [*bench.groups("b"), f"{ROOT}/kubepods", f"{ROOT}/kubepods/burstable"]:
+        bench.memory.set(path, low=1400 * MIB, current=(100 + cache) * MIB)
+    bench.memory.fired.add("")
+    bench.time(20)
+    watcher = bench.wheel.memory.watchers[-1]
+    looks, at = 0, None
+    for _ in range(40):
+        bench.time(0.25)
+        looks, at = looks + (watcher.next_at() != at), watcher.next_at()
+    assert watcher.watching() == frozenset()
+    assert (looks <= 10 / least) if least else (looks >= 18), looks

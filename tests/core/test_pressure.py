@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from qoslet.core.memsample import MemorySample, NodeMemory, Pressure
 from qoslet.core.memuse import cache_of, kept_cache, own_of
-from qoslet.core.pressure import MARKS, group_state, node_state
+from qoslet.core.pressure import MARKS, group_state, is_uneasy, node_state
 from qoslet.core.victims import amounts
 
 MIB = 1 << 20
@@ -84,6 +84,59 @@ def bursts(had: Sequence[int]) -> list[NodeMemory]:
 )
 def test_the_node(looks: list[NodeMemory], kind: str) -> None:
     assert node_state(looks).kind == kind, node_state(looks)
+
+
+@pytest.mark.parametrize(
+    ("had", "scans", "missing"),
+    [
+        # more than is wanted can be had, but less than the threshold of a node's owner
+        ([1000, 1000, 1000], 10_000, 500),
+        ([700, 700, 700], 10_000, 800),
+        ([1000, 1000, 1000], 400, None),
+        ([1600, 1000, 1000], 10_000, 500),
+        ([1000, 1600, 1000], 10_000, None),
+        ([1000, 1000, 1600], 10_000, None),
+    ],
+)
+def test_a_threshold_above_what_is_wanted(had: list[int], scans: int, missing: int | None) -> None:
+    marks = replace(MARKS, hard=1500 * MIB)
+    state = node_state(nodes(had, scans=scans), marks=marks)
+    if missing is None:
+        assert (state.kind, state.missing) == ("calm", 0)
+    else:
+        assert (state.kind, state.missing) == ("short", missing * MIB)
+        assert f"{had[-1]} MiB can be had of 1500 MiB wanted" in state.because
+    assert is_uneasy(nodes(had, scans=scans), marks=marks) == (had[-1] < 1500 and scans > 500)
+
+
+@pytest.mark.parametrize(
+    ("had", "kind"),
+    [
+        # on its way down, looked at four times a second
+        ([190, 160, 130, 115, 105, 90], "calm"),
+        ([190, 160, 130, 105, 90, 80], "calm"),
+        ([190, 160, 130, 90, 80, 70], "short"),
+        # it comes and goes
+        ([130, 90, 80, 105, 90, 80], "calm"),
+        ([300, 90, 80, 90, 80, 90], "short"),
+        ([90, 80, 300, 90, 80, 90], "calm"),
+    ],
+)
+def test_less_than_the_threshold_for_a_while_is_enough(had: list[int], kind: str) -> None:
+    state = node_state(nodes(had, scans=20_000, every=0.25))
+    assert state.kind == kind, state
+    assert state.missing == (int(TOTAL * 0.1) - had[-1] * MIB if kind == "short" else 0)
+
+
+def test_looks_that_lie_close_together_are_no_pauses() -> None:
+    """Tasks wait for 12 % of each half second, and not for the moment between two looks."""
+    looks = nodes([150, 150, 150, 150], 0.12)
+    again = replace(looks[-1], at=looks[-1].at + 0.03)
+    state = node_state([*looks, again])
+    assert state.kind == "short", state
+    assert [round(one.seconds, 2) for one in state.stalls] == [0.5, 0.53]
+    pause = replace(looks[-1], at=looks[-1].at + 0.5)
+    assert node_state([*looks, pause]).kind != "short"
 
 
 def test_page_cache_that_is_protected_cannot_be_had() -> None:

@@ -1,6 +1,6 @@
 """One room for memory: who is looked at and when, what happened to it, and whom that concerns.
 
-Nothing is looked at while nothing happens: the kernel wakes it. A group at its limits is looked at
+No group is looked at while nothing happens: the kernel wakes it. A group at its limits is looked at
 closely while it stays there.
 """
 
@@ -48,7 +48,7 @@ class Watcher(Protocol):
 
 
 PLUGS: tuple[Callable[[Shared, MemoryGroups, MemoryParts], Watcher], ...] = (
-    lambda shared, groups, parts: Guard(shared, groups, parts.cold),
+    lambda shared, groups, parts: Guard(shared, groups, parts),
     lambda shared, groups, parts: Pressing(shared, groups),
 )
 """Plug point: who watches, in the order in which they are told. Each is made once."""

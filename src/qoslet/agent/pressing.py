@@ -30,6 +30,7 @@ from qoslet.core.pressure import (
     group_state,
     is_uneasy,
     node_state,
+    room,
     stuck_state,
 )
 from qoslet.core.protection import Claim, Worth, claim_of, parents, solve
@@ -60,6 +61,8 @@ FRESH = 5.0
 """Seconds for which a look at a group counts."""
 IDLE = (0.5, 30.0)
 """Seconds between two looks at the node while nothing else wakes us, at least and at most."""
+CLOSEST = 0.25
+"""Seconds between two looks at the node while little can be had and something waits or reclaims."""
 
 
 class Pressing:
@@ -73,6 +76,7 @@ class Pressing:
         self._looks: dict[str, deque[MemorySample]] = {}
         self._close_until = 0.0
         self._pods_too = False
+        self._held = 0
         self._asked: tuple[int | None, int, bool] = (None, -1, False)
         self._idle_at = 0.0
         self._since: dict[str, float] = {}
@@ -86,8 +90,6 @@ class Pressing:
             return
         self._keep(samples, node)
         marks = self._marks()
-        if is_uneasy(list(self._node)[-2:], marks):
-            self._close_until = now + QUIET
         self._pace(node, now, marks)
         if self._evicting.follow(samples, node, now):
             self._node.clear()
@@ -159,6 +161,8 @@ class Pressing:
         for path, sample in samples.items():
             if path in self._groups.groups:
                 self._looks.setdefault(path, deque(maxlen=LOOKS)).append(sample)
+        if samples:
+            self._held = self._kept({path: looks[-1] for path, looks in self._looks.items()})
 
     def _fresh(self, now: float) -> dict[str, MemorySample]:
         """The last look at each group that was looked at lately."""
@@ -168,15 +172,16 @@ class Pressing:
 
     def _pace(self, node: NodeMemory, now: float, marks: Marks) -> None:
         """How closely to look until the next time."""
-        held = sum(
-            max(looks[-1].low or 0, looks[-1].min or 0)
-            for path, looks in self._looks.items()
-            if self._groups.groups[path].level == "node"
-        )
-        room = node.available - min(held, node.available) - marks.wanted(node.total)
-        self._pods_too = room <= 0 or bool(self._since)
+        uneasy = is_uneasy(list(self._node)[-2:], self._held, marks)
+        begins = uneasy and now > self._close_until
+        if uneasy:
+            self._close_until = now + QUIET
+        left = room(node, self._held, marks)
+        # what of pods' page cache is protected was seen while all was well, long ago maybe
+        self._pods_too = begins or left <= 0 or bool(self._since)
         fill = FILL if node.pressure is None else FILL_WITH_PSI
-        self._idle_at = now + min(IDLE[1], max(IDLE[0], room / fill))
+        soon = CLOSEST if left <= 0 and now <= self._close_until else IDLE[0]
+        self._idle_at = now + min(IDLE[1], max(soon, left / fill))
 
     def _states(self, samples: Mapping[str, MemorySample], marks: Marks) -> list[State]:
         """Where memory is short: the node alone if it is, else tiers and pods at their limits."""

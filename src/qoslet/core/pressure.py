@@ -30,8 +30,9 @@ class Marks(Struct, frozen=True):
     """From when on memory is short. ``low`` is the share of the machine that can still be had, at
     least ``least`` and at most ``most`` bytes, ``hard`` the bytes below which kubelets evict;
     ``full`` and ``some`` are shares of time, ``limit_full`` that of a group at its limit. A verdict
-    stands on looks of ``over`` to ``stale`` seconds. ``scans`` are pages in a second, ``take`` is
-    the share of scanned pages that reclaim gets where all is well."""
+    stands on looks of ``over`` to ``stale`` seconds; less than ``hard`` must be had for ``under``
+    of them. ``scans`` are pages in a second, ``take`` is the share of scanned pages that reclaim
+    gets where all is well."""
 
     low: float = 0.10
     least: int = 128 * _MIB
@@ -41,6 +42,7 @@ class Marks(Struct, frozen=True):
     some: float = 0.30
     limit_full: float = 0.40
     over: float = 0.9
+    under: float = 0.4
     stale: float = 10.0
     scans: float = 1000.0
     take: float = 0.5
@@ -52,6 +54,8 @@ class Marks(Struct, frozen=True):
 
 MARKS = Marks()
 
+PART = 0.4
+"""Seconds that a share of time is taken over at least: reclaim pauses for less."""
 STUCK_AFTER = 10.0
 """Seconds for which a pod that is stuck at its own limit is left to the kernel and the guard."""
 
@@ -85,22 +89,26 @@ def node_state(looks: Sequence[NodeMemory], protected: int = 0, marks: Marks = M
     looks = _recent(looks, lambda one: one.at, marks)
     if not looks:
         return State("", "calm", 0, "not looked at for long enough")
-    stalls = tuple(node_stall(*pair) for pair in pairwise(looks))
-    wanted = marks.wanted(looks[-1].total)
+    stalls = tuple(node_stall(*pair) for pair in pairwise(_parts(looks)))
+    whole = node_stall(looks[0], looks[-1])
     had = [max(0, one.available - protected) for one in looks[1:]]
+    most, wanted = max(had), marks.wanted(looks[-1].total)
+    least = max(wanted, marks.hard)
+    evicting = most < least and _busy(whole, marks) and _under(looks, protected, marks)
+    if evicting:
+        wanted = least
     missing = max(0, wanted - had[-1])
     last = stalls[-1]
     numbers = f"{size(had[-1])} can be had of {size(wanted)} wanted, {describe(last)}"
     if protected:
         numbers += f", {size(protected)} of page cache are protected"
-    if any(amount >= wanted for amount in had):
+    if most >= wanted:
         stalled = any(waits(one, marks) for one in stalls)
         why = "tasks wait, but not for the node's memory: " if stalled else ""
         return State("", "own limit" if stalled else "calm", 0, why + numbers, stalls)
-    whole = node_stall(looks[0], looks[-1])
     # kswapd works in bursts: what must last is that little can be had
-    steady = max(had) < marks.hard or all(_goes_on(one, marks) for one in stalls)
-    if steady and waits(whole, marks, max(had)):
+    steady = most < marks.hard or all(_goes_on(one, marks) for one in stalls)
+    if evicting or (steady and waits(whole, marks, most)):
         return State("", "short", missing, numbers, stalls)
     return State("", "calm", 0, numbers, stalls)
 
@@ -140,18 +148,22 @@ def stuck_state(looks: Sequence[MemorySample], marks: Marks = MARKS) -> State:
     return State(state.path, "short", state.missing, numbers, state.stalls)
 
 
-def is_uneasy(looks: Sequence[NodeMemory], marks: Marks = MARKS) -> bool:
+def room(look: NodeMemory, protected: int = 0, marks: Marks = MARKS) -> int:
+    """Bytes that can be had above what should be; negative where those are missing."""
+    should = max(marks.wanted(look.total), marks.hard)
+    return max(0, look.available - protected) - should
+
+
+def is_uneasy(looks: Sequence[NodeMemory], protected: int = 0, marks: Marks = MARKS) -> bool:
     """Whether it is worth looking closely after these, the newest last: somebody waits a little
     for memory, or little can be had and reclaim is at work."""
     if not looks:
         return False
     now, before = looks[-1], looks[-2] if len(looks) > 1 else None
+    scarce = room(now, protected, marks) < 0
     if before is None or now.at - before.at > marks.stale:
-        if now.pressure is not None:
-            return now.pressure.some_avg10 >= 1.0
-        return now.available < marks.wanted(now.total)
+        return now.pressure.some_avg10 >= 1.0 if now.pressure is not None else scarce
     stall = node_stall(before, now)
-    scarce = now.available < marks.wanted(now.total)
     busy = stall.scans is not None and stall.scans >= marks.scans / 2
     return (stall.some or 0.0) >= marks.full / 2 or (scarce and busy)
 
@@ -168,7 +180,7 @@ def node_stall(before: NodeMemory, after: NodeMemory) -> Stall:
 
 def waits(stall: Stall, marks: Marks, had: int | None = None) -> bool:
     """Whether what runs waits for memory; ``had`` is what can be had, None: that is no matter."""
-    busy = stall.scans is not None and stall.scans >= marks.scans
+    busy = _busy(stall, marks)
     if busy and had is not None and had < marks.hard:
         # a fast disk hides in the shares of time what reclaim does to everybody's page cache
         return True
@@ -202,6 +214,30 @@ def _recent(looks: Sequence[_Look], at: Callable[[_Look], float], marks: Marks) 
         if apart >= marks.over:
             return list(looks[number:])
     return []
+
+
+def _parts(looks: Sequence[NodeMemory]) -> list[NodeMemory]:
+    """The oldest, the newest, and of those between them some that lie ``PART`` apart."""
+    kept = [looks[-1]]
+    for one in reversed(looks[1:-1]):
+        if kept[-1].at - one.at >= PART <= one.at - looks[0].at:
+            kept.append(one)
+    return [looks[0], *reversed(kept)]
+
+
+def _under(looks: Sequence[NodeMemory], protected: int, marks: Marks) -> bool:
+    """Whether the newest looks found less than the hard threshold for long enough."""
+    since = looks[-1].at
+    for one in reversed(looks):
+        if one.available - protected >= marks.hard:
+            break
+        since = one.at
+    return looks[-1].at - since >= marks.under
+
+
+def _busy(stall: Stall, marks: Marks) -> bool:
+    """Whether reclaim is at work."""
+    return stall.scans is not None and stall.scans >= marks.scans
 
 
 def _goes_on(stall: Stall, marks: Marks) -> bool:
