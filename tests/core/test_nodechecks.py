@@ -39,3 +39,20 @@ def test_tiered_reservation_needs_the_gate_where_nothing_is_forced() -> None:
         gates = {"featureGates": {"MemoryQoS": flags.memory_qos is None}}
         rows = problems({FIELD: "TieredReservation", **gates}, flags)
         assert not [one for one in rows if one.where.endswith(FIELD)]
+
+
+@pytest.mark.parametrize(
+    ("more", "flags", "where"),
+    [
+        ({}, {"memory_qos": "qoslet"}, "--memory-qos"),
+        ({"memoryQos": "1.36"}, {}, "n.json: memoryQos"),
+        ({}, {"feature_gates": "MemoryQoS=true"}, "--feature-gates.MemoryQoS"),
+    ],
+)
+def test_cgroup_v1_is_told_to_who_asked_for_memory_qos(
+    more: dict[str, Any], flags: dict[str, str], where: str
+) -> None:
+    own = {"apiVersion": "qoslet/v1", "kind": "Node", "host": {"hierarchy": "v1"}, **more}
+    found = node_from([("n.json", own)], Flags(kubernetes="1.30", **flags), lambda: MACHINE)[1]
+    (row,) = [row for row in found if "no effect on cgroup v1" in row.message]
+    assert row.where == where

@@ -271,7 +271,9 @@ def _kernel(node: Node, found: KubeletRead) -> Iterator[Problem]:
             yield Problem("info", found.where("memoryReservationPolicy"), message, "")
         return
     if node.hierarchy == "v1":
-        where = found.where("featureGates.MemoryQoS")
+        where = node.origin("memoryQos")
+        if not node.profile.memory_qos_forced:
+            where = found.where("featureGates.MemoryQoS")
         message = "Memory QoS has no effect on cgroup v1"
         yield Problem("warning", where, message, "move the host to cgroup v2")
     elif kernel is not None and kernel < (5, 9):
