@@ -100,3 +100,81 @@ def test_policy_none_is_the_reason_of_the_zeros() -> None:
     found = value(explain(plan([WEB], node), "web/c0", "memory.low"))
     assert found.value == "0"
     assert "memoryReservationPolicy None" in found.because
+
+
+def test_the_guard_of_a_pod_and_who_says_so() -> None:
+    one, bad = (pod("p", ("32Mi", "64Mi"), notes={"guard": text}) for text in ("off", "bogus"))
+    for form, asked_for, mode in (
+        ("qoslet", WEB, "act"),
+        ("1.36", WEB, "observe"),
+        ("off", WEB, "off"),
+        ("qoslet", one, "off"),
+        ("qoslet", bad, "act"),
+    ):
+        guard = explain(plan([asked_for], under(form)), asked_for.name).guard
+        assert guard is not None
+        assert guard.mode == mode
+        assert guard.origin == ("annotation" if asked_for is one else "default")
+        assert ("qoslet.dev/guard is refused: 'bogus'" in guard.because) == (asked_for is bad)
+        assert ("--guard" in guard.because) == (asked_for is not one)
+    windows = structs.replace(under("qoslet"), os="windows")
+    assert explain(plan([one], windows), "p").guard is None
+
+
+def test_a_refused_annotation_is_named_where_it_would_have_decided() -> None:
+    notes = {"memory-high": "lots", "memory-high.c1": "32Mi", "memory-high.c9": "32Mi"}
+    notes |= {"memory-protection": "yes", "memory-oom-group": "1", "memory-hihg": "32Mi"}
+    one = pod("p", ("32Mi", "64Mi"), ("16Mi", "64Mi"), notes=notes)
+    for target, file, key in (
+        ("p/c0", "memory.high", "memory-high"),
+        ("p/c0", "memory.low", "memory-protection"),
+        ("p/c0", "memory.oom.group", "memory-oom-group"),
+    ):
+        because = asked(target, file, one).because
+        assert because.count("is refused") == 1
+        assert f"annotation qoslet.dev/{key} is refused: '{notes[key]}' " in because
+    made = explain(plan([one], under("qoslet")), "p")
+    said = {
+        group.cgroup.name.rpartition("/")[2]: [
+            value.file for value in group.values if "is refused" in value.because
+        ]
+        for group in made.groups
+        if group.cgroup.level != "sandbox"
+    }
+    assert said["podp"] == ["memory.min", "memory.low"]
+    assert said["c1"] == said["c0"] == ["memory.oom.group", "memory.min", "memory.low"]
+    wrong = {row.where.rpartition("/")[2].rstrip("]"): row.severity for row in made.findings}
+    assert wrong == {key: "error" for key in notes if key != "memory-high.c1"} | {
+        "memory-hihg": "warning"
+    }
+
+
+def test_what_is_without_effect_is_said_of_the_pod() -> None:
+    notes = {"memory-high": "32Mi", "memory-oom-group": "true", "guard": "act"}
+    one = pod("p", ("32Mi", "64Mi"), notes=notes)
+    (row,) = explain(plan([one], under("off")), "p/c0", "memory.high").findings
+    assert row.where == "metadata.annotations[qoslet.dev/memory-high]"
+    v1 = under("qoslet", host={"hierarchy": "v1"})
+    found = explain(plan([one], v1), "p").findings
+    assert [row.where.rpartition("/")[2] for row in found] == ["memory-high]", "memory-oom-group]"]
+    assert explain(plan([WEB], v1), "/kubepods").findings == ()
+
+
+def test_cgroup_v1_is_why_memory_qos_is_off() -> None:
+    one = pod("p", ("32Mi", "64Mi"), notes={"memory-oom-group": "true"})
+    for node in (
+        under("qoslet", host={"hierarchy": "v1"}),
+        chosen({"host": {"hierarchy": "v1"}}, GATE),
+    ):
+        found = value(explain(plan([one], node), "p/c0", "memory.high"))
+        assert found.profile.endswith("Memory QoS off: the node has cgroup v1")
+        assert found.because.endswith("no such file; Memory QoS needs v2")
+        group = value(explain(plan([one], node), "p/c0", "memory.oom.group"))
+        assert group.because == "the node has cgroup v1, which has no such file"
+    for flags, text in (
+        ({"memory_qos": "off"}, "Memory QoS off, --memory-qos"),
+        ({"kubernetes": "1.20"}, "Memory QoS off"),
+        ({"kubernetes": "1.30"}, "Memory QoS off (gate MemoryQoS)"),
+    ):
+        found = value(explain(plan([WEB], chosen({}, **flags)), "web/c0", "memory.high"))
+        assert found.profile.endswith(f": {text}")

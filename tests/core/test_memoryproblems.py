@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from qoslet.core.memoryqos import HARD_ONLY
 from qoslet.core.node import Node
 from qoslet.core.plan import plan
-from qoslet.core.pod import Pod
+from qoslet.core.pod import Pod, Resources
+from tests.core.rules_given import quantities
 from tests.core.test_memoryqos import BATCH, DB, GATE, WEB, chosen, pod, under
 
 TIERED = {"memory_reservation_policy": "TieredReservation"}
 RECURSIVE: dict[str, Any] = {
     "host": {"mounts": {"rw": "", "nsdelegate": "", "memory_recursiveprot": ""}}
 }
+FORMS = ["1.22", "1.27", "1.36", "1.37", "design", "qoslet"]
 QUIRKS = ("cpu.weight curves", "BestEffort containers get no", "names no OCI")
 
 
@@ -106,6 +109,8 @@ def test_a_memory_high_between_them_is_no_trap(high: str) -> None:
          ("info", "memory-throttling-factor", "memory-high says the value itself")),
         ("1.22", {"memory-protection": "on"}, {},
          ("info", "memory-protection", "form 1.22 protects every pod")),
+        ("qoslet", {"memory-oom-group": "true"}, {"host": {"hierarchy": "v1"}},
+         ("warning", "memory-oom-group", "cgroup v1 has no memory.oom.group")),
     ],
 )  # fmt: skip
 def test_annotations_without_effect(
@@ -116,6 +121,61 @@ def test_annotations_without_effect(
     assert row[0] == expected[0]
     assert row[1] == f"f.json: Pod default/p: metadata.annotations[qoslet.dev/{expected[1]}]"
     assert expected[2] in row[2]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_protection_on_without_a_request(form: str) -> None:
+    one = pod("p", ("", "64Mi"), ("", ""), notes={"memory-protection": "on"})
+    bare = pod("q", ("", ""), notes={"memory-protection": "on"})
+    found = [row for row in said(under(form), one, bare) if "annotations" in row[1]]
+    (row,) = (row for row in found if row[0] == "warning")
+    assert row[1] == "f.json: Pod default/q: metadata.annotations[qoslet.dev/memory-protection]"
+    assert "the pod requests no memory" in row[2]
+    assert len(found) == (2 if form in HARD_ONLY else 1)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_factor_that_makes_no_memory_high(form: str) -> None:
+    notes = {"memory-throttling-factor": "0.5"}
+    equal, other = ("64Mi", "64Mi"), ("32Mi", "96Mi")
+    (row,) = (row for row in said(under(form), pod("p", equal, notes=notes)) if "annot" in row[1])
+    assert row[0] == "warning"
+    assert row[1].endswith("annotations[qoslet.dev/memory-throttling-factor]")
+    assert "memory request equals limit" in row[2]
+    for mixed in (pod("p", other, notes=notes), pod("p", equal, other, notes=notes)):
+        assert not any("annot" in where for _, where, _ in said(under(form), mixed))
+
+
+def test_annotations_on_windows() -> None:
+    one = pod("p", ("32Mi", "64Mi"), notes={"guard": "off", "memory-high": "48Mi"})
+    for pods, node in (
+        (structs.replace(one, os="windows"), under("qoslet")),
+        (one, structs.replace(under("qoslet"), os="windows")),
+    ):
+        found = [row for row in said(node, pods) if "annotations" in row[1]]
+        assert [severity for severity, _, _ in found] == ["warning", "warning"]
+        assert all("Windows containers" in message for _, _, message in found)
+
+
+def test_a_stall_counts_only_what_is_met_before_the_limit() -> None:
+    pods = [
+        pod(name, ("32Mi", "64Mi"), notes={"memory-high": high})
+        for name, high in (("a", "48Mi"), ("b", "64Mi"), ("c", "96Mi"), ("d", "max"))
+    ]
+    rows = [row for row in plan(pods, under("qoslet")).problems if "memory.high: " in row.message]
+    (row,) = (row for row in rows if row.where == "node n1")
+    assert row.message.startswith("containers with memory.high: 1;")
+    assert "qoslet run ends such a stall" in row.hint
+    pods[0] = structs.replace(pods[0], resources=Resources({}, quantities({"memory": "40Mi"})))
+    rows = [row for row in plan(pods, under("qoslet")).problems if row.where == "node n1"]
+    assert not any("containers with memory.high" in row.message for row in rows)
+
+
+@pytest.mark.parametrize("form", ["1.22", "1.27", "1.36", "1.37", "design"])
+def test_what_helps_against_a_stall_names_the_guard(form: str) -> None:
+    node = under(form, memory_throttling_factor=0.5)
+    (row,) = (row for row in plan([WEB], node).problems if "hangs there" in row.message)
+    assert row.hint.startswith("qoslet run --guard act ends such a stall; under a kubelet nothing")
 
 
 def test_annotations_that_need_no_memory_qos_are_not_said_to_be_without_effect() -> None:

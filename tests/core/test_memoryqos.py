@@ -362,7 +362,36 @@ def test_a_refused_annotation_is_a_row_with_its_field() -> None:
     (row,) = loaded.problems
     place = "f.json: Deployment default/d: spec.template.metadata.annotations[qoslet.dev/guard]"
     assert (row.severity, row.where) == ("error", place)
-    assert loaded.pods[0].memory is NO_POLICY
+    policy = loaded.pods[0].memory
+    assert policy.given == ()
+    assert [one.key for one in policy.findings] == ["qoslet.dev/guard"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "group", "path"),
+    [
+        ("Deployment", "apps/v1", "spec.template"),
+        ("CronJob", "batch/v1", "spec.jobTemplate.spec.template"),
+    ],
+)
+def test_an_annotation_of_a_workload_itself_belongs_to_its_template(
+    kind: str, group: str, path: str
+) -> None:
+    inner: dict[str, Any] = {
+        "metadata": {"annotations": {"qoslet.dev/memory-high": "64Mi"}},
+        "spec": {"containers": [{"name": "c"}]},
+    }
+    for step in reversed(path.split(".")):
+        inner = {step: inner}
+    notes = {"qoslet.dev/guard": "bogus", "qoslet.dev/memory-high": "32Mi", "x/guard": "off"}
+    metadata = {"name": "d", "annotations": notes}
+    document = {"kind": kind, "apiVersion": group, "metadata": metadata, **inner}
+    loaded = manifest.pods_from(json_documents(json.dumps(document).encode(), "f.json"), OPTIONS)
+    (row,) = loaded.problems
+    assert row.severity == "warning"
+    assert row.where == f"f.json: {kind} default/d: metadata.annotations[qoslet.dev/guard]"
+    assert row.hint == f"it belongs in {path}.metadata.annotations"
+    assert loaded.pods[0].memory.guard is None
 
 
 @given(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -168,3 +169,30 @@ def test_unknown_names(tmp_path: Path, target: str) -> None:
 def test_a_group_by_its_concrete_path(tmp_path: Path) -> None:
     (group,) = select(made(tmp_path), "/kubepods.slice/kubepods-burstable.slice")
     assert group.name == "/kubepods/burstable"
+
+
+def test_a_pod_s_own_word_is_shown(tmp_path: Path) -> None:
+    notes = {"qoslet.dev/guard": "observe", "qoslet.dev/memory-high": "lots"}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "annotations": notes},
+        "spec": {"containers": [{"name": "c"}]},
+    }
+    (tmp_path / "p.json").write_text(json.dumps(pod))
+    (tmp_path / "n.yaml").write_text(NODE)
+    given = ("-f", "p.json", "--node", "n.yaml", "--memory-qos", "qoslet")
+    guard = {"mode": "observe", "from": "annotation", "because": "annotation qoslet.dev/guard"}
+    done = run("explain", "p", *given, folder=tmp_path, COLUMNS="60")
+    assert "  guard of qoslet run: observe, annotation qoslet.dev/guard\n" in done.stdout
+    assert "  ✗ metadata.annotations[qoslet.dev/memory-high]: 'lots'" in done.stdout
+    head = done.stdout.partition("\n\n")[0]
+    assert max(map(len, head.splitlines())) <= 60
+    found = json.loads(run("explain", "p", *given, "-o", "json", folder=tmp_path).stdout)["pod"]
+    assert found["guard"] == guard
+    assert [row["severity"] for row in found["findings"]][:1] == ["error"]
+    planned = json.loads(run("plan", *given, "-o", "json", folder=tmp_path).stdout)
+    assert [row["guard"] for row in planned["pods"]] == [guard]
+    high = run("explain", "p/c", "memory.high", *given, folder=tmp_path).stdout
+    assert "annotation qoslet.dev/memory-high is refused: 'lots'" in " ".join(high.split())
+    assert "guard of" not in high

@@ -43,9 +43,9 @@ class Judged(Struct, frozen=True, gc=False):
 class Census(Struct, gc=False):
     """All pods. Millicores and units.
 
-    ``throttled`` counts containers with a memory.high below max, ``filled`` those with a
-    memory.min that reaches their memory.max, ``soft`` Burstable pods with a memory request,
-    ``best_effort`` BestEffort pods. ``claims`` are the bytes that pods claim, by class and file.
+    ``throttled`` counts containers with a memory.high that is met before a memory.max, ``filled``
+    those with a memory.min that reaches their memory.max, ``soft`` Burstable pods with a memory
+    request, ``best_effort`` BestEffort pods. ``claims`` are the bytes that pods claim, by class and file.
     """
 
     pods: int = 0
@@ -67,7 +67,8 @@ class Census(Struct, gc=False):
         if "memory" in shape.limits:
             self.memory_limits += count * shape.limits["memory"].value
         for rows in shape.containers:
-            self.throttled += count * (bytes_of(rows, "memory.high") is not None)
+            high, limit = bytes_of(rows, "memory.high"), limit_of(rows, shape.settings)
+            self.throttled += count * (high is not None and (limit is None or high < limit))
             self.filled += count * filled(rows)
         for file in ("memory.min", "memory.low"):
             claimed = bytes_of(shape.settings, file)
@@ -81,6 +82,12 @@ def filled(rows: Sequence[Setting]) -> bool:
     """Whether a group's memory.min reaches its memory.max."""
     hard, most = bytes_of(rows, "memory.min"), bytes_of(rows, "memory.max")
     return hard is not None and most is not None and 0 < hard >= most
+
+
+def limit_of(rows: Iterable[Setting], pod: Iterable[Setting]) -> int | None:
+    """The lowest memory.max that a container meets, its own or its pod's, in bytes."""
+    found = bytes_of(rows, "memory.max"), bytes_of(pod, "memory.max")
+    return min((limit for limit in found if limit is not None), default=None)
 
 
 def bytes_of(rows: Iterable[Setting], file: str) -> int | None:

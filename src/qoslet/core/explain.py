@@ -14,16 +14,19 @@ from msgspec import Struct, structs
 from qoslet.core import profile
 from qoslet.core.basis import Basis, basis_of
 from qoslet.core.explainabsent import Missing, why_not
-from qoslet.core.explainfacts import Fact, facts, origin
+from qoslet.core.explainfacts import Fact, facts, origin, refusals
 from qoslet.core.explainselect import OOM, known_file, select
 from qoslet.core.explainwhen import written
 from qoslet.core.explainworth import LIMITING, PROTECTING, loss, sentence
+from qoslet.core.ownword import Guarded, findings, guarded, said
 from qoslet.core.plan import plan as planned
 from qoslet.core.pod import Pod, QosClass
+from qoslet.core.podshape import as_release_sees
 from qoslet.core.profile import Profile
 from qoslet.core.qos import decided_by
 from qoslet.core.rules.catalog import RULES
-from qoslet.core.tree import Cgroup, Plan
+from qoslet.core.tiers import numbers_of
+from qoslet.core.tree import Cgroup, Plan, Problem
 from qoslet.core.worth import Standing, key_of, standings
 
 Axis = Literal["kubernetes", "memoryQos", "runtime"]
@@ -72,7 +75,8 @@ class Group(Struct, frozen=True):
 
 
 class Explanation(Struct, frozen=True):
-    """The answer: ``pod`` and what decided its class where the target is a pod or in one."""
+    """The answer: ``pod`` and what decided its class where the target is a pod or in one, what
+    the guard may do to it, and which of its annotations do not count, ``where`` in the pod."""
 
     plan: Plan
     target: str
@@ -80,6 +84,8 @@ class Explanation(Struct, frozen=True):
     qos: QosClass | None
     decided: tuple[str, ...]
     groups: tuple[Group, ...]
+    guard: Guarded | None = None
+    findings: tuple[Problem, ...] = ()
 
 
 _CHOICES: tuple[tuple[str, str], ...] = (
@@ -132,10 +138,14 @@ def _form(basis: Basis, release: str, row: profile.Row | None) -> tuple[str, str
     if form == "qoslet":
         unnamed = how or ", as no Kubernetes release is named"
         return f"Memory QoS qoslet{unnamed}", "the program's own: docs/memory-qos.md"
-    since = "" if how or row is None or form == "off" else f" since 1.{row.since}"
-    text = form if form != "off" else "off (gate MemoryQoS)"
     known = f"{row.evidence}: {row.source}" if row is not None else None
-    return f"{release}: Memory QoS {text}{since}{how}", known
+    if not basis.v2:
+        return f"{release}: Memory QoS off: the node has cgroup v1", None
+    if form == "off":
+        gate = " (gate MemoryQoS)" if node.profile.memory_qos != "off" else ""
+        return f"{release}: Memory QoS off{how or gate}", known
+    since = "" if how or row is None else f" since 1.{row.since}"
+    return f"{release}: Memory QoS {form}{since}{how}", known
 
 
 def _written(plan: Plan, basis: Basis, cgroup: Cgroup) -> list[Value]:
@@ -149,7 +159,7 @@ def _written(plan: Plan, basis: Basis, cgroup: Cgroup) -> list[Value]:
                 value=setting.value,
                 effective=setting.effective,
                 writer=setting.writer,
-                because=setting.because,
+                because=said(setting.because, refusals(cgroup, setting.file)),
                 rule=setting.rule,
                 source=setting.source,
                 facts=facts(plan, basis, cgroup, setting.file, setting.rule, setting.inputs),
@@ -205,7 +215,7 @@ def _absent(plan: Plan, basis: Basis, cgroup: Cgroup, file: str, qos: QosClass |
         value=None,
         effective=None,
         writer=None,
-        because=why_not(Missing(basis, cgroup, file, qos)),
+        because=said(why_not(Missing(basis, cgroup, file, qos)), refusals(cgroup, file)),
         rule=None,
         source=None,
         facts=facts(plan, basis, cgroup, file, "", ()),
@@ -245,10 +255,26 @@ def explain(
         found.append(Group(cgroup, own, tuple(values)))
     pods = {c.pod.uid: c.pod for c in groups if c.pod is not None}
     pod = next(iter(pods.values())) if len(pods) == 1 else None
-    decided = tuple(decided_by(pod, basis.qos_rules)) if pod is not None else ()
+    if pod is None:
+        return Explanation(plan, target, None, None, (), tuple(found))
     return Explanation(
-        plan, target, pod, qos.get(pod.uid) if pod is not None else None, decided, tuple(found)
+        plan,
+        target,
+        pod,
+        qos[pod.uid],
+        tuple(decided_by(pod, basis.qos_rules)),
+        tuple(found),
+        guarded(basis, pod),
+        _findings(plan, basis, pod, qos[pod.uid]),
     )
+
+
+def _findings(plan: Plan, basis: Basis, pod: Pod, qos: QosClass) -> tuple[Problem, ...]:
+    """The annotations of a pod that do not count."""
+    requests = numbers_of(basis, as_release_sees(basis, pod)).requests
+    own = [group for group in plan.cgroups if group.pod is not None and group.pod.uid == pod.uid]
+    written = [row for group in own for row in group.settings]
+    return tuple(findings(basis, pod, qos, requests, written))
 
 
 RUNTIMES = ("runc-1.2.6", "runc-1.4.0", "crun-1.22", "crun-1.23")

@@ -56,7 +56,8 @@ def why_not(missing: Missing) -> str:
     if not basis.v2 and file in _V2_TO_V1:
         return f"the node has cgroup v1, where this is {_V2_TO_V1[file]}"
     if not basis.v2 and file in _V2_ONLY:
-        return "the node has cgroup v1, which has no such file; Memory QoS needs v2"
+        needs = "" if file == "memory.oom.group" else "; Memory QoS needs v2"
+        return f"the node has cgroup v1, which has no such file{needs}"
     if file.startswith("hugetlb."):
         return _hugetlb(missing)
     if file.startswith("io."):

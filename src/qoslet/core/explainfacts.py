@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from qoslet.core.basis import Basis
-from qoslet.core.memorypolicy import FACTOR, HIGH, OOM_GROUP, PROTECTION, keys_of
+from qoslet.core.memorypolicy import FACTOR, HIGH, OOM_GROUP, PROTECTION, Finding, keys_of
 from qoslet.core.memoryqos import protects
 from qoslet.core.node import Kubelet, Node
+from qoslet.core.ownword import refused
 from qoslet.core.pod import Container, Pod, Quantities
 from qoslet.core.quantity import Quantity
 from qoslet.core.rules.hugetlb import PREFIX, size_of_resource, size_text
@@ -242,7 +243,7 @@ def node_fact(basis: Basis, field: str) -> Fact | None:
     if top == "featureGates":
         text = str(basis.gate(name)).lower()
         if name == "MemoryQoS" and node.profile.memory_qos_forced:
-            form = basis.memory_qos
+            form = node.profile.memory_qos
             return Fact("memoryQos", form, form, origin(node, "memoryQos"))
         return Fact(field, text, text, origin(node, field))
     lists = {
@@ -329,6 +330,20 @@ def _annotations(pod: Pod, file: str) -> Iterator[Fact]:
     for key in keys_of(pod.memory, *_SAID.get(file, ())):
         text = pod.memory.text(key)
         yield Fact(f"metadata.annotations[{key}]", text, text, pod.where)
+
+
+def refusals(cgroup: Cgroup, file: str) -> tuple[Finding, ...]:
+    """The annotations of a group's pod that would have decided about ``file``, were they not
+    refused."""
+    names, pod = _SAID.get(file, ()), cgroup.pod
+    if pod is None or not pod.memory.findings or cgroup.level == "sandbox":
+        return ()
+    if cgroup.container is None:
+        names = tuple(name for name in names if name == PROTECTION)
+    elif file == "memory.high":
+        own = f"{HIGH}.{cgroup.container.name}"
+        names = (own, *names) if pod.memory.high_of(cgroup.container.name) is None else (own,)
+    return refused(pod, *names)
 
 
 def _classes(cgroup: Cgroup, file: str, rule: str) -> tuple[str, ...]:

@@ -30,11 +30,22 @@ _TRUTH = {"true": True, "false": False}
 _SHOWN = 60
 
 
+class Finding(Struct, frozen=True, gc=False):
+    """What is wrong with the annotation ``key``. An unknown key is a warning, a bad value an
+    error."""
+
+    severity: Literal["error", "warning"]
+    key: str
+    message: str
+    hint: str
+
+
 class MemoryPolicy(Struct, frozen=True, gc=False):
     """A pod's own word; None where it says nothing and the node decides.
 
     ``high`` is bytes for each container, ``container_high`` for those named, ``NO_LIMIT`` stands
-    for ``max``; ``factor`` is above 0 and at most 1. ``given`` holds key and text of what counts.
+    for ``max``; ``factor`` is above 0 and at most 1. ``given`` holds key and text of what counts,
+    ``findings`` what does not.
     """
 
     high: int | None = None
@@ -44,6 +55,7 @@ class MemoryPolicy(Struct, frozen=True, gc=False):
     oom_group: bool | None = None
     guard: GuardMode | None = None
     given: tuple[tuple[str, str], ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     def high_of(self, container: str) -> tuple[int, str] | None:
         """The ``memory.high`` of a container in bytes and the key that says it."""
@@ -58,16 +70,6 @@ class MemoryPolicy(Struct, frozen=True, gc=False):
 
 
 NO_POLICY = MemoryPolicy()
-
-
-class Finding(Struct, frozen=True, gc=False):
-    """What is wrong with the annotation ``key``. An unknown key is a warning, a bad value an
-    error."""
-
-    severity: Literal["error", "warning"]
-    key: str
-    message: str
-    hint: str
 
 
 def read(
@@ -176,6 +178,16 @@ _VALUE: Mapping[str, Callable[[str], tuple[str, object]]] = {
     GUARD: lambda text: ("guard", _one_of(text, _GUARDS)),
 }
 """Key to the attribute of ``MemoryPolicy`` and its value."""
+
+
+def misplaced(owner: Mapping[str, str], template: Mapping[str, str], path: str) -> list[Finding]:
+    """Annotations of a workload itself that its pods do not get; ``path`` is where they would."""
+    message = "is without effect here: pods get the annotations of their template"
+    return [
+        Finding("warning", key, message, f"it belongs in {path}")
+        for key in owner
+        if key.startswith(PREFIX) and key not in template
+    ]
 
 
 def keys_of(policy: MemoryPolicy, *names: str) -> Iterator[str]:

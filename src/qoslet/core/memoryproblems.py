@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from msgspec.structs import replace
 
 from qoslet.core.basis import Basis
-from qoslet.core.census import Census, Judged, bytes_of, filled
-from qoslet.core.memorypolicy import FACTOR, HIGH, PROTECTION, keys_of
-from qoslet.core.memoryqos import HARD_ONLY
+from qoslet.core.census import Census, Judged, bytes_of, filled, limit_of
+from qoslet.core.ownword import without_effect
+from qoslet.core.podshape import is_windows
 from qoslet.core.quantity import ZERO, canonical, from_int
-from qoslet.core.shapes import child
 from qoslet.core.tree import Cgroup, Problem, Setting
 from qoslet.core.worth import recursive
 
@@ -37,6 +39,17 @@ def memory_problems(
     yield from _runtime(basis, node)
 
 
+_UNSTALLED = {
+    "1.36": "qoslet run --guard act ends such a stall; under a kubelet nothing does, and"
+    " memoryThrottlingFactor 1 puts memory.high at the limit",
+    "1.37": "qoslet run --guard act ends such a stall; under a kubelet nothing does: leave"
+    " memoryThrottlingFactor unset",
+    "qoslet": "qoslet run ends such a stall unless --guard or the pod says otherwise; under a"
+    " kubelet, and after qoslet apply, nothing does",
+}
+"""Form to what helps against a stall, those with a default factor as 1.36."""
+
+
 def _forms(basis: Basis, node: str, census: Census) -> Iterator[Problem]:
     """Traps of the form itself."""
     form = basis.memory_qos
@@ -46,8 +59,7 @@ def _forms(basis: Basis, node: str, census: Census) -> Iterator[Problem]:
             node,
             f"containers with memory.high: {census.throttled}; one that allocates faster than the"
             " kernel can reclaim hangs there instead of being OOM-killed",
-            "seen on kernels 6.12 and 7.2 without swap; leave memoryThrottlingFactor unset (1.37)"
-            " or watch memory.events high",
+            _UNSTALLED.get(form, _UNSTALLED["1.36"]),
         )
     if form == "1.36" and basis.policy == "TieredReservation" and census.soft:
         yield Problem(
@@ -176,15 +188,15 @@ def _runtime(basis: Basis, node: str) -> Iterator[Problem]:
 def pod_memory_problems(basis: Basis, shape: Judged) -> Iterator[Problem]:
     """The rows about the memory of pods of one shape."""
     pod = shape.pod
-    if pod.os == "windows" or basis.node.os == "windows":
-        return
-    yield from _annotations(basis, shape)
-    if basis.memory_qos == "off":
+    written = tuple(chain(shape.settings, *shape.containers))
+    for row in without_effect(basis, pod, shape.qos, shape.requests, written):
+        yield replace(row, where=f"{shape.where}: {row.where}")
+    if basis.memory_qos == "off" or is_windows(basis, pod):
         return
     if not any(filled(rows) for rows in shape.containers):
         yield from _walled(basis, shape.where, shape.settings)
     for container, rows in zip(pod.containers, shape.containers, strict=True):
-        high, limit = bytes_of(rows, "memory.high"), bytes_of(rows, "memory.max")
+        high, limit = bytes_of(rows, "memory.high"), limit_of(rows, shape.settings)
         if high is not None:
             request = container.resources.requests.get("memory", ZERO).value
             where = f"{shape.where}: {container.field}: memory.high"
@@ -215,29 +227,3 @@ def _high(where: str, request: int, high: int, limit: int | None) -> Iterator[Pr
             " little to reclaim in before the limit, enough to stall in",
             "a lower factor, or no memory.high",
         )
-
-
-def _annotations(basis: Basis, shape: Judged) -> Iterator[Problem]:
-    """What a pod's own word comes to on this node."""
-    policy = shape.pod.memory
-    if not policy.given:
-        return
-    place = f"{shape.where}: metadata.annotations"
-    if basis.memory_qos == "off":
-        for key in keys_of(policy, HIGH, FACTOR, PROTECTION):
-            hint = "switch it on: --memory-qos qoslet, or the feature gate MemoryQoS"
-            if not basis.v2:
-                hint = "it needs cgroup v2"
-            message = "is without effect: Memory QoS is off on this node"
-            yield Problem("warning", child(place, key), message, hint)
-    elif policy.high is not None and policy.factor is not None:
-        (key,) = keys_of(policy, FACTOR)
-        message = "is without effect: memory-high says the value itself"
-        yield Problem("info", child(place, key), message, "keep one of them")
-    if policy.protection is True and basis.memory_qos in HARD_ONLY:
-        (key,) = keys_of(policy, PROTECTION)
-        message = f"is without effect: form {basis.memory_qos} protects every pod"
-        yield Problem("info", child(place, key), message, "leave it out")
-    if basis.node.kubelet_given and basis.runtime.oci != "process":
-        message = "a kubelet does not read annotations of qoslet: it writes other values"
-        yield Problem("info", place, message, "qoslet run and apply honour them")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from msgspec.structs import replace
+
 from qoslet.core import memorypolicy
 from qoslet.core.asked import Note
 from qoslet.core.memorypolicy import NO_POLICY, MemoryPolicy
@@ -59,14 +61,26 @@ def windows_of(
 
 
 def memory_of(
-    annotations: dict[str, str], containers: list[Container], prefix: str, notes: list[Note]
+    annotations: dict[str, str],
+    owner: dict[str, str],
+    containers: list[Container],
+    prefix: str,
+    notes: list[Note],
 ) -> MemoryPolicy:
-    """What the annotations say of memory; what does not count of them becomes a note."""
-    if not annotations:
+    """What the annotations say of memory; what does not count of them, or stands at the
+    ``owner`` of a template instead, becomes a note."""
+    if not annotations and not owner:
         return NO_POLICY
     names = [one.name for one in containers if one.role != "ephemeral"]
     policy, findings = memorypolicy.read(annotations, names)
-    for found in findings:
-        path = child(f"{prefix}metadata.annotations", found.key)
+    place = f"{prefix}metadata.annotations"
+    above = memorypolicy.misplaced(owner, annotations, place)
+    for where, found in [
+        *[(place, one) for one in findings],
+        *[("metadata.annotations", one) for one in above],
+    ]:
+        path = child(where, found.key)
         notes.append(Note(path, found.message, found.hint, found.severity))
-    return policy
+    if not findings and not above:
+        return policy
+    return replace(policy, findings=(*findings, *above))

@@ -96,7 +96,8 @@ class PodReader:
         self._check_rest(spec, status, prefix, faults)
         critical, node_critical = critical_of(spec, annotations, prefix)
         system, isolation = windows_of(spec, annotations, prefix, faults)
-        policy = memory_of(annotations, containers, prefix, notes)
+        owner = (meta.annotations or {}) if prefix else {}
+        policy = memory_of(annotations, owner, containers, prefix, notes)
         if faults:
             return Built(None, faults, notes)
         pod = Pod(

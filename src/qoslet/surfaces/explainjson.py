@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qoslet.surfaces.jsonout import API_VERSION, Document, Properties, node_block
+from qoslet.surfaces.jsonout import (
+    API_VERSION,
+    Document,
+    Properties,
+    guard_block,
+    node_block,
+    problem_row,
+)
 
 if TYPE_CHECKING:
     from qoslet.core.explain import Explanation, Group, Value
@@ -28,6 +35,8 @@ def explanation_document(explanation: Explanation) -> Document:
             "where": pod.where,
             "qosClass": explanation.qos,
             "decidedBy": list(explanation.decided),
+            "guard": guard_block(explanation.guard),
+            "findings": [problem_row(row) for row in explanation.findings],
         },
         "cgroups": [_group(group, properties) for group in explanation.groups],
     }

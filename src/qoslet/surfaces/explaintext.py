@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from qoslet.surfaces.columns import label
 from qoslet.surfaces.style import UNLIMITED, Terminal, display_width, pad, printable, wrap
-from qoslet.surfaces.text import QOS_STYLE
+from qoslet.surfaces.text import QOS_STYLE, problems
 from qoslet.surfaces.units import memory
 
 if TYPE_CHECKING:
@@ -51,9 +53,16 @@ def _pod(explanation: Explanation, terminal: Terminal, with_facts: bool) -> list
         return []
     name = terminal.paint(printable(pod.key), "bold")
     drawn = [f"{name}  {terminal.paint(qos, QOS_STYLE[qos])}", f"  {printable(pod.where)}"]
-    for fact in explanation.decided if with_facts else ():
+    if not with_facts:
+        return drawn
+    for fact in explanation.decided:
         drawn += wrap(printable(fact), terminal.width, "  ")
-    return drawn
+    guard = explanation.guard
+    if guard is not None:
+        text = f"guard of qoslet run: {guard.mode}, {printable(guard.because)}"
+        drawn += wrap(text, terminal.width, "  ")
+    inner = replace(terminal, width=terminal.width - 2)
+    return drawn + [f"  {line}" for line in problems(explanation.findings, inner)[1:]]
 
 
 def _heading(group: Group, terminal: Terminal) -> list[str]:

@@ -12,9 +12,11 @@ from msgspec import json
 
 from qoslet.core.basis import basis_of
 from qoslet.core.node import allocatable, enforced
+from qoslet.core.ownword import guarded
 from qoslet.core.worth import key_of, named, standings
 
 if TYPE_CHECKING:
+    from qoslet.core.ownword import Guarded
     from qoslet.core.pod import Quantities
     from qoslet.core.tree import Cgroup, Plan, Problem, Setting
     from qoslet.core.worth import Standing
@@ -134,7 +136,7 @@ def standings_of(plan: Plan) -> Mapping[str, Standing]:
 
 def plan_document(plan: Plan) -> Document:
     """The whole plan, as ``qoslet plan -o json`` prints it."""
-    properties, known = Properties(plan), standings_of(plan)
+    properties, known, basis = Properties(plan), standings_of(plan), basis_of(plan.node)
     return {
         "apiVersion": API_VERSION,
         "kind": "Plan",
@@ -146,6 +148,7 @@ def plan_document(plan: Plan) -> Document:
                 "uid": row.pod.uid,
                 "uidFrom": row.pod.uid_from,
                 "qosClass": row.qos,
+                "guard": guard_block(guarded(basis, row.pod)),
             }
             for row in plan.pods
         ],
@@ -154,6 +157,13 @@ def plan_document(plan: Plan) -> Document:
         ],
         "problems": [problem_row(problem) for problem in plan.problems],
     }
+
+
+def guard_block(guard: Guarded | None) -> Document | None:
+    """What the guard of ``qoslet run`` may do to a pod; None where there is no guard."""
+    if guard is None:
+        return None
+    return {"mode": guard.mode, "from": guard.origin, "because": guard.because}
 
 
 def problem_row(problem: Problem) -> Document:
