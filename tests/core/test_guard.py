@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from qoslet.core.grants import Room
 from qoslet.core.guard import (
     POLICY,
     Bounds,
@@ -16,6 +17,7 @@ from qoslet.core.guard import (
     by_form,
     held_on,
     is_over,
+    lowered,
     spare,
     stays,
 )
@@ -39,15 +41,12 @@ def stalled(used: int = 250, high: int = 243, cold: int = 0) -> tuple[Verdict, M
 
 
 def decided(
-    available: int, limit: int | None, *, above: int | None = None, ends: bool = True, **more: int
+    available: int, limit: int | None, *, given: int = 0, ends: bool = True, **more: int
 ) -> Decision:
     verdict, sample = stalled(**more)
-    bounds = Bounds(
-        NO_LIMIT if limit is None else limit * MIB,
-        NO_LIMIT if above is None else above * MIB,
-        ends,
-    )
-    return answer(None, verdict, sample, node(available), bounds)
+    bounds = Bounds(NO_LIMIT if limit is None else limit * MIB, ends)
+    room = Room(spare(node(available)) - given * MIB, given * MIB)
+    return answer(None, verdict, sample, room, bounds)
 
 
 @pytest.mark.parametrize(
@@ -56,18 +55,28 @@ def decided(
         (decided(1000, 256), "limit", NO_LIMIT),
         (decided(1000, 256, cold=8), "reclaim", 8 * MIB),
         (decided(1000, 900), "limit", NO_LIMIT),
-        (decided(400, 900), "raise", 445 * MIB),
+        (decided(400, 900), "raise", 310 * MIB),
+        (decided(1000, 900, given=500), "raise", 310 * MIB),
+        (decided(4000, 64 << 10, high=200, used=200), "raise", 250 * MIB),
         (decided(1000, None, high=240), "raise", 310 * MIB),
         (decided(1000, None, high=16, used=17), "raise", 33 * MIB),
-        (decided(1000, None, above=20), "raise", 270 * MIB),
+        (decided(225, None), "raise", 270 * MIB),
+        (decided(1000, None, high=400, used=390), "raise", 500 * MIB),
         (decided(210, 900), "end", 0),
-        (decided(1000, None, above=8), "end", 0),
+        (decided(1000, None, given=780), "end", 0),
         (decided(210, None, ends=False), "none", 0),
     ],
 )
 def test_answers(decision: Decision, wanted: str, value: int) -> None:
     assert decision.answer == wanted
     assert abs(decision.value - value) <= MIB, decision
+
+
+def test_the_numbers_say_what_others_have() -> None:
+    has = "there are 295.2 MiB to spare"
+    assert decided(500, None).because == f"to 310.0 MiB, {has}"
+    others = "100.0 MiB that others were given and do not use yet"
+    assert decided(600, None, given=100).because == f"to 310.0 MiB, {has} beside {others}"
 
 
 amounts = st.integers(0, 1 << 44)
@@ -78,20 +87,21 @@ def test_nobody_gets_more_than_there_is(
     available: int, used: int, high: int, limit: int, limited: bool, ends: bool
 ) -> None:
     signs = Signs(0.5, used, high, used, 0, 0, 0.0, 1.0)
-    machine = NodeMemory(0.0, 1 << 44, available, 0)
+    room = spare(NodeMemory(0.0, 1 << 44, available, 0))
     sample = MemorySample("/a", 0.0, 1, used, high)
-    bounds = Bounds(limit if limited else NO_LIMIT, NO_LIMIT, ends)
-    found = answer(None, Verdict("stalled", 0.0, "", signs), sample, machine, bounds)
-    room = spare(machine)
+    bounds = Bounds(limit if limited else NO_LIMIT, ends)
+    found = answer(None, Verdict("stalled", 0.0, "", signs), sample, Room(room), bounds)
     match found.answer:
         case "raise":
-            assert high < found.value <= max(high, used) + room
+            assert max(high, used) < found.value <= used + room
+            assert found.value <= max(high, used) + max(POLICY.least_step, high // 4)
         case "limit":
             assert limited
             assert limit - used <= room
         case "end":
             assert ends
-            assert room < POLICY.least_step or (limited and limit - used < POLICY.least_step)
+            least = max(high, used) + POLICY.least_step
+            assert used + room < least or (limited and limit < least)
         case other:
             assert other == "none"
             assert not ends
@@ -108,6 +118,12 @@ def test_what_is_planned_comes_back_only_after_it_fitted_for_a_while() -> None:
     assert is_over(hold, sample.at + POLICY.hold)
     _, sample = stalled(used=240)
     assert held_on(hold, sample, 0).fits_since is None
+
+
+def test_what_is_taken_back_leaves_what_is_used_and_the_least_step() -> None:
+    hold = Hold(243 * MIB, NO_LIMIT, 0.0, 1, 1)
+    assert lowered(hold, stalled(used=200)[1]) == 259 * MIB
+    assert lowered(hold, stalled(used=250)[1]) == 266 * MIB
 
 
 def test_it_stays_twice_as_long_each_time_but_not_for_ever() -> None:
@@ -130,6 +146,8 @@ def test_a_decision_in_one_line() -> None:
     assert row.describe() == (
         "d/a/app: stalled at memory.high: the container is ended: no way (250 MiB)"
     )
+    lower = GuardRow(0.0, "/q/a", "d/a", "app", "act", "lower", 9, "to 9", "")
+    assert lower.describe() == "d/a/app: memory.high is lowered: to 9"
     tier = GuardRow(0.0, "/q/a", "", "", "observe", "raise", 9, "to 9", "", "EBUSY")
     assert tier.describe() == (
         "/q/a: stalled at memory.high: would raise memory.high: to 9; it failed: EBUSY"

@@ -12,15 +12,16 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from qoslet.agent.grants import Grants
 from qoslet.agent.holding import HIGH, KILLS, Ends, Holding
 from qoslet.agent.memgroups import MemoryGroups
 from qoslet.agent.pods import Pace
-from qoslet.agent.ports import ColdMemory
+from qoslet.agent.ports import MemoryParts
 from qoslet.agent.shared import Shared
 from qoslet.core import guard, stall
-from qoslet.core.guard import Bounds, Decision, GuardReport, GuardRow, Mode
+from qoslet.core.guard import Decision, GuardReport, GuardRow, Mode
 from qoslet.core.memrow import Followed, WatchRow
-from qoslet.core.memsample import NO_LIMIT, MemorySample, NodeMemory
+from qoslet.core.memsample import MemorySample, NodeMemory
 from qoslet.core.tree import Cgroup
 
 CALM = 5.0
@@ -31,11 +32,15 @@ KEPT = 50
 """Decisions that are remembered."""
 RECLAIMS = 1.0
 """Seconds for which a reclaim is waited for."""
+BUSY = 0.5
+"""Seconds for which the reclaim of another group is waited for."""
+ENDING = KILLS + 1.0
+"""Seconds for which the memory of a container that was ended is waited for."""
 
 
 class Close(Struct):
     """A group that is watched. ``said`` is what was said last, and when; nothing is done before
-    ``waits``."""
+    ``waits``; ``queues``: since when it waits for another one's reclaim."""
 
     group: Followed
     planned: int
@@ -43,29 +48,31 @@ class Close(Struct):
     calm_since: float | None = None
     said: tuple[str, float] = ("", 0.0)
     waits: float = 0.0
+    queues: float | None = None
     seen: float = 0.0
 
 
 class Guard:
-    """One for each wheel; an ``agent.memory.Watcher``. ``cold`` reclaims, None where the kernel
-    cannot."""
+    """One for each wheel; an ``agent.memory.Watcher``."""
 
     def __init__(
         self,
         shared: Shared,
         groups: MemoryGroups,
-        cold: ColdMemory | None = None,
+        parts: MemoryParts,
         *,
         tuning: stall.Tuning = stall.TUNING,
         policy: guard.Policy = guard.POLICY,
     ) -> None:
         self._shared = shared
         self._groups = groups
-        self._cold = cold
+        self._cold = parts.cold
         self._tuning = tuning
         self._policy = policy
         self._holding = Holding(shared)
+        self._grants = Grants(groups, parts.reader, policy)
         self._ends = Ends(shared)
+        self._ended: tuple[str, float] = ("", 0.0)
         self._close: dict[str, Close] = {}
         self._rows: deque[GuardRow] = deque(maxlen=KEPT)
         self._counts: dict[str, int] = {}
@@ -73,9 +80,9 @@ class Guard:
     def consider(self, samples: Mapping[str, MemorySample], node: NodeMemory, now: float) -> None:
         """Look at those that are at their memory.high or were; answer those that are stalled."""
         self._ends.carry()
-        for path, one in samples.items():
-            if path in self._close or stall.is_near(one, self._tuning):
-                self._look(path, one, node, now)
+        for path in sorted(samples, key=lambda path: (self._since(path), path)):
+            if path in self._close or stall.is_near(samples[path], self._tuning):
+                self._look(path, samples[path], node, now)
         for path in self._close.keys() - self._groups.groups.keys():
             self._forget(path)
 
@@ -108,6 +115,13 @@ class Guard:
             return one.seen
         return one.seen + HELD
 
+    def _since(self, path: str) -> float:
+        """Since when a group is stalled; who has been for longest is answered first."""
+        one = self._close.get(path)
+        if one is None or one.track.verdict.state != "stalled":
+            return float("inf")
+        return one.track.verdict.since
+
     def _look(self, path: str, sample: MemorySample, node: NodeMemory, now: float) -> None:
         """One look at a group."""
         group = self._groups.groups.get(path)
@@ -124,6 +138,8 @@ class Guard:
         state = one.track.verdict.state
         if state == "stalled" and now >= one.waits:
             self._answer(path, one, sample, node)
+        if state != "stalled":
+            one.queues = None
         if state != "calm":
             one.calm_since = None
         elif one.calm_since is None:
@@ -147,7 +163,8 @@ class Guard:
         elif guard.is_over(hold, sample.at, self._policy):
             because = f"it has fitted for {guard.stays(hold, self._policy):.0f} s"
             error = self._holding.give_back(path, because)
-            self._tell(one, Decision("restore", because, hold.planned), error)
+            if not (error and self._is_said(one, f"restore{error}")):
+                self._tell(one, Decision("restore", because, hold.planned), error, "act")
 
     def _answer(self, path: str, one: Close, sample: MemorySample, node: NodeMemory) -> None:
         """Answer a stall, or say what would be done."""
@@ -155,23 +172,61 @@ class Guard:
         hold = self._holding.of(path, one.planned, sample.identity)
         if self._cold is None:
             hold = replace(hold, reclaimed=True)
-        bounds = self._bounds(one, sample)
-        decision = guard.answer(hold, one.track.verdict, sample, node, bounds, self._policy)
-        acts = self._mode(self._shared.paces.get(one.group.uid)) == "act"
-        said, at = one.said
-        if (not acts or decision.answer == "none") and (
-            said == decision.answer and now - at < self._policy.quiet
-        ):
+        mode = self._mode(self._shared.paces.get(one.group.uid))
+        decision, lower = self._decide(one, hold, sample, node)
+        if mode == "act" and self._queues(one, decision):
+            one.queues = now if one.queues is None else one.queues
+            if now - one.queues < BUSY:
+                return
+            decision, lower = self._decide(one, replace(hold, reclaimed=True), sample, node)
+            busy = f"{decision.because}; another group is reclaimed, what is cold here is not"
+            decision = replace(decision, because=busy)
+        if mode == "act" and decision.answer == "end" and now < self._ended[1]:
+            waits = f"{decision.because}; {self._ended[0]} was ended, its memory is waited for"
+            decision = Decision("none", waits)
+        if (mode != "act" or decision.answer == "none") and self._is_said(one, decision.answer):
             return
-        error = self._do(path, one, hold, decision) if acts else ""
+        error = self._do(path, one, hold, decision, lower) if mode == "act" else ""
         if error:
             one.waits = now + RECLAIMS
-        one.said = (decision.answer, now)
-        self._tell(one, decision, error)
+        if not (error and self._is_said(one, f"{decision.answer}{error}")):
+            self._tell(one, decision, error, mode)
 
-    def _do(self, path: str, one: Close, hold: guard.Hold, decision: Decision) -> str:
+    def _decide(
+        self, one: Close, hold: guard.Hold, sample: MemorySample, node: NodeMemory
+    ) -> tuple[Decision, dict[str, int]]:
+        """What to do about a stalled group, and what others have to give back for it: their
+        memory.high by path."""
+        holds, lower, first = dict(self._holding.holds), dict[str, int](), None
+        while True:
+            ground = self._grants.ground(one.group, sample, node, holds)
+            verdict = one.track.verdict
+            found = guard.answer(hold, verdict, sample, ground.room, ground.bounds, self._policy)
+            if found.answer not in ("end", "none"):
+                return found, lower
+            first = first or found
+            path, value = self._grants.idlest(sample.path, ground, holds)
+            if not path:
+                return first, {}
+            lower[path] = value
+            holds[path] = replace(holds[path], value=value)
+
+    def _queues(self, one: Close, decision: Decision) -> bool:
+        """Whether a group has to wait for the reclaim of another one."""
+        if decision.answer == "reclaim" and self._cold is not None and self._cold.busy:
+            return True
+        one.queues = None
+        return False
+
+    def _do(
+        self, path: str, one: Close, hold: guard.Hold, decision: Decision, lower: dict[str, int]
+    ) -> str:
         """Carry a decision out; what went wrong."""
         now = self._shared.now
+        for other, value in lower.items():
+            error = self._lower(other, value, one)
+            if error:
+                return error
         match decision.answer:
             case "reclaim":
                 assert self._cold is not None
@@ -184,9 +239,28 @@ class Guard:
                 one.waits = now + 2 * KILLS
                 one.track = stall.Track(verdict=one.track.verdict)
                 pace = self._shared.paces[one.group.uid]
-                return self._ends.end(pace, path, decision.because)
+                error = self._ends.end(pace, path, decision.because)
+                if not error:
+                    self._ended = (one.group.title, now + ENDING)
+                return error
             case _:
                 return ""
+
+    def _lower(self, path: str, value: int, needs: Close) -> str:
+        """Take back what a group was given and does not use; what went wrong."""
+        hold, one = self._holding.holds[path], self._close.get(path)
+        because = f"to {stall.mib(value)}, {needs.group.title} needs what it does not use"
+        error = self._holding.take(path, hold, value, because)
+        if not error:
+            self._holding.holds[path] = replace(hold, value=value)
+        if one is not None:
+            self._tell(one, Decision("lower", because, value), error, "act")
+        return error
+
+    def _is_said(self, one: Close, key: str) -> bool:
+        """Whether an answer, with what went wrong, was said of a group a short while ago."""
+        said, at = one.said
+        return said == key and self._shared.now - at < self._policy.quiet
 
     def _mode(self, pace: Pace | None) -> Mode:
         """The pod's own word, or the node's."""
@@ -204,25 +278,11 @@ class Guard:
                 return planned_of(group)
         return None
 
-    def _bounds(self, one: Close, sample: MemorySample) -> Bounds:
-        """How far the group may go."""
-        limits = {"own": NO_LIMIT if sample.max is None else sample.max, "above": NO_LIMIT}
-        for above in self._groups.above(sample.path):
-            seen = self._shared.hands.observer.look(above.path)
-            limit = "" if seen is None else seen.values.get("memory.max", "")
-            if seen is not None and limit.isdecimal():
-                left = max(0, int(limit) - (seen.memory or 0))
-                if above.uid:
-                    limits["own"] = min(limits["own"], left + sample.current)
-                else:
-                    limits["above"] = min(limits["above"], left)
-        return Bounds(limits["own"], limits["above"], one.group.uid != "")
-
-    def _tell(self, one: Close, decision: Decision, error: str) -> None:
+    def _tell(self, one: Close, decision: Decision, error: str, mode: Mode) -> None:
         """One line, one row, one count."""
         shared = self._shared
-        mode = self._mode(shared.paces.get(one.group.uid))
-        signs = one.track.verdict.signs
+        signs = one.track.verdict.signs if decision.answer not in ("lower", "restore") else None
+        one.said = (f"{decision.answer}{error}", shared.now)
         row = GuardRow(
             at=shared.clock.wall(),
             path=one.group.path,
@@ -232,7 +292,7 @@ class Guard:
             answer=decision.answer,
             value=decision.value,
             because=decision.because,
-            numbers="" if signs is None or decision.answer == "restore" else signs.describe(),
+            numbers="" if signs is None else signs.describe(),
             error=error,
         )
         self._rows.append(row)

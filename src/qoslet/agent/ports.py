@@ -286,9 +286,13 @@ class KillLog(Protocol):
 class ColdMemory(Protocol):
     """Takes memory back from groups, without waiting for it."""
 
+    @property
+    def busy(self) -> bool:
+        """Whether that goes on for some group: no other one can be begun."""
+
     def begin(self, path: str, amount: int) -> str:
-        """Begin to take so many bytes back, in small amounts and for a moment; nothing where
-        that goes on already. What went wrong, empty if nothing."""
+        """Begin to take so many bytes back, in small amounts and for a moment. What went wrong,
+        empty if nothing; nothing is begun while it is busy."""
 
 
 class MemoryKeep(Protocol):

@@ -12,6 +12,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from qoslet.core.grants import Room
 from qoslet.core.memsample import NO_LIMIT, MemorySample, NodeMemory
 from qoslet.core.profile import MemoryQosForm
 from qoslet.core.stall import Verdict, cold_of, mib
@@ -28,9 +29,9 @@ def by_form(form: MemoryQosForm) -> Mode:
     return "act" if form == "qoslet" else "observe"
 
 
-Answer = Literal["reclaim", "raise", "limit", "end", "restore", "none"]
-"""``limit``: memory.high goes, the kernel kills at memory.max. ``none``: nothing is done, and
-why."""
+Answer = Literal["reclaim", "raise", "limit", "end", "lower", "restore", "none"]
+"""``limit``: memory.high goes, the kernel kills at memory.max. ``lower``: of what was given a part
+is taken back for another group. ``none``: nothing is done, and why."""
 
 REASON = "MemoryStall"
 """Why a container was ended, as its state tells it."""
@@ -63,11 +64,10 @@ POLICY = Policy()
 
 
 class Bounds(Struct, frozen=True):
-    """How far a group may go, in bytes: its own limit or its pod's, whichever it meets first, and
-    how much more the groups above that leave it. ``ends``: a container can be ended for it."""
+    """How far a group may go in bytes, by its own limit or its pod's, whichever it meets first.
+    ``ends``: a container can be ended for it."""
 
     max: int
-    above: int
     ends: bool
 
 
@@ -107,7 +107,7 @@ def answer(
     hold: Hold | None,
     verdict: Verdict,
     sample: MemorySample,
-    node: NodeMemory,
+    room: Room,
     bounds: Bounds,
     policy: Policy = POLICY,
 ) -> Decision:
@@ -116,21 +116,27 @@ def answer(
     cold = 0 if signs is None else signs.cold
     if cold >= policy.cold and not (hold is not None and hold.reclaimed):
         return Decision("reclaim", f"{mib(cold)} of it are cold", cold)
-    room, high = min(spare(node, policy), bounds.above), sample.high or 0
-    has = f"there are {mib(room)} to spare"
-    if bounds.max < NO_LIMIT:
-        if bounds.max - sample.current <= room:
-            return Decision("limit", f"memory.max {mib(bounds.max)} decides, {has}", NO_LIMIT)
-        wanted = bounds.max - sample.current
-    else:
-        wanted = max(policy.least_step, int(high * policy.step))
-    given = min(wanted, room)
-    if given >= policy.least_step:
-        value = (max(high, sample.current) + given) // _MIB * _MIB
+    has = f"there are {mib(room.free)} to spare"
+    if room.given >= _MIB:
+        has += f" beside {mib(room.given)} that others were given and do not use yet"
+    if bounds.max < NO_LIMIT and bounds.max - sample.current <= room.free:
+        return Decision("limit", f"memory.max {mib(bounds.max)} decides, {has}", NO_LIMIT)
+    high = sample.high or 0
+    at = max(high, sample.current)
+    wanted = min(bounds.max, at + max(policy.least_step, int(high * policy.step)))
+    value = min(wanted, sample.current + room.free)
+    if value - at >= policy.least_step:
+        value = value // _MIB * _MIB
         return Decision("raise", f"to {mib(value)}, {has}", value)
     if bounds.ends:
         return Decision("end", f"it cannot be given more, {has}")
     return Decision("none", f"it cannot be given more, {has}, and no container is to blame")
+
+
+def lowered(hold: Hold, sample: MemorySample, policy: Policy = POLICY) -> int:
+    """The memory.high of a group that keeps what it uses and the least step beyond."""
+    at = max(hold.planned, sample.current) + policy.least_step
+    return -(-at // _MIB) * _MIB
 
 
 def held_on(hold: Hold, sample: MemorySample, swap_room: int, policy: Policy = POLICY) -> Hold:
@@ -171,7 +177,7 @@ class GuardRow(Struct, frozen=True):
         who = f"{self.pod}/{self.container}".strip("/") or self.path
         done = _DONE[self.answer] if self.mode == "act" else f"would {_WOULD[self.answer]}"
         text = f"{who}: stalled at memory.high: {done}: {self.because}"
-        if self.answer == "restore":
+        if self.answer in ("lower", "restore"):
             text = f"{who}: {done}: {self.because}"
         numbers = f" ({self.numbers})" if self.numbers else ""
         return f"{text}{numbers}" + (f"; it failed: {self.error}" if self.error else "")
@@ -182,6 +188,7 @@ _DONE: dict[Answer, str] = {
     "raise": "memory.high is raised",
     "limit": "memory.high is lifted",
     "end": "the container is ended",
+    "lower": "memory.high is lowered",
     "restore": "memory.high is as planned again",
     "none": "nothing is done",
 }
@@ -190,6 +197,7 @@ _WOULD: dict[Answer, str] = {
     "raise": "raise memory.high",
     "limit": "lift memory.high",
     "end": "end the container",
+    "lower": "lower memory.high",
     "restore": "restore memory.high",
     "none": "do nothing",
 }
@@ -207,13 +215,12 @@ class HeldRow(Struct, frozen=True):
 
 
 class GuardReport(Struct, frozen=True):
-    """What the guard did: the last decisions, what it holds, how often it answered how by
-    ``mode/answer``, and the groups that are looked at closely with how they are."""
+    """What the guard did: the last decisions, what it holds, and how often it answered how by
+    ``mode/answer``."""
 
     decisions: tuple[GuardRow, ...] = ()
     held: tuple[HeldRow, ...] = ()
     counts: dict[str, int] = {}
-    watched: dict[str, str] = {}
 
 
 NO_REPORT = GuardReport()

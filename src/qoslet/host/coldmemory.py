@@ -30,12 +30,17 @@ class ColdReclaim:
         self._tree = layout_of(hierarchy, mounts).tree_of("memory")
         self._busy = False
 
+    @property
+    def busy(self) -> bool:
+        """Whether a reclaim goes on."""
+        return self._busy
+
     def begin(self, path: str, amount: int) -> str:
         """Begin to take so many bytes back; what went wrong, empty if nothing."""
         import threading
 
         if self._busy:
-            return ""
+            return f"{RECLAIM}: another one goes on"
         if self._tree is None:
             return "no memory controller"
         try:
@@ -49,8 +54,8 @@ class ColdReclaim:
         try:
             thread.start()
         except RuntimeError as error:
-            os.close(descriptor)
             self._busy = False
+            os.close(descriptor)
             return f"no thread to be had: {error}"
         return ""
 
@@ -69,5 +74,5 @@ class ColdReclaim:
                     fruitless += 1
                 amount -= AMOUNT
         finally:
-            os.close(descriptor)
             self._busy = False
+            os.close(descriptor)
