@@ -171,6 +171,9 @@ def test_cgroup_v1_is_why_memory_qos_is_off() -> None:
         assert found.because.endswith("no such file; Memory QoS needs v2")
         group = value(explain(plan([one], node), "p/c0", "memory.oom.group"))
         assert group.because == "the node has cgroup v1, which has no such file"
+    named = chosen({"memoryQos": "off"}, GATE)
+    found = value(explain(plan([WEB], named), "web/c0", "memory.high"))
+    assert found.because == "d0: memoryQos switches Memory QoS off"
     for flags, text in (
         ({"memory_qos": "off"}, "Memory QoS off, --memory-qos"),
         ({"kubernetes": "1.20"}, "Memory QoS off"),

@@ -51,7 +51,12 @@ def because(answer: Explanation) -> str:
         ),
         ("web/app", "memory.high", {"kubernetes": "1.37"}, "memoryThrottlingFactor is unset"),
         ("web/app", "memory.high", {"kubernetes": "1.20"}, "1.22 is the first"),
-        ("web/app", "memory.high", {"memory_qos": "off", "bare": "1"}, "--memory-qos off"),
+        (
+            "web/app",
+            "memory.high",
+            {"memory_qos": "off", "bare": "1"},
+            "--memory-qos switches Memory QoS off",
+        ),
         ("web", "memory.high", {}, "for containers"),
         ("/kubepods", "memory.high", {}, "not for the node's group"),
         ("web/app", "memory.min", {}, "protected by memory.low under TieredReservation"),

@@ -90,7 +90,7 @@ def _memory_qos_off(basis: Basis) -> str:
         return ""
     if profile.memory_qos == "off":
         if profile.memory_qos_forced:
-            return "--memory-qos off switches Memory QoS off"
+            return f"{basis.node.origin('memoryQos')} switches Memory QoS off"
         return f"Kubernetes {profile.kubernetes} has no Memory QoS: 1.22 is the first"
     return (
         f"Memory QoS is off: the gate MemoryQoS is false on this node"

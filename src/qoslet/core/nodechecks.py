@@ -267,7 +267,7 @@ def _kernel(node: Node, found: KubeletRead) -> Iterator[Problem]:
         yield Problem("warning", place, message, "cgroup v2 wants kernel 5.8 or later")
     if not memory_qos_on(node) or node.profile.memory_qos == "off":
         if node.profile.memory_qos_forced and "memoryReservationPolicy" in found.origins:
-            message = "is without effect: Memory QoS is switched off by --memory-qos"
+            message = f"is without effect: {node.origin('memoryQos')} switches Memory QoS off"
             yield Problem("info", found.where("memoryReservationPolicy"), message, "")
         return
     if node.hierarchy == "v1":

@@ -62,7 +62,9 @@ def _pod(explanation: Explanation, terminal: Terminal, with_facts: bool) -> list
         text = f"guard of qoslet run: {guard.mode}, {printable(guard.because)}"
         drawn += wrap(text, terminal.width, "  ")
     inner = replace(terminal, width=terminal.width - 2)
-    return drawn + [f"  {line}" for line in problems(explanation.findings, inner)[1:]]
+    for row in explanation.findings:
+        drawn += [f"  {line}" for line in problems([row], inner)[1:]]
+    return drawn
 
 
 def _heading(group: Group, terminal: Terminal) -> list[str]:
