@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from qoslet.core.basis import basis_of
-from qoslet.core.convert.front import convert_document, wish_of
+from qoslet.core.convert.front import convert_document, convert_pods, wish_of
 from qoslet.core.documents import Document, json_documents
 from qoslet.core.manifest import Options, pods_from
 from qoslet.core.nodefile import node_from
@@ -201,14 +201,21 @@ BLOCKS: tuple[tuple[str, str, Json], ...] = (
     ("windows", "containerd-2.2", {"cpu_count": 0, "cpu_maximum": 2500}),
     ("windows", "containerd-2.2", {"cpu_count": 0, "cpu_shares": 500}),
     ("windows", "containerd-2.2", {"cpu_count": 2, "cpu_shares": 500}),
+    ("windows", "containerd-2.2", {"cpu_count": 0, "cpu_shares": 20000}),
+    ("windows", "containerd-2.2", {"affinity_cpus": [{"cpu_mask": 0}]}),
+    ("windows", "containerd-2.2", {"windows": {"resources": {"storage": {"iops": 500}}}}),
 )
 """Resource blocks and messages, and what each is converted for."""
 
 
 def converted() -> Iterator[tuple[str, int, str]]:
     """Rule, rank and sentence of every converted value, and of what is refused."""
-    for to, runtime, given in BLOCKS:
-        for part in convert_document(given, wish_of(to, runtime)).parts:
+    document, flags = {**NODE, "os": "windows"}, Flags(kubernetes="1.12", isolation="hyperv")
+    node = node_from([("node", document)], flags, Probed)[0]
+    made = [convert_document(given, wish_of(to, runtime)) for to, runtime, given in BLOCKS]
+    made.append(convert_pods(pods_of(WINDOWS), node, wish_of("windows", "containerd-2.2")))
+    for each in made:
+        for part in each.parts:
             for row in part.rows:
                 yield row.rule, -1, f"`{row.file}` = `{row.value}`: {row.because}"
             if part.refusal is not None:

@@ -64,6 +64,7 @@ def _design(basis: Basis, milli: int, request: int, isolated: bool) -> list[Sett
     shares = windows.cpu_shares_design(milli or request, processors)
     per = count if isolated else processors
     maximum = windows.MAXIMUM * milli // (per * 1000) if milli and per else 0
+    maximum = min(maximum, windows.MAXIMUM)
     if count:
         rows.append(_row("cpu_count", count, "windows.cpu_count", milli, count))
     if shares:

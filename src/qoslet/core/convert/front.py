@@ -14,10 +14,11 @@ from qoslet.core.convert.cri import block_of_message, lost_of, part_of_block, re
 from qoslet.core.convert.files import Update, files
 from qoslet.core.convert.lost import ACCOUNTING_V2, SANDBOX
 from qoslet.core.convert.parity import container_parity, pod_parity
-from qoslet.core.convert.sources import Given, Kind, blocks_of, kind_of
+from qoslet.core.convert.sources import Given, Kind, blocks_of, kind_of, windows_message
 from qoslet.core.convert.traits import Traits, traits_of
 from qoslet.core.convert.units import unit_rows
 from qoslet.core.convert.windows import (
+    OWN_MACHINE,
     PROCESS,
     Fields,
     Windows,
@@ -26,6 +27,7 @@ from qoslet.core.convert.windows import (
     fields_of,
     object_part,
 )
+from qoslet.core.convert.windows import lost_of as lost_of_windows
 from qoslet.core.jobobjects import hyperv, windows_cri, windows_oci, windows_settings
 from qoslet.core.messages import cri as cri_messages
 from qoslet.core.messages import oci as oci_messages
@@ -140,6 +142,10 @@ def convert_document(
     kind = source or kind_of(given, where)
     if kind == "pod":
         raise BadInput("is a pod", where=where, hint="it takes a node")
+    if wish.to == "windows" and kind == "cri":
+        bare = windows_message(given, where)
+        if bare is not None:
+            return Conversion(kind, wish, (part_of(bare, wish),))
     found = blocks_of(given, kind, where)
     return Conversion(kind, wish, tuple([part_of(one, wish) for one in found]))
 
@@ -178,7 +184,8 @@ def _windows_part(given: Given, wish: Wish) -> Part:
     if wish.to == "windows":
         return object_part(fields, wish.windows)
     if wish.to in ("cri", "oci"):
-        return Part(message=as_cri(fields) if wish.to == "cri" else as_oci(fields))
+        message = as_cri(fields) if wish.to == "cri" else as_oci(fields)
+        return Part(message=message, lost=lost_of_windows(fields, wish.to))
     hint = "--to windows, cri or oci"
     raise BadInput("is of a Windows container", where=given.where, hint=hint)
 
@@ -232,15 +239,27 @@ def _windows_pods(
     """What Windows makes of each container, and the report of what it cannot do."""
     planner = Planner(structs.replace(node, os="windows"))
     basis, parts = planner.basis, []
-    precedence = basis.choices.windows == "design"
+    if wish.windows.processors is not None:
+        basis = structs.replace(basis, processors=wish.windows.processors)
     for pod in pods:
-        isolated = hyperv(basis, pod)
-        on = Windows("hyperv" if isolated else "process", basis.processors, precedence)
+        on = _machine(basis, hyperv(basis, pod))
         parts.append(Part(name=pod.key, parity=pod_parity(basis, pod, planner.qos(pod))))
         parts += [_windows_container(basis, pod, one, on) for one in pod.containers]
     wish = structs.replace(wish, windows=on) if pods else wish
     wish = structs.replace(wish, runtime=node.profile.runtime)
     return Conversion("pod", wish, tuple(parts), tuple(problems))
+
+
+def _machine(basis: Basis, isolated: bool) -> Windows:
+    """What a release's containers end in: Docker's objects until 1.17, containerd's after."""
+    form = basis.choices.windows
+    return Windows(
+        "hyperv" if isolated else "process",
+        basis.processors,
+        precedence=form in ("1.10", "design"),
+        machine=min(OWN_MACHINE, basis.processors) if form not in ("1.10", "design") else None,
+        percent=form == "1.10",
+    )
 
 
 def _windows_container(basis: Basis, pod: Pod, container: Container, on: Windows) -> Part:
@@ -251,8 +270,7 @@ def _windows_container(basis: Basis, pod: Pod, container: Container, on: Windows
         Row(row.file, row.value, row.writer, row.rule, row.inputs, row.effective)
         for row in settings
     )
-    control = {row.file: int(row.value) for row in part.rows}
-    report = container_parity(basis, container, control, on.isolated)
+    report = container_parity(basis, container, part, on)
     forms: dict[str, object] = {"cri": message, "oci": windows_oci(settings)}
     name = f"{pod.key}/{container.name}"
     return Part((*sent, *part.rows), part.refusal, part.lost, forms, name, report)

@@ -9,33 +9,40 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from qoslet.core.basis import Basis
-from qoslet.core.convert.answer import Parity
+from qoslet.core.convert.answer import Parity, Part, Verdict
+from qoslet.core.convert.windows import Windows
 from qoslet.core.pod import Container, Pod
 from qoslet.core.quantity import ZERO
-from qoslet.core.rules.windows import milli_of_maximum
+from qoslet.core.rules.windows import MAXIMUM, milli_of_maximum
+
+_OWN_MEMORY = 1024
+"""MiB of a Hyper-V container's machine where nothing says. Source: hcsshim internal/uvm
+newDefaultOptions."""
 
 
 def container_parity(
-    basis: Basis, container: Container, control: Mapping[str, int], isolated: bool
+    basis: Basis, container: Container, part: Part, on: Windows
 ) -> tuple[Parity, ...]:
-    """The report of a container; ``control`` is what its object got, by field."""
-    return tuple(_container(basis, container, control, isolated))
+    """The report of a container; ``part`` is what its object gets."""
+    if part.refusal is not None:
+        how = "it is refused, and does not run"
+        return (Parity("container", container.name, "absent", how, "Kubernetes from 1.18 on"),)
+    control = {row.file: int(row.value) for row in part.rows}
+    return tuple(_container(basis, container, control, on))
 
 
 def _container(
-    basis: Basis, container: Container, control: Mapping[str, int], isolated: bool
+    basis: Basis, container: Container, control: Mapping[str, int], on: Windows
 ) -> Iterator[Parity]:
     limits, requests = container.resources.limits, container.resources.requests
     cpu = limits.get("cpu", ZERO)
     if cpu.nano:
-        yield _cpu_limit(basis, str(cpu), cpu.milli, control, isolated)
+        yield _cpu_limit(str(cpu), cpu.milli, control, on)
     if requests.get("cpu", ZERO).nano:
-        yield _cpu_request(str(requests["cpu"]), bool(cpu.nano), control)
+        yield _cpu_request(basis, str(requests["cpu"]), bool(cpu.nano), control)
     if limits.get("memory", ZERO).nano:
-        how = "a commit limit: an allocation beyond it fails, nothing is OOM-killed"
-        if isolated:
-            how = "the machine's size; and a commit limit inside it"
-        yield Parity("limits.memory", str(limits["memory"]), "enforced", how)
+        memory = limits["memory"]
+        yield _memory_limit(str(memory), memory.value, control.get("Memory.SizeInMB", 0), on)
     if requests.get("memory", ZERO).nano:
         how = "it is counted by the scheduler; there is no protection, and no oom_score_adj"
         instead = "kubeReserved, systemReserved and memory.available of evictionHard (500Mi)"
@@ -45,26 +52,52 @@ def _container(
         yield _other(name, asked)
 
 
-def _cpu_limit(
-    basis: Basis, asked: str, milli: int, control: Mapping[str, int], isolated: bool
-) -> Parity:
-    count, maximum = control.get("Processor.Count"), control.get("Processor.Maximum")
-    if maximum is None and count is None:
-        how = "no cap is sent; a weight bounds nothing"
+def _cpu_limit(asked: str, milli: int, control: Mapping[str, int], on: Windows) -> Parity:
+    count, maximum = control.get("Processor.Count", 0), control.get("Processor.Maximum")
+    of = on.within(count)
+    if maximum is None and not count:
+        how = "there is no cap; a weight bounds nothing"
         return Parity("limits.cpu", asked, "absent", how, "a later release")
-    if maximum is None:
+    if maximum is None or of is None:
         how = f"whole processors: {count}"
-        return Parity("limits.cpu", asked, "enforced" if milli == (count or 0) * 1000 else
-                      "approximated", how)  # fmt: skip
-    of = count if isolated and count else basis.processors
+        whole = milli == count * 1000
+        return Parity("limits.cpu", asked, "enforced" if whole else "approximated", how)
     back = milli_of_maximum(maximum, of)
-    unit = "each of the machine's processors" if isolated else f"{of} processors"
+    unit = f"each of the machine's {of} processors" if on.isolated else f"{of} processors"
     how = f"a hard cap at {maximum} of 10000 of {unit}, read back as {back}m"
-    return Parity("limits.cpu", asked, "enforced" if back == milli else "approximated", how)
+    verdict: Verdict = "enforced" if back == milli else "approximated"
+    return Parity("limits.cpu", asked, verdict, how, _scaled(maximum, of, count, on))
 
 
-def _cpu_request(asked: str, limited: bool, control: Mapping[str, int]) -> Parity:
+def _scaled(maximum: int, of: int, count: int, on: Windows) -> str:
+    """What makes the share of a host's processors one of the machine's own."""
+    if not on.isolated or count or not on.processors or on.processors == of:
+        return ""
+    share = min(max(maximum * on.processors // of, 1), MAXIMUM)
+    return f"ScaleCpuLimitsToSandbox of the shim: {share} of 10000, {milli_of_maximum(share, of)}m"
+
+
+def _memory_limit(asked: str, limit: int, size: int, on: Windows) -> Parity:
+    if not size:
+        how = "less than 1 MiB: the shim takes 0 MiB for no limit"
+        return Parity("limits.memory", asked, "absent", how, "1Mi or more")
+    how = "a commit limit: an allocation beyond it fails, nothing is OOM-killed"
+    if on.isolated and on.machine is None:
+        how = "the machine's size; and a commit limit inside it"
+    elif on.isolated:
+        how = f"a commit limit inside the machine, which has {_OWN_MEMORY} MiB where nothing says"
+    whole = size << 20 == limit
+    if not whole:
+        how += f"; {size} whole MiB of it"
+    fits = not on.isolated or on.machine is None or size <= _OWN_MEMORY
+    return Parity("limits.memory", asked, "enforced" if whole and fits else "approximated", how)
+
+
+def _cpu_request(basis: Basis, asked: str, limited: bool, control: Mapping[str, int]) -> Parity:
     weight = control.get("Processor.Weight")
+    if weight is not None and basis.choices.windows == "1.10":
+        how = f"a weight of {weight}, by the limit alone; without one it is the smallest"
+        return Parity("requests.cpu", asked, "absent", how)
     if weight is not None:
         of = "of the limit, not of the request" if limited else "among those who have one"
         return Parity("requests.cpu", asked, "approximated", f"a weight of {weight}, {of}")

@@ -70,6 +70,8 @@ def _inner(inner: Mapping[str, Any], where: str) -> Kind:
     resources = inner.get("resources", inner)
     if not isinstance(resources, Mapping):
         raise BadInput("expected `object`", where=f"{where}: resources")
+    if "storage" in resources:
+        return "oci"
     return _loose(frozenset(resources), where)
 
 
@@ -82,6 +84,12 @@ def _loose(names: frozenset[str], where: str) -> Kind:
         )  # fmt: skip
         raise BadInput(message, where=where, hint="say which: --from oci, cri or pod")
     return "oci" if oci else "cri"
+
+
+def windows_message(given: Mapping[str, Any], where: str) -> Given | None:
+    """A bare WindowsContainerResources; some fields of it alone would be a Linux message, too."""
+    fields = {snake(key): value for key, value in given.items()}
+    return Given("", where, windows=fields) if fields and fields.keys() <= _WINDOWS else None
 
 
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:

@@ -117,6 +117,11 @@ def _object_maximum(maximum: int, processors: int | None, isolated: bool) -> str
     return f"a hard cap at {share}; of {processors} read back as {milli_of_maximum(maximum, processors)}m"
 
 
+@rule("windows.object.storage", "hcsshim internal/hcsoci createWindowsContainerDocument")
+def _object_storage(rate: int, what: str) -> str:
+    return f"at most {rate} {what} a second on the container's system drive"
+
+
 @rule("windows.object.memory", "hcsshim internal/hcsoci: the limit in whole MiB")
 def _object_memory(amount: int) -> str:
     return f"{amount} bytes in whole MiB"
@@ -125,3 +130,18 @@ def _object_memory(amount: int) -> str:
 @rule("refused.windows", HCSSHIM)
 def _refused(count: int, maximum: int, weight: int) -> str:
     return f"count {count}, maximum {maximum} and shares {weight}: a job object has one of them"
+
+
+@rule("refused.windows.range", f"{DESIGN}; hcsshim hands it on, and the platform refuses it")
+def _refused_range(field: str, amount: int) -> str:
+    return f"{field} {amount}: its range is 1 to {MAXIMUM}"
+
+
+@rule("refused.windows.percent", "dockershim docker_container_windows.go; moby daemon_windows.go")
+def _refused_percent(maximum: int) -> str:
+    return f"dockershim hands the maximum {maximum} of 10000 on as if it were percent"
+
+
+@rule("refused.windows.affinity", "hcsshim internal/hcsoci ValidateCPUAffinityEntries")
+def _refused_affinity(number: int) -> str:
+    return f"entry {number} would leave no processor"
