@@ -17,8 +17,10 @@ def test_a_group_is_what_it_holds_and_page_cache_is_nobody_s() -> None:
     sample = MemorySample("/a", 0.0, 1, 100, max=300, stat={"inactive_file": 20, "file": 30})
     assert used_of(sample) == 80
     assert part(sample) == Part(220)
-    assert part(sample, 150) == Part(220, 70)
-    assert part(sample, 50) == Part(220, 0)
+    assert part(sample, 60, 150) == Part(220, 70)
+    assert part(sample, 60, 70) == Part(220, 0)
+    assert part(sample, 100, 150) == Part(220, 50), "what is planned was given by nobody"
+    assert part(sample, 100, NO_LIMIT) == Part(220, 200)
     assert part(MemorySample("/a", 0.0, 1, 100)) == Part(NO_LIMIT - 100)
 
 

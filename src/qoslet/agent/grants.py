@@ -4,6 +4,7 @@ above them."""
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qoslet.agent.memgroups import MemoryGroups
 from qoslet.agent.ports import MemoryReader
@@ -45,7 +46,7 @@ class Grants:
             seen = self._reader.sample(path)
             if seen is not None:
                 samples[path] = seen
-        parts = {path: grants.part(one, _value(raised, one)) for path, one in samples.items()}
+        parts = {path: _part(one, raised.get(path)) for path, one in samples.items()}
         own = NO_LIMIT if sample.max is None else sample.max
         if pod in parts and pod != group.path:
             own = min(own, parts[pod].left + sample.current)
@@ -63,12 +64,13 @@ class Grants:
             if not grants.is_below(at, ground.room.within):
                 continue
             value = guard.lowered(hold, sample, self._policy)
-            back = unused[at] - max(0, value - grants.used_of(sample))
+            back = unused[at] - _part(sample, replace(hold, value=value)).granted
             found = max(found, (back, at, value))
         return found[1], found[2]
 
 
-def _value(raised: dict[str, Hold], sample: MemorySample) -> int | None:
-    """The memory.high that a group was given, if it is the one that it was given to."""
-    hold = raised.get(sample.path)
-    return hold.value if hold is not None and hold.identity == sample.identity else None
+def _part(sample: MemorySample, hold: Hold | None) -> Part:
+    """A group with what it was given, if it is the one that it was given to."""
+    if hold is None or hold.identity != sample.identity:
+        return grants.part(sample)
+    return grants.part(sample, hold.planned, hold.value)

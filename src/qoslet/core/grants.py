@@ -14,8 +14,9 @@ from qoslet.core.stall import cold_of
 
 
 class Part(Struct, frozen=True):
-    """A group, in bytes beyond what nobody can take back from it: ``left`` up to its limit,
-    ``granted`` up to a memory.high that was raised, 0 where it was not."""
+    """A group, in bytes: ``left`` up to its limit, beyond what nobody can take back from it,
+    ``granted`` up to a memory.high that was raised, beyond that and what is planned; 0 where it
+    was not."""
 
     left: int
     granted: int = 0
@@ -30,12 +31,13 @@ class Room(Struct, frozen=True):
     within: str = ""
 
 
-def part(sample: MemorySample, raised: int | None = None) -> Part:
+def part(sample: MemorySample, planned: int = 0, raised: int = 0) -> Part:
     """A group as it was seen; ``raised`` is its memory.high where that is another one than
-    planned."""
+    ``planned``."""
     limit = NO_LIMIT if sample.max is None else sample.max
     used = used_of(sample)
-    return Part(max(0, limit - used), max(0, (raised or 0) - used))
+    most = max(planned, min(raised, limit))
+    return Part(max(0, limit - used), max(0, most - max(used, planned)))
 
 
 def used_of(sample: MemorySample) -> int:
