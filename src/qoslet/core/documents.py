@@ -140,6 +140,10 @@ def _syntax(whole: memoryview, start: int, fault: BadInput, file: str) -> BadInp
     if text == TOO_DEEP:
         return BadInput(text, where=file, hint=fault.hint)
     hint = "check it with: python3 -m json.tool"
+    half = _half_pair(whole[start:]) if text.startswith(_ENDS_EARLY) else -1
+    if half >= 0:
+        where = f"{file}: {_position(whole, start + half)}"
+        return BadInput("broken JSON: half of a surrogate pair", where=where, hint="use UTF-8")
     if text.startswith("Input data"):
         text = "ends in the middle of a value" if whole.nbytes - start else "is empty"
         return BadInput(f"broken JSON: {text}", where=file, hint=hint)
@@ -148,6 +152,18 @@ def _syntax(whole: memoryview, start: int, fault: BadInput, file: str) -> BadInp
         return BadInput(f"broken JSON: {shown(text)}", where=file, hint=hint)
     place = f"{file}: {_position(whole, start + int(byte.rstrip(')')))}"
     return BadInput(f"broken JSON: {head.rpartition(': ')[2]}", where=place, hint=hint)
+
+
+_ENDS_EARLY = ("Input data", "JSON is malformed: unexpected end of hex escape")
+"""What the decoder says, too, where only the second half of a pair is missing."""
+
+
+def _half_pair(data: memoryview) -> int:
+    r"""Where the first ``\ud800`` stands without its second half; -1 where there is none."""
+    from re import search
+
+    found = search(rb"(?<!\\)(?:\\\\)*(\\u[dD][89abAB]..)(?!\\u[dD][c-fC-F])", data)
+    return found.start(1) if found else -1
 
 
 def _position(data: memoryview, at: int) -> str:

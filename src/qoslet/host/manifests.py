@@ -19,7 +19,8 @@ import msgspec
 
 from qoslet.core.documents import Document, Text, json_documents, value_document
 from qoslet.core.manifest import Loaded, Options, pods_from
-from qoslet.core.shapes import shown
+from qoslet.core.plainvalue import plain_value
+from qoslet.core.shapes import DECODE_ERRORS, shown
 from qoslet.errors import BadInput, BadInputs
 
 YAML_MAX = 64 * 1024 * 1024
@@ -63,7 +64,7 @@ def values_of(path: str, *, stdin: IO[bytes] | None = None) -> list[tuple[str, A
     for document in _documents([path], stdin, False):
         if isinstance(document, BadInput):
             raise BadInputs([document])
-        found.append((document.where, msgspec.json.decode(document.data)))
+        found.append((document.where, plain_value(document.data, document.where)))
     if not found:
         raise BadInputs([BadInput("holds no document", where=shown(path))])
     return found
@@ -74,13 +75,13 @@ def value_of(text: str | bytes, name: str) -> Any:
     BadInput."""
     try:
         given = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except DECODE_ERRORS:
         data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
         found = list(text_documents(data, shown(name)))
         if len(found) != 1 or isinstance(found[0], BadInput):
             fault = next((one for one in found if isinstance(one, BadInput)), None)
             raise fault or BadInput("holds no single document", where=shown(name)) from None
-        given = msgspec.json.decode(found[0].data)
+        given = plain_value(found[0].data, found[0].where)
     if not isinstance(given, dict):
         raise BadInput("expected `object`", where=shown(name))
     return given
