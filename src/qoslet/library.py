@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from qoslet.core.convert.block import block_of
-from qoslet.core.convert.front import Conversion, convert_document, convert_pods, wish_of
+from qoslet.core.convert.front import Conversion, Wish, convert_document, convert_pods, wish_of
+from qoslet.core.convert.options import KINDS, argument, one_of, windows_of
 from qoslet.core.convert.sources import Kind, kind_of
-from qoslet.core.convert.windows import Windows
 from qoslet.core.explain import Explanation
 from qoslet.core.explain import explain as _explain
 from qoslet.core.manifest import Loaded, Options
@@ -83,10 +84,12 @@ def convert(
     hierarchy: str | None = None,
     update: bool = False,
     before: Mapping[str, Any] | None = None,
+    usage: int | tuple[int, int] | None = None,
     without: Sequence[str] = (),
     node: Node | None = None,
     isolation: str = "process",
     processors: int | None = None,
+    precedence: bool = False,
     name: str = "text",
 ) -> Conversion:
     """What the resource blocks of a document turn into, as ``qoslet convert`` says it.
@@ -94,21 +97,38 @@ def convert(
     ``document`` is an OCI config.json or its ``linux.resources``, a message of the CRI, or pods (with
     the ``node`` they are for), as text or decoded; ``source`` says which where it does not show.
     ``to`` is v1, v2, systemd, oci, cri or windows; ``runtime`` as in ``runc-1.3.2``. With ``update``
-    it is that of a running container, which has the block ``before``; ``without`` names what the
-    kernel lacks; ``isolation`` and ``processors`` are a Windows machine's. A refusal is part of the answer, see ``Conversion.stands``. Raises BadInput.
+    it is that of a running container, which has the block ``before`` and uses ``usage`` bytes of
+    memory (and of swap); ``without`` names what the kernel lacks. Of a Windows machine are
+    ``isolation`` and ``processors``; with ``precedence`` the design decides between CPU controls.
+    A refusal is part of the answer, see ``Conversion.stands``. Raises BadInput.
     """
-    had = block_of(before, "before") if before is not None else None
-    wish = wish_of(
-        to,
-        runtime,
-        driver=driver,
-        hierarchy=hierarchy,
-        update=update or had is not None,
-        before=had,
-        without=without,
-        windows=Windows(isolation, processors),
-    )
-    given = document if isinstance(document, Mapping) else manifests.value_of(document, name)
+    problems: list[Problem] = []
+    had = block_of(before, "before", problems) if before is not None else None
+    try:
+        one_of(source, (None, *KINDS), "--from")
+        wish = wish_of(
+            to,
+            runtime,
+            driver=driver,
+            hierarchy=hierarchy,
+            update=update or had is not None,
+            before=had,
+            usage=usage if usage is None or isinstance(usage, tuple) else (usage, 0),
+            without=without,
+            windows=windows_of(isolation, processors, precedence),
+        )
+    except BadInput as fault:
+        raise argument(fault) from None
+    made = _converted(document, wish, source, node, name)
+    return structs.replace(made, problems=(*problems, *made.problems)) if problems else made
+
+
+def _converted(
+    document: object, wish: Wish, source: Kind | None, node: Node | None, name: str
+) -> Conversion:
+    given = manifests.value_of(document, name) if isinstance(document, (str, bytes)) else document
+    if not isinstance(given, Mapping):
+        raise BadInput(f"is {type(given).__name__}, must be text or a mapping", where=name)
     kind = source or kind_of(given, name)
     if kind != "pod":
         return convert_document(given, wish, kind, name)

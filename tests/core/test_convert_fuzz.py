@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from qoslet.core.convert.front import TARGETS, convert_document, wish_of
+from qoslet.core.convert.front import convert_document, wish_of
+from qoslet.core.convert.options import TARGETS
 from qoslet.errors import BadInput
 from qoslet.surfaces.convertjson import conversion_document
 from qoslet.surfaces.converttext import draw, pairs, shell

@@ -15,7 +15,7 @@ import pytest
 from qoslet import schema
 from qoslet.core import pod, profile, tree
 from qoslet.core.convert.answer import Fate
-from qoslet.core.convert.front import Target
+from qoslet.core.convert.options import Target
 from qoslet.core.convert.sources import Kind
 from qoslet.core.explain import Axis, explain
 from qoslet.core.manifest import Options

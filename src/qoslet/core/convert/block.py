@@ -1,8 +1,9 @@
 """``linux.resources`` of an OCI config, as a value.
 
 Absent and null are None: a runtime tells them from zero. Numbers have the widths of the
-specification, so what no runtime could decode is a fault of the document. Source: OCI
-runtime-spec config-linux.md, specs-go/config.go.
+specification, so what no runtime could decode is a fault of the document; a name that the
+specification lacks is not read, and told. Source: OCI runtime-spec config-linux.md,
+specs-go/config.go.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from qoslet.core.convert.unread import complaint, without_unknown
+from qoslet.core.tree import Problem
 from qoslet.errors import BadInput
 
 Signed = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
@@ -38,7 +41,9 @@ def spelled(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-class Memory(Struct, frozen=True, gc=False, rename=spelled, omit_defaults=True):
+class Memory(
+    Struct, frozen=True, gc=False, rename=spelled, omit_defaults=True, forbid_unknown_fields=True
+):
     """``memory``; bytes. ``swap`` is memory and swap together."""
 
     limit: Signed | None = None
@@ -52,7 +57,9 @@ class Memory(Struct, frozen=True, gc=False, rename=spelled, omit_defaults=True):
     check_before_update: bool | None = None
 
 
-class Cpu(Struct, frozen=True, gc=False, rename=spelled, omit_defaults=True):
+class Cpu(
+    Struct, frozen=True, gc=False, rename=spelled, omit_defaults=True, forbid_unknown_fields=True
+):
     """``cpu``; times in microseconds."""
 
     shares: Unsigned | None = None
@@ -66,13 +73,15 @@ class Cpu(Struct, frozen=True, gc=False, rename=spelled, omit_defaults=True):
     idle: Signed | None = None
 
 
-class Pids(Struct, frozen=True, gc=False, omit_defaults=True):
+class Pids(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
     """``pids``."""
 
     limit: Signed | None = None
 
 
-class Weight(Struct, frozen=True, gc=False, rename=spelled, omit_defaults=True):
+class Weight(
+    Struct, frozen=True, gc=False, rename=spelled, omit_defaults=True, forbid_unknown_fields=True
+):
     """An entry of ``weightDevice``."""
 
     major: Signed
@@ -81,7 +90,7 @@ class Weight(Struct, frozen=True, gc=False, rename=spelled, omit_defaults=True):
     leaf_weight: Small | None = None
 
 
-class Rate(Struct, frozen=True, gc=False, omit_defaults=False):
+class Rate(Struct, frozen=True, gc=False, omit_defaults=False, forbid_unknown_fields=True):
     """An entry of the throttles: bytes or operations a second."""
 
     major: Signed
@@ -89,7 +98,9 @@ class Rate(Struct, frozen=True, gc=False, omit_defaults=False):
     rate: Unsigned = 0
 
 
-class BlockIo(Struct, frozen=True, gc=False, rename=spelled, omit_defaults=True):
+class BlockIo(
+    Struct, frozen=True, gc=False, rename=spelled, omit_defaults=True, forbid_unknown_fields=True
+):
     """``blockIO``."""
 
     weight: Small | None = None
@@ -101,29 +112,54 @@ class BlockIo(Struct, frozen=True, gc=False, rename=spelled, omit_defaults=True)
     throttle_write_iops_device: list[Rate] | None = None
 
 
-class Hugepages(Struct, frozen=True, gc=False, rename=spelled, omit_defaults=False):
+class Hugepages(
+    Struct, frozen=True, gc=False, rename=spelled, omit_defaults=False, forbid_unknown_fields=True
+):
     """An entry of ``hugepageLimits``."""
 
     page_size: str
     limit: Unsigned = 0
 
 
-class Priority(Struct, frozen=True, gc=False, omit_defaults=False):
+class Priority(Struct, frozen=True, gc=False, omit_defaults=False, forbid_unknown_fields=True):
     """An entry of ``network.priorities``."""
 
     name: str
     priority: Class = 0
 
 
-class Network(Struct, frozen=True, gc=False, rename=spelled, omit_defaults=True):
+class Network(
+    Struct, frozen=True, gc=False, rename=spelled, omit_defaults=True, forbid_unknown_fields=True
+):
     """``network``."""
 
     class_id: Class | None = None
     priorities: list[Priority] | None = None
 
 
-class Block(Struct, frozen=True, gc=False, rename=spelled, omit_defaults=True):
-    """``linux.resources``. Device rules are carried, not read."""
+class Device(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
+    """An entry of ``devices``."""
+
+    allow: bool | None = None
+    type: str | None = None
+    major: Signed | None = None
+    minor: Signed | None = None
+    access: str | None = None
+
+
+class Rdma(
+    Struct, frozen=True, gc=False, rename=spelled, omit_defaults=True, forbid_unknown_fields=True
+):
+    """A device of ``rdma``."""
+
+    hca_handles: Class | None = None
+    hca_objects: Class | None = None
+
+
+class Block(
+    Struct, frozen=True, gc=False, rename=spelled, omit_defaults=True, forbid_unknown_fields=True
+):
+    """``linux.resources``. Device rules and RDMA are carried, not converted."""
 
     memory: Memory | None = None
     cpu: Cpu | None = None
@@ -131,8 +167,8 @@ class Block(Struct, frozen=True, gc=False, rename=spelled, omit_defaults=True):
     block_io: BlockIo | None = None
     hugepage_limits: list[Hugepages] | None = None
     network: Network | None = None
-    devices: list[dict[str, Any]] | None = None
-    rdma: dict[str, Any] | None = None
+    devices: list[Device] | None = None
+    rdma: dict[str, Rdma] | None = None
     unified: dict[str, str] | None = None
 
     @property
@@ -144,50 +180,67 @@ class Block(Struct, frozen=True, gc=False, rename=spelled, omit_defaults=True):
 
 NO_MEMORY, NO_CPU, NO_PIDS, NO_IO = Memory(), Cpu(), Pids(), BlockIo()
 
-_DECODER = msgspec.json.Decoder(Block)
 _WIDEST = 2**64 - 1
+_WIDE = (("memory", ("swappiness",)), ("cpu", ("shares", "burst", "period", "realtime_period")))
+_THROTTLES = (
+    "throttle_read_bps_device",
+    "throttle_write_bps_device",
+    "throttle_read_iops_device",
+    "throttle_write_iops_device",
+)
 
 
-def block_of(given: Mapping[str, Any], where: str = "") -> Block:
-    """A decoded block; BadInput names the field that no runtime could decode."""
+def block_of(
+    given: Mapping[str, Any], where: str = "", problems: list[Problem] | None = None
+) -> Block:
+    """A decoded block; BadInput names the field that no runtime could decode. A name that the
+    specification lacks is a row more of ``problems``."""
     try:
-        return _bounded(msgspec.convert(given, Block), where)
-    except msgspec.ValidationError as error:
-        raise fault(error, where) from None
-
-
-def block_from_json(text: bytes | str, where: str = "") -> Block:
-    """A block from JSON text; BadInput for text that is none, or a field that is none."""
-    try:
-        return _bounded(_DECODER.decode(text), where)
-    except msgspec.ValidationError as error:
-        raise fault(error, where) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"broken JSON: {error}", where=where or "text") from None
-
-
-def _bounded(block: Block, where: str) -> Block:
-    """The block, if its unsigned numbers fit 64 bits, which the decoder cannot tell."""
-    cpu = block.cpu
-    if cpu is None:
-        return block
-    for name in ("shares", "burst", "period"):
-        amount = getattr(cpu, name)
-        if amount is not None and amount > _WIDEST:
-            raise BadInput("does not fit 64 bits", where=_joined(where, f"cpu.{name}"))
+        block = msgspec.convert(given, Block)
+    except msgspec.ValidationError:
+        # names are looked at apart, since the decoder stops at the first
+        known, found = without_unknown(given, Block, where)
+        try:
+            block = msgspec.convert(known, Block)
+        except msgspec.ValidationError as error:
+            message, field = complaint(error, known, Block)
+            raise BadInput(message, where=_joined(where, field) or "text") from None
+        if problems is not None:
+            problems += found
+    _bounded(block, where)
     return block
 
 
+def _bounded(block: Block, where: str) -> None:
+    """BadInput for an unsigned number beyond 64 bits, which the decoder cannot tell."""
+    for name, fields in _WIDE:
+        part = getattr(block, name)
+        if part is None:
+            continue
+        for field in fields:
+            amount = getattr(part, field)
+            if amount is not None and amount > _WIDEST:
+                raise _too_wide(where, f"{name}.{spelled(field)}")
+    for number, one in enumerate(block.hugepage_limits or ()):
+        if one.limit > _WIDEST:
+            raise _too_wide(where, f"hugepageLimits[{number}].limit")
+    if block.block_io is not None:
+        _bounded_io(block.block_io, where)
+
+
+def _bounded_io(io: BlockIo, where: str) -> None:
+    for name in _THROTTLES:
+        for number, one in enumerate(getattr(io, name) or ()):
+            if one.rate > _WIDEST:
+                raise _too_wide(where, f"blockIO.{spelled(name)}[{number}].rate")
+
+
+def _too_wide(where: str, field: str) -> BadInput:
+    return BadInput("does not fit 64 bits", where=_joined(where, field))
+
+
 def _joined(where: str, field: str) -> str:
-    return f"{where}: {field}" if where else field
-
-
-def fault(error: msgspec.ValidationError, where: str) -> BadInput:
-    """The decoder's complaint with the field in the document's spelling."""
-    message, _, path = str(error).partition(" - at `$")
-    field = path.rstrip("`").removeprefix(".")
-    text = message[:1].lower() + message[1:]
-    return BadInput(text, where=_joined(where, field) if field else where or "text")
+    return ": ".join(filter(None, (where, field)))
 
 
 def plain(block: Block) -> dict[str, Any]:

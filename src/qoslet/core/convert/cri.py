@@ -14,9 +14,11 @@ from msgspec import Struct
 from qoslet.core.containers import Sent, Unified
 from qoslet.core.convert.answer import Lost, Part, Refusal
 from qoslet.core.convert.block import NO_CPU, NO_IO, NO_MEMORY, Block, block_of
+from qoslet.core.convert.crifields import number_of, spot, twice
+from qoslet.core.convert.unread import literal
 from qoslet.core.oci import oci_block
 from qoslet.core.runtimes import Runtime
-from qoslet.core.shapes import shown
+from qoslet.core.shapes import child, nearest
 from qoslet.errors import BadInput
 
 NUMBERS = (
@@ -29,7 +31,7 @@ NUMBERS = (
 )
 TEXTS = ("cpuset_cpus", "cpuset_mems")
 LINUX = (*NUMBERS, *TEXTS, "hugepage_limits", "unified")
-_WIDEST = 2**63
+_WIDEST = 2**63 - 1
 
 _CRIO_LEAST = {"runc": 12 << 20, "crun": 500 << 10}
 """Bytes: the memory limit that CRI-O wants at least. Source: CRI-O container_create_linux.go."""
@@ -43,33 +45,26 @@ class Message(Struct, frozen=True):
     mems: str = ""
 
 
-def snake(name: str) -> str:
+def snake(name: object) -> str:
     """A field in the protobuf's spelling: ``cpuQuota`` is ``cpu_quota``."""
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in str(name))
 
 
-def _number(value: object, where: str) -> int:
-    """An int64, also as the text that protobuf's JSON prints."""
-    if isinstance(value, str) and value.isascii() and len(value) < 21:
-        value = int(value) if value.removeprefix("-").isdecimal() else value
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise BadInput(f"expected `int`, got {shown(str(value))}", where=where)
-    if not -_WIDEST <= value < _WIDEST:
-        raise BadInput("does not fit 64 bits", where=where)
-    return value
-
-
-def message_of(given: Mapping[str, Any], where: str = "") -> Message:
-    """A decoded message; BadInput names the field that is none, or of another kind."""
+def message_of(given: Mapping[str, Any], where: str = "", path: str = "") -> Message:
+    """A decoded message; BadInput names the field that is none, or of another kind. ``path`` is
+    the message's place in the document ``where``."""
     fields: dict[str, Any] = {}
     for name, value in given.items():
-        field, at = snake(name), f"{where}.{name}" if where else name
+        place = child(path, str(name))
+        at = spot(where, place)
+        field = snake(name)
         if field not in LINUX:
-            known = "LinuxContainerResources has " + ", ".join(LINUX)
-            raise BadInput("is no field of the message", where=at, hint=known)
+            raise _none(str(name), "LinuxContainerResources", LINUX, at)
         if value is None:
             continue
-        fields[field] = _read(field, value, at)
+        if field in fields:
+            raise twice(field, at)
+        fields[field] = _read(field, value, where, place)
     sent = Sent(
         **{name: fields[name] for name in NUMBERS if name in fields},
         hugepage_limits=fields.get("hugepage_limits", ()),
@@ -78,39 +73,60 @@ def message_of(given: Mapping[str, Any], where: str = "") -> Message:
     return Message(sent, fields.get("cpuset_cpus", ""), fields.get("cpuset_mems", ""))
 
 
-def _read(field: str, value: Any, at: str) -> object:
+def _none(name: str, message: str, known: tuple[str, ...], at: str) -> BadInput:
+    hint = nearest(name, known) or f"{message} has {', '.join(known)}"
+    return BadInput("is no field of the message", where=at, hint=hint)
+
+
+def _read(field: str, value: Any, where: str, path: str) -> object:
+    at = spot(where, path)
     if field in NUMBERS:
-        return _number(value, at)
+        return number_of(value, at)
     if field in TEXTS:
-        if not isinstance(value, str):
-            raise BadInput("expected `str`", where=at)
-        return value
+        return _text(value, at)
     if field == "unified":
         if not isinstance(value, Mapping):
-            raise BadInput("expected `object`", where=at)
-        return tuple(_entry(key, text, f"{at}.{key}") for key, text in value.items())
+            raise BadInput(f"expected `object`, got {literal(value)}", where=at)
+        return tuple(
+            _entry(key, text, spot(where, child(path, str(key)))) for key, text in value.items()
+        )
     if not isinstance(value, list):
-        raise BadInput("expected `array`", where=at)
-    return tuple(_hugepages(one, f"{at}[{number}]") for number, one in enumerate(value))
+        raise BadInput(f"expected `array`, got {literal(value)}", where=at)
+    return tuple(_hugepages(one, where, f"{path}[{number}]") for number, one in enumerate(value))
 
 
 def _entry(key: object, text: object, at: str) -> Unified:
-    if not isinstance(key, str) or not isinstance(text, str):
-        raise BadInput("expected `str`", where=at)
-    return Unified(key, text, ("oci.unified", (key,)))
+    name = _text(key, at)
+    return Unified(name, _text(text, at), ("oci.unified", (name,)))
 
 
-def _hugepages(one: object, at: str) -> tuple[str, int]:
+def _text(value: object, at: str) -> str:
+    if not isinstance(value, str):
+        raise BadInput(f"expected `str`, got {literal(value)}", where=at)
+    return value
+
+
+_HUGEPAGES = ("page_size", "limit")
+
+
+def _hugepages(one: object, where: str, path: str) -> tuple[str, int]:
     if not isinstance(one, Mapping):
-        raise BadInput("expected `object`", where=at)
-    fields = {snake(name): value for name, value in one.items() if isinstance(name, str)}
-    size = fields.get("page_size", "")
-    if not isinstance(size, str):
-        raise BadInput("expected `str`", where=f"{at}.page_size")
-    amount = _number(fields.get("limit", 0), f"{at}.limit")
-    if amount < 0:
-        raise BadInput("expected `int` >= 0", where=f"{at}.limit")
-    return size, amount
+        raise BadInput(f"expected `object`, got {literal(one)}", where=spot(where, path))
+    size, limit, found = "", 0, set()
+    for name, value in one.items():
+        field, at = snake(str(name)), spot(where, child(path, str(name)))
+        if field not in _HUGEPAGES:
+            raise _none(str(name), "HugepageLimit", _HUGEPAGES, at)
+        if value is None:
+            continue
+        if field in found:
+            raise twice(field, at)
+        found.add(field)
+        if field == "page_size":
+            size = _text(value, at)
+        else:
+            limit = number_of(value, at, "uint64")
+    return size, limit
 
 
 def block_of_message(message: Message, runtime: Runtime, swap: bool = True) -> Block:
@@ -159,10 +175,12 @@ def part_of_block(block: Block) -> Part:
     """The message that says what a block says, and what no field of the CRI carries."""
     cpu, memory = block.cpu or NO_CPU, block.memory or NO_MEMORY
     huge = [{"page_size": one.page_size, "limit": one.limit} for one in block.hugepage_limits or ()]
+    wide = {"cpu_period": cpu.period or 0, "cpu_shares": cpu.shares or 0}
+    lost = [_too_wide(name) for name, amount in wide.items() if amount > _WIDEST]
     fields: dict[str, object] = {
-        "cpu_period": cpu.period,
+        "cpu_period": wide["cpu_period"],
         "cpu_quota": cpu.quota,
-        "cpu_shares": cpu.shares,
+        "cpu_shares": wide["cpu_shares"],
         "memory_limit_in_bytes": memory.limit,
         "cpuset_cpus": cpu.cpus,
         "cpuset_mems": cpu.mems,
@@ -170,7 +188,15 @@ def part_of_block(block: Block) -> Part:
         "unified": block.unified,
         "memory_swap_limit_in_bytes": memory.swap,
     }
-    return Part(message={name: value for name, value in fields.items() if value}, lost=_lost(block))
+    for row in lost:
+        del fields[row.what]
+    message = {name: value for name, value in fields.items() if value}
+    return Part(message=message, lost=(*lost, *_lost(block)))
+
+
+def _too_wide(name: str) -> Lost:
+    why = f"the CRI's int64 ends at {_WIDEST}"
+    return Lost(name, why, "an amount that a kernel takes", field=name.replace("_", "."))
 
 
 _NO_FIELD = "no field of the CRI carries it"

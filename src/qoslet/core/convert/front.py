@@ -13,9 +13,11 @@ from qoslet.core.convert.block import Block, Cpu, plain
 from qoslet.core.convert.cri import block_of_message, lost_of, part_of_block, refusal_of
 from qoslet.core.convert.files import Update, files
 from qoslet.core.convert.lost import ACCOUNTING_V2, SANDBOX
+from qoslet.core.convert.options import TARGETS, Target, check_options
 from qoslet.core.convert.parity import container_parity, pod_parity
 from qoslet.core.convert.sources import Given, Kind, blocks_of, kind_of, windows_message
 from qoslet.core.convert.traits import Traits, traits_of
+from qoslet.core.convert.unchecked import UNCHECKED, unchecked
 from qoslet.core.convert.units import unit_rows
 from qoslet.core.convert.windows import (
     OWN_MACHINE,
@@ -40,12 +42,9 @@ from qoslet.core.runtimes import Runtime, runtime_of
 from qoslet.core.tree import Cgroup, Problem
 from qoslet.errors import BadInput
 
-Target = Literal["v1", "v2", "systemd", "oci", "cri", "windows"]
 Driver = Literal["cgroupfs", "systemd"]
 NEWEST_SYSTEMD = 260
 
-TARGETS: tuple[Target, ...] = ("v1", "v2", "systemd", "oci", "cri", "windows")
-KINDS: tuple[Kind, ...] = ("oci", "cri", "pod")
 LACKS = ("bfq", "iocost", "rsvd", "swap")
 """What a kernel may lack, by the names of ``Ground``."""
 
@@ -100,13 +99,16 @@ def wish_of(
     hierarchy: str | None = None,
     update: bool = False,
     before: Block | None = None,
+    usage: tuple[int, int] | None = None,
     without: Sequence[str] = (),
     windows: Windows = PROCESS,
 ) -> Wish:
     """Checked options. ``hierarchy`` is for systemd, v2 by default; ``before`` is the block that an
-    updated container has; ``without`` names what the kernel lacks (``LACKS``). Raises BadInput."""
+    updated container has, ``usage`` its memory.current and memory.swap.current in bytes;
+    ``without`` names what the kernel lacks (``LACKS``). Raises BadInput."""
     if to not in TARGETS:
         raise BadInput(f"{to!r} is nothing to convert to", where="--to", hint=", ".join(TARGETS))
+    check_options(runtime, driver, hierarchy, update, usage)
     try:
         traits = traits_of(runtime)
         named = runtime_of("runc-1.1" if traits.tables else runtime)
@@ -130,7 +132,7 @@ def wish_of(
         "v1" if hierarchy == "v1" else "v2",
         "systemd" if driver == "systemd" or to == "systemd" else "cgroupfs",
         ground,
-        update=Update(before or Block()) if update else None,
+        update=Update(before or Block(), *(usage or (None, 0))) if update else None,
         windows=windows,
     )
 
@@ -146,8 +148,10 @@ def convert_document(
         bare = windows_message(given, where)
         if bare is not None:
             return Conversion(kind, wish, (part_of(bare, wish),))
-    found = blocks_of(given, kind, where)
-    return Conversion(kind, wish, tuple([part_of(one, wish) for one in found]))
+    problems: list[Problem] = []
+    found = blocks_of(given, kind, where, problems)
+    parts = tuple([part_of(one, wish) for one in found])
+    return Conversion(kind, wish, parts, tuple(problems))
 
 
 def part_of(given: Given, wish: Wish) -> Part:
@@ -199,6 +203,8 @@ def _part_of_block(block: Block, wish: Wish, where: str) -> Part:
         return part_of_block(block)
     systemd = wish.driver == "systemd"
     part = files(block, wish.hierarchy, wish.traits, wish.ground, wish.update, systemd)
+    if wish.update is not None and unchecked(block, wish.hierarchy, wish.traits, wish.update):
+        part = structs.replace(part, lost=(*part.lost, UNCHECKED))
     if wish.to != "systemd":
         return part
     return _as_unit(part, block, wish)

@@ -89,6 +89,10 @@ _KERNEL_V1 = Lost(
     "kernel memory", "runc ignores it; Linux 5.11 deprecates the file",
     "memory.limit_in_bytes, which counts it", field="memory.kernel",
 )  # fmt: skip
+_TCP_V1 = Lost(
+    "TCP buffers", "runc ignores it", "memory.kmem.tcp.limit_in_bytes, written by hand",
+    field="memory.kernelTCP",
+)  # fmt: skip
 _UNIFIED_V1 = Lost(
     "unified", "its keys are files of v2", "fields of the block, or a host with cgroup v2",
     "refused", "unified",
@@ -121,8 +125,10 @@ def lost(block: Block, hierarchy: Hierarchy, traits: Traits, bfq: bool = True) -
     if not traits.check and memory.check_before_update:
         found.append(_old("memory.checkBeforeUpdate", traits))
     if hierarchy == "v1":
-        if traits.family == "runc" and (memory.kernel or memory.kernel_tcp) is not None:
+        if traits.family == "runc" and memory.kernel is not None:
             found.append(_KERNEL_V1)
+        if traits.family == "runc" and memory.kernel_tcp is not None:
+            found.append(_TCP_V1)
         if block.unified:
             unseen = traits.family == "crun" and block.cpu_without_lists
             found.append(_UNSEEN_V1 if unseen else _UNIFIED_V1)

@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
+from qoslet.core.containers import Sent
 from qoslet.core.convert.block import Block, block_of, spelled
 from qoslet.core.convert.cri import LINUX, Message, message_of, snake
-from qoslet.core.shapes import shown
+from qoslet.core.convert.crifields import MESSAGES, check, spot
+from qoslet.core.shapes import child, shown
+from qoslet.core.tree import Problem
 from qoslet.errors import BadInput
 
 Kind = Literal["oci", "cri", "pod"]
@@ -98,18 +101,20 @@ def _mapping(value: Any, where: str) -> Mapping[str, Any]:
     return value
 
 
-def blocks_of(given: Mapping[str, Any], kind: Kind, where: str) -> Iterator[Given]:
-    """The resource blocks of a document of that kind, which is not a pod. Raises BadInput."""
+def blocks_of(
+    given: Mapping[str, Any], kind: Kind, where: str, problems: list[Problem]
+) -> Iterator[Given]:
+    """The resource blocks of a document of that kind, which is not a pod; names that are not read
+    are rows more of ``problems``. Raises BadInput."""
     if isinstance(given.get("items"), list) and "apiVersion" in given:
-        yield from _items(given["items"], kind, where)
-        return
-    if kind == "oci":
-        yield from _config(given, "", where)
+        yield from _items(given["items"], kind, where, problems)
+    elif kind == "oci":
+        yield from _config(given, "", where, problems)
     else:
-        yield from _messages(given, "", where)
+        yield from _messages(given, "", where, "", problems)
 
 
-def _items(items: list[Any], kind: Kind, where: str) -> Iterator[Given]:
+def _items(items: list[Any], kind: Kind, where: str, problems: list[Problem]) -> Iterator[Given]:
     """The containers and sandboxes of what ``plan`` prints."""
     for number, item in enumerate(items):
         pod = _mapping(item, f"{where}: items[{number}]")
@@ -117,7 +122,7 @@ def _items(items: list[Any], kind: Kind, where: str) -> Iterator[Given]:
         label = f"{pod.get('namespace')}/{pod.get('name')}"
         sandbox = pod.get("sandbox")
         if kind == "cri" and isinstance(sandbox, Mapping) and sandbox:
-            yield from _messages(sandbox, f"{label} sandbox", f"{at}: sandbox")
+            yield from _messages(sandbox, f"{label} sandbox", at, "sandbox", problems)
         containers = pod.get("containers") or []
         if not isinstance(containers, list):
             raise BadInput("expected `array`", where=f"{at}: containers")
@@ -125,11 +130,20 @@ def _items(items: list[Any], kind: Kind, where: str) -> Iterator[Given]:
             one = _mapping(each, f"{at}: containers")
             name = f"{label}/{one.get('name')}"
             within = f"{at}: {shown(str(one.get('name')))}"
-            reader = _config if kind == "oci" else _messages
-            yield from reader(one, name, within)
+            if kind == "oci":
+                yield from _config(one, name, within, problems)
+            else:
+                config = {key: value for key, value in one.items() if key not in _OF_PLAN}
+                yield from _messages(config, name, within, "", problems)
 
 
-def _config(given: Mapping[str, Any], name: str, where: str) -> Iterator[Given]:
+_OF_PLAN = ("name", "role")
+"""What ``plan`` says of a container beside its message."""
+
+
+def _config(
+    given: Mapping[str, Any], name: str, where: str, problems: list[Problem]
+) -> Iterator[Given]:
     """A config.json, a part of it, or a bare block."""
     linux, windows = given.get("linux"), given.get("windows")
     if windows is not None:
@@ -140,44 +154,101 @@ def _config(given: Mapping[str, Any], name: str, where: str) -> Iterator[Given]:
         inner = _mapping(linux, f"{where}: linux")
         resources = _mapping(inner.get("resources") or {}, f"{where}: linux.resources")
         at = f"{where}: linux.resources"
-        yield Given(name, at, block=block_of(resources, at))
+        yield Given(name, at, block=block_of(resources, at, problems))
         return
     if windows is None and "ociVersion" not in given:
-        yield Given(name, where, block=block_of(given, where))
+        yield Given(name, where, block=block_of(given, where, problems))
 
 
-def _messages(given: Mapping[str, Any], name: str, where: str) -> Iterator[Given]:
-    """ContainerConfig, PodSandboxConfig, the request of an update, or a bare message."""
-    fields = {snake(key): value for key, value in given.items()}
-    if isinstance(fields.get("windows"), Mapping):
-        inner = fields["windows"]
-        resources = inner.get("resources", inner)
-        yield Given(name, f"{where}: windows", windows=dict(_mapping(resources, where)))
-    if isinstance(fields.get("linux"), Mapping):
-        linux = {snake(key): value for key, value in fields["linux"].items()}
-        if linux.keys() & {"resources", "overhead", "cgroup_parent", "security_context"}:
-            yield from _parts(linux, name, f"{where}: linux")
+def _messages(
+    given: Mapping[str, Any], name: str, where: str, path: str, problems: list[Problem]
+) -> Iterator[Given]:
+    """A message of the CRI, with what stands around the resources looked at."""
+    message = _message_name(given)
+    if message is None:
+        if frozenset(map(snake, given)) & (_WINDOWS - _MESSAGE):
+            yield _of_windows(given, name, where, path)
         else:
-            yield _message(fields["linux"], name, f"{where}: linux")
+            yield Given(name, where, message=message_of(given, where, path))
         return
-    if fields.keys() & {"overhead", "cgroup_parent"}:
-        yield from _parts(fields, name, where)
-    elif fields.keys() & (_WINDOWS - _MESSAGE):
-        yield Given(name, where, windows=fields)
-    elif "windows" not in fields:
-        yield _message(given, name, where)
+    fields = check(given, message, where, path, problems)
+    if message in _REQUESTS:
+        if "config" in fields:
+            yield from _messages(fields["config"], name, where, child(path, "config"), problems)
+        return
+    kind = MESSAGES[message].get("windows")
+    if "windows" in fields and kind is not None:
+        inner, at = fields["windows"], child(path, "windows")
+        if kind != "Resources":
+            inner, at = inner.get("resources"), f"{at}.resources"
+        if inner is not None:
+            yield _of_windows(inner, name, where, at)
+    linux = MESSAGES[message].get("linux")
+    if linux is None:
+        yield from _parts(fields, message, name, where, path)
+    elif "linux" not in fields:
+        if "windows" not in fields:
+            yield Given(name, where, message=Message(Sent()))
+    elif linux == "Resources":
+        at = child(path, "linux")
+        yield Given(name, where, message=message_of(fields["linux"], where, at))
+    else:
+        inner = check(fields["linux"], linux, where, child(path, "linux"), [])
+        yield from _parts(inner, linux, name, where, child(path, "linux"))
 
 
-def _parts(linux: Mapping[str, Any], name: str, where: str) -> Iterator[Given]:
+_REQUESTS = ("CreateContainerRequest", "RunPodSandboxRequest")
+_OF_SANDBOX = frozenset(("cgroup_parent", "overhead", "sysctls"))
+_OF_CONFIG = frozenset(
+    ("linux", "windows", "metadata", "image", "command", "args", "working_dir", "envs", "mounts",
+     "log_path", "hostname", "log_directory", "dns_config", "port_mappings")
+)  # fmt: skip
+
+
+def _message_name(given: Mapping[str, Any]) -> str | None:
+    """Which message it is, by its fields; None for the resources themselves."""
+    names = frozenset(map(snake, given))
+    if "container_id" in names:
+        return "UpdateContainerResourcesRequest"
+    if "config" in names:
+        return _REQUESTS["runtime_handler" in names]
+    if "pod_sandbox_id" in names:
+        return "UpdatePodSandboxResourcesRequest"
+    if names & _OF_SANDBOX:
+        return "LinuxPodSandboxConfig"
+    if names & _OF_CONFIG:
+        return _config_name(given, names)
+    return "LinuxContainerConfig" if names & {"resources", "security_context"} else None
+
+
+def _config_name(given: Mapping[str, Any], names: frozenset[str]) -> str:
+    """Of a message with ``linux`` or ``windows``, or with neither."""
+    linux, metadata = given.get("linux"), given.get("metadata")
+    inner = frozenset(map(snake, linux)) if isinstance(linux, Mapping) else frozenset()
+    windows = given.get("windows")
+    beside = frozenset(map(snake, windows)) if isinstance(windows, Mapping) else frozenset()
+    if names <= {"linux", "windows"} and (inner & _MESSAGE or beside & _WINDOWS):
+        return "UpdateContainerResourcesRequest"
+    pod = isinstance(metadata, Mapping) and not metadata.keys().isdisjoint(("uid", "namespace"))
+    beyond = names & {"hostname", "log_directory", "dns_config", "port_mappings"}
+    return "PodSandboxConfig" if pod or beyond or inner & _OF_SANDBOX else "ContainerConfig"
+
+
+def _of_windows(given: Mapping[str, Any], name: str, where: str, path: str) -> Given:
+    fields = {snake(key): value for key, value in given.items()}
+    return Given(name, spot(where, path), windows=fields)
+
+
+def _parts(
+    fields: Mapping[str, Any], message: str, name: str, where: str, path: str
+) -> Iterator[Given]:
     """The resources, and the overhead of a sandbox."""
+    sandbox = "overhead" in MESSAGES[message]
     for key in ("resources", "overhead"):
-        value = linux.get(key)
+        value = fields.get(key)
         if value:
             label = f"{name} {key}".strip() if key == "overhead" else name
-            given = _message(_mapping(value, f"{where}.{key}"), label, f"{where}.{key}")
-            sandbox = bool(linux.keys() & {"cgroup_parent", "overhead"})
-            yield structs.replace(given, sandbox=sandbox)
-
-
-def _message(given: Mapping[str, Any], name: str, where: str) -> Given:
-    return Given(name, where, message=message_of(given, where))
+            sent = message_of(value, where, child(path, key))
+            yield Given(label, where, message=sent, sandbox=sandbox)
+        elif key == "resources" and not sandbox:
+            yield Given(name, where, message=Message(Sent()))

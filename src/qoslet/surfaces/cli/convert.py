@@ -57,6 +57,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="as an update of a container that has the block in FILE, or none",
     )  # fmt: skip
     parser.add_argument(
+        "--usage", metavar="BYTES[,SWAP]",
+        help="memory.current and memory.swap.current of that container",
+    )  # fmt: skip
+    parser.add_argument(
         "--hierarchy", choices=("v1", "v2"), metavar="V", help="v1 or v2, for --to systemd (v2)"
     )
     parser.add_argument(

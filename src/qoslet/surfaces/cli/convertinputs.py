@@ -4,23 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from qoslet.core.convert.block import Block
 from qoslet.core.convert.front import Conversion, Wish, convert_document, convert_pods, wish_of
 from qoslet.core.convert.sources import blocks_of, kind_of
 from qoslet.core.convert.windows import Windows
+from qoslet.core.shapes import shown
 from qoslet.errors import BadInput
 
 if TYPE_CHECKING:
     import argparse
 
+    from qoslet.core.tree import Problem
+
 
 def answer(args: argparse.Namespace, runtime: str) -> Conversion:
     """Read and convert. Raises QosletError."""
-    from qoslet.surfaces.cli.inputs import values
-
     if args.path == "-" and "-" in (args.update, *args.node):
         raise BadInput("standard input can be read once", hint="name a file")
-    wish = _wish(args, runtime)
+    problems: list[Problem] = []
+    wish = _wish(args, runtime, problems)
+    made = _converted(args, wish)
+    return structs.replace(made, problems=(*problems, *made.problems)) if problems else made
+
+
+def _converted(args: argparse.Namespace, wish: Wish) -> Conversion:
+    from qoslet.surfaces.cli.inputs import values
+
     source = args.source
     if source != "pod":
         found = values(args.path)
@@ -45,7 +56,7 @@ def _pods(args: argparse.Namespace, wish: Wish, values: list[Any] | None) -> Con
     return convert_pods(given.pods, given.node, wish, given.problems)
 
 
-def _wish(args: argparse.Namespace, runtime: str) -> Wish:
+def _wish(args: argparse.Namespace, runtime: str, problems: list[Problem]) -> Wish:
     before = None
     if args.update:
         from qoslet.surfaces.cli.inputs import values
@@ -53,7 +64,7 @@ def _wish(args: argparse.Namespace, runtime: str) -> Wish:
         where, given = values(args.update)[0]
         if not isinstance(given, dict):
             raise BadInput("expected `object`", where=where)
-        found = list(blocks_of(given, "oci", where))
+        found = list(blocks_of(given, "oci", where, problems))
         before = found[0].block if found else Block()
     return wish_of(
         args.to,
@@ -62,9 +73,20 @@ def _wish(args: argparse.Namespace, runtime: str) -> Wish:
         hierarchy=args.hierarchy,
         update=args.update is not None,
         before=before,
+        usage=None if args.usage is None else _usage(args.usage),
         without=tuple(filter(None, args.without.split(","))),
         windows=_windows(args),
     )
+
+
+def _usage(text: str) -> tuple[int, int]:
+    """``BYTES[,SWAP]``."""
+    used, comma, swapped = text.partition(",")
+    amounts = (used, swapped) if comma else (used, "0")
+    if not all(one.isascii() and one.isdecimal() and len(one) < 20 for one in amounts):
+        hint = "as in 67108864 or 67108864,4096: memory.current, memory.swap.current"
+        raise BadInput(f"is {shown(repr(text))}, must be BYTES[,SWAP]", where="--usage", hint=hint)
+    return int(amounts[0]), int(amounts[1])
 
 
 def _windows(args: argparse.Namespace) -> Windows:

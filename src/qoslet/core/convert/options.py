@@ -1,0 +1,70 @@
+"""What a conversion may be asked for; the faults name the option, ``argument`` its Python name."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from qoslet.core.convert.windows import Windows
+from qoslet.core.shapes import shown
+from qoslet.errors import BadInput
+
+Target = Literal["v1", "v2", "systemd", "oci", "cri", "windows"]
+
+TARGETS: tuple[Target, ...] = ("v1", "v2", "systemd", "oci", "cri", "windows")
+KINDS = ("oci", "cri", "pod")
+DRIVERS = ("cgroupfs", "systemd")
+PROCESSORS_MAX = 2048
+"""Logical processors that Windows Server 2025 supports; more are none of a machine."""
+
+_ARGUMENTS = {"--from": "source", "--cgroup-driver": "driver"}
+
+
+def argument(fault: BadInput) -> BadInput:
+    """The fault of an option as that of the library's argument."""
+    name = _ARGUMENTS.get(fault.where, fault.where.removeprefix("--"))
+    return BadInput(fault.message, where=name, hint=fault.hint)
+
+
+def one_of(value: object, known: tuple[str | None, ...], option: str) -> None:
+    """Raise BadInput for a value that is none of ``known``; None may be left out."""
+    if value not in known:
+        names = [name for name in known if name is not None]
+        must = f"{', '.join(names[:-1])} or {names[-1]}"
+        raise BadInput(f"is {shown(repr(value))}, must be {must}", where=option)
+
+
+def check_options(
+    runtime: str,
+    driver: str,
+    hierarchy: str | None,
+    update: bool,
+    usage: tuple[int, int] | None,
+) -> None:
+    """Raise BadInput for an option that is none."""
+    if not isinstance(runtime, str):
+        raise BadInput(f"is {shown(repr(runtime))}, must be text as in runc-1.4", where="--runtime")
+    one_of(driver, DRIVERS, "--cgroup-driver")
+    one_of(hierarchy, (None, "v1", "v2"), "--hierarchy")
+    if usage is None:
+        return
+    if not update:
+        hint = "say that it is one: --update"
+        raise BadInput("is that of a container that is updated", where="--usage", hint=hint)
+    for amount in usage:
+        if not whole(amount, 0, 2**63 - 1):
+            told = shown(repr(amount))
+            raise BadInput(f"is {told}, must be bytes, 0 to {2**63 - 1}", where="--usage")
+
+
+def whole(value: object, least: int, most: int) -> bool:
+    """Whether it is a whole number in those bounds."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def windows_of(isolation: str, processors: int | None, precedence: bool) -> Windows:
+    """The Windows machine of these options. Raises BadInput."""
+    one_of(isolation, ("process", "hyperv"), "--isolation")
+    if processors is not None and not whole(processors, 1, PROCESSORS_MAX):
+        told = shown(repr(processors))
+        raise BadInput(f"is {told}, must be 1 to {PROCESSORS_MAX}", where="--processors")
+    return Windows(isolation, processors, precedence)
