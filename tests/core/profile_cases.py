@@ -276,7 +276,7 @@ CASES: dict[tuple[int, str], Case] = {
         "1",
         None,
     ),
-    (32, "windows"): Case(windows("32", 96), {"cpu_maximum": "5000"}, {"cpu_maximum": "3333"}),
+    (27, "windows"): Case(windows("32", 96), {"cpu_maximum": "6666"}, {"cpu_maximum": "3333"}),
     (35, "fail_cgroup_v1"): Case(
         refused("does not accept by default", "v1"), False, True, alone=False
     ),

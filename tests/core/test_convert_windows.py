@@ -156,7 +156,7 @@ def test_more_than_64_processors() -> None:
 
 
 @pytest.mark.parametrize(
-    ("release", "maximum", "back"), [("1.36", "9791", "93993m"), ("1.31", "10000", "96000m")]
+    ("release", "maximum", "back"), [("1.36", "9791", "93993m"), ("1.26", "10000", "96000m")]
 )
 def test_the_processors_that_are_named_are_those_of_pods(
     release: str, maximum: str, back: str

@@ -3,7 +3,8 @@
 Sources: kubernetes pkg/kubelet/kuberuntime/helpers_windows.go (milliCPUToShares: least 5000, or 10
 under Hyper-V, most 10000) and kuberuntime_container_windows.go (generateWindowsContainerConfig)
 of 1.15 to 1.17; kubernetes PR 86101 (1.18 sends a cap only) and the closed PR 94646 (1.17 never
-got that); PR 85380, "cpushares is always set to 5000".
+got that); PR 85380, "cpushares is always set to 5000"; PR 114231 and its issue 114211 (1.27 counts
+all processors; 94 of 96 gave 10000 before, 9791 after).
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def test_messages_until_1_17(release: str) -> None:
     assert sent(release, "", 4) == amounts(shares=5000)
     assert sent(release, "1", 4) == amounts(shares=5000, maximum=2500)
     assert sent(release, "96", 4) == amounts(shares=10000, maximum=10000)
-    assert sent(release, "94", 96) == amounts(shares=7343, maximum=10000)
+    assert sent(release, "94", 96) == amounts(shares=9791, maximum=10000)
     assert sent(release, "", 4, "hyperv") == amounts(shares=10)
     assert sent(release, "1001m", 4, "hyperv") == amounts(shares=2499, count=2, maximum=5000)
     assert sent(release, "96", 4, "hyperv") == amounts(shares=10000, count=96, maximum=10000)
@@ -91,9 +92,18 @@ def test_messages_until_1_17(release: str) -> None:
 
 @pytest.mark.parametrize("isolation", ["process", "hyperv"])
 def test_messages_from_1_18_on_have_a_cap_and_no_more(isolation: str) -> None:
-    for release in ("1.18", "1.31", "1.32", "1.36"):
+    for release in ("1.18", "1.26", "1.27", "1.36"):
         assert sent(release, "", 4, isolation) == {}
         assert sent(release, "1001m", 4, isolation) == amounts(maximum=2502)
         assert sent(release, "96", 4, isolation) == amounts(maximum=10000)
-    assert sent("1.31", "32", 96, isolation) == amounts(maximum=5000)
-    assert sent("1.32", "32", 96, isolation) == amounts(maximum=3333)
+    assert sent("1.26", "32", 96, isolation) == amounts(maximum=6666)
+    assert sent("1.27", "32", 96, isolation) == amounts(maximum=3333)
+    assert sent("1.26", "94", 96, isolation) == amounts(maximum=10000)
+    assert sent("1.27", "94", 96, isolation) == amounts(maximum=9791)
+
+
+@pytest.mark.parametrize(
+    ("processors", "group"), [(1, 1), (64, 64), (72, 36), (96, 48), (128, 64), (192, 64), (129, 43)]
+)
+def test_the_processors_of_one_group(processors: int, group: int) -> None:
+    assert windows.one_group(processors) == group

@@ -29,9 +29,9 @@ def _row(file: str, value: int, rule: str, *inputs: object) -> Setting:
 
 
 def _processors(basis: Basis) -> int:
-    """The processors that the release counts: one group's before 1.32, then all."""
+    """The processors that the release counts: one group's before 1.27, then all."""
     if basis.choices.windows in ("1.10", "1.18"):
-        return min(basis.processors, windows.GROUP)
+        return windows.one_group(basis.processors)
     return basis.processors
 
 

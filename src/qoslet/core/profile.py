@@ -17,7 +17,7 @@ from qoslet.core.runtimes import Runtime, runtime_of
 MemoryQosForm = Literal["1.22", "1.27", "1.36", "1.37", "design", "qoslet", "off"]
 Evidence = Literal["executed", "read", "documented", "inferred"]
 SwapForm = Literal["none", "legacy", "1.28", "1.30", "1.31"]
-WindowsForm = Literal["none", "1.10", "1.18", "1.32", "design"]
+WindowsForm = Literal["none", "1.10", "1.18", "1.27", "design"]
 
 OLDEST, NEWEST = 6, 37
 DEFAULT = "1.36"
@@ -95,6 +95,7 @@ ROWS: tuple[Row, ...] = (
     Row(26, "zero_cpu_request", "minimum", "executed", f"{_KURT} calculateLinuxResources"),
     Row(27, "memory_qos", "1.27", "read", "KEP-2570 alpha 2; 1.27 source"),
     Row(27, "throttling_factor", 0.9, "read", "KEP-2570 alpha 2; 1.27 source"),
+    Row(27, "windows", "1.27", "documented", "1.27 changelog, PR 114231: of all processors"),
     Row(28, "hugepages_of", "sums", "inferred", f"{_CM}/helpers_linux.go, between 1.27 and 1.36"),
     Row(28, "init_declares", True, "inferred", f"{_CM}/helpers_linux.go, PR 115367"),
     Row(28, "oom_group", True, "read", f"{_KURT} of 1.28"),
@@ -107,7 +108,6 @@ ROWS: tuple[Row, ...] = (
     Row(32, "kubepods_cpuset", True, "documented", "1.32 changelog, PR 125923"),
     Row(32, "sidecar_oom", True, "inferred", "pkg/kubelet/qos/policy.go, 1.32 or 1.33"),
     Row(32, "single_process_option", True, "documented", "1.32 changelog, PR 126096"),
-    Row(32, "windows", "1.32", "inferred", "all groups of 64 processors; between 1.26 and 1.36"),
     Row(35, "fail_cgroup_v1", True, "documented", "KEP-5573 failCgroupV1"),
     Row(36, "memory_qos", "1.36", "executed", "KEP-2570 alpha 3; kubelet 1.36.2"),
     Row(37, "memory_qos", "1.37", "inferred", "KEP-2570 beta, PRs 140267 138903 138139"),

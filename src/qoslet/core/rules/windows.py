@@ -10,7 +10,14 @@ DESIGN = "design: CRI Windows container configuration"
 
 MAXIMUM = 10_000
 GROUP = 64
-"""Processors of the largest group: what Go's runtime.NumCPU, the divisor before 1.32, can see."""
+"""Processors of the largest group."""
+
+
+def one_group(processors: int) -> int:
+    """What Go's runtime.NumCPU, the divisor before 1.27, sees: a group of as few and as equal ones
+    as there can be. Source: kubernetes issue 114211, 48 of 96; moby issue 38935, 36 of 72."""
+    groups = -(-processors // GROUP)
+    return -(-processors // groups)
 
 
 def cpu_maximum(milli: int, processors: int) -> int:
