@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from qoslet.agent.config import Config
 from qoslet.agent.memory import CLOSE
@@ -143,6 +144,36 @@ def test_pressure_of_the_machine_looks_at_everybody(bench: Counted) -> None:
     bench.looked.clear()
     bench.turn(1.0)
     assert bench.app("b") in bench.looked, "it waits for memory still"
+
+
+def test_a_group_that_waits_is_said_once_and_so_is_its_end(bench: Counted) -> None:
+    app, waited = bench.app("b"), 0.0
+    for tick in range(40):
+        share = 0.5 if tick < 10 else 0.0
+        waited += share * 1e6
+        psi = Pressure(50 * share, int(waited), 50 * share, int(waited))
+        for path in (app, app.rpartition("/")[0]):
+            bench.memory.set(path, pressure=psi)
+        if share:
+            bench.memory.fired.add("")
+        else:
+            bench.memory.machine = replace(bench.memory.machine, stolen=1)
+        bench.turn(1.0)
+    assert bench.quiet, "nobody is polled for it"
+    said = [line for line in bench.said if "for memory" in line]
+    assert [line.partition(": all")[0].partition(": in")[0] for line in said] == [
+        "d/b/app: waits for memory",
+        "d/b/app: does not wait for memory any more",
+    ], said
+    row = bench.row("d/b/app")
+    assert (row.events, row.stalled, row.waited) == ({"pressure": 1, "pressure_end": 1}, 5.0, 5.0)
+    events = bench.wheel.snapshot().memory_view.events
+    assert [(one.kind, one.level) for one in events] == [
+        ("pressure", "pod"),
+        ("pressure", "container"),
+        ("pressure_end", "pod"),
+        ("pressure_end", "container"),
+    ]
 
 
 def test_pages_are_counted_by_zone_and_drawn(bench: Counted) -> None:

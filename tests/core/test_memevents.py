@@ -109,9 +109,11 @@ def test_time_stalled_is_what_the_kernel_counts() -> None:
     assert (some.some_avg10, some.some_total, some.full_avg10, some.full_total) == (
         (1.5, 700, 0.25, 300)
     )
-    assert change(sample(), sample(pressure=some), 0, FREE).stalled == 300
-    assert change(sample(pressure=some), sample(pressure=some), 0, FREE).stalled == 0
-    assert change(sample(), sample(), 0, FREE).stalled == 0
+    looks = [(sample(), 300, 700), (sample(pressure=some), 0, 0)]
+    for before, full, least in looks:
+        found = change(before, sample(pressure=some), 0, FREE)
+        assert (found.stalled, found.waited) == (full, least)
+    assert change(sample(), sample(), 0, FREE).waited == 0
 
 
 @pytest.mark.parametrize(
@@ -324,7 +326,7 @@ def test_counters_outlive_restarts_their_group_and_the_agent() -> None:
     assert (row.events, row.gone) == ({"oom_kill": 3}, False)
     assert sum(one.taken for one in row.reclaimed.values()) == 13
     assert row.last == kill_event()
-    again.went([POD, GROUP])
+    again.went([POD, GROUP], 9.0)
     [row] = [row for row in again.rows(0.0) if row.title == "d/p/app"]
     assert (row.events, row.gone) == ({"oom_kill": 3}, True)
 
@@ -344,7 +346,7 @@ def test_history_is_bounded() -> None:
         tallies.come([one])
         for _ in range(3):
             tallies.happened(event(one, "high", 1, 1.0), one.key)
-        tallies.went([one])
+        tallies.went([one], 1.0)
     assert len(tallies.rows(0.0)) == GONE_MOST
     assert len(tallies.events) == EVENTS_MOST
 

@@ -36,6 +36,8 @@ APP = MemoryRow(
     events={"oom_kill": 2, "high": 402, "below_low": 1},
     reclaimed={"below_request": Reclaimed(20, 10, 5), "above_high": Reclaimed(9000, 6000, 10)},
     stalled=1.25,
+    waited=2.5,
+    pressed=True,
     recent={
         "below_request": (0,) * (SPANS - 2) + (10, 0),
         "above_high": tuple(range(0, 20 * SPANS, 20)),
@@ -59,6 +61,9 @@ def test_the_document_conforms_and_says_everything() -> None:
     app = memory["groups"][1]
     assert app["events"] == {"oom_kill": 2, "high": 402, "below_low": 1}
     assert app["reclaim"]["above_high"] == {"scanned": 9000, "taken": 6000, "refaulted": 10}
+    assert (app["stalledSeconds"], app["waitingSeconds"]) == (1.25, 2.5)
+    assert (app["fullPressure10"], app["somePressure10"]) == (1.5, 3.0)
+    assert [row["underPressure"] for row in memory["groups"]] == [False, True, False]
     [event] = memory["events"]
     assert (event["process"], event["pid"], event["time"]) == (
         "hog",
@@ -130,6 +135,7 @@ def test_metrics_keep_what_is_gone() -> None:
     assert found["qoslet_memory_events_total", "x", "high", None] == 1
     assert found["qoslet_memory_reclaim_pages_total", "app", "above_high", "taken"] == 6000
     assert found["qoslet_memory_stalled_seconds_total", "app", None, None] == 1.25
+    assert found["qoslet_memory_waiting_seconds_total", "app", None, None] == 2.5
     assert found["qoslet_memory_protected_bytes", "app", None, "low"] == 64 << 20
     assert ("qoslet_memory_protected_bytes", "x", None, "low") not in found
     assert found["qoslet_memory_pressure_seconds_total", None, None, "some"] == 2.0

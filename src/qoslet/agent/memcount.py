@@ -41,8 +41,11 @@ class Counting:
 
     def follow(self, moved: Moved) -> None:
         """The groups have changed."""
-        self.tallies.went(moved.gone)
+        ended = self.tallies.went(moved.gone, self._shared.clock.wall())
+        self.tallies.events.extend(ended)
         self.tallies.come(moved.come)
+        if ended:
+            self._say(ended)
 
     def see(self, samples: Mapping[str, MemorySample]) -> None:
         """What was looked at in this turn."""

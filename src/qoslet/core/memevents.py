@@ -14,15 +14,25 @@ from msgspec import Struct
 from qoslet.core.memsample import NO_LIMIT, MemorySample
 
 EventKind = Literal[
-    "low", "high", "max", "oom", "oom_kill", "oom_group_kill", "below_low", "below_min"
+    "low",
+    "high",
+    "max",
+    "oom",
+    "oom_kill",
+    "oom_group_kill",
+    "below_low",
+    "below_min",
+    "pressure",
+    "pressure_end",
 ]
 """The kernel's own names, of ``memory.events``: ``high`` counts how often processes were throttled
 at ``memory.high``, ``max`` how often the limit was met, ``low`` how often the kernel took memory
 below ``memory.low``. Ours: ``below_low``, ``below_min``: pages were taken while the group used less
-than its effective protection."""
+than its effective protection; ``pressure``, ``pressure_end``: it begins to wait for memory, and waits
+no longer."""
 
 KERNEL: tuple[EventKind, ...] = ("low", "high", "max", "oom", "oom_kill", "oom_group_kill")
-KINDS: tuple[EventKind, ...] = (*KERNEL, "below_low", "below_min")
+KINDS: tuple[EventKind, ...] = (*KERNEL, "below_low", "below_min", "pressure", "pressure_end")
 
 Zone = Literal["below_request", "above_request", "above_high"]
 ZONES: tuple[Zone, ...] = ("below_request", "above_request", "above_high")
@@ -76,13 +86,14 @@ FREE = Protection()
 
 class Change(Struct, frozen=True):
     """Between two looks at one group. ``events`` holds what grew; ``zone`` is where the pages
-    of ``reclaimed`` were taken; ``stalled`` are microseconds in which all its processes waited for
-    memory."""
+    of ``reclaimed`` were taken; ``stalled`` and ``waited`` are microseconds in which all of its
+    processes, and some, waited for memory."""
 
     events: Mapping[EventKind, int]
     reclaimed: Reclaimed
     zone: Zone
     stalled: int = 0
+    waited: int = 0
 
 
 def counted(sample: MemorySample) -> Mapping[str, int]:
@@ -121,7 +132,7 @@ def change(
         elif all(0 < one.current <= kept.low for one, kept in looks):
             events["below_low"] = 1
     where: Zone = "above_high" if "high" in events else zone(used, request, after.high)
-    return Change(events, taken, where, _stalled(before, after))
+    return Change(events, taken, where, *_waited(before, after))
 
 
 def reclaimed(before: MemorySample | None, after: MemorySample) -> Reclaimed:
@@ -145,9 +156,10 @@ def zone(used: int, request: int, high: int | None) -> Zone:
     return "above_request" if used > request else "below_request"
 
 
-def _stalled(before: MemorySample | None, after: MemorySample) -> int:
-    """Microseconds of full stall; 0 where the kernel does not tell."""
+def _waited(before: MemorySample | None, after: MemorySample) -> tuple[int, int]:
+    """Microseconds in which all, and some, waited; 0 where the kernel does not tell."""
     if after.pressure is None:
-        return 0
-    old = before.pressure.full_total if before is not None and before.pressure is not None else 0
-    return max(0, after.pressure.full_total - old)
+        return 0, 0
+    old = before.pressure if before is not None else None
+    full, some = (old.full_total, old.some_total) if old is not None else (0, 0)
+    return max(0, after.pressure.full_total - full), max(0, after.pressure.some_total - some)

@@ -15,6 +15,8 @@ QUIET: dict[EventKind, float] = {
     "low": 600.0,
     "below_low": 60.0,
     "below_min": 60.0,
+    "pressure": 600.0,
+    "pressure_end": 600.0,
 }
 """Seconds after a line in which the same of the same group is only counted. What is not here is
 never said: a limit that is met is no news, and kills tell who was out of memory."""
@@ -30,6 +32,8 @@ _SAID: dict[EventKind, str] = {
     "oom_group_kill": "killed as a whole for memory {times}",
     "below_low": "pages were taken below its protection (memory.low) {times}",
     "below_min": "pages were taken below its protection (memory.min) {times}",
+    "pressure": "waits for memory",
+    "pressure_end": "does not wait for memory any more",
 }
 
 
@@ -61,7 +65,7 @@ class Lines:
                 for key, one in self._said.items()
                 if one.count or now - one.at < QUIET[key[1]]
             }
-        for one in events:
+        for one in _without_pods(events):
             line = self._line(one, now)
             if line and self._lines >= MOST:
                 self._dropped += 1
@@ -88,10 +92,24 @@ class Lines:
 def sentence(one: MemoryEvent, count: int) -> str:
     """What happened, in words."""
     times = "once" if count == 1 else f"{count} times"
+    if one.kind.startswith("pressure"):
+        more = f" ({times})" if count > 1 else ""
+        return f"{_SAID[one.kind]}{more}" + (f": {one.why}" if one.why else "")
     if one.kind != "oom_kill":
         return _SAID[one.kind].format(times=times)
     who = f"process {one.pid} ({one.process})" if one.process else _unknown(count)
     return f"the kernel killed {who} for memory" + (f": {one.why}" if one.why else "")
+
+
+def _without_pods(events: Iterable[MemoryEvent]) -> list[MemoryEvent]:
+    """Without the pressure of pods that is said of a container of theirs."""
+    found = list(events)
+    said = {(one.path.rpartition("/")[0], one.kind) for one in found if one.level == "container"}
+    return [
+        one
+        for one in found
+        if not one.kind.startswith("pressure") or (one.path, one.kind) not in said
+    ]
 
 
 def _unknown(count: int) -> str:

@@ -55,8 +55,9 @@ class MemoryEvent(Struct, frozen=True, gc=False):
 class MemoryRow(Struct, frozen=True):
     """A group's memory over its life and that of those before it under the same name. ``gone``:
     it is there no longer. ``current`` to ``min`` are of the last look, in bytes; ``stalled`` is
-    seconds in which all its processes waited for memory. ``recent`` holds pages taken by zone
-    in equal spans of time, the last one ends now."""
+    seconds in which all its processes waited for memory, ``waited`` in which some did; ``pressed``:
+    its pressure goes on. ``recent`` holds pages taken by zone in equal spans of time, the last one
+    ends now."""
 
     path: str
     level: Level
@@ -75,6 +76,8 @@ class MemoryRow(Struct, frozen=True):
     events: Mapping[EventKind, int] = {}
     reclaimed: Mapping[Zone, Reclaimed] = {}
     stalled: float = 0.0
+    waited: float = 0.0
+    pressed: bool = False
     recent: Mapping[Zone, tuple[int, ...]] = {}
     last: MemoryEvent | None = None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
-from msgspec import DecodeError, Struct, json
+from msgspec import DecodeError, Struct, field, json
 from msgspec.structs import replace
 
 from qoslet.core.memevents import (
@@ -28,6 +28,7 @@ from qoslet.core.memevents import (
     change,
 )
 from qoslet.core.memgraph import Recent
+from qoslet.core.mempress import Episodes, Told
 from qoslet.core.memrow import Followed, MemoryEvent, MemoryRow
 from qoslet.core.memsample import MemorySample
 
@@ -41,12 +42,15 @@ EVENTS_MOST = 200
 
 class Tally(Struct):
     """What is counted under one key. ``sample`` is the last look, None where there is no group.
-    ``told`` counts kills of a pod that no container's group has counted."""
+    ``told`` counts kills of a pod that no container's group has counted; ``stalled`` and ``waited``
+    are microseconds, as those of ``Change``."""
 
     group: Followed
     events: dict[EventKind, int] = {}
     reclaimed: dict[Zone, Reclaimed] = {}
     stalled: int = 0
+    waited: int = 0
+    episodes: Episodes = field(default_factory=Episodes)
     sample: MemorySample | None = None
     protection: Protection = Protection()
     last: MemoryEvent | None = None
@@ -59,6 +63,7 @@ class Tally(Struct):
         if what.reclaimed != NOTHING:
             self.reclaimed[what.zone] = self.reclaimed.get(what.zone, NOTHING).plus(what.reclaimed)
         self.stalled += what.stalled
+        self.waited += what.waited
 
 
 class _Kept(Struct):
@@ -94,13 +99,19 @@ class Tallies:
             else:
                 tally.group = group
 
-    def went(self, groups: Iterable[Followed]) -> None:
-        """These are gone; of all that are, the oldest are forgotten."""
+    def went(self, groups: Iterable[Followed], wall: float) -> list[MemoryEvent]:
+        """These are gone, and what ended with them; of all that are gone, the oldest are
+        forgotten."""
+        found = []
         for group in groups:
-            if group.key in self._tallies:
-                self._gone.setdefault(group.key)
+            tally = self._tallies.get(group.key)
+            if tally is None:
+                continue
+            self._gone.setdefault(group.key)
+            found += _episode(tally, group, tally.episodes.over(), wall)
         while len(self._gone) > GONE_MOST:
             self._drop(next(iter(self._gone)))
+        return found
 
     def _drop(self, key: Key) -> None:
         del self._gone[key], self._tallies[key]
@@ -129,15 +140,16 @@ class Tallies:
             recent = self._recent.setdefault(group.key, Recent())
             since = sample.at if before is None else before.at
             recent.add(what.zone, what.reclaimed.taken, since, sample.at)
+        pressed = _episode(tally, group, tally.episodes.see(sample), wall)
         if before is None and not group.uid:
             # what happened before anybody looked is no news
-            return []
+            return pressed
         counts = what.events if _leaf(group) else own(before, sample)
         kept = {kind: counts[kind] for kind in counts if kind in KERNEL}
         kept |= {kind: n for kind, n in what.events.items() if kind not in KERNEL}
         if not _leaf(group):
             tally.told += kept.get("oom_kill", 0)
-        return [event(group, kind, count, wall) for kind, count in kept.items()]
+        return [*(event(group, kind, count, wall) for kind, count in kept.items()), *pressed]
 
     def unclaimed(self, pod: Followed, containers: Iterable[Followed]) -> int:
         """Kills in a pod since asked last that no container's group has counted: that group went
@@ -150,6 +162,14 @@ class Tallies:
         found = max(0, tally.events.get("oom_kill", 0) - claimed - tally.told)
         tally.told += found
         return found
+
+    def pressed(self) -> frozenset[str]:
+        """Groups whose pressure goes on, as far as is known."""
+        return frozenset(
+            one.group.path
+            for key, one in self._tallies.items()
+            if one.episodes.since is not None and key not in self._gone
+        )
 
     def counted(self, group: Followed, kind: EventKind) -> int:
         """How often something has happened to a group so far."""
@@ -230,6 +250,8 @@ class Tallies:
             events=dict(tally.events),
             reclaimed={zone: tally.reclaimed[zone] for zone in ZONES if zone in tally.reclaimed},
             stalled=tally.stalled / 1e6,
+            waited=tally.waited / 1e6,
+            pressed=tally.episodes.since is not None,
             recent=recent.spans(now) if recent is not None else {},
             last=tally.last,
         )
@@ -251,6 +273,14 @@ def own(before: MemorySample | None, after: MemorySample) -> dict[EventKind, int
 def _leaf(group: Followed) -> bool:
     """Whether none of the followed groups are below it."""
     return group.level == "container"
+
+
+def _episode(tally: Tally, group: Followed, told: Told | None, wall: float) -> list[MemoryEvent]:
+    """A beginning or an end, counted."""
+    if told is None:
+        return []
+    tally.events[told.kind] = tally.events.get(told.kind, 0) + 1
+    return [replace(event(group, told.kind, 1, wall), why=told.why)]
 
 
 def event(group: Followed, kind: EventKind, count: int, wall: float) -> MemoryEvent:
