@@ -16,6 +16,8 @@ from qoslet.core.plan import plan
 from qoslet.core.pod import Container, Pod
 from qoslet.core.protection import (
     Claim,
+    ClaimTree,
+    Short,
     Worth,
     claim_of,
     effective,
@@ -161,6 +163,43 @@ def test_children_never_get_more_than_their_parent_has(
         assert found[claim.path].hard >= 0
         if claim.path.count("/") > 1 and not handed_down:
             assert found[claim.path].hard <= min(claim.min, claim.usage)
+
+
+@given(st.lists(st.one_of(trees(), st.sampled_from(["/a", "/b", "/a/0", "/a/0/1"])), max_size=5))
+def test_claims_that_come_and_go_are_worth_what_they_are_at_once(
+    steps: list[list[Claim] | str],
+) -> None:
+    """Whatever came before, what is worth how much follows from the claims that are there."""
+    tree, there = ClaimTree(), dict[str, Claim]()
+    for step in steps:
+        if isinstance(step, str):
+            tree.drop(step)
+            there.pop(step, None)
+        for claim in step if isinstance(step, list) else []:
+            tree.put(claim)
+            there[claim.path] = claim
+    for handed_down in (False, True):
+        found = {path: tree.worth(path, recursive=handed_down) for path in tree}
+        assert found == solve(there.values(), recursive=handed_down)
+    assert {(one.path, one.file): one for one in tree.short()} == short(there.values())
+    for path in list(tree):
+        tree.drop(path)
+    assert not list(tree.short())
+    assert tree.worth("/a", recursive=True) is None
+
+
+def test_a_loss_says_who_does_not_hold_the_claim() -> None:
+    made = ClaimTree(tree(q=(90, 0, 64), q_p=(80, 0, 32), q_p_a=(60, 0, 64), q_p_b=(20, 10, 10)))
+    worth = made.worth("/q/p/a", recursive=False)
+    assert worth is not None
+    [loss] = made.losses("/q/p/a", worth)
+    assert (loss.file, loss.value, loss.used) == ("memory.low", 64 * MI, 60 * MI)
+    assert loss.kept == worth.soft < 60 * MI
+    assert loss.cut == Short("/q/p", "memory.low", 32 * MI, 70 * MI)
+    hard, soft = made.losses("/q/p/b", Worth(0, 0))
+    assert hard.cut == Short("/q/p", "memory.min", 0, 10 * MI)
+    assert (soft.file, soft.kept) == ("memory.low", 0)
+    assert made.losses("/q", Worth(0, 64 * MI)) == ()
 
 
 @given(trees(), st.integers(0, 30), st.integers(1, 64))

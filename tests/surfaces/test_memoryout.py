@@ -14,7 +14,8 @@ from qoslet import schema
 from qoslet.core.memevents import KINDS, ZONES, EventKind, Reclaimed, Zone
 from qoslet.core.memgraph import SPANS
 from qoslet.core.memrow import MemoryEvent, MemoryRow, MemoryView
-from qoslet.core.memsample import NodeMemory, Pressure
+from qoslet.core.memsample import NO_LIMIT, NodeMemory, Pressure
+from qoslet.core.protection import Binding, Loss, Short
 from qoslet.surfaces import memoryout
 from qoslet.surfaces.jsonout import encode
 from qoslet.surfaces.memoryout import memory_document, screen_lines, spark
@@ -32,12 +33,15 @@ KILL = MemoryEvent(
 )  # fmt: skip
 APP = MemoryRow(
     "/q/b/podu1/app", "container", "shop/web/app", "u1", "shop/web", "app", "Burstable", 64 << 20,
-    current=65 << 20, low=64 << 20, pressure=Pressure(3.0, 5, 1.5, 4),
+    current=65 << 20, high=80 << 20, max=NO_LIMIT, low=60 << 20, given_low=64 << 20, given_min=0,
+    binds=Binding("/q/b", "memory.max", 96 << 20, 6 << 20),
+    losses=(
+        Loss("memory.low", 64 << 20, 64 << 20, 60 << 20,
+             Short("/q/b", "memory.low", 90 << 20, 96 << 20)),
+    ), pressure=Pressure(3.0, 5, 1.5, 4),
     events={"oom_kill": 2, "high": 402, "below_low": 1},
     reclaimed={"below_request": Reclaimed(20, 10, 5), "above_high": Reclaimed(9000, 6000, 10)},
     stalled=1.25,
-    waited=2.5,
-    pressed=True,
     recent={
         "below_request": (0,) * (SPANS - 2) + (10, 0),
         "above_high": tuple(range(0, 20 * SPANS, 20)),
@@ -61,9 +65,14 @@ def test_the_document_conforms_and_says_everything() -> None:
     app = memory["groups"][1]
     assert app["events"] == {"oom_kill": 2, "high": 402, "below_low": 1}
     assert app["reclaim"]["above_high"] == {"scanned": 9000, "taken": 6000, "refaulted": 10}
-    assert (app["stalledSeconds"], app["waitingSeconds"]) == (1.25, 2.5)
-    assert (app["fullPressure10"], app["somePressure10"]) == (1.5, 3.0)
-    assert [row["underPressure"] for row in memory["groups"]] == [False, True, False]
+    assert (app["lowBytes"], app["minBytes"], app["protectedLowBytes"]) == (64 << 20, 0, 60 << 20)
+    assert (app["highBytes"], app["maxBytes"]) == (80 << 20, None)
+    assert app["binds"] == {
+        "cgroup": "/q/b", "file": "memory.max", "bytes": 96 << 20, "room": 6 << 20
+    }  # fmt: skip
+    [loss] = app["worthLess"]
+    assert (loss["file"], loss["bytes"], loss["worthBytes"]) == ("memory.low", 64 << 20, 60 << 20)
+    assert memory["groups"][0]["binds"] is None
     [event] = memory["events"]
     assert (event["process"], event["pid"], event["time"]) == (
         "hog",
@@ -110,6 +119,12 @@ def test_the_screen_draws_who_was_taken_from_and_what_happened_last() -> None:
     assert any("burstable" in line for line in screen_lines(only, PLAIN, 80))
 
 
+LESS = (
+    "app: memory.low 64Mi is worth 60Mi of 64Mi used: /q/b holds 90Mi of 96Mi that its groups claim"
+    " and use"
+)
+
+
 def test_the_table_says_it_below_the_pod() -> None:
     document = json.loads(encode(pods_document(SEEN, "/q", "cgroupfs")))
     lines = table(document["items"], 2000.0, PLAIN, False, True, document["memory"])
@@ -118,7 +133,14 @@ def test_the_table_says_it_below_the_pod() -> None:
         "  app: 2 OOM kills, throttled 402x at memory.high, 1 breach of its protection",
         "  app: memory taken back below request 40Ki #, above high 23Mi "
         + spark(APP.recent["above_high"], PLAIN).strip(),
+        f"  {LESS}",
     ]
+    row = document["memory"]["groups"][1]
+    row["worthLess"][0] |= {"worthBytes": 0}
+    row["worthLess"][0]["because"]["heldBytes"] = 0
+    assert [*memoryout.remarks([row], 4096, PLAIN)][-1] == (
+        "app: memory.low 64Mi is worth 0 of 64Mi used: /q/b has no memory.low"
+    )
     assert table(document["items"], 2000.0, PLAIN, False, True)
 
 
@@ -135,8 +157,10 @@ def test_metrics_keep_what_is_gone() -> None:
     assert found["qoslet_memory_events_total", "x", "high", None] == 1
     assert found["qoslet_memory_reclaim_pages_total", "app", "above_high", "taken"] == 6000
     assert found["qoslet_memory_stalled_seconds_total", "app", None, None] == 1.25
-    assert found["qoslet_memory_waiting_seconds_total", "app", None, None] == 2.5
-    assert found["qoslet_memory_protected_bytes", "app", None, "low"] == 64 << 20
+    assert found["qoslet_memory_protected_bytes", "app", None, "low"] == 60 << 20
+    assert found["qoslet_memory_claimed_bytes", "app", None, "low"] == 64 << 20
+    assert ("qoslet_memory_claimed_bytes", "app", None, "min") not in found
+    assert found["qoslet_memory_room_bytes", "app", None, None] == 6 << 20
     assert ("qoslet_memory_protected_bytes", "x", None, "low") not in found
     assert found["qoslet_memory_pressure_seconds_total", None, None, "some"] == 2.0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -15,7 +15,7 @@ from qoslet.core.memlines import Lines
 from qoslet.core.memrow import MemoryEvent, MemoryRow
 from qoslet.core.memsample import MemorySample
 from qoslet.core.memtally import Key, Tallies, event
-from qoslet.core.protection import claim_of, solve
+from qoslet.core.protection import ClaimTree, Worth, claim_of, parents
 from qoslet.core.worth import recursive
 
 KEEP = 60.0
@@ -30,6 +30,7 @@ class Counting:
         self._parts = parts
         self._groups = groups
         self.tallies = Tallies()
+        self._claims = ClaimTree()
         self._kills = Kills()
         self._lines = Lines()
         self._pids: dict[Key, int] = {}
@@ -41,11 +42,23 @@ class Counting:
 
     def follow(self, moved: Moved) -> None:
         """The groups have changed."""
-        ended = self.tallies.went(moved.gone, self._shared.clock.wall())
-        self.tallies.events.extend(ended)
+        self.tallies.went(moved.gone)
         self.tallies.come(moved.come)
-        if ended:
-            self._say(ended)
+        for group in moved.gone:
+            self._claims.drop(group.path)
+        for group in moved.come:
+            sample = self.tallies.sample(group)
+            if sample is not None:
+                self._claims.put(claim_of(sample))
+
+    def absent(self, path: str) -> None:
+        """A group is not there."""
+        self.tallies.absent(self._groups.groups[path])
+        self._claims.drop(path)
+
+    def unseen(self) -> frozenset[str]:
+        """Groups that nobody has looked at."""
+        return frozenset(path for path in self._groups.groups if path not in self._claims)
 
     def see(self, samples: Mapping[str, MemorySample]) -> None:
         """What was looked at in this turn."""
@@ -60,7 +73,7 @@ class Counting:
             told = self.tallies.see(samples[path], group, above, wall, kept)
             if any(one.kind == "oom_group_kill" for one in told):
                 whole.add(path)
-            together = not whole.isdisjoint({path, *_parents(path)})
+            together = not whole.isdisjoint({path, *parents(path)})
             for one in told:
                 if one.kind == "oom_kill":
                     self._killed(one, group.key, whole=together)
@@ -89,19 +102,32 @@ class Counting:
         self._kills.counted(one, key, self._shared.now, readable, whole=whole)
 
     def _worth(self, samples: Mapping[str, MemorySample]) -> dict[str, Protection]:
-        """What of each group is protected, by the last looks at all."""
-        looks = {one.path: one for one in self.tallies.samples()} | dict(samples)
-        if not any(one.low or one.min for one in looks.values()):
-            return {}
-        outside = {at for path in looks for at in _parents(path)} - looks.keys()
-        found = [self._parts.reader.sample(path) for path in outside]
-        claims = [claim_of(one) for one in (*looks.values(), *found) if one is not None]
-        solved = solve(claims, recursive=recursive(self._shared.node.host))
+        """What of each group is protected, by the last looks at those above and beside it."""
+        for sample in samples.values():
+            self._claims.put(claim_of(sample))
+        paths = [path for path in samples if self._claims.claims(path)]
         return {
-            path: Protection(solved[path].protected, solved[path].hard)
-            for path in samples
-            if path in solved
+            path: Protection(one.protected, one.hard) for path, one in self._solved(paths).items()
         }
+
+    def _solved(self, paths: Collection[str]) -> dict[str, Worth]:
+        """What the values of these groups are worth. Nobody looks at those above them that are not
+        ours but when it matters: others may write there."""
+        above = {at for path in paths for at in parents(path)}
+        for at in sorted(above):
+            if at in self._groups.groups and at in self._claims:
+                continue
+            sample = self._parts.reader.sample(at)
+            if sample is None:
+                self._claims.drop(at)
+            else:
+                self._claims.put(claim_of(sample))
+        handed_down = recursive(self._shared.node.host)
+        known: dict[str, tuple[int, int]] = {}
+        found = {
+            path: self._claims.worth(path, recursive=handed_down, known=known) for path in paths
+        }
+        return {path: one for path, one in found.items() if one is not None}
 
     def settle(self) -> None:
         """Name those that were killed, as far as that is known by now."""
@@ -160,7 +186,20 @@ class Counting:
 
     def rows(self) -> list[MemoryRow]:
         """Every group that was ever counted."""
-        return self.tallies.rows(self._shared.now)
+        rows = self.tallies.rows(self._shared.now)
+        solved = self._solved({row.path for row in rows if not row.gone})
+        return [
+            row if row.gone or row.path not in solved else self._told(row, solved[row.path])
+            for row in rows
+        ]
+
+    def _told(self, row: MemoryRow, worth: Worth) -> MemoryRow:
+        """A row with what its values are worth at this moment."""
+        binds = worth.binds
+        if binds is not None and self._shared.node.hierarchy == "v1":
+            binds = replace(binds, file="memory.limit_in_bytes")
+        losses = self._claims.losses(row.path, worth)
+        return replace(row, low=worth.protected, min=worth.hard, binds=binds, losses=losses)
 
     def keep(self, *, now: bool = False) -> None:
         """Write down what was counted: now and then, or ``now``."""
@@ -172,9 +211,3 @@ class Counting:
             self._parts.keep.save(self.tallies.dump())
         except OSError as error:
             self._shared.said.errors.append(f"memory events are not kept: {error.strerror}")
-
-
-def _parents(path: str) -> list[str]:
-    """The groups above one, without the hierarchy's own root."""
-    parts = path.split("/")
-    return ["/".join(parts[:depth]) for depth in range(2, len(parts))]

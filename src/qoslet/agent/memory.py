@@ -25,6 +25,9 @@ CLOSE = 1.0
 CLOSER = 0.5
 """The same, of groups that a watcher wants to see."""
 
+FRESH = 5.0
+"""Seconds in which surfaces show the amounts of one look while the kernel takes no memory."""
+
 UNREAD = (
     "the kernel's log cannot be read here: of those that it kills only first processes are known"
 )
@@ -67,6 +70,7 @@ class Memory:
         self._look_at: float | None = None
         self._node: NodeMemory | None = None
         self._read_at = 0.0
+        self._viewed_at = 0.0
         self._rang = False
         self._touched: set[str] = set()
 
@@ -115,8 +119,6 @@ class Memory:
         if "" in woken or (whole and self._missed(now)):
             return frozenset(self.groups.groups)
         woken |= self._leaving()
-        if whole and self._counting is not None:
-            woken |= self._counting.tallies.pressed()
         if held:
             return woken
         return woken.union(self._close, *(watcher.watching() for watcher in self.watchers))
@@ -159,7 +161,7 @@ class Memory:
             if sample is not None:
                 samples[path] = sample
             else:
-                self._counting.tallies.absent(self.groups.groups[path])
+                self._counting.absent(path)
         self._counting.see(samples)
         return samples
 
@@ -197,12 +199,16 @@ class Memory:
         return min((one for one in times if one is not None), default=None)
 
     def view(self) -> MemoryView:
-        """Everything as it stands, for surfaces; looks at groups again if they may have
-        changed."""
+        """Everything as it stands, for surfaces; looks at all groups if memory was taken from any
+        or the last such look is too old, and at those that nobody has looked at."""
         if self._parts is None or self._counting is None:
             return MemoryView()
-        if self._missed(self._shared.now):
+        now = self._shared.now
+        if self._missed(now) or now - self._viewed_at >= FRESH:
+            self._viewed_at = now
             self._look(frozenset(self.groups.groups))
+        else:
+            self._look(self._counting.unseen())
         return MemoryView(
             groups=tuple(self._counting.rows()),
             events=tuple(self._counting.tallies.events),

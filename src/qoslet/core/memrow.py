@@ -9,6 +9,7 @@ from msgspec import Struct
 from qoslet.core.guard import NO_REPORT, GuardReport
 from qoslet.core.memevents import EventKind, Reclaimed, Zone
 from qoslet.core.memsample import NodeMemory, Pressure
+from qoslet.core.protection import Binding, Loss
 from qoslet.core.tree import Level
 from qoslet.core.victims import NO_REPORT as NO_PRESSURE
 from qoslet.core.victims import PressureReport
@@ -54,10 +55,11 @@ class MemoryEvent(Struct, frozen=True, gc=False):
 
 class MemoryRow(Struct, frozen=True):
     """A group's memory over its life and that of those before it under the same name. ``gone``:
-    it is there no longer. ``current`` to ``min`` are of the last look, in bytes; ``stalled`` is
-    seconds in which all its processes waited for memory, ``waited`` in which some did; ``pressed``:
-    its pressure goes on. ``recent`` holds pages taken by zone in equal spans of time, the last one
-    ends now."""
+    it is there no longer. ``current`` to ``given_min`` are of the last look, in bytes: ``low`` and
+    ``min`` what is protected, ``given_low`` and ``given_min`` what the files say; ``binds`` is the
+    limit that is met first from the group up, ``losses`` where a value is worth less. ``stalled`` is
+    seconds in which all its processes waited for memory. ``recent`` holds pages taken by zone
+    in equal spans of time, the last one ends now."""
 
     path: str
     level: Level
@@ -70,14 +72,17 @@ class MemoryRow(Struct, frozen=True):
     gone: bool = False
     current: int | None = None
     high: int | None = None
+    max: int | None = None
     low: int = 0
     min: int = 0
+    given_low: int | None = None
+    given_min: int | None = None
+    binds: Binding | None = None
+    losses: tuple[Loss, ...] = ()
     pressure: Pressure | None = None
     events: Mapping[EventKind, int] = {}
     reclaimed: Mapping[Zone, Reclaimed] = {}
     stalled: float = 0.0
-    waited: float = 0.0
-    pressed: bool = False
     recent: Mapping[Zone, tuple[int, ...]] = {}
     last: MemoryEvent | None = None
 

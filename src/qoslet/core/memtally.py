@@ -8,7 +8,7 @@ each group alone (v1), what happens to one counts for those above, too.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import DecodeError, Struct, field, json
 from msgspec.structs import replace
@@ -215,13 +215,11 @@ class Tallies:
         if tally is not None:
             tally.last = one
 
-    def samples(self) -> Iterator[MemorySample]:
-        """The last look at every group that is there."""
-        return (
-            one.sample
-            for key, one in self._tallies.items()
-            if one.sample is not None and key not in self._gone
-        )
+    def sample(self, group: Followed) -> MemorySample | None:
+        """The last look at a group; None where there was none."""
+        tally = self._tallies.get(group.key)
+        sample = tally.sample if tally is not None and group.key not in self._gone else None
+        return sample if sample is not None and sample.path == group.path else None
 
     def rows(self, now: float) -> list[MemoryRow]:
         """Every group, those that are gone last. ``now`` is monotonic seconds."""
@@ -244,8 +242,11 @@ class Tallies:
             gone=sample is None or key in self._gone,
             current=sample.current if sample is not None else None,
             high=sample.high if sample is not None else None,
+            max=sample.max if sample is not None else None,
             low=tally.protection.low,
             min=tally.protection.min,
+            given_low=sample.low if sample is not None else None,
+            given_min=sample.min if sample is not None else None,
             pressure=sample.pressure if sample is not None else None,
             events=dict(tally.events),
             reclaimed={zone: tally.reclaimed[zone] for zone in ZONES if zone in tally.reclaimed},

@@ -56,6 +56,12 @@ def number(text: str | None) -> int | None:
     return int(word) if _decimal(word) else None
 
 
+def limit_v1(text: str | None) -> int | None:
+    """A limit of v1, which prints the most whole pages that fit where there is none."""
+    value = number(text)
+    return value if value is None or value < NO_LIMIT >> 1 else NO_LIMIT
+
+
 def _decimal(word: str) -> bool:
     """Whether it is a number that a kernel would print."""
     return word.isascii() and word.isdecimal() and len(word) < _LONGEST

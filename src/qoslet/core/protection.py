@@ -9,7 +9,7 @@ Documentation/admin-guide/cgroup-v2.rst "Memory Interface Files".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from msgspec import Struct
@@ -18,7 +18,8 @@ from qoslet.core.memsample import NO_LIMIT, MemorySample
 
 PAGE = 4096
 
-LimitFile = Literal["memory.high", "memory.max"]
+LimitFile = Literal["memory.high", "memory.max", "memory.limit_in_bytes"]
+FILES = ("memory.min", "memory.low")
 
 
 class Claim(Struct, frozen=True, gc=False):
@@ -95,20 +96,10 @@ def solve(
     protects nothing inside. Ancestors that are not among the claims protect nothing; a group
     that uses nothing has nothing to protect.
     """
-    tree = _Tree(claims, page)
-    found: dict[str, Worth] = {}
-    effective_of: dict[str, tuple[int, int]] = {}
-    binds: dict[str, Binding | None] = {}
-    for path in tree.order:
-        claim = tree.given.get(path)
-        first = binds[path] = nearer(claim, binds.get(path.rpartition("/")[0]))
-        if not _below(path, root):
-            continue
-        kept = tree.protection(path, effective_of, recursive, root)
-        effective_of[path] = kept
-        if claim is not None:
-            found[path] = Worth(kept[0] * page, kept[1] * page, first)
-    return found
+    tree = ClaimTree(claims, page)
+    known: dict[str, tuple[int, int]] = {}
+    found = {path: tree.worth(path, recursive=recursive, root=root, known=known) for path in tree}
+    return {path: one for path, one in found.items() if one is not None}
 
 
 class Short(Struct, frozen=True, gc=False):
@@ -120,15 +111,21 @@ class Short(Struct, frozen=True, gc=False):
     claimed: int
 
 
+class Loss(Struct, frozen=True, gc=False):
+    """A value that is worth less than it says. Bytes: ``value`` is what the file says, ``used`` what
+    is used of that, ``kept`` what reclaim leaves of it; ``cut`` is the topmost group above that
+    holds less than is claimed below it, None where that is none."""
+
+    file: str
+    value: int
+    used: int
+    kept: int
+    cut: Short | None
+
+
 def short(claims: Iterable[Claim], *, page: int = PAGE) -> dict[tuple[str, str], Short]:
     """The groups that hold less than their children claim and use, by path and file."""
-    tree = _Tree(claims, page)
-    found: dict[tuple[str, str], Short] = {}
-    for path in tree.order:
-        for file, held, claimed in tree.holds(path):
-            if held < claimed:
-                found[path, file] = Short(path, file, held * page, claimed * page)
-    return found
+    return {(one.path, one.file): one for one in ClaimTree(claims, page).short()}
 
 
 def nearer(claim: Claim | None, above: Binding | None) -> Binding | None:
@@ -158,63 +155,140 @@ def parents(path: str) -> Iterator[str]:
         above = above.rpartition("/")[0]
 
 
-class _Tree:
-    """Claims in pages, with the groups between them that nobody named."""
+class _Below(Struct, gc=False):
+    """What the children of a group use, and use within their settings, in pages."""
 
-    def __init__(self, claims: Iterable[Claim], page: int) -> None:
-        self.given = {claim.path: claim for claim in claims}
+    usage: int = 0
+    hard: int = 0
+    soft: int = 0
+
+
+class ClaimTree:
+    """Claims that come and go, with the groups between them that nobody named. A claim costs by
+    its depth, however many there are."""
+
+    def __init__(self, claims: Iterable[Claim] = (), page: int = PAGE) -> None:
+        self._given: dict[str, Claim] = {}
         self._page = page
-        unnamed = {
-            above for path in self.given for above in parents(path) if above not in self.given
-        }
-        self._usage = {path: claim.usage // page for path, claim in self.given.items()}
-        self.order = sorted((*self.given, *unnamed), key=lambda path: path.count("/"))
-        self._children: dict[str, list[str]] = {}
-        for path in self.order:
-            self._children.setdefault(path.rpartition("/")[0], []).append(path)
-        for path in reversed(self.order):
-            if path in unnamed:
-                self._usage[path] = sum(self._usage[one] for one in self._children[path])
-        self._claimed: dict[str, tuple[int, int]] = {}
+        self._below: dict[str, _Below] = {}
+        for claim in sorted(claims, key=lambda one: one.path.count("/")):
+            self.put(claim)
+
+    def __contains__(self, path: object) -> bool:
+        """Whether a path has a claim."""
+        return path in self._given
+
+    def claims(self, path: str) -> bool:
+        """Whether a group or one above it claims protection."""
+        return any(any(self._settings(one)) for one in (path, *parents(path)))
+
+    def __iter__(self) -> Iterator[str]:
+        """The paths that have a claim."""
+        return iter(self._given)
+
+    def put(self, claim: Claim) -> None:
+        """A claim, in the place of the one that this path had."""
+        if self._given.get(claim.path) != claim:
+            before = self._part(claim.path)
+            self._given[claim.path] = claim
+            self._changed(claim.path, before)
+
+    def drop(self, path: str) -> None:
+        """No claim any more, if there was one."""
+        if path in self._given:
+            before = self._part(path)
+            del self._given[path]
+            self._changed(path, before)
+
+    def _changed(self, path: str, before: tuple[int, int, int]) -> None:
+        """Correct what those above hold of a group, whose part was another one."""
+        after = self._part(path)
+        while path and after != before:
+            parent = path.rpartition("/")[0]
+            old = self._part(parent)
+            below = self._below.setdefault(parent, _Below())
+            below.usage += after[0] - before[0]
+            below.hard += after[1] - before[1]
+            below.soft += after[2] - before[2]
+            if below == _Below():
+                del self._below[parent]
+            path, before, after = parent, old, self._part(parent)
+
+    def _part(self, path: str) -> tuple[int, int, int]:
+        """What a group uses, and uses within its settings."""
+        usage, (least, low) = self._usage(path), self._settings(path)
+        return usage, min(usage, least), min(usage, low)
+
+    def _usage(self, path: str) -> int:
+        claim = self._given.get(path)
+        if claim is not None:
+            return claim.usage // self._page
+        below = self._below.get(path)
+        return 0 if below is None else below.usage
 
     def _settings(self, path: str) -> tuple[int, int]:
-        claim = self.given.get(path)
+        claim = self._given.get(path)
         return (0, 0) if claim is None else (claim.min // self._page, claim.low // self._page)
 
-    def _within(self, parent: str) -> tuple[int, int]:
-        """What the children of a group use within their settings."""
-        if parent not in self._claimed:
-            hard = soft = 0
-            for path in self._children[parent]:
-                usage, (least, low) = self._usage[path], self._settings(path)
-                hard += min(usage, least)
-                soft += min(usage, low)
-            self._claimed[parent] = hard, soft
-        return self._claimed[parent]
+    def worth(
+        self,
+        path: str,
+        *,
+        recursive: bool,
+        root: str = "",
+        known: dict[str, tuple[int, int]] | None = None,
+    ) -> Worth | None:
+        """What the values of a group are worth, as ``solve`` has it; None for one that has no claim
+        or is not below ``root``. ``known`` keeps what was found for those above, for the next."""
+        if path not in self._given or not _below(path, root):
+            return None
+        found = {} if known is None else known
+        kept: tuple[int, int] | None = None
+        binds: Binding | None = None
+        for one in (*[*parents(path)][::-1], path):
+            binds = nearer(self._given.get(one), binds)
+            if _below(one, root):
+                if one not in found:
+                    found[one] = self._protection(one, kept, recursive)
+                kept = found[one]
+        hard, soft = found[path]
+        return Worth(hard * self._page, soft * self._page, binds)
 
-    def holds(self, path: str) -> Iterator[tuple[str, int, int]]:
-        """File, setting and what the children use within theirs, in pages."""
-        if path in self._children:
-            yield from zip(
-                ("memory.min", "memory.low"),
-                self._settings(path),
-                self._within(path),
-                strict=True,
-            )
-
-    def protection(
-        self, path: str, above: Mapping[str, tuple[int, int]], recursive: bool, root: str
+    def _protection(
+        self, path: str, above: tuple[int, int] | None, recursive: bool
     ) -> tuple[int, int]:
-        """Effective hard and soft protection in pages."""
-        usage, settings = self._usage[path], self._settings(path)
-        parent = path.rpartition("/")[0]
+        """Effective hard and soft protection in pages, under that of its parent; without one it is
+        a child of the group that is short."""
+        usage, (least, low) = self._usage(path), self._settings(path)
         if not usage:
             return 0, 0
-        if parent == root:
-            return settings
-        all_of, within = self._usage[parent], self._within(parent)
-        kept = above[parent]
+        if above is None:
+            return least, low
+        parent = path.rpartition("/")[0]
+        all_of, below = self._usage(parent), self._below[parent]
         return (
-            effective(usage, all_of, settings[0], kept[0], within[0], recursive),
-            effective(usage, all_of, settings[1], kept[1], within[1], recursive),
+            effective(usage, all_of, least, above[0], below.hard, recursive),
+            effective(usage, all_of, low, above[1], below.soft, recursive),
         )
+
+    def losses(self, path: str, worth: Worth) -> tuple[Loss, ...]:
+        """Where the values of a group are worth less than they say, as far as they are used."""
+        claim, found = self._given[path], []
+        kept = (worth.hard, worth.protected)
+        for file, value, held in zip(FILES, (claim.min, claim.low), kept, strict=True):
+            used = min(value, claim.usage) // self._page * self._page
+            if held < used:
+                above = [one for at in parents(path) for one in self._short(at) if one.file == file]
+                found.append(Loss(file, value, used, held, above[-1] if above else None))
+        return tuple(found)
+
+    def short(self) -> Iterator[Short]:
+        """The groups that hold less than their children claim and use."""
+        return (one for path in self._below if path for one in self._short(path))
+
+    def _short(self, path: str) -> Iterator[Short]:
+        below = self._below.get(path, _Below())
+        held = self._settings(path)
+        for file, has, claimed in zip(FILES, held, (below.hard, below.soft), strict=True):
+            if has < claimed:
+                yield Short(path, file, has * self._page, claimed * self._page)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from qoslet.core.memsample import MemorySample, NodeMemory
-from qoslet.core.memtext import node_memory, number, pairs, pressure, stat_v1
+from qoslet.core.memtext import limit_v1, node_memory, number, pairs, pressure, stat_v1
 from qoslet.host.cgroupfs import layout_of
 from qoslet.host.safefs import Tree, checked
 from qoslet.host.smallfiles import text
@@ -95,7 +95,7 @@ class MemoryFiles:
             at=self._clock(),
             identity=os.fstat(directory).st_ino,
             current=current,
-            max=number(_read(directory, "memory.limit_in_bytes")),
+            max=limit_v1(_read(directory, "memory.limit_in_bytes")),
             peak=number(_read(directory, "memory.max_usage_in_bytes")),
             swap=None if both is None else max(0, both - current),
             stat=stat_v1(_read(directory, "memory.stat")),

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from qoslet.agent.ports import Observer
 from qoslet.core.memevents import Kill
 from qoslet.core.memsample import MemorySample, NodeMemory
-from qoslet.core.memtext import number
+from qoslet.core.memtext import limit_v1, number
 
 
 class SimKept:
@@ -75,7 +75,7 @@ class SimMemory:
             identity=seen.identity,
             current=seen.memory,
             high=number(values.get("memory.high")),
-            max=number(values.get("memory.max", values.get("memory.limit_in_bytes"))),
+            max=limit_v1(values.get("memory.max", values.get("memory.limit_in_bytes"))),
             low=number(values.get("memory.low")),
             min=number(values.get("memory.min")),
             peak=seen.memory_peak,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from qoslet.core.memsample import NO_LIMIT
 from qoslet.surfaces.guardout import guard_document
 from qoslet.surfaces.jsonout import Document
 from qoslet.surfaces.pressureout import pressure_document
@@ -13,6 +14,7 @@ from qoslet.surfaces.units import size
 
 if TYPE_CHECKING:
     from qoslet.core.memrow import MemoryEvent, MemoryRow, MemoryView
+    from qoslet.core.protection import Binding, Loss
 
 ZONES = {
     "below_request": "below request",
@@ -71,6 +73,12 @@ def _group(row: MemoryRow) -> Document:
         "requestBytes": row.request,
         "protectedLowBytes": row.low,
         "protectedMinBytes": row.min,
+        "lowBytes": row.given_low,
+        "minBytes": row.given_min,
+        "highBytes": _limit(row.high),
+        "maxBytes": _limit(row.max),
+        "binds": _binds(row.binds),
+        "worthLess": [_loss(one) for one in row.losses],
         "events": dict(row.events),
         "reclaim": {
             zone: {"scanned": one.scanned, "taken": one.taken, "refaulted": one.refaulted}
@@ -78,10 +86,36 @@ def _group(row: MemoryRow) -> Document:
         },
         "recent": {zone: list(spans) for zone, spans in row.recent.items()},
         "stalledSeconds": round(row.stalled, 6),
-        "waitingSeconds": round(row.waited, 6),
-        "underPressure": row.pressed,
         "fullPressure10": None if row.pressure is None else row.pressure.full_avg10,
-        "somePressure10": None if row.pressure is None else row.pressure.some_avg10,
+    }
+
+
+def _limit(value: int | None) -> int | None:
+    """Bytes; None for no limit and where the kernel has no such file."""
+    return None if value is None or value >= NO_LIMIT else value
+
+
+def _binds(first: Binding | None) -> Document | None:
+    if first is None:
+        return None
+    return {
+        "cgroup": first.path,
+        "file": first.file,
+        "bytes": first.limit,
+        "room": first.room,
+    }
+
+
+def _loss(one: Loss) -> Document:
+    cut = one.cut
+    return {
+        "file": one.file,
+        "bytes": one.value,
+        "usedBytes": one.used,
+        "worthBytes": one.kept,
+        "because": None
+        if cut is None
+        else {"cgroup": cut.path, "heldBytes": cut.held, "claimedBytes": cut.claimed},
     }
 
 
@@ -140,7 +174,8 @@ def last_line(one: MemoryEvent) -> str:
 
 
 def remarks(rows: Iterable[Mapping[str, object]], page: int, terminal: Terminal) -> Iterator[str]:
-    """What happened to the containers of a ``PodStates`` document, and what was taken from them."""
+    """What happened to the containers of a ``PodStates`` document, what was taken from them, and
+    which of their values are worth less than they say."""
     for row in rows:
         name = row.get("container")
         counts, taken = list(_counts(row, terminal)), list(_taken(row, page, terminal))
@@ -148,6 +183,8 @@ def remarks(rows: Iterable[Mapping[str, object]], page: int, terminal: Terminal)
             yield f"{name}: {', '.join(counts)}"
         if name and taken:
             yield f"{name}: memory taken back {', '.join(taken)}"
+        if name:
+            yield from (f"{name}: {line}" for line in _worthless(row))
 
 
 def _counts(row: Mapping[str, object], terminal: Terminal) -> Iterator[str]:
@@ -159,11 +196,30 @@ def _counts(row: Mapping[str, object], terminal: Terminal) -> Iterator[str]:
         yield "1 OOM kill" if kills == 1 else f"{kills} OOM kills"
     if high:
         yield f"throttled {high}{terminal.mark('×', 'x')} at memory.high"
-    waits = events.get("pressure", 0)
-    if waits:
-        yield f"waited for memory {waits}{terminal.mark('×', 'x')}"
     if breaches:
         yield f"{breaches} breach{'' if breaches == 1 else 'es'} of its protection"
+
+
+def _worthless(row: Mapping[str, object]) -> Iterator[str]:
+    found = row.get("worthLess")
+    for one in found if isinstance(found, list) else []:
+        if not isinstance(one, dict):
+            continue
+        value, used, kept = (
+            _amount(one.get(name)) for name in ("bytes", "usedBytes", "worthBytes")
+        )
+        why, cut = "", one.get("because")
+        if isinstance(cut, dict):
+            held, claimed = _amount(cut.get("heldBytes")), _amount(cut.get("claimedBytes"))
+            holds = f"holds {held} of {claimed} that its groups claim and use"
+            if not cut.get("heldBytes"):
+                holds = f"has no {one.get('file')}"
+            why = f": {cut.get('cgroup')} {holds}"
+        yield f"{one.get('file')} {value} is worth {kept} of {used} used{why}"
+
+
+def _amount(value: object) -> str:
+    return size(_whole(value)).lstrip("~") if isinstance(value, int) else "?"
 
 
 def _taken(row: Mapping[str, object], page: int, terminal: Terminal) -> Iterator[str]:

@@ -88,6 +88,18 @@ def _protected(row: MemoryRow) -> Iterator[tuple[tuple[str, ...], float]]:
         yield ("min",), row.min
 
 
+def _claimed(row: MemoryRow) -> Iterator[tuple[tuple[str, ...], float]]:
+    """Without groups that claim nothing, which are most."""
+    for kind, value in (("low", row.given_low), ("min", row.given_min)):
+        if value and not row.gone:
+            yield (kind,), value
+
+
+def _room(row: MemoryRow) -> Iterator[tuple[tuple[str, ...], float]]:
+    if row.binds is not None and not row.gone:
+        yield (), row.binds.room
+
+
 def _node_pressure(snapshot: Snapshot) -> Iterator[Sample]:
     node = snapshot.memory_view.node
     if node is not None and node.pressure is not None:
@@ -115,6 +127,10 @@ GAUGES: tuple[tuple[str, str, tuple[str, ...], Callable[[Snapshot], Iterable[Sam
      _per_group(lambda g: g.memory_peak)),
     ("qoslet_memory_protected_bytes", "Memory of a group that is protected at most, by kind.",
      (*_GROUP, "kind"), _memory(_protected)),
+    ("qoslet_memory_claimed_bytes", "Memory of a group that its memory.low or memory.min claims.",
+     (*_GROUP, "kind"), _memory(_claimed)),
+    ("qoslet_memory_room_bytes", "Memory that a group may still use before a limit binds.", _GROUP,
+     _memory(_room)),
     ("qoslet_guard_held", "Groups whose memory.high the guard has raised or lifted.", (),
      guardout.held),
 )  # fmt: skip
@@ -141,8 +157,6 @@ COUNTERS: tuple[tuple[str, str, tuple[str, ...], Callable[[Snapshot], Iterable[S
      (*_GROUP, "zone", "what"), _memory(_reclaim)),
     ("qoslet_memory_stalled_seconds", "Time in which all processes of a group waited for memory.",
      _GROUP, _memory(lambda row: [((), row.stalled)])),
-    ("qoslet_memory_waiting_seconds", "Time in which some process of a group waited for memory.",
-     _GROUP, _memory(lambda row: [((), row.waited)])),
     ("qoslet_memory_pressure_seconds", "Time in which processes of the machine waited for memory.",
      ("kind",), _node_pressure),
 )  # fmt: skip
