@@ -42,6 +42,8 @@ APP = MemoryRow(
     events={"oom_kill": 2, "high": 402, "below_low": 1},
     reclaimed={"below_request": Reclaimed(20, 10, 5), "above_high": Reclaimed(9000, 6000, 10)},
     stalled=1.25,
+    waited=2.5,
+    pressed=True,
     recent={
         "below_request": (0,) * (SPANS - 2) + (10, 0),
         "above_high": tuple(range(0, 20 * SPANS, 20)),
@@ -73,6 +75,9 @@ def test_the_document_conforms_and_says_everything() -> None:
     [loss] = app["worthLess"]
     assert (loss["file"], loss["bytes"], loss["worthBytes"]) == ("memory.low", 64 << 20, 60 << 20)
     assert memory["groups"][0]["binds"] is None
+    assert (app["stalledSeconds"], app["waitingSeconds"]) == (1.25, 2.5)
+    assert (app["fullPressure10"], app["somePressure10"]) == (1.5, 3.0)
+    assert [row["underPressure"] for row in memory["groups"]] == [False, True, False]
     [event] = memory["events"]
     assert (event["process"], event["pid"], event["time"]) == (
         "hog",
@@ -157,6 +162,7 @@ def test_metrics_keep_what_is_gone() -> None:
     assert found["qoslet_memory_events_total", "x", "high", None] == 1
     assert found["qoslet_memory_reclaim_pages_total", "app", "above_high", "taken"] == 6000
     assert found["qoslet_memory_stalled_seconds_total", "app", None, None] == 1.25
+    assert found["qoslet_memory_waiting_seconds_total", "app", None, None] == 2.5
     assert found["qoslet_memory_protected_bytes", "app", None, "low"] == 60 << 20
     assert found["qoslet_memory_claimed_bytes", "app", None, "low"] == 64 << 20
     assert ("qoslet_memory_claimed_bytes", "app", None, "min") not in found

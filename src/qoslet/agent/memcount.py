@@ -42,8 +42,11 @@ class Counting:
 
     def follow(self, moved: Moved) -> None:
         """The groups have changed."""
-        self.tallies.went(moved.gone)
+        ended = self.tallies.went(moved.gone, self._shared.clock.wall())
+        self.tallies.events.extend(ended)
         self.tallies.come(moved.come)
+        if ended:
+            self._say(ended)
         for group in moved.gone:
             self._claims.drop(group.path)
         for group in moved.come:

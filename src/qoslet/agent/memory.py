@@ -119,6 +119,8 @@ class Memory:
         if "" in woken or (whole and self._missed(now)):
             return frozenset(self.groups.groups)
         woken |= self._leaving()
+        if whole and self._counting is not None:
+            woken |= self._counting.tallies.pressed()
         if held:
             return woken
         return woken.union(self._close, *(watcher.watching() for watcher in self.watchers))

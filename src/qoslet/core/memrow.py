@@ -58,8 +58,9 @@ class MemoryRow(Struct, frozen=True):
     it is there no longer. ``current`` to ``given_min`` are of the last look, in bytes: ``low`` and
     ``min`` what is protected, ``given_low`` and ``given_min`` what the files say; ``binds`` is the
     limit that is met first from the group up, ``losses`` where a value is worth less. ``stalled`` is
-    seconds in which all its processes waited for memory. ``recent`` holds pages taken by zone
-    in equal spans of time, the last one ends now."""
+    seconds in which all its processes waited for memory, ``waited`` in which some did; ``pressed``:
+    its pressure goes on. ``recent`` holds pages taken by zone in equal spans of time, the last one
+    ends now."""
 
     path: str
     level: Level
@@ -83,6 +84,8 @@ class MemoryRow(Struct, frozen=True):
     events: Mapping[EventKind, int] = {}
     reclaimed: Mapping[Zone, Reclaimed] = {}
     stalled: float = 0.0
+    waited: float = 0.0
+    pressed: bool = False
     recent: Mapping[Zone, tuple[int, ...]] = {}
     last: MemoryEvent | None = None
 

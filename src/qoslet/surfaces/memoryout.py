@@ -86,7 +86,10 @@ def _group(row: MemoryRow) -> Document:
         },
         "recent": {zone: list(spans) for zone, spans in row.recent.items()},
         "stalledSeconds": round(row.stalled, 6),
+        "waitingSeconds": round(row.waited, 6),
+        "underPressure": row.pressed,
         "fullPressure10": None if row.pressure is None else row.pressure.full_avg10,
+        "somePressure10": None if row.pressure is None else row.pressure.some_avg10,
     }
 
 
@@ -196,6 +199,9 @@ def _counts(row: Mapping[str, object], terminal: Terminal) -> Iterator[str]:
         yield "1 OOM kill" if kills == 1 else f"{kills} OOM kills"
     if high:
         yield f"throttled {high}{terminal.mark('×', 'x')} at memory.high"
+    waits = events.get("pressure", 0)
+    if waits:
+        yield f"waited for memory {waits}{terminal.mark('×', 'x')}"
     if breaches:
         yield f"{breaches} breach{'' if breaches == 1 else 'es'} of its protection"
 

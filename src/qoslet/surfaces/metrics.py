@@ -157,6 +157,8 @@ COUNTERS: tuple[tuple[str, str, tuple[str, ...], Callable[[Snapshot], Iterable[S
      (*_GROUP, "zone", "what"), _memory(_reclaim)),
     ("qoslet_memory_stalled_seconds", "Time in which all processes of a group waited for memory.",
      _GROUP, _memory(lambda row: [((), row.stalled)])),
+    ("qoslet_memory_waiting_seconds", "Time in which some process of a group waited for memory.",
+     _GROUP, _memory(lambda row: [((), row.waited)])),
     ("qoslet_memory_pressure_seconds", "Time in which processes of the machine waited for memory.",
      ("kind",), _node_pressure),
 )  # fmt: skip
