@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from msgspec.structs import replace
 
 from qoslet.agent.config import Config
 from qoslet.agent.memory import CLOSE, FRESH
