@@ -126,6 +126,8 @@ def test_a_fault_around_the_resources_names_its_field(path: str, value: Any, wor
             r"hugepage_limits\[0\].limit: does not fit 64 bits",
         ),
         ({"cpu_shares": 1, "unified": {"memory.max": 5}}, r"unified\[memory.max\]: expected `str`"),
+        ({"cpu_shares": -5}, "x: cpu_shares: is negative"),
+        ({"cpu_count": 1, "cpuCount": 2}, "x: cpuCount: is given twice"),
         ({"cpu_shares": 9.5}, "cpu_shares: expected `int`, got 9.5"),
     ],
 )
@@ -230,6 +232,8 @@ def test_a_block_that_no_runtime_decodes_names_its_field(block: Json, words: str
             "did you mean limit?",
         ),
         ({"linux": {"resources": {"pid": {}}}}, "x: linux.resources: pid", "did you mean pids?"),
+        ({"linux": {"resurces": {}}}, "x: linux.resurces", "did you mean resources?"),
+        ({"ociVersion": "1.2.0", "linus": {}}, "x: linus", "did you mean linux?"),
     ],
 )
 def test_a_name_that_the_specification_lacks_is_told(block: Json, where: str, hint: str) -> None:
@@ -238,6 +242,12 @@ def test_a_name_that_the_specification_lacks_is_told(block: Json, where: str, hi
         ("warning", where, hint)
     ]
     assert made.stands
+
+
+def test_the_names_of_a_configuration_are_known() -> None:
+    linux = {"resources": {"cpu": {"shares": 5}}, "cgroupsPath": "/a", "namespaces": []}
+    config = {"ociVersion": "1.2.0", "process": {}, "root": {}, "mounts": [], "linux": linux}
+    assert convert(config).problems == ()
 
 
 def test_what_is_carried_stays_as_given() -> None:

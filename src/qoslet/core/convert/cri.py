@@ -31,6 +31,9 @@ NUMBERS = (
 )
 TEXTS = ("cpuset_cpus", "cpuset_mems")
 LINUX = (*NUMBERS, *TEXTS, "hugepage_limits", "unified")
+_UNSIGNED = ("cpu_period", "cpu_shares")
+"""Numbers that the OCI's block has unsigned."""
+
 _WIDEST = 2**63 - 1
 
 _CRIO_LEAST = {"runc": 12 << 20, "crun": 500 << 10}
@@ -81,7 +84,10 @@ def _none(name: str, message: str, known: tuple[str, ...], at: str) -> BadInput:
 def _read(field: str, value: Any, where: str, path: str) -> object:
     at = spot(where, path)
     if field in NUMBERS:
-        return number_of(value, at)
+        number = number_of(value, at)
+        if number < 0 and field in _UNSIGNED:
+            raise BadInput("is negative, which no resource block can hold", where=at)
+        return number
     if field in TEXTS:
         return _text(value, at)
     if field == "unified":

@@ -13,7 +13,8 @@ from msgspec import Struct
 from qoslet.core.containers import Sent
 from qoslet.core.convert.block import Block, block_of, spelled
 from qoslet.core.convert.cri import LINUX, Message, message_of, snake
-from qoslet.core.convert.crifields import MESSAGES, check, spot
+from qoslet.core.convert.crifields import MESSAGES, check, spot, twice
+from qoslet.core.convert.unread import unknown
 from qoslet.core.shapes import child, shown
 from qoslet.core.tree import Problem
 from qoslet.errors import BadInput
@@ -146,18 +147,72 @@ def _config(
 ) -> Iterator[Given]:
     """A config.json, a part of it, or a bare block."""
     linux, windows = given.get("linux"), given.get("windows")
+    if linux is not None or windows is not None or "ociVersion" in given:
+        _tell(given, _CONFIG, "config.json", where, "", problems)
     if windows is not None:
         inner = _mapping(windows, f"{where}: windows")
         fields = _mapping(inner.get("resources") or {}, f"{where}: windows.resources")
         yield Given(name, f"{where}: windows.resources", windows={"oci": dict(fields)})
     if linux is not None:
         inner = _mapping(linux, f"{where}: linux")
+        _tell(inner, _LINUX, "linux", where, "linux", problems)
         resources = _mapping(inner.get("resources") or {}, f"{where}: linux.resources")
         at = f"{where}: linux.resources"
         yield Given(name, at, block=block_of(resources, at, problems))
         return
     if windows is None and "ociVersion" not in given:
         yield Given(name, where, block=block_of(given, where, problems))
+
+
+_CONFIG = (
+    "ociVersion",
+    "process",
+    "root",
+    "hostname",
+    "domainname",
+    "mounts",
+    "hooks",
+    "annotations",
+    "linux",
+    "windows",
+    "solaris",
+    "vm",
+    "zos",
+    "freebsd",
+)
+_LINUX = (
+    "uidMappings",
+    "gidMappings",
+    "sysctl",
+    "resources",
+    "cgroupsPath",
+    "namespaces",
+    "devices",
+    "netDevices",
+    "seccomp",
+    "rootfsPropagation",
+    "maskedPaths",
+    "readonlyPaths",
+    "mountLabel",
+    "intelRdt",
+    "memoryPolicy",
+    "personality",
+    "timeOffsets",
+)
+"""What config.json and its ``linux`` have. Source: runtime-spec specs-go/config.go."""
+
+
+def _tell(
+    given: Mapping[str, Any],
+    known: tuple[str, ...],
+    of: str,
+    where: str,
+    path: str,
+    problems: list[Problem],
+) -> None:
+    """A row of ``problems`` for each name that is not known."""
+    names = (str(name) for name in given if name not in known and name not in _OF_PLAN)
+    problems += [unknown(where, child(path, name), of, known) for name in names]
 
 
 def _messages(
@@ -235,7 +290,11 @@ def _config_name(given: Mapping[str, Any], names: frozenset[str]) -> str:
 
 
 def _of_windows(given: Mapping[str, Any], name: str, where: str, path: str) -> Given:
-    fields = {snake(key): value for key, value in given.items()}
+    fields: dict[str, Any] = {}
+    for key, value in given.items():
+        if snake(key) in fields:
+            raise twice(snake(key), spot(where, child(path, str(key))))
+        fields[snake(key)] = value
     return Given(name, spot(where, path), windows=fields)
 
 
