@@ -24,6 +24,15 @@ WORDS = (
     *("resources", "overhead", "cgroup_parent", "cpu_shares", "cpu_quota", "cpu_period"),
     *("memory_limit_in_bytes", "hugepage_limits", "cpu_count", "cpu_maximum", "affinity_cpus"),
     *("apiVersion", "kind", "items", "containers", "sandbox", "metadata", "ociVersion", "storage"),
+    *(
+        "security_context",
+        "namespace_options",
+        "pid",
+        "image",
+        "config",
+        "container_id",
+        "cpuShares",
+    ),
     *("memory.high", "cpu.max", "a/b", "nodot", "\x1b[31m"),
 )
 NUMBERS = st.one_of(

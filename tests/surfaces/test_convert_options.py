@@ -100,13 +100,15 @@ def test_unknown_names_are_told_on_standard_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        (("--kubernetes", "soon"), "--kubernetes: 'soon' is no Kubernetes release"),
+        (("--cgroup-driver", "x"), "--cgroup-driver: is 'x', must be cgroupfs or systemd"),
         (("--usage", "5"), "--usage: is that of a container that is updated (say that it is one"),
         (("--update", "--usage", "8Mi"), "--usage: is '8Mi', must be BYTES[,SWAP]"),
         (("--update", "--usage", "5,"), "--usage"),
         (("--update", "--usage", str(2**63)), "--usage"),
     ],
 )
-def test_usage_that_is_none(options: tuple[str, ...], words: str) -> None:
+def test_options_that_are_none_are_named(options: tuple[str, ...], words: str) -> None:
     code, out, err = convert("-", "--to", "v2", *options, given=CHECKED)
     assert (code, out) == (2, "")
     assert words in err
@@ -143,6 +145,7 @@ def test_the_designs_precedence_is_the_librarys_too() -> None:
         ({"before": 5}, "^before: expected `object`, got 5"),
         ({"document": 5}, "^text: is int, must be text or a mapping"),
         ({"document": {1: 2}}, "^text: "),
+        ({"document": {"cpu": {}, "unified": {1: "2"}}}, "^text: unified: has a key that is no"),
     ],
 )
 def test_arguments_that_are_none_are_named(arguments: dict[str, Any], words: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from qoslet.core.convert.windows import Windows
+from qoslet.core.profile import NEWEST, OLDEST, minor_of
 from qoslet.core.shapes import shown
 from qoslet.errors import BadInput
 
@@ -54,6 +55,15 @@ def check_options(
         if not whole(amount, 0, 2**63 - 1):
             told = shown(repr(amount))
             raise BadInput(f"is {told}, must be bytes, 0 to {2**63 - 1}", where="--usage")
+
+
+def check_release(kubernetes: str | None) -> None:
+    """Raise BadInput for what is no release, nor ``design``."""
+    try:
+        minor_of(kubernetes or "design")
+    except ValueError as error:
+        hint = f"give 1.{OLDEST} to 1.{NEWEST}, or design"
+        raise BadInput(str(error), where="--kubernetes", hint=hint) from None
 
 
 def whole(value: object, least: int, most: int) -> bool:

@@ -65,6 +65,9 @@ def _known(value: Any, kind: Any, where: str, path: str, problems: list[Problem]
 def complaint(error: msgspec.ValidationError, given: Any, shape: Any) -> tuple[str, str]:
     """What the decoder says of ``given``, and the place of the field with the keys of maps."""
     message, _, path = str(error).partition(" - at `")
+    key, found, within = path.partition("key` in `")
+    if found and not key:
+        message, path = "has a key that is no text", within
     value, kind, place = given, inspect.type_info(shape), ""
     for name, index in _STEP.findall(path.rstrip("`")):
         if isinstance(kind, inspect.UnionType):

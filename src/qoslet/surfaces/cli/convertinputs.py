@@ -8,6 +8,7 @@ from msgspec import structs
 
 from qoslet.core.convert.block import Block
 from qoslet.core.convert.front import Conversion, Wish, convert_document, convert_pods, wish_of
+from qoslet.core.convert.options import check_release
 from qoslet.core.convert.sources import blocks_of, kind_of
 from qoslet.core.convert.windows import Windows
 from qoslet.core.shapes import shown
@@ -57,6 +58,7 @@ def _pods(args: argparse.Namespace, wish: Wish, values: list[Any] | None) -> Con
 
 
 def _wish(args: argparse.Namespace, runtime: str, problems: list[Problem]) -> Wish:
+    check_release(args.kubernetes)
     before = None
     if args.update:
         from qoslet.surfaces.cli.inputs import values
