@@ -23,7 +23,6 @@ from qoslet.core.protection import (
     effective,
     nearer,
     parents,
-    short,
     solve,
 )
 from qoslet.core.worth import Standing, recursive, standings
@@ -100,14 +99,15 @@ def test_an_ancestor_that_holds_nothing_makes_it_all_worth_nothing() -> None:
         "/pods/tier/web": 60,
     }
     assert [
-        (one.path, one.file, one.held, one.claimed // MI) for one in short(claims).values()
+        (one.path, one.file, one.held, one.claimed // MI) for one in ClaimTree(claims).short()
     ] == [("/pods", "memory.low", 0, 60)]
 
 
 def test_groups_between_that_nobody_named_hold_nothing() -> None:
     found = solve(tree(own_pods=(10, 10), own_pods_web=(10, 10)), recursive=False)
     assert hard(found) == {"/own/pods": 0, "/own/pods/web": 0}
-    assert ("/own", "memory.min") in short(tree(own_pods=(10, 10)))
+    [one] = ClaimTree(tree(own_pods=(10, 10))).short()
+    assert (one.path, one.file) == ("/own", "memory.min")
 
 
 def test_the_limit_with_the_least_room_binds_first() -> None:
@@ -181,7 +181,7 @@ def test_claims_that_come_and_go_are_worth_what_they_are_at_once(
     for handed_down in (False, True):
         found = {path: tree.worth(path, recursive=handed_down) for path in tree}
         assert found == solve(there.values(), recursive=handed_down)
-    assert {(one.path, one.file): one for one in tree.short()} == short(there.values())
+    assert set(tree.short()) == set(ClaimTree(there.values()).short())
     for path in list(tree):
         tree.drop(path)
     assert not list(tree.short())

@@ -15,7 +15,7 @@ from qoslet.core.memlines import Lines
 from qoslet.core.memrow import MemoryEvent, MemoryRow
 from qoslet.core.memsample import MemorySample
 from qoslet.core.memtally import Key, Tallies, event
-from qoslet.core.protection import ClaimTree, Worth, claim_of, parents
+from qoslet.core.protection import ClaimTree, Known, Worth, claim_of, parents
 from qoslet.core.worth import recursive
 
 KEEP = 60.0
@@ -126,7 +126,7 @@ class Counting:
             else:
                 self._claims.put(claim_of(sample))
         handed_down = recursive(self._shared.node.host)
-        known: dict[str, tuple[int, int]] = {}
+        known: dict[str, Known] = {}
         found = {
             path: self._claims.worth(path, recursive=handed_down, known=known) for path in paths
         }

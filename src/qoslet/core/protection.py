@@ -96,10 +96,7 @@ def solve(
     protects nothing inside. Ancestors that are not among the claims protect nothing; a group
     that uses nothing has nothing to protect.
     """
-    tree = ClaimTree(claims, page)
-    known: dict[str, tuple[int, int]] = {}
-    found = {path: tree.worth(path, recursive=recursive, root=root, known=known) for path in tree}
-    return {path: one for path, one in found.items() if one is not None}
+    return ClaimTree(claims, page).solve(recursive=recursive, root=root)
 
 
 class Short(Struct, frozen=True, gc=False):
@@ -121,11 +118,6 @@ class Loss(Struct, frozen=True, gc=False):
     used: int
     kept: int
     cut: Short | None
-
-
-def short(claims: Iterable[Claim], *, page: int = PAGE) -> dict[tuple[str, str], Short]:
-    """The groups that hold less than their children claim and use, by path and file."""
-    return {(one.path, one.file): one for one in ClaimTree(claims, page).short()}
 
 
 def nearer(claim: Claim | None, above: Binding | None) -> Binding | None:
@@ -163,16 +155,29 @@ class _Below(Struct, gc=False):
     soft: int = 0
 
 
+class Known(Struct, frozen=True, gc=False):
+    """What was found of a group on the way to those below it: effective protection in pages, None
+    where it is not below the group that is short; and the limit that binds first."""
+
+    kept: tuple[int, int] | None = None
+    binds: Binding | None = None
+
+
+_NOTHING = Known()
+_NOT_THERE = (0, 0, 0)
+
+
 class ClaimTree:
     """Claims that come and go, with the groups between them that nobody named. A claim costs by
     its depth, however many there are."""
 
     def __init__(self, claims: Iterable[Claim] = (), page: int = PAGE) -> None:
-        self._given: dict[str, Claim] = {}
+        self._given = {claim.path: claim for claim in claims}
         self._page = page
         self._below: dict[str, _Below] = {}
-        for claim in sorted(claims, key=lambda one: one.path.count("/")):
-            self.put(claim)
+        unnamed = {one for path in self._given for one in parents(path)} - self._given.keys()
+        for path in sorted((*self._given, *unnamed), key=lambda one: -one.count("/")):
+            self._changed(path, _NOT_THERE, upwards=False)
 
     def __contains__(self, path: object) -> bool:
         """Whether a path has a claim."""
@@ -200,23 +205,32 @@ class ClaimTree:
             del self._given[path]
             self._changed(path, before)
 
-    def _changed(self, path: str, before: tuple[int, int, int]) -> None:
-        """Correct what those above hold of a group, whose part was another one."""
+    def _changed(self, path: str, before: tuple[int, int, int], *, upwards: bool = True) -> None:
+        """Correct what those above hold of a group, whose part was another one; the parent alone,
+        where not ``upwards``."""
         after = self._part(path)
         while path and after != before:
             parent = path.rpartition("/")[0]
-            old = self._part(parent)
-            below = self._below.setdefault(parent, _Below())
+            old = self._part(parent) if upwards else _NOT_THERE
+            below = self._below.get(parent)
+            if below is None:
+                below = self._below[parent] = _Below()
             below.usage += after[0] - before[0]
             below.hard += after[1] - before[1]
             below.soft += after[2] - before[2]
-            if below == _Below():
+            if not (below.usage or below.hard or below.soft):
                 del self._below[parent]
+            if not upwards:
+                return
             path, before, after = parent, old, self._part(parent)
 
     def _part(self, path: str) -> tuple[int, int, int]:
         """What a group uses, and uses within its settings."""
-        usage, (least, low) = self._usage(path), self._settings(path)
+        claim = self._given.get(path)
+        if claim is None:
+            return self._usage(path), 0, 0
+        page = self._page
+        usage, least, low = claim.usage // page, claim.min // page, claim.low // page
         return usage, min(usage, least), min(usage, low)
 
     def _usage(self, path: str) -> int:
@@ -236,23 +250,33 @@ class ClaimTree:
         *,
         recursive: bool,
         root: str = "",
-        known: dict[str, tuple[int, int]] | None = None,
+        known: dict[str, Known] | None = None,
     ) -> Worth | None:
         """What the values of a group are worth, as ``solve`` has it; None for one that has no claim
         or is not below ``root``. ``known`` keeps what was found for those above, for the next."""
         if path not in self._given or not _below(path, root):
             return None
         found = {} if known is None else known
-        kept: tuple[int, int] | None = None
-        binds: Binding | None = None
-        for one in (*[*parents(path)][::-1], path):
-            binds = nearer(self._given.get(one), binds)
-            if _below(one, root):
-                if one not in found:
-                    found[one] = self._protection(one, kept, recursive)
-                kept = found[one]
-        hard, soft = found[path]
-        return Worth(hard * self._page, soft * self._page, binds)
+        line, at = [path], path.rpartition("/")[0]
+        while at and at not in found:
+            line.append(at)
+            at = at.rpartition("/")[0]
+        above = found.get(at, _NOTHING)
+        for one in reversed(line):
+            binds = nearer(self._given.get(one), above.binds)
+            inside = root == "" or _below(one, root)
+            kept = self._protection(one, above.kept, recursive) if inside else None
+            above = found[one] = Known(kept, binds)
+        hard, soft = above.kept or (0, 0)
+        return Worth(hard * self._page, soft * self._page, above.binds)
+
+    def solve(self, *, recursive: bool, root: str = "") -> dict[str, Worth]:
+        """``worth`` of all that have one, by path."""
+        known: dict[str, Known] = {}
+        rows = (
+            (path, self.worth(path, recursive=recursive, root=root, known=known)) for path in self
+        )
+        return {path: one for path, one in rows if one is not None}
 
     def _protection(
         self, path: str, above: tuple[int, int] | None, recursive: bool

@@ -18,13 +18,12 @@ from qoslet.core.node import HostFacts
 from qoslet.core.protection import (
     Binding,
     Claim,
+    ClaimTree,
     Short,
     Worth,
     effective,
     nearer,
     parents,
-    short,
-    solve,
 )
 from qoslet.core.quantity import ZERO
 from qoslet.core.tree import Cgroup, Plan
@@ -85,7 +84,8 @@ def standings(plan: Plan) -> dict[str, Standing]:
     page, handed_down = node.host.page_size, recursive(node.host)
     groups = [cgroup for cgroup in plan.cgroups if cgroup.level != "sandbox"]
     claims, filled = _claims(groups, node.capacity.get("memory", ZERO).value)
-    worth = solve(claims.values(), recursive=handed_down, page=page)
+    tree = ClaimTree(claims.values(), page)
+    worth = tree.solve(recursive=handed_down)
     for cgroup in groups:
         if cgroup.role == "init":
             key = key_of(cgroup)
@@ -97,7 +97,7 @@ def standings(plan: Plan) -> dict[str, Standing]:
         kept = worth[key]
         if kept.protected > claim.usage:
             worth[key] = Worth(min(kept.hard, claim.usage), min(kept.soft, claim.usage))
-    cuts = short(claims.values(), page=page)
+    cuts = {(one.path, one.file): one for one in tree.short()}
     found: dict[str, Standing] = {}
     for path in sorted(claims, key=lambda one: one.count("/")):
         above = found.get(path.rpartition("/")[0])
