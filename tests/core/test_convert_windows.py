@@ -359,8 +359,22 @@ def test_rates_of_storage() -> None:
 @pytest.mark.parametrize("to", ["windows", "oci", "cri"])
 def test_names_that_are_no_field_are_said(to: str) -> None:
     block = {"cpu": {"bogus": 4, "count": 1}, "memory": {"lim": 4}, "gpu": {}}
-    part = converted({"windows": {"resources": block}}, to).parts[0]
-    assert [row.field for row in part.lost] == ["gpu", "cpu.bogus", "memory.lim"]
+    made = converted({"windows": {"resources": block}}, to)
+    assert [row.where for row in made.problems] == [
+        f"text: windows.resources: {place}" for place in ("gpu", "cpu.bogus", "memory.lim")
+    ]
+    assert made.stands
+
+
+def test_a_block_beside_its_place_is_said() -> None:
+    made = converted({"windows": {"cpu": {"maximum": 5}, "hyperv": {}}})
+    assert [row.where for row in made.problems] == ["text: windows.cpu"]
+
+
+def test_what_is_null_is_unset() -> None:
+    assert values(converted({"cpu_shares": None, "cpu_count": 2}).parts[0]) == {
+        "Processor.Count": "2"
+    }
 
 
 @pytest.mark.parametrize(
@@ -371,6 +385,8 @@ def test_names_that_are_no_field_are_said(to: str) -> None:
         ({"cpu_count": 1, "affinity_cpus": [5]}, "windows", "affinity_cpus"),
         ({"affinity_cpus": [{"cpu_mask": 1, "numa": 2}]}, "windows", "affinity_cpus.numa"),
         ({"cpu_maximum": 65536}, "windows", "65535"),
+        ({"cpu_shares": 1, "cpuShares": 1}, "windows", "cpuShares: is given twice"),
+        ({"affinity_cpus": [{"cpu_mask": 1, "cpuMask": 2}]}, "cri", "cpuMask: is given twice"),
         ({"cpu_count": 2**31}, "windows", "2147483647"),
         ({"cpu_shares": 1, "cpu_quota": 1}, "windows", "Linux container"),
         ({"windows": {"resources": {"cpu": {"affinity": 5}}}}, "cri", "cpu.affinity"),

@@ -22,14 +22,11 @@ from qoslet.core.convert.units import unit_rows
 from qoslet.core.convert.windows import (
     OWN_MACHINE,
     PROCESS,
-    Fields,
     Windows,
-    as_cri,
-    as_oci,
-    fields_of,
     object_part,
 )
-from qoslet.core.convert.windows import lost_of as lost_of_windows
+from qoslet.core.convert.windowsfields import Fields, as_cri, as_oci, fields_of
+from qoslet.core.convert.windowsfields import lost_of as lost_of_windows
 from qoslet.core.jobobjects import hyperv, windows_cri, windows_oci, windows_settings
 from qoslet.core.messages import cri as cri_messages
 from qoslet.core.messages import oci as oci_messages

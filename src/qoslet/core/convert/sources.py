@@ -13,8 +13,9 @@ from msgspec import Struct
 from qoslet.core.containers import Sent
 from qoslet.core.convert.block import Block, block_of, spelled
 from qoslet.core.convert.cri import LINUX, Message, message_of, snake
-from qoslet.core.convert.crifields import MESSAGES, check, spot, twice
+from qoslet.core.convert.crifields import MESSAGES, check, spot
 from qoslet.core.convert.unread import unknown
+from qoslet.core.convert.windowsfields import fields_in, unread
 from qoslet.core.shapes import child, shown
 from qoslet.core.tree import Problem
 from qoslet.errors import BadInput
@@ -92,8 +93,8 @@ def _loose(names: frozenset[str], where: str) -> Kind:
 
 def windows_message(given: Mapping[str, Any], where: str) -> Given | None:
     """A bare WindowsContainerResources; some fields of it alone would be a Linux message, too."""
-    fields = {snake(key): value for key, value in given.items()}
-    return Given("", where, windows=fields) if fields and fields.keys() <= _WINDOWS else None
+    names = frozenset(map(snake, given))
+    return _of_windows(given, "", where, "") if names and names <= _WINDOWS else None
 
 
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:
@@ -151,8 +152,11 @@ def _config(
         _tell(given, _CONFIG, "config.json", where, "", problems)
     if windows is not None:
         inner = _mapping(windows, f"{where}: windows")
+        _tell(inner, _WINDOWS_CONFIG, "windows", where, "windows", problems)
         fields = _mapping(inner.get("resources") or {}, f"{where}: windows.resources")
-        yield Given(name, f"{where}: windows.resources", windows={"oci": dict(fields)})
+        at = f"{where}: windows.resources"
+        problems += unread(fields, at)
+        yield Given(name, at, windows={"oci": dict(fields)})
     if linux is not None:
         inner = _mapping(linux, f"{where}: linux")
         _tell(inner, _LINUX, "linux", where, "linux", problems)
@@ -164,6 +168,16 @@ def _config(
         yield Given(name, where, block=block_of(given, where, problems))
 
 
+_WINDOWS_CONFIG = (
+    "layerFolders",
+    "devices",
+    "resources",
+    "network",
+    "credentialSpec",
+    "servicing",
+    "ignoreFlushesDuringBoot",
+    "hyperv",
+)
 _CONFIG = (
     "ociVersion",
     "process",
@@ -290,12 +304,7 @@ def _config_name(given: Mapping[str, Any], names: frozenset[str]) -> str:
 
 
 def _of_windows(given: Mapping[str, Any], name: str, where: str, path: str) -> Given:
-    fields: dict[str, Any] = {}
-    for key, value in given.items():
-        if snake(key) in fields:
-            raise twice(snake(key), spot(where, child(path, str(key))))
-        fields[snake(key)] = value
-    return Given(name, spot(where, path), windows=fields)
+    return Given(name, spot(where, path), windows=fields_in(given, where, path))
 
 
 def _parts(
