@@ -74,6 +74,12 @@ class Parity(Struct, frozen=True, gc=False):
     instead: str = ""
 
 
+CONTROLLERS = frozenset(
+    ("cpu", "cpuset", "dmem", "hugetlb", "io", "memory", "misc", "pids", "rdma")
+)
+"""What a v2 group can have in its cgroup.controllers, up to Linux 7.2."""
+
+
 class Ground(Struct, frozen=True):
     """What a conversion assumes of the kernel.
 
@@ -93,7 +99,7 @@ class Ground(Struct, frozen=True):
     sizes: tuple[str, ...] | None = None
     cpus: frozenset[int] | None = None
     mems: frozenset[int] | None = None
-    controllers: frozenset[str] | None = None
+    controllers: frozenset[str] | None = CONTROLLERS
     devices: frozenset[str] | None = None
 
 

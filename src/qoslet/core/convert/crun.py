@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
+from qoslet.core.convert import unified
 from qoslet.core.convert.answer import Refusal, Stop
 from qoslet.core.convert.block import NO_MEMORY, Block, BlockIo, Cpu, Memory
 from qoslet.core.convert.kernel import MISSING
@@ -26,6 +27,8 @@ from qoslet.core.convert.runc import (
 from qoslet.core.convert.traits import Traits
 
 _32 = 2**32
+LINE_BY_LINE = (1, 22)
+"""Since this version crun writes each line of a unified value by a write of its own."""
 _WITHOUT = "cannot set swap limit without the memory limit"
 _BELOW = "cannot set memory+swap limit less than the memory limit"
 _USED = "cannot set the memory limit lower than its current usage"
@@ -60,7 +63,7 @@ def write_v2(
         _io_v2(pen, block.block_io)
     hugepages(pen, block.hugepage_limits or (), "max", False)
     if block.unified:
-        _unified(pen, block.unified)
+        _unified(pen, block.unified, traits)
 
 
 def _memory_v2(pen: Pen, memory: Memory, traits: Traits, usage: int | None, swapped: int) -> None:
@@ -180,24 +183,20 @@ def _io_v2(pen: Pen, io: BlockIo) -> None:
     rates_v2(pen, io)
 
 
-def _unified(pen: Pen, entries: dict[str, str]) -> None:
+def _unified(pen: Pen, entries: dict[str, str], traits: Traits) -> None:
     for key, value in entries.items():
-        field = f"unified.{key}"
         if "/" in key:
-            words = f"key `{key}` must be a file name without any slash"
-            raise Stop(Refusal(field, words, "refused.unified", (key, "no slashes")))
+            raise unified.slashed(key, f"key `{key}` must be a file name without any slash")
         if not value:
             continue
-        controller, dot, _ = key.partition(".")
-        if not dot:
-            words = f"the specified key has not the form CONTROLLER.VALUE `{key}`"
-            raise Stop(Refusal(field, words, "refused.unified", (key, "no CONTROLLER.VALUE")))
-        there = pen.ground.controllers
-        if there is not None and controller not in there and controller != "cgroup":
-            why = f"no controller {controller}"
-            words = f"controller `{controller}` is not available"
-            raise Stop(Refusal(field, words, "refused.unified", (key, why)))
-        pen.put(key, value, field, "oci.unified", key)
+        dotless = f"the specified key has not the form CONTROLLER.VALUE `{key}`"
+        if not key:
+            raise unified.undotted(key, dotless)
+        controller = key.partition(".")[0]
+        absent = f"controller `{controller}` is not available"
+        unified.opened(pen, key, value, dotless, absent)
+        by_line = traits.version >= LINE_BY_LINE
+        unified.write(pen, key, value.split("\n") if by_line else (value,))
 
 
 def write_v1(pen: Pen, block: Block, traits: Traits) -> None:

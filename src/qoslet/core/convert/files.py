@@ -36,7 +36,7 @@ def files(
     With ``update`` the block is that of an update. ``systemd``: by the systemd driver, whose
     quota is in whole percents of a CPU where the runtime writes it so.
     """
-    pen, refusal = Pen(ground), None
+    pen, refusal = Pen(ground, _stood(update)), None
     asked = block
     if update is not None and traits.family == "runc":
         block = updated(update.before, block, traits)
@@ -67,12 +67,22 @@ def _write(
 
 
 def _whole_percents(row: Row) -> Row:
-    """The quota that stands after systemd and the runtime wrote it."""
-    if row.file == "cpu.max" and not row.value.startswith("max"):
-        quota, _, period = row.value.partition(" ")
-        kept = systemd_quota(int(quota), int(period))
-        return row if str(kept) == quota else structs.replace(row, effective=f"{kept} {period}")
-    return row
+    """The quota that stands after systemd and the runtime wrote it; the runtime rounds its own
+    field, and writes what the unified map says as it is."""
+    if row.file != "cpu.max" or row.rule == "oci.unified" or row.value.startswith("max"):
+        return row
+    quota, _, period = row.applied.partition(" ")
+    kept = systemd_quota(int(quota), int(period))
+    return row if str(kept) == quota else structs.replace(row, effective=f"{kept} {period}")
+
+
+def _stood(update: Update | None) -> dict[str, str]:
+    """What a running container has in a file that a write may leave in part."""
+    cpu = update.before.cpu if update is not None else None
+    if cpu is None or not cpu.period:
+        return {}
+    quota = cpu.quota or 0
+    return {"cpu.max": f"{quota if quota > 0 else 'max'} {cpu.period}"}
 
 
 __all__ = ["QUOTA_PERIOD_US", "Update", "files"]

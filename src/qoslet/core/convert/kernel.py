@@ -1,20 +1,33 @@
 """What the kernel makes of a value that a runtime writes: what it keeps, what it refuses.
 
 Bounds that depend on the machine (its CPUs, devices, hugepage sizes) count only where the
-``Ground`` knows them. Source: kernel/sched/core.c, mm/page_counter.c, mm/memcontrol-v1.c,
-kernel/cgroup/pids.c, kernel/cgroup/cpuset.c, block/bfq-cgroup.c, block/blk-iocost.c; read back
-on kernels 6.1, 6.12 and 6.18.
+``Ground`` knows them. Source: kernel/sched/core.c, mm/page_counter.c, mm/memcontrol.c,
+mm/memcontrol-v1.c, kernel/cgroup/cgroup.c, pids.c, cpuset.c, fs/kernfs/file.c; read back on
+kernels 6.1, 6.12 and 6.18.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
+from qoslet.core.convert import keyed
 from qoslet.core.convert.answer import Ground
-from qoslet.core.knobs import cpu_list, cpu_numbers, hugepage_size
+from qoslet.core.convert.keyed import NO_DEVICE
+from qoslet.core.convert.numerals import (
+    BLANKS,
+    INVALID,
+    RANGE,
+    joined,
+    members,
+    memparse,
+    plain,
+    scanned,
+    whole,
+)
+from qoslet.core.knobs import hugepage_size
 
-INVALID, RANGE = "invalid argument", "numerical result out of range"
-MISSING, NO_DEVICE = "no such file or directory", "no such device"
+MISSING, TOO_LONG = "no such file or directory", "argument list too long"
 
 Complaint = tuple[str, str]
 """The error in strerror's words, and what the kernel takes instead."""
@@ -22,187 +35,272 @@ Complaint = tuple[str, str]
 SHORTEST_US, LONGEST_US = 1000, 1_000_000
 MOST_QUOTA_US = (1 << 44) - 1
 MOST_PIDS = 4_194_304
+MOST_CPUS, MOST_NODES = 8192, 1024
+DEFAULT_PERIOD_US = 100_000
 _MOST_BYTES = 2**63 - 1
 _SPAN = f"{SHORTEST_US} to {LONGEST_US} us"
-_LONGEST_LIST = 8192
+_NANO = 1000
+_LONGEST_LIST = 100 + 6 * MOST_CPUS
+_INT = 32
 
-Check = Callable[[str, Ground], Complaint | None]
-
-
-def _digits(text: str) -> bool:
-    """Whether the kernel's parsers take the text for a number; int() would take more."""
-    return text.isascii() and text.isdigit()
+Write = Callable[[str, str | None, Ground], str | Complaint]
+"""Text, and what stands in the file (None: nobody wrote): what is read back, or a complaint."""
 
 
-def _within(least: int, most: int, word: str) -> Check:
-    """A whole number between two bounds."""
-    said = (word, f"{least} to {most}")
+def _number(
+    least: int, most: int, word: str, signed: bool = False, strips: bool = False, bits: int = 64
+) -> Write:
+    """A whole number between two bounds; ``word`` is the error beyond them."""
+    takes = f"{least} to {most}"
 
-    def check(value: str, ground: Ground) -> Complaint | None:
-        return None if _digits(value) and least <= int(value) <= most else said
+    def write(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+        amount = whole(text.strip(BLANKS) if strips else text, signed, bits)
+        if isinstance(amount, str):
+            return amount, takes
+        return str(amount) if least <= amount <= most else (word, takes)
 
-    return check
+    return write
 
 
-def _bytes(value: str, ground: Ground) -> Complaint | None:
-    if _digits(value) or value in ("max", "-1"):
+def _count(most: int, beyond: str, bits: int = 64) -> Write:
+    """A count, or ``max``."""
+
+    def write(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+        text = text.strip(BLANKS)
+        if text == "max":
+            return text
+        amount = whole(text, True, bits)
+        if isinstance(amount, int) and 0 <= amount <= most:
+            return str(amount)
+        return amount if isinstance(amount, str) else beyond, f"0 to {most}, or max"
+
+    return write
+
+
+def _word(*words: str) -> Write:
+    def write(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+        text = text.strip(BLANKS)
+        return text if text in words else (INVALID, " or ".join(words))
+
+    return write
+
+
+_period = _number(SHORTEST_US, LONGEST_US, INVALID)
+
+
+def _quota_fault(amount: int) -> Complaint | None:
+    if SHORTEST_US <= amount <= MOST_QUOTA_US:
         return None
-    return INVALID, "bytes, or no limit"
+    return INVALID, f"a quota of at least {SHORTEST_US} us and at most {MOST_QUOTA_US}"
 
 
-def _bytes_v2(value: str, ground: Ground) -> Complaint | None:
-    return None if _digits(value) or value == "max" else (INVALID, "bytes, or max")
+def _quota(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+    amount = whole(text, signed=True)
+    if isinstance(amount, str):
+        return amount, "a quota in us, or -1"
+    return "-1" if amount < 0 else _quota_fault(amount) or str(amount)
 
 
-def _period(value: str, ground: Ground) -> Complaint | None:
-    return None if SHORTEST_US <= int(value) <= LONGEST_US else (INVALID, f"a period of {_SPAN}")
+_CPU_MAX = re.compile(rf"[{BLANKS}]*([^{BLANKS}]{{1,20}})(.*)\Z", re.DOTALL)
 
 
-def _quota(value: str, ground: Ground) -> Complaint | None:
-    amount = int(value)
-    if amount < 0 or SHORTEST_US <= amount <= MOST_QUOTA_US:
-        return None
-    return (
-        RANGE if amount > _MOST_BYTES else INVALID,
-        f"a quota of at least {SHORTEST_US} us and at most {MOST_QUOTA_US}",
-    )
+def _cpu_max(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+    """``QUOTA [PERIOD]``; without a period the one that stands stays."""
+    found = _CPU_MAX.match(text)
+    quota = scanned(found[1]) if found is not None else None
+    if found is None or (quota is None and found[1] != "max"):
+        return INVALID, "a quota in us or max, and a period"
+    period = scanned(found[2])
+    if period is None:
+        period = int(stands.rpartition(" ")[2]) if stands else DEFAULT_PERIOD_US
+    fault = None if quota is None else _quota_fault(quota)
+    if fault is not None:
+        return fault
+    if not SHORTEST_US <= period <= LONGEST_US:
+        return INVALID, f"a period of {_SPAN}"
+    return f"{'max' if quota is None else quota} {period}"
 
 
-def _cpu_max(value: str, ground: Ground) -> Complaint | None:
-    quota, _, period = value.partition(" ")
-    if quota != "max" and (found := _quota(quota, ground)):
-        return found
-    return _period(period, ground)
+_PERCENT = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,2}))?\Z")
 
 
-def _pids(value: str, ground: Ground) -> Complaint | None:
-    if value == "max" or (_digits(value) and int(value) <= MOST_PIDS):
-        return None
-    return INVALID, f"0 to {MOST_PIDS}, or max"
+def _percent(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+    text = text.strip(BLANKS)
+    found, takes = _PERCENT.match(text), "0 to 100 with two places, or max"
+    if text == "max":
+        return text
+    if found is None:
+        return INVALID, takes
+    held = f"{int(found[1])}.{found[2] or '':0<2}"
+    return held if float(held) <= 100 else (RANGE, takes)
 
 
-def _numbers(value: str) -> frozenset[int] | None:
-    """The members of a CPU or node list; None for text that is none."""
-    if len(value) > _LONGEST_LIST or not value.strip():
-        return None
-    for part in value.strip().split(","):
-        first, dash, last = part.partition("-")
-        if not (_digits(first) and len(first) < 6):
-            return None
-        if dash and not (_digits(last) and len(last) < 6 and int(first) <= int(last)):
-            return None
-    return cpu_numbers(cpu_list(value.strip()))
+def _bytes(unlimited: str, page: int, unit: int, text: str) -> str | Complaint:
+    """Bytes in whole units; what is not below the largest counter is no limit, which v1 prints
+    as a number."""
+    text = text if plain(text) else text.strip(BLANKS)
+    most = _MOST_BYTES // page * page // unit * unit
+    shown = str(most) if unlimited == "-1" else "max"
+    if text == unlimited:
+        return shown
+    amount = memparse(text)
+    if amount is None:
+        return INVALID, f"bytes, or {unlimited}"
+    return shown if amount >= most else str(amount // unit * unit)
 
 
-def _list(of: str) -> Check:
-    """A list of CPUs or memory nodes that the machine has."""
+def _bytes_v1(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+    return _bytes("-1", ground.page_size, ground.page_size, text)
 
-    def check(value: str, ground: Ground) -> Complaint | None:
-        wanted = _numbers(value)
-        if wanted is None:
-            return INVALID, "a list such as 0-3,8"
-        there = getattr(ground, of)
+
+def _bytes_v2(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+    return _bytes("max", ground.page_size, ground.page_size, text)
+
+
+def _shares(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+    amount = whole(text)
+    if isinstance(amount, str):
+        return amount, "shares"
+    return str(min(max(amount, 2), 262144))
+
+
+def _list(of: str, most: int) -> Write:
+    """A list of CPUs or memory nodes that the machine has; nothing is all of them. ``most``: how
+    many a kernel can be built for."""
+
+    def write(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+        there: frozenset[int] | None = getattr(ground, of)
+        bits = max(there) + 1 if there and of == "cpus" else most
+        wanted = members(text, bits)
+        if isinstance(wanted, str):
+            takes = f"{of} of this machine" if wanted == RANGE else "a list such as 0-3,8"
+            return wanted, takes
+        if there is None and ("N" in text or "all" in text.lower()):
+            return text.strip(BLANKS)
         if there is None or wanted <= there:
-            return None
+            return joined(wanted)
         return RANGE if of == "cpus" else INVALID, f"{of} of this machine"
 
-    return check
+    return write
 
 
-_CHECKS: dict[str, Check] = {
-    "cpu.weight": _within(1, 10000, RANGE),
+def _oom_control(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+    found = _number(0, 1, INVALID)(text, stands, ground)
+    return found if isinstance(found, tuple) else f"oom_kill_disable {found}"
+
+
+def _subtree(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+    """cgroup.subtree_control."""
+    there = ground.controllers or frozenset()
+    for one in text.strip(BLANKS).split(" "):
+        if one and (one[0] not in "+-" or one[1:] not in there):
+            return INVALID, "+ or - with a controller of the group"
+    return text
+
+
+def _trigger(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+    if re.match(r"(some|full) [0-9]+ [0-9]+", text):
+        return text
+    return INVALID, "some or full with a threshold and a window in us"
+
+
+_FLAG = _number(0, 1, INVALID, True, True, _INT)
+_SWITCH = _number(0, 1, RANGE, True, True, _INT)
+_DEPTH = _count(2**31 - 1, RANGE, _INT)
+_PROCESS = _number(0, 2**31 - 1, INVALID, True, True, _INT)
+_BURST = _number(0, (2**64 - 1) // _NANO, INVALID)
+
+WRITES: dict[str, Write] = {
+    "cpu.weight": _number(1, 10000, RANGE),
+    "cpu.weight.nice": _number(-20, 19, RANGE, True),
     "cpu.max": _cpu_max,
-    "cpu.idle": _within(0, 1, INVALID),
+    "cpu.max.burst": _BURST,
+    "cpu.idle": _number(0, 1, INVALID, True),
+    "cpu.uclamp.min": _percent,
+    "cpu.uclamp.max": _percent,
+    "cpu.shares": _shares,
     "cpu.cfs_period_us": _period,
     "cpu.cfs_quota_us": _quota,
-    "pids.max": _pids,
-    "cpuset.cpus": _list("cpus"),
-    "cpuset.mems": _list("mems"),
-    "memory.limit_in_bytes": _bytes,
-    "memory.memsw.limit_in_bytes": _bytes,
-    "memory.soft_limit_in_bytes": _bytes,
-    "memory.swappiness": _within(0, 200, INVALID),
+    "cpu.cfs_burst_us": _BURST,
+    "pids.max": _count(MOST_PIDS, INVALID),
+    "cpuset.cpus": _list("cpus", MOST_CPUS),
+    "cpuset.cpus.exclusive": _list("cpus", MOST_CPUS),
+    "cpuset.mems": _list("mems", MOST_NODES),
+    "cpuset.cpus.partition": _word("member", "root", "isolated"),
+    "memory.swappiness": _number(0, 200, INVALID),
+    "memory.oom_control": _oom_control,
     "memory.max": _bytes_v2,
     "memory.high": _bytes_v2,
     "memory.low": _bytes_v2,
     "memory.min": _bytes_v2,
     "memory.swap.max": _bytes_v2,
-    "memory.oom.group": _within(0, 1, INVALID),
-    "io.weight": _within(1, 10000, INVALID),
-    "io.bfq.weight": _within(1, 1000, RANGE),
-    "blkio.bfq.weight": _within(1, 1000, RANGE),
+    "memory.swap.high": _bytes_v2,
+    "memory.zswap.max": _bytes_v2,
+    "memory.zswap.writeback": _FLAG,
+    "memory.oom.group": _FLAG,
+    "io.max": keyed.rates,
+    "io.weight": keyed.weights,
+    "io.bfq.weight": keyed.bfq_weights,
+    "io.latency": keyed.latency,
+    "io.prio.class": _word("no-change", "promote-to-rt", "none-to-rt", "restrict-to-be", "idle"),
+    "blkio.bfq.weight": _number(1, 1000, RANGE),
+    "rdma.max": keyed.rdma,
+    "misc.max": keyed.misc,
+    "dmem.max": keyed.regions,
+    "dmem.low": keyed.regions,
+    "dmem.min": keyed.regions,
+    "cgroup.freeze": _SWITCH,
+    "cgroup.pressure": _SWITCH,
+    "cgroup.kill": _number(1, 1, RANGE, True, True, _INT),
+    "cgroup.max.depth": _DEPTH,
+    "cgroup.max.descendants": _DEPTH,
+    "cgroup.procs": _PROCESS,
+    "cgroup.threads": _PROCESS,
+    "cgroup.type": _word("threaded"),
+    "cgroup.subtree_control": _subtree,
+    "cpu.pressure": _trigger,
+    "io.pressure": _trigger,
+    "irq.pressure": _trigger,
+    "memory.pressure": _trigger,
 }
+
+KEYED = frozenset(file for file, write in WRITES.items() if write.__module__ == keyed.__name__)
+"""Files that keep what a write does not name."""
+
+
+def written(file: str, text: str, stands: str | None, ground: Ground) -> str | Complaint:
+    """What is read back after ``text`` was written to ``file``, where ``stands`` stood; or why
+    the kernel refuses it. A file that nobody knows keeps the text."""
+    if len(text) * 4 > ground.page_size or "\0" in text:
+        most = _LONGEST_LIST if file.startswith("cpuset.") else ground.page_size
+        if len(text.encode(errors="surrogatepass")) > most:
+            return TOO_LONG, f"at most {most} bytes"
+        text = text.partition("\0")[0]
+    write = WRITES.get(file)
+    if write is not None:
+        return write(text, stands, ground)
+    if file.startswith("hugetlb."):
+        return _hugepages(file, text, ground)
+    if file.startswith("memory.") and file.endswith("limit_in_bytes"):
+        return _bytes_v1(text, stands, ground)
+    return text
+
+
+_HUGETLB = re.compile(r"hugetlb\.([0-9]{1,9}[KMG]B)\.(?:rsvd\.)?(max|limit_in_bytes)\Z")
+
+
+def _hugepages(file: str, text: str, ground: Ground) -> str | Complaint:
+    found = _HUGETLB.match(file)
+    if found is None or (ground.sizes is not None and found[1] not in ground.sizes):
+        return MISSING, "a page size that the machine has" if found else "a page size such as 2MB"
+    unit = max(ground.page_size, hugepage_size(file))
+    return _bytes("max" if found[2] == "max" else "-1", ground.page_size, unit, text)
 
 
 def complaint(file: str, value: str, ground: Ground) -> Complaint | None:
     """Why the kernel refuses ``value`` for ``file``; None where it takes it or nobody knows."""
-    check = _CHECKS.get(file)
-    if check is not None:
-        return check(value, ground)
-    sizes = ground.sizes
-    if sizes is not None and file.startswith("hugetlb.") and file.split(".")[1] not in sizes:
-        return MISSING, "a page size that the machine has"
-    return None
+    found = written(file, value, None, ground)
+    return found if isinstance(found, tuple) else None
 
 
-def _cut(unit: int, value: str, unlimited: str) -> str:
-    """Bytes in whole units; what is not below the largest counter is no limit."""
-    if value in ("max", "-1"):
-        return unlimited
-    if not _digits(value):
-        return value
-    amount = int(value)
-    return unlimited if amount >= _MOST_BYTES // unit * unit else str(amount // unit * unit)
-
-
-def _shares(value: str) -> str:
-    return str(min(max(int(value), 2), 262144)) if _digits(value) else value
-
-
-def kept(file: str, value: str, page: int) -> str:
-    """What is read back after ``value`` was written; lists are joined, bytes cut to pages."""
-    if file.startswith("memory."):
-        if file.endswith("limit_in_bytes"):
-            return _cut(page, value, str(_MOST_BYTES // page * page))
-        if file == "memory.oom_control":
-            return f"oom_kill_disable {value}"
-        return (
-            value if file in ("memory.swappiness", "memory.oom.group") else _cut(page, value, "max")
-        )
-    if file.startswith("hugetlb."):
-        unit = max(page, hugepage_size(file))
-        first = file.endswith("limit_in_bytes")
-        most = _MOST_BYTES // page * page // unit * unit
-        return _cut(unit, value, str(most) if first else "max")
-    if file == "cpu.shares":
-        return _shares(value)
-    if file == "cpu.cfs_quota_us":
-        return "-1" if value.startswith("-") else value
-    if file in ("cpuset.cpus", "cpuset.mems"):
-        return cpu_list(value)
-    if file in ("io.weight", "io.bfq.weight"):
-        return weights(value)
-    return rates(value) if file == "io.max" else value
-
-
-def weights(value: str) -> str:
-    """Lines of io.bfq.weight or io.weight as they are read: the default first, then devices."""
-    found: dict[str, str] = {"default": "100"}
-    for line in value.splitlines():
-        device, space, amount = line.partition(" ")
-        found[device if space else "default"] = amount if space else device
-    return "\n".join(f"{device} {amount}" for device, amount in found.items())
-
-
-def rates(value: str) -> str:
-    """Lines of io.max as they are read: one for each device, with every key."""
-    found: dict[str, dict[str, str]] = {}
-    for line in value.splitlines():
-        device, _, setting = line.partition(" ")
-        key, _, amount = setting.partition("=")
-        keys = found.setdefault(device, dict.fromkeys(("rbps", "wbps", "riops", "wiops"), "max"))
-        keys[key] = amount
-    return "\n".join(
-        f"{device} {' '.join(f'{key}={amount}' for key, amount in keys.items())}"
-        for device, keys in found.items()
-    )
+__all__ = ["INVALID", "KEYED", "MISSING", "NO_DEVICE", "RANGE", "WRITES", "complaint", "written"]

@@ -133,7 +133,17 @@ def lost(block: Block, hierarchy: Hierarchy, traits: Traits, bfq: bool = True) -
             unseen = traits.family == "crun" and block.cpu_without_lists
             found.append(_UNSEEN_V1 if unseen else _UNIFIED_V1)
         return tuple(found)
-    return (*found, *_lost_v2(block, traits, bfq))
+    return (*found, *_lost_v2(block, traits, bfq), *_unwritten(block))
+
+
+def _unwritten(block: Block) -> list[Lost]:
+    """Keys of the unified map that nothing is written for."""
+    why, instead = "an empty value writes nothing", "a value, or no key"
+    return [
+        Lost(f"unified {key}", why, instead, field=f"unified.{key}")
+        for key, value in (block.unified or {}).items()
+        if not value
+    ]
 
 
 def _lost_v2(block: Block, traits: Traits, bfq: bool) -> list[Lost]:

@@ -3,35 +3,74 @@
 from __future__ import annotations
 
 from qoslet.core.convert.answer import Ground, Refusal, Row, Stop
-from qoslet.core.convert.kernel import MISSING, NO_DEVICE, complaint, kept
+from qoslet.core.convert.kernel import INVALID, KEYED, MISSING, NO_DEVICE, Complaint, written
+from qoslet.core.shapes import shown
+
+_SHOWN = 120
 
 
 class Pen:
-    """Writes rows. A file that is written again keeps its place and takes the new value."""
+    """Writes rows. A file that is written again keeps its place and takes the new value, or the
+    new line beside those before. ``stood``: what files hold that no row has written yet."""
 
-    __slots__ = ("ground", "rows")
+    __slots__ = ("ground", "rows", "stood")
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: Ground, stood: dict[str, str] | None = None) -> None:
         self.ground = ground
         self.rows: dict[str, Row] = {}
+        self.stood = stood or {}
+
+    def _stands(self, file: str) -> str | None:
+        row = self.rows.get(file)
+        return self.stood.get(file) if row is None else row.applied
 
     def put(self, file: str, value: str, field: str, rule: str, *inputs: object) -> None:
         """One write; Stop where the kernel refuses it."""
-        ground = self.ground
-        found = complaint(file, value, ground)
-        if found is not None:
-            raise Stop(refused(field, file, value, *found))
-        stands = kept(file, value, ground.page_size)
+        before = self.rows.get(file)
+        stands = written(
+            file,
+            value,
+            before.applied if before is not None else self.stood.get(file),
+            self.ground,
+        )
+        found = stands if isinstance(stands, tuple) else self._beside(file, stands)
+        if found is not None or isinstance(stands, tuple):
+            raise Stop(refused(field, file, value, *(found or stands)))
+        value = value.removesuffix("\n") or value
+        if before is not None and file in KEYED:
+            value = f"{before.value}\n{value}"
         self.rows[file] = Row(file, value, field, rule, inputs, None if stands == value else stands)
 
-    def add(self, file: str, line: str, field: str, rule: str, *inputs: object) -> None:
-        """A further line of a file that takes one entry at a time."""
+    def _beside(self, file: str, stands: str) -> Complaint | None:
+        """What the kernel refuses for what stands in another file."""
+        if file in ("cpu.max", "cpu.max.burst"):
+            other = self._stands("cpu.max.burst" if file == "cpu.max" else "cpu.max")
+            if other is not None:
+                quota, burst = (stands, other) if file == "cpu.max" else (other, stands)
+                amount = quota.partition(" ")[0]
+                if amount != "max" and int(burst) > int(amount):
+                    return INVALID, f"a burst of at most the quota {amount}"
+        elif file == "cpu.weight" and self._stands("cpu.idle") == "1":
+            return INVALID, "no weight while cpu.idle is 1"
+        return None
+
+    def add(
+        self, file: str, line: str, field: str, rule: str, *inputs: object, judged: bool = True
+    ) -> None:
+        """A further line of a file that takes one entry at a time; Stop where the kernel refuses
+        it. Without ``judged`` it takes what it would not."""
         device, there = line.partition(" ")[0], self.ground.devices
         if there is not None and ":" in device and device not in there:
             raise Stop(refused(field, file, line, NO_DEVICE, "a disk that the machine has"))
         before = self.rows.get(file)
         value = line if before is None else f"{before.value}\n{line}"
-        stands = kept(file, value, self.ground.page_size)
+        stands = value
+        if file in KEYED:
+            found = written(file, line, self._stands(file), self.ground)
+            if isinstance(found, str):
+                stands = found
+            elif judged:
+                raise Stop(refused(field, file, line, *found))
         self.rows[file] = Row(file, value, field, rule, inputs, None if stands == value else stands)
 
     def absent(self, file: str, value: str, field: str) -> Stop:
@@ -41,7 +80,8 @@ class Pen:
 
 def refused(field: str, file: str, value: str, error: str, takes: str) -> Refusal:
     """The kernel's refusal of a write."""
-    return Refusal(field, error, "refused.kernel", (file, value, error, takes), file)
+    inputs = (file, shown(value) if len(value) > _SHOWN else value, error, takes)
+    return Refusal(field, error, "refused.kernel", inputs, file)
 
 
 def same(pen: Pen, file: str, field: str, value: int | str) -> None:

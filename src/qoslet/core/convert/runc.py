@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from msgspec import structs
 
+from qoslet.core.convert import unified
 from qoslet.core.convert.answer import Refusal, Stop
 from qoslet.core.convert.block import (
     NO_CPU,
@@ -24,11 +25,12 @@ from qoslet.core.convert.block import (
 from qoslet.core.convert.kernel import complaint
 from qoslet.core.convert.pen import RATES, Pen, refused, same
 from qoslet.core.convert.traits import Traits
-from qoslet.core.kernelfiles import unified_fault
 from qoslet.core.rules.oci import bfq_to_io_weight
 
 _WITHOUT = "unable to set swap limit without memory limit"
 _BELOW = "memory+swap limit should be >= memory limit"
+LINE_BY_LINE = (1, 2)
+"""Since this version runc writes each line of a unified value by a write of its own."""
 _NO_UNIFIED = "invalid configuration: cannot use unified on cgroup v1"
 
 
@@ -75,7 +77,7 @@ def write_v2(
         _cpuset(pen, block.cpu)
     hugepages(pen, block.hugepage_limits or (), "max", traits.rsvd)
     if block.unified:
-        unified(pen, block.unified)
+        _unified(pen, block.unified, traits)
 
 
 def _checked_swap(swap: int, limit: int, traits: Traits) -> int:
@@ -140,7 +142,8 @@ def _io_v2(pen: Pen, io: BlockIo, traits: Traits) -> None:
     if weight and traits.tables:
         written = bfq_to_io_weight(weight)
         rule = "oci.io.weight.scaled"
-        pen.add("io.bfq.weight", str(written), "blockIO.weight", rule, weight, written)
+        field = "blockIO.weight"
+        pen.add("io.bfq.weight", str(written), field, rule, weight, written, judged=False)
     elif weight and not pen.ground.bfq:
         written = bfq_to_io_weight(weight) if weight > 9 else _wrapped(weight)
         if not pen.ground.iocost:
@@ -153,7 +156,8 @@ def _io_v2(pen: Pen, io: BlockIo, traits: Traits) -> None:
     for at, one in enumerate(devices if pen.ground.bfq else (), 2 if weight else 1):
         amount = bfq_to_io_weight(one.weight or 0) if traits.tables else one.weight or 0
         line = f"{one.major}:{one.minor} {amount}"
-        pen.add("io.bfq.weight", line, "blockIO.weightDevice", "oci.io.weight", at)
+        field, judged = "blockIO.weightDevice", not traits.tables
+        pen.add("io.bfq.weight", line, field, "oci.io.weight", at, judged=judged)
     rates_v2(pen, io)
 
 
@@ -223,26 +227,22 @@ def hugepages(
             pen.put(f"{name}.rsvd.{suffix}", value, "hugepageLimits", "oci.hugetlb.rsvd", *inputs)
 
 
-def unified(pen: Pen, entries: Mapping[str, str]) -> None:
+def _unified(pen: Pen, entries: Mapping[str, str], traits: Traits) -> None:
     """The unified map. runc takes it in any order; here in the document's."""
     for key, value in entries.items():
-        field = f"unified.{key}"
-        why = unified_fault(key, (), write_failed=False)
-        if why:
-            words = f'unified resource "{key}" must be a file name (no slashes)'
-            raise Stop(Refusal(field, words, "refused.unified", (key, "no slashes")))
-        controller, dot, _ = key.partition(".")
-        there = pen.ground.controllers
-        if not dot:
-            words = f'unified resource "{key}" must be in the form CONTROLLER.PARAMETER'
-            raise Stop(Refusal(field, words, "refused.unified", (key, "no CONTROLLER.PARAMETER")))
-        if there is not None and controller not in there and controller != "cgroup":
-            words = (
-                f'unified resource "{key}" can\'t be set: controller "{controller}" not available'
-            )
-            why = f"no controller {controller}"
-            raise Stop(Refusal(field, words, "refused.unified", (key, why)))
-        pen.put(key, value, field, "oci.unified", key)
+        said = f'unified resource "{key}"'
+        if "/" in key:
+            raise unified.slashed(key, f"{said} must be a file name (no slashes)")
+        controller = key.partition(".")[0]
+        unified.opened(
+            pen,
+            key,
+            value,
+            f"{said} must be in the form CONTROLLER.PARAMETER",
+            f'{said} can\'t be set: controller "{controller}" not available',
+        )
+        by_line = traits.version >= LINE_BY_LINE
+        unified.write(pen, key, unified.lines(value) if by_line else (value,))
 
 
 def write_v1(pen: Pen, block: Block, traits: Traits, update: bool = False) -> None:

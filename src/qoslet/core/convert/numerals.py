@@ -1,0 +1,138 @@
+"""Numbers and lists as the kernel's parsers read them, which is not as Python does.
+
+Source: lib/kstrtox.c, lib/cmdline.c memparse, lib/vsprintf.c sscanf, lib/bitmap-str.c; written to
+files of kernel 6.18.
+"""
+
+from __future__ import annotations
+
+import re
+
+INVALID, RANGE = "invalid argument", "numerical result out of range"
+WIDE = "value too large for defined data type"
+
+BLANKS = " \t\n\v\f\r"
+"""What the kernel strips."""
+
+_WIDEST, _UNSIGNED = 2**64, 2**32
+_NUMBER = r"0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*"
+_KSTRTO = re.compile(rf"([+-]?)({_NUMBER})(\n?\Z)?")
+_MEMPARSE = re.compile(rf"({_NUMBER}|)([KkMmGgTtPpEe]?)\Z")
+_SCANNED = re.compile(r"[ \t\n\v\f\r]*([0-9]+)")
+_PART = re.compile(r"[^ \t\n\v\f\r,]+")
+_SHIFTS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
+_PLAIN = 18
+_CHUNK = 4000
+_HALF = 3
+
+
+def plain(text: str) -> bool:
+    """Whether the text is a number in every notation and below any bound of 64 bits."""
+    return text.isdigit() and text.isascii() and text[0] != "0" and len(text) <= _PLAIN
+
+
+def _value(digits: str) -> int:
+    """The number, in the base that its first letters say."""
+    if digits[:1] == "0":
+        return int(digits, 16 if digits[1:2] in ("x", "X") else 8)
+    found = 0
+    for at in range(0, len(digits), _CHUNK):
+        part = digits[at : at + _CHUNK]
+        found = found * 10 ** len(part) + int(part)
+    return found
+
+
+def whole(text: str, signed: bool = False, bits: int = 64) -> int | str:
+    """kstrtoull, kstrtoll or kstrtoint: the number, or the error."""
+    if plain(text) and bits == 64:
+        return int(text)
+    found = _KSTRTO.match(text)
+    if found is None or (found[1] == "-" and not signed):
+        return INVALID
+    amount = _value(found[2])
+    if amount >= _WIDEST:
+        return RANGE
+    if found[3] is None:
+        return INVALID
+    amount = -amount if found[1] == "-" else amount
+    most = 1 << (bits - signed)
+    return amount if (-most if signed else 0) <= amount < most else RANGE
+
+
+def memparse(text: str) -> int | None:
+    """Bytes with a suffix K to E, hexadecimal and octal, too; None for other text. Nothing is 0,
+    and what does not fit 64 bits wraps."""
+    if plain(text):
+        return int(text)
+    found = _MEMPARSE.match(text)
+    if found is None:
+        return None
+    amount = _value(found[1]) if found[1] else 0
+    return (amount << _SHIFTS[found[2].upper()]) % _WIDEST
+
+
+def simple(text: str) -> int | None:
+    """simple_strtoull of a whole text: as memparse, without a suffix."""
+    found = _MEMPARSE.match(text)
+    return None if found is None or found[2] else memparse(text)
+
+
+def scanned(text: str) -> int | None:
+    """What sscanf's %llu takes from the beginning of the text; the rest does not matter."""
+    found = _SCANNED.match(text)
+    return None if found is None else _value(found[1].lstrip("0") or "0") % _WIDEST
+
+
+def members(text: str, bits: int) -> frozenset[int] | str:
+    """The numbers below ``bits`` of a CPU or node list, ``0-9:2/4``, ``N`` (the last) and ``all``
+    among them, or the error of the first part that is none."""
+    found: set[int] = set()
+    for match in _PART.finditer(text):
+        part = match[0]
+        numbers = _region(f"0-N{part[3:]}" if part[:3].lower() == "all" else part, bits)
+        if isinstance(numbers, str):
+            return numbers
+        first, last, used, group = numbers
+        if first > last or not group or used > group:
+            return INVALID
+        if last >= bits:
+            return RANGE
+        found.update(number for number in range(first, last + 1) if (number - first) % group < used)
+        if text[match.end() :].startswith("\n") and "/" not in part:
+            # an end of line right after a part ends the list
+            break
+    return frozenset(found)
+
+
+def _region(part: str, bits: int) -> tuple[int, int, int, int] | str:
+    """``FIRST[-LAST[:USED/GROUP]]``, read number by number."""
+    numbers: list[int] = []
+    for mark in ("-", ":", "/", None):
+        digits = _SCANNED.match(part)
+        if part[:1] != "N" and digits is None:
+            return INVALID
+        number = bits - 1 if digits is None else _value(digits[1].lstrip("0") or "0")
+        if number >= _UNSIGNED:
+            return WIDE
+        numbers.append(number)
+        part = part[1 if digits is None else digits.end() :]
+        if not part:
+            break
+        if part[0] != mark:
+            return INVALID
+        part = part[1:]
+    if len(numbers) == _HALF:
+        return INVALID
+    return (numbers[0], numbers[-1] if len(numbers) == 1 else numbers[1],
+            *((numbers[2], numbers[3]) if len(numbers) > _HALF else (1, 1)))  # fmt: skip
+
+
+def joined(numbers: frozenset[int]) -> str:
+    """A list as the kernel prints it: sorted, ranges joined."""
+    ranges: list[list[int]] = []
+    for number in sorted(numbers):
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ",".join(f"{a}-{b}" if a != b else str(a) for a, b in ranges)
