@@ -239,7 +239,8 @@ class Container:
 
 def _v1_mounts() -> list[str]:
     lines = Path("/proc/mounts").read_text().splitlines()
-    return [words[1] for words in map(str.split, lines) if words[2] == "cgroup"]
+    # runc makes its group in the hybrid hierarchy, too
+    return [words[1] for words in map(str.split, lines) if words[2] in ("cgroup", "cgroup2")]
 
 
 class Scoped(Container):
