@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from qoslet.core.convert.answer import Part
 from qoslet.core.convert.front import Conversion, convert_document, convert_pods, wish_of
@@ -90,6 +91,16 @@ def test_memory_in_whole_mebibytes() -> None:
     part = converted({"memory_limit_in_bytes": str((1 << 20) + 1), "cpu_count": 1}).parts[0]
     assert values(part)["Memory.SizeInMB"] == "1"
     assert not part.lost
+
+
+def test_each_pod_says_its_isolation() -> None:
+    plain = pod_of(limits(cpu="1"))
+    pods = [structs.replace(plain, isolation="hyperv"), plain]
+    made = convert_pods(pods, windows_node("1.36", 4), wish_of("windows", RUNC))
+    said = [[row.what for row in part.parity] for part in made.parts]
+    assert ["isolation" in names for names in said] == [True, False, False, False]
+    backs = [part.rows[-1].because.split()[-1] for part in made.parts if part.rows]
+    assert backs == ["500m", "1000m"]
 
 
 def test_less_than_a_mebibyte_is_no_limit() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from qoslet.core.basis import Basis
 from qoslet.core.convert.answer import Parity, Part, Verdict
 from qoslet.core.convert.windows import Windows
+from qoslet.core.jobobjects import hyperv
 from qoslet.core.pod import Container, Pod
 from qoslet.core.quantity import ZERO
 from qoslet.core.rules.windows import MAXIMUM, milli_of_maximum
@@ -123,6 +124,9 @@ def pod_parity(basis: Basis, pod: Pod, qos: str) -> tuple[Parity, ...]:
 def _pod(basis: Basis, pod: Pod, qos: str) -> Iterator[Parity]:
     how = "it orders evictions; there are no groups above a container, so no class has a share"
     yield Parity("QoS class", qos, "approximated", how, "limits on every container")
+    if hyperv(basis, pod):
+        how = "its containers run in a machine of its own"
+        yield Parity("isolation", "hyperv", "enforced", how)
     if pod.resources is not None:
         how = "a job object is one container's"
         instead = "the same limits on the containers"

@@ -65,14 +65,19 @@ def cpu_shares_design(milli: int, processors: int) -> int:
     return min(milli * MAXIMUM // (processors * 1000), MAXIMUM) if milli else 0
 
 
+def _processors(count: int) -> str:
+    return "1 processor" if count == 1 else f"{count} processors"
+
+
 @rule("windows.cpu_maximum", KURT)
 def _maximum(milli: int, processors: int, amount: int) -> str:
-    return f"10 x limit {milli}m / {processors} processors -> {amount} of 10000"
+    return f"10 x limit {milli}m / {_processors(processors)} -> {amount} of 10000"
 
 
 @rule("windows.cpu_maximum.hyperv", f"{KURT} (1.10-1.17, Hyper-V)")
 def _maximum_hyperv(milli: int, count: int, amount: int) -> str:
-    return f"limit {milli}m / {count} processors = {milli // count}m; x 10 -> {amount} of 10000"
+    each = f"{_processors(count)} = {milli // count}m"
+    return f"limit {milli}m / {each}; x 10 -> {amount} of 10000"
 
 
 @rule("windows.cpu_maximum.design", DESIGN)
@@ -82,17 +87,17 @@ def _maximum_design(milli: int, processors: int, amount: int) -> str:
 
 @rule("windows.cpu_count", f"{DESIGN}; {KURT} (1.10-1.17, Hyper-V)")
 def _count(milli: int, amount: int) -> str:
-    return f"limit {milli}m -> {amount} processors"
+    return f"limit {milli}m -> {_processors(amount)}"
 
 
 @rule("windows.cpu_shares", DESIGN)
 def _shares(milli: int, processors: int, amount: int) -> str:
-    return f"limit {milli}m of {processors} processors -> {amount} of 10000"
+    return f"limit {milli}m of {_processors(processors)} -> {amount} of 10000"
 
 
 @rule("windows.cpu_shares.least", f"{SHARES} (1.10-1.17)")
 def _shares_least(milli: int, processors: int, least: int, amount: int) -> str:
-    part = f"{MAXIMUM - least} x limit {milli}m / {processors} processors"
+    part = f"{MAXIMUM - least} x limit {milli}m / {_processors(processors)}"
     return f"{part}, at least {least} and at most 10000 -> {amount}"
 
 
@@ -107,7 +112,7 @@ HCSSHIM = "hcsshim internal/hcsoci ConvertCPULimits, createWindowsContainerDocum
 @rule("windows.object.count", f"{HCSSHIM}; {DESIGN}")
 def _object_count(count: int, processors: int | None) -> str:
     if processors is None or count <= processors:
-        return f"{count} processors"
+        return _processors(count)
     return f"{count} processors are asked, {processors} are there"
 
 
