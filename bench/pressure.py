@@ -22,7 +22,7 @@ from typing import Any
 from bench.pressed import MIB, PODS, Node, milliseconds, node, until
 from tests.live import pulse
 
-LEFT = 50
+LEFT = int(os.environ.get("QOSLET_BENCH_LEFT") or 50)
 """MiB that the hog leaves to the machine."""
 LONGEST = 60.0
 """Seconds that a decision is waited for."""
