@@ -103,6 +103,13 @@ def test_each_pod_says_its_isolation() -> None:
     assert backs == ["500m", "1000m"]
 
 
+def test_the_isolation_that_is_named_is_that_of_pods() -> None:
+    wish = wish_of("windows", RUNC, windows=Windows("hyperv"))
+    made = convert_pods([pod_of(limits(cpu="2"))], windows_node("design", 4), wish)
+    assert values(made.parts[1])["Processor.Maximum"] == "6666"
+    assert verdicts(made)["isolation"] == "enforced"
+
+
 def test_less_than_a_mebibyte_is_no_limit() -> None:
     part = converted({"memory_limit_in_bytes": (1 << 20) - 1}).parts[0]
     assert part.rows == ()

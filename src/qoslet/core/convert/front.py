@@ -240,7 +240,8 @@ def _windows_pods(
     pods: Sequence[Pod], node: Node, wish: Wish, problems: Sequence[Problem]
 ) -> Conversion:
     """What Windows makes of each container, and the report of what it cannot do."""
-    planner = Planner(structs.replace(node, os="windows"))
+    isolation = "hyperv" if wish.windows.isolated else node.isolation
+    planner = Planner(structs.replace(node, os="windows", isolation=isolation))
     basis, parts = planner.basis, []
     if wish.windows.processors is not None:
         basis = structs.replace(basis, processors=wish.windows.processors)
