@@ -16,6 +16,7 @@ from qoslet.core.memsample import MemorySample, NodeMemory, Pressure
 from qoslet.core.memuse import cache_of, kept_cache, own_of
 from qoslet.core.pressure import MARKS, group_state, is_uneasy, node_state
 from qoslet.core.victims import amounts
+from tests.live import pulse
 
 MIB = 1 << 20
 TOTAL = 2048 * MIB
@@ -180,6 +181,28 @@ def test_a_hog_as_a_real_kernel_tells_of_it(psi: bool) -> None:
     onset = next(row["at"] for row in rows if row["available"] < 100 and row["scanned"])
     assert onset <= found[0] <= onset + 2.0
     assert found == [row["at"] for row in rows if row["at"] >= found[0]], "it stays so"
+
+
+@pytest.mark.parametrize("phase", [0, 1])
+def test_a_hog_in_a_guest_beside_others(phase: int) -> None:
+    """Linux 7.2: everything waits for a fifth of half a second, three calm seconds pass, and then
+    the hog takes what is left. Looked at four times a second."""
+    rows = pulse.rows(Path(__file__).parents[1] / "data/pressure-7.2.jsonl")
+    moment = next(row["at"] for row in rows if row["full"] > 150_000)
+    onset = pulse.times(rows).onset
+    assert onset is not None
+    assert onset > moment + 3.0, "a moment is no onset"
+    looks = [pulse.node(row) for row in rows[phase::2]]
+    found = [
+        one.at
+        for number, one in enumerate(looks)
+        if node_state(looks[: number + 1]).kind == "short"
+    ]
+    (first, *_) = [at for at in found if at > onset - 0.5]
+    assert first <= onset + 1.0
+    calm = [one.at for one in looks if moment + 1.2 < one.at < onset - 0.5]
+    assert calm
+    assert not set(calm) & set(found)
 
 
 def test_what_happened_long_ago_does_not_count() -> None:

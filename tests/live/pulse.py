@@ -14,11 +14,14 @@ from qoslet.core.pressure import MARKS, node_stall, waits
 
 WINDOW = 0.5
 """Seconds over which a rate is taken."""
+LASTS = 1.0
+"""Seconds within which it is short again, where it is no matter of a moment."""
 
 
 class Times(Struct, frozen=True):
     """Monotonic seconds; None where it did not happen. ``onset``: the first half second in which
-    memory was short by the marks of ``core.pressure``; ``gone``: no process is left in the group;
+    memory was short by the marks of ``core.pressure``, of which another follows within a second, or
+    the end of the group's processes; ``gone``: no process is left in the group;
     ``relief``: as much can be had as is wanted, from then on for a second; ``least`` bytes could be
     had, ``full`` is the largest share of time in which everything waited."""
 
@@ -37,10 +40,33 @@ def rows(log: Path) -> list[dict[str, Any]]:
 
 def times(found: Sequence[dict[str, Any]], group: int = 0) -> Times:
     """The times of a pulse and one of its groups."""
-    looks = [_node(row) for row in found]
+    looks = [node(row) for row in found]
     wanted = MARKS.wanted(looks[-1].total)
-    onset = gone = relief = None
-    shares = []
+    shares, short = _windows(looks, wanted)
+    gone = next(
+        (
+            looks[at].at
+            for at in range(1, len(found))
+            if found[at - 1]["left"][group] and not found[at]["left"][group]
+        ),
+        None,
+    )
+    onset = next((at for at in short if _lasts(at, short, gone)), None)
+    relief = None
+    for number, now in enumerate(looks):
+        later = [one for one in looks[number:] if one.at <= now.at + 1.0]
+        if onset is not None and now.at >= onset and all(one.available >= wanted for one in later):
+            relief = now.at
+            break
+    known = [one for one in shares if one is not None]
+    least = min(one.available for one in looks)
+    return Times(onset, gone, relief, least, max(known, default=None))
+
+
+def _windows(looks: Sequence[NodeMemory], wanted: int) -> tuple[list[float | None], list[float]]:
+    """Of each half second the share of time in which everything waited, and the ends of those in
+    which memory was short."""
+    shares, short = [], []
     first = 0
     for at, now in enumerate(looks):
         while now.at - looks[first + 1].at >= WINDOW if first + 1 < at else False:
@@ -49,22 +75,21 @@ def times(found: Sequence[dict[str, Any]], group: int = 0) -> Times:
             continue
         stall = node_stall(looks[first], now)
         shares.append(stall.full)
-        short = now.available < wanted and waits(stall, MARKS, now.available)
-        if onset is None and short:
-            onset = now.at
-        was = any(row["left"][group] for row in found[:at])
-        if gone is None and was and not found[at]["left"][group]:
-            gone = now.at
-        later = [one for one in looks[at:] if one.at <= now.at + 1.0]
-        calm = all(one.available >= wanted for one in later)
-        if onset is not None and relief is None and calm:
-            relief = now.at
-    known = [one for one in shares if one is not None]
-    least = min(one.available for one in looks)
-    return Times(onset, gone, relief, least, max(known, default=None))
+        if now.available < wanted and waits(stall, MARKS, now.available):
+            short.append(now.at)
+    return shares, short
 
 
-def _node(row: dict[str, Any]) -> NodeMemory:
+def _lasts(end: float, short: Sequence[float], gone: float | None) -> bool:
+    """Whether it is short again soon after a half second that ended then, or the group is gone."""
+    until = end + WINDOW + LASTS
+    if gone is not None and end <= gone <= until:
+        return True
+    return any(end + WINDOW <= one <= until for one in short)
+
+
+def node(row: dict[str, Any]) -> NodeMemory:
+    """A row as a look."""
     psi = None
     if row["some"] is not None:
         psi = Pressure(0.0, row["some"], 0.0, row["full"])
