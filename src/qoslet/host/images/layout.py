@@ -26,6 +26,7 @@ from qoslet.core.image import (
     suited,
 )
 from qoslet.core.imageref import Reference, goes_by, means
+from qoslet.host.images.budget import Budget
 from qoslet.host.images.tarread import TarReader
 
 MARK, INDEX = "oci-layout", "index.json"
@@ -33,7 +34,10 @@ MOST_PLACES = 1000
 """Layouts and archives in a folder."""
 MOST_MEMBERS = 100_000
 """Entries of an archive that is a layout."""
+TOLD = 6
+"""Names that are told where none is the wanted one."""
 
+_LONGEST = 256
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
@@ -140,10 +144,10 @@ class ArchiveLayout:
 
     def _member(self, name: str) -> tuple[int, int, int]:
         """The open archive, where a member's content begins in it, and its size."""
-        opened, _ = _opened(self.where)
+        opened, size = _opened(self.where)
         try:
             if self._members is None:
-                self._members = _members(opened)
+                self._members = _members(opened, size)
             if name not in self._members:
                 raise FileNotFoundError(2, "is not in the archive", name)
         except (OSError, ValueError):
@@ -152,8 +156,9 @@ class ArchiveLayout:
         return opened, *self._members[name]
 
 
-def _members(opened: int) -> dict[str, tuple[int, int]]:
-    """The files of an archive; their contents are passed over without being read."""
+def _members(opened: int, size: int) -> dict[str, tuple[int, int]]:
+    """The files of an archive of so many bytes that a layout has; their contents are passed over
+    without being read."""
     at = 0
 
     def read(count: int) -> bytes:
@@ -163,13 +168,15 @@ def _members(opened: int) -> dict[str, tuple[int, int]]:
         return data
 
     found: dict[str, tuple[int, int]] = {}
-    reader = TarReader(read)
-    for number, entry in enumerate(reader.entries()):
-        if number >= MOST_MEMBERS:
-            raise ValueError(f"more than {MOST_MEMBERS} entries")
+    reader = TarReader(read, Budget(size, MOST_MEMBERS))
+    for entry in reader.entries():
         if entry.kind == "0":
-            found[entry.name.removeprefix("./")] = (at, entry.size)
+            name = entry.name.removeprefix("./")
+            if name == INDEX or (name.startswith("blobs/") and len(name) < _LONGEST):
+                found[name] = (at, entry.size)
             at += reader.skipped()
+            if at > size:
+                raise ValueError("the archive ends in the middle of an entry")
     return found
 
 
@@ -226,7 +233,7 @@ def find(paths: tuple[str, ...], wanted: Reference, architecture: str) -> Image:
             found = _in(place, wanted, architecture, seen)
             if found is not None:
                 return found
-    there = ", ".join(seen[:6]) + (" and more" if len(seen) > 6 else "") or "nothing"
+    there = ", ".join(seen[:TOLD]) + (" and more" if len(seen) > TOLD else "") or "nothing"
     where = ", ".join(paths) or "no --images given"
     raise NotFound(f"image {wanted} is not in {where} (there: {there})")
 
@@ -245,7 +252,8 @@ def _in(place: Layout, wanted: Reference, architecture: str, seen: list[str]) ->
         names = goes_by(entry.annotations or {}, place.name)
         if means(wanted, names, entry.digest):
             chosen.append(entry)
-        seen += [str(name) for name in sorted(names, key=str)]
+        if len(seen) <= TOLD:
+            seen += [str(name) for name in sorted(names, key=str)]
     if not chosen:
         return None
     return _image(place, tuple(chosen), architecture)
@@ -257,14 +265,16 @@ def _image(place: Layout, entries: tuple[Descriptor, ...], architecture: str) ->
         entry = suited(entries, architecture)
         if entry is None:
             there = sorted({one.platform.architecture for one in entries if one.platform})
-            raise ValueError(f"{place.where}: for {', '.join(there)}, this is {architecture}")
+            for_ = ", ".join(there)[:200]
+            raise ValueError(f"{place.where}: for {for_}, this is {architecture}")
         what = f"{place.where}: {entry.digest}"
         if not entry.nests:
             manifest = manifest_of(_whole(place, entry), what)
             data = _whole(place, manifest.config)
             made = configuration_of(data, manifest, f"{place.where}: {manifest.config.digest}")
             if made.architecture not in ("", architecture):
-                raise ValueError(f"{what}: for {made.architecture}, this is {architecture}")
+                for_ = made.architecture[:80]
+                raise ValueError(f"{what}: for {for_}, this is {architecture}")
             return Image(place, entry.digest, manifest, made)
         entries = index_of(_whole(place, entry), what).manifests
     raise ValueError(f"{place.where}: indexes inside indexes")

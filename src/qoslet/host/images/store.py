@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from qoslet.core.image import Descriptor
+from qoslet.host.images.budget import Budget
 from qoslet.host.images.layout import Blob, Image
-from qoslet.host.images.unpack import Budget, Unpacker, remove
+from qoslet.host.images.unpack import Unpacker, remove
 
 MOST_BYTES = 32 * 1024**3
 MOST_ENTRIES = 2_000_000
@@ -26,6 +27,8 @@ MOST_ENTRIES = 2_000_000
 _DIR = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 256 * 1024
+_SLICE = 16 * 1024
+"""What zlib gets at a time: what follows a stream is copied at each one's end."""
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
@@ -81,12 +84,15 @@ class Store:
 
     def _layers(self, image: Image, root: int) -> None:
         """All layers, the lowest first."""
-        made = Unpacker(root, Budget(*self._most))
+        budget = Budget(*self._most)
+        made = Unpacker(root, budget)
+        if (size := sum(layer.size for layer in image.manifest.layers)) > self._most[0]:
+            raise ValueError(f"layers of {size} bytes, at most {self._most[0]}")
         ids = image.configuration.rootfs.diff_ids
         for layer, diff_id in zip(image.manifest.layers, ids, strict=True):
             with image.layout.blob(layer) as blob:
                 try:
-                    content = _Content(blob, layer, diff_id)
+                    content = _Content(blob, layer, diff_id, budget)
                     made.layer(content.read)
                     blob.check()
                     content.check()
@@ -97,8 +103,9 @@ class Store:
 class _Content:
     """A layer as it was before it was compressed, hashed while it is read."""
 
-    def __init__(self, blob: Blob, layer: Descriptor, diff_id: str) -> None:
+    def __init__(self, blob: Blob, layer: Descriptor, diff_id: str, budget: Budget) -> None:
         self._blob = blob
+        self._budget = budget
         self._diff_id = diff_id
         self._hash = hashlib.new(diff_id.partition(":")[0])
         self._first = blob.read(_CHUNK)
@@ -108,15 +115,16 @@ class _Content:
                 "(skopeo copy --dest-compress-format gzip converts it)"
             )
         plain = self._inflated() if self._first.startswith(_GZIP) else self._pieces()
-        self._rest = b""
+        self._piece, self._at = b"", 0
         self._next: Callable[[], bytes] = lambda: next(plain, b"")
 
     def read(self, count: int) -> bytes:
         """At most so many bytes, none at the end."""
-        if not self._rest:
-            self._rest = self._next()
-            self._hash.update(self._rest)
-        data, self._rest = self._rest[:count], self._rest[count:]
+        if self._at == len(self._piece):
+            self._piece, self._at = self._next(), 0
+            self._hash.update(self._piece)
+        data = self._piece[self._at : self._at + count]
+        self._at += len(data)
         return data
 
     def check(self) -> None:
@@ -134,18 +142,27 @@ class _Content:
     def _inflated(self) -> Iterator[bytes]:
         """The blob without gzip, which may be several streams; never more than a bounded piece
         of it at a time."""
-        machine = zlib.decompressobj(31)
-        for piece in self._pieces():
-            while piece:
-                data = machine.decompress(piece, _CHUNK)
-                piece = machine.unconsumed_tail
+        machine, begun = zlib.decompressobj(31), False
+        for rest in self._slices():
+            while rest := rest if begun else rest.lstrip(b"\0"):
+                data = machine.decompress(rest, _CHUNK)
+                rest, begun = machine.unconsumed_tail, True
                 if data:
                     yield data
                 if machine.eof:
-                    piece = machine.unused_data.lstrip(b"\0")
-                    machine = zlib.decompressobj(31)
+                    self._budget.spend(steps=1)
+                    rest = machine.unused_data
+                    machine, begun = zlib.decompressobj(31), False
         while data := machine.decompress(b"", _CHUNK):
             yield data
+        if begun and not machine.eof:
+            raise ValueError("the gzip stream ends in the middle")
+
+    def _slices(self) -> Iterator[bytes]:
+        """The blob in smaller pieces."""
+        for piece in self._pieces():
+            for at in range(0, len(piece), _SLICE):
+                yield piece[at : at + _SLICE]
 
 
 @contextmanager

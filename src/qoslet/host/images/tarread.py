@@ -1,7 +1,7 @@
 """Tar archives as a stream of entries, read strictly: what is not understood is a fault.
 
 Python's own reader takes whatever a header says into memory and follows extensions that an image
-has no use for. Here every extension is bounded, sparse files are refused, and names are bytes of a
+has no use for. Here extensions are bounded by entry and in all, sparse files are refused, and names are bytes of a
 path and nothing more: where they lead is for who makes them. Source: POSIX.1-2017 pax; GNU tar
 manual, Basic Tar Format.
 """
@@ -11,12 +11,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from qoslet.host.images.budget import Budget
+
 BLOCK = 512
 EXTENSION = 1024 * 1024
-"""Bytes that the extended header of one entry may have."""
+"""Bytes that the extended headers of one entry may have together."""
+EXTENSIONS = 16
+"""Extended headers of one entry; writers make four at most."""
+LONGEST = 4096
+"""Bytes of a name, as in the kernel."""
+LARGEST = 2**62
 CHUNK = 256 * 1024
 
-_XATTR = "SCHILY.xattr."
+_XATTR, _SPARSE = "SCHILY.xattr.", "GNU.sparse."
+_TAKEN = frozenset({"path", "linkpath", "size", "uid", "gid", "mtime"})
+_RECORDS = 32
+"""Bytes of an extended header for which there is a step."""
 _ZEROS = bytes(BLOCK)
 
 
@@ -36,11 +46,14 @@ class Entry(NamedTuple):
 
 
 class TarReader:
-    """Reads entries from ``read(count)``, which gives at most as many bytes, none at the end.
-    Raises ValueError with what is wrong, and what ``read`` raises."""
+    """Reads entries from ``read(count)``, which gives at most as many bytes, none at the end. All
+    but the contents is spent from ``budget``. Raises ValueError with what is wrong, and what
+    ``read`` raises."""
 
-    def __init__(self, read: Callable[[int], bytes]) -> None:
+    def __init__(self, read: Callable[[int], bytes], budget: Budget) -> None:
         self._read = read
+        self._budget = budget
+        self._extensions = self._extension = 0
         self._left = 0
         self._padding = 0
 
@@ -60,8 +73,10 @@ class TarReader:
                 continue
             entry = _entry(header, "0" if kind == "7" else kind, size, extra)
             extra = {}
+            self._extensions = self._extension = 0
             self._left = entry.size if entry.kind == "0" else 0
             self._padding = -self._left % BLOCK
+            self._budget.spend(BLOCK + self._padding, entries=1)
             yield entry
 
     def data(self) -> Iterator[bytes]:
@@ -86,8 +101,13 @@ class TarReader:
 
     def _extended(self, kind: str, size: int, extra: dict[str, bytes]) -> None:
         """Take an extended header into ``extra``."""
-        if size > EXTENSION:
-            raise ValueError(f"an extended header of {size} bytes, at most {EXTENSION}")
+        self._extensions += 1
+        self._extension += size
+        if self._extension > EXTENSION:
+            raise ValueError(f"extended headers of {self._extension} bytes, at most {EXTENSION}")
+        if self._extensions > EXTENSIONS:
+            raise ValueError(f"more than {EXTENSIONS} extended headers for one entry")
+        self._budget.spend(BLOCK + size + -size % BLOCK, steps=1 + size // _RECORDS)
         text = self._exactly(size)
         self._exactly(-size % BLOCK)
         if kind == "x":
@@ -129,7 +149,7 @@ def _number(field: bytes, what: str) -> int:
 
 
 def _records(text: bytes) -> dict[str, bytes]:
-    """The records of a pax header."""
+    """The records of a pax header that matter here."""
     found: dict[str, bytes] = {}
     at = 0
     while at < len(text):
@@ -141,31 +161,36 @@ def _records(text: bytes) -> dict[str, bytes]:
         key, equals, value = text[space + 1 : end].partition(b"=")
         if end > len(text) or not equals or not value.endswith(b"\n"):
             raise ValueError("an extended header that cannot be read")
-        found[_text(key)] = value[:-1]
+        name = _text(key)
+        if name in _TAKEN or name.startswith((_XATTR, _SPARSE)):
+            found[name] = value[:-1]
         at = end
     return found
 
 
 def _entry(header: bytes, kind: str, size: int, extra: dict[str, bytes]) -> Entry:
     """The entry of a header and what was said before it."""
-    if kind == "S" or any(key.startswith("GNU.sparse.") for key in extra):
+    if kind == "S" or any(key.startswith(_SPARSE) for key in extra):
         raise ValueError("a sparse file, which is not unpacked")
     name = header[:100].split(b"\0", 1)[0]
     if header[257:262] == b"ustar" and header[263:265] == b"00":
         prefix = header[345:500].split(b"\0", 1)[0]
         name = prefix + b"/" + name if prefix else name
-    path = _text(extra.get("path", name))
+    path = _text(_name(extra.get("path", name)))
+    whole = _whole(extra, "size", b"%o" % size)
+    if whole > LARGEST:
+        raise ValueError(f"a size of {whole} bytes")
     if kind == "0" and path.endswith("/") and not size:
         kind = "5"
     return Entry(
         path,
         kind,
-        _text(extra.get("linkpath", header[157:257].split(b"\0", 1)[0])),
+        _text(_name(extra.get("linkpath", header[157:257].split(b"\0", 1)[0]))),
         _number(header[100:108], "mode"),
         _whole(extra, "uid", header[108:116]),
         _whole(extra, "gid", header[116:124]),
         _whole(extra, "mtime", header[136:148]),
-        _whole(extra, "size", b"%o" % size),
+        whole,
         tuple(
             (key.removeprefix(_XATTR), value)
             for key, value in extra.items()
@@ -190,6 +215,13 @@ def _whole(extra: dict[str, bytes], key: str, field: bytes) -> int:
     if not text.isdigit() or len(text) > 20:
         raise ValueError(f"{key} {given[:40]!r} is no number")
     return int(text)
+
+
+def _name(name: bytes) -> bytes:
+    """A name that the kernel could have. Raises ValueError."""
+    if len(name) > LONGEST:
+        raise ValueError(f"a name of {len(name)} bytes, at most {LONGEST}")
+    return name
 
 
 def _text(name: bytes) -> str:

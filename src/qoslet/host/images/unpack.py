@@ -11,7 +11,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator
+from itertools import islice
 
+from qoslet.host.images.budget import Budget
 from qoslet.host.images.tarread import CHUNK, Entry, TarReader
 
 WHITEOUT, OPAQUE, AUFS = ".wh.", ".wh..wh..opq", ".wh..wh."
@@ -20,6 +22,10 @@ DEEPEST = 128
 MOST_LINKS = 40
 """Symbolic links on the way to one name, as in the kernel."""
 LARGEST_ID = 2**32 - 2
+BATCH = 4096
+"""Names of a directory that are read at a time."""
+MOST_TOLD = 100
+"""Devices that were left out and are told."""
 
 _DIR = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -30,41 +36,24 @@ _FOREIGN_XATTRS = ("user.overlay.",)
 Path = tuple[str, ...]
 
 
-class Budget:
-    """What an image may take in all: bytes of content and of padding, and entries. ``spend``
-    raises ValueError beyond that."""
-
-    def __init__(self, most_bytes: int, most_entries: int) -> None:
-        self._most = most_bytes, most_entries
-        self._bytes, self._entries = most_bytes, most_entries
-
-    def spend(self, size: int, entries: int = 0) -> None:
-        """Take so much."""
-        self._bytes -= size
-        self._entries -= entries
-        if self._bytes < 0:
-            raise ValueError(f"more than {self._most[0]} bytes unpacked")
-        if self._entries < 0:
-            raise ValueError(f"more than {self._most[1]} entries")
-
-
 class Unpacker:
     """Unpacks into the directory that is open as ``root``, which nobody else uses. ``left_out``
-    are the devices below ``/dev`` that were not made: a container has its own there."""
+    are the first devices below ``/dev`` that were not made: a container has its own there."""
 
     def __init__(self, root: int, budget: Budget) -> None:
         self._root = root
         self._budget = budget
-        self._added: set[Path] = set()
+        self._added: set[int] = set()
+        self._cleared: set[int] = set()
         self.left_out: list[str] = []
 
     def layer(self, read: Callable[[int], bytes]) -> None:
         """Put one layer on top, and read its archive to the end. Raises ValueError with the name
         that is wrong, OSError."""
-        self._added = set()
-        reader = TarReader(read)
+        self._added, self._cleared = set(), set()
+        reader = TarReader(read, self._budget)
         for entry in reader.entries():
-            self._budget.spend(entry.size, 1)
+            self._budget.spend(entry.size)
             try:
                 self._put(entry, reader.data())
             except (ValueError, OSError) as error:
@@ -82,19 +71,30 @@ class Unpacker:
             _dress(self._root, entry)
             return
         name = path[-1]
-        with _Way(self._root) as way:
+        with _Way(self._root, self._budget) as way:
             way.go(path[:-1], make=True)
             if name.startswith(WHITEOUT):
                 self._hide(way, name)
                 return
             self._make(way, name, entry, data)
-            self._added.add((*way.path, name))
+            self._note((*way.path, name))
+
+    def _note(self, path: Path) -> None:
+        """What this layer has, and what it lies in. Hashes, for a layer of some megabytes can have
+        gigabytes of long paths."""
+        while path and (mark := hash(path)) not in self._added:
+            self._added.add(mark)
+            path = path[:-1]
 
     def _hide(self, way: _Way, name: str) -> None:
         """A whiteout: what an earlier layer has there is gone."""
         if name == OPAQUE:
-            for one in os.listdir(way.at):
-                if not any(path[: len(way.path) + 1] == (*way.path, one) for path in self._added):
+            here = hash(way.path)
+            names = () if here in self._cleared else _names(way.at)
+            self._cleared.add(here)
+            for one in names:
+                self._budget.spend(steps=1)
+                if hash((*way.path, one)) not in self._added:
                     remove(way.at, one)
         elif not name.startswith(AUFS):
             hidden = name.removeprefix(WHITEOUT)
@@ -127,7 +127,8 @@ class Unpacker:
             case "3" | "4":
                 if way.path[:1] != ("dev",):
                     raise ValueError("is a device, which is never made")
-                self.left_out.append(entry.name)
+                if len(self.left_out) < MOST_TOLD:
+                    self.left_out.append(entry.name)
             case _:
                 raise ValueError(f"is of the unknown type {entry.kind!r}")
 
@@ -156,7 +157,7 @@ class Unpacker:
         target = parts(entry.link)
         if not target:
             raise ValueError("links to the root")
-        with _Way(self._root) as way:
+        with _Way(self._root, self._budget) as way:
             way.go(target[:-1], make=False)
             found = os.lstat(target[-1], dir_fd=way.at)
             if stat.S_ISDIR(found.st_mode):
@@ -169,10 +170,12 @@ class Unpacker:
 
 
 class _Way:
-    """Directories that are open, from the root to ``at``; ``path`` are their names."""
+    """Directories that are open, from the root to ``at``; ``path`` are their names. What is gone
+    and made is spent from ``budget``."""
 
-    def __init__(self, root: int) -> None:
+    def __init__(self, root: int, budget: Budget) -> None:
         self._root = root
+        self._budget = budget
         self._open: list[int] = []
         self.path: Path = ()
 
@@ -193,11 +196,13 @@ class _Way:
         ahead, links = list(reversed(names)), 0
         while ahead:
             name = ahead.pop()
+            self._budget.spend(steps=1)
             if name == "..":
                 self._up_to(max(0, len(self._open) - 1))
                 continue
             found = _lstat(self.at, name)
             if found is None and make:
+                self._budget.spend(entries=1)
                 os.mkdir(name, 0o755, dir_fd=self.at)
                 os.chmod(name, 0o755, dir_fd=self.at)
             elif found is not None and stat.S_ISLNK(found.st_mode):
@@ -249,11 +254,18 @@ def remove(at: int, name: str) -> None:
         return
     opened = os.open(name, _DIR, dir_fd=at)
     try:
-        for one in os.listdir(opened):
+        for one in _names(opened):
             remove(opened, one)
     finally:
         os.close(opened)
     os.rmdir(name, dir_fd=at)
+
+
+def _names(at: int) -> Iterator[str]:
+    """The names in a directory, which may be removed meanwhile; there may be millions."""
+    with os.scandir(at) as found:
+        while batch := [one.name for one in islice(found, BATCH)]:
+            yield from batch
 
 
 def _lstat(at: int, name: str) -> os.stat_result | None:
@@ -301,8 +313,9 @@ def _dress(opened: int, entry: Entry) -> None:
 def read_inside(root: int, path: Path, most: int) -> bytes:
     """The beginning of a file in a tree, its path followed as from inside. Raises OSError,
     ValueError where it is no file."""
+    budget = Budget(0, 4 * DEEPEST)
     for _ in range(MOST_LINKS):
-        with _Way(root) as way:
+        with _Way(root, budget) as way:
             way.go(path[:-1], make=False)
             found = os.lstat(path[-1], dir_fd=way.at)
             if stat.S_ISREG(found.st_mode):
