@@ -24,6 +24,7 @@ from qoslet.core.convert.traits import Traits, traits_of
 from qoslet.host.probe import probe
 from tests.live.oci_blocks import Blocks
 from tests.live.oci_real import Container, Scoped, found, microseconds, version
+from tests.live.unified_maps import on
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
 
@@ -180,6 +181,26 @@ def test_convert_says_what_a_runtime_writes(
     record_property("compared", trial.compared)
     record_property(
         "of", f"{trial.traits.name} {hierarchy}: {trial.blocks} blocks, {trial.refused} refused"
+    )
+
+
+def test_convert_says_what_becomes_of_unified_texts_v2(
+    trial: Trial, record_property: Callable[[str, object], None]
+) -> None:
+    if trial.container.hierarchy != "v2":
+        pytest.skip("of a v2 host: the guests")
+    record_property("driver", "cgroupfs")
+    blocks: list[dict[str, Any]] = [
+        {"unified": unified} for unified in on(next(iter(trial.ground.devices or ()), None))
+    ]
+    blocks.append({"hugepageLimits": [{"pageSize": "../../x", "limit": 5}]})
+    for given in blocks:
+        trial.update(given)
+    assert not trial.wrong, f"{len(trial.wrong)} wrong: " + "\n".join(trial.wrong)
+    assert trial.refused >= len(blocks) // 3, "too little was refused to prove anything"
+    record_property("compared", trial.compared)
+    record_property(
+        "of", f"{trial.traits.name}: {len(blocks)} unified maps, {trial.refused} refused"
     )
 
 
