@@ -27,8 +27,9 @@ from qoslet.core.convert.runc import (
 from qoslet.core.convert.traits import Traits
 
 _32 = 2**32
-LINE_BY_LINE = (1, 22)
-"""Since this version crun writes each line of a unified value by a write of its own."""
+LINE_BY_LINE = (1, 21)
+"""In this version crun writes each line of a unified value by a write of its own, in 1.8.1 the whole;
+since when is not known."""
 _WITHOUT = "cannot set swap limit without the memory limit"
 _BELOW = "cannot set memory+swap limit less than the memory limit"
 _USED = "cannot set the memory limit lower than its current usage"

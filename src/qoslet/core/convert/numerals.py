@@ -61,14 +61,15 @@ def whole(text: str, signed: bool = False, bits: int = 64) -> int | str:
 
 def memparse(text: str) -> int | None:
     """Bytes with a suffix K to E, hexadecimal and octal, too; None for other text. Nothing is 0,
-    and what does not fit 64 bits wraps."""
+    and what does not fit 64 bits is the most that does, as since Linux 7; before it wrapped, and
+    a suffix alone was 0."""
     if plain(text):
         return int(text)
     found = _MEMPARSE.match(text)
-    if found is None:
+    if found is None or (found[2] and not found[1]):
         return None
     amount = _value(found[1]) if found[1] else 0
-    return (amount << _SHIFTS[found[2].upper()]) % _WIDEST
+    return min(amount << _SHIFTS[found[2].upper()], _WIDEST - 1)
 
 
 def simple(text: str) -> int | None:
