@@ -17,6 +17,7 @@ from qoslet.core.convert.keyed import NO_DEVICE
 from qoslet.core.convert.numerals import (
     BLANKS,
     INVALID,
+    MOST,
     RANGE,
     joined,
     members,
@@ -113,6 +114,8 @@ def _cpu_max(text: str, stands: str | None, ground: Ground) -> str | Complaint:
     period = scanned(found[2])
     if period is None:
         period = int(stands.rpartition(" ")[2]) if stands else DEFAULT_PERIOD_US
+    if quota == MOST:
+        quota = None
     fault = None if quota is None else _quota_fault(quota)
     if fault is not None:
         return fault

@@ -10,7 +10,16 @@ import re
 from collections.abc import Callable
 
 from qoslet.core.convert.answer import Ground
-from qoslet.core.convert.numerals import BLANKS, INVALID, RANGE, memparse, scanned, simple, whole
+from qoslet.core.convert.numerals import (
+    BLANKS,
+    INVALID,
+    MOST,
+    RANGE,
+    memparse,
+    scanned,
+    simple,
+    whole,
+)
 
 NO_DEVICE = "no such device"
 Complaint = tuple[str, str]
@@ -79,7 +88,7 @@ def rates(text: str, stands: str | None, ground: Ground) -> str | Complaint:
             return INVALID, takes
         if key.endswith("iops") and amount is not None and amount >= _MOST_OPS:
             amount = None
-        found[key] = "max" if amount in (None, 2**64 - 1) else str(amount)
+        found[key] = "max" if amount in (None, MOST) else str(amount)
     if any(amount != "max" for amount in found.values()):
         lines[device] = _line(found)
     else:

@@ -14,7 +14,10 @@ WIDE = "value too large for defined data type"
 BLANKS = " \t\n\v\f\r"
 """What the kernel strips."""
 
-_WIDEST, _UNSIGNED = 2**64, 2**32
+MOST = 2**64 - 1
+"""What the kernel takes for infinite, and since Linux 7 for all that is beyond."""
+
+_UNSIGNED = 2**32
 _NUMBER = r"0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*"
 _KSTRTO = re.compile(rf"([+-]?)({_NUMBER})(\n?\Z)?")
 _MEMPARSE = re.compile(rf"({_NUMBER}|)([KkMmGgTtPpEe]?)\Z")
@@ -50,7 +53,7 @@ def whole(text: str, signed: bool = False, bits: int = 64) -> int | str:
     if found is None or (found[1] == "-" and not signed):
         return INVALID
     amount = _value(found[2])
-    if amount >= _WIDEST:
+    if amount > MOST:
         return RANGE
     if found[3] is None:
         return INVALID
@@ -69,7 +72,7 @@ def memparse(text: str) -> int | None:
     if found is None or (found[2] and not found[1]):
         return None
     amount = _value(found[1]) if found[1] else 0
-    return min(amount << _SHIFTS[found[2].upper()], _WIDEST - 1)
+    return min(amount << _SHIFTS[found[2].upper()], MOST)
 
 
 def simple(text: str) -> int | None:
@@ -79,9 +82,10 @@ def simple(text: str) -> int | None:
 
 
 def scanned(text: str) -> int | None:
-    """What sscanf's %llu takes from the beginning of the text; the rest does not matter."""
+    """What sscanf's %llu takes from the beginning of the text, at most what fits; the rest does
+    not matter."""
     found = _SCANNED.match(text)
-    return None if found is None else _value(found[1].lstrip("0") or "0") % _WIDEST
+    return None if found is None else min(_value(found[1].lstrip("0") or "0"), MOST)
 
 
 def members(text: str, bits: int) -> frozenset[int] | str:
