@@ -99,6 +99,9 @@ def rates(text: str, stands: str | None, ground: Ground) -> str | Complaint:
 def weights(text: str, stands: str | None, ground: Ground) -> str | Complaint:
     """io.weight: ``N``, ``default N``, and a weight or ``default`` for a device."""
     complaint = INVALID, f"a weight of 1 to {_MOST_WEIGHT}, default N, MAJOR:MINOR N"
+    if text[:1] in BLANKS and text.strip(BLANKS).startswith("default"):
+        # sscanf skips blanks before a number, not before a word
+        return complaint
     return _weighed(text, stands, ground, _MOST_WEIGHT, scanned, complaint, complaint)
 
 
