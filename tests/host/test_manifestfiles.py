@@ -518,6 +518,8 @@ def test_a_file_is_whole_while_it_is_replaced(opened: Opening, folder: Path, how
     numbers = [int(name[1:]) for name in seen]
     assert numbers == sorted(numbers)
     assert seen
+    # read whole before it was closed: its closing tells of the same text once more
+    assert {word for change in files.changes() for word in said(change).split()} <= {f"n{count}"}
     assert files.changes() == []
     assert rows(files) == []
 
