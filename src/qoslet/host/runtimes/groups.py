@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from typing import Protocol
 
 from qoslet.errors import CannotDo, QosletError
@@ -65,13 +66,14 @@ class KernelGroups(Cgroupfs):
         self._own = [Tree(point) for point in own]
 
     def join_fds(self, path: str) -> list[int]:
-        """A scope is joined in systemd's own hierarchies, too: what stays in the unit that it came
-        from would end with that."""
+        """A scope is joined in systemd's own hierarchies, too, where it is systemd's: what stays in
+        the unit that it came from would end with that."""
         opened = super().join_fds(path)
         own = self._own if path.endswith(".scope") else []
         try:
             for tree in own:
-                opened.append(tree.open_to_write(checked(path), "cgroup.procs"))
+                with suppress(FileNotFoundError):
+                    opened.append(tree.open_to_write(checked(path), "cgroup.procs"))
         except OSError:
             for descriptor in opened:
                 os.close(descriptor)
