@@ -65,6 +65,14 @@ def test_a_v2_machine_with_all_that_is_needed(tmp_path: Path) -> None:
     assert can_write(found)
 
 
+@pytest.mark.parametrize(
+    ("enabled", "state"), [("0x0007\n", "missing"), ("0x0000\n", "ok"), ("", "ok"), ("y\n", "ok")]
+)
+def test_the_multi_gen_lru_weakens_memory_low(tmp_path: Path, enabled: str, state: str) -> None:
+    files = {**V2, "sys/kernel/mm/lru_gen/enabled": enabled}
+    assert states(machine(tmp_path, files))["memory.low"] == state
+
+
 def test_a_hybrid_machine_reads_as_v1_with_v2_beside_it(tmp_path: Path) -> None:
     unified = "40 24 0:40 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
     files = {"proc/self/mountinfo": V1 + unified, "proc/self/cgroup": "5:cpu:/\n0::/\n"}

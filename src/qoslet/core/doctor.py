@@ -46,6 +46,7 @@ def findings(machine: Machine) -> list[Finding]:
         *_rights(machine),
         *_kernel(machine),
         *_memory(machine),
+        *_protection(machine),
         *_systemd(machine),
         *_sizes(machine),
     ]
@@ -175,6 +176,23 @@ def _kernel(machine: Machine) -> Iterator[Finding]:
         if version is not None and version < since and machine.layout == "v2":
             release = ".".join(map(str, since))
             yield Finding(what, "missing", f"comes with {release}", cost, f"use Linux {release}")
+
+
+def _protection(machine: Machine) -> Iterator[Finding]:
+    """What reclaim makes of memory.low. Source: mm/vmscan.c, ``shrink_one`` and
+    ``shrink_node_memcgs``; ``bench.protection`` on Linux 6.12 with either."""
+    if machine.layout != "v2" or machine.bound("memory") is None:
+        return
+    if not machine.lru_gen:
+        yield Finding("memory.low", "ok", "gives way only where nothing else can be reclaimed")
+        return
+    yield Finding(
+        "memory.low",
+        "missing",
+        "weak: the multi-gen LRU is on",
+        "reclaim takes from a group below its memory.low on the second try; memory.min holds",
+        "echo n > /sys/kernel/mm/lru_gen/enabled",
+    )
 
 
 def _memory(machine: Machine) -> Iterator[Finding]:

@@ -47,6 +47,8 @@ class Machine(Struct, frozen=True):
     user_bus: bool | None = None
     files: frozenset[str] = frozenset()
     read_only: bool | None = None
+    lru_gen: bool | None = None
+    """Whether the multi-gen LRU is switched on; None where the kernel has none."""
     dying: int | None = None
     """Removed groups that the kernel still holds (v2 ``nr_dying_descendants``)."""
 

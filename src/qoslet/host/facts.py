@@ -96,6 +96,14 @@ def _dying(root: str, mount: Mount | None) -> int | None:
     return None
 
 
+def _lru_gen(root: str) -> bool | None:
+    """The main switch. Source: Documentation/admin-guide/mm/multigen_lru.rst."""
+    try:
+        return bool(int(text(f"{root}/sys/kernel/mm/lru_gen/enabled") or "", 16) & 1)
+    except ValueError:
+        return None
+
+
 def look(root: str = "") -> Machine:
     """Everything ``doctor`` wants to know; ``root`` stands in front of every path."""
     probed = probe(root)
@@ -125,5 +133,6 @@ def look(root: str = "") -> Machine:
         user_bus=os.path.exists(f"{root}/run/user/{os.geteuid()}/bus"),
         files=_files(root, v2),
         read_only=any("ro" in m.options for m in cgroup_mounts) if cgroup_mounts else None,
+        lru_gen=_lru_gen(root),
         dying=_dying(root, v2),
     )
