@@ -93,6 +93,21 @@ def test_a_group_that_wakes_us_is_counted_at_every_level(bench: Counted) -> None
     )
 
 
+def test_what_a_surface_sees_first_is_told_at_once_and_once(bench: Counted) -> None:
+    app = bench.app("a")
+    bench.clock.now += FRESH
+    bench.happen(app, "oom_kill", 1)
+    bench.memory.log.append(Kill(31, "hog", app, app, 64 * MIB))
+    [event] = bench.wheel.snapshot().memory_view.events
+    assert event.process == "hog"
+    assert (bench.wheel.next_at() or 0) <= bench.clock.now
+    for _ in range(3):
+        bench.turn(0.1)
+    line = "d/a/app: the kernel killed process 31 (hog) for memory: 64 MiB, at its limit"
+    assert bench.said.count(line) == 1
+    assert (bench.wheel.next_at() or 0) > bench.clock.now
+
+
 def test_a_kill_that_the_log_does_not_tell_is_of_an_unknown_process(bench: Counted) -> None:
     bench.happen(bench.app("a"), "oom_kill", 2)
     bench.turn(1.0)

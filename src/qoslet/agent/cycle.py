@@ -251,6 +251,7 @@ class Wheel:
             notes=tuple(dict.fromkeys(said.notes)),
             summary=summary(shared, said.differences, done, failed, len(pending), len(waiting)),
         )
+        said.notes, said.errors = [], []
         if whole:
             config = shared.config
             idle = turn.quiet and self._resync_at is not None and config.interval is None
@@ -279,6 +280,7 @@ class Wheel:
             self._tiers.look_at,
             self._orphans.next_at(),
             self.memory.next_at(),
+            self.shared.now if self.shared.said.notes else None,
         ]
         return min((one for one in times if one is not None), default=None)
 

@@ -81,8 +81,9 @@ class Shared:
         return self.clock.monotonic()
 
     def begin_turn(self) -> None:
-        """Nothing is said or known of this turn yet; those that end are looked at each time."""
-        self.said = Said(notes=self.heard)
+        """Of this turn nothing is known yet, and what was said since the last one was told;
+        those that end are looked at each time."""
+        self.said = Said(notes=[*self.said.notes, *self.heard], errors=self.said.errors)
         self.heard = []
         self.due = self.woken() | self.ending
         self._held = None
