@@ -88,7 +88,8 @@ def test_containers_of_a_pod_share_names_and_memory_and_nothing_else(bench: Benc
     one = launch("one", "hostname; echo seen > /dev/shm/x; touch /tmp/mine; exec sleep 600")
     two = launch(
         "two",
-        "while ! cat /dev/shm/x; do sleep 0.1; done; ls /tmp; ip link; hostname; exec sleep 600",
+        "while ! [ -s /dev/shm/x ]; do sleep 0.1; done; cat /dev/shm/x; ls /tmp; ip link; hostname; "
+        "exec sleep 600",
     )
     bench.begin("u1", one, two)
     states = bench.running()
