@@ -58,7 +58,6 @@ class Shared:
         self.containers = (0, 0)
         self._held: Mapping[str, Held] | None = None
         self.said = Said()
-        self.heard: list[str] = []
         self.desired: Desired | None = None
         self._count = 0
         self._followers: dict[str, set[str]] = {}
@@ -83,14 +82,13 @@ class Shared:
     def begin_turn(self) -> None:
         """Of this turn nothing is known yet, and what was said since the last one was told;
         those that end are looked at each time."""
-        self.said = Said(notes=[*self.said.notes, *self.heard], errors=self.said.errors)
-        self.heard = []
+        self.said = Said(notes=self.said.notes, errors=self.said.errors)
         self.due = self.woken() | self.ending
         self._held = None
 
     def say(self, line: str) -> None:
-        """A line for people, told with the next turn."""
-        self.heard.append(line)
+        """A line for people, told with this turn, or between two with the next."""
+        self.said.notes.append(line)
 
     def note(self, pace: Pace, states: tuple[ContainerState, ...]) -> None:
         """Keep the states of a pod's containers, and count them."""

@@ -6,6 +6,7 @@ read back on kernels 6.12 and 6.18.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
@@ -131,6 +132,11 @@ def cpu_list(text: str) -> str:
         if not first.isdecimal() or (dash and not last.isdecimal()):
             return text
         numbers.update(range(int(first), min(int(last or first), int(first) + 65536) + 1))
+    return joined(numbers)
+
+
+def joined(numbers: Iterable[int]) -> str:
+    """Numbers as the kernel prints a list: sorted, ranges joined."""
     ranges: list[list[int]] = []
     for number in sorted(numbers):
         if ranges and ranges[-1][1] == number - 1:

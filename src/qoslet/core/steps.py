@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.drift import Difference
-from qoslet.core.knobs import cpu_list, cpu_numbers
+from qoslet.core.knobs import cpu_list, cpu_numbers, joined
 from qoslet.core.observed import Observed, ObservedCgroup
 from qoslet.core.shrink import SWAP_TOTAL, Shrink, eased, takes_back
 
@@ -181,7 +181,7 @@ def _moved(
 
 
 def _list_step(path: str, file: str, numbers: Collection[int], why: str) -> Step:
-    text = cpu_list(",".join(str(number) for number in numbers))
+    text = joined(numbers)
     return Step("set", path, file, text, why=why)
 
 

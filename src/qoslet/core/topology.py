@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from qoslet.core.knobs import cpu_list, cpu_numbers
+from qoslet.core.knobs import cpu_numbers, joined
 
 Cpus = frozenset[int]
 Level = Literal["node", "socket", "cache", "core"]
@@ -46,7 +46,7 @@ class Layout(Struct, frozen=True):
 
 def listed(cpus: Iterable[int]) -> str:
     """Numbers in list format, as cpuset files take them."""
-    return cpu_list(",".join(map(str, cpus)))
+    return joined(cpus)
 
 
 class Topology:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from qoslet.core.knobs import property_of
+from qoslet.core.knobs import joined, property_of
 from qoslet.core.rules.cpu import QUOTA_PERIOD_US, systemd_quota, systemd_quota_per_second
 
 Value = int | bytes
@@ -92,15 +92,7 @@ def _number(text: str) -> bool:
 def cpu_list(mask: bytes) -> str:
     """The list that a mask stands for, sorted, ranges joined."""
     bits = int.from_bytes(mask, "little")
-    ranges, at = [], 0
-    while bits >> at:
-        if bits >> at & 1:
-            first = at
-            while bits >> at & 1:
-                at += 1
-            ranges.append(f"{first}-{at - 1}" if at - 1 > first else str(first))
-        at += 1
-    return ",".join(ranges)
+    return joined(at for at in range(bits.bit_length()) if bits >> at & 1)
 
 
 def _amount(file: str, text: str) -> int:

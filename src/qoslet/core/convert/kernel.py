@@ -19,14 +19,13 @@ from qoslet.core.convert.numerals import (
     INVALID,
     MOST,
     RANGE,
-    joined,
     members,
     memparse,
     plain,
     scanned,
     whole,
 )
-from qoslet.core.knobs import hugepage_size
+from qoslet.core.knobs import hugepage_size, joined
 
 MISSING, TOO_LONG = "no such file or directory", "argument list too long"
 

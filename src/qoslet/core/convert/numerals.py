@@ -130,14 +130,3 @@ def _region(part: str, bits: int) -> tuple[int, int, int, int] | str:
         return INVALID
     return (numbers[0], numbers[-1] if len(numbers) == 1 else numbers[1],
             *((numbers[2], numbers[3]) if len(numbers) > _HALF else (1, 1)))  # fmt: skip
-
-
-def joined(numbers: frozenset[int]) -> str:
-    """A list as the kernel prints it: sorted, ranges joined."""
-    ranges: list[list[int]] = []
-    for number in sorted(numbers):
-        if ranges and ranges[-1][1] == number - 1:
-            ranges[-1][1] = number
-        else:
-            ranges.append([number, number])
-    return ",".join(f"{a}-{b}" if a != b else str(a) for a, b in ranges)

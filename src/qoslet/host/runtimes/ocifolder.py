@@ -87,19 +87,21 @@ class Place:
     def stop_signal(self, annotation: str) -> str:
         """What the bundle says of how to end the container; empty if nothing."""
         try:
-            with open(self.config, "rb") as file:
-                found = json.load(file)["annotations"].get(annotation, "")
-        except (OSError, ValueError, KeyError, AttributeError):
+            return str(self._configuration()["annotations"].get(annotation, ""))
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
             return ""
-        return str(found)
 
     def _program(self) -> str:
         """What the bundle says is to be executed."""
         try:
-            with open(self.config, "rb") as file:
-                return str(json.load(file)["process"]["args"][0])
+            return str(self._configuration()["process"]["args"][0])
         except (OSError, ValueError, LookupError, TypeError):
             return "its program"
+
+    def _configuration(self) -> Any:
+        """The bundle's document. Raises OSError, ValueError."""
+        with open(self.config, "rb") as file:
+            return json.load(file)
 
     def clear(self) -> None:
         """Remove all files of a container that the runtime does not know any more. Raises
