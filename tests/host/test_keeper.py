@@ -371,6 +371,8 @@ def test_a_hundred_containers_and_nothing_leaks(bench: Bench) -> None:
     crowd(100, "echo hello; exit 7")
     wait(lambda: len(os.listdir(bench.folder / "keeper")) == 1)
     wait(lambda: len(os.listdir(descriptors)) <= before)
+    # the last pod's log goes right after its record
+    wait(lambda: len(os.listdir(bench.folder / "logs")) == 1)
     assert os.listdir(bench.folder / "logs") == ["default_u_u"]
 
 
