@@ -12,7 +12,7 @@ LIVE = $(BIN)/python -m pytest
 SECONDS_OF_RUN ?= 15
 SYSTEM ?= trixie
 CMD ?= uname -a
-PROTO := src/qoslet/host/runtimes/cri/pb/cri.proto
+PROTO := src/qoslet/host/cri/pb/cri.proto
 CODE := src bench docs tests
 
 .DEFAULT_GOAL := help

@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.figures import Figure, show
-from qoslet.host.probe import probe
+from qoslet.host.machine.probe import probe
 
 POD = """\
 apiVersion: v1

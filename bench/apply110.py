@@ -24,22 +24,22 @@ from pathlib import Path
 from bench.apply50 import CPUSET, bare, timed
 from bench.figures import Figure, paired, show
 from bench.pods import pod
-from qoslet.agent.apply import Work, perform, prepare
-from qoslet.core.journal import Ledger
-from qoslet.core.knobs import controller
-from qoslet.core.manifest import Options
-from qoslet.core.nodeflags import Flags
-from qoslet.core.observed import Observed, ObservedCgroup
-from qoslet.core.plan import plan
-from qoslet.core.steps import Step
-from qoslet.host.cgroupfs import Cgroupfs
-from qoslet.host.glance import Glance
-from qoslet.host.manifests import load
-from qoslet.host.nodes import load_node
-from qoslet.host.observe import Eyes
-from qoslet.host.probe import probe
-from qoslet.host.rootlock import STATE, escaped
-from qoslet.host.standing import resume
+from qoslet.agent.one_shot import Work, perform, prepare
+from qoslet.core.api.manifest import Options
+from qoslet.core.cgroup.interface_files import controller
+from qoslet.core.cgroup.observed import Observed, ObservedCgroup
+from qoslet.core.node.flags import Flags
+from qoslet.core.plan.plan import plan
+from qoslet.core.reconcile.journal import Ledger
+from qoslet.core.reconcile.steps import Step
+from qoslet.host.cgroupfs.driver import Cgroupfs
+from qoslet.host.cgroupfs.fast_observer import Glance
+from qoslet.host.cgroupfs.observer import Eyes
+from qoslet.host.files.manifests import load
+from qoslet.host.files.node import load_node
+from qoslet.host.machine.probe import probe
+from qoslet.host.state.resume import resume
+from qoslet.host.state.root_lock import STATE, escaped
 
 PODS = 110
 GROUPS = 333

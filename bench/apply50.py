@@ -19,20 +19,20 @@ from pathlib import Path
 
 from bench.figures import Figure, paired, show
 from bench.pods import listing
-from qoslet.core.confine import Powers
-from qoslet.core.drift import compare
-from qoslet.core.knobs import controller
-from qoslet.core.manifest import Options
-from qoslet.core.node import Node
-from qoslet.core.nodeflags import Flags
-from qoslet.core.steps import Step, ordered
-from qoslet.host.cgroupfs import Cgroupfs
-from qoslet.host.journalfile import claim
-from qoslet.host.manifestfiles import ManifestFiles
-from qoslet.host.nodes import load_node
-from qoslet.host.observe import Eyes
-from qoslet.host.probe import probe
-from qoslet.surfaces.cli.source import LiveSource
+from qoslet.agent.desired_state import LiveSource
+from qoslet.core.api.manifest import Options
+from qoslet.core.cgroup.interface_files import controller
+from qoslet.core.node.flags import Flags
+from qoslet.core.node.node import Node
+from qoslet.core.reconcile.drift import compare
+from qoslet.core.reconcile.steps import Step, ordered
+from qoslet.core.workload.security_context import Powers
+from qoslet.host.cgroupfs.driver import Cgroupfs
+from qoslet.host.cgroupfs.observer import Eyes
+from qoslet.host.files.node import load_node
+from qoslet.host.files.watched_manifests import ManifestFiles
+from qoslet.host.machine.probe import probe
+from qoslet.host.state.journal_file import claim
 
 PODS = 50
 ROUNDS = 15

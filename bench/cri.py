@@ -26,14 +26,14 @@ import yaml
 from msgspec.structs import replace
 
 from bench.figures import Figure, show
-from qoslet.core.contained import PodMessages
-from qoslet.core.pod import Container, Pod
-from qoslet.core.podimages import read_images
-from qoslet.core.podspec import PodSpec
-from qoslet.host.runtimes.cri import configs
-from qoslet.host.runtimes.cri.calls import Calls
-from qoslet.host.runtimes.cri.pb import cri_pb2 as pb
-from tests.live.containerd import IMAGE, Containerd
+from qoslet.core.api.pod import Container, Pod
+from qoslet.core.workload.container_spec import PodMessages
+from qoslet.core.workload.image_spec import read_images
+from qoslet.core.workload.process_spec import PodSpec
+from qoslet.host.cri import requests
+from qoslet.host.cri.calls import Calls
+from qoslet.host.cri.pb import cri_pb2 as pb
+from tests.live.cri.containerd import IMAGE, Containerd
 
 ROUNDS = int(os.environ.get("QOSLET_BENCH_ROUNDS", "15"))
 BOUND_MS = 15.0
@@ -106,14 +106,14 @@ class Bare:
         call = self._calls
         spec = self._spec(f"bare{self._count}", place)
         logs = str(place)
-        config = configs.sandbox_config(spec, "", "/none", logs, 0, True)
+        config = requests.sandbox_config(spec, "", "/none", logs, 0, True)
         request = pb.RunPodSandboxRequest(config=config)
         box = (await call("RunPodSandbox", request, pb.RunPodSandboxResponse)).pod_sandbox_id
         for launch in spec.launches:
             (place / launch.name).mkdir()
             image = pb.ImageStatusRequest(image=pb.ImageSpec(image=IMAGE))
             known = await call("ImageStatus", image, pb.ImageStatusResponse, service="ImageService")
-            made = configs.container_config(spec, launch, known.image.id, "/none", 0, True)
+            made = requests.container_config(spec, launch, known.image.id, "/none", 0, True)
             create = pb.CreateContainerRequest(
                 pod_sandbox_id=box, config=made, sandbox_config=config
             )
@@ -155,7 +155,7 @@ class Bare:
 
 TIMED = """
 import sys, time
-from qoslet.host.runtimes.cri.calls import Calls
+from qoslet.host.cri.calls import Calls
 told = open(sys.argv.pop(1), "w", buffering=1)
 plain = Calls.__call__
 async def timed(self, method, *words, **more):
@@ -165,7 +165,7 @@ async def timed(self, method, *words, **more):
     finally:
         told.write(f"{method} {begun} {time.perf_counter()}\\n")
 Calls.__call__ = timed
-from qoslet.surfaces.cli.entry import main
+from qoslet.cli import main
 sys.exit(main())
 """
 """The program with its calls of the runtime timed: what passes in them is the runtime's."""

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from statistics import median
 
 from bench.figures import Figure, show
-from qoslet.core.steps import Step
-from qoslet.host.cgroupfs import Cgroupfs
-from qoslet.host.cgroupkill import identities
-from qoslet.host.observe import Eyes
-from qoslet.host.probe import probe
+from qoslet.core.reconcile.steps import Step
+from qoslet.host.cgroupfs.driver import Cgroupfs
+from qoslet.host.cgroupfs.kill import identities
+from qoslet.host.cgroupfs.observer import Eyes
+from qoslet.host.machine.probe import probe
 
 PODS = 500
 V1 = (("cpu.shares", "102"), ("memory.limit_in_bytes", "67108864"), ("pids.max", "1024"))

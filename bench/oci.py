@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from bench.figures import Figure, show
-from tests.live.bundles import Bench, found, launch
+from tests.live.oci.bundles import Bench, found, launch
 
 ROUNDS = 15
 MOST_MS = 15.0

@@ -18,11 +18,11 @@ from pathlib import Path
 
 from bench.figures import Figure, paired, show
 from bench.pods import listing
-from qoslet.core.manifest import Options
-from qoslet.core.nodeflags import Flags
-from qoslet.core.plan import plan
-from qoslet.host.manifests import load_text
-from qoslet.host.nodes import load_node
+from qoslet.core.api.manifest import Options
+from qoslet.core.node.flags import Flags
+from qoslet.core.plan.plan import plan
+from qoslet.host.files.manifests import load_text
+from qoslet.host.files.node import load_node
 
 PODS = 10_000
 ROUNDS = 5

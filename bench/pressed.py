@@ -16,10 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.live import pressing, pulse
+from tests.live.memory import node_load, pulse
 
 MIB = 1 << 20
-PROGRAM = str(Path(pressing.__file__))
+PROGRAM = str(Path(node_load.__file__))
 POD = """
 apiVersion: v1
 kind: Pod

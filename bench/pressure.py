@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.pressed import MIB, PODS, Node, milliseconds, node, until
-from tests.live import pulse
+from tests.live.memory import pulse
 
 LEFT = int(os.environ.get("QOSLET_BENCH_LEFT") or 50)
 """MiB that the hog leaves to the machine."""

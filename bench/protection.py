@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.pressed import MIB, SERVING, Node, milliseconds, node, until
-from tests.live.pressing import kibibytes
+from tests.live.memory.node_load import kibibytes
 
 FORMS = {"without": ("--memory-qos", "off"), "with": ("--memory-qos", "qoslet")}
 SWAP = Path("/var/tmp/swap")

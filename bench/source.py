@@ -17,12 +17,12 @@ from pathlib import Path
 import yaml
 
 from bench.figures import Figure, paired, show
-from qoslet.core.confine import Powers
-from qoslet.core.manifest import Options
-from qoslet.core.nodeflags import Flags
-from qoslet.host.manifestfiles import ManifestFiles
-from qoslet.host.nodes import load_node
-from qoslet.surfaces.cli.source import LiveSource
+from qoslet.agent.desired_state import LiveSource
+from qoslet.core.api.manifest import Options
+from qoslet.core.node.flags import Flags
+from qoslet.core.workload.security_context import Powers
+from qoslet.host.files.node import load_node
+from qoslet.host.files.watched_manifests import ManifestFiles
 
 PODS = 500
 FEW = 5

@@ -13,12 +13,13 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from qoslet.core.node import Hierarchy
-from qoslet.core.steps import Step
+from qoslet.core.cgroup.names import root_path
+from qoslet.core.node.node import Hierarchy
+from qoslet.core.reconcile.steps import Step
 from qoslet.errors import CannotDo
-from qoslet.host.drivers import opened, root_path
-from qoslet.host.probe import probe
-from qoslet.host.systemd import Systemd
+from qoslet.host.machine.probe import probe
+from qoslet.host.systemd.driver import Systemd
+from qoslet.host.systemd.select_driver import opened
 
 SIZES = (10, 110, 500)
 ALONE = 50

@@ -20,8 +20,8 @@ from msgspec import structs
 import qoslet.core.rules
 from docs import memoryforms
 from docs.specimens import sentences
-from qoslet.core.profile import DESIGN_ROWS, ROWS, Choices
 from qoslet.core.rules.catalog import RULES, Rule
+from qoslet.core.versions.kubernetes import DESIGN_ROWS, ROWS, Choices
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "qoslet"
@@ -51,12 +51,19 @@ def first_sentence(path: Path) -> str:
     return re.split(r"(?<=[.;?!:])\s", text, maxsplit=1)[0].rstrip(".;:")
 
 
+FLOORS = ("", "core", "agent", "sim", "host", "render", "app", "cli", "schema")
+"""The packages at the top, in the order in which a value passes them."""
+
+
 def layout() -> Iterator[str]:
     """Every package and module with the first sentence of its docstring."""
-    for package in ("", "core", "core/rules", "host", "host/runtimes", "agent", "sim"):
-        yield from _package(package)
-    for folder in sorted(path.parent for path in (SOURCE / "surfaces").rglob("__init__.py")):
-        yield from _package(str(folder.relative_to(SOURCE)))
+    for floor in FLOORS:
+        folders = [SOURCE / floor]
+        if floor:
+            folders += sorted(path.parent for path in (SOURCE / floor).glob("*/**/__init__.py"))
+        for folder in folders:
+            name = str(folder.relative_to(SOURCE))
+            yield from _package("" if name == "." else name)
 
 
 def _package(name: str) -> Iterator[str]:

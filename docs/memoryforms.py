@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from docs.specimens import asked, pod, pods_of
-from qoslet.core.nodefile import Flags, Probed, node_from
-from qoslet.core.plan import plan
+from qoslet.core.node.resolve import Flags, Probed, node_from
+from qoslet.core.plan.effective_memory import key_of, standings
+from qoslet.core.plan.plan import plan
+from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.core.rules.memory import high_1_22, high_1_27
-from qoslet.core.tree import Cgroup, Plan
-from qoslet.core.worth import key_of, standings
 
 MI = 1 << 20
 FORMS = ("1.22", "1.27", "design", "1.36", "1.37", "qoslet")

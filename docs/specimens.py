@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from qoslet.core.basis import basis_of
-from qoslet.core.convert.front import convert_document, convert_pods, wish_of
-from qoslet.core.documents import Document, json_documents
-from qoslet.core.manifest import Options, pods_from
-from qoslet.core.nodefile import node_from
-from qoslet.core.nodeflags import Flags
-from qoslet.core.nodemachine import Probed
-from qoslet.core.plan import plan
-from qoslet.core.pod import Pod
-from qoslet.core.resize import Config, update_settings
+from qoslet.core.api.documents import Document, json_documents
+from qoslet.core.api.manifest import Options, pods_from
+from qoslet.core.api.pod import Pod
+from qoslet.core.convert.convert import convert_document, convert_pods, wish_of
+from qoslet.core.node.flags import Flags
+from qoslet.core.node.host_facts import Probed
+from qoslet.core.node.resolve import node_from
+from qoslet.core.plan.plan import plan
+from qoslet.core.reconcile.pod_resize import Config, update_settings
+from qoslet.core.resources.cgroup_tree import Cgroup, Plan, Setting
+from qoslet.core.resources.node_policy import basis_of
 from qoslet.core.rules.catalog import RULES
-from qoslet.core.tree import Cgroup, Plan, Setting
 from qoslet.errors import BadInput
 
 Json = dict[str, object]

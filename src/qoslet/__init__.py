@@ -14,13 +14,14 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from qoslet.core.convert.front import Conversion
-    from qoslet.core.explain import Explanation
-    from qoslet.core.manifest import Loaded
-    from qoslet.core.node import Node
-    from qoslet.core.pod import Container, Pod
+    from qoslet.core.api.manifest import Loaded
+    from qoslet.core.api.pod import Container, Pod
+    from qoslet.core.convert.convert import Conversion
+    from qoslet.core.explain.explain import Explanation
+    from qoslet.core.node.node import Node
+    from qoslet.core.problem import Problem
     from qoslet.core.quantity import Quantity
-    from qoslet.core.tree import Cgroup, Plan, Problem, Setting
+    from qoslet.core.resources.cgroup_tree import Cgroup, Plan, Setting
     from qoslet.errors import BadInput, BadInputs, CannotDo, QosletError
     from qoslet.library import (
         convert,
@@ -65,13 +66,14 @@ __all__ = [
 
 _HOMES = {
     "errors": ("BadInput", "BadInputs", "CannotDo", "QosletError"),
-    "core.convert.front": ("Conversion",),
-    "core.explain": ("Explanation",),
-    "core.manifest": ("Loaded",),
-    "core.node": ("Node",),
-    "core.pod": ("Container", "Pod"),
+    "core.convert.convert": ("Conversion",),
+    "core.explain.explain": ("Explanation",),
+    "core.api.manifest": ("Loaded",),
+    "core.node.node": ("Node",),
+    "core.api.pod": ("Container", "Pod"),
     "core.quantity": ("Quantity",),
-    "core.tree": ("Cgroup", "Plan", "Problem", "Setting"),
+    "core.problem": ("Problem",),
+    "core.resources.cgroup_tree": ("Cgroup", "Plan", "Setting"),
     "library": (
         "convert",
         "explain",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qoslet.surfaces.cli.entry import main
+from qoslet.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -1,6 +1,6 @@
 """Every failure that a user can meet, as one line: what, where, and what to do.
 
-Only ``surfaces/cli`` turns these into text and an exit code; everything else raises them.
+Only ``cli`` turns these into text and an exit code; everything else raises them.
 """
 
 from __future__ import annotations

@@ -12,25 +12,29 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from qoslet.core.convert.block import block_of
-from qoslet.core.convert.front import Conversion, Wish, convert_document, convert_pods, wish_of
+from qoslet.core.api.manifest import Loaded, Options
+from qoslet.core.api.pod import Pod
+from qoslet.core.convert.convert import Conversion, Wish, convert_document, convert_pods, wish_of
+from qoslet.core.convert.inputs import Kind, kind_of
 from qoslet.core.convert.options import KINDS, argument, one_of, windows_of
-from qoslet.core.convert.sources import Kind, kind_of
-from qoslet.core.explain import Explanation
-from qoslet.core.explain import explain as _explain
-from qoslet.core.manifest import Loaded, Options
-from qoslet.core.node import Node
-from qoslet.core.nodeflags import Flags
-from qoslet.core.plan import plan as _plan
-from qoslet.core.pod import Pod
-from qoslet.core.tree import Plan, Problem
+from qoslet.core.explain.explain import Explanation
+from qoslet.core.explain.explain import explain as _explain
+from qoslet.core.node.flags import Flags
+from qoslet.core.node.node import Node
+from qoslet.core.oci.resources import block_of
+from qoslet.core.plan.plan import plan as _plan
+from qoslet.core.problem import Problem
+from qoslet.core.resources.cgroup_tree import Plan
 from qoslet.errors import BadInput
-from qoslet.host import manifests, nodes
-from qoslet.surfaces import converttext, jsonout, text
-from qoslet.surfaces.convertjson import conversion_document
-from qoslet.surfaces.explainjson import explanation_document
-from qoslet.surfaces.explaintext import draw
-from qoslet.surfaces.style import Terminal
+from qoslet.host.files import manifests
+from qoslet.host.files import node as node_files
+from qoslet.render.documents import plan as plan_document
+from qoslet.render.documents.conversion import conversion_document
+from qoslet.render.documents.explanation import explanation_document
+from qoslet.render.terminal import Terminal
+from qoslet.render.text import conversion
+from qoslet.render.text import plan as plan_text
+from qoslet.render.text.explanation import draw
 
 
 def load_pods(
@@ -55,7 +59,7 @@ def load_node(*paths: str, **flags: str) -> Node:
     ``flags`` are the options of ``qoslet plan`` with underscores (``kubernetes="1.37"``,
     ``kube_reserved="cpu=500m"``), as text. Raises BadInputs, TypeError for an unknown flag.
     """
-    return nodes.load_node(paths, Flags(**flags))[0]
+    return node_files.load_node(paths, Flags(**flags))[0]
 
 
 def plan(pods: Loaded | Sequence[Pod], node: Node, problems: Sequence[Problem] = ()) -> Plan:
@@ -143,13 +147,13 @@ def to_dict(answer: Plan | Explanation | Conversion) -> dict[str, object]:
     if isinstance(answer, Conversion):
         return conversion_document(answer)
     if isinstance(answer, Plan):
-        return jsonout.plan_document(answer)
+        return plan_document.plan_document(answer)
     return explanation_document(answer)
 
 
 def to_json(answer: Plan | Explanation | Conversion) -> str:
     """The document of ``-o json``, as text."""
-    return jsonout.encode(to_dict(answer)).decode()
+    return plan_document.encode(to_dict(answer)).decode()
 
 
 def to_text(
@@ -158,9 +162,9 @@ def to_text(
     """What the verb prints for people, without colour."""
     terminal = Terminal(width=width)
     if isinstance(answer, Conversion):
-        lines = converttext.draw(answer, terminal, verbose=exact)
+        lines = conversion.draw(answer, terminal, verbose=exact)
     elif isinstance(answer, Plan):
-        lines = text.tree(answer, terminal, exact)
+        lines = plan_text.tree(answer, terminal, exact)
     else:
         single = all(len(group.values) == 1 for group in answer.groups)
         lines = draw(answer, terminal, full=single, exact=exact)

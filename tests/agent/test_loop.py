@@ -8,10 +8,10 @@ from qoslet.agent.config import Config
 from qoslet.agent.loop import run
 from qoslet.agent.ports import Desired
 from qoslet.agent.snapshots import Turn
-from qoslet.core.snapshot import Snapshot
-from qoslet.core.steps import Step
+from qoslet.core.reconcile.steps import Step
+from qoslet.core.status.snapshot import Snapshot
 from qoslet.errors import CannotDo
-from tests.agent.given import ROOT, Bench, Manifests
+from tests.agent.fixtures import ROOT, Bench, Manifests
 
 
 class Asked:

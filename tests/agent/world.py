@@ -18,13 +18,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.agent.config import Config
-from qoslet.agent.cycle import Wheel
+from qoslet.agent.reconciler import Wheel
 from qoslet.agent.snapshots import Turn
-from qoslet.core.confine import Identity
-from qoslet.core.journal import Entry, Key, Ledger
-from qoslet.core.node import Node
-from qoslet.core.pod import Container, Pod, Resources
-from qoslet.core.podlife import (
+from qoslet.core.api.pod import Container, Pod, Resources
+from qoslet.core.node.node import Node
+from qoslet.core.reconcile.journal import Entry, Key, Ledger
+from qoslet.core.workload.lifecycle import (
     NEW,
     Backoff,
     ContainerState,
@@ -36,18 +35,19 @@ from qoslet.core.podlife import (
     finished,
     next_due,
 )
-from qoslet.core.podspec import Launch, MemoryVolume, Mount, PodSpec, RestartPolicy
-from qoslet.core.podstate import Held
+from qoslet.core.workload.pod_status import Held
+from qoslet.core.workload.process_spec import Launch, MemoryVolume, Mount, PodSpec, RestartPolicy
+from qoslet.core.workload.security_context import Identity
 from qoslet.errors import CannotDo
-from qoslet.host.cgroup1 import Hierarchies
-from qoslet.host.cgroup2 import Unified
-from qoslet.host.cgroupfs import Cgroupfs
-from qoslet.host.journalfile import Journal
-from qoslet.host.safefs import Tree
-from qoslet.host.standing import resume
+from qoslet.host.cgroupfs.driver import Cgroupfs
+from qoslet.host.cgroupfs.v1 import Hierarchies
+from qoslet.host.cgroupfs.v2 import Unified
+from qoslet.host.linux.openat import Tree
+from qoslet.host.state.journal_file import Journal
+from qoslet.host.state.resume import resume
 from qoslet.sim.kernel import SimKernel
 from qoslet.sim.refusals import Facts, refusal
-from tests.agent.given import ROOT, Clock, Manifests, resources
+from tests.agent.fixtures import ROOT, Clock, Manifests, resources
 
 TREES = ("memory", "cpu", "cpuacct", "cpuset", "pids")
 WHO = Identity(0, 0, (), frozenset(), False)

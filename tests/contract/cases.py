@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from qoslet.core.node import Hierarchy
-from qoslet.core.steps import Step
+from qoslet.core.node.node import Hierarchy
+from qoslet.core.reconcile.steps import Step
 
 MiB = 1 << 20
 

@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager, contextmanager
 import pytest
 from msgspec.structs import replace
 
-from qoslet.core.node import Hierarchy
-from qoslet.core.steps import Step
-from qoslet.sim.groups import CONTROLLERS
+from qoslet.core.node.node import Hierarchy
+from qoslet.core.reconcile.steps import Step
+from qoslet.sim.cgroups import CONTROLLERS
 from qoslet.sim.refusals import unlimited
-from tests.contract.benches import Bench, real, simulated
 from tests.contract.cases import CASES, Case
+from tests.contract.drivers import Bench, real, simulated
 
 COMPARISONS = {"v1": 167, "v2": 145}
 """How many answers a driver of that hierarchy is compared in: a case that is lost is noticed."""

@@ -12,20 +12,20 @@ import pytest
 from msgspec.structs import replace
 
 from qoslet.agent.ports import Runtime
-from qoslet.core.observed import Observed, ObservedCgroup
-from qoslet.core.podlife import Backoff, ContainerState
-from qoslet.core.podspec import PodSpec
-from qoslet.core.tree import Problem
+from qoslet.core.cgroup.observed import Observed, ObservedCgroup
+from qoslet.core.problem import Problem
+from qoslet.core.workload.lifecycle import Backoff, ContainerState
+from qoslet.core.workload.process_spec import PodSpec
 from qoslet.errors import CannotDo
-from qoslet.host.runtimes.keeperclient import KeeperRuntime
-from qoslet.host.runtimes.logs import Logs
-from qoslet.host.runtimes.process import ProcessRuntime
-from qoslet.host.runtimes.records import Records
+from qoslet.host.containers.log_files import Logs
+from qoslet.host.containers.records import Records
+from qoslet.host.keeper.client import KeeperRuntime
+from qoslet.host.keeper.process_runtime import ProcessRuntime
 from qoslet.sim.behaviour import Behaviour
 from qoslet.sim.runtime import SimRuntime
-from tests.host import test_keeper as keeping
-from tests.host.sessions import Sessions
-from tests.live import bundles
+from tests.host.keeper import test_keeper as keeping
+from tests.host.keeper.sessions import Sessions
+from tests.live.oci import bundles
 
 QUICK = Backoff(first=0.05, longest=0.2, reset_after=60)
 STAYS, ENDS = "exec sleep 600", "exit 0"

@@ -18,13 +18,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from qoslet import schema
-from qoslet.core.journal import CONTROL
-from qoslet.core.steps import Outcome, Step
-from qoslet.host.cgroupfs import Cgroupfs
-from qoslet.host.journalfile import escaped
-from qoslet.host.probe import probe
-from qoslet.surfaces.cli import entry, wireonce
-from tests.contract.benches import NO_KERNEL
+from qoslet.app import tree as owned_tree
+from qoslet.cli import main
+from qoslet.core.reconcile.journal import CONTROL
+from qoslet.core.reconcile.steps import Outcome, Step
+from qoslet.host.cgroupfs.driver import Cgroupfs
+from qoslet.host.machine.probe import probe
+from qoslet.host.state.journal_file import escaped
+from tests.contract.drivers import NO_KERNEL
 
 PODS = """
 apiVersion: v1
@@ -153,7 +154,7 @@ class Machine:
         return given
 
     def run(self, verb: str, *more: str) -> Done:
-        code = entry.run(self.arguments(verb, *more))
+        code = main.run(self.arguments(verb, *more))
         return Done(code, *self.capture())
 
     def killed(self, verb: str, steps: int) -> bool:
@@ -162,7 +163,7 @@ class Machine:
 
         def body() -> int:
             before_step(steps, lambda step: os.kill(os.getpid(), signal.SIGKILL))
-            return entry.run(self.arguments(verb))
+            return main.run(self.arguments(verb))
 
         code = ended(begun(body))
         said = "".join(self.capture())
@@ -175,7 +176,7 @@ class Machine:
 
         def body() -> int:
             met = before_step(steps, act)
-            return entry.run(self.arguments(verb)) + (0 if met else few)
+            return main.run(self.arguments(verb)) + (0 if met else few)
 
         done = Done(ended(begun(body)), *self.capture())
         return done if done.code < few or done.code >= 2 * few - 1 else None
@@ -221,6 +222,6 @@ def machine(
         pytest.skip(f"{NO_KERNEL}=1: no kernel to write to")
     assert os.geteuid() == 0, f"needs root; {NO_KERNEL}=1 leaves it out"
     made = Machine(tmp_path, capfd.readouterr)
-    monkeypatch.setattr(wireonce, "state_directory", lambda *_: made.state)
+    monkeypatch.setattr(owned_tree, "state_directory", lambda *_: made.state)
     yield made
     made.clear()

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from qoslet.core.observed import Observed, ObservedCgroup
-from qoslet.core.podlife import Backoff
-from qoslet.core.podspec import Launch, PodSpec
+from qoslet.core.cgroup.observed import Observed, ObservedCgroup
+from qoslet.core.workload.lifecycle import Backoff
+from qoslet.core.workload.process_spec import Launch, PodSpec
 from qoslet.sim.behaviour import Behaviour, behaviour_of
 from qoslet.sim.runtime import SimRuntime, memory_limit
 

@@ -9,7 +9,7 @@ SUITES: Final = ("tests/live", "tests/contract", "tests/vm")
 # Kernel words that give systemd up to 255 the hierarchies of old; 256 and 257 want one word more.
 _LEGACY: Final = "systemd.unified_cgroup_hierarchy=0 systemd.legacy_systemd_cgroup_controller"
 _HYBRID: Final = "systemd.unified_cgroup_hierarchy=0 systemd.legacy_systemd_cgroup_controller=0"
-_SYSTEMD: Final = "tests/live/test_systemd.py"
+_SYSTEMD: Final = "tests/live/systemd/test_systemd.py"
 # Two sockets of one core with two threads, each with memory of its own.
 _TWO_NODES: Final = (
     *("-smp", "4,sockets=2,cores=1,threads=2", "-m", "2048"),
@@ -17,21 +17,24 @@ _TWO_NODES: Final = (
     *("-numa", "node,nodeid=0,cpus=0-1,memdev=m0", "-numa", "node,nodeid=1,cpus=2-3,memdev=m1"),
 )
 # What runs for years, in guests of its own: its tests wait more than they work.
-_AGENT: Final = tuple(
-    f"tests/live/test_{name}.py"
-    for name in (
-        *("agent", "agent_killed", "held", "keeper", "managers", "managers_agent", "soak"),
-        *("unit", "volumes", "volumes_run"),
-    )
+_AGENT: Final = (
+    *(
+        f"tests/live/agent/test_{name}.py"
+        for name in (
+            *("agent", "agent_killed", "held", "keeper", "managers", "managers_agent", "soak"),
+            *("volumes", "volumes_run"),
+        )
+    ),
+    "tests/live/systemd/test_unit.py",
 )
 # Memory under stress, of which the guard is everybody's, and what other people's runtimes do.
 _STRESS: Final = tuple(
-    f"tests/live/test_{name}.py"
+    f"tests/live/memory/test_{name}.py"
     for name in ("memory_events", "memory_qos", "pressure", "protection")
 )
-_MEMORY: Final = ("tests/live/test_guard.py", *_STRESS)
-_OCI: Final = tuple(f"tests/live/test_{name}.py" for name in ("oci", "oci_run"))
-_CRI: Final = ("tests/live/test_cri.py",)
+_MEMORY: Final = ("tests/live/memory/test_guard.py", *_STRESS)
+_OCI: Final = tuple(f"tests/live/oci/test_{name}.py" for name in ("oci", "oci_run"))
+_CRI: Final = ("tests/live/cri/test_cri.py",)
 _APART: Final = (*_AGENT, *_STRESS, *_OCI, *_CRI)
 _FORCED: Final = f"{_LEGACY} SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"
 
@@ -104,14 +107,14 @@ LONG: Final = (
         "trixie",
         "v2",
         "numa_balancing=disable",
-        only=("tests/live/test_managers.py", "tests/live/test_managers_agent.py"),
+        only=("tests/live/agent/test_managers.py", "tests/live/agent/test_managers_agent.py"),
         machine=_TWO_NODES,
     ),
     System(
         "trixie-peers",
         "trixie",
         "v2",
-        only=("tests/live/test_pressure.py",),
+        only=("tests/live/memory/test_pressure.py",),
         packages=("libjsoncpp26", "oomd", "systemd-oomd"),
     ),
     System("sid-v1", "sid", "v1", missing="systemd 258 and newer know no v1"),

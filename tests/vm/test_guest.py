@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from qoslet.host.probe import probe
+from qoslet.host.machine.probe import probe
 
 pytestmark = [
     pytest.mark.live,

@@ -6,8 +6,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from qoslet.core.podlife import Backoff
-from qoslet.core.shrink import Shrink
+from qoslet.core.reconcile.limit_shrink import Shrink
+from qoslet.core.workload.lifecycle import Backoff
 
 
 class Config(Struct, frozen=True):

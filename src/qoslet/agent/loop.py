@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 from qoslet.agent.config import Config
-from qoslet.agent.cycle import Wheel
-from qoslet.agent.ending import end
 from qoslet.agent.ports import Clock, Source
+from qoslet.agent.reconciler import Wheel
+from qoslet.agent.shutdown import end
 from qoslet.agent.snapshots import Turn
-from qoslet.core.snapshot import Snapshot
+from qoslet.core.status.snapshot import Snapshot
 from qoslet.errors import CannotDo
 
 LONGEST = 3600.0

@@ -7,17 +7,18 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from qoslet.core.live import PodGroups
-from qoslet.core.memevents import Kill
-from qoslet.core.memsample import MemorySample, NodeMemory
-from qoslet.core.node import Node
-from qoslet.core.observed import Observed, ObservedCgroup
-from qoslet.core.pod import Pod
-from qoslet.core.podlife import ContainerState
-from qoslet.core.podspec import MemoryVolume, PodSpec
-from qoslet.core.podstate import Held
-from qoslet.core.steps import Outcome, Step
-from qoslet.core.tree import Cgroup, Plan, Problem
+from qoslet.core.api.pod import Pod
+from qoslet.core.cgroup.observed import Observed, ObservedCgroup
+from qoslet.core.memory.events import Kill
+from qoslet.core.memory.sample import MemorySample, NodeMemory
+from qoslet.core.node.node import Node
+from qoslet.core.plan.live_plan import PodGroups
+from qoslet.core.problem import Problem
+from qoslet.core.reconcile.steps import Outcome, Step
+from qoslet.core.resources.cgroup_tree import Cgroup, Plan
+from qoslet.core.workload.lifecycle import ContainerState
+from qoslet.core.workload.pod_status import Held
+from qoslet.core.workload.process_spec import MemoryVolume, PodSpec
 
 
 class Driver(Protocol):

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.agent.pods import Pace
 from qoslet.agent.ports import Machine, NoMachine
-from qoslet.agent.shared import Shared
-from qoslet.core.memrow import MemoryView
-from qoslet.core.observed import Observed, ObservedCgroup
-from qoslet.core.podlife import ContainerState
-from qoslet.core.snapshot import GroupRow, Snapshot, rows
-from qoslet.core.tree import Cgroup, Plan, PlannedPod
-from qoslet.core.usage import between
+from qoslet.agent.state.pod_worker import Pace
+from qoslet.agent.state.sync_context import Shared
+from qoslet.core.cgroup.observed import Observed, ObservedCgroup
+from qoslet.core.cgroup.rates import between
+from qoslet.core.resources.cgroup_tree import Cgroup, Plan, PlannedPod
+from qoslet.core.status.memory_view import MemoryView
+from qoslet.core.status.snapshot import GroupRow, Snapshot, rows
+from qoslet.core.workload.lifecycle import ContainerState
 
 
 class Turn(Struct, frozen=True):

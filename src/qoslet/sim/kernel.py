@@ -16,11 +16,11 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.core.knobs import controller
-from qoslet.core.node import Hierarchy
-from qoslet.core.observed import Observed, ObservedCgroup
-from qoslet.core.steps import Outcome, Step
-from qoslet.sim.groups import Groups, inside
+from qoslet.core.cgroup.interface_files import controller
+from qoslet.core.cgroup.observed import Observed, ObservedCgroup
+from qoslet.core.node.node import Hierarchy
+from qoslet.core.reconcile.steps import Outcome, Step
+from qoslet.sim.cgroups import Groups, inside
 from qoslet.sim.refusals import Facts, refusal
 
 _MOUNT = "/sys/fs/cgroup"

@@ -8,9 +8,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from qoslet.agent.ports import Observer
-from qoslet.core.memevents import Kill
-from qoslet.core.memsample import MemorySample, NodeMemory
-from qoslet.core.memtext import limit_v1, number
+from qoslet.core.memory.events import Kill
+from qoslet.core.memory.sample import MemorySample, NodeMemory
+from qoslet.core.memory.stat_parser import limit_v1, number
 
 
 class SimKept:

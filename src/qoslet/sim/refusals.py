@@ -15,7 +15,7 @@ import re
 
 from msgspec import Struct
 
-from qoslet.core.knobs import cpu_list, cpu_numbers, hugepage_size
+from qoslet.core.cgroup.interface_files import cpu_list, cpu_numbers, hugepage_size
 
 MIN_BANDWIDTH_USEC = 1000
 """The shortest CFS quota and period."""

@@ -13,9 +13,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.agent.ports import Observer
-from qoslet.core.effective import Contender, cap_of, fair_shares, weight_of
-from qoslet.core.observed import Observed, ObservedCgroup
-from qoslet.core.podlife import (
+from qoslet.core.cgroup.fair_share import Contender, cap_of, fair_shares, weight_of
+from qoslet.core.cgroup.observed import Observed, ObservedCgroup
+from qoslet.core.workload.lifecycle import (
     NEW,
     Backoff,
     ContainerState,
@@ -27,8 +27,8 @@ from qoslet.core.podlife import (
     finished,
     restarted,
 )
-from qoslet.core.podspec import PodSpec
-from qoslet.core.podstate import Held
+from qoslet.core.workload.pod_status import Held
+from qoslet.core.workload.process_spec import PodSpec
 from qoslet.errors import CannotDo
 from qoslet.sim.behaviour import GROWTH, Behaviour
 

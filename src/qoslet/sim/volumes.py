@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from qoslet.core.podspec import MemoryVolume
+from qoslet.core.workload.process_spec import MemoryVolume
 
 
 class SimVolumes:

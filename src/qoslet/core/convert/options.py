@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from qoslet.core.convert.windows import Windows
-from qoslet.core.profile import NEWEST, OLDEST, minor_of
-from qoslet.core.shapes import shown
+from qoslet.core.api.schema import shown
+from qoslet.core.convert.windows_job_object import Windows
+from qoslet.core.versions.kubernetes import NEWEST, OLDEST, minor_of
 from qoslet.errors import BadInput
 
 Target = Literal["v1", "v2", "systemd", "oci", "cri", "windows"]

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from qoslet.core.image import (
+from qoslet.core.workload.image import (
     DOCUMENT_BYTES,
     Configuration,
     Descriptor,
@@ -25,9 +25,9 @@ from qoslet.core.image import (
     manifest_of,
     suited,
 )
-from qoslet.core.imageref import Reference, goes_by, means
+from qoslet.core.workload.image_reference import Reference, goes_by, means
 from qoslet.host.images.budget import Budget
-from qoslet.host.images.tarread import TarReader
+from qoslet.host.images.tar import TarReader
 
 MARK, INDEX = "oci-layout", "index.json"
 MOST_PLACES = 1000

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from qoslet.core.image import Descriptor
+from qoslet.core.workload.image import Descriptor
 from qoslet.host.images.budget import Budget
 from qoslet.host.images.layout import Blob, Image
 from qoslet.host.images.unpack import Unpacker, remove

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from qoslet.host.images.budget import Budget
-from qoslet.host.images.tarread import CHUNK, Entry, TarReader
+from qoslet.host.images.tar import CHUNK, Entry, TarReader
 
 WHITEOUT, OPAQUE, AUFS = ".wh.", ".wh..wh..opq", ".wh..wh."
 DEEPEST = 128

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from qoslet.core.ocibundle import User
+from qoslet.core.workload.bundle import User
 from qoslet.host.images.unpack import LARGEST_ID, read_inside
 
 MOST_BYTES = 1024 * 1024

@@ -1,0 +1,281 @@
+"""What ``run`` wants, followed file by file: an event costs what its file costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, Protocol
+
+from msgspec.structs import replace
+
+from qoslet.agent.ports import Desired, Wanted
+from qoslet.core.api.manifest import Options, no_pod
+from qoslet.core.api.manifest_set import Entry, FileChange, ManifestSet, Place
+from qoslet.core.api.pod import Pod
+from qoslet.core.managers.checkpoint import taken_up, written
+from qoslet.core.managers.container_manager import Kept, managers_of
+from qoslet.core.managers.cpu_manager import Refusal
+from qoslet.core.node.node import Node, allocatable
+from qoslet.core.plan.live_plan import Live, PodGroups
+from qoslet.core.problem import Problem
+from qoslet.core.resources.node_policy import basis_of
+from qoslet.core.workload.env import Surroundings
+from qoslet.core.workload.process_spec import PodSpec, read
+from qoslet.core.workload.security_context import Powers
+from qoslet.errors import BadInput, BadInputs
+
+
+class Files(Protocol):
+    """Manifest files that may change (``host.manifestfiles.ManifestFiles``)."""
+
+    def changes(self) -> Sequence[FileChange]:
+        """The files that are others than when they were told last."""
+
+    @property
+    def faults(self) -> Sequence[BadInput]:
+        """The paths that cannot be read."""
+
+    def rows(self) -> Iterable[Problem]:
+        """What keeps files from being read as they are."""
+
+    def descriptors(self) -> Sequence[int]:
+        """Readable when ``changes`` may have something."""
+
+
+class Store(Protocol):
+    """Where it is kept who has which CPUs and memory (``host.managerfiles.ManagerFiles``)."""
+
+    def read(self) -> Mapping[str, bytes]:
+        """What an earlier run left, by file name. Raises CannotDo."""
+
+    def write(self, contents: Mapping[str, bytes]) -> bool:
+        """Keep this; whether it differs from what was kept. Raises OSError."""
+
+
+Reader = Callable[[Pod, Mapping[str, Any], Surroundings], PodSpec]
+"""Reads a pod document for the runtime that is to run it."""
+
+
+class LiveSource:
+    """The desired state of some manifest files; ``agent.ports.Source``.
+
+    A pod that may not run is wanted without groups, and its ``spec`` tells why. Raises BadInputs
+    where a path cannot be read, a file that a person named has a fault, or such files hold no pod
+    at all. What is wrong in a directory is told by ``current`` and holds up nothing else.
+    ``wakes`` are more descriptors that end the wait for news, ``reads`` makes containers of a
+    document (plain processes).
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        options: Options,
+        node: Node,
+        powers: Powers,
+        *,
+        unconfined: bool = False,
+        problems: tuple[Problem, ...] = (),
+        wakes: Callable[[], Sequence[int]] = tuple,
+        reads: Reader | None = None,
+    ) -> None:
+        self._reads = reads or self._processes
+        self._files = files
+        self._wakes = wakes
+        self._set = ManifestSet(options)
+        self._powers = powers
+        self._unconfined = unconfined
+        self._pods: dict[str, Wanted] = {}
+        self._before: dict[str, set[str]] = {}
+        self._version = 0
+        self._changed: set[str] = set()
+        self._gone: set[str] = set()
+        self._stale = True
+        self._store: Store | None = None
+        self._unkept = ""
+        self._refused: dict[str, Refusal] = {}
+        self._paths: list[Problem] = []
+        self._problems: tuple[Problem, ...] = ()
+        self._specs: tuple[Problem, ...] | None = None
+        self._configure(node, problems)
+        self._first()
+
+    def descriptors(self) -> list[int]:
+        """Readable when ``current`` has something new to tell."""
+        return [*self._files.descriptors(), *self._wakes()]
+
+    def current(self) -> Desired:
+        """What should be now. Only what has changed is read."""
+        self._take(self._files.changes())
+        self._keep_placed()
+        refused = {} if self.live.managers is None else dict(self.live.managers.refused)
+        if refused != self._refused:
+            self._refused, self._stale = refused, True
+        paths = list(self._files.rows())
+        if self._stale or paths != self._paths:
+            self._paths = paths
+            self._problems = self._said()
+            self._stale = False
+            self._version += 1
+        changed, gone = frozenset(self._changed), frozenset(self._gone)
+        self._changed.clear()
+        self._gone.clear()
+        pods = dict(self._pods)
+        return Desired(self._version, pods, changed, gone, self._problems, self.live)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Those of the node's documents."""
+        return self._of_node
+
+    @property
+    def sound(self) -> bool:
+        """Whether no error concerns the node as a whole: one of a file or a pod is its own."""
+        return self.wrong() is None
+
+    def wrong(self) -> Problem | None:
+        """The first error that concerns the node as a whole."""
+        rows = (*self._of_node, *self.live.problems())
+        errors = (row for row in rows if row.severity == "error" and ": Pod " not in row.where)
+        return next(errors, None)
+
+    def document(self, uid: str) -> Mapping[str, Any]:
+        """The manifest of a pod that is wanted; empty for another."""
+        entry = self._set.entries.get(uid)
+        return entry.document if entry is not None else {}
+
+    def configure(self, node: Node, problems: tuple[Problem, ...] = ()) -> None:
+        """Plan the same pods on another node; ``problems`` are those of its documents. What CPUs
+        and memory they have stays theirs: the node must hand out as before."""
+        managers = self.live.managers
+        self._configure(node, problems, None if managers is None else managers.kept())
+        self._plan_all()
+
+    def take_up(self, store: Store, where: str, standing: Collection[str]) -> None:
+        """Go on with the CPUs and the memory that an earlier run handed out to pods that are
+        wanted or are ``standing``, and keep what is handed out in ``store`` from now on.
+        ``where`` is its directory. Raises CannotDo where it does not fit the node."""
+        fresh = managers_of(basis_of(self.live.node))
+        taken_up(fresh, store.read(), where)
+        self._configure(self.live.node, self._of_node, None if fresh is None else fresh.kept())
+        self._plan_all()
+        self.live.keep(standing)
+        self._store = store
+
+    def _keep_placed(self) -> None:
+        """Write down who has which CPUs and memory, before anybody is put there."""
+        if self._store is None:
+            return
+        managers, said = self.live.managers, ""
+        try:
+            self._store.write({} if managers is None else written(managers))
+        except OSError as error:
+            said = f"who has which CPUs and memory cannot be written: {error.strerror}"
+        if said != self._unkept:
+            self._unkept, self._stale = said, True
+
+    def _plan_all(self) -> None:
+        for entry in sorted(self._set.entries.values(), key=_place):
+            self._want(entry)
+
+    def _configure(
+        self, node: Node, problems: tuple[Problem, ...], kept: Kept | None = None
+    ) -> None:
+        self.live = Live(node, kept)
+        self._of_node = problems
+        self._around = Surroundings(node.name, allocatable(node))
+        self._stale = True
+
+    def _first(self) -> None:
+        """Read everything. Raises BadInputs."""
+        changes = self._files.changes()
+        self._take(changes)
+        faults = [*self._files.faults, *self._set.faults]
+        given = all(change.given for change in changes)
+        if not faults and changes and given and not self._set.sources:
+            faults.append(no_pod(self._set.rows))
+        if faults:
+            raise BadInputs(faults)
+
+    def _take(self, changes: Sequence[FileChange]) -> None:
+        """Take changed files in; plan the pods that came or changed."""
+        if not changes:
+            return
+        self._stale = True
+        entries = self._set.entries
+        touched = self._set.apply(changes)
+        for uid in touched - entries.keys():
+            self._lose(uid)
+        for entry in sorted((entries[uid] for uid in touched & entries.keys()), key=_place):
+            self._want(entry)
+
+    def _lose(self, uid: str) -> None:
+        """A pod that nobody wants any more. It stands in the plan until its groups are gone."""
+        wanted = self._pods.pop(uid, None)
+        if wanted is None:
+            return
+        self._specs = None
+        self._gone.add(uid)
+        self._changed.discard(uid)
+        if len(self._before) > 64 + 2 * len(self._pods):
+            for key in list(self._before):
+                self._standing(key)
+        self._before.setdefault(wanted.pod.key, set()).add(uid)
+
+    def _standing(self, key: str) -> frozenset[str]:
+        """The pods of a name that are not wanted any more and still stand in the plan."""
+        left = {uid for uid in self._before.pop(key, ()) if uid in self.live}
+        if left:
+            self._before[key] = left
+        return frozenset(left)
+
+    def _want(self, entry: Entry) -> None:
+        """A pod that is new, or another than it was."""
+        pod = entry.pod
+        spec = self._reads(pod, entry.document, self._around)
+        others: frozenset[str] = frozenset()
+        if spec.runnable:
+            groups = self.live.put(pod)
+            others = groups.others
+            if others:
+                groups = replace(groups, others=frozenset())
+            groups = _placed(groups)
+        else:
+            groups = PodGroups(pod, self.live.planner.qos(pod), (), ())
+        after = self._standing(pod.key) - {pod.uid} if self._before else frozenset()
+        wanted = Wanted(pod, spec, groups, entry.file, spec.grace, after)
+        before = self._pods.get(pod.uid)
+        if wanted != before:
+            if before is None or before.spec.problems != spec.problems:
+                self._specs = None
+            self._pods[pod.uid] = wanted
+            self._changed.add(pod.uid)
+        self._gone.discard(pod.uid)
+        for uid in others & self._pods.keys():
+            self._pods[uid] = replace(self._pods[uid], groups=_placed(self.live.groups(uid)))
+            self._changed.add(uid)
+
+    def _processes(self, pod: Pod, document: Mapping[str, Any], around: Surroundings) -> PodSpec:
+        """A pod as plain processes."""
+        return read(pod, document, around=around, powers=self._powers, unconfined=self._unconfined)
+
+    def _said(self) -> tuple[Problem, ...]:
+        """Everything that there is to say: of the node, the files, the pods, the plan."""
+        if self._specs is None:
+            specs = [one.spec.problems for one in self._pods.values()]
+            self._specs = tuple(chain.from_iterable(specs))
+        files = (*self._paths, *self._set.rows)
+        if not self._pods:
+            files = (*files, Problem("info", "manifests", "no pod in the input so far", ""))
+        if self._unkept:
+            hint = "after a restart pods may get others; look at the state directory"
+            files = (*files, Problem("warning", "managers", self._unkept, hint))
+        return (*self._of_node, *files, *self._specs, *self.live.problems())
+
+
+def _placed(groups: PodGroups) -> PodGroups:
+    """A pod that found no place gets no groups."""
+    return groups if groups.refused is None else replace(groups, groups=())
+
+
+def _place(entry: Entry) -> Place:
+    return entry.place

@@ -1,0 +1,1 @@
+"""Memory at run time: accounting, the throttle guard, eviction under pressure."""

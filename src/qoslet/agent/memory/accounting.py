@@ -1,0 +1,216 @@
+"""Counts what happens to memory, says what matters, and keeps it over the end of the agent."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from msgspec.structs import replace
+
+from qoslet.agent.memory.tracked_cgroups import MemoryGroups, Moved
+from qoslet.agent.ports import MemoryParts
+from qoslet.agent.state.sync_context import Shared
+from qoslet.core.memory.counters import Key, Tallies, event
+from qoslet.core.memory.effective_protection import ClaimTree, Known, Worth, claim_of, parents
+from qoslet.core.memory.event_log import Lines
+from qoslet.core.memory.events import FREE, Protection
+from qoslet.core.memory.oom_kills import Kills, Settled, inside
+from qoslet.core.memory.rows import MemoryEvent, MemoryRow
+from qoslet.core.memory.sample import MemorySample
+from qoslet.core.plan.effective_memory import recursive
+
+KEEP = 60.0
+"""Seconds between two writings of what was counted, where anything was."""
+
+
+class Counting:
+    """One for each agent; goes on where the one before it was."""
+
+    def __init__(self, shared: Shared, parts: MemoryParts, groups: MemoryGroups) -> None:
+        self._shared = shared
+        self._parts = parts
+        self._groups = groups
+        self.tallies = Tallies()
+        self._claims = ClaimTree()
+        self._kills = Kills()
+        self._lines = Lines()
+        self._pids: dict[Key, int] = {}
+        self._changed = False
+        self._kept_at = shared.now
+        kept = parts.keep.load() if parts.keep is not None else None
+        if kept is not None and not self.tallies.load(kept):
+            shared.say("what an earlier agent counted of memory cannot be read; counting anew")
+
+    def follow(self, moved: Moved) -> None:
+        """The groups have changed."""
+        ended = self.tallies.went(moved.gone, self._shared.clock.wall())
+        self.tallies.events.extend(ended)
+        self.tallies.come(moved.come)
+        if ended:
+            self._say(ended)
+        for group in moved.gone:
+            self._claims.drop(group.path)
+        for group in moved.come:
+            sample = self.tallies.sample(group)
+            if sample is not None:
+                self._claims.put(claim_of(sample))
+
+    def absent(self, path: str) -> None:
+        """A group is not there."""
+        self.tallies.absent(self._groups.groups[path])
+        self._claims.drop(path)
+
+    def unseen(self) -> frozenset[str]:
+        """Groups that nobody has looked at."""
+        return frozenset(path for path in self._groups.groups if path not in self._claims)
+
+    def see(self, samples: Mapping[str, MemorySample]) -> None:
+        """What was looked at in this turn."""
+        wall = self._shared.clock.wall()
+        found: list[MemoryEvent] = []
+        self._note_pids({self._groups.groups[path].uid for path in samples})
+        worth = self._worth(samples)
+        whole: set[str] = set()
+        for path in sorted(samples, key=len):
+            group, above = self._groups.groups[path], self._groups.above(path)
+            kept = worth.get(path, FREE)
+            told = self.tallies.see(samples[path], group, above, wall, kept)
+            if any(one.kind == "oom_group_kill" for one in told):
+                whole.add(path)
+            together = not whole.isdisjoint({path, *parents(path)})
+            for one in told:
+                if one.kind == "oom_kill":
+                    self._killed(one, group.key, whole=together)
+                else:
+                    self.tallies.happened(one, group.key)
+                    found.append(one)
+        self._unclaimed(samples, wall)
+        self._changed = self._changed or bool(samples)
+        self._say(found)
+
+    def _unclaimed(self, samples: Mapping[str, MemorySample], wall: float) -> None:
+        """Kills in pods whose containers' groups have gone with what they counted."""
+        for path in samples:
+            pod = self._groups.groups[path]
+            if pod.level != "pod":
+                continue
+            containers = [one for one in self._groups.of_pod(pod.uid) if one.level == "container"]
+            count = self.tallies.unclaimed(pod, containers)
+            if count:
+                whole = self.tallies.counted(pod, "oom_group_kill") > 0
+                self._killed(event(pod, "oom_kill", count, wall), pod.key, whole=whole)
+
+    def _killed(self, one: MemoryEvent, key: Key, *, whole: bool) -> None:
+        """Kills that were counted; who it was is asked of the log."""
+        readable = self._parts.log.readable
+        self._kills.counted(one, key, self._shared.now, readable, whole=whole)
+
+    def _worth(self, samples: Mapping[str, MemorySample]) -> dict[str, Protection]:
+        """What of each group is protected, by the last looks at those above and beside it."""
+        for sample in samples.values():
+            self._claims.put(claim_of(sample))
+        paths = [path for path in samples if self._claims.claims(path)]
+        return {
+            path: Protection(one.protected, one.hard) for path, one in self._solved(paths).items()
+        }
+
+    def _solved(self, paths: Collection[str]) -> dict[str, Worth]:
+        """What the values of these groups are worth. Nobody looks at those above them that are not
+        ours but when it matters: others may write there."""
+        above = {at for path in paths for at in parents(path)}
+        for at in sorted(above):
+            if at in self._groups.groups and at in self._claims:
+                continue
+            sample = self._parts.reader.sample(at)
+            if sample is None:
+                self._claims.drop(at)
+            else:
+                self._claims.put(claim_of(sample))
+        handed_down = recursive(self._shared.node.host)
+        known: dict[str, Known] = {}
+        found = {
+            path: self._claims.worth(path, recursive=handed_down, known=known) for path in paths
+        }
+        return {path: one for path, one in found.items() if one is not None}
+
+    def settle(self) -> None:
+        """Name those that were killed, as far as that is known by now."""
+        if self._kills.next_at() is not None:
+            self._say([])
+
+    def next_at(self) -> float | None:
+        """When something is due that no sample tells."""
+        return self._kills.next_at()
+
+    def _say(self, found: list[MemoryEvent]) -> None:
+        now = self._shared.now
+        if self._kills.next_at() is not None:
+            self._kills.told(self._parts.log.kills(), now)
+            for settled in self._kills.settled(now, self._ended()):
+                found.append(self._placed(settled))
+                self.tallies.happened(found[-1], settled.key)
+        self._shared.said.notes += self._lines.of(found, now)
+
+    def _placed(self, one: Settled) -> MemoryEvent:
+        """A kill that was counted for a pod, in the container where the log says it was."""
+        uid, container = one.key
+        for group in self._groups.of_pod(uid) if uid and not container and one.group else ():
+            if group.level == "container" and inside(one.group, group.path):
+                self.tallies.claim(one.key, group)
+                return replace(
+                    one.event,
+                    path=group.path,
+                    level=group.level,
+                    title=group.title,
+                    container=group.container,
+                )
+        return one.event
+
+    def _note_pids(self, uids: Iterable[str]) -> None:
+        """The first process of each container that runs, of these pods."""
+        for uid in uids:
+            pace = self._shared.paces.get(uid)
+            for state in pace.states if pace is not None else ():
+                if state.running and state.pid is not None:
+                    self._pids[uid, state.name] = state.pid
+        if len(self._pids) > 2 * len(self._groups.groups):
+            known = {group.key for group in self._groups.groups.values()}
+            self._pids = {key: pid for key, pid in self._pids.items() if key in known}
+
+    def _ended(self) -> dict[Key, int]:
+        """The first process of containers whose runtime says that they ended for memory."""
+        return {
+            key: self._pids[key]
+            for pace in self._shared.paces.values()
+            for state in pace.states
+            if not state.running
+            and state.reason == "OOMKilled"
+            and (key := (pace.uid, state.name)) in self._pids
+        }
+
+    def rows(self) -> list[MemoryRow]:
+        """Every group that was ever counted."""
+        rows = self.tallies.rows(self._shared.now)
+        solved = self._solved({row.path for row in rows if not row.gone})
+        return [
+            row if row.gone or row.path not in solved else self._told(row, solved[row.path])
+            for row in rows
+        ]
+
+    def _told(self, row: MemoryRow, worth: Worth) -> MemoryRow:
+        """A row with what its values are worth at this moment."""
+        binds = worth.binds
+        if binds is not None and self._shared.node.hierarchy == "v1":
+            binds = replace(binds, file="memory.limit_in_bytes")
+        losses = self._claims.losses(row.path, worth)
+        return replace(row, low=worth.protected, min=worth.hard, binds=binds, losses=losses)
+
+    def keep(self, *, now: bool = False) -> None:
+        """Write down what was counted: now and then, or ``now``."""
+        due = now or self._shared.now - self._kept_at >= KEEP
+        if self._parts.keep is None or not self._changed or not due:
+            return
+        self._changed, self._kept_at = False, self._shared.now
+        try:
+            self._parts.keep.save(self.tallies.dump())
+        except OSError as error:
+            self._shared.said.errors.append(f"memory events are not kept: {error.strerror}")

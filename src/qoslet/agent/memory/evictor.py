@@ -1,0 +1,174 @@
+"""The end of a pod for memory pressure: carried through its runtime, verified and measured; later it
+begins anew."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from qoslet.agent.pods.teardown import stop
+from qoslet.agent.state.pod_worker import Pace, never_restarts
+from qoslet.agent.state.sync_context import Shared
+from qoslet.core.memory.breakdown import size
+from qoslet.core.memory.sample import MemorySample, NodeMemory
+from qoslet.core.pressure.eviction_ranking import Candidate, PressureReport, PressureRow
+
+REASON = "Evicted"
+"""As a kubelet calls it."""
+SETTLE = 2.0
+"""Seconds after an end in which nobody else is ended: what was freed is still being used."""
+KEPT = 50
+"""Decisions that are remembered."""
+PATIENCE = 10.0
+"""Seconds after which a victim that is not gone does not hold up others."""
+
+
+class _Ending(Struct):
+    """A victim that was asked to end at ``at`` for the group ``path``, with what could be had then."""
+
+    pace: Pace
+    path: str
+    at: float
+    available: int
+    frees: int
+
+
+class _Back(Struct):
+    """When an evicted pod begins anew, and when it did last."""
+
+    delay: float
+    at: float
+    begun: float | None = None
+
+
+class Evicting:
+    """One for each watcher."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._rows: deque[PressureRow] = deque(maxlen=KEPT)
+        self._counts: dict[str, int] = {}
+        self._ending: _Ending | None = None
+        self._quiet_until = 0.0
+        self._last = ""
+        self._back: dict[str, _Back] = {}
+
+    def tell(self, row: PressureRow, line: str) -> None:
+        """One line, one row, one count."""
+        self._rows.append(row)
+        self._counts[row.verdict] = self._counts.get(row.verdict, 0) + 1
+        self._shared.said.notes.append(line)
+
+    def report(self) -> PressureReport:
+        """What was decided."""
+        return PressureReport(tuple(self._rows), dict(self._counts))
+
+    @property
+    def busy(self) -> bool:
+        """Whether a victim is not gone yet, and is waited for."""
+        return self._ending is not None
+
+    @property
+    def settling(self) -> bool:
+        """Whether the last end is too fresh for another."""
+        return self._shared.now < self._quiet_until
+
+    @property
+    def because(self) -> str:
+        """Why nobody else is ended meanwhile."""
+        if self._ending is not None:
+            seconds = self._shared.now - self._ending.at
+            return f"{self._ending.pace.key} is ending since {seconds:.1f} s"
+        return f"{self._last} has just been ended"
+
+    def evict(
+        self, victim: Candidate, path: str, message: str, node: NodeMemory, now: float
+    ) -> None:
+        """End a pod at once, for the group ``path``."""
+        pace = self._shared.paces[victim.uid]
+        config = self._shared.config.evicted
+        before = self._back.get(pace.uid)
+        fresh = before is None or (
+            before.begun is not None and now - before.begun >= config.reset_after
+        )
+        delay = config.first if fresh or before is None else min(2 * before.delay, config.longest)
+        self._back[pace.uid] = _Back(delay, now + delay)
+        pace.failed, pace.again = True, False
+        pace.evicted = (REASON, message)
+        self._ending = _Ending(pace, path, now, node.available, victim.frees)
+        stop(self._shared, pace, 0.0)
+
+    def follow(self, samples: Mapping[str, MemorySample], node: NodeMemory, now: float) -> bool:
+        """See whether the victim is gone; True in the turn in which it is."""
+        ending = self._ending
+        if ending is None:
+            return False
+        pace, seconds = ending.pace, now - ending.at
+        note = self._shared.said.notes.append
+        if not _gone(pace, samples):
+            if seconds < PATIENCE:
+                return False
+            self._ending = None
+            left = sum(samples[path].current for path in pace.tops if path in samples)
+            note(f"{pace.key} is not gone {seconds:.0f} s after its end: {size(left)} are held")
+            return False
+        self._ending = None
+        self._last = pace.key
+        self._quiet_until = now + SETTLE
+        freed = node.available - ending.available
+        because = (
+            f"gone {seconds:.1f} s after the decision, no process is left: "
+            f"{size(ending.frees)} expected, {_signed(freed)} freed, {size(node.available)} can be had"
+        )
+        wall = self._shared.clock.wall()
+        row = PressureRow(wall, ending.path, "ended", because, pace.key, freed)
+        self.tell(row, f"{pace.key} is {because}")
+        return True
+
+    def begin_anew(self, now: float, *, calm: bool) -> None:
+        """Begin evicted pods whose time has come, where no memory is short."""
+        for uid, back in list(self._back.items()):
+            pace = self._shared.paces.get(uid)
+            if pace is None:
+                del self._back[uid]
+            elif pace.evicted[0] != REASON and back.begun is None:
+                # something else has begun it anew
+                back.begun = now
+            elif now < back.at or back.begun is not None:
+                continue
+            elif pace.wanted is None or never_restarts(pace.wanted.spec):
+                del self._back[uid]
+            elif not calm:
+                back.at = now + self._shared.config.evicted.first
+            elif pace.stage == "over":
+                back.begun = now
+                pace.again = True
+                note = f"{pace.key} was evicted {back.delay:.0f} s ago; it is begun anew"
+                self._shared.said.notes.append(note)
+                stop(self._shared, pace)
+
+    def next_at(self) -> float | None:
+        """When the next pod begins anew, of those that are gone: others wake the loop themselves."""
+        paces = self._shared.paces
+        return min(
+            (
+                back.at
+                for uid, back in self._back.items()
+                if back.begun is None and uid in paces and paces[uid].stage == "over"
+            ),
+            default=None,
+        )
+
+
+def _gone(pace: Pace, samples: Mapping[str, MemorySample]) -> bool:
+    """Whether no process of a pod is left: its groups are empty, or were and are removed."""
+    if pace.cleared:
+        return True
+    seen = [samples.get(path) for path in pace.tops]
+    return all(one is not None and one.populated is False for one in seen)
+
+
+def _signed(amount: int) -> str:
+    return size(amount) if amount >= 0 else f"-{size(-amount)}"

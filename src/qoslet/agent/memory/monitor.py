@@ -1,0 +1,240 @@
+"""One room for memory: who is looked at and when, what happened to it, and whom that concerns.
+
+No group is looked at while nothing happens: the kernel wakes it. A group at its limits is looked at
+closely while it stays there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from qoslet.agent.memory.accounting import Counting
+from qoslet.agent.memory.pressure_eviction import Pressing
+from qoslet.agent.memory.throttle_guard import Guard
+from qoslet.agent.memory.tracked_cgroups import MemoryGroups
+from qoslet.agent.ports import MemoryParts
+from qoslet.agent.state.sync_context import Shared
+from qoslet.core.cgroup.interface_files import NO_LIMIT
+from qoslet.core.memory.rows import WatchRow
+from qoslet.core.memory.sample import MemorySample, NodeMemory
+from qoslet.core.pressure.eviction_ranking import NO_REPORT as NO_PRESSURE
+from qoslet.core.pressure.throttle_guard import NO_REPORT
+from qoslet.core.status.memory_view import MemoryView
+
+CLOSE = 1.0
+"""Seconds between two looks at groups that are at ``memory.high`` or under pressure."""
+CLOSER = 0.5
+"""The same, of groups that a watcher wants to see."""
+
+FRESH = 5.0
+"""Seconds in which surfaces show the amounts of one look while the kernel takes no memory."""
+
+UNREAD = (
+    "the kernel's log cannot be read here: of those that it kills only first processes are known"
+)
+
+
+class Watcher(Protocol):
+    """Who is told of samples and may act on them: the guard, the pressure policy."""
+
+    def consider(self, samples: Mapping[str, MemorySample], node: NodeMemory, now: float) -> None:
+        """What was seen in this turn, by path: of woken groups, of those looked at closely.
+        ``now`` is monotonic seconds. Acts by itself."""
+
+    def watching(self) -> frozenset[str]:
+        """Groups that it wants to see every ``CLOSER`` seconds."""
+
+    def next_at(self) -> float | None:
+        """When it wants to be asked in any case, in monotonic seconds."""
+
+    def rows(self) -> Sequence[WatchRow]:
+        """What it says of groups, for surfaces."""
+
+
+PLUGS: tuple[Callable[[Shared, MemoryGroups, MemoryParts], Watcher], ...] = (
+    lambda shared, groups, parts: Guard(shared, groups, parts),
+    lambda shared, groups, parts: Pressing(shared, groups),
+)
+"""Plug point: who watches, in the order in which they are told. Each is made once."""
+
+
+class Memory:
+    """One for each wheel. Without ``parts`` it does nothing."""
+
+    def __init__(self, shared: Shared, parts: MemoryParts | None) -> None:
+        self._shared = shared
+        self._parts = parts
+        self.groups = MemoryGroups(shared)
+        self.watchers = [plug(shared, self.groups, parts) for plug in PLUGS] if parts else []
+        self._counting = Counting(shared, parts, self.groups) if parts else None
+        self._close: frozenset[str] = frozenset()
+        self._look_at: float | None = None
+        self._node: NodeMemory | None = None
+        self._read_at = 0.0
+        self._viewed_at = 0.0
+        self._rang = False
+        self._touched: set[str] = set()
+
+    def turn(self, *, whole: bool = False) -> None:
+        """See what woke us and what is looked at closely; tell the watchers."""
+        if self._parts is None or self._counting is None:
+            return
+        now = self._shared.now
+        self._touched |= self._shared.due
+        self._rang = False
+        wanted = self._wanted(now, whole)
+        if wanted or self._due(now):
+            node = self._node_at(now)
+            samples = self._look(wanted)
+            for watcher in self.watchers:
+                watcher.consider(samples, node, now)
+            self._note(wanted, samples)
+        self._plan(now)
+        self._counting.settle()
+        self._counting.keep()
+
+    def follow(self, *, whole: bool = False) -> None:
+        """At the end of a turn: the groups of pods that it touched, or of all."""
+        if self._parts is None or self._counting is None:
+            return
+        touched = self._touched | self._shared.due
+        self._touched = set()
+        moved = self.groups.update(None if whole else touched)
+        self._counting.follow(moved)
+        self._parts.watch.drop([one.path for one in moved.gone])
+        # a group may have been made anew under its path
+        again = [one.path for uid in touched for one in self.groups.of_pod(uid)]
+        come = [one.path for one in moved.come]
+        self._parts.watch.follow(self.groups.groups if whole else {*again, *come})
+        # of groups that others may have made, what happened before is no news
+        self._look(frozenset(one.path for one in moved.come if not one.uid))
+
+    def _wanted(self, now: float, whole: bool) -> frozenset[str]:
+        """Whom to look at in this turn."""
+        assert self._parts is not None
+        held = self._look_at is not None and now < self._look_at
+        if held and not self._shared.due and not whole:
+            return frozenset()
+        woken = self._parts.watch.woken()
+        self._rang = bool(woken)
+        if "" in woken or (whole and self._missed(now)):
+            return frozenset(self.groups.groups)
+        woken |= self._leaving()
+        if whole and self._counting is not None:
+            woken |= self._counting.tallies.pressed()
+        if held:
+            return woken
+        return woken.union(self._close, *(watcher.watching() for watcher in self.watchers))
+
+    def _leaving(self) -> frozenset[str]:
+        """The groups of pods that are about to lose them: this may be the last look."""
+        paces = self._shared.paces
+        over = [paces[uid] for uid in self._shared.due if uid in paces]
+        return frozenset(
+            group.path
+            for pace in over
+            if pace.stage in ("over", "ending", "clearing") and not pace.cleared
+            for group in pace.groups
+            if group.path is not None
+        )
+
+    def _missed(self, now: float) -> bool:
+        """Whether something may have happened to groups that wakes nobody: the kernel has taken
+        memory from any since asked last, or the watch is not told of everything."""
+        assert self._parts is not None
+        before, node = self._node, self._node_at(now)
+        if before is None or node.stolen is None or not self._parts.watch.complete:
+            return True
+        return node.stolen != before.stolen
+
+    def _node_at(self, now: float) -> NodeMemory:
+        """The machine, read once in a turn."""
+        assert self._parts is not None
+        if self._node is None or self._read_at != now:
+            self._node, self._read_at = self._parts.reader.node(), now
+        return self._node
+
+    def _look(self, wanted: frozenset[str]) -> dict[str, MemorySample]:
+        """Samples of groups, counted."""
+        assert self._parts is not None
+        assert self._counting is not None
+        samples = {}
+        for path in wanted & self.groups.groups.keys():
+            sample = self._parts.reader.sample(path)
+            if sample is not None:
+                samples[path] = sample
+            else:
+                self._counting.absent(path)
+        self._counting.see(samples)
+        return samples
+
+    def _note(self, wanted: frozenset[str], samples: Mapping[str, MemorySample]) -> None:
+        """Who of those looked at is to be looked at closely; those that are gone are not."""
+        at_limit = {path for path, one in samples.items() if _at_limit(one)}
+        self._close = frozenset(at_limit | (self._close - wanted)) & self.groups.groups.keys()
+
+    def _plan(self, now: float) -> None:
+        """When to look next."""
+        if self._look_at is not None and now < self._look_at:
+            return
+        closer = any(watcher.watching() for watcher in self.watchers)
+        # a group that was woken is left alone for a moment: it may be woken without end
+        busy = self._rang or self._close or closer
+        self._look_at = now + (CLOSER if closer else CLOSE) if busy else None
+
+    def _due(self, now: float) -> bool:
+        """Whether a watcher wants to be asked."""
+        times = [watcher.next_at() for watcher in self.watchers]
+        return any(at is not None and now >= at for at in times)
+
+    def descriptors(self) -> Sequence[int]:
+        """Become readable when something happens; none while a look is due soon anyway, so that
+        a group that is throttled without end wakes nobody a hundred times a second."""
+        if self._parts is None or self._look_at is not None:
+            return ()
+        return self._parts.watch.descriptors()
+
+    def next_at(self) -> float | None:
+        """The monotonic time of the next look."""
+        times = [self._look_at, *(watcher.next_at() for watcher in self.watchers)]
+        if self._counting is not None:
+            times.append(self._counting.next_at())
+        return min((one for one in times if one is not None), default=None)
+
+    def view(self) -> MemoryView:
+        """Everything as it stands, for surfaces; looks at all groups if memory was taken from any
+        or the last such look is too old, and at those that nobody has looked at."""
+        if self._parts is None or self._counting is None:
+            return MemoryView()
+        now = self._shared.now
+        if self._missed(now) or now - self._viewed_at >= FRESH:
+            self._viewed_at = now
+            self._look(frozenset(self.groups.groups))
+        else:
+            self._look(self._counting.unseen())
+        return MemoryView(
+            groups=tuple(self._counting.rows()),
+            events=tuple(self._counting.tallies.events),
+            node=self._node,
+            watched=tuple(row for watcher in self.watchers for row in watcher.rows()),
+            guard=next((w.report() for w in self.watchers if isinstance(w, Guard)), NO_REPORT),
+            pressure=next(
+                (w.report() for w in self.watchers if isinstance(w, Pressing)), NO_PRESSURE
+            ),
+            how=(*self._parts.watch.how, *(() if self._parts.log.readable else (UNREAD,))),
+            page=self._shared.node.host.page_size,
+        )
+
+    def close(self) -> None:
+        """Keep what was counted for the next agent."""
+        if self._counting is not None:
+            self._counting.keep(now=True)
+
+
+def _at_limit(sample: MemorySample) -> bool:
+    """Whether a group is to be looked at closely: at its ``memory.high``, or waiting for
+    memory."""
+    if sample.high is not None and sample.current >= sample.high < NO_LIMIT:
+        return True
+    return sample.pressure is not None and sample.pressure.full_avg10 >= 1.0

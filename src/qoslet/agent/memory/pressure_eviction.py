@@ -1,0 +1,319 @@
+"""Ends pods where memory is short: on the node, below a tier at its limit, or in a pod stuck at its own.
+
+Groups are not looked at until something waits for memory; the node is, the more often the less can
+be had. One pod is ended at a time; what its end freed is measured before anybody else is thought of.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from qoslet.agent.memory.evictor import Evicting
+from qoslet.agent.memory.tracked_cgroups import MemoryGroups
+from qoslet.agent.state.pod_worker import Pace
+from qoslet.agent.state.sync_context import Shared
+from qoslet.core.api.aggregate import requests
+from qoslet.core.api.memory_annotations import GuardMode
+from qoslet.core.cgroup.interface_files import NO_LIMIT
+from qoslet.core.cgroup.observed import ObservedCgroup
+from qoslet.core.memory.breakdown import kept_cache
+from qoslet.core.memory.effective_protection import Claim, Worth, claim_of, parents, solve
+from qoslet.core.memory.rows import WatchRow
+from qoslet.core.memory.sample import MemorySample, NodeMemory
+from qoslet.core.memory.stat_parser import number
+from qoslet.core.node.node import eviction_reservation
+from qoslet.core.plan.effective_memory import recursive
+from qoslet.core.pressure.eviction_ranking import (
+    Candidate,
+    Choice,
+    PressureReport,
+    PressureRow,
+    amounts,
+    choose,
+)
+from qoslet.core.pressure.node_pressure import (
+    MARKS,
+    STUCK_AFTER,
+    Marks,
+    State,
+    group_state,
+    is_uneasy,
+    node_state,
+    room,
+    stuck_state,
+)
+from qoslet.core.quantity import ZERO
+
+LOOKS = 24
+"""Looks that are kept of the node and of each group."""
+QUIET = 3.0
+"""Seconds for which it is looked closely after the last sign of pressure."""
+AGAIN = 30.0
+"""Seconds after which the same decision is said again."""
+FILL = 4 << 30
+"""Bytes a second that are thought to be filled at most."""
+FILL_WITH_PSI = 512 << 20
+"""The same where the kernel wakes us, but for a disk so fast that nobody waits while page cache is
+read again and again."""
+FRESH = 5.0
+"""Seconds for which a look at a group counts."""
+IDLE = (0.5, 30.0)
+"""Seconds between two looks at the node while nothing else wakes us, at least and at most."""
+CLOSEST = 0.25
+"""Seconds between two looks at the node while little can be had and something waits or reclaims."""
+
+
+class Pressing:
+    """A watcher of ``agent.memory``. It does nothing where the guard is off for all pods."""
+
+    def __init__(self, shared: Shared, groups: MemoryGroups) -> None:
+        self._shared = shared
+        self._groups = groups
+        self._evicting = Evicting(shared)
+        self._node: deque[NodeMemory] = deque(maxlen=LOOKS)
+        self._looks: dict[str, deque[MemorySample]] = {}
+        self._close_until = 0.0
+        self._pods_too = False
+        self._held = 0
+        self._asked: tuple[int | None, int, bool] = (None, -1, False)
+        self._idle_at = 0.0
+        self._since: dict[str, float] = {}
+        self._said: dict[str, tuple[object, float]] = {}
+        self._rows: dict[str, WatchRow] = {}
+
+    def consider(self, samples: Mapping[str, MemorySample], node: NodeMemory, now: float) -> None:
+        """See whether memory is short, and end somebody if so."""
+        if not self._any():
+            self._idle_at, self._close_until = 0.0, 0.0
+            return
+        self._keep(samples, node)
+        marks = self._marks()
+        self._pace(node, now, marks)
+        if self._evicting.follow(samples, node, now):
+            self._node.clear()
+            self._since.clear()
+            return
+        samples = self._fresh(now)
+        states = self._states(samples, marks)
+        self._evicting.begin_anew(now, calm=not states)
+        for path in self._since.keys() - {state.path for state in states}:
+            del self._since[path]
+        self._rows = {path: row for path, row in self._rows.items() if path in self._since}
+        for state in states:
+            lasted = now - self._since.setdefault(state.path, now - _span(state))
+            if not self._seen(state.path, samples):
+                self._close_until = now + QUIET
+                continue
+            choice = self._choice(state, lasted, samples)
+            if self._done(state, choice, node, now):
+                break
+
+    def watching(self) -> frozenset[str]:
+        """The tiers while something waits for memory, with pods where somebody may be ended."""
+        if self._shared.now > self._close_until and not self._evicting.busy:
+            return frozenset()
+        levels = ("node", "qos", "pod") if self._pods_too else ("node", "qos")
+        rows = self._groups.groups.values()
+        return frozenset(row.path for row in rows if row.level in levels)
+
+    def next_at(self) -> float | None:
+        """When the node is to be looked at, or a pod to be begun anew."""
+        if not self._any():
+            return None
+        back = self._evicting.next_at()
+        return self._idle_at if back is None else min(self._idle_at, back)
+
+    def rows(self) -> Sequence[WatchRow]:
+        """Where memory is short, and what came of it."""
+        return list(self._rows.values())
+
+    def report(self) -> PressureReport:
+        """What was decided."""
+        return self._evicting.report()
+
+    def _mode(self, pace: Pace) -> GuardMode:
+        """The pod's own word, else the node's."""
+        own = pace.pod.memory.guard if pace.pod is not None else None
+        return own or self._shared.config.guard
+
+    def _any(self) -> bool:
+        """Whether any pod may be looked at."""
+        shared = self._shared
+        if shared.config.guard != "off":
+            return True
+        version = None if shared.desired is None else shared.desired.version
+        if self._asked[:2] != (version, len(shared.paces)):
+            found = any(self._mode(pace) != "off" for pace in shared.paces.values())
+            self._asked = version, len(shared.paces), found
+        return self._asked[2]
+
+    def _marks(self) -> Marks:
+        """With the node's own threshold of hard eviction."""
+        hard = eviction_reservation(self._shared.node).get("memory", ZERO).value
+        return replace(MARKS, hard=hard) if hard else MARKS
+
+    def _keep(self, samples: Mapping[str, MemorySample], node: NodeMemory) -> None:
+        self._node.append(node)
+        for path in self._looks.keys() - self._groups.groups.keys():
+            del self._looks[path]
+        for path, sample in samples.items():
+            if path in self._groups.groups:
+                self._looks.setdefault(path, deque(maxlen=LOOKS)).append(sample)
+        if samples:
+            self._held = self._kept({path: looks[-1] for path, looks in self._looks.items()})
+
+    def _fresh(self, now: float) -> dict[str, MemorySample]:
+        """The last look at each group that was looked at lately."""
+        return {
+            path: looks[-1] for path, looks in self._looks.items() if now - looks[-1].at < FRESH
+        }
+
+    def _pace(self, node: NodeMemory, now: float, marks: Marks) -> None:
+        """How closely to look until the next time."""
+        uneasy = is_uneasy(list(self._node)[-2:], self._held, marks)
+        begins = uneasy and now > self._close_until
+        if uneasy:
+            self._close_until = now + QUIET
+        left = room(node, self._held, marks)
+        # what of pods' page cache is protected was seen while all was well, long ago maybe
+        self._pods_too = begins or left <= 0 or bool(self._since)
+        fill = FILL if node.pressure is None else FILL_WITH_PSI
+        soon = CLOSEST if left <= 0 and now <= self._close_until else IDLE[0]
+        self._idle_at = now + min(IDLE[1], max(soon, left / fill))
+
+    def _states(self, samples: Mapping[str, MemorySample], marks: Marks) -> list[State]:
+        """Where memory is short: the node alone if it is, else tiers and pods at their limits."""
+        self._pods_too = self._pods_too or self._at_limit(samples)
+        state = node_state(tuple(self._node), self._kept(samples), marks)
+        if state.kind == "short":
+            return [state]
+        found = []
+        for path in sorted(samples.keys() & self._groups.groups.keys()):
+            level, looks = self._groups.groups[path].level, tuple(self._looks[path])
+            if level == "container":
+                continue
+            judge = stuck_state if level == "pod" else group_state
+            state = judge(looks, marks)
+            if state.kind == "short":
+                found.append(state)
+        return found
+
+    def _at_limit(self, samples: Mapping[str, MemorySample]) -> bool:
+        """Whether a tier is close to its limit, so that its pods matter."""
+        rows = self._groups.groups
+        return any(
+            rows[path].level in ("node", "qos")
+            and min(one.max or NO_LIMIT, one.high or NO_LIMIT) * 0.95 <= one.current
+            for path, one in samples.items()
+            if path in rows
+        )
+
+    def _kept(self, samples: Mapping[str, MemorySample]) -> int:
+        """Bytes of page cache of pods that reclaim may not take."""
+        rows, worth = self._groups.groups, self._worth(samples)
+        return sum(
+            kept_cache(one, worth[path].protected)
+            for path, one in samples.items()
+            if path in worth and rows[path].level == "pod"
+        )
+
+    def _worth(self, samples: Mapping[str, MemorySample], short: str = "") -> dict[str, Worth]:
+        """What the protection of each group is worth where the group ``short`` is."""
+        claims = [claim_of(one) for one in samples.values()]
+        above = {path for one in samples for path in parents(one)} - samples.keys()
+        seen = [self._shared.hands.observer.look(path) for path in above]
+        claims += [_claim(one) for one in seen if one is not None]
+        return solve(claims, recursive=recursive(self._shared.node.host), root=short)
+
+    def _choice(self, state: State, lasted: float, samples: Mapping[str, MemorySample]) -> Choice:
+        """Who is ended for it."""
+        if self._evicting.busy or self._evicting.settling:
+            return Choice("none", self._evicting.because)
+        paces = [pace for pace in self._shared.paces.values() if _below(pace, state.path)]
+        if state.path in {path for pace in paces for path in pace.tops} and lasted < STUCK_AFTER:
+            text = f"it presses against its own limit for {lasted:.1f} s, which is left to the "
+            return Choice("none", f"{text}kernel and the guard for {STUCK_AFTER:.0f} s")
+        worth = self._worth(samples, state.path)
+        found = [self._candidate(pace, samples, worth) for pace in paces]
+        return choose([one for one in found if one is not None], state.missing, lasted)
+
+    def _seen(self, path: str, samples: Mapping[str, MemorySample]) -> bool:
+        """Whether the pods below a group were looked at; there may be none."""
+        tops = [
+            top for pace in self._shared.paces.values() if _below(pace, path) for top in pace.tops
+        ]
+        return not tops or any(top in samples for top in tops)
+
+    def _candidate(
+        self, pace: Pace, samples: Mapping[str, MemorySample], worth: Mapping[str, Worth]
+    ) -> Candidate | None:
+        """A pod as it was seen in this turn; None where it was not."""
+        seen = [samples[path] for path in pace.tops if path in samples]
+        if not seen or pace.pod is None:
+            return None
+        volumes = pace.wanted is not None and bool(pace.wanted.spec.volumes)
+        parts = [amounts(one, volumes=volumes) for one in seen]
+        return Candidate(
+            uid=pace.uid,
+            key=pace.key,
+            qos=pace.qos,
+            request=requests(pace.pod).get("memory", ZERO).value,
+            held=sum(held for held, _ in parts),
+            frees=sum(frees for _, frees in parts),
+            protected=sum(worth[one.path].protected for one in seen if one.path in worth),
+            priority=pace.pod.priority or 0,
+            critical=pace.pod.critical,
+            ending=pace.stage != "running",
+            mode=self._mode(pace),
+        )
+
+    def _done(self, state: State, choice: Choice, node: NodeMemory, now: float) -> bool:
+        """Say the decision and carry it out; whether anybody is ended."""
+        where = state.path or "the node"
+        victim = choice.victim
+        what = {
+            "end": "is ended",
+            "would end": "would be ended (observed only)",
+            "none": "no victim",
+        }[choice.verdict]
+        who = f"{victim.key} {what}" if victim is not None else what
+        line = f"{who}, because {choice.because}; {state.because}"
+        self._rows[state.path] = WatchRow(state.path, "pressure", choice.verdict, line)
+        about = (choice.verdict, victim and victim.uid, _words(choice.because))
+        before = self._said.get(state.path)
+        if before is None or before[0] != about or now - before[1] >= AGAIN:
+            self._said[state.path] = (about, now)
+            key = "" if victim is None else victim.key
+            because = f"{choice.because}; {state.because}"
+            wall = self._shared.clock.wall()
+            row = PressureRow(wall, state.path, choice.verdict, because, key)
+            self._evicting.tell(row, f"memory is short on {where}: {line}")
+        if victim is None or choice.verdict != "end":
+            return False
+        message = f"{where} was low on memory: {choice.because}; {state.because}"
+        self._evicting.evict(victim, state.path, message, node, now)
+        return True
+
+
+def _below(pace: Pace, path: str) -> bool:
+    """Whether a pod is below a group, or is it; all are below the node."""
+    return not path or any(top == path or top.startswith(f"{path}/") for top in pace.tops)
+
+
+def _claim(seen: ObservedCgroup) -> Claim:
+    """What a group that is not followed claims: the root, and those above it."""
+    least, low = (number(seen.values.get(f"memory.{name}")) or 0 for name in ("min", "low"))
+    return Claim(seen.path, seen.memory or 0, least, low)
+
+
+def _span(state: State) -> float:
+    """Seconds that a state stands on."""
+    return sum(stall.seconds for stall in state.stalls)
+
+
+def _words(text: str) -> str:
+    """A sentence without its numbers."""
+    return "".join(letter for letter in text if not letter.isdigit())

@@ -1,0 +1,323 @@
+"""Watches groups at their memory.high closely, and answers a stall there.
+
+A group is watched from when it comes near until it is calm, and now and then while its memory.high
+is another one than planned; all others cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.agent.memory.guard_actions import HIGH, KILLS, Ends, Holding
+from qoslet.agent.memory.headroom import Grants
+from qoslet.agent.memory.tracked_cgroups import MemoryGroups
+from qoslet.agent.ports import MemoryParts
+from qoslet.agent.state.pod_worker import Pace
+from qoslet.agent.state.sync_context import Shared
+from qoslet.core.memory.rows import Followed, WatchRow
+from qoslet.core.memory.sample import MemorySample, NodeMemory
+from qoslet.core.pressure import throttle_guard, throttle_stall
+from qoslet.core.pressure.throttle_guard import Decision, GuardReport, GuardRow, Mode
+from qoslet.core.resources.cgroup_tree import Cgroup
+
+CALM = 5.0
+"""Seconds for which a group has to be calm to be left."""
+HELD = 2.0
+"""Seconds between two looks at one that is calm and held."""
+KEPT = 50
+"""Decisions that are remembered."""
+RECLAIMS = 1.0
+"""Seconds for which a reclaim is waited for."""
+BUSY = 0.5
+"""Seconds for which the reclaim of another group is waited for."""
+ENDING = KILLS + 1.0
+"""Seconds for which the memory of a container that was ended is waited for."""
+
+
+class Close(Struct):
+    """A group that is watched. ``said`` is what was said last, and when; nothing is done before
+    ``waits``; ``queues``: since when it waits for another one's reclaim."""
+
+    group: Followed
+    planned: int
+    track: throttle_stall.Track = throttle_stall.Track()
+    calm_since: float | None = None
+    said: tuple[str, float] = ("", 0.0)
+    waits: float = 0.0
+    queues: float | None = None
+    seen: float = 0.0
+
+
+class Guard:
+    """One for each wheel; an ``agent.memory.Watcher``."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        groups: MemoryGroups,
+        parts: MemoryParts,
+        *,
+        tuning: throttle_stall.Tuning = throttle_stall.TUNING,
+        policy: throttle_guard.Policy = throttle_guard.POLICY,
+    ) -> None:
+        self._shared = shared
+        self._groups = groups
+        self._cold = parts.cold
+        self._tuning = tuning
+        self._policy = policy
+        self._holding = Holding(shared)
+        self._grants = Grants(groups, parts.reader, policy)
+        self._ends = Ends(shared)
+        self._ended: tuple[str, float] = ("", 0.0)
+        self._close: dict[str, Close] = {}
+        self._rows: deque[GuardRow] = deque(maxlen=KEPT)
+        self._counts: dict[str, int] = {}
+
+    def consider(self, samples: Mapping[str, MemorySample], node: NodeMemory, now: float) -> None:
+        """Look at those that are at their memory.high or were; answer those that are stalled."""
+        self._ends.carry()
+        for path in sorted(samples, key=lambda path: (self._since(path), path)):
+            if path in self._close or throttle_stall.is_near(samples[path], self._tuning):
+                self._look(path, samples[path], node, now)
+        for path in self._close.keys() - self._groups.groups.keys():
+            self._forget(path)
+
+    def watching(self) -> frozenset[str]:
+        """The groups to look at; those that are calm and held now and then only."""
+        now = self._shared.now
+        return frozenset(path for path, one in self._close.items() if self._due(one) <= now)
+
+    def next_at(self) -> float | None:
+        """When there is something to do, in monotonic seconds."""
+        times = [self._due(one) for one in self._close.values() if one.calm_since is not None]
+        ends = self._ends.next_at()
+        return min([*times, *([] if ends is None else [ends])], default=None)
+
+    def rows(self) -> Sequence[WatchRow]:
+        """How the groups are that are watched."""
+        return [
+            WatchRow(path, "guard", one.track.verdict.state, one.track.verdict.because)
+            for path, one in sorted(self._close.items())
+        ]
+
+    def report(self) -> GuardReport:
+        """What was decided and what is held."""
+        return GuardReport(tuple(self._rows), tuple(self._holding.rows()), dict(self._counts))
+
+    def _due(self, one: Close) -> float:
+        """When to look at a group again."""
+        now = self._shared.now
+        if one.calm_since is None or now - one.calm_since < CALM:
+            return one.seen
+        return one.seen + HELD
+
+    def _since(self, path: str) -> float:
+        """Since when a group is stalled; who has been for longest is answered first."""
+        one = self._close.get(path)
+        if one is None or one.track.verdict.state != "stalled":
+            return float("inf")
+        return one.track.verdict.since
+
+    def _look(self, path: str, sample: MemorySample, node: NodeMemory, now: float) -> None:
+        """One look at a group."""
+        group = self._groups.groups.get(path)
+        pace = self._shared.paces.get(group.uid) if group is not None else None
+        planned = self._planned(path, pace)
+        if group is None or planned is None or self._mode(pace) == "off":
+            self._forget(path)
+            return
+        one = self._close.setdefault(path, Close(group, planned))
+        one.group, one.planned, one.seen = group, planned, now
+        room = throttle_stall.room_in_swap(sample, node.swap_free)
+        one.track = throttle_stall.follow(one.track, sample, room, self._tuning)
+        self._hold(path, one, sample, room)
+        state = one.track.verdict.state
+        if state == "stalled" and now >= one.waits:
+            self._answer(path, one, sample, node)
+        if state != "stalled":
+            one.queues = None
+        if state != "calm":
+            one.calm_since = None
+        elif one.calm_since is None:
+            one.calm_since = now
+        elif now - one.calm_since >= CALM and path not in self._holding.holds:
+            self._forget(path)
+
+    def _hold(self, path: str, one: Close, sample: MemorySample, room: int) -> None:
+        """A held group after a look at it: what is planned comes back when it is time."""
+        hold = self._holding.holds.get(path)
+        if hold is None:
+            return
+        if hold.identity != sample.identity or (hold.raised and one.planned >= hold.value):
+            self._holding.drop(path)
+            return
+        hold = throttle_guard.held_on(
+            replace(hold, planned=one.planned), sample, room, self._policy
+        )
+        self._holding.holds[path] = hold
+        if not hold.raised:
+            if sample.at - hold.at > self._policy.forget:
+                self._holding.drop(path)
+        elif throttle_guard.is_over(hold, sample.at, self._policy):
+            because = f"it has fitted for {throttle_guard.stays(hold, self._policy):.0f} s"
+            error = self._holding.give_back(path, because)
+            if not (error and self._is_said(one, f"restore{error}")):
+                self._tell(one, Decision("restore", because, hold.planned), error, "act")
+
+    def _answer(self, path: str, one: Close, sample: MemorySample, node: NodeMemory) -> None:
+        """Answer a stall, or say what would be done."""
+        now = self._shared.now
+        hold = self._holding.of(path, one.planned, sample.identity)
+        if self._cold is None:
+            hold = replace(hold, reclaimed=True)
+        mode = self._mode(self._shared.paces.get(one.group.uid))
+        decision, lower = self._decide(one, hold, sample, node)
+        if mode == "act" and self._queues(one, decision):
+            one.queues = now if one.queues is None else one.queues
+            if now - one.queues < BUSY:
+                return
+            decision, lower = self._decide(one, replace(hold, reclaimed=True), sample, node)
+            busy = f"{decision.because}; another group is reclaimed, what is cold here is not"
+            decision = replace(decision, because=busy)
+        if mode == "act" and decision.answer == "end" and now < self._ended[1]:
+            waits = f"{decision.because}; {self._ended[0]} was ended, its memory is waited for"
+            decision = Decision("none", waits)
+        if (mode != "act" or decision.answer == "none") and self._is_said(one, decision.answer):
+            return
+        error = self._do(path, one, hold, decision, lower) if mode == "act" else ""
+        if error:
+            one.waits = now + RECLAIMS
+        if not (error and self._is_said(one, f"{decision.answer}{error}")):
+            self._tell(one, decision, error, mode)
+
+    def _decide(
+        self, one: Close, hold: throttle_guard.Hold, sample: MemorySample, node: NodeMemory
+    ) -> tuple[Decision, dict[str, int]]:
+        """What to do about a stalled group, and what others have to give back for it: their
+        memory.high by path."""
+        holds, lower, first = dict(self._holding.holds), dict[str, int](), None
+        while True:
+            ground = self._grants.ground(one.group, sample, node, holds)
+            verdict = one.track.verdict
+            found = throttle_guard.answer(
+                hold, verdict, sample, ground.room, ground.bounds, self._policy
+            )
+            if found.answer not in ("end", "none"):
+                return found, lower
+            first = first or found
+            path, value = self._grants.idlest(sample.path, ground, holds)
+            if not path:
+                return first, {}
+            lower[path] = value
+            holds[path] = replace(holds[path], value=value)
+
+    def _queues(self, one: Close, decision: Decision) -> bool:
+        """Whether a group has to wait for the reclaim of another one."""
+        if decision.answer == "reclaim" and self._cold is not None and self._cold.busy:
+            return True
+        one.queues = None
+        return False
+
+    def _do(
+        self,
+        path: str,
+        one: Close,
+        hold: throttle_guard.Hold,
+        decision: Decision,
+        lower: dict[str, int],
+    ) -> str:
+        """Carry a decision out; what went wrong."""
+        now = self._shared.now
+        for other, value in lower.items():
+            error = self._lower(other, value, one)
+            if error:
+                return error
+        match decision.answer:
+            case "reclaim":
+                assert self._cold is not None
+                self._holding.holds[path] = replace(hold, reclaimed=True, at=now)
+                one.waits = now + RECLAIMS
+                return self._cold.begin(path, decision.value)
+            case "raise" | "limit":
+                return self._holding.take(path, hold, decision.value, decision.because)
+            case "end":
+                one.waits = now + 2 * KILLS
+                one.track = throttle_stall.Track(verdict=one.track.verdict)
+                pace = self._shared.paces[one.group.uid]
+                error = self._ends.end(pace, path, decision.because)
+                if not error:
+                    self._ended = (one.group.title, now + ENDING)
+                return error
+            case _:
+                return ""
+
+    def _lower(self, path: str, value: int, needs: Close) -> str:
+        """Take back what a group was given and does not use; what went wrong."""
+        hold, one = self._holding.holds[path], self._close.get(path)
+        because = f"to {throttle_stall.mib(value)}, {needs.group.title} needs what it does not use"
+        error = self._holding.take(path, hold, value, because)
+        if not error:
+            self._holding.holds[path] = replace(hold, value=value)
+        if one is not None:
+            self._tell(one, Decision("lower", because, value), error, "act")
+        return error
+
+    def _is_said(self, one: Close, key: str) -> bool:
+        """Whether an answer, with what went wrong, was said of a group a short while ago."""
+        said, at = one.said
+        return said == key and self._shared.now - at < self._policy.quiet
+
+    def _mode(self, pace: Pace | None) -> Mode:
+        """The pod's own word, or the node's."""
+        default = self._shared.config.guard
+        if pace is None or pace.pod is None:
+            return default
+        return pace.pod.memory.guard or default
+
+    def _planned(self, path: str, pace: Pace | None) -> int | None:
+        """The memory.high that is planned for a group; None where there is none, or it is not
+        ours."""
+        shared = self._shared
+        for group in shared.live.upper() if pace is None else pace.groups:
+            if group.path == path and shared.hands.inside(path):
+                return planned_of(group)
+        return None
+
+    def _tell(self, one: Close, decision: Decision, error: str, mode: Mode) -> None:
+        """One line, one row, one count."""
+        shared = self._shared
+        signs = one.track.verdict.signs if decision.answer not in ("lower", "restore") else None
+        one.said = (f"{decision.answer}{error}", shared.now)
+        row = GuardRow(
+            at=shared.clock.wall(),
+            path=one.group.path,
+            pod=one.group.pod,
+            container=one.group.container,
+            mode=mode,
+            answer=decision.answer,
+            value=decision.value,
+            because=decision.because,
+            numbers="" if signs is None else signs.describe(),
+            error=error,
+        )
+        self._rows.append(row)
+        key = f"{mode}/{decision.answer}"
+        self._counts[key] = self._counts.get(key, 0) + 1
+        shared.said.notes.append(f"guard: {row.describe()}")
+
+    def _forget(self, path: str) -> None:
+        """A group is watched no more."""
+        self._close.pop(path, None)
+        self._holding.drop(path)
+
+
+def planned_of(group: Cgroup) -> int | None:
+    """The memory.high that is planned for a group in bytes; None where there is none."""
+    for row in group.settings:
+        if row.file == HIGH and row.applied.isdecimal():
+            return int(row.applied)
+    return None

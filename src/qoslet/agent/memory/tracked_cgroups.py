@@ -1,0 +1,139 @@
+"""Which groups' memory is followed, and whose they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.agent.state.pod_worker import Pace
+from qoslet.agent.state.sync_context import Shared
+from qoslet.core.api.aggregate import requests
+from qoslet.core.memory.rows import Followed
+from qoslet.core.quantity import ZERO
+from qoslet.core.resources.cgroup_tree import Cgroup
+
+
+class Moved(Struct):
+    """What changed: groups that are followed anew or otherwise, and groups that are not there."""
+
+    come: list[Followed] = []
+    gone: list[Followed] = []
+
+
+class MemoryGroups:
+    """The groups of the tiers, of pods and their containers, by path."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._of_pod: dict[str, tuple[tuple[Cgroup, ...], list[Followed]]] = {}
+        self._upper: tuple[Cgroup, ...] = ()
+        self._requests: dict[str, int] = {}
+        self._groups: dict[str, Followed] = {}
+
+    @property
+    def groups(self) -> Mapping[str, Followed]:
+        """Every followed group by its path."""
+        return self._groups
+
+    def update(self, uids: Iterable[str] | None = None) -> Moved:
+        """Follow what is there now; of these pods, or of all."""
+        moved = Moved()
+        paces = self._shared.paces
+        for uid in {*paces, *self._of_pod} if uids is None else {*uids}:
+            pace = paces.get(uid)
+            known = self._of_pod.get(uid)
+            groups = pace.groups if pace is not None else ()
+            if known is not None and known[0] is groups:
+                continue
+            if known is not None:
+                self._drop(uid, moved)
+            if pace is not None:
+                self._add(pace, moved)
+        upper = self._shared.live.upper()
+        if upper is not self._upper or moved.come or moved.gone:
+            self._tiers(upper, moved)
+        return moved
+
+    def of_pod(self, uid: str) -> Iterable[Followed]:
+        """The followed groups of a pod."""
+        known = self._of_pod.get(uid)
+        return () if known is None else known[1]
+
+    def above(self, path: str) -> list[Followed]:
+        """The followed groups above one, the topmost first."""
+        found = []
+        at = path.rpartition("/")[0]
+        while at:
+            row = self._groups.get(at)
+            if row is not None:
+                found.append(row)
+            at = at.rpartition("/")[0]
+        return found[::-1]
+
+    def _add(self, pace: Pace, moved: Moved) -> None:
+        rows = _of_pod(pace)
+        self._of_pod[pace.uid] = (pace.groups, rows)
+        for row in rows:
+            self._groups[row.path] = row
+        moved.come += rows
+        self._count(rows, 1)
+
+    def _drop(self, uid: str, moved: Moved) -> None:
+        _, rows = self._of_pod.pop(uid)
+        for row in rows:
+            if self._groups.get(row.path) is row:
+                del self._groups[row.path]
+        moved.gone += rows
+        self._count(rows, -1)
+
+    def _count(self, rows: Iterable[Followed], sign: int) -> None:
+        """Add a pod's request to those of all groups above it."""
+        for row in rows:
+            at = row.path.rpartition("/")[0] if row.level == "pod" else ""
+            while at:
+                self._requests[at] = self._requests.get(at, 0) + sign * row.request
+                at = at.rpartition("/")[0]
+
+    def _tiers(self, upper: tuple[Cgroup, ...], moved: Moved) -> None:
+        """The groups above the pods, each with the requests of all pods in it."""
+        paths = {group.path for group in upper}
+        for old in self._upper:
+            if old.path is not None and old.path not in paths:
+                moved.gone.append(self._groups.pop(old.path))
+        self._upper = upper
+        for group in upper:
+            if group.path is None:
+                continue
+            request = self._requests.get(group.path, 0)
+            known = self._groups.get(group.path)
+            if known is None:
+                title = group.name.rpartition("/")[2] or "/"
+                known = Followed(group.path, group.level, title, request=request)
+                moved.come.append(known)
+            self._groups[group.path] = replace(known, request=request)
+
+
+def _of_pod(pace: Pace) -> list[Followed]:
+    """A pod's groups."""
+    found = []
+    for group in pace.groups:
+        if group.path is None or group.level not in ("pod", "container"):
+            continue
+        asked = group.container.resources.requests if group.container is not None else None
+        if asked is None:
+            asked = requests(pace.pod) if pace.pod is not None else {}
+        found.append(
+            Followed(
+                path=group.path,
+                level=group.level,
+                title=f"{pace.key}/{group.container.name}" if group.container else pace.key,
+                uid=pace.uid,
+                pod=pace.key,
+                container=group.container.name if group.container is not None else "",
+                qos=pace.qos,
+                request=asked.get("memory", ZERO).value,
+            )
+        )
+    return found

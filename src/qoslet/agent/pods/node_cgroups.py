@@ -1,0 +1,191 @@
+"""The groups above the pods: the node's, its reservations, the QoS tiers.
+
+They follow the pods: written before a pod's group is made and after one is removed, and looked
+at now and then. A memory limit below the usage of a tier goes near the usage and follows it
+down (``core.shrink``); no pod waits for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from qoslet.agent.state.cgroup_executor import Off
+from qoslet.agent.state.sync_context import Shared
+from qoslet.core.cgroup.observed import ObservedCgroup
+from qoslet.core.reconcile.drift import RESET
+from qoslet.core.reconcile.give_back import HandBack, hand_back, kept_in
+from qoslet.core.reconcile.journal import Key, Met, Set
+from qoslet.core.reconcile.steps import Step
+from qoslet.core.resources.cgroup_tree import Cgroup
+
+FOLLOW = 1.0
+"""Seconds after which a limit above the plan is looked at again, doubled up to the resync."""
+
+
+class _Retry(Struct, frozen=True):
+    """A step that failed: the last delay, and when to try again."""
+
+    delay: float
+    not_before: float
+
+
+class Meeting(Protocol):
+    """What writing in groups of somebody else needs."""
+
+    def __call__(self, paths: Sequence[str]) -> None:
+        """Let the driver write in these groups of others."""
+
+
+class Tiers:
+    """One writer of the groups above the pods. ``absent`` are those that could not be made."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        *,
+        meet: Callable[[Sequence[str]], None] = lambda paths: None,
+    ) -> None:
+        self._shared = shared
+        self._meet = meet
+        self._retries: dict[Key, _Retry] = {}
+        self._follow = FOLLOW
+        self.absent: set[str] = set()
+        self.look_at: float | None = None
+        self._written: tuple[Cgroup, ...] | None = None
+        self.waiting: tuple[str, ...] = ()
+
+    @property
+    def behind(self) -> bool:
+        """Whether the pods come to something else than when the groups were written last: an
+        edit can do that to a pod that neither came nor went."""
+        return self._shared.live.upper() is not self._written
+
+    def write(self) -> None:
+        """Make them true for the pods that count. What fails is said and waits on its own."""
+        shared = self._shared
+        self.look_at = None
+        self._written = shared.live.upper()
+        off = self._outside(shared.hands.off(shared.node, self._written))
+        now = shared.now
+        due = {(step.path, step.file) for step in off.steps}
+        # what needs no step any more waits for no attempt
+        self._retries = {key: retry for key, retry in self._retries.items() if key in due}
+        steps = [step for step in off.steps if not self._held_up(step, now)]
+        self._write_down(steps, off)
+        batch = shared.hands.perform(steps, lambda step: "")
+        said = shared.said
+        said.differences += len(off.differences)
+        said.outcomes += batch.outcomes
+        for one in batch.outcomes:
+            key = (one.step.path, one.step.file)
+            if one.error is None:
+                self._retries.pop(key, None)
+                continue
+            said.errors.append(f"{one.step.describe()}: {one.error}")
+            self._fail(key, now)
+        made = {one.step.path for one in batch.outcomes if one.step.kind == "create"}
+        self.absent = (self.absent - made) | batch.absent
+        for path in off.foreign:
+            said.errors.append(f"{path}: somebody else made this group: it is not in our journal")
+            self.absent.add(path)
+        self._come_back(off, bool(batch.pending))
+
+    def _outside(self, off: Off) -> Off:
+        """Groups of others are never made, only what is planned is written in them, and what we
+        wrote there, or in the root, without a plan for it any more is given back."""
+        hands = self._shared.hands
+        theirs = [row for row in off.differences if hands.theirs(row.path)]
+        seen = {**off.seen, **self._kept(off.seen)}
+        back = self._given_back(seen)
+        if not theirs and not back.rows:
+            return off
+        gone = {row.path for row in theirs if row.verdict == "absent"}
+        kept = [
+            row
+            for row in off.differences
+            if not hands.theirs(row.path) or (row.path not in gone and row.why != RESET)
+        ]
+        kept += back.rows
+        self._shared.said.errors += [f"{path} is reserved and does not exist" for path in gone]
+        found = Off(kept, (), off.waiting, seen, off.foreign)
+        return Off(kept, hands.in_order([kept], found), off.waiting, seen, off.foreign)
+
+    def _kept(self, seen: Mapping[str, ObservedCgroup]) -> dict[str, ObservedCgroup]:
+        """The groups that keep something of ours, besides those that were ``seen``: of others,
+        and the root."""
+        hands = self._shared.hands
+        ledger = hands.book.ledger
+        found = {}
+        for path in (*ledger.met, hands.root):
+            files = kept_in(ledger, path)
+            if files and path not in seen:
+                hands.watch_files(files)
+                there = hands.observer.look(path)
+                if there is not None:
+                    found[path] = there
+        return found
+
+    def _given_back(self, seen: Mapping[str, ObservedCgroup]) -> HandBack:
+        """What is to be given back; what is done with is written down."""
+        shared, hands = self._shared, self._shared.hands
+        upper = shared.live.upper()
+        root = hands.root if all(group.path != hands.root for group in upper) else ""
+        apart = {path: one for path, one in seen.items() if path == root or hands.theirs(path)}
+        page = shared.node.host.page_size
+        back = hand_back(hands.book.ledger, apart, upper, shared.node.hierarchy, page)
+        if back.left:
+            hands.book.record(back.left)
+        shared.said.notes += back.notes
+        return back
+
+    def _write_down(self, steps: Sequence[Step], off: Off) -> None:
+        """Groups of others are met; the values that stand there before ours, and in the root,
+        are written down."""
+        hands = self._shared.hands
+        apart = [
+            step
+            for step in steps
+            if step.kind == "set" and (step.path == hands.root or hands.theirs(step.path))
+        ]
+        if not apart:
+            return
+        book = hands.book
+        others = sorted({step.path for step in apart if hands.theirs(step.path)})
+        met = [Met(path, off.seen[path].identity) for path in others]
+        book.record([one for one in met if book.ledger.met.get(one.path) != one.inode])
+        sets = []
+        for step in apart:
+            seen = off.seen.get(step.path)
+            before = None if seen is None else seen.values.get(step.file)
+            sets.append(Set(step.path, step.file, before, step.value))
+        book.record(sets)
+        self._meet(others)
+
+    def _held_up(self, step: Step, now: float) -> bool:
+        """Whether a step waits for its next attempt."""
+        retry = self._retries.get((step.path, step.file))
+        return retry is not None and now < retry.not_before
+
+    def _fail(self, key: Key, now: float) -> None:
+        """A step failed: the next attempt waits."""
+        policy = self._shared.config.retry
+        last = self._retries.get(key)
+        delay = min(last.delay * 2, policy.longest) if last else policy.first
+        self._retries[key] = _Retry(delay, now + delay)
+
+    def _come_back(self, off: Off, pending: bool) -> None:
+        """When to look again: at the next attempt, or to follow a usage down."""
+        self.waiting = tuple(one.describe() for one in off.waiting)
+        now = self._shared.now
+        at = [retry.not_before for retry in self._retries.values()]
+        if off.waiting or pending:
+            at.append(now + self._follow)
+            self._follow = min(self._follow * 2, self._shared.config.resync)
+        else:
+            self._follow = FOLLOW
+        if self.absent and not at:
+            at.append(now + self._shared.config.retry.longest)
+        self.look_at = min(at, default=None)

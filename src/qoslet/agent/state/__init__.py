@@ -1,0 +1,1 @@
+"""What the loop keeps between two syncs, and what performs its steps."""

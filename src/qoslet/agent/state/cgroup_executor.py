@@ -1,0 +1,300 @@
+"""Looks at groups, compares them with what is planned and performs the steps, each for its owner.
+
+A failure belongs to the pod that it happened to: the rest of its steps are left, the others' are
+done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.agent.ports import Driver, Observer
+from qoslet.core.cgroup.observed import Observed, ObservedCgroup
+from qoslet.core.node.node import Node
+from qoslet.core.reconcile.drift import Difference, compare
+from qoslet.core.reconcile.journal import Entry, Key, Ledger, Made, Recorder, happened
+from qoslet.core.reconcile.limit_shrink import Shrink, Waiting, eased, with_cache
+from qoslet.core.reconcile.steps import Outcome, Step, ordered
+from qoslet.core.resources.cgroup_tree import Cgroup, Plan
+from qoslet.core.workload.pod_status import Meter
+
+Kinds = dict[str, Meter]
+"""Meters of the work on groups, by ``create``, ``update`` and ``destroy``."""
+
+
+class Book(Recorder, Protocol):
+    """The journal of the tree, open."""
+
+    ledger: Ledger
+
+
+class NoBook:
+    """A tree in which everything is ours; what is recorded ends with the process."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+
+    def record(self, entries: Sequence[Entry]) -> None:
+        """Remember entries."""
+        self.ledger.add(entries)
+
+    owe = record
+
+
+class Batch(Struct):
+    """What came of steps. ``failed`` is the first failure of each owner; ``absent`` are groups
+    that could not be made."""
+
+    outcomes: list[Outcome] = []
+    failed: dict[str, str] = {}
+    absent: set[str] = set()
+
+    @property
+    def done(self) -> int:
+        """Steps that worked."""
+        return sum(one.error is None and not one.pending for one in self.outcomes)
+
+    @property
+    def pending(self) -> list[str]:
+        """Steps that go on in the kernel."""
+        return [one.step.describe() for one in self.outcomes if one.pending]
+
+
+class Off(Struct):
+    """What is off in some groups: all of it, the steps that end it, and what waits for usage.
+    ``foreign`` are planned groups that somebody else made."""
+
+    differences: Sequence[Difference] = ()
+    steps: Sequence[Step] = ()
+    waiting: Sequence[Waiting] = ()
+    seen: Mapping[str, ObservedCgroup] = {}
+    foreign: frozenset[str] = frozenset()
+
+
+class Hands:
+    """The only place of the loop that reads groups and performs steps. ``book`` tells which
+    groups are ours; ``clock`` gives monotonic seconds. ``held`` are values that count instead of
+    the planned ones, until they are taken out."""
+
+    def __init__(
+        self,
+        root: str,
+        driver: Driver,
+        observer: Observer,
+        clock: Callable[[], float],
+        *,
+        book: Book | None = None,
+        shrink: Shrink = "converge",
+    ) -> None:
+        self.root = root
+        self.driver = driver
+        self.observer = observer
+        self.book: Book = book or NoBook()
+        self.meters: Kinds = {}
+        self.notes: list[str] = []
+        self.held: dict[Key, str] = {}
+        self._all_ours = book is None
+        self._clock = clock
+        self._shrink = shrink
+        self._whole: Observed | None = None
+        self._touched: set[str] = set()
+        self._known: dict[str, int] = {}
+        self._files: set[str] = set()
+
+    def watch(self, groups: Iterable[Cgroup]) -> None:
+        """Read the planned files of these groups, besides the known ones."""
+        self.watch_files({row.file for group in groups for row in group.settings})
+
+    def watch_files(self, files: Collection[str]) -> None:
+        """Read these files besides the known ones."""
+        if not self._files.issuperset(files):
+            self._files.update(files)
+            self.observer.watch(files)
+
+    def look_at_all(self) -> Observed:
+        """Read the whole tree once; ``look`` answers from it until ``forget_all``."""
+        self._whole = self.observer.observe(self.root)
+        self._touched.clear()
+        return self._whole
+
+    def forget_all(self) -> None:
+        """What ``look_at_all`` has read is old."""
+        self._whole = None
+        self._touched.clear()
+
+    def inside(self, path: str) -> bool:
+        """Whether a group is the root or below it."""
+        return at_or_below(path, (self.root,))
+
+    def theirs(self, path: str) -> bool:
+        """Whether a group belongs to somebody else: it is outside the root, or the root itself
+        where that was handed to us."""
+        return not self.inside(path) or (path == self.root and path in self.book.ledger.met)
+
+    def look(self, path: str, *, by_runtime: bool = False) -> ObservedCgroup | None:
+        """One group, None where it is absent. What others did to one of ours is noted; what is
+        ``by_runtime`` comes and goes with its container."""
+        if self._whole is not None and self.inside(path) and path not in self._touched:
+            seen = self._whole.cgroups.get(path)
+        else:
+            seen = self.observer.look(path)
+        if by_runtime:
+            return seen
+        known = self._known.pop(path, None)
+        if seen is not None:
+            self._known[path] = seen.identity
+        if known is not None and seen is None:
+            self.notes.append(f"{path} was removed by somebody else; it is made again")
+        elif known is not None and seen is not None and known != seen.identity:
+            self.notes.append(
+                f"{path} was made anew by somebody else; its values are written again"
+            )
+            self._take_over(path, seen.identity)
+        return seen
+
+    def _take_over(self, path: str, identity: int) -> None:
+        """A group that stands where one of ours was is ours to remove."""
+        if path in self.book.ledger.groups:
+            happened(self.book, [Made(path, identity)])
+
+    def ours(self, path: str, identity: int) -> bool:
+        """Whether a group that stands was made by us."""
+        return self._all_ours or self.book.ledger.ours(path, identity)
+
+    def reconcile(self, seen: Observed, wanted: Collection[str]) -> list[str]:
+        """Write down which groups stand where that could not be written before. The groups of the
+        journal that are not there and are not to be made, because somebody else removed them.
+        Raises QosletError or OSError."""
+        groups = self.book.ledger.groups
+        made = [
+            Made(path, seen.cgroups[path].identity)
+            for path, (_, inode) in groups.items()
+            if inode == 0 and path in seen.cgroups
+        ]
+        if made:
+            self.book.record(made)
+        return [
+            path
+            for path in groups
+            if path not in seen.cgroups and path not in wanted and self.inside(path)
+        ]
+
+    def off(self, node: Node, groups: Sequence[Cgroup]) -> Off:
+        """What is off in these groups. One that somebody else made inside the root is left."""
+        seen = {}
+        foreign = set()
+        self.watch(groups)
+        absent: set[str] = set()
+        for group in groups:
+            path = group.path
+            if path is None:
+                continue
+            # nothing is in a group that is not there
+            if path not in self._known and path.rpartition("/")[0] in absent:
+                continue
+            there = self.look(path, by_runtime=group.by_runtime)
+            if there is None:
+                absent.add(path)
+                continue
+            seen[there.path] = there
+            if group.by_runtime or self.theirs(path):
+                continue
+            if not self.ours(there.path, there.identity):
+                foreign.add(there.path)
+        wanted = tuple(
+            group
+            for group in self.in_force(groups)
+            if group.path not in foreign and not (group.by_runtime and group.path not in seen)
+        )
+        observed = Observed(self._clock(), seen)
+        rows = [
+            row for row in compare(Plan(node, (), wanted, ()), observed) if row.verdict != "surplus"
+        ]
+        observed = with_cache(rows, observed, self.observer.cache)
+        steps = ordered(rows, observed, self._shrink)
+        waiting = eased(rows, observed, self._shrink)[1]
+        return Off(rows, steps, waiting, observed.cgroups, frozenset(foreign))
+
+    def in_force(self, groups: Sequence[Cgroup]) -> Sequence[Cgroup]:
+        """Groups with the values that are held instead of what is planned."""
+        if not self.held:
+            return groups
+        return [held_in(group, self.held) for group in groups]
+
+    def in_order(self, phases: Iterable[Sequence[Difference]], off: Off) -> list[Step]:
+        """The steps of each phase in its safe order, one phase after the other."""
+        observed = Observed(self._clock(), off.seen)
+        return [step for rows in phases for step in ordered(rows, observed, self._shrink)]
+
+    def perform(self, steps: Sequence[Step], owner_of: Callable[[Step], str]) -> Batch:
+        """Do the steps in their order. An owner's first failure leaves the rest of its own, a
+        group that could not be made all that would be done in it. Owner ``""`` fails alone."""
+        batch = Batch()
+        left = list(steps)
+        while left:
+            begun = self._clock()
+            tried = self.driver.perform(left)
+            if not tried:
+                break
+            self._count(tried, self._clock() - begun)
+            batch.outcomes += tried
+            left = left[len(tried) :]
+            wrong = tried[-1]
+            if wrong.error is None:
+                continue
+            owner = owner_of(wrong.step)
+            batch.failed.setdefault(owner, f"{wrong.step.describe()}: {wrong.error}")
+            if wrong.step.kind == "create":
+                batch.absent.add(wrong.step.path)
+            failed = batch.failed.keys() - {""}
+            left = [
+                step
+                for step in left
+                if owner_of(step) not in failed and not at_or_below(step.path, batch.absent)
+            ]
+        return batch
+
+    def _count(self, outcomes: Sequence[Outcome], seconds: float) -> None:
+        """Meter the groups that were made, written and removed; what a batch took is shared
+        out evenly."""
+        share = seconds / len(outcomes)
+        took: dict[tuple[str, str], tuple[float, bool]] = {}
+        for one in outcomes:
+            kind = {"create": "create", "remove": "destroy"}.get(one.step.kind, "update")
+            path = one.step.path
+            if kind == "update" and ("create", path) in took:
+                kind = "create"
+            before, failed = took.get((kind, path), (0.0, False))
+            took[kind, path] = before + share, failed or one.error is not None
+            if one.error is None and one.step.kind in ("create", "remove"):
+                self._known.pop(path, None)
+                self._touched.add(path)
+        for (kind, _), (spent, failed) in took.items():
+            self.meters[kind] = self.meters.get(kind, Meter()).add(spent, failed=failed)
+
+    def settled(self) -> list[Outcome]:
+        """What came of steps that were pending."""
+        return self.driver.settled()
+
+
+def held_in(group: Cgroup, held: Mapping[Key, str]) -> Cgroup:
+    """A group with what is held of its planned values."""
+    path = group.path or ""
+    if not any((path, row.file) in held for row in group.settings):
+        return group
+    rows = tuple(
+        row
+        if (path, row.file) not in held
+        else replace(row, value=held[path, row.file], effective=None)
+        for row in group.settings
+    )
+    return replace(group, settings=rows)
+
+
+def at_or_below(path: str, groups: Collection[str]) -> bool:
+    """Whether a path is one of ``groups`` or below one."""
+    return any(path == group or path.startswith(f"{group}/") for group in groups)

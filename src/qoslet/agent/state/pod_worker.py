@@ -1,0 +1,214 @@
+"""One pod's pace: what the loop remembers of it, its back-off, and how it is told to people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from qoslet.agent.ports import Wanted
+from qoslet.core.api.pod import Pod, QosClass
+from qoslet.core.cgroup.names import escape
+from qoslet.core.reconcile.resize import ResizeState
+from qoslet.core.resources.cgroup_tree import Cgroup
+from qoslet.core.workload.lifecycle import Backoff, ContainerState
+from qoslet.core.workload.pod_status import Held, PodPhase, PodRow
+from qoslet.core.workload.process_spec import PodSpec
+
+Stage = Literal["refused", "waiting", "running", "over", "ending", "clearing"]
+"""``refused``: it may not run here, nothing of it is made. ``waiting``: its groups are to be made
+and its containers to be begun. ``running``: the runtime has it. ``over``: it has ended for good
+and is still wanted. ``ending``: it was asked to end. ``clearing``: it has ended, its volumes and
+groups are to go."""
+
+SETTLING = Backoff(first=0.01, longest=1.0, reset_after=0.0)
+"""Attempts at what ends by itself within moments: the last processes of a group."""
+
+
+class Pace(Struct):
+    """A pod that the loop has to do with.
+
+    ``wanted`` is None for one that is only on its way out. ``groups`` are those that it has or
+    will get, ``cgroups`` its containers' by their name, ``tops`` the topmost ones. ``again``: it
+    begins anew once it has gone. ``stop_within`` are the seconds of a stop that the runtime refused:
+    it is asked for again. ``cleared``: nothing of it stands. ``failed``: it was ended by
+    us and counts as failed; ``evicted`` is the reason and the sentence that are told of it until
+    it begins anew, where that was because memory was short. Times are monotonic seconds, ``since``
+    is wall-clock time; ``number`` gives the order in which pods came.
+    """
+
+    uid: str
+    key: str
+    stage: Stage = "waiting"
+    wanted: Wanted | None = None
+    pod: Pod | None = None
+    groups: tuple[Cgroup, ...] = ()
+    qos: QosClass = "BestEffort"
+    cgroups: dict[str, str] = {}
+    tops: tuple[str, ...] = ()
+    digest: str = ""
+    grace: float = 30.0
+    again: bool = False
+    stop_within: float | None = None
+    cleared: bool = False
+    failed: bool = False
+    evicted: tuple[str, str] = ("", "")
+    states: tuple[ContainerState, ...] = ()
+    reason: str = ""
+    message: str = ""
+    since: float = 0.0
+    retries: int = 0
+    delay: float = 0.0
+    not_before: float | None = None
+    phase: PodPhase = "Pending"
+    resize: ResizeState = ""
+    resize_reason: str = ""
+    number: int = 0
+
+    @property
+    def scores(self) -> dict[str, int | None]:
+        """The planned ``oom_score_adj`` by container name."""
+        return {one.container.name: one.oom_score_adj for one in self.groups if one.container}
+
+    @property
+    def standing(self) -> tuple[Cgroup, ...]:
+        """Its groups but for those that a runtime makes and has not made yet."""
+        begun = {one.name for one in self.states if one.running and one.pid is not None}
+        return tuple(
+            one
+            for one in self.groups
+            if not one.by_runtime or (one.container is not None and one.container.name in begun)
+        )
+
+    @property
+    def running(self) -> bool:
+        """Whether any of its containers runs."""
+        return any(state.running for state in self.states)
+
+    def plan(self, pod: Pod, qos: QosClass, groups: Sequence[Cgroup]) -> None:
+        """These are the groups that it is to have."""
+        self.pod, self.qos, self.groups = pod, qos, tuple(groups)
+        self.cgroups = places_of(groups)
+        pods = tuple(one.path for one in groups if one.level == "pod" and one.path is not None)
+        self.tops = pods or tuple(self.cgroups.values())
+
+    def say(self, reason: str, message: str, wall: float) -> None:
+        """Why it is as it is; the time stands while the reason does."""
+        if reason != self.reason:
+            self.since = wall
+        self.reason, self.message = reason, message
+
+    def fail(self, reason: str, message: str, policy: Backoff, now: float, wall: float) -> None:
+        """An attempt failed: the next one waits."""
+        self.say(reason, message, wall)
+        self.retries += 1
+        self.delay = min(self.delay * 2, policy.longest) if self.delay else policy.first
+        self.not_before = now + self.delay
+
+    def went_well(self) -> None:
+        """Whatever was tried has worked."""
+        self.retries, self.delay, self.not_before = 0, 0.0, None
+
+    def turn_to(self, stage: Stage, wall: float) -> None:
+        """Go on to another stage, without a reason and without back-off."""
+        self.stage, self.stop_within = stage, None
+        self.went_well()
+        self.say("", "", wall)
+
+    def held_up(self, now: float) -> bool:
+        """Whether it waits for its next attempt."""
+        return self.not_before is not None and now < self.not_before
+
+    def settle(self, wall: float) -> None:
+        """Work out the phase."""
+        phase = phase_of(self)
+        if phase != self.phase:
+            self.phase, self.since = phase, wall
+
+    def row(self, now: float) -> PodRow:
+        """The pod as surfaces show it."""
+        namespace, _, name = self.key.partition("/")
+        wait = None if self.not_before is None else max(0.0, self.not_before - now)
+        waits = next((one for one in self.states if one.message and not one.running), None)
+        told = ("", "") if waits is None else (waits.reason, waits.message)
+        reason = (self.reason, self.message) if self.reason else self.evicted
+        reason = reason if reason[0] else told
+        return PodRow(
+            uid=self.uid,
+            namespace=namespace,
+            name=name,
+            qos=self.qos,
+            phase=self.phase,
+            reason=reason[0],
+            message=reason[1],
+            since=self.since,
+            retries=self.retries,
+            retry_in=wait,
+            resize=self.resize,
+            resize_reason=self.resize_reason,
+            manifest=self.wanted.manifest if self.wanted is not None else "",
+            containers=self.states,
+        )
+
+
+def phase_of(pace: Pace) -> PodPhase:
+    """The phase as core/v1 has it. Source: kubelet_pods.go getPhase."""
+    if pace.stage == "refused":
+        return "Failed"
+    if pace.stage == "over":
+        return "Failed" if pace.failed or _any_failed(pace) else "Succeeded"
+    if pace.stage in ("ending", "clearing"):
+        return "Terminating"
+    if pace.stage == "waiting":
+        return "Pending"
+    begun = [one for one in pace.states if _role(pace, one.name) == "regular"]
+    if any(one.running or one.restarts or one.exit_code is not None for one in begun):
+        return "Running"
+    return "Pending"
+
+
+def _any_failed(pace: Pace) -> bool:
+    """Whether a container that decides ended with another code than 0."""
+    return any(
+        one.exit_code not in (0, None) for one in pace.states if _role(pace, one.name) != "sidecar"
+    )
+
+
+def _role(pace: Pace, container: str) -> str:
+    """The role of a container; regular where nothing is known."""
+    pod = pace.pod
+    found = (one.role for one in pod.containers if one.name == container) if pod else ()
+    return next(iter(found), "regular")
+
+
+def places_of(groups: Sequence[Cgroup]) -> dict[str, str]:
+    """The groups of containers by their name."""
+    return {
+        group.container.name: group.path
+        for group in groups
+        if group.container is not None and group.path is not None
+    }
+
+
+def adopted(held: Held, wall: float) -> Pace:
+    """A pod that a runtime keeps from before, of which nobody wants anything yet."""
+    pace = Pace(held.uid, held.key, "running", digest=held.digest, grace=held.grace, since=wall)
+    pace.cgroups = dict(held.cgroups)
+    pace.tops = held.tops or tops_of(held.uid, held.cgroups)
+    return pace
+
+
+def tops_of(uid: str, cgroups: Mapping[str, str]) -> tuple[str, ...]:
+    """The topmost groups of a pod, by its containers': the pod's own one, where it has one."""
+    above = {path.rpartition("/")[0] for path in cgroups.values()}
+    leaf = next(iter(above)).rpartition("/")[2] if len(above) == 1 else ""
+    if uid in leaf or escape(uid) in leaf:
+        return tuple(above)
+    return tuple(cgroups.values())
+
+
+def never_restarts(spec: PodSpec) -> bool:
+    """Whether the pod's restart policy is Never."""
+    regular = [launch.restart for launch in spec.launches if launch.role == "regular"]
+    return bool(regular) and all(policy == "Never" for policy in regular)

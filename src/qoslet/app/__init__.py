@@ -1,0 +1,1 @@
+"""Joins real or simulated parts to the loop: the only room that knows host and agent."""

@@ -1,0 +1,62 @@
+"""One pass that makes a tree of cgroups true and leaves it standing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from msgspec import Struct
+
+from qoslet.agent.one_shot import Pass, perform, prepare, reduced, startless
+from qoslet.app import tree as owned_tree
+from qoslet.core.reconcile.drift import Difference
+from qoslet.core.reconcile.journal import CONTROL
+from qoslet.core.reconcile.limit_shrink import Shrink
+from qoslet.core.resources.cgroup_tree import Plan
+from qoslet.render.text.streams import note
+
+
+class Applied(Struct, frozen=True):
+    """What a pass did. ``lost`` are values that need a controller that is missing here,
+    ``commands`` the shell lines of a dry run."""
+
+    tree: owned_tree.Tree
+    done: Pass
+    lost: tuple[Difference, ...]
+    commands: list[str]
+
+
+@contextmanager
+def apply_plan(plan: Plan, root: str, shrink: Shrink, *, dry_run: bool) -> Iterator[Applied]:
+    """Make the tree below ``root`` as planned, or list the commands that would. Raises
+    QosletError."""
+    place = owned_tree.place_of(root, plan.node.hierarchy, plan.node.driver)
+    with owned_tree.tree(place, write=not dry_run) as tree:
+        for text in tree.notes:
+            note(text)
+        plan, lost = reduced(plan, tree.reach.missing)
+        if place.driver == "systemd":
+            plan = startless(plan, tree.stands)
+        tree.watch(plan.files | {file for _, file in tree.ledger.files if file != CONTROL})
+        done, commands = _pass(plan, tree, shrink)
+        for text in done.before.notes:
+            note(text)
+        yield Applied(tree, done, lost, commands)
+
+
+def _pass(plan: Plan, tree: owned_tree.Tree, shrink: Shrink) -> tuple[Pass, list[str]]:
+    """The pass itself; without a journal only its commands."""
+    look = partial(prepare, plan, tree.place.root, tree.ledger, tree, shrink)
+    work = look()
+    tree.meet(work.others)
+    if tree.journal is None:
+        return Pass(work, (), work.differences), [tree.driver.shell(step) for step in work.steps]
+    made = any(step.kind == "create" for step in work.steps)
+    enabled = made and (tree.enable() or tree.place.driver == "systemd")
+    done = perform(work, look, tree.driver, tree.journal)
+    if enabled and done.left and not done.failures:
+        # groups of others have files that they had not
+        more = perform(look(), look, tree.driver, tree.journal)
+        done = Pass(work, (*done.outcomes, *more.outcomes), more.left)
+    return done, []

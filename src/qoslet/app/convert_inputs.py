@@ -1,0 +1,101 @@
+"""The document of ``convert``, read by what it holds: a pod needs a node, nothing else does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from qoslet.core.api.schema import shown
+from qoslet.core.convert.convert import Conversion, Wish, convert_document, convert_pods, wish_of
+from qoslet.core.convert.inputs import blocks_of, kind_of
+from qoslet.core.convert.options import check_release
+from qoslet.core.convert.windows_job_object import Windows
+from qoslet.core.oci.resources import Block
+from qoslet.errors import BadInput
+
+if TYPE_CHECKING:
+    import argparse
+
+    from qoslet.core.problem import Problem
+
+
+def answer(args: argparse.Namespace, runtime: str) -> Conversion:
+    """Read and convert. Raises QosletError."""
+    if args.path == "-" and "-" in (args.update, *args.node):
+        raise BadInput("standard input can be read once", hint="name a file")
+    problems: list[Problem] = []
+    wish = _wish(args, runtime, problems)
+    made = _converted(args, wish)
+    return structs.replace(made, problems=(*problems, *made.problems)) if problems else made
+
+
+def _converted(args: argparse.Namespace, wish: Wish) -> Conversion:
+    from qoslet.app.inputs import values
+
+    source = args.source
+    if source != "pod":
+        found = values(args.path)
+        where, given = found[0]
+        if not isinstance(given, dict):
+            raise BadInput("expected `object`", where=where)
+        source = source or kind_of(given, where)
+        if source != "pod":
+            if len(found) > 1:
+                raise BadInput("holds more documents than one", where=args.path, hint="give one")
+            return convert_document(given, wish, source, where)
+        if args.path == "-":
+            return _pods(args, wish, [value for _, value in found])
+    return _pods(args, wish, None)
+
+
+def _pods(args: argparse.Namespace, wish: Wish, values: list[Any] | None) -> Conversion:
+    from qoslet.app.inputs import read, read_values
+
+    args.expand, args.resources = False, "spec"
+    given = read(args, [args.path]) if values is None else read_values(args, values)
+    return convert_pods(given.pods, given.node, wish, given.problems)
+
+
+def _wish(args: argparse.Namespace, runtime: str, problems: list[Problem]) -> Wish:
+    check_release(args.kubernetes)
+    before = None
+    if args.update:
+        from qoslet.app.inputs import values
+
+        where, given = values(args.update)[0]
+        if not isinstance(given, dict):
+            raise BadInput("expected `object`", where=where)
+        found = list(blocks_of(given, "oci", where, problems))
+        before = found[0].block if found else Block()
+    return wish_of(
+        args.to,
+        args.runtime or runtime,
+        driver=args.cgroup_driver or "cgroupfs",
+        hierarchy=args.hierarchy,
+        update=args.update is not None,
+        before=before,
+        usage=None if args.usage is None else _usage(args.usage),
+        without=tuple(filter(None, args.without.split(","))),
+        windows=_windows(args),
+    )
+
+
+def _usage(text: str) -> tuple[int, int]:
+    """``BYTES[,SWAP]``."""
+    used, comma, swapped = text.partition(",")
+    amounts = (used, swapped) if comma else (used, "0")
+    if not all(one.isascii() and one.isdecimal() and len(one) < 20 for one in amounts):
+        hint = "as in 67108864 or 67108864,4096: memory.current, memory.swap.current"
+        raise BadInput(f"is {shown(repr(text))}, must be BYTES[,SWAP]", where="--usage", hint=hint)
+    return int(amounts[0]), int(amounts[1])
+
+
+def _windows(args: argparse.Namespace) -> Windows:
+    isolation, number = args.isolation or "process", args.processors
+    if isolation not in ("process", "hyperv"):
+        raise BadInput(f"is {isolation!r}, must be process or hyperv", where="--isolation")
+    if number is not None and not (number.isdecimal() and 0 < int(number[:6]) <= 2048):
+        raise BadInput(f"is {number!r}, must be 1 to 2048", where="--processors")
+    processors = None if number is None else int(number)
+    return Windows(isolation, processors, args.kubernetes == "design")

@@ -1,0 +1,241 @@
+"""Joins a run with a container runtime that speaks the CRI: which one, whether it fits, its pods."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from functools import partial
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.core.reconcile.steps import Step
+from qoslet.core.workload.image_spec import read_images
+from qoslet.errors import BadInput, CannotDo
+from qoslet.host.cgroupfs.v1 import Hierarchies
+from qoslet.host.containers.log_files import LogLimits
+from qoslet.host.linux.mountinfo import beside
+from qoslet.host.linux.procfs import text
+from qoslet.host.state.manager_checkpoint import ManagerFiles
+from qoslet.host.systemd.select_driver import fits_runtime
+
+if TYPE_CHECKING:
+    from qoslet.agent.desired_state import LiveSource
+    from qoslet.app.tree import Tree
+    from qoslet.core.api.pod import Pod
+    from qoslet.core.node.flags import Flags
+    from qoslet.core.node.node import Node
+    from qoslet.core.workload.env import Surroundings
+    from qoslet.core.workload.process_spec import PodSpec
+    from qoslet.host.cri.runtime import CriRuntime
+    from qoslet.host.cri.runtime_info import Facts
+
+ENDPOINTS = {
+    "containerd": "unix:///run/containerd/containerd.sock",
+    "cri-o": "unix:///var/run/crio/crio.sock",
+}
+FOLDER = "cri"
+"""What of the state folder is a container runtime's pods."""
+ENDPOINT = "cri.endpoint"
+"""The file there that names the runtime's socket."""
+
+TICK = 0.02
+
+
+class Choices(Protocol):
+    """What of the command line decides here."""
+
+    runs_with: str
+    endpoint: str | None
+    flags: Flags
+    unconfined: bool
+
+
+class Chosen(Struct, frozen=True):
+    """A runtime that answers; ``unconfined``: pods may have the host's network instead of none."""
+
+    name: str
+    endpoint: str
+    facts: Facts
+    unconfined: bool
+
+    def read(self, pod: Pod, document: Mapping[str, Any], around: Surroundings) -> PodSpec:
+        """A pod as containers of images."""
+        return read_images(pod, document, around=around, unconfined=self.unconfined)
+
+    def fits(self, node: Node) -> None:
+        """Raise ``CannotDo`` where the runtime makes its groups with another driver."""
+        fits_runtime(node.driver, self.name, self.facts.driver)
+
+
+def choose(choices: Choices, node: Node) -> Chosen:
+    """Ask the runtime what it is; ``choices.flags`` say so from then on, and name its driver where
+    nobody else does (``node`` is that without it). Raises ``CannotDo``, ``BadInput``."""
+    if find_spec("grpc") is None or find_spec("google.protobuf") is None:
+        raise CannotDo(
+            "grpcio and protobuf are needed to talk to a container runtime",
+            where=f"--with {choices.runs_with}",
+            hint="pip install 'qoslet[cri]'",
+        )
+    from qoslet.host.cri.runtime import asked
+
+    endpoint = choices.endpoint or ENDPOINTS[choices.runs_with]
+    if not endpoint.startswith("unix://"):
+        raise BadInput(
+            f"{endpoint!r} is no unix socket",
+            where="--container-runtime-endpoint",
+            hint="such as unix:///run/containerd/containerd.sock",
+        )
+    facts = asked(endpoint)
+    flags = choices.flags
+    if not flags.runtime or flags.runtime == "process":
+        flags = replace(flags, runtime=_known(facts))
+    if flags.cgroup_driver is None and facts.driver and not _drives(node):
+        flags = replace(flags, cgroup_driver=facts.driver)
+    choices.flags = flags
+    return Chosen(facts.name, endpoint, facts, choices.unconfined)
+
+
+def _known(facts: Facts) -> str:
+    """The runtime for the profile. Raises ``CannotDo`` for one whose ways are not known."""
+    from qoslet.core.versions.runtime import runtime_of
+
+    try:
+        return runtime_of(facts.runtime).name
+    except ValueError as error:
+        raise CannotDo(
+            f"what {facts.name} {facts.version} writes is not known: {error}",
+            where="--container-runtime-endpoint",
+            hint="--runtime names one that writes the same, such as containerd-1.7+runc-1.1",
+        ) from error
+
+
+def _drives(node: Node) -> bool:
+    """Whether somebody has named the driver."""
+    origin = node.origins.get("driver")
+    return origin not in (None, "probed", node.origins.get("host.systemd"))
+
+
+def taken_up(chosen: Chosen, tree: Tree, folder: str, source: LiveSource) -> CriRuntime:
+    """The pods of a tree in the runtime's hands, those of earlier agents known to ``source``.
+    Raises ``CannotDo``."""
+    if os.path.isdir(f"{folder}/keeper") and os.listdir(f"{folder}/keeper"):
+        raise CannotDo(
+            "pods run here as processes of qoslet's own",
+            where=tree.place.root,
+            hint="qoslet run --with process goes on with them, qoslet release ends them",
+        )
+    before = _endpoint(folder)
+    if before and before != chosen.endpoint and _has_pods(folder):
+        raise CannotDo(
+            f"pods of this root run with {before}",
+            where="--container-runtime-endpoint",
+            hint=f"name that one, or qoslet release --cgroup-root {tree.place.root} first",
+        )
+    _write(f"{folder}/{ENDPOINT}", chosen.endpoint)
+    kubelet = source.live.node.kubelet
+    limits = LogLimits(kubelet.container_log_max_size, kubelet.container_log_max_files)
+    runtime = _runtime(chosen.endpoint, chosen.facts, tree, folder, chosen.unconfined, limits)
+    try:
+        source.take_up(ManagerFiles(folder), folder, runtime.held().keys())
+    except BaseException:
+        runtime.close()
+        raise
+    return runtime
+
+
+def _runtime(
+    endpoint: str,
+    facts: Facts,
+    tree: Tree,
+    folder: str,
+    unconfined: bool,
+    limits: LogLimits | None = None,
+) -> CriRuntime:
+    from qoslet.host.cri.engine import Setting
+    from qoslet.host.cri.runtime import CriRuntime
+
+    layout = tree.driver.layout
+    if isinstance(layout, Hierarchies):
+        layout.beside = beside([one.point for one in layout.trees])
+    setting = Setting(
+        tree.place.root,
+        f"{folder}/{FOLDER}",
+        f"{folder}/logs",
+        host_network=unconfined and bool(facts.network),
+        limits=limits or LogLimits(),
+    )
+    return CriRuntime(endpoint, facts, setting, partial(_charge, tree))
+
+
+def _charge(tree: Tree, path: str, pid: int) -> None:
+    """Put a process of the runtime into the monitors' group of a pod. Raises ``CannotDo``."""
+    from qoslet.host.cri.shims import leaf_of
+
+    leaf = leaf_of(path)
+    steps = [] if tree.driver.identity(leaf) is not None else [Step("create", leaf)]
+    outcomes = tree.driver.perform([*steps, Step("attach", leaf, pid=pid)])
+    wrong = [one.error for one in outcomes if one.error is not None]
+    if wrong:
+        raise CannotDo(wrong[0])
+
+
+def refuse_others(folder: str, root: str) -> None:
+    """Raise ``CannotDo`` where pods of a container runtime stand in a tree that is to be run
+    otherwise."""
+    if _has_pods(folder):
+        raise CannotDo(
+            f"pods run here with {_endpoint(folder) or 'a container runtime'}",
+            where=root,
+            hint="qoslet run --with containerd goes on with them, qoslet release ends them",
+        )
+
+
+def _has_pods(folder: str) -> bool:
+    try:
+        return bool(os.listdir(f"{folder}/{FOLDER}"))
+    except OSError:
+        return False
+
+
+def _endpoint(folder: str) -> str:
+    """Whose socket the pods of a root were begun with; empty where that is not known."""
+    return (text(f"{folder}/{ENDPOINT}") or "").strip()
+
+
+def _write(path: str, words: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(f"{words}\n")
+
+
+def end_kept(tree: Tree, folder: str) -> list[str]:
+    """End the pods that a container runtime has; a line for each. Raises ``CannotDo`` where it
+    does not answer: what is left in it would run on."""
+    if not _has_pods(folder):
+        return []
+    from qoslet.host.cri.runtime import asked
+
+    endpoint = _endpoint(folder)
+    runtime = _runtime(endpoint, asked(endpoint), tree, folder, False)
+    try:
+        held = dict(runtime.held())
+        for uid, one in held.items():
+            runtime.stop(uid, one.grace)
+        longest = max((one.grace for one in held.values()), default=0.0)
+        deadline = time.monotonic() + longest + 30.0
+        while any(not one.ended for one in runtime.held().values()):
+            if time.monotonic() > deadline:
+                raise CannotDo(
+                    "pods do not end", where=endpoint, hint="see why, then release again"
+                )
+            runtime.poll()
+            time.sleep(TICK)
+        for uid in held:
+            runtime.forget(uid)
+    finally:
+        runtime.close()
+    return [f"Pod {one.key}: ended" for one in held.values() if not one.ended]

@@ -1,0 +1,273 @@
+"""Joins the loop with a keeper, volumes and a tree that is ours: what of a run outlives it, and how
+it is undone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from qoslet.agent.config import Config
+from qoslet.agent.ports import MemoryParts, Observer
+from qoslet.agent.reconciler import Wheel
+from qoslet.app import cri_run
+from qoslet.core.managers.checkpoint import FILES
+from qoslet.core.reconcile.journal import Ledger
+from qoslet.errors import CannotDo, QosletError
+from qoslet.host.cgroupfs.async_writes import SlowWrites
+from qoslet.host.cgroupfs.proactive_reclaim import ColdReclaim
+from qoslet.host.containers.log_files import LogLimits
+from qoslet.host.containers.tmpfs_volumes import TmpfsVolumes
+from qoslet.host.keeper.client import KeeperRuntime
+from qoslet.host.linux.clock import Signals, WakingClock
+from qoslet.host.linux.mlock import stay
+from qoslet.host.machine.utilization import Killing, ThisMachine
+from qoslet.host.memory.event_watch import KernelWatch
+from qoslet.host.memory.oom_log import KernelLog
+from qoslet.host.memory.reader import MemoryFiles
+from qoslet.host.state import http_server
+from qoslet.host.state.manager_checkpoint import ManagerFiles
+from qoslet.host.state.memory_counters import NAME as COUNTERS
+from qoslet.host.state.memory_counters import KeptCounters
+from qoslet.host.state.resume import state_directory
+from qoslet.host.state.root_lock import escaped
+
+if TYPE_CHECKING:
+    from qoslet.agent.desired_state import LiveSource
+    from qoslet.app.cri_run import Chosen
+    from qoslet.app.tree import Tree
+    from qoslet.host.cri.runtime import CriRuntime
+
+OWN = ("logs", "volumes", "keeper", "cri")
+"""Directories of the state folder that are there for pods only."""
+KEEPERS = ("keeper.sock", "keeper.err", "keeper.lock", cri_run.ENDPOINT)
+"""Files there of who runs the containers."""
+
+TICK = 0.02
+"""Seconds between two looks at what is ending."""
+
+
+class Joined(Struct):
+    """A wheel on this machine with what surfaces need of it."""
+
+    wheel: Wheel
+    clock: WakingClock
+    eyes: Observer
+    folder: str
+    undo: Callable[[], list[str]]
+    notes: Callable[[], Sequence[str]]
+    log_lines: Callable[[], list[tuple[str, str]]]
+
+
+def folder_of(root: str) -> str:
+    """The state folder of a root."""
+    return f"{state_directory(os.environ, os.geteuid())}/{escaped(root)}"
+
+
+@contextmanager
+def joined(
+    config: Config,
+    source: LiveSource,
+    tree: Tree,
+    signals: Signals,
+    machine: ThisMachine,
+    chosen: Chosen | None = None,
+) -> Iterator[Joined]:
+    """The loop with containers in the hands of a keeper, or of the container runtime that was
+    chosen, in a tree that is ours alone."""
+    from qoslet.host.containers.log_reader import Fresh
+
+    driver, eyes = tree.driver, eyes_of(tree)
+    driver.slow = SlowWrites()
+    folder = folder_of(config.root)
+    runtime = _taken_up(tree, folder, source, chosen)
+    volumes = TmpfsVolumes(f"{folder}/volumes", lasting=config.keep)
+    rest = ExitStack()
+    wakes: list[Callable[[], Sequence[int]]] = [runtime.descriptors, source.descriptors]
+    clock = WakingClock(signals, lambda: [fd for one in wakes for fd in one()])
+    wheel = Wheel(
+        config,
+        driver,
+        eyes,
+        runtime,
+        volumes,
+        clock,
+        Killing(driver.kill),
+        book=tree.journal,
+        machine=machine,
+        memory=rest.enter_context(memory_of(tree, config.root)),
+        meet=tree.meet,
+    )
+    _remember(wheel, wakes, rest)
+    fresh = Fresh(f"{folder}/logs")
+    tree.enable()
+    try:
+        yield Joined(
+            wheel,
+            clock,
+            eyes,
+            folder,
+            partial(undo, tree),
+            lambda: [*tree.notes, *driver.notes, *runtime.notes, *volumes.notes],
+            lambda: list(fresh.lines()),
+        )
+    finally:
+        rest.close()
+        _leave(wheel, runtime, folder)
+
+
+def _leave(wheel: Wheel, runtime: KeeperRuntime | CriRuntime, folder: str) -> None:
+    """Part from the runtime; where nothing is kept, nothing of it stays."""
+    over = not wheel.shared.config.keep and not wheel.shared.paces
+    runtime.close(1.0 if over else 0.0)
+    if over:
+        clear(folder)
+
+
+def _remember(wheel: Wheel, wakes: list[Callable[[], Sequence[int]]], rest: ExitStack) -> None:
+    """What happens to memory wakes the loop, and is kept for the next one; an agent that guards the
+    memory of others keeps its own."""
+    wakes.append(wheel.memory.descriptors)
+    rest.callback(wheel.memory.close)
+    wrong = stay() if wheel.shared.config.guard != "off" else ""
+    if wrong:
+        wheel.shared.say(f"the agent's own memory may be taken from it under pressure: {wrong}")
+
+
+def _taken_up(
+    tree: Tree, folder: str, source: LiveSource, chosen: Chosen | None
+) -> KeeperRuntime | CriRuntime:
+    """The containers of a tree, those of earlier agents known to ``source``. Raises CannotDo."""
+    if chosen is not None:
+        return cri_run.taken_up(chosen, tree, folder, source)
+    cri_run.refuse_others(folder, tree.place.root)
+    kubelet = source.live.node.kubelet
+    limits = LogLimits(kubelet.container_log_max_size, kubelet.container_log_max_files)
+    runtime = _keeper(tree, folder, limits)
+    try:
+        source.take_up(ManagerFiles(folder), folder, runtime.held().keys())
+    except BaseException:
+        runtime.close(0.0)
+        raise
+    return runtime
+
+
+@contextmanager
+def memory_of(tree: Tree, root: str) -> Iterator[MemoryParts]:
+    """What this machine's kernel tells of memory below a root."""
+    hierarchy, mounts = tree.place.hierarchy, tree.reach.mounts
+    with closing(KernelWatch(hierarchy, mounts)) as watch, closing(KernelLog()) as log:
+        cold = ColdReclaim(hierarchy, mounts) if hierarchy == "v2" else None
+        kept = KeptCounters(folder_of(root))
+        yield MemoryParts(MemoryFiles(hierarchy, mounts), watch, log, keep=kept, cold=cold)
+
+
+def _keeper(tree: Tree, folder: str, limits: LogLimits | None = None) -> KeeperRuntime:
+    """The containers of a tree. Raises CannotDo."""
+    place, mounts = tree.place, tree.reach.mounts
+    where = mounts["unified"] if place.hierarchy == "v2" else mounts
+    return KeeperRuntime.connect(folder, place.root, place.hierarchy, where, limits=limits)
+
+
+def clear(folder: str) -> None:
+    """Remove what is there for pods, once there are none."""
+    for name in OWN:
+        shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
+    http_server.forget(folder)
+    for name in (*KEEPERS, *FILES, COUNTERS):
+        try:
+            os.unlink(f"{folder}/{name}")
+        except FileNotFoundError:
+            continue
+
+
+def eyes_of(tree: Tree) -> Observer:
+    """The observer of a tree; what keeps systemd's scopes is not seen."""
+    if tree.place.driver != "systemd":
+        return tree.eyes
+    from qoslet.host.systemd.driver import Systemd
+    from qoslet.host.systemd.scope_holders import Sight
+
+    assert isinstance(tree.driver, Systemd)
+    return Sight(tree.eyes, tree.driver.holders)
+
+
+def undo(tree: Tree) -> list[str]:
+    """Give groups of others their values of before back; what somebody else has written since."""
+    from qoslet.core.reconcile.restore import restore
+
+    ledger = tree.ledger
+    if not ledger.met:
+        return []
+    tree.meet(ledger.met)
+    only = Ledger(files={key: row for key, row in ledger.files.items() if key[0] in ledger.met})
+    only.met, only.earlier, only.kept = ledger.met, ledger.earlier, ledger.kept
+    what = restore(only, tree.standing(), hierarchy=tree.place.hierarchy)
+    if what.refusals:
+        return [refusal.message for refusal in what.refusals]
+    outcomes = tree.driver.perform(what.steps)
+    wrong = [f"{one.step.describe()}: {one.error}" for one in outcomes if one.error is not None]
+    if not wrong:
+        for path in list(ledger.met):
+            ledger.forget(path)
+    return wrong
+
+
+def end_pods(tree: Tree) -> list[str]:
+    """End what a run has left running: containers through their keeper, in their grace periods,
+    then whatever is in our groups; give the pods' volumes back. Lines that say what was ended.
+    Raises CannotDo where something cannot be ended."""
+    folder = folder_of(tree.place.root)
+    said = cri_run.end_kept(tree, folder) + _end_kept(tree, folder)
+    left = sorted({pid for path in tree.ledger.groups for pid in tree.driver.members(path)})
+    if left:
+        who = Killing(tree.driver.kill).holders(tree.place.root, left)
+        if not tree.driver.kill(tree.place.root):
+            raise CannotDo(
+                f"{who} cannot be ended", where=tree.place.root, hint="see why, then release again"
+            )
+        said.append(f"{tree.place.root}: ended {who}, which no keeper has")
+    volumes = TmpfsVolumes(f"{folder}/volumes")
+    for uid in volumes.standing():
+        volumes.remove(uid, detach=True)
+    clear(folder)
+    return [*said, *volumes.notes]
+
+
+def pods_left(tree: Tree) -> list[str]:
+    """What ``end_pods`` would end."""
+    pids = sorted({pid for path in tree.ledger.groups for pid in tree.driver.members(path)})
+    if not pids:
+        return []
+    who = Killing(tree.driver.kill).holders(tree.place.root, pids)
+    return [f"{tree.place.root}: {who} would be ended first"]
+
+
+def _end_kept(tree: Tree, folder: str) -> list[str]:
+    """End the pods that a keeper has; a line for each."""
+    try:
+        runtime = _keeper(tree, folder)
+        held = dict(runtime.held())
+    except QosletError as error:
+        return [f"the keeper is left aside: {error}"]
+    try:
+        for uid, one in held.items():
+            runtime.stop(uid, one.grace)
+        longest = max((one.grace for one in held.values()), default=0.0)
+        deadline = time.monotonic() + longest + 10.0
+        while any(not one.ended for one in runtime.held().values()):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(TICK)
+        for uid, one in runtime.held().items():
+            if one.ended:
+                runtime.forget(uid)
+    finally:
+        runtime.close(2.0)
+    return [f"Pod {one.key}: ended" for one in held.values() if not one.ended]

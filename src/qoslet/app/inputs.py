@@ -1,0 +1,89 @@
+"""Documents and flags to a plan, for the verbs that only read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, json
+
+from qoslet.core.api.manifest import Options
+from qoslet.core.node.flags import flags_of
+from qoslet.core.node.resolve import as_written
+from qoslet.core.plan.plan import plan
+from qoslet.errors import BadInput, BadInputs
+from qoslet.host.files.manifests import load, load_text, values_of
+from qoslet.host.files.node import load_node
+from qoslet.render.text.streams import note
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from qoslet.core.api.pod import Pod
+    from qoslet.core.node.node import Node
+    from qoslet.core.problem import Problem
+    from qoslet.core.resources.cgroup_tree import Plan
+
+
+class Inputs(Struct, frozen=True):
+    """Everything that was read: what ``plan`` needs."""
+
+    pods: Sequence[Pod]
+    node: Node
+    problems: tuple[Problem, ...]
+
+    def plan(self) -> Plan:
+        """The plan, with what reading met."""
+        return plan(self.pods, self.node, self.problems)
+
+
+def read(args: argparse.Namespace, paths: Sequence[str], *, writes: bool = False) -> Inputs:
+    """Read the node, then the pods; all faults of both at once. ``writes``: for a verb that
+    writes a tree of its own. Raises BadInputs."""
+    if not paths:
+        hint = "qoslet plan -f pods.yaml, or - for standard input"
+        raise BadInput("no pods are given", where="-f", hint=hint)
+    if "-" in paths and "-" in args.node:
+        raise BadInput("standard input can be read once", where="--node -", hint="name a file")
+    faults: list[BadInput] = []
+    node: Node | None = None
+    problems: Sequence[Problem] = ()
+    try:
+        node, problems = load_node(args.node, flags_of(args))
+        node = as_written(node) if writes else node
+    except BadInputs as error:
+        faults += error.faults
+    name = node.name if node is not None else None
+    options = Options(args.expand, args.resources == "allocated", name)
+    try:
+        loaded = load(paths, options)
+    except BadInputs as error:
+        raise BadInputs([*faults, *error.faults]) from None
+    if node is None:
+        raise BadInputs(faults)
+    if node.probed:
+        note(f"taken from this machine: {_grouped(node.probed)}")
+    return Inputs(loaded.pods, node, (*problems, *loaded.problems))
+
+
+def values(path: str) -> list[tuple[str, Any]]:
+    """The documents of a file or of ``-`` as plain values, each with its place. Raises
+    BadInputs."""
+    return values_of(path)
+
+
+def read_values(args: argparse.Namespace, given: Sequence[Any]) -> Inputs:
+    """``read`` for documents that are decoded already. Raises BadInputs."""
+    node, problems = load_node(args.node, flags_of(args))
+    items = json.encode({"apiVersion": "v1", "kind": "List", "items": list(given)})
+    loaded = load_text(items, Options(node_name=node.name), name="stdin")
+    return Inputs(loaded.pods, node, (*problems, *loaded.problems))
+
+
+def _grouped(fields: Sequence[str]) -> str:
+    """``capacity (cpu, memory), swap`` for the dotted names."""
+    groups: dict[str, list[str]] = {}
+    for field in fields:
+        top, _, rest = field.partition(".")
+        groups.setdefault(top, []).extend([rest] if rest else [])
+    return ", ".join(f"{top} ({', '.join(rest)})" if rest else top for top, rest in groups.items())

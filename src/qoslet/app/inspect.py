@@ -1,0 +1,81 @@
+"""Looks at this machine, at a running agent and at its files, for the commands that only read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from qoslet.errors import CannotDo
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from qoslet.core.node.flags import Flags
+    from qoslet.core.node.machine import Machine
+    from qoslet.core.node.node import Node
+    from qoslet.core.problem import Problem
+    from qoslet.host.containers.log_reader import Place as Place
+    from qoslet.host.containers.log_reader import Run as Run
+
+
+def machine() -> Machine:
+    """What this machine offers, for ``doctor``."""
+    from qoslet.host.machine.doctor_facts import look
+
+    return look()
+
+
+def node(paths: Sequence[str], flags: Flags) -> tuple[Node, Sequence[Problem]]:
+    """The node that files and flags describe, and what to know about them. Raises BadInputs."""
+    from qoslet.host.files.node import load_node
+
+    return load_node(paths, flags)
+
+
+def pod_states(root: str) -> dict[str, Any]:
+    """The ``PodStates`` document of the agent at ``root``. Raises CannotDo."""
+    from msgspec import DecodeError, json
+
+    from qoslet.host.state.folder import state_folder
+    from qoslet.host.state.http_server import NAME, ask
+
+    folder = state_folder(root, NAME)
+    try:
+        document = json.decode(ask(folder, "/v1/pods"), type=dict[str, Any])
+    except DecodeError as error:
+        raise CannotDo(f"the agent's answer cannot be read: {error}", where=folder) from error
+    return document
+
+
+def pod_stats(items: Sequence[Mapping[str, Any]], seconds: float) -> list[dict[str, Any]]:
+    """What the pods of a ``PodStates`` use, from two looks ``seconds`` apart. Raises CannotDo."""
+    from qoslet.host.cgroupfs.stats import stats
+
+    return stats(items, seconds)
+
+
+def log_folder(root: str) -> str:
+    """The state folder of ``root`` that has logs. Raises CannotDo."""
+    from qoslet.host.state.folder import state_folder
+
+    return state_folder(root, "logs")
+
+
+def log_places(folder: str) -> list[Place]:
+    """Each container that has logs below a state folder."""
+    from qoslet.host.containers.log_reader import places
+
+    return places(f"{folder}/logs")
+
+
+def log_run(place: Place, number: int, folder: str) -> Run:
+    """One run of a container, which can be followed."""
+    from qoslet.host.containers.log_reader import Run
+
+    return Run(place, number, f"{folder}/keeper")
+
+
+def log_stamp(nanoseconds: int) -> bytes:
+    """A time as it stands in logs, which sorts as it does."""
+    from qoslet.host.containers.log_files import stamp
+
+    return stamp(nanoseconds)

@@ -1,0 +1,35 @@
+"""The node that a run is for: documents, flags, this machine, and the runtime that was asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qoslet.core.node.node import Node
+from qoslet.core.node.resolve import as_written
+from qoslet.core.node.validation import host_refusals
+from qoslet.core.pressure.throttle_guard import Mode, by_form
+from qoslet.core.problem import Problem
+from qoslet.core.resources.node_policy import basis_of
+from qoslet.host.files.node import load_node
+
+if TYPE_CHECKING:
+    from qoslet.app.parts import Choices
+
+
+def guard_of(choices: Choices, node: Node) -> Mode:
+    """What was asked for, or what goes with the form of Memory QoS in force."""
+    return choices.guard or by_form(basis_of(node).memory_qos)
+
+
+def node_of(choices: Choices) -> tuple[Node, tuple[Problem, ...]]:
+    """The node that documents, flags and this machine describe."""
+    node, problems = load_node(choices.nodes, choices.flags)
+    node = as_written(node)
+    if choices.by_oci:
+        from qoslet.app.oci_run import naming
+
+        node = naming(node)
+    if not node.kubelet_given:
+        kubelets = list(host_refusals(node))
+        problems = [row for row in problems if row not in kubelets]
+    return node, tuple(problems)

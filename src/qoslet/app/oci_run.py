@@ -1,0 +1,90 @@
+"""Joins a run with an OCI runtime: which one this machine has, and what its containers are made of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.core.versions.runtime import runtime_of
+from qoslet.core.workload.container_spec import Bundles, Engine
+from qoslet.core.workload.oci_spec import read_oci
+from qoslet.errors import BadInput
+from qoslet.host.oci.find_runtime import Found, Name, engine_of, find
+
+if TYPE_CHECKING:
+    from qoslet.core.api.pod import Pod
+    from qoslet.core.node.flags import Flags
+    from qoslet.core.node.node import Node
+    from qoslet.core.workload.env import Surroundings
+    from qoslet.core.workload.process_spec import PodSpec
+
+
+class Choices(Protocol):
+    """What of the command line decides here."""
+
+    runs_with: str
+    images: tuple[str, ...]
+    rootfs: tuple[str, ...]
+    storage: str | None
+    flags: Flags
+    unconfined: bool
+
+
+class Bundling(Struct, frozen=True):
+    """Reads pods for an OCI runtime."""
+
+    engine: Engine
+    unconfined: bool
+
+    def read(self, pod: Pod, document: Mapping[str, Any], around: Surroundings) -> PodSpec:
+        """A pod as containers of images."""
+        spec = read_oci(pod, document, around=around, unconfined=self.unconfined)
+        return replace(spec, bundles=Bundles(self.engine, {}))
+
+
+def choose(choices: Choices) -> Found:
+    """Find the runtime; ``choices.flags`` plan for it from then on, unless they name another of
+    its kind. Raises ``CannotDo``, ``BadInput``."""
+    found = find(cast(Name, choices.runs_with), os.environ)
+    if choices.flags.runtime is None:
+        choices.flags = replace(choices.flags, runtime=found.profile)
+    else:
+        _need_same_kind(choices.flags.runtime, found)
+    return found
+
+
+def _need_same_kind(named: str, found: Found) -> None:
+    """Raise BadInput where the plan would be for another program."""
+    try:
+        runtime = runtime_of(named)
+    except ValueError:
+        return
+    if runtime.cri is not None or runtime.oci != found.name:
+        raise BadInput(
+            f"{named} is not {found.name}",
+            where="--runtime",
+            hint=f"leave it out: {found.profile} was found",
+        )
+
+
+def naming(node: Node) -> Node:
+    """The node as it is where qoslet itself calls the runtime, and names the containers."""
+    runtime = replace(node.profile.runtime, bundles=True)
+    return replace(node, profile=replace(node.profile, runtime=runtime))
+
+
+def reader(choices: Choices, found: Found, node: Node) -> Bundling:
+    """Reads pods as containers of the runtime on this node. Raises BadInput."""
+    engine = engine_of(
+        found,
+        images=choices.images,
+        trees=choices.rootfs,
+        storage=choices.storage,
+        systemd=(node.host.systemd or 0) if node.driver == "systemd" else None,
+        v2=node.hierarchy == "v2",
+    )
+    return Bundling(engine, choices.unconfined)

@@ -1,0 +1,105 @@
+"""A loop ready to turn, with what the command line decided and what surfaces need of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from qoslet.agent.config import Config
+from qoslet.agent.desired_state import LiveSource
+from qoslet.agent.loop import Stop
+from qoslet.agent.ports import Driver, Observer
+from qoslet.agent.reconciler import Wheel
+from qoslet.core.node.node import Node
+from qoslet.core.reconcile.drift import RESET, compare
+from qoslet.core.reconcile.limit_shrink import Shrink
+from qoslet.core.reconcile.steps import ordered
+from qoslet.host.linux.clock import WakingClock
+
+if TYPE_CHECKING:
+    from qoslet.core.node.flags import Flags
+    from qoslet.core.pressure.throttle_guard import Mode
+
+
+class Choices(Protocol):
+    """What of the command line decides here."""
+
+    paths: list[str]
+    nodes: list[str]
+    root: str
+    seconds: float | None
+    interval: float
+    simulate: bool
+    dry_run: bool
+    unconfined: bool
+    expand: bool
+    allocated: bool
+    flags: Flags
+    shrink: Shrink
+    keep: bool
+    guard: Mode | None
+    runs_with: str
+    by_oci: bool
+    by_cri: bool
+    endpoint: str | None
+    images: tuple[str, ...]
+    rootfs: tuple[str, ...]
+    storage: str | None
+
+
+class Parts:
+    """A loop ready to turn, and what its surface needs."""
+
+    def __init__(
+        self,
+        config: Config,
+        source: LiveSource,
+        wheel: Wheel,
+        clock: WakingClock,
+        stop: Stop,
+        title: str,
+        shell_lines: Callable[[], list[str]],
+    ) -> None:
+        self.config = config
+        self.source = source
+        self.wheel = wheel
+        self.clock = clock
+        self.stop = stop
+        self.title = title
+        self.shell_lines = shell_lines
+        self.reload: Callable[[], None] = lambda: None
+        self.undo: Callable[[], list[str]] = list
+        self.notes: Callable[[], Sequence[str]] = tuple
+        self.log_lines: Callable[[], list[tuple[str, str]]] = list
+        self.folder = ""
+
+
+def title_of(config: Config, node: Node, cores: float) -> str:
+    """What the screen is headed with."""
+    return f"qoslet {config.root} · {node.hierarchy} · {cores:g} CPUs"
+
+
+def reserved_paths(source: LiveSource, root: str) -> list[str]:
+    """The planned groups outside the root: those of reservations."""
+    paths = [one.path for one in source.live.upper() if one.path is not None]
+    return [path for path in paths if path != root and not path.startswith(f"{root}/")]
+
+
+def shell_lines(
+    driver: Driver, observer: Observer, config: Config, source: LiveSource
+) -> list[str]:
+    """The commands that would make the tree true as it stands now."""
+    wanted = source.live.plan()
+    observer.watch(wanted.files)
+    seen = observer.observe(config.root)
+    outside = {path: observer.look(path) for path in reserved_paths(source, config.root)}
+    there = {path: one for path, one in outside.items() if one is not None}
+    merged = type(seen)(seen.at, {**seen.cgroups, **there})
+    theirs = {group.path for group in wanted.cgroups if group.by_runtime}
+    rows = [
+        row
+        for row in compare(wanted, merged)
+        if row.path not in theirs
+        and (row.path not in outside or (row.verdict == "differs" and row.why != RESET))
+    ]
+    return [driver.shell(step) for step in ordered(rows, merged, config.shrink)]

@@ -1,0 +1,50 @@
+"""Reads the configuration of a running node again, and takes of it what may change."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from qoslet.app.node import guard_of, node_of
+from qoslet.app.parts import Choices, Parts
+from qoslet.core.cgroup.names import root_path
+from qoslet.core.managers.container_manager import placing
+from qoslet.errors import QosletError
+
+
+def reload(choices: Choices, made: Parts, root: str) -> None:
+    """Read the node's configuration again; what cannot change while pods run is said and stays.
+    Manifests are followed anyway."""
+    note = made.wheel.shared.say
+    old = made.source.live.node
+    try:
+        node, problems = node_of(choices)
+        moved = root_path(choices.root, node.driver) != root or node.driver != old.driver
+    except QosletError as error:
+        said = "; ".join(str(error).splitlines())
+        note(f"the configuration cannot be read again: {said}; the last good one stands")
+        return
+    if (node, problems) == (old, made.source.problems):
+        note("the configuration was read again: it says the same")
+        return
+    fixed = {
+        "the cgroup driver": moved,
+        "the hierarchy": node.hierarchy != old.hierarchy,
+        "cgroupsPerQOS": node.kubelet.cgroups_per_qos != old.kubelet.cgroups_per_qos,
+        "what the CPU and memory managers go by": placing(node) != placing(old),
+        "the runtime": node.profile.runtime != old.profile.runtime,
+    }
+    changed = [name for name, differs in fixed.items() if differs]
+    if changed:
+        note(f"{', '.join(changed)} cannot change while pods run: start qoslet run anew for it")
+        return
+    before = old, made.source.problems
+    made.source.configure(node, problems)
+    wrong = made.source.wrong()
+    if wrong is not None:
+        made.source.configure(*before)
+        said = f"{wrong.where}: {wrong.message}"
+        note(f"the configuration is not taken: {said}; the last good one stands")
+        return
+    shared = made.wheel.shared
+    shared.config = replace(shared.config, guard=guard_of(choices, node))
+    note("the configuration was read again")

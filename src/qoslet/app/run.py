@@ -1,0 +1,210 @@
+"""Joins real or simulated parts to the loop, as the command line asks for them."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from qoslet.agent.config import Config
+from qoslet.agent.desired_state import LiveSource, Reader
+from qoslet.agent.loop import Surface as Surface
+from qoslet.agent.loop import run as run_loop
+from qoslet.agent.ports import Desired as Desired
+from qoslet.app.node import guard_of, node_of
+from qoslet.app.parts import Choices, Parts, reserved_paths, shell_lines, title_of
+from qoslet.app.reload import reload
+from qoslet.core.api.manifest import Options as Reading
+from qoslet.core.node.node import Node
+from qoslet.core.problem import Problem
+from qoslet.core.workload.security_context import Powers
+from qoslet.errors import CannotDo
+from qoslet.host.files.node import load_node
+from qoslet.host.files.watched_manifests import ManifestFiles
+from qoslet.host.files.watched_node import NodeFiles
+from qoslet.host.linux.clock import Rereading, Signals
+
+if TYPE_CHECKING:
+    from qoslet.app.cri_run import Chosen
+    from qoslet.app.tree import Tree
+
+SERVICE_RESYNC = 10.0
+"""Seconds between two looks at everything where nobody watches."""
+
+
+@contextmanager
+def parts(choices: Choices) -> Iterator[Parts]:
+    """The parts that the command line asks for. Raises QosletError."""
+    with closing(NodeFiles(choices.nodes, time.monotonic)) as nodes, _parts(choices, nodes) as made:
+        yield made
+
+
+@contextmanager
+def _parts(choices: Choices, nodes: NodeFiles) -> Iterator[Parts]:
+    """The same, with the files that describe the node followed."""
+    from qoslet.core.cgroup.names import root_path
+
+    node, problems, chosen, reads = _runtime(choices)
+    root = root_path(choices.root, node.driver)
+    piped = sys.stdin.buffer.read() if "-" in choices.paths else b""
+    files = ManifestFiles(
+        choices.paths,
+        time.monotonic,
+        stdin=io.BytesIO(piped),
+        strict=not choices.simulate and os.geteuid() == 0,
+    )
+    source = LiveSource(
+        files,
+        Reading(choices.expand, choices.allocated, node.name, keep_raw=True),
+        node,
+        Powers(os.geteuid(), os.getegid(), os.geteuid() == 0),
+        unconfined=choices.unconfined,
+        problems=problems,
+        wakes=nodes.descriptors,
+        reads=reads,
+    )
+    watched = not choices.keep
+    config = Config(
+        root,
+        choices.interval if watched else None,
+        choices.seconds,
+        resync=choices.interval if watched else SERVICE_RESYNC,
+        shrink=choices.shrink,
+        keep=choices.keep,
+        guard=guard_of(choices, node),
+    )
+    with Signals(hangs_up=sys.stdout.isatty()) as signals:
+        if choices.simulate:
+            from qoslet.app.simulate import simulated
+
+            made = simulated(config, source, node, signals)
+            _follow(choices, made, root, signals, nodes)
+            yield made
+        else:
+            with _real(config, source, choices.root, signals, choices.dry_run, chosen) as made:
+                _follow(choices, made, root, signals, nodes)
+                yield made
+
+
+def _runtime(
+    choices: Choices,
+) -> tuple[Node, tuple[Problem, ...], Chosen | None, Reader | None]:
+    """The node as the runtime that was asked for makes it, who that is, and how it wants pods."""
+    if choices.by_cri:
+        from qoslet.app import cri_run
+
+        chosen = cri_run.choose(choices, load_node(choices.nodes, choices.flags)[0])
+        node, problems = node_of(choices)
+        chosen.fits(node)
+        return node, problems, chosen, chosen.read
+    if choices.by_oci:
+        from qoslet.app import oci_run
+
+        found = oci_run.choose(choices)
+        node, problems = node_of(choices)
+        return node, problems, None, oci_run.reader(choices, found, node).read
+    return (*node_of(choices), None, None)
+
+
+def _follow(choices: Choices, made: Parts, root: str, signals: Signals, nodes: NodeFiles) -> None:
+    """The loop reads the node's configuration again when it changes, and when it is asked to."""
+    made.reload = partial(reload, choices, made, root)
+    made.stop = Rereading(signals, nodes.changed)
+
+
+@contextmanager
+def _real(
+    config: Config,
+    source: LiveSource,
+    root: str,
+    signals: Signals,
+    dry_run: bool,
+    chosen: Chosen | None,
+) -> Iterator[Parts]:
+    """The loop on this machine. Raises CannotDo where something is missing."""
+    node = source.live.node
+    from qoslet.app import tree as owned_tree
+    from qoslet.app.host_run import joined
+    from qoslet.host.machine.utilization import ThisMachine
+
+    place = owned_tree.place_of(root, node.hierarchy, node.driver)
+    machine = ThisMachine()
+    if node.driver == "cgroupfs":
+        _need_rights([*place.mounts.values()], config.root)
+    with owned_tree.tree(place, write=not dry_run, verb="run") as tree:
+        _need_reserved(tree, reserved_paths(source, config.root))
+        title = title_of(config, node, machine.cores)
+        if dry_run:
+            from qoslet.app.simulate import dry
+
+            yield dry(config, source, tree, signals, title)
+        else:
+            with joined(config, source, tree, signals, machine, chosen) as real:
+                shell = partial(shell_lines, tree.driver, real.eyes, config, source)
+                made = Parts(config, source, real.wheel, real.clock, signals, title, shell)
+                made.undo, made.notes, made.log_lines = real.undo, real.notes, real.log_lines
+                made.folder = real.folder
+                yield made
+
+
+def _need_reserved(tree: Tree, paths: Sequence[str]) -> None:
+    """Raise CannotDo where a group of a reservation that is to be enforced is absent."""
+    for path in paths:
+        if tree.look(path) is None:
+            raise CannotDo(
+                "enforceNodeAllocatable wants this group and it does not exist",
+                where=path,
+                hint="make it (mkdir in each hierarchy, or a systemd slice), or leave its "
+                "reservation out of --enforce-node-allocatable",
+            )
+
+
+def _need_rights(points: Sequence[str], root: str) -> None:
+    """Raise CannotDo where groups cannot be made."""
+    for point in points:
+        place = point + root
+        while not os.path.isdir(place):
+            place = os.path.dirname(place)
+        if not os.access(place, os.W_OK | os.X_OK):
+            raise CannotDo(
+                "no right to make cgroups",
+                where=place,
+                hint="run as root, or below a group delegated to this user with --cgroup-root; "
+                "--simulate needs no rights",
+            )
+
+
+class _First:
+    """A source whose first answer was asked for already."""
+
+    def __init__(self, parts: Parts, first: Desired) -> None:
+        self._source = parts.source
+        self._first: Desired | None = first
+
+    def current(self) -> Desired:
+        """The first one, then what the source says."""
+        first, self._first = self._first, None
+        return first or self._source.current()
+
+    def descriptors(self) -> Sequence[int]:
+        """The source's."""
+        return self._source.descriptors()
+
+
+def turn(parts: Parts, first: Desired, surface: Surface) -> None:
+    """Run the loop until it ends. ``first`` is what the source said already."""
+    run_loop(
+        parts.config,
+        parts.wheel,
+        _First(parts, first),
+        parts.clock,
+        parts.stop,
+        surface,
+        reload=parts.reload,
+        undo=parts.undo,
+    )

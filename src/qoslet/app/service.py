@@ -1,0 +1,237 @@
+"""A run as a service: log lines for machines, signs of life for the service manager, answers for
+those who ask. What ``Watching`` is to a person."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Literal, TextIO
+
+from msgspec import json
+
+from qoslet.host.state.http_server import Page, Pages, forget, private, public
+from qoslet.host.state.requests import Questions
+from qoslet.host.systemd.sd_notify import Notifier
+from qoslet.render.documents.timestamps import moment
+from qoslet.render.terminal import printable
+
+if TYPE_CHECKING:
+    from qoslet.agent.loop import Surface
+    from qoslet.agent.snapshots import Turn
+    from qoslet.app.parts import Parts
+    from qoslet.core.problem import Problem
+    from qoslet.core.status.snapshot import Snapshot
+
+LogFormat = Literal["text", "json", "journal"]
+Severity = Literal["error", "warning", "info"]
+
+_PRIORITY = {"error": 3, "warning": 4, "info": 6}
+"""Levels of syslog, which a journal reads off the beginning of a line (sd-daemon(3))."""
+
+
+class Log:
+    """One line an event. ``json``: an object each; ``journal``: text with its priority."""
+
+    def __init__(
+        self, out: TextIO, form: LogFormat, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._out = out
+        self._form = form
+        self._clock = clock
+
+    def line(self, severity: Severity, message: str, **fields: object) -> None:
+        """Write it; there is nobody to tell where that fails."""
+        if self._form == "json":
+            row = {"time": moment(self._clock()), "level": severity, "message": message, **fields}
+            text = json.encode(row).decode()
+        elif self._form == "journal":
+            text = f"<{_PRIORITY[severity]}>{printable(message)}"
+        else:
+            word = "" if severity == "info" else f"{severity}: "
+            text = f"{moment(self._clock())} {word}{printable(message)}"
+        try:
+            self._out.write(f"{text}\n")
+            self._out.flush()
+        except (OSError, ValueError):
+            return
+
+
+class Service:
+    """The loop's surface where nobody watches. Entered, it is ready to be asked."""
+
+    def __init__(
+        self,
+        log: Log,
+        notifier: Notifier,
+        questions: Questions[Snapshot],
+        look: Callable[[], Snapshot],
+        problems: Callable[[], tuple[Problem, ...]] = tuple,
+    ) -> None:
+        self._problems = problems
+        self._last: tuple[Problem, ...] = ()
+        self._told: frozenset[Problem] = frozenset()
+        self._log = log
+        self._notifier = notifier
+        self._questions = questions
+        self._look = look
+        self._ready = False
+
+    def turned(self, turn: Turn) -> None:
+        """One sentence where something happened; the watchdog is fed, who asked is answered."""
+        self._questions.answer(self._look)
+        self._notifier.alive()
+        if not self._ready:
+            self._ready = True
+            self._notifier.ready(turn.summary)
+        self._notifier.status(turn.summary)
+        self._tell()
+        if turn.quiet and turn.cycle > 1:
+            return
+        self._log.line("warning" if turn.failed else "info", turn.summary, **_counts(turn))
+        for note in turn.notes:
+            self._log.line("warning", note, cycle=turn.cycle)
+        for error in turn.errors:
+            self._log.line("error", error, cycle=turn.cycle)
+
+    def _tell(self) -> None:
+        """Warnings and errors that have come up; one that went and comes again is told again."""
+        rows = self._problems()
+        if rows is self._last:
+            return
+        wrong = [row for row in rows if row.severity != "info"]
+        self._last, told, self._told = rows, self._told, frozenset(wrong)
+        for row in wrong:
+            if row not in told:
+                hint = f" ({row.hint})" if row.hint else ""
+                self._log.line(row.severity, f"{row.where}: {row.message}{hint}")
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Nobody watches."""
+
+    def say(self, line: str) -> None:
+        """The end has begun, or such."""
+        self._notifier.stopping(line)
+        self._log.line("info", line)
+
+
+def _counts(turn: Turn) -> Mapping[str, int]:
+    """The numbers behind the sentence."""
+    return {
+        "cycle": turn.cycle,
+        "looked": turn.looked,
+        "differences": turn.differences,
+        "done": turn.done,
+        "failed": turn.failed,
+        "pending": len(turn.pending),
+        "waiting": len(turn.waiting),
+    }
+
+
+def pages_of(questions: Questions[Snapshot], root: str, driver: str) -> Pages:
+    """What can be asked: the pods, the metrics, whether the loop turns."""
+
+    def pods() -> Page:
+        from qoslet.render.documents.plan import encode
+        from qoslet.render.documents.pods import pods_document
+
+        return Page("application/json", encode(pods_document(questions.ask(), root, driver)))
+
+    def metrics() -> Page:
+        from qoslet.render.metrics import MEDIA, exposition
+
+        return Page(MEDIA, exposition(questions.ask()))
+
+    def healthz() -> Page:
+        questions.ask()
+        return Page("text/plain", b"ok\n")
+
+    return {"/v1/pods": pods, "/metrics": metrics, "/healthz": healthz}
+
+
+class Answering:
+    """The surface of somebody who watches, and answers for others who ask."""
+
+    def __init__(self, watching: Surface, questions: Questions[Snapshot]) -> None:
+        self._watching = watching
+        self._questions = questions
+
+    def turned(self, turn: Turn) -> None:
+        """A turn is over."""
+        self._watching.turned(turn)
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Who asked gets what is shown."""
+        self._watching.publish(snapshot)
+        self._questions.answer(lambda: snapshot)
+
+    def say(self, line: str) -> None:
+        """One line beside that."""
+        self._watching.say(line)
+
+
+class Asked:
+    """The sockets of an agent while it runs: its private one, and ``address`` where given."""
+
+    def __init__(self, folder: str, pages: Pages, address: str | None) -> None:
+        self._servers = ExitStack()
+        server = private(folder, pages)
+        self._servers.callback(forget, folder)
+        self._servers.callback(server.close)
+        self.address = ""
+        if address is not None:
+            try:
+                metrics = public(
+                    address, {"/metrics": pages["/metrics"], "/healthz": pages["/healthz"]}
+                )
+            except BaseException:
+                self._servers.close()
+                raise
+            self._servers.callback(metrics.close)
+            self.address = str(metrics.address)
+
+    def __enter__(self) -> Asked:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._servers.close()
+
+
+@contextmanager
+def _asked(parts: Parts, address: str | None) -> Iterator[Questions[Snapshot]]:
+    """Questions come in and wake the loop, while it lasts. Without a folder nobody can ask."""
+    questions: Questions[Snapshot] = Questions()
+    pages = pages_of(questions, parts.config.root, parts.source.live.node.driver)
+    try:
+        if not parts.folder:
+            yield questions
+            return
+        parts.clock.further.append(questions.descriptor)
+        with Asked(parts.folder, pages, address):
+            yield questions
+    finally:
+        questions.close()
+
+
+@contextmanager
+def answering(parts: Parts, watching: Surface, address: str | None) -> Iterator[Surface]:
+    """The surface of a run that somebody watches."""
+    with _asked(parts, address) as questions:
+        yield Answering(watching, questions)
+
+
+@contextmanager
+def serving(parts: Parts, form: LogFormat, address: str | None) -> Iterator[Surface]:
+    """The surface of a run as a service."""
+    wheel = parts.wheel
+    with _asked(parts, address) as questions:
+        notifier = Notifier(os.environ)
+        if notifier.watchdog_seconds is not None:
+            parts.clock.longest = notifier.watchdog_seconds / 4
+        log = Log(sys.stderr, form)
+        try:
+            yield Service(log, notifier, questions, wheel.snapshot, lambda: wheel.problems)
+        finally:
+            notifier.close()

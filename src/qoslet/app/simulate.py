@@ -1,0 +1,77 @@
+"""The loop on a kernel made of values, and the loop that is only asked for its commands."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from qoslet.agent.config import Config
+from qoslet.agent.desired_state import LiveSource
+from qoslet.agent.ports import MemoryParts
+from qoslet.agent.reconciler import Wheel
+from qoslet.app.parts import Parts, reserved_paths, shell_lines, title_of
+from qoslet.core.node.node import Node
+from qoslet.core.reconcile.steps import Step
+from qoslet.core.rules.hugetlb import size_text
+from qoslet.host.linux.clock import Signals, WakingClock
+from qoslet.sim.behaviour import Behaviour, behaviour_of
+from qoslet.sim.kernel import SimKernel
+from qoslet.sim.memory import SimMemory
+from qoslet.sim.refusals import Facts
+from qoslet.sim.runtime import SimRuntime
+from qoslet.sim.volumes import SimVolumes
+
+if TYPE_CHECKING:
+    from qoslet.app.tree import Tree
+
+
+def simulated(config: Config, source: LiveSource, node: Node, signals: Signals) -> Parts:
+    """The loop on a kernel made of values."""
+
+    cores = max(node.capacity["cpu"].milli / 1000, 1.0)
+    cpus = node.host.cpus or (f"0-{round(cores) - 1}" if cores > 1 else "0")
+    kernel = SimKernel(
+        node.hierarchy,
+        clock=time.monotonic,
+        facts=Facts(page_size=node.host.page_size, cpus=cpus),
+        swap=node.host.swap_controller,
+        hugepages=[size_text(size) for size in node.host.hugepage_sizes],
+    )
+    for path in reserved_paths(source, config.root):
+        kernel.perform([Step("create", path)])
+
+    documents: dict[str, Mapping[str, Any]] = {}
+
+    def behave(uid: str, name: str, role: str) -> Behaviour:
+        # a pod that is ending has no manifest any more
+        documents[uid] = source.document(uid) or documents.get(uid, {})
+        return behaviour_of(documents[uid], name, role)
+
+    sim = SimRuntime(
+        kernel,
+        behave,
+        time.monotonic,
+        config.root,
+        cores=cores,
+        memory=node.capacity["memory"].value,
+    )
+    clock = WakingClock(signals, source.descriptors)
+    seen = SimMemory(sim, time.monotonic, node.capacity["memory"].value, summed=True)
+    memory = MemoryParts(seen, seen, seen)
+    wheel = Wheel(config, kernel, sim, sim, SimVolumes(), clock, kernel, machine=sim, memory=memory)
+    title = f"{title_of(config, node, cores)} · simulated"
+    shell = partial(shell_lines, kernel, kernel, config, source)
+    return Parts(config, source, wheel, clock, signals, title, shell)
+
+
+def dry(config: Config, source: LiveSource, tree: Tree, signals: Signals, title: str) -> Parts:
+    """A loop that is not turned: only its commands are shown."""
+
+    clock = WakingClock(signals)
+    kernel = SimKernel(tree.place.hierarchy)
+    nobody = SimRuntime(kernel, lambda uid, name, role: Behaviour(0.0), time.monotonic, config.root)
+    wheel = Wheel(config, kernel, kernel, nobody, SimVolumes(), clock, kernel)
+    shell = partial(shell_lines, tree.driver, tree.eyes, config, source)
+    return Parts(config, source, wheel, clock, signals, title, shell)

@@ -1,0 +1,306 @@
+"""Joins real parts for one pass over a tree that stays: what ``apply`` and ``release`` need."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.core.cgroup.interface_files import UNMANAGED, controller
+from qoslet.core.cgroup.observed import Observed, ObservedCgroup
+from qoslet.core.reconcile.journal import CONTROL, Ledger, Met, Set
+from qoslet.errors import BadInput, CannotDo
+from qoslet.host.cgroupfs.delegation import Reach, missing_below, own_root, reach
+from qoslet.host.cgroupfs.mounted import mounted
+from qoslet.host.cgroupfs.v2 import DEFAULT_POINT, Unified
+from qoslet.host.linux.openat import parent
+from qoslet.host.state.resume import peek, resume, state_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from qoslet.core.cgroup.names import Kind
+    from qoslet.core.node.node import Hierarchy
+    from qoslet.core.reconcile.restore import Standing
+    from qoslet.host.cgroupfs.driver import Cgroupfs
+    from qoslet.host.cgroupfs.fast_observer import Glance
+    from qoslet.host.cgroupfs.observer import Eyes
+    from qoslet.host.state.journal_file import Journal
+
+DEFAULT_ROOT = "/qoslet"
+
+
+class Place(Struct, frozen=True):
+    """Where a tree stands or will stand on this machine."""
+
+    hierarchy: Hierarchy
+    mounts: Mapping[str, str]
+    root: str
+    driver: Kind = "cgroupfs"
+
+
+class Tree:
+    """A root with its driver, observer and ledger; ``journal`` is None where nothing may be
+    written. ``notes`` say what taking it up met, ``verb`` what the tree is of; ``identities``
+    are those that taking it up has just read, for one glance."""
+
+    def __init__(self, place: Place, reached: Reach, driver: Cgroupfs) -> None:
+        self.place = place
+        self.reach = reached
+        self.driver = driver
+        self.ledger = Ledger()
+        self.journal: Journal | None = None
+        self.notes: list[str] = []
+        self.verb = "apply"
+        self.identities: Mapping[str, int] = {}
+        self._files: tuple[str, ...] = ()
+        self._eyes: Eyes | None = None
+        self._glance: Glance | None = None
+
+    @property
+    def eyes(self) -> Eyes:
+        """The observer; a glance that finds everything as planned needs none."""
+        if self._eyes is None:
+            from qoslet.host.cgroupfs.observer import Eyes
+
+            self._eyes = Eyes(self.place.hierarchy, self.reach.mounts)
+            self._eyes.watch(self._files)
+        return self._eyes
+
+    def watch(self, files: Iterable[str]) -> None:
+        """Read these files besides the known ones."""
+        from qoslet.host.cgroupfs.fast_observer import Glance
+
+        self._files = tuple(files)
+        if self._eyes is not None:
+            self._eyes.watch(self._files)
+        if self._glance is not None:
+            self._glance.close()
+        self._glance = Glance(self.place.hierarchy, self.reach.mounts, self._files)
+
+    def observe(self, root: str) -> Observed:
+        """The subtree below and including ``root``."""
+        return self.eyes.observe(root)
+
+    def look(self, path: str) -> ObservedCgroup | None:
+        """One group, None where it is absent."""
+        return self.eyes.look(path)
+
+    def stands(self, path: str) -> bool:
+        """Whether a group is there."""
+        return self.driver.identity(path) is not None
+
+    def glance(self, paths: Iterable[str]) -> Observed | None:
+        """The settings of these groups if all of them are there, else None."""
+        if self._glance is None:
+            return None
+        just, self.identities = self.identities, {}
+        return self._glance.observe(paths, just)
+
+    def cache(self, path: str) -> int:
+        """Bytes of page cache in a group that can be taken back without a kill."""
+        return self.eyes.cache(path)
+
+    def meet(self, others: Iterable[str]) -> None:
+        """Let the driver write in these groups of others."""
+        self.driver.others.update(others)
+
+    def enable(self) -> bool:
+        """Write down which controllers making the root will enable above it; whether any."""
+        if not isinstance(self.driver.layout, Unified) or self.journal is None:
+            return False
+        wanted, enabled = self.reach.controllers, False
+        if self.place.driver == "systemd":
+            # the others it switches by itself, as its units need them
+            wanted &= UNMANAGED & {controller(file) for file in self._files}
+        path = self.place.root
+        while path:
+            path = parent(path)
+            group = self.eyes.look(path or "/")
+            given = self._words(path, CONTROL)
+            added = wanted & self._words(path, "cgroup.controllers").keys() - given.keys()
+            if group is None or not added:
+                continue
+            name, enabled = path or "/", True
+            after = " ".join([*given, *sorted(added)])
+            self.journal.record(
+                [Met(name, group.identity), Set(name, CONTROL, " ".join(given), after)]
+            )
+        return enabled
+
+    def _words(self, path: str, file: str) -> dict[str, None]:
+        """The words of a file on v2, in their order."""
+        return dict.fromkeys(self.driver.layout.trees[0].read(path, file).split())
+
+    def close(self) -> None:
+        """Close every descriptor but the journal's."""
+        if self._glance is not None:
+            self._glance.close()
+        if self._eyes is not None:
+            self._eyes.close()
+        self.driver.close()
+
+    def finish(self) -> None:
+        """Everything was undone: nothing of the journal counts any more."""
+        self.ledger.files.clear()
+        self.ledger.met.clear()
+
+    def standing(self) -> Standing:
+        """Everything that undoing needs to know."""
+        from qoslet.core.reconcile.restore import Standing
+
+        root, driver = self.place.root, self.driver
+        self.eyes.watch({file for _, file in self.ledger.files if file != CONTROL})
+        seen = self.eyes.observe(root)
+        # On v1 somebody may have made a group in one hierarchy only.
+        every = {**self.eyes.observe(root, values=False).cgroups, **seen.cgroups}
+        tree = {
+            path: replace(one, pids=tuple(sorted(driver.members(path))))
+            for path, one in every.items()
+        }
+        controls = [path for path, file in self.ledger.files if file == CONTROL]
+        if controls:
+            self.eyes.watch([CONTROL])
+        looked = {path: self.eyes.look(path) for path in self.ledger.met}
+        others = {path: one for path, one in looked.items() if one is not None}
+        beside = {path: self._beside(path) for path in controls}
+        return Standing(root, Observed(seen.at, tree), others, beside)
+
+    def _beside(self, path: str) -> list[ObservedCgroup]:
+        """The groups directly below ``path`` except the one towards our root."""
+        above = "" if path == "/" else path
+        below = self.driver.layout.trees[0].children(above)
+        root = self.place.root
+        looked = [
+            self.eyes.look(one) for one in below if one != root and not root.startswith(f"{one}/")
+        ]
+        return [one for one in looked if one is not None]
+
+
+def default_root() -> str:
+    """``/qoslet``; for a user without rights ``qoslet`` in the delegated group it runs in."""
+    user = os.geteuid()
+    if user == 0:
+        return DEFAULT_ROOT
+    place = _machine(None)
+    return own_root(place.hierarchy, place.mounts, user) or DEFAULT_ROOT
+
+
+def place_of(root: str, hierarchy: Hierarchy | None, driver: Kind) -> Place:
+    """The root on this machine. Raises CannotDo where ``hierarchy`` is not this machine's,
+    BadInput where the driver can have no such root."""
+    if driver == "systemd":
+        from qoslet.core.cgroup.names import root_path
+
+        root = root_path(root, driver)
+    return replace(_machine(hierarchy), root=root, driver=driver)
+
+
+def driver_of(root: str) -> Kind:
+    """The driver that made the tree at a root, by the journals that there are."""
+    from qoslet.core.cgroup.names import root_path
+    from qoslet.host.state.root_lock import escaped
+
+    state = state_directory(os.environ, os.geteuid())
+    try:
+        units = f"{state}/{escaped(root_path(root, 'systemd'))}/journal"
+    except BadInput:
+        return "cgroupfs"
+    return "systemd" if os.path.exists(units) else "cgroupfs"
+
+
+def _machine(hierarchy: Hierarchy | None) -> Place:
+    here = mounted()
+    if here.hierarchy is None:
+        raise CannotDo("no control groups are mounted", hint="see qoslet doctor")
+    if hierarchy not in (None, here.hierarchy):
+        raise CannotDo(
+            f"the node is described with cgroup {hierarchy}, this machine has {here.hierarchy}",
+            hint="leave host.hierarchy out",
+        )
+    if here.hierarchy == "v2":
+        return Place("v2", {"unified": here.unified} if here.unified else {}, "")
+    return Place("v1", here.mounts, "")
+
+
+@contextmanager
+def tree(place: Place, *, write: bool, verb: str | None = "apply") -> Iterator[Tree]:
+    """The tree at a root, ours alone while it lasts if it is to be written. ``verb`` is what the
+    tree is of; None takes up any.
+
+    Raises CannotDo where groups cannot be made, another process has it, or somebody else made
+    it.
+    """
+    user = os.geteuid()
+    driver, reached = _driver(place, user)
+    made = Tree(place, reached, driver)
+    state = state_directory(os.environ, user)
+    try:
+        if write:
+            made.journal = resume(
+                place.root,
+                driver,
+                state=state,
+                given=reached.given,
+                driver=place.driver,
+                verb=verb,
+            )
+            made.notes += made.journal.notes
+            made.ledger, made.verb = made.journal.ledger, made.journal.verb
+            driver.journal = made.journal
+        else:
+            made.ledger, header = peek(place.root, driver, state=state, given=reached.given)
+            made.verb = header.verb
+        made.identities = {path: inode for path, (_, inode) in made.ledger.groups.items()}
+        _given(made)
+        made.meet(made.ledger.met)
+        yield made
+    finally:
+        if made.journal is not None:
+            made.journal.close(gone=_nothing_left(made))
+        made.close()
+
+
+def _driver(place: Place, user: int) -> tuple[Cgroupfs, Reach]:
+    """The driver, with what groups below the root can get."""
+    from qoslet.host.cgroupfs.driver import Cgroupfs
+
+    if place.driver == "systemd":
+        from qoslet.host.systemd.select_driver import opened
+
+        where = place.mounts if place.hierarchy == "v1" else place.mounts.get("unified", "")
+        where = where or DEFAULT_POINT
+        units = opened("systemd", place.hierarchy, where, place.root, files=[CONTROL]).driver
+        if isinstance(units.layout, Unified):
+            point = units.layout.tree.point
+            return units, Reach({"unified": point}, missing_below(point))
+        return units, Reach(place.mounts, {})
+    reached = reach(place.hierarchy, place.mounts, place.root, user)
+    driver = Cgroupfs(place.hierarchy, reached.mounts, place.root, files=[CONTROL])
+    if isinstance(driver.layout, Unified):
+        driver.layout.wanted = reached.controllers
+    return driver, reached
+
+
+def _given(made: Tree) -> None:
+    """A root that somebody handed to us is not ours to make or remove."""
+    root, inode = made.place.root, made.driver.identity(made.place.root)
+    if inode is None or made.ledger.ours(root, inode):
+        return
+    made.driver.stands(root)
+    if made.journal is not None and made.ledger.met.get(root) != inode:
+        made.journal.record([Met(root, inode)])
+
+
+def _nothing_left(made: Tree) -> bool:
+    """Whether nothing of ours stands any more."""
+    return not made.ledger.groups and not made.ledger.files
+
+
+def page_size() -> int:
+    """Bytes of a page on this machine."""
+    return os.sysconf("SC_PAGE_SIZE")

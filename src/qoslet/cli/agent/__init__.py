@@ -1,0 +1,1 @@
+"""Commands that run an agent or ask a running one."""

@@ -1,0 +1,100 @@
+"""``qoslet ps``: the pods of a running agent, and why each is where it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from qoslet.app import inspect
+from qoslet.cli.parser import emit_lines, screen
+from qoslet.errors import EXIT_OK, CannotDo
+from qoslet.render.text.streams import emit
+
+if TYPE_CHECKING:
+    import argparse
+
+USAGE = "[OPTION]... [POD]..."
+STATS_SECONDS = 0.5
+"""Between two looks, for what was used in between."""
+
+EPILOG = """\
+examples:
+  qoslet ps
+  qoslet ps -n shop -o wide
+  qoslet ps web -o json
+  qoslet ps -o stats
+
+exit code: 0 done, 2 bad input, 3 no agent answers, or a named pod is not there
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the verb."""
+    parser.add_argument("pods", nargs="*", metavar="POD", help="names of pods (all)")
+    parser.add_argument("-n", "--namespace", metavar="NAME", help="only this namespace")
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=("table", "wide", "json", "stats"),
+        default="table",
+        metavar="FORM",
+        help="table, wide, json, or stats: what is used, in the CRI's shape (table)",
+    )
+    parser.add_argument(
+        "--cgroup-root", default="/qoslet", metavar="NAME", help="whose agent (/qoslet)"
+    )
+    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of the output")
+    parser.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        metavar="WHEN",
+        help="auto, always or never",
+    )
+    parser.add_argument("--ascii", action="store_true", help="no box characters")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask the agent and print; the exit code. Raises QosletError."""
+    if args.schema:
+        from qoslet.schema import text
+
+        emit(text("podstats" if args.output == "stats" else "podstates").encode())
+        return EXIT_OK
+    document = inspect.pod_states(args.cgroup_root)
+    items = _chosen(document, args.pods, args.namespace)
+    if args.output == "stats":
+        from qoslet.render.documents.plan import encode
+
+        emit(encode({"stats": inspect.pod_stats(items, STATS_SECONDS)}))
+        return EXIT_OK
+    if args.output == "json":
+        from qoslet.render.documents.plan import encode
+
+        emit(encode({**document, "items": items}))
+        return EXIT_OK
+    import time
+
+    from qoslet.render.documents.pods import table
+
+    if not items:
+        emit_lines([f"no pods: {document.get('summary') or 'the agent has none'}"], screen(args))
+        return EXIT_OK
+    spaces = args.namespace is None and {item.get("namespace") for item in items} != {"default"}
+    memory = document.get("memory")
+    lines = table(items, time.time(), screen(args), args.output == "wide", spaces, memory)
+    emit_lines(lines, screen(args))
+    return EXIT_OK
+
+
+def _chosen(
+    document: dict[str, Any], names: list[str], namespace: str | None
+) -> list[dict[str, Any]]:
+    """The pods that were asked for. Raises CannotDo for a name that none has."""
+    items = [item for item in document.get("items", []) if isinstance(item, dict)]
+    if namespace is not None:
+        items = [item for item in items if item.get("namespace") == namespace]
+    for name in names:
+        if all(name != item.get("name") for item in items):
+            known = ", ".join(sorted({str(item.get("name")) for item in items})) or "none"
+            raise CannotDo(f"there is no pod {name}", hint=f"there are: {known}")
+    return [item for item in items if not names or item.get("name") in names]

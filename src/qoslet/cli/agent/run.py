@@ -1,0 +1,313 @@
+"""``qoslet run``: make the tree of the pods on this machine, run them in it, keep it true."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from qoslet.cli.parser import add_document_arguments, add_node_arguments, screen
+from qoslet.core.node.flags import flags_of
+from qoslet.errors import EXIT_NO, EXIT_OK, BadInput
+from qoslet.render.text.problems import tell
+from qoslet.render.text.streams import note
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from qoslet.app.parts import Parts
+    from qoslet.app.run import Desired, Surface
+    from qoslet.app.service import LogFormat
+    from qoslet.core.pressure.throttle_guard import Mode
+    from qoslet.core.reconcile.limit_shrink import Shrink
+    from qoslet.render.text.live_view import Watching
+
+OCI = ("runc", "crun")
+CRI = ("containerd", "cri-o")
+RUNTIMES = ("process", *OCI, *CRI)
+DEFAULT_ROOT = "/qoslet"
+
+EPILOG = """\
+Everything is made below --cgroup-root and removed at the end: Ctrl-C once ends the pods in their
+grace periods, twice at once. Exit code 1 says that a pod was refused or the plan cannot stand,
+3 that this machine cannot do it; --simulate always can."""
+
+
+class Options:
+    """The command line, decoded. Raises BadInput for what the parser cannot know."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.paths: list[str] = [*args.filename, *args.paths]
+        self.nodes: list[str] = args.node
+        given = flags_of(args)
+        self.root: str = given.cgroup_root or DEFAULT_ROOT
+        self.flags = replace(
+            given,
+            cgroup_root=self.root,
+            runtime=given.runtime or ("process" if args.runs_with == "process" else None),
+            cgroup_driver=given.cgroup_driver or ("cgroupfs" if args.simulate else None),
+        )
+        self.expand: bool = args.expand
+        self.allocated: bool = args.resources == "allocated"
+        self.seconds: float | None = args.seconds
+        self.interval: float = args.interval
+        self.simulate: bool = args.simulate
+        self.dry_run: bool = args.dry_run
+        self.unconfined: bool = args.unconfined
+        self.logs: bool = args.logs
+        self.plain: bool = args.plain
+        self.shrink: Shrink = args.shrink
+        self.keep: bool = args.keep
+        self.guard: Mode | None = args.guard
+        self.log_format: LogFormat = args.log_format
+        self.metrics_address: str | None = args.metrics_address
+        self.runs_with: str = args.runs_with
+        self.by_oci: bool = args.runs_with in OCI
+        self.by_cri: bool = args.runs_with in CRI
+        self.images: tuple[str, ...] = tuple(args.images)
+        self.rootfs: tuple[str, ...] = tuple(args.rootfs)
+        self.storage: str | None = args.storage
+        self.endpoint: str | None = args.container_runtime_endpoint
+        _check(self, args)
+
+
+def _check(options: Options, args: argparse.Namespace) -> None:
+    """What the parser cannot know. Raises BadInput."""
+    if not options.paths:
+        raise BadInput("no manifests", hint="give files or directories: qoslet run examples/")
+    if not options.by_oci and (options.images or options.rootfs or options.storage):
+        hint = "--with runc, or --with crun"
+        raise BadInput("--images, --rootfs and --storage are for OCI runtimes", hint=hint)
+    if options.by_cri:
+        _check_with(options)
+        return
+    if args.container_runtime_endpoint is not None:
+        hint = "--with containerd, or --with cri-o"
+        raise BadInput("no runtime is called", where="--container-runtime-endpoint", hint=hint)
+    if options.by_oci:
+        _check_with(options)
+        return
+    if options.flags.runtime != "process":
+        hint = "leave it out; qoslet plan --runtime shows what another runtime would write"
+        raise BadInput(
+            "containers are processes of qoslet's own here", where="--runtime", hint=hint
+        )
+    _check_root(options)
+
+
+def _check_with(options: Options) -> None:
+    """The same where a runtime makes the containers. Raises BadInput."""
+    if options.simulate:
+        hint = "leave out --simulate, or --with: plan --runtime shows what a runtime is sent"
+        raise BadInput("the simulated kernel has no container runtime", where="--with", hint=hint)
+    _check_root(options)
+
+
+def _check_root(options: Options) -> None:
+    """The root and what can be had there. Raises BadInput."""
+    parts = [part for part in options.root.split("/") if part]
+    if not options.root.startswith("/") or not parts or any(p in (".", "..") for p in parts):
+        hint = f"such as {DEFAULT_ROOT}: everything below it is made and removed"
+        raise BadInput(
+            f"{options.root!r} is no root of one's own", where="--cgroup-root", hint=hint
+        )
+    if options.simulate and options.flags.cgroup_driver != "cgroupfs":
+        hint = "leave out --simulate, or --cgroup-driver; plan shows what systemd would be told"
+        raise BadInput("the simulated kernel has no systemd", where="--cgroup-driver", hint=hint)
+
+
+def _seconds(text: str) -> float:
+    """A positive number of seconds."""
+    try:
+        value = float(text.removesuffix("s"))
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 10**9:
+        raise argparse.ArgumentTypeError(f"{text!r} is no positive number of seconds")
+    return value
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the verb."""
+    add_document_arguments(parser, positional=True)
+    add_node_arguments(parser)
+    running = parser.add_argument_group("running")
+    _add_runtime(running)
+    _add_running(running)
+    group = parser.add_argument_group("drawing")
+    group.add_argument(
+        "--color", choices=("auto", "always", "never"), default="auto", help="colours (auto)"
+    )
+    group.add_argument("--ascii", action="store_true", help="no box characters")
+    group.add_argument(
+        "--plain", action="store_true", help="a line for each change instead of a screen"
+    )
+
+
+def _add_runtime(parser: argparse._ArgumentGroup) -> None:
+    """The options about who runs the containers."""
+    parser.add_argument(
+        "--with",
+        dest="runs_with",
+        default="process",
+        choices=RUNTIMES,
+        help="what runs the containers (process)",
+    )
+    parser.add_argument(
+        "--container-runtime-endpoint",
+        metavar="SOCKET",
+        help="of containerd or CRI-O (unix:///run/containerd/containerd.sock)",
+    )
+    _add_images(parser)
+
+
+def _add_running(parser: argparse._ArgumentGroup) -> None:
+    """The options about the run itself."""
+    parser.add_argument(
+        "--for", dest="seconds", type=_seconds, metavar="SECONDS", help="end by itself"
+    )
+    parser.add_argument(
+        "--interval", type=_seconds, default=1.0, metavar="SECONDS", help="between two looks (1)"
+    )
+    parser.add_argument("--simulate", action="store_true", help="use a kernel made of values")
+    parser.add_argument("--dry-run", action="store_true", help="print the commands, do nothing")
+    parser.add_argument(
+        "--unconfined", action="store_true", help="run pods with less isolation than they ask"
+    )
+    parser.add_argument(
+        "--shrink",
+        choices=("converge", "refuse", "force"),
+        default="converge",
+        metavar="HOW",
+        help="a memory limit below what is in use: converge (go near it), refuse, force",
+    )
+    parser.add_argument(
+        "--guard",
+        choices=("off", "observe", "act"),
+        metavar="MODE",
+        help="what is done about a stall at memory.high and memory pressure: off, observe (say "
+        "it), act; by default act with Memory QoS form qoslet, observe with the others",
+    )
+    parser.add_argument(
+        "--keep",
+        action="store_true",
+        help="as a service: the end of this process ends no pod, the next run takes them up",
+    )
+    parser.add_argument(
+        "--log-format",
+        choices=("text", "json", "journal"),
+        default="text",
+        metavar="FORM",
+        help="with --keep: text, json (an object a line) or journal (levels for journald)",
+    )
+    parser.add_argument(
+        "--metrics-bind-address",
+        dest="metrics_address",
+        metavar="HOST:PORT",
+        help="serve /metrics over TCP, too, such as 127.0.0.1:9753",
+    )
+    parser.add_argument("--logs", action="store_true", help="show what containers print")
+
+
+def _add_images(parser: argparse._ArgumentGroup) -> None:
+    """The options about what an OCI runtime makes containers of."""
+    parser.add_argument(
+        "--images",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="with runc, crun: an OCI layout, an archive of one, or a folder of some (repeatable)",
+    )
+    parser.add_argument(
+        "--rootfs",
+        action="append",
+        default=[],
+        metavar="IMAGE=DIR",
+        help="with runc, crun: a directory for containers of this image (repeatable)",
+    )
+    parser.add_argument(
+        "--storage",
+        metavar="DIR",
+        help="with runc, crun: unpacked images, what containers write (/var/lib/qoslet)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; the exit code. Raises QosletError."""
+    from qoslet.app import run as agent_run
+
+    options = Options(args)
+    with agent_run.parts(options) as parts:
+        first = parts.source.current()
+        if not options.keep or options.dry_run or not parts.source.sound:
+            tell(first.problems)
+        may = [one for one in first.pods.values() if one.spec.runnable]
+        wrong = any(row.severity == "error" for row in first.problems)
+        if (wrong and not may and not options.keep) or not parts.source.sound:
+            return EXIT_NO
+        if options.dry_run:
+            _dry_run(parts)
+            return EXIT_NO if wrong else EXIT_OK
+        if options.simulate:
+            note("simulated: a kernel made of values, no process is started")
+        _watch(args, options, parts, first)
+        problems = parts.source.current().problems
+        return EXIT_NO if any(row.severity == "error" for row in problems) else EXIT_OK
+
+
+def _dry_run(parts: Parts) -> None:
+    """The shell lines that would make the tree."""
+    for line in parts.shell_lines():
+        sys.stdout.write(f"{line}\n")
+
+
+def _watch(args: argparse.Namespace, options: Options, parts: Parts, first: Desired) -> None:
+    """Run the loop with its screen until it ends."""
+    from qoslet.app.run import turn
+
+    watching = None if options.keep else _screen(args, options, parts, first)
+    complete = False
+    try:
+        with _surface(options, parts, watching) as surface:
+            turn(parts, first, surface)
+        complete = True
+    finally:
+        if watching is not None:
+            watching.end(with_table=complete or bool(watching.snapshots))
+        for line in parts.notes():
+            note(line)
+
+
+def _surface(
+    options: Options, parts: Parts, watching: Watching | None
+) -> AbstractContextManager[Surface]:
+    """Where the loop tells what it does, and where it can be asked."""
+    from qoslet.app import service
+
+    if watching is not None:
+        return service.answering(parts, watching, options.metrics_address)
+    return service.serving(parts, options.log_format, options.metrics_address)
+
+
+def _screen(args: argparse.Namespace, options: Options, parts: Parts, first: Desired) -> Watching:
+    """The screen for this terminal."""
+    from qoslet.render.text.live_view import Watching
+
+    tty = sys.stdout.isatty() and not options.plain and os.environ.get("TERM") != "dumb"
+
+    def rows() -> int:
+        from shutil import get_terminal_size
+
+        return get_terminal_size().lines
+
+    return Watching(
+        sys.stdout,
+        screen(args),
+        parts.title,
+        rows=rows if tty else None,
+        log_lines=parts.log_lines if options.logs else None,
+        told=first.problems,
+    )

@@ -1,0 +1,138 @@
+"""``qoslet apply``: one pass that makes a tree of cgroups true and leaves it standing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from qoslet.cli.parser import add_document_arguments, add_node_arguments
+from qoslet.errors import EXIT_NO, EXIT_OK, BadInput
+from qoslet.render.text.problems import tell
+from qoslet.render.text.streams import emit
+
+if TYPE_CHECKING:
+    import argparse
+
+    from qoslet.app.inputs import Inputs
+    from qoslet.app.tree import Tree
+    from qoslet.core.resources.cgroup_tree import Plan
+
+EPILOG = """\
+examples:
+  qoslet apply pods.yaml --node node.yaml
+  qoslet apply -f pods/ --cgroup-root /qoslet --dry-run
+  systemd-run --user -p Delegate=yes -p DelegateSubgroup=main sleep infinity
+  qoslet apply pods.yaml --cgroup-root /user.slice/.../run-r1.service/qoslet
+
+The tree stays until qoslet release. Applying again adopts it and writes what is off.
+
+exit code: 0 the tree is as planned, 1 something still differs or the plan cannot stand,
+2 bad input, 3 this machine cannot do it
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the verb."""
+    add_pass_arguments(parser)
+    parser.add_argument(
+        "--shrink",
+        choices=("converge", "refuse", "force"),
+        default="converge",
+        metavar="HOW",
+        help="a memory limit below what is in use: converge (go near it), refuse, force",
+    )
+    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of the output")
+    add_document_arguments(parser, positional=True)
+    add_node_arguments(parser)
+
+
+def add_pass_arguments(parser: argparse.ArgumentParser) -> None:
+    """What every pass over a standing tree takes."""
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="the form")
+    parser.add_argument("-v", "--verbose", action="store_true", help="every step and difference")
+    parser.add_argument("--dry-run", action="store_true", help="print the commands, do nothing")
+
+
+def checked_root(root: str) -> str:
+    """A root of one's own. Raises BadInput."""
+    parts = [part for part in root.split("/") if part]
+    if not root.startswith("/") or not parts or any(p in (".", "..") for p in parts):
+        hint = "such as /qoslet: everything below it is made and removed"
+        raise BadInput(f"{root!r} is no root of one's own", where="--cgroup-root", hint=hint)
+    return f"/{'/'.join(parts)}"
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, plan, write, say what was done; the exit code. Raises QosletError."""
+    if args.schema:
+        from qoslet.schema import text
+
+        emit(text("apply").encode())
+        return EXIT_OK
+    from qoslet.app import tree as owned_tree
+    from qoslet.app.inputs import read
+
+    paths = [*args.filename, *args.paths]
+    if not paths:
+        raise BadInput("no manifests", hint="give files or directories: qoslet apply examples/")
+    args.cgroup_root = checked_root(args.cgroup_root or owned_tree.default_root())
+    plan = _plan(read(args, paths, writes=True))
+    tell(plan.problems)
+    if not plan.stands:
+        return EXIT_NO
+    return _pass(args, plan)
+
+
+def _plan(inputs: Inputs) -> Plan:
+    """The plan; what a kubelet would refuse on this machine concerns only a kubelet."""
+    from qoslet.core.node.validation import host_refusals
+
+    if not inputs.node.kubelet_given:
+        kubelets = list(host_refusals(inputs.node))
+        rows = tuple(row for row in inputs.problems if row not in kubelets)
+        inputs = replace(inputs, problems=rows)
+    return inputs.plan()
+
+
+def _pass(args: argparse.Namespace, plan: Plan) -> int:
+    """The one pass; the exit code."""
+    from qoslet.app.apply import apply_plan
+    from qoslet.render.documents import apply
+
+    node = plan.node
+    with apply_plan(plan, args.cgroup_root, args.shrink, dry_run=args.dry_run) as result:
+        done, lost, missing = result.done, result.lost, result.tree.reach.missing
+        said = describe(result.tree, node.driver, args.dry_run)
+        root = result.tree.place.root
+    if args.output == "json":
+        from qoslet.render.documents.plan import encode
+
+        emit(encode(apply.apply_document(said, done, lost, missing, result.commands)))
+    elif args.dry_run:
+        emit("".join(f"{line}\n" for line in result.commands).encode())
+    else:
+        title = f"{root} · {node.hierarchy} · {node.driver}"
+        lines = apply.apply_lines(title, done, lost, missing, args.verbose)
+        show(lines)
+    if args.dry_run:
+        return EXIT_OK
+    return EXIT_NO if done.left or done.failures or lost else EXIT_OK
+
+
+def describe(tree: Tree, driver: str, dry_run: bool) -> dict[str, object]:
+    """Where a pass worked, for its document."""
+    return {
+        "root": tree.place.root,
+        "hierarchy": tree.place.hierarchy,
+        "driver": driver,
+        "dryRun": dry_run,
+        "notes": list(tree.notes),
+    }
+
+
+def show(lines: list[str]) -> None:
+    """Text for people; nothing in it may steer a terminal."""
+    from qoslet.render.terminal import printable
+
+    emit("".join(f"{printable(line)}\n" for line in lines).encode())

@@ -1,0 +1,114 @@
+"""``qoslet release``: undo an apply or a run: values of before come back, groups that were made
+go, pods are ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from qoslet.cli.node.apply import add_pass_arguments, checked_root, describe, show
+from qoslet.errors import EXIT_NO, EXIT_OK
+from qoslet.render.text.streams import emit, note
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from qoslet.app.tree import Tree
+    from qoslet.core.reconcile.restore import Restoring, Standing
+    from qoslet.core.reconcile.steps import Outcome
+
+EPILOG = """\
+examples:
+  qoslet release
+  qoslet release --cgroup-root /qoslet --dry-run
+
+It undoes what apply or run has left. The pods of a run are ended first, in their grace periods,
+also where it was killed. Then everything is checked: where somebody else has written since, or a
+process is in a group that apply made, nothing is done and each place is named.
+
+exit code: 0 nothing of ours stands any more, 1 refused or not finished, 3 this machine cannot
+do it
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the verb."""
+    add_pass_arguments(parser)
+    parser.add_argument("--cgroup-root", metavar="NAME", help="the root of the tree (/qoslet)")
+    parser.add_argument(
+        "--cgroup-driver", choices=("cgroupfs", "systemd"), help="what made it (by its journal)"
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="let go of what others have written since"
+    )
+    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of the output")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Look, judge, undo, say what was done; the exit code. Raises QosletError."""
+    if args.schema:
+        from qoslet.schema import text
+
+        emit(text("release").encode())
+        return EXIT_OK
+    from qoslet.app import tree as owned_tree
+    from qoslet.core.reconcile.restore import restore
+
+    root = checked_root(args.cgroup_root or owned_tree.default_root())
+    kind = "systemd" if args.cgroup_driver == "systemd" else owned_tree.driver_of(root)
+    place = owned_tree.place_of(root, None, kind)
+    with owned_tree.tree(place, write=not args.dry_run, verb=None) as tree:
+        for text_of_note in tree.notes:
+            note(text_of_note)
+        if tree.verb == "run":
+            _end_pods(tree, args.dry_run)
+        what = restore(
+            tree.ledger,
+            _emptied(tree) if tree.verb == "run" and args.dry_run else tree.standing(),
+            hierarchy=place.hierarchy,
+            page_size=owned_tree.page_size(),
+            force=args.force,
+        )
+        outcomes: list[Outcome] = []
+        if not what.refusals and not args.dry_run:
+            outcomes = tree.driver.perform(what.steps)
+            if len(outcomes) == len(what.steps) and not any(one.error for one in outcomes):
+                tree.finish()
+        _print(args, tree, what, outcomes)
+    wrong = what.refusals or any(one.error is not None for one in outcomes)
+    return EXIT_NO if wrong else EXIT_OK
+
+
+def _end_pods(tree: Tree, dry_run: bool) -> None:
+    """End the pods of a run, or say which would be ended. Raises CannotDo."""
+    from qoslet.app import host_run
+
+    for line in host_run.pods_left(tree) if dry_run else host_run.end_pods(tree):
+        note(line)
+
+
+def _emptied(tree: Tree) -> Standing:
+    """What stands, as it is once the pods have ended."""
+    seen = tree.standing()
+    groups = {path: replace(one, pids=()) for path, one in seen.tree.cgroups.items()}
+    return replace(seen, tree=replace(seen.tree, cgroups=groups))
+
+
+def _print(
+    args: argparse.Namespace, tree: Tree, what: Restoring, outcomes: Sequence[Outcome]
+) -> None:
+    from qoslet.render.documents import apply
+
+    commands = [tree.driver.shell(step) for step in what.steps] if args.dry_run else []
+    if args.output == "json":
+        from qoslet.render.documents.plan import encode
+
+        said = describe(tree, tree.place.driver, args.dry_run)
+        emit(encode(apply.release_document(said, what, outcomes, commands)))
+    elif args.dry_run and not what.refusals:
+        emit("".join(f"{line}\n" for line in commands).encode())
+    else:
+        title = f"{tree.place.root} · {tree.place.hierarchy}"
+        show(apply.release_lines(title, what, outcomes, args.verbose))

@@ -1,0 +1,113 @@
+"""``qoslet convert``: what a resource block turns into, as each runtime does it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qoslet.cli.parser import add_drawing_arguments, add_node_arguments, emit_lines, screen
+from qoslet.errors import EXIT_NO, EXIT_OK, BadInput
+from qoslet.render.text.streams import emit
+
+if TYPE_CHECKING:
+    import argparse
+
+    from qoslet.core.convert.convert import Conversion
+
+USAGE = "FILE|- --to v1|v2|systemd|oci|cri|windows [OPTION]..."
+RUNTIME = "runc-1.4"
+"""The runtime where none is named."""
+
+EPILOG = """\
+examples:
+  qoslet convert config.json --to v2 --runtime crun-1.23
+  crictl inspect ID | jq .info.config | qoslet convert - --to v2 --runtime containerd-1.7
+  qoslet convert pod.yaml --node node.yaml --to systemd
+  qoslet convert block.json --to v1 --runtime runc-1.1.5 -o shell
+
+exit code: 0 done, 1 the runtime or the kernel refuses it, 2 bad input, 3 cannot be done
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the verb."""
+    parser.add_argument(
+        "path", metavar="FILE", nargs="?", help="a document, or - for standard input"
+    )
+    parser.add_argument(
+        "--from", dest="source", choices=("oci", "cri", "pod"), metavar="KIND",
+        help="oci, cri or pod, where the document does not say",
+    )  # fmt: skip
+    parser.add_argument(
+        "--to", choices=("v1", "v2", "systemd", "oci", "cri", "windows"), metavar="FORM",
+        help="v1 or v2 files, systemd properties, an oci block, a cri message, windows",
+    )  # fmt: skip
+    parser.add_argument(
+        "-o", "--output", choices=("text", "json", "files", "shell"), default="text",
+        metavar="FORM", help="text, json, files or shell (text)",
+    )  # fmt: skip
+    parser.add_argument("-v", "--verbose", action="store_true", help="every rule with its source")
+    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of the output")
+    parser.add_argument(
+        "--update", nargs="?", const="", metavar="FILE",
+        help="as an update of a container that has the block in FILE, or none",
+    )  # fmt: skip
+    parser.add_argument(
+        "--usage", metavar="BYTES[,SWAP]",
+        help="memory.current and memory.swap.current of that container",
+    )  # fmt: skip
+    parser.add_argument(
+        "--hierarchy", choices=("v1", "v2"), metavar="V", help="v1 or v2, for --to systemd (v2)"
+    )
+    parser.add_argument(
+        "--without", default="", metavar="WHAT,...",
+        help="what the kernel lacks: bfq, iocost, rsvd, swap",
+    )  # fmt: skip
+    parser.add_argument(
+        "--processors", metavar="N", help="processors of the Windows machine, for --to windows"
+    )
+    add_node_arguments(parser)
+    add_drawing_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, convert and print; the exit code. Raises QosletError."""
+    if args.schema:
+        from qoslet.schema import text
+
+        emit(text("conversion").encode())
+        return EXIT_OK
+    if args.path is None:
+        raise BadInput("no document is given", hint="qoslet convert FILE, or - for standard input")
+    if args.to is None:
+        raise BadInput("is missing", where="--to", hint="v1, v2, systemd, oci, cri or windows")
+    from qoslet.app.convert_inputs import answer
+
+    made = answer(args, RUNTIME)
+    _print(made, args)
+    if args.output != "json":
+        from qoslet.render.text.problems import tell
+
+        tell(made.problems)
+    return EXIT_OK if made.stands else EXIT_NO
+
+
+def _print(made: Conversion, args: argparse.Namespace) -> None:
+    if args.output == "json":
+        from qoslet.render.documents.conversion import conversion_document
+        from qoslet.render.documents.plan import encode
+
+        emit(encode(conversion_document(made)))
+        return
+    from qoslet.render.text import conversion
+
+    shown = screen(args)
+    if args.output != "text" and args.to in ("oci", "cri", "windows"):
+        raise BadInput(f"is for files and properties, not for {args.to}", where=f"-o {args.output}")
+    match args.output:
+        case "files":
+            lines = conversion.pairs(made)
+        case "shell":
+            lines = conversion.shell(made)
+        case _:
+            lines = conversion.draw(made, shown, args.verbose)
+    emit_lines(lines, shown)

@@ -1,0 +1,89 @@
+"""``qoslet explain``: why a value is what it is, or why a file is not written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qoslet.cli.parser import (
+    add_document_arguments,
+    add_drawing_arguments,
+    add_node_arguments,
+    emit_lines,
+    screen,
+)
+from qoslet.errors import EXIT_OK
+from qoslet.render.text.streams import emit
+
+if TYPE_CHECKING:
+    import argparse
+
+FORMS = ("text", "json", "yaml")
+USAGE = "[OPTION]... POD[/CONTAINER]|/CGROUP [FILE] -f PODS..."
+EPILOG = """\
+examples:
+  qoslet explain web -f pods.yaml --node kubelet.yaml --node node.yaml
+  qoslet explain web/app memory.high -f pods.yaml --node node.yaml
+  qoslet explain -n shop web/app -f pods.yaml --node node.yaml -o json
+  qoslet explain /kubepods/burstable cpu.weight -f pods.yaml --node node.yaml
+
+exit code: 0 done, 2 bad input (an unknown or ambiguous name, too),
+3 cannot be done
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the verb."""
+    parser.add_argument(
+        "target",
+        metavar="POD[/CONTAINER]",
+        nargs="?",
+        help="a pod, a container, or the name of a cgroup beginning with /",
+    )
+    parser.add_argument(
+        "file", metavar="FILE", nargs="?", help="one file, such as memory.high; oom_score_adj, too"
+    )
+    parser.add_argument("-n", "--namespace", metavar="NAME", help="the pod's namespace")
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=FORMS,
+        default="text",
+        metavar="FORM",
+        help="text, json or yaml (text)",
+    )
+    parser.add_argument("-v", "--verbose", action="store_true", help="all details of each value")
+    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of the output")
+    add_document_arguments(parser, positional=False)
+    add_node_arguments(parser)
+    add_drawing_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, plan, explain and print; the exit code. Raises QosletError."""
+    if args.schema:
+        from qoslet.schema import text
+
+        emit(text("explanation").encode())
+        return EXIT_OK
+    if args.target is None:
+        from qoslet.errors import BadInput
+
+        hint = "qoslet explain web/app memory.high -f pods.yaml"
+        raise BadInput("nothing to explain is named", where="POD", hint=hint)
+    from qoslet.app.inputs import read
+    from qoslet.core.explain.explain import explain
+
+    made = read(args, args.filename).plan()
+    answer = explain(made, args.target, args.file, args.namespace)
+    if args.output == "text":
+        from qoslet.render.text.explanation import draw
+
+        shown = screen(args)
+        emit_lines(draw(answer, shown, args.verbose or args.file is not None, args.exact), shown)
+        return EXIT_OK
+    from qoslet.render.documents import plan
+    from qoslet.render.documents.explanation import explanation_document
+
+    document = explanation_document(answer)
+    emit(plan.encode(document) if args.output == "json" else plan.encode_yaml(document))
+    return EXIT_OK

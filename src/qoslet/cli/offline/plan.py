@@ -1,0 +1,95 @@
+"""``qoslet plan``: the cgroups that pods need on a node, in the form that is asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qoslet.cli.parser import (
+    add_document_arguments,
+    add_drawing_arguments,
+    add_node_arguments,
+    emit_lines,
+    screen,
+)
+from qoslet.errors import EXIT_NO, EXIT_OK
+from qoslet.render.text.streams import emit
+
+if TYPE_CHECKING:
+    import argparse
+
+    from qoslet.core.resources.cgroup_tree import Plan
+
+OUTPUTS = ("tree", "table", "json", "yaml", "files", "shell", "oci", "cri")
+
+EPILOG = """\
+examples:
+  qoslet plan pods.yaml --node kubelet.yaml --node node.yaml
+  kubectl get pods -o json | qoslet plan -f - --node node.yaml -o json
+  qoslet plan pods/ --node node.yaml --kubernetes 1.37 --memory-qos qoslet
+  qoslet plan pods.yaml --node node.yaml -o shell
+
+exit code: 0 done, 1 the plan cannot stand (a problem is an error), 2 bad input,
+3 cannot be done
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the verb."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=OUTPUTS,
+        default="tree",
+        metavar="FORM",
+        help=f"{', '.join(OUTPUTS)} (tree)",
+    )
+    parser.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="tree and table: sandboxes, hugepages, every file, too",
+    )
+    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of the output")
+    add_document_arguments(parser, positional=True)
+    add_node_arguments(parser)
+    add_drawing_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, plan and print; the exit code. Raises QosletError."""
+    if args.schema:
+        from qoslet.schema import text
+
+        emit(text({"oci": "oci", "cri": "cri"}.get(args.output, "plan")).encode())
+        return EXIT_OK
+    from qoslet.app.inputs import read
+
+    made = read(args, [*args.filename, *args.paths]).plan()
+    _print(made, args)
+    return EXIT_OK if made.stands else EXIT_NO
+
+
+def _print(made: Plan, args: argparse.Namespace) -> None:
+    if args.output in ("json", "yaml", "oci", "cri"):
+        from qoslet.render.documents import plan
+
+        documents = {"oci": plan.oci_document, "cri": plan.cri_document}
+        document = documents.get(args.output, plan.plan_document)(made)
+        emit(plan.encode_yaml(document) if args.output == "yaml" else plan.encode(document))
+        return
+    shown = screen(args)
+    if args.output == "shell":
+        from qoslet.render.text.shell import lines
+
+        emit_lines(lines(made), shown)
+        return
+    from qoslet.render.text import plan as drawing
+
+    match args.output:
+        case "files":
+            drawn = drawing.files(made)
+        case "table":
+            drawn = drawing.table(made, shown, args.exact, args.verbose)
+        case _:
+            drawn = drawing.tree(made, shown, args.exact, args.verbose)
+    emit_lines(drawn, shown)

@@ -1,0 +1,1 @@
+"""Kubernetes documents to `Pod`, every fault with its field."""

@@ -1,0 +1,314 @@
+"""``resources`` of a container or a pod: read, defaulted and checked as the API server does.
+
+The quantity parser reproduces apimachinery; here is refused what that accepts and no owner can
+mean: no digits, an amount that leaves int64, a fraction of an object that has no fractions.
+
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go
+(validateContainerResourceRequirements, ValidateResourceQuantityValue),
+pkg/apis/core/v1/defaults.go (SetDefaults_Pod, SetDefaults_ResourceList).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from msgspec import Raw, Struct
+
+from qoslet.core.api.pod import NO_QUANTITIES, Quantities, Resources
+from qoslet.core.api.schema import DECODE_ERRORS, child, decode_raw_map, nearest, shown, type_name
+from qoslet.core.quantity import (
+    INT64_MAX,
+    NANO,
+    Quantity,
+    QuantityError,
+    canonical,
+    from_nano,
+    parse,
+)
+
+HUGEPAGES = "hugepages-"
+_MILLI = 10**6
+_STANDARD = ("cpu", "memory", "ephemeral-storage")
+_POD_LEVEL = ("cpu", "memory")
+_FIELDS = ("requests", "limits", "claims")
+
+Level = Literal["container", "pod"]
+
+
+class Note(Struct, frozen=True, gc=False):
+    """Something about a value below ``resources``: ``path`` is relative to it."""
+
+    path: str
+    message: str
+    hint: str = ""
+    severity: Literal["error", "warning"] = "warning"
+
+
+class Asked(Struct, frozen=True, gc=False):
+    """What one ``resources`` asks for; with faults, only what could be read.
+
+    ``resources`` is None where the field is absent. ``defaulted`` names the requests that were
+    copied from the limits; ``notes`` are no faults.
+    """
+
+    resources: Resources | None
+    defaulted: tuple[str, ...] = ()
+    faults: tuple[Note, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+
+NOT_GIVEN = Asked(None)
+
+
+class AskedReader:
+    """Reads ``resources`` objects; equal text is read once, for a cluster repeats itself."""
+
+    def __init__(self) -> None:
+        self._container: dict[bytes, Asked] = {}
+
+    def container(self, raw: Raw) -> Asked:
+        """The resources of a container: requests are defaulted from the limits."""
+        text = bytes(raw)
+        found = self._container.get(text)
+        if found is None:
+            if len(self._container) >= 65536:
+                self._container.clear()
+            found = self._container[text] = _read(text, "container")
+        return found
+
+    def pod(self, raw: Raw) -> Asked:
+        """Pod-level resources, not defaulted: that needs the containers."""
+        return _read(bytes(raw), "pod")
+
+    def overhead(self, raw: Raw) -> Asked:
+        """``spec.overhead``, as limits."""
+        text = bytes(raw)
+        if text in (b"", b"null"):
+            return NOT_GIVEN
+        faults: list[Note] = []
+        notes: list[Note] = []
+        amounts = _amounts(text, "", "container", faults, notes)
+        return Asked(Resources(limits=amounts), (), tuple(faults), tuple(notes))
+
+    def amounts(self, raw: Raw) -> Asked:
+        """A bare map of quantities, such as ``allocatedResources``, as requests."""
+        found = self.overhead(raw)
+        if found.resources is None:
+            return found
+        return Asked(Resources(requests=found.resources.limits), (), found.faults, found.notes)
+
+
+def _read(text: bytes, level: Level) -> Asked:
+    if text in (b"", b"null"):
+        return NOT_GIVEN
+    if text == b"{}":
+        return Asked(Resources())
+    faults: list[Note] = []
+    notes: list[Note] = []
+    try:
+        fields = decode_raw_map(text)
+    except DECODE_ERRORS:
+        return Asked(Resources(), faults=(Note("", _not_an_object(text)),))
+    for name in fields:
+        if name not in _FIELDS:
+            hint = nearest(name, _FIELDS) or "known are requests, limits and claims"
+            faults.append(Note(child("", name), "is not a field of resources", hint))
+    limits = _amounts(_field(fields, "limits"), "limits", level, faults, notes)
+    requests = _amounts(_field(fields, "requests"), "requests", level, faults, notes)
+    if level == "pod" and _field(fields, "claims") not in (b"", b"null", b"[]"):
+        faults.append(Note("claims", "a pod's own resources cannot have claims"))
+    defaulted: tuple[str, ...] = ()
+    broken = {note.path for note in faults}
+    if level == "container":
+        missing = [name for name in limits if name not in requests]
+        defaulted = tuple(name for name in missing if child("requests", name) not in broken)
+        requests = {**requests, **{name: limits[name] for name in defaulted}}
+    _compare(requests, limits, level, faults, broken)
+    return Asked(Resources(requests, limits), defaulted, tuple(faults), tuple(notes))
+
+
+def _field(fields: dict[str, Raw], name: str) -> bytes:
+    raw = fields.get(name)
+    return b"" if raw is None else bytes(raw)
+
+
+def _not_an_object(text: bytes) -> str:
+    try:
+        return f"must be an object, is {type_name(msgspec.json.decode(text))}"
+    except DECODE_ERRORS:
+        return "is broken JSON"
+
+
+def _amounts(
+    text: bytes, path: str, level: Level, faults: list[Note], notes: list[Note]
+) -> Quantities:
+    """The quantities of one map; what is wrong with them goes to ``faults``."""
+    if text in (b"", b"null", b"{}"):
+        return NO_QUANTITIES
+    try:
+        given = decode_raw_map(text)
+    except DECODE_ERRORS:
+        faults.append(Note(path, _not_an_object(text)))
+        return NO_QUANTITIES
+    amounts = {}
+    for name, raw in given.items():
+        place = child(path, name)
+        fault = name_fault(name, level)
+        if fault:
+            faults.append(Note(place, *fault))
+        try:
+            amount = _quantity(bytes(raw))
+            _sensible(name, amount)
+        except QuantityError as error:
+            faults.append(Note(place, shown(str(error), 200), _quantity_hint(name, bytes(raw))))
+            continue
+        if name != "cpu" and amount.nano % NANO:
+            hint = "the suffix m is thousandths: did you mean M or Mi?"
+            notes.append(Note(place, f"{canonical(amount)} is rounded up to whole units", hint))
+        if not fault:
+            amounts[name] = amount
+    return amounts
+
+
+def _quantity(raw: bytes) -> Quantity:
+    """A quantity as it stands in JSON; numbers are read by their text, as Go does."""
+    first = raw[:1]
+    if first == b'"':
+        try:
+            text: str = msgspec.json.decode(raw, type=str).strip()
+        except DECODE_ERRORS:
+            raise QuantityError("is broken text") from None
+    elif first in b"-0123456789":
+        text = raw.decode()
+    elif raw == b"null":
+        raise QuantityError("has no value")
+    else:
+        raise QuantityError(f"must be a quantity, is {_not_an_object(raw).rpartition('is ')[2]}")
+    try:
+        amount = parse(text)
+    except QuantityError as error:
+        raise QuantityError(f"{shown(text, 40)!r} {error}") from None
+    digits = text.lstrip("+-")
+    if not (digits[:1].isdigit() or (digits[1:2].isdigit() and digits[0] == ".")):
+        raise QuantityError(f"{text!r} has no digits")
+    if amount.nano % _MILLI:
+        # The API server rounds every quantity up to thousandths when it is decoded.
+        return from_nano(-(-amount.nano // _MILLI) * _MILLI, amount.format, amount.wide)
+    return amount
+
+
+def _sensible(name: str, amount: Quantity) -> None:
+    text = canonical(amount)
+    if amount.nano < 0:
+        raise QuantityError(f"{text} is negative")
+    if name == "cpu":
+        if amount.nano // _MILLI * 1024 > INT64_MAX:
+            raise QuantityError(f"{text} overflows: millicores times 1024 leave int64")
+    elif amount.nano >= INT64_MAX * NANO:
+        raise QuantityError(f"{text} overflows: it is beyond int64")
+    if name.startswith(HUGEPAGES):
+        size = page_size(name)
+        if size and amount.nano % (size * NANO):
+            raise QuantityError(f"{text} is not a multiple of the page size {name[10:]}")
+    elif "/" in name and "kubernetes.io/" not in name and amount.nano % NANO:
+        raise QuantityError(f"{text} must be a whole number")
+
+
+_SLIPS = {"k": "Ki or k", "m": "Mi or M", "g": "Gi or G", "t": "Ti or T", "p": "Pi or P"}
+
+
+def _quantity_hint(name: str, raw: bytes) -> str:
+    suffix = raw.decode(errors="replace").strip('" ').lstrip("+-0123456789.").strip().lower()
+    if raw == b"null":
+        return "give it a value or take the line out"
+    if suffix.removesuffix("b").removesuffix("i") in _SLIPS and name != "cpu":
+        return f"did you mean {_SLIPS[suffix[0]]}?"
+    if name == "cpu":
+        return "write cores or thousandths of one, such as 2, 0.5 or 500m"
+    return "write a number and a suffix, such as 512Mi or 1G" if name in _STANDARD else ""
+
+
+def page_size(name: str) -> int:
+    """Bytes of a ``hugepages-SIZE`` resource; 0 where SIZE is no positive whole size."""
+    try:
+        size = parse(name.removeprefix(HUGEPAGES))
+    except QuantityError:
+        return 0
+    return size.value if size.nano > 0 and size.nano % NANO == 0 else 0
+
+
+def name_fault(name: str, level: Level) -> tuple[str, str] | None:
+    """Message and hint where ``name`` is no resource that may stand there."""
+    if name.startswith(HUGEPAGES) and "/" not in name:
+        if page_size(name):
+            return None
+        return f"{shown(name, 60)} has no valid page size", "such as hugepages-2Mi or hugepages-1Gi"
+    if level == "pod":
+        if name in _POD_LEVEL:
+            return None
+        return (
+            f"{shown(name, 60)} cannot be given for a whole pod",
+            "cpu, memory and hugepages-* can",
+        )
+    if name in _STANDARD:
+        return None
+    domain, slash, short = name.rpartition("/")
+    if not slash:
+        hint = nearest(name, _STANDARD) or "another resource needs a domain: example.com/name"
+        return f"{shown(name, 60)} is no resource of a container", hint
+    if name.startswith("requests.") or not (is_subdomain(domain) and _is_short_name(short)):
+        return f"{shown(name, 60)} is no valid resource name", "such as example.com/gpu"
+    return None
+
+
+_LOWER = "abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+def is_label(text: str) -> bool:
+    """Whether ``text`` is an RFC 1123 label, as container names and namespaces must be."""
+    # strip() that leaves nothing is the cheapest test of "only these characters"
+    return (
+        0 < len(text) <= 63 and not text.strip(_LOWER + "-") and text[0] != "-" and text[-1] != "-"
+    )
+
+
+def is_subdomain(text: str) -> bool:
+    """Whether ``text`` is an RFC 1123 subdomain, as pod and node names must be."""
+    if not 0 < len(text) <= 253 or text.strip(_LOWER + "-."):
+        return False
+    return all(part and part[0] != "-" and part[-1] != "-" for part in text.split("."))
+
+
+def _is_short_name(text: str) -> bool:
+    letters = _LOWER + _LOWER.upper()
+    return (
+        0 < len(text) <= 63
+        and not text.strip(letters + "-_.")
+        and text[0] in letters
+        and text[-1] in letters
+    )
+
+
+def _compare(
+    requests: Quantities, limits: Quantities, level: Level, faults: list[Note], broken: set[str]
+) -> None:
+    """Requests against limits, and what hugepages need next to them."""
+    for name, request in requests.items():
+        limit = limits.get(name)
+        place = child("requests", name)
+        exact = name.startswith(HUGEPAGES) or ("/" in name and "kubernetes.io/" not in name)
+        if limit is None:
+            if exact and child("limits", name) not in broken and level == "container":
+                hint = f"set limits too: {name} cannot be overcommitted"
+                faults.append(Note(place, "has no limit", hint))
+        elif exact and request != limit:
+            message = f"{canonical(request)} must equal the limit {canonical(limit)}"
+            faults.append(Note(place, message, f"{name} cannot be overcommitted"))
+        elif request.nano > limit.nano:
+            message = f"{canonical(request)} is above the limit {canonical(limit)}"
+            faults.append(Note(place, message, "raise the limit or lower the request"))
+    given = {*requests, *limits}
+    if any(name.startswith(HUGEPAGES) for name in given) and not given & {"cpu", "memory"}:
+        cause = "hugepages come only with cpu or memory"
+        faults.append(Note("", cause, "add a cpu or memory request"))

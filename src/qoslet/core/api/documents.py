@@ -1,0 +1,186 @@
+"""JSON text to the documents in it, each with its envelope opened and its content untouched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from qoslet.core.api.schema import (
+    DECODE_ERRORS,
+    Envelope,
+    Metadata,
+    collect,
+    decode_envelope,
+    shown,
+    type_name,
+)
+from qoslet.errors import BadInput
+
+Text = bytes | memoryview
+
+
+class Document(Struct, frozen=True):
+    """One document of a file.
+
+    ``file`` is the file's name as it may be shown; ``number`` counts from 1 where the file has
+    several documents, else 0; ``data`` is its JSON text.
+    """
+
+    file: str
+    number: int
+    envelope: Envelope
+    data: Text
+
+    @property
+    def where(self) -> str:
+        """File and document, for messages about a document without a name."""
+        return f"{self.file}: document {self.number}" if self.number else self.file
+
+
+class Spot(Struct, frozen=True, gc=False):
+    """A document, or an item of a list in it."""
+
+    document: Document
+    item: int = -1
+
+    @property
+    def where(self) -> str:
+        """The place without a name."""
+        if self.item < 0:
+            return self.document.where
+        return f"{self.document.where}: items[{self.item}]"
+
+    def named(self, kind: str, meta: Metadata | None) -> str:
+        """File, kind and name, as messages begin; the position where there is no name."""
+        if meta is None or not meta.name:
+            return self.where
+        namespace = shown(meta.namespace or "default")
+        return f"{self.document.file}: {shown(kind)} {namespace}/{shown(meta.name)}"
+
+
+TOO_DEEP = "is nested too deeply"
+_TRAILING = "trailing characters (byte "
+
+
+def json_documents(data: Text, file: str) -> Iterator[Document | BadInput]:
+    """The JSON documents of ``data``, which stand on lines of their own when there are several.
+
+    A fault ends the text: what follows broken JSON cannot be told apart.
+    """
+    start, number, whole = 0, 0, memoryview(data)
+    while True:
+        try:
+            yield Document(file, number, decode_envelope(whole[start:]), whole[start:])
+            return
+        except DECODE_ERRORS as error:
+            follows = _next(error) or _next(_untyped_error(whole[start:]))
+        end = start + follows if follows else len(whole)
+        number = number or (1 if follows else 0)
+        found = _open(whole[start:end], file, number)
+        if isinstance(found, BadInput) and not found.where:
+            yield _syntax(whole, start, found, file)
+            return
+        yield found
+        if not follows:
+            return
+        if b"\n" not in bytes(whole[start:end]).rpartition(b"}")[2]:
+            where = f"{file}: {_position(whole, end)}"
+            hint = "start each document on a line of its own, or use a List"
+            yield BadInput("two JSON documents on one line", where=where, hint=hint)
+            return
+        start, number = end, number + 1
+
+
+def _next(error: Exception | None) -> int:
+    """Where the next document begins, in the words of the decoder's ``error``; 0: nowhere."""
+    message = str(error)
+    at = message.rfind(_TRAILING)
+    # the decoder has read that byte already
+    return int(message[at + len(_TRAILING) :].rstrip(")")) - 1 if at >= 0 else 0
+
+
+def _untyped_error(data: memoryview) -> Exception | None:
+    try:
+        msgspec.json.decode(data)
+    except DECODE_ERRORS as error:
+        return error
+    return None
+
+
+def _open(data: memoryview, file: str, number: int) -> Document | BadInput:
+    """The document of one JSON value; a fault of syntax has no place yet."""
+    try:
+        return Document(file, number, decode_envelope(data), data)
+    except msgspec.ValidationError:
+        pass
+    except RecursionError:
+        return BadInput(TOO_DEEP, hint="no Kubernetes document is")
+    except DECODE_ERRORS as error:
+        return BadInput(str(error))
+    try:
+        value = msgspec.json.decode(data)
+    except RecursionError:
+        return BadInput(TOO_DEEP, hint="no Kubernetes document is")
+    except DECODE_ERRORS as error:
+        return BadInput(str(error))
+    place = f"{file}: document {number}" if number else file
+    if not isinstance(value, dict):
+        hint = "a document is an object; several go into a List or on lines of their own"
+        return BadInput(f"must be an object, is {type_name(value)}", where=place, hint=hint)
+    path, message = collect(value, Envelope)[1][0]
+    return BadInput(message, where=f"{place}: {path}")
+
+
+def _syntax(whole: memoryview, start: int, fault: BadInput, file: str) -> BadInput:
+    """The fault with a line instead of a byte where the decoder named one."""
+    text = fault.message
+    if text == TOO_DEEP:
+        return BadInput(text, where=file, hint=fault.hint)
+    hint = "check it with: python3 -m json.tool"
+    half = _half_pair(whole[start:]) if text.startswith(_ENDS_EARLY) else -1
+    if half >= 0:
+        where = f"{file}: {_position(whole, start + half)}"
+        return BadInput("broken JSON: half of a surrogate pair", where=where, hint="use UTF-8")
+    if text.startswith("Input data"):
+        text = "ends in the middle of a value" if whole.nbytes - start else "is empty"
+        return BadInput(f"broken JSON: {text}", where=file, hint=hint)
+    head, found, byte = text.partition(" (byte ")
+    if not found:
+        return BadInput(f"broken JSON: {shown(text)}", where=file, hint=hint)
+    place = f"{file}: {_position(whole, start + int(byte.rstrip(')')))}"
+    return BadInput(f"broken JSON: {head.rpartition(': ')[2]}", where=place, hint=hint)
+
+
+_ENDS_EARLY = ("Input data", "JSON is malformed: unexpected end of hex escape")
+"""What the decoder says, too, where only the second half of a pair is missing."""
+
+
+def _half_pair(data: memoryview) -> int:
+    r"""Where the first ``\ud800`` stands without its second half; -1 where there is none."""
+    from re import search
+
+    found = search(rb"(?<!\\)(?:\\\\)*(\\u[dD][89abAB]..)(?!\\u[dD][c-fC-F])", data)
+    return found.start(1) if found else -1
+
+
+def _position(data: memoryview, at: int) -> str:
+    before = bytes(data[:at])
+    return f"line {before.count(10) + 1} column {at - before.rfind(10)}"
+
+
+def value_document(value: Any, file: str, number: int) -> Document | BadInput:
+    """The document of an already decoded ``value`` (from YAML)."""
+    place = f"{file}: document {number}" if number else file
+    try:
+        data = memoryview(msgspec.json.encode(value))
+    except UnicodeError:
+        return BadInput("holds half of a surrogate pair", where=place, hint="use UTF-8")
+    except RecursionError:
+        return BadInput(TOO_DEEP, where=place, hint="no Kubernetes document is")
+    found = _open(data, file, number)
+    if isinstance(found, BadInput) and not found.where:
+        return BadInput(found.message, where=place, hint=found.hint)
+    return found

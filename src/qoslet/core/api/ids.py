@@ -1,0 +1,64 @@
+"""What names a pod and its containers on the node: UIDs and runtime ids, made and checked.
+
+Both become directory and unit names, so what may stand in them is decided here, before any
+path is built from them.
+"""
+
+from __future__ import annotations
+
+from qoslet.core.api.schema import shown
+
+UID_NAMESPACE = "59097973-9a69-57c5-aa1b-ae312efd0fa4"
+"""Generated UIDs are the UUIDv5 of ``NAMESPACE/NAME`` in this one (UUIDv5 of DNS name qoslet)."""
+
+_NAMESPACE_BYTES = bytes.fromhex(UID_NAMESPACE.replace("-", ""))
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+UID_MAX = 252
+"""``pod<UID>`` is one directory name: 255 bytes (NAME_MAX)."""
+
+CONTAINER_ID_MAX = 128
+
+
+def generated_uid(namespace: str, name: str) -> str:
+    """The UID of a pod whose document has none: the same for the same name, everywhere."""
+    try:
+        # hashlib would load OpenSSL, which costs more than everything else here
+        from _sha1 import sha1  # type: ignore[import-not-found]
+    except ImportError:
+        from hashlib import sha1
+    text = f"{namespace}/{name}".encode(errors="surrogatepass")
+    value = bytearray(sha1(_NAMESPACE_BYTES + text).digest()[:16])
+    value[6] = value[6] & 0x0F | 0x50
+    value[8] = value[8] & 0x3F | 0x80
+    digits = value.hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def uid_fault(uid: str) -> tuple[str, str] | None:
+    """Message and hint where ``uid`` cannot be part of a cgroup name."""
+    if len(uid) > UID_MAX:
+        return f"has {len(uid)} characters", f"at most {UID_MAX} fit a directory name"
+    if not uid.strip(_LETTERS + "-.") and ".." not in uid and uid[0] not in "-.":
+        return None if uid[-1] not in "-." else (f"{shown(uid)!r} ends in {uid[-1]!r}", _UID_HINT)
+    if "_" in uid:
+        hint = "a kubelet panics on _ in a cgroup name: use letters, digits and -"
+        return f"{shown(uid)!r} contains _", hint
+    return f"{shown(uid)!r} cannot name a cgroup", _UID_HINT
+
+
+_UID_HINT = "use a UUID, or leave it out and one is made from namespace and name"
+
+
+def bundle_id(uid: str, name: str) -> str:
+    """How an OCI runtime knows a container, restarts included. Below systemd it names a unit of
+    the whole machine, so it holds the pod's UID."""
+    return f"{uid}-{name}"
+
+
+def container_id_fault(identity: str) -> str | None:
+    """What is wrong with a runtime's container id, None where nothing is."""
+    good = not identity.strip(_LETTERS + "-_.") and identity[:1] not in ("", "-", ".")
+    if good and ".." not in identity and len(identity) <= CONTAINER_ID_MAX:
+        return None
+    return f"{shown(identity)!r} is no container id"

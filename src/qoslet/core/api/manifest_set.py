@@ -1,0 +1,268 @@
+"""The pods of many files that come, change and go one by one.
+
+Each file is read by itself. A file with a fault keeps the pods that it had; of pods with one
+name, or one UID, in several files the first file's counts, and where that goes the next takes its
+place. A change costs what its file costs, and the pods that it collides with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec import Struct, field
+
+from qoslet.core.api.documents import Document
+from qoslet.core.api.manifest import Options, some_pods
+from qoslet.core.api.owners import Owners, Workload
+from qoslet.core.api.pod import Pod
+from qoslet.core.api.pod_decoder import PodReader
+from qoslet.core.problem import Problem
+from qoslet.errors import BadInput
+
+FAULTS_TOLD = 10
+"""Faults of one file that get a row; the rest is counted."""
+
+_READS_BY_ONE = 1024
+"""Files after which what a reader remembers of names and resources is let go."""
+
+Order = tuple[int, str]
+"""Where a file stands: the place of its path on the command line, then its name."""
+
+Place = tuple[Order, int]
+"""Where a pod stands: its file, and its number in it."""
+
+
+class FileChange(Struct, frozen=True):
+    """A file as it was read: ``documents`` with the faults among them, None where it is gone.
+    ``file`` is its name as it may be shown; ``given``: a person named this very file."""
+
+    file: str
+    order: Order
+    documents: tuple[Document | BadInput, ...] | None
+    given: bool = False
+
+
+class Entry(Struct, frozen=True):
+    """A pod of a file. ``document`` is what ``podspec.read`` takes; ``workload`` is whose
+    template the pod stands for."""
+
+    pod: Pod
+    document: Mapping[str, Any]
+    file: str
+    place: Place
+    workload: Workload | None = None
+
+
+class _File(Struct):
+    """What a file said when it was good last, and what is wrong with it."""
+
+    file: str
+    given: bool
+    entries: tuple[Entry, ...] = ()
+    sources: int = 0
+    rows: tuple[Problem, ...] = ()
+    faults: tuple[BadInput, ...] = ()
+    owners: Owners = field(default_factory=Owners)
+    refused: dict[Place, Problem] = {}
+
+
+class ManifestSet:
+    """The files. ``entries`` are the pods that count, by UID."""
+
+    def __init__(self, options: Options) -> None:
+        expand, allocated, node = options.expand, options.allocated, options.node_name
+        self._options = Options(expand, allocated, node, keep_raw=True)
+        self._reader = PodReader(allocated)
+        self._reads = 0
+        self._files: dict[Order, _File] = {}
+        self._named: dict[str, dict[Place, Entry]] = {}
+        self._known: dict[str, dict[Place, Entry]] = {}
+        self._templated: set[Order] = set()
+        self._related: set[Order] = set()
+        self._left_out: dict[Workload, str] = {}
+        self._telling: set[Order] = set()
+        self._rows: tuple[Problem, ...] | None = None
+        self.entries: dict[str, Entry] = {}
+
+    def apply(self, changes: Iterable[FileChange]) -> set[str]:
+        """Take changes in; the UIDs whose entry came, went or became another."""
+        moved: list[Entry] = []
+        files = []
+        for change in changes:
+            files.append(change.order)
+            moved += self._take(change)
+        moved += self._judge_owners()
+        touched = self._judge(moved) if moved else set()
+        for order in files:
+            self._tell(order)
+        if files:
+            self._rows = None
+        return touched
+
+    @property
+    def rows(self) -> tuple[Problem, ...]:
+        """What there is to say about the files, in their order."""
+        if self._rows is None:
+            telling = [self._files[order] for order in sorted(self._telling)]
+            self._rows = tuple(row for file in telling for row in _rows_of(file))
+        return self._rows
+
+    @property
+    def faults(self) -> list[BadInput]:
+        """The faults of the files that a person named, in their order."""
+        told = [self._files[order] for order in sorted(self._telling)]
+        return [fault for file in told if file.given for fault in file.faults]
+
+    @property
+    def sources(self) -> int:
+        """How many documents may hold pods."""
+        return sum(file.sources for file in self._files.values())
+
+    def _take(self, change: FileChange) -> list[Entry]:
+        """Read a file; the entries that it has not had or has no longer."""
+        file = self._files.get(change.order)
+        if change.documents is None:
+            self._own(change.order, Owners())
+            if self._files.pop(change.order, None) is None or file is None:
+                return []
+            return self._replace(file.entries, ())
+        if file is None:
+            file = self._files[change.order] = _File(change.file, change.given)
+        self._reads += 1
+        if self._reads % _READS_BY_ONE == 0:
+            self._reader = PodReader(self._options.allocated)
+        loaded = some_pods(change.documents, self._options, self._reader)
+        file.faults = tuple(loaded.faults)
+        if file.faults:
+            return []
+        before, file.entries = (
+            file.entries,
+            tuple(
+                Entry(
+                    pod,
+                    loaded.raw.get(pod.uid, {}),
+                    change.file,
+                    (change.order, at),
+                    loaded.templates.get(pod.uid),
+                )
+                for at, pod in enumerate(loaded.pods)
+            ),
+        )
+        file.rows, file.sources = tuple(loaded.problems), loaded.sources
+        file.owners = loaded.owners
+        self._own(change.order, file.owners)
+        return self._replace(before, file.entries)
+
+    def _replace(self, before: tuple[Entry, ...], after: tuple[Entry, ...]) -> list[Entry]:
+        """Index the entries that have come, and no longer those that have gone."""
+        old = {entry.place: entry for entry in before}
+        moved = []
+        for entry in after:
+            if old.get(entry.place) == entry:
+                del old[entry.place]
+                continue
+            moved.append(entry)
+        for entry in old.values():
+            if (file := self._files.get(entry.place[0])) is not None:
+                file.refused.pop(entry.place, None)
+            for index, name in ((self._named, entry.pod.key), (self._known, entry.pod.uid)):
+                index[name].pop(entry.place, None)
+                if not index[name]:
+                    del index[name]
+        for entry in moved:
+            self._named.setdefault(entry.pod.key, {})[entry.place] = entry
+            self._known.setdefault(entry.pod.uid, {})[entry.place] = entry
+        return [*moved, *old.values()]
+
+    def _own(self, order: Order, owners: Owners) -> None:
+        """Keep in mind which files can have a say in ``_judge_owners``."""
+        (self._related.add if owners.related else self._related.discard)(order)
+        (self._templated.add if owners.templates else self._templated.discard)(order)
+
+    def _judge_owners(self) -> list[Entry]:
+        """See which templates are in the input a second time, as what was made of them; the
+        entries of those that are or were."""
+        owners = Owners()
+        if self._related and self._templated:
+            for order in self._related | self._templated:
+                owners.join(self._files[order].owners)
+        judged = ((workload, owners.left_out(workload)) for workload in owners.templates)
+        left_out = {workload: reason for workload, reason in judged if reason}
+        other = {workload for workload, _ in left_out.items() ^ self._left_out.items()}
+        self._left_out = left_out
+        if not other:
+            return []
+        files = self._files.values()
+        return [entry for file in files for entry in file.entries if entry.workload in other]
+
+    def _judge(self, moved: Iterable[Entry]) -> set[str]:
+        """Decide again who counts among the entries that collide with any of ``moved``."""
+        entries, uids = self._colliding(moved)
+        before = {uid: self.entries.pop(uid, None) for uid in uids}
+        names: dict[str, Entry] = {}
+        for entry in sorted(entries, key=lambda one: one.place):
+            refused = self._files[entry.place[0]].refused
+            refused.pop(entry.place, None)
+            row = self._refusal(entry, names)
+            if row is not None:
+                refused[entry.place] = row
+            else:
+                names[entry.pod.key] = self.entries[entry.pod.uid] = entry
+            self._tell(entry.place[0])
+        return {uid for uid in uids if before[uid] is not self.entries.get(uid)}
+
+    def _colliding(self, moved: Iterable[Entry]) -> tuple[list[Entry], set[str]]:
+        """The entries that stand, of every name and UID that leads to one of ``moved``, and
+        their UIDs with those of ``moved``."""
+        found: dict[Place, Entry] = {}
+        uids: set[str] = set()
+        waiting = list(moved)
+        while waiting:
+            entry = waiting.pop()
+            uids.add(entry.pod.uid)
+            for index, name in ((self._named, entry.pod.key), (self._known, entry.pod.uid)):
+                for place, other in index.get(name, {}).items():
+                    if place not in found:
+                        found[place] = other
+                        waiting.append(other)
+        return list(found.values()), uids
+
+    def _refusal(self, entry: Entry, names: Mapping[str, Entry]) -> Problem | None:
+        """Why an entry does not count, given those before it that do."""
+        pod = entry.pod
+        reason = self._left_out.get(entry.workload) if entry.workload else None
+        if reason:
+            return Problem("info", pod.where, reason, "")
+        first = names.get(pod.key)
+        if first is not None:
+            message = f"{pod.key} is in {first.file}, too: that one counts"
+            return Problem("error", f"{pod.where}: metadata.name", message, _NEXT)
+        first = self.entries.get(pod.uid)
+        if first is not None:
+            message = f"{pod.uid} is the UID of {first.pod.key}, too, in {first.file}"
+            hint = "give each pod its own UID, or none and one is made"
+            return Problem("error", f"{pod.where}: metadata.uid", message, hint)
+        return None
+
+    def _tell(self, order: Order) -> None:
+        """Keep in mind whether there is anything to say about a file."""
+        file = self._files.get(order)
+        telling = file is not None and (file.rows or file.faults or file.refused)
+        (self._telling.add if telling else self._telling.discard)(order)
+
+
+_NEXT = "names are unique in a namespace: remove one; where the other goes this one counts"
+
+
+def _rows_of(file: _File) -> list[Problem]:
+    """The rows of a file. What is wrong with it comes before what it said when it was good."""
+    stands = "its pods stay as they were" if file.entries else ""
+    rows = [
+        Problem("error", fault.where, fault.message, "; ".join(filter(None, (fault.hint, stands))))
+        for fault in file.faults[:FAULTS_TOLD]
+    ]
+    more = len(file.faults) - FAULTS_TOLD
+    if more > 0:
+        rows.append(Problem("error", file.file, f"{more} more faults", "mend the first ones"))
+    return [*rows, *file.rows, *file.refused.values()]

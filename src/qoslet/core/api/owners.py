@@ -1,0 +1,86 @@
+"""Which templates are in the input twice: as themselves and as what a cluster made of them.
+
+``kubectl get all`` gives a Deployment, its ReplicaSets and their Pods. Pods are what runs, so
+a template with living pods in the input is left out; one without them stands for what it
+owns, so that a ReplicaSet next to its Deployment is left out too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from qoslet.core.api.schema import Metadata
+
+
+class Workload(NamedTuple):
+    """A template's owner by name."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+def controller_of(meta: Metadata | None) -> Workload | None:
+    """The controller that made an object. Source: metav1.GetControllerOf."""
+    for each in (meta and meta.owner_references) or ():
+        if meta and each.kind and each.name and bytes(each.controller) == b"true":
+            return Workload(each.kind, meta.namespace or "default", each.name)
+    return None
+
+
+class Owners:
+    """Collects who made what while documents are read, and tells afterwards."""
+
+    def __init__(self) -> None:
+        self._templates: dict[Workload, Workload | None] = {}
+        self._makers: set[Workload] = set()
+        self._alive: set[Workload] | None = None
+
+    def saw_pod(self, meta: Metadata | None) -> None:
+        """A pod that counts."""
+        maker = controller_of(meta)
+        if maker is not None:
+            self._makers.add(maker)
+
+    def saw_template(self, workload: Workload, meta: Metadata | None) -> None:
+        """A template, with whoever controls it."""
+        self._templates[workload] = controller_of(meta)
+
+    @property
+    def related(self) -> bool:
+        """Whether anything seen was made by something else."""
+        return bool(self._makers) or any(self._templates.values())
+
+    @property
+    def templates(self) -> Collection[Workload]:
+        """The templates seen."""
+        return self._templates
+
+    def join(self, other: Owners) -> None:
+        """See what ``other`` has seen, too."""
+        self._templates |= other._templates
+        self._makers |= other._makers
+        self._alive = None
+
+    def left_out(self, workload: Workload) -> str:
+        """Why the template does not count; empty where it does."""
+        parent = self._templates.get(workload)
+        if parent is not None and parent in self._templates:
+            return f"left out: {parent.kind} {parent.name} owns it and is in the input"
+        if self._alive is None:
+            self._alive = self._above()
+        if workload in self._alive:
+            return "left out: its pods are in the input"
+        return ""
+
+    def _above(self) -> set[Workload]:
+        """Every template above a pod that counts."""
+        waiting, alive = list(self._makers), set[Workload]()
+        while waiting:
+            each = waiting.pop()
+            parent = self._templates.get(each)
+            if parent is not None and parent not in alive:
+                waiting.append(parent)
+            alive.add(each)
+        return alive

@@ -1,0 +1,88 @@
+"""What was asked: a pod reduced to the facts that decide about resources.
+
+Quantities are exact already (``quantity.Quantity``); an absent key means "not given", which is
+not the same as zero. Reading documents is the work of ``manifest``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from qoslet.core.api.memory_annotations import NO_POLICY, MemoryPolicy
+from qoslet.core.quantity import Quantity
+
+Role = Literal["regular", "init", "sidecar", "ephemeral"]
+QosClass = Literal["Guaranteed", "Burstable", "BestEffort"]
+UidFrom = Literal["manifest", "generated", "config.hash"]
+
+Quantities = Mapping[str, Quantity]
+"""Resource name (``cpu``, ``memory``, ``hugepages-2Mi``) to quantity."""
+
+NO_QUANTITIES: Quantities = {}
+
+
+class Resources(Struct, frozen=True, gc=False):
+    """``resources`` of a container or of a pod: core/v1 ResourceRequirements."""
+
+    requests: Quantities = NO_QUANTITIES
+    limits: Quantities = NO_QUANTITIES
+
+
+NO_RESOURCES = Resources()
+
+
+class Container(Struct, frozen=True, gc=False):
+    """One container of a pod, whatever its list.
+
+    ``field`` is its path in the pod (``spec.containers[0]``). ``id`` is the runtime's id where
+    the status knows it. ``defaulted`` names the requests that were copied from the limits.
+    """
+
+    name: str
+    role: Role
+    field: str
+    resources: Resources = NO_RESOURCES
+    id: str | None = None
+    defaulted: tuple[str, ...] = ()
+
+
+class Pod(Struct, frozen=True, gc=False):
+    """One pod. ``containers`` holds init containers and sidecars first, in their order, then
+    the regular ones, then the ephemeral ones: the order in which a kubelet starts them.
+
+    ``resources`` are the pod-level ones (KEP-2837), None where the field is absent, which
+    differs from an empty one. ``where`` names the document for messages.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    where: str
+    containers: tuple[Container, ...]
+    uid_from: UidFrom = "manifest"
+    resources: Resources | None = None
+    overhead: Quantities = NO_QUANTITIES
+    os: Literal["linux", "windows"] = "linux"
+    critical: bool = False
+    """Static, mirror, or priority at least 2000000000: kubelet types.IsCriticalPod."""
+    node_critical: bool = False
+    """priorityClassName system-node-critical: oom_score_adj -997."""
+    status_qos: str | None = None
+    node_name: str | None = None
+    phase: str | None = None
+    isolation: Literal["process", "hyperv"] | None = None
+    """From the annotation experimental.windows.kubernetes.io/isolation-type."""
+    priority: int | None = None
+    """``spec.priority``; None where admission has not set it."""
+    defaulted: tuple[str, ...] = ()
+    """Pod-level requests that were filled by defaulting."""
+    memory: MemoryPolicy = NO_POLICY
+    """What its annotations say of memory."""
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``: how people and commands name the pod."""
+        return f"{self.namespace}/{self.name}"

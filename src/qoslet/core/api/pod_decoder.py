@@ -1,0 +1,365 @@
+"""One decoded pod document to a ``Pod``: identity, roles, resources, and what is wrong with them.
+
+Source: k8s.io/kubernetes pkg/apis/core/validation (ValidatePodSpec and below),
+pkg/kubelet/types/pod_update.go (static, mirror and critical pods), pkg/apis/core/v1/defaults.go.
+"""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from msgspec import Raw, Struct
+
+from qoslet.core.api.annotations import CONFIG_MIRROR, critical_of, memory_of, one_of, windows_of
+from qoslet.core.api.container_resources import Asked, AskedReader, Note, is_label, is_subdomain
+from qoslet.core.api.ids import container_id_fault, generated_uid, uid_fault
+from qoslet.core.api.pod import (
+    NO_QUANTITIES,
+    NO_RESOURCES,
+    Container,
+    Pod,
+    QosClass,
+    Resources,
+    Role,
+    UidFrom,
+)
+from qoslet.core.api.pod_level_resources import (
+    aggregate_requests,
+    check_pod_level,
+    default_pod_level,
+)
+from qoslet.core.api.schema import (
+    ContainerShape,
+    ContainerStatusShape,
+    Metadata,
+    PodShape,
+    PodSpecShape,
+    PodStatusShape,
+    child,
+    shown,
+)
+
+_CONFIG_HASH = "kubernetes.io/config.hash"
+
+_PHASES = (None, "", "Pending", "Running", "Succeeded", "Failed", "Unknown")
+_QOS = (None, *get_args(QosClass))
+_ENOUGH = 1000
+"""Faults of one pod after which its other containers are not looked at."""
+
+_NO_IDS: dict[str, str] = {}
+
+
+class Built(Struct, frozen=True):
+    """The pod (None where a fault leaves none), its faults and its notes, by full path."""
+
+    pod: Pod | None
+    faults: list[Note]
+    notes: list[Note]
+
+
+class Place(Struct, frozen=True, gc=False):
+    """Where a pod comes from.
+
+    ``where`` names the document; ``metadata`` is the owner's for a template; ``prefix`` is the
+    path of the template (``spec.template.``), empty for a pod itself.
+    """
+
+    where: str
+    metadata: Metadata | None
+    prefix: str = ""
+
+
+class PodReader:
+    """Reads pods; remembers what it has found good, because names and resources repeat."""
+
+    def __init__(self, allocated: bool = False) -> None:
+        self._allocated = allocated
+        self._asked = AskedReader()
+        self._labels: set[str] = set()
+        self._node_names: set[str] = set()
+
+    def build(self, shape: PodShape, place: Place) -> Built:
+        """The pod of ``shape``; every fault in it, not only the first."""
+        faults: list[Note] = []
+        notes: list[Note] = []
+        spec = shape.spec or _NO_SPEC
+        status = shape.status or _NO_STATUS
+        prefix = place.prefix
+        meta = place.metadata or _NO_METADATA
+        namespace, name = self._names(meta, faults)
+        annotations = (shape.metadata.annotations if shape.metadata else None) or {}
+        uid, uid_from = _uid(meta, annotations, namespace, name, prefix, faults, notes)
+        ids = self._ids(status, faults) if shape.status else _NO_IDS
+        containers = self._containers(spec, status, ids, prefix, faults, notes)
+        resources, defaulted = self._pod_level(spec, status, containers, prefix, faults, notes)
+        overhead = NO_QUANTITIES
+        if spec.overhead:
+            asked = self._asked.overhead(spec.overhead)
+            _place_notes(asked, f"{prefix}spec.overhead", faults, notes)
+            overhead = asked.resources.limits if asked.resources else NO_QUANTITIES
+        self._check_rest(spec, status, prefix, faults)
+        critical, node_critical = critical_of(spec, annotations, prefix)
+        system, isolation = windows_of(spec, annotations, prefix, faults)
+        owner = (meta.annotations or {}) if prefix else {}
+        policy = memory_of(annotations, owner, containers, prefix, notes)
+        if faults:
+            return Built(None, faults, notes)
+        pod = Pod(
+            namespace,
+            name,
+            uid,
+            place.where,
+            tuple(containers),
+            uid_from,
+            resources,
+            overhead,
+            system,
+            critical,
+            node_critical,
+            status.qos_class,
+            spec.node_name or None,
+            status.phase or None,
+            isolation,
+            spec.priority,
+            defaulted,
+            policy,
+        )
+        return Built(pod, faults, notes)
+
+    def _names(self, meta: Metadata, faults: list[Note]) -> tuple[str, str]:
+        name, namespace = meta.name or "", meta.namespace or "default"
+        if not name:
+            faults.append(Note("metadata.name", "is missing", "give it a name"))
+        elif not is_subdomain(name):
+            message = f"{shown(name)!r} is no DNS name"
+            hint = "lower-case letters, digits, - and . only, at most 253"
+            faults.append(Note("metadata.name", message, hint))
+        if namespace not in self._labels:
+            if is_label(namespace):
+                self._labels.add(namespace)
+            else:
+                faults.append(_label_fault("metadata.namespace", namespace))
+        return namespace, name
+
+    def _ids(self, status: PodStatusShape, faults: list[Note]) -> dict[str, str]:
+        """Container name to the runtime's id, from every status list."""
+        ids: dict[str, str] = {}
+        for field, statuses in _status_lists(status):
+            for index, each in enumerate(statuses or ()):
+                if each.container_id and each.name:
+                    identity = each.container_id.rpartition("://")[2]
+                    fault = container_id_fault(identity)
+                    if fault:
+                        path = f"status.{field}[{index}].containerID"
+                        faults.append(Note(path, fault, "it is RUNTIME://ID"))
+                    ids[each.name] = identity
+        return ids
+
+    def _containers(
+        self,
+        spec: PodSpecShape,
+        status: PodStatusShape,
+        ids: dict[str, str],
+        prefix: str,
+        faults: list[Note],
+        notes: list[Note],
+    ) -> list[Container]:
+        if not spec.containers:
+            path = f"{prefix}spec" if spec is _NO_SPEC else f"{prefix}spec.containers"
+            message = "is missing" if spec is _NO_SPEC else "is missing or empty"
+            faults.append(Note(path, message, "a pod needs at least one container"))
+        found: list[Container] = []
+        seen: dict[str, str] = {}
+        for field, role, shapes in (
+            ("spec.initContainers", "init", spec.init_containers),
+            ("spec.containers", "regular", spec.containers),
+            ("spec.ephemeralContainers", "ephemeral", spec.ephemeral_containers),
+        ):
+            for index, shape in enumerate(shapes or ()):
+                if len(faults) >= _ENOUGH:
+                    break
+                path = f"{field}[{index}]"
+                name = shape.name or ""
+                self._container_name(name, prefix + path, seen, faults)
+                asked = self._asked.container(shape.resources)
+                if asked.faults or asked.notes:
+                    _place_notes(asked, f"{prefix}{path}.resources", faults, notes)
+                if self._allocated:
+                    asked = self._actuated(asked, name, status, faults, notes)
+                resources = asked.resources or NO_RESOURCES
+                if role == "ephemeral" and (resources.requests or resources.limits):
+                    hint = "take them out: an ephemeral container cannot have any"
+                    faults.append(Note(f"{prefix}{path}.resources", "are not allowed", hint))
+                actual: Role = _role(role, shape)
+                found.append(
+                    Container(name, actual, path, resources, ids.get(name), asked.defaulted)
+                )
+        return found
+
+    def _container_name(
+        self, name: str, path: str, seen: dict[str, str], faults: list[Note]
+    ) -> None:
+        path += ".name"
+        if name not in self._labels:
+            if is_label(name):
+                self._labels.add(name)
+            elif not name:
+                faults.append(Note(path, "is missing", "give the container a name"))
+            else:
+                faults.append(_label_fault(path, name))
+        if name and name in seen:
+            message = f"{shown(name)!r} is the name of {seen[name]} too"
+            faults.append(Note(path, message, "container names are unique in a pod"))
+        else:
+            seen[name] = path.removesuffix(".name")
+
+    def _actuated(
+        self,
+        asked: Asked,
+        name: str,
+        status: PodStatusShape,
+        faults: list[Note],
+        notes: list[Note],
+    ) -> Asked:
+        """What the status says the container really has, where it says so."""
+        for field, statuses in _status_lists(status):
+            for index, each in enumerate(statuses or ()):
+                if each.name == name:
+                    path = f"status.{field}[{index}]"
+                    return self._overlay(
+                        asked, each.resources, each.allocated_resources, path, faults, notes
+                    )
+        return asked
+
+    def _overlay(
+        self,
+        asked: Asked,
+        resources: Raw,
+        allocated: Raw,
+        path: str,
+        faults: list[Note],
+        notes: list[Note],
+    ) -> Asked:
+        actual = self._asked.container(resources)
+        _place_notes(actual, f"{path}.resources", faults, notes)
+        if actual.resources and (actual.resources.requests or actual.resources.limits):
+            return actual
+        grant = self._asked.amounts(allocated)
+        _place_notes(grant, f"{path}.allocatedResources", faults, notes)
+        if not grant.resources or not grant.resources.requests:
+            return asked
+        before = asked.resources or NO_RESOURCES
+        requests = {**before.requests, **grant.resources.requests}
+        kept = tuple(each for each in asked.defaulted if each not in grant.resources.requests)
+        return Asked(Resources(requests, before.limits), kept)
+
+    def _pod_level(
+        self,
+        spec: PodSpecShape,
+        status: PodStatusShape,
+        containers: list[Container],
+        prefix: str,
+        faults: list[Note],
+        notes: list[Note],
+    ) -> tuple[Resources | None, tuple[str, ...]]:
+        if not spec.resources:
+            return None, ()
+        asked = self._asked.pod(spec.resources)
+        path = f"{prefix}spec.resources"
+        _place_notes(asked, path, faults, notes)
+        if asked.resources is None:
+            return None, ()
+        if self._allocated:
+            asked = self._overlay(
+                asked, status.resources, status.allocated_resources, "status", faults, notes
+            )
+        given = asked.resources or NO_RESOURCES
+        aggregate = aggregate_requests(containers)
+        resources, defaulted = default_pod_level(given, aggregate)
+        broken = {fault.path for fault in faults}
+        found = check_pod_level(given, resources, aggregate, containers, path, prefix)
+        faults.extend(fault for fault in found if fault.path not in broken)
+        return resources, defaulted
+
+    def _check_rest(
+        self, spec: PodSpecShape, status: PodStatusShape, prefix: str, faults: list[Note]
+    ) -> None:
+        node = spec.node_name
+        if node and node not in self._node_names:
+            if is_subdomain(node):
+                self._node_names.add(node)
+            else:
+                message = f"{shown(node)!r} is no DNS name"
+                faults.append(Note(f"{prefix}spec.nodeName", message))
+        if spec.priority is not None and not -(2**31) <= spec.priority < 2**31:
+            faults.append(Note(f"{prefix}spec.priority", "does not fit 32 bits"))
+        if status.phase not in _PHASES:
+            faults.append(one_of("status.phase", status.phase, _PHASES[2:]))
+        if status.qos_class not in _QOS:
+            faults.append(one_of("status.qosClass", status.qos_class, _QOS[1:]))
+
+
+_NO_SPEC = PodSpecShape()
+_NO_STATUS = PodStatusShape()
+_NO_METADATA = Metadata()
+
+
+def _status_lists(
+    status: PodStatusShape,
+) -> tuple[tuple[str, list[ContainerStatusShape] | None], ...]:
+    return (
+        ("containerStatuses", status.container_statuses),
+        ("initContainerStatuses", status.init_container_statuses),
+        ("ephemeralContainerStatuses", status.ephemeral_container_statuses),
+    )
+
+
+def _role(role: str, shape: ContainerShape) -> Role:
+    if role == "init":
+        return "sidecar" if shape.restart_policy == "Always" else "init"
+    return "regular" if role == "regular" else "ephemeral"
+
+
+def _label_fault(path: str, name: str) -> Note:
+    hint = "lower-case letters, digits and - only, at most 63"
+    return Note(path, f"{shown(name)!r} is no DNS label", hint)
+
+
+def _place_notes(asked: Asked, path: str, faults: list[Note], notes: list[Note]) -> None:
+    """Put what was found below ``path`` at its full path."""
+    for source, target in ((asked.faults, faults), (asked.notes, notes)):
+        for note in source:
+            place = path + note.path if note.path[:1] == "[" else f"{path}.{note.path}"
+            target.append(Note(place if note.path else path, note.message, note.hint))
+
+
+def _uid(
+    meta: Metadata,
+    annotations: dict[str, str],
+    namespace: str,
+    name: str,
+    prefix: str,
+    faults: list[Note],
+    notes: list[Note],
+) -> tuple[str, UidFrom]:
+    """The UID that the cgroup is named after, and where it comes from."""
+    path, uid, uid_from = "metadata.uid", "" if prefix else meta.uid or "", "manifest"
+    if not prefix and CONFIG_MIRROR in annotations:
+        static = _CONFIG_HASH if annotations.get(_CONFIG_HASH) else CONFIG_MIRROR
+        path, uid, uid_from = (
+            child("metadata.annotations", static),
+            annotations[static],
+            "config.hash",
+        )
+    if not uid:
+        return generated_uid(namespace, name), "generated"
+    fault = uid_fault(uid)
+    if fault:
+        faults.append(Note(path, *fault))
+    elif "pod" in uid:
+        message = "contains 'pod': a kubelet does not take its group for a pod's"
+        notes.append(Note(path, message, "give it a UUID"))
+    return uid, "config.hash" if uid_from == "config.hash" else "manifest"
+
+
+__all__ = ["Built", "Place", "PodReader"]

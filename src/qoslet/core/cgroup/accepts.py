@@ -1,0 +1,310 @@
+"""What the kernel makes of a value that a runtime writes: what it keeps, what it refuses.
+
+Bounds that depend on the machine (its CPUs, devices, hugepage sizes) count only where the
+``Ground`` knows them. Source: kernel/sched/core.c, mm/page_counter.c, mm/memcontrol.c,
+mm/memcontrol-v1.c, kernel/cgroup/cgroup.c, pids.c, cpuset.c, fs/kernfs/file.c; read back on
+kernels 6.1, 6.12 and 6.18.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from qoslet.core.cgroup import keyed_files
+from qoslet.core.cgroup.features import Ground
+from qoslet.core.cgroup.interface_files import hugepage_size, joined
+from qoslet.core.cgroup.kernel_numbers import (
+    BLANKS,
+    INVALID,
+    MOST,
+    RANGE,
+    members,
+    memparse,
+    plain,
+    scanned,
+    whole,
+)
+from qoslet.core.cgroup.keyed_files import NO_DEVICE
+
+MISSING, TOO_LONG = "no such file or directory", "argument list too long"
+
+Complaint = tuple[str, str]
+"""The error in strerror's words, and what the kernel takes instead."""
+
+SHORTEST_US, LONGEST_US = 1000, 1_000_000
+MOST_QUOTA_US = (1 << 44) - 1
+MOST_PIDS = 4_194_304
+MOST_CPUS, MOST_NODES = 8192, 1024
+DEFAULT_PERIOD_US = 100_000
+_MOST_BYTES = 2**63 - 1
+_SPAN = f"{SHORTEST_US} to {LONGEST_US} us"
+_NANO = 1000
+_LONGEST_LIST = 100 + 6 * MOST_CPUS
+_INT = 32
+
+Write = Callable[[str, str | None, Ground], str | Complaint]
+"""Text, and what stands in the file (None: nobody wrote): what is read back, or a complaint."""
+
+
+def _number(
+    least: int, most: int, word: str, signed: bool = False, strips: bool = False, bits: int = 64
+) -> Write:
+    """A whole number between two bounds; ``word`` is the error beyond them."""
+    takes = f"{least} to {most}"
+
+    def write(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+        amount = whole(text.strip(BLANKS) if strips else text, signed, bits)
+        if isinstance(amount, str):
+            return amount, takes
+        return str(amount) if least <= amount <= most else (word, takes)
+
+    return write
+
+
+def _count(most: int, beyond: str, bits: int = 64) -> Write:
+    """A count, or ``max``."""
+
+    def write(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+        text = text.strip(BLANKS)
+        if text == "max":
+            return text
+        amount = whole(text, True, bits)
+        if isinstance(amount, int) and 0 <= amount <= most:
+            return str(amount)
+        return amount if isinstance(amount, str) else beyond, f"0 to {most}, or max"
+
+    return write
+
+
+def _word(*words: str) -> Write:
+    def write(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+        text = text.strip(BLANKS)
+        return text if text in words else (INVALID, " or ".join(words))
+
+    return write
+
+
+_period = _number(SHORTEST_US, LONGEST_US, INVALID)
+
+
+def _quota_fault(amount: int) -> Complaint | None:
+    if SHORTEST_US <= amount <= MOST_QUOTA_US:
+        return None
+    return INVALID, f"a quota of at least {SHORTEST_US} us and at most {MOST_QUOTA_US}"
+
+
+def _quota(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+    amount = whole(text, signed=True)
+    if isinstance(amount, str):
+        return amount, "a quota in us, or -1"
+    return "-1" if amount < 0 else _quota_fault(amount) or str(amount)
+
+
+_CPU_MAX = re.compile(rf"[{BLANKS}]*([^{BLANKS}]{{1,20}})(.*)\Z", re.DOTALL)
+
+
+def _cpu_max(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+    """``QUOTA [PERIOD]``; without a period the one that stands stays."""
+    found = _CPU_MAX.match(text)
+    quota = scanned(found[1]) if found is not None else None
+    if found is None or (quota is None and found[1] != "max"):
+        return INVALID, "a quota in us or max, and a period"
+    period = scanned(found[2])
+    if period is None:
+        period = int(stands.rpartition(" ")[2]) if stands else DEFAULT_PERIOD_US
+    if quota == MOST:
+        quota = None
+    fault = None if quota is None else _quota_fault(quota)
+    if fault is not None:
+        return fault
+    if not SHORTEST_US <= period <= LONGEST_US:
+        return INVALID, f"a period of {_SPAN}"
+    return f"{'max' if quota is None else quota} {period}"
+
+
+_PERCENT = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,2}))?\Z")
+
+
+def _percent(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+    text = text.strip(BLANKS)
+    found, takes = _PERCENT.match(text), "0 to 100 with two places, or max"
+    if text == "max":
+        return text
+    if found is None:
+        return INVALID, takes
+    held = f"{int(found[1])}.{found[2] or '':0<2}"
+    return held if float(held) <= 100 else (RANGE, takes)
+
+
+def _bytes(unlimited: str, page: int, unit: int, text: str) -> str | Complaint:
+    """Bytes in whole units; what is not below the largest counter is no limit, which v1 prints
+    as a number."""
+    text = text if plain(text) else text.strip(BLANKS)
+    most = _MOST_BYTES // page * page // unit * unit
+    shown = str(most) if unlimited == "-1" else "max"
+    if text == unlimited:
+        return shown
+    amount = memparse(text)
+    if amount is None:
+        return INVALID, f"bytes, or {unlimited}"
+    return shown if amount >= most else str(amount // unit * unit)
+
+
+def _bytes_v1(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+    return _bytes("-1", ground.page_size, ground.page_size, text)
+
+
+def _bytes_v2(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+    return _bytes("max", ground.page_size, ground.page_size, text)
+
+
+def _shares(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+    amount = whole(text)
+    if isinstance(amount, str):
+        return amount, "shares"
+    return str(min(max(amount, 2), 262144))
+
+
+def _list(of: str, most: int) -> Write:
+    """A list of CPUs or memory nodes that the machine has; nothing is all of them. ``most``: how
+    many a kernel can be built for."""
+
+    def write(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+        there: frozenset[int] | None = getattr(ground, of)
+        bits = max(there) + 1 if there and of == "cpus" else most
+        wanted = members(text, bits)
+        if isinstance(wanted, str):
+            takes = f"{of} of this machine" if wanted == RANGE else "a list such as 0-3,8"
+            return wanted, takes
+        if there is None and ("N" in text or "all" in text.lower()):
+            return text.strip(BLANKS)
+        if there is None or wanted <= there:
+            return joined(wanted)
+        return RANGE if of == "cpus" else INVALID, f"{of} of this machine"
+
+    return write
+
+
+def _oom_control(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+    found = _number(0, 1, INVALID)(text, stands, ground)
+    return found if isinstance(found, tuple) else f"oom_kill_disable {found}"
+
+
+def _subtree(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+    """cgroup.subtree_control."""
+    there = ground.controllers or frozenset()
+    for one in text.strip(BLANKS).split(" "):
+        if one and (one[0] not in "+-" or one[1:] not in there):
+            return INVALID, "+ or - with a controller of the group"
+    return text
+
+
+def _trigger(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+    if re.match(r"(some|full) [0-9]+ [0-9]+", text):
+        return text
+    return INVALID, "some or full with a threshold and a window in us"
+
+
+_FLAG = _number(0, 1, INVALID, True, True, _INT)
+_SWITCH = _number(0, 1, RANGE, True, True, _INT)
+_DEPTH = _count(2**31 - 1, RANGE, _INT)
+_PROCESS = _number(0, 2**31 - 1, INVALID, True, True, _INT)
+_BURST = _number(0, (2**64 - 1) // _NANO, INVALID)
+
+WRITES: dict[str, Write] = {
+    "cpu.weight": _number(1, 10000, RANGE),
+    "cpu.weight.nice": _number(-20, 19, RANGE, True),
+    "cpu.max": _cpu_max,
+    "cpu.max.burst": _BURST,
+    "cpu.idle": _number(0, 1, INVALID, True),
+    "cpu.uclamp.min": _percent,
+    "cpu.uclamp.max": _percent,
+    "cpu.shares": _shares,
+    "cpu.cfs_period_us": _period,
+    "cpu.cfs_quota_us": _quota,
+    "cpu.cfs_burst_us": _BURST,
+    "pids.max": _count(MOST_PIDS, INVALID),
+    "cpuset.cpus": _list("cpus", MOST_CPUS),
+    "cpuset.cpus.exclusive": _list("cpus", MOST_CPUS),
+    "cpuset.mems": _list("mems", MOST_NODES),
+    "cpuset.cpus.partition": _word("member", "root", "isolated"),
+    "memory.swappiness": _number(0, 200, INVALID),
+    "memory.oom_control": _oom_control,
+    "memory.max": _bytes_v2,
+    "memory.high": _bytes_v2,
+    "memory.low": _bytes_v2,
+    "memory.min": _bytes_v2,
+    "memory.swap.max": _bytes_v2,
+    "memory.swap.high": _bytes_v2,
+    "memory.zswap.max": _bytes_v2,
+    "memory.zswap.writeback": _FLAG,
+    "memory.oom.group": _FLAG,
+    "io.max": keyed_files.rates,
+    "io.weight": keyed_files.weights,
+    "io.bfq.weight": keyed_files.bfq_weights,
+    "io.latency": keyed_files.latency,
+    "io.prio.class": _word("no-change", "promote-to-rt", "none-to-rt", "restrict-to-be", "idle"),
+    "blkio.bfq.weight": _number(1, 1000, RANGE),
+    "rdma.max": keyed_files.rdma,
+    "misc.max": keyed_files.misc,
+    "dmem.max": keyed_files.regions,
+    "dmem.low": keyed_files.regions,
+    "dmem.min": keyed_files.regions,
+    "cgroup.freeze": _SWITCH,
+    "cgroup.pressure": _SWITCH,
+    "cgroup.kill": _number(1, 1, RANGE, True, True, _INT),
+    "cgroup.max.depth": _DEPTH,
+    "cgroup.max.descendants": _DEPTH,
+    "cgroup.procs": _PROCESS,
+    "cgroup.threads": _PROCESS,
+    "cgroup.type": _word("threaded"),
+    "cgroup.subtree_control": _subtree,
+    "cpu.pressure": _trigger,
+    "io.pressure": _trigger,
+    "irq.pressure": _trigger,
+    "memory.pressure": _trigger,
+}
+
+KEYED = frozenset(
+    file for file, write in WRITES.items() if write.__module__ == keyed_files.__name__
+)
+"""Files that keep what a write does not name."""
+
+
+def written(file: str, text: str, stands: str | None, ground: Ground) -> str | Complaint:
+    """What is read back after ``text`` was written to ``file``, where ``stands`` stood; or why
+    the kernel refuses it. A file that nobody knows keeps the text."""
+    if len(text) * 4 > ground.page_size or "\0" in text:
+        most = _LONGEST_LIST if file.startswith("cpuset.") else ground.page_size
+        if len(text.encode(errors="surrogatepass")) > most:
+            return TOO_LONG, f"at most {most} bytes"
+        text = text.partition("\0")[0]
+    write = WRITES.get(file)
+    if write is not None:
+        return write(text, stands, ground)
+    if file.startswith("hugetlb."):
+        return _hugepages(file, text, ground)
+    if file.startswith("memory.") and file.endswith("limit_in_bytes"):
+        return _bytes_v1(text, stands, ground)
+    return text
+
+
+_HUGETLB = re.compile(r"hugetlb\.([0-9]{1,9}[KMG]B)\.(?:rsvd\.)?(max|limit_in_bytes)\Z")
+
+
+def _hugepages(file: str, text: str, ground: Ground) -> str | Complaint:
+    found = _HUGETLB.match(file)
+    if found is None or (ground.sizes is not None and found[1] not in ground.sizes):
+        return MISSING, "a page size that the machine has" if found else "a page size such as 2MB"
+    unit = max(ground.page_size, hugepage_size(file))
+    return _bytes("max" if found[2] == "max" else "-1", ground.page_size, unit, text)
+
+
+def complaint(file: str, value: str, ground: Ground) -> Complaint | None:
+    """Why the kernel refuses ``value`` for ``file``; None where it takes it or nobody knows."""
+    found = written(file, value, None, ground)
+    return found if isinstance(found, tuple) else None
+
+
+__all__ = ["INVALID", "KEYED", "MISSING", "NO_DEVICE", "RANGE", "WRITES", "complaint", "written"]

@@ -1,0 +1,177 @@
+"""Names of cgroups: the abstract list of components, the cgroupfs path, the systemd unit.
+
+Source: kubelet pkg/kubelet/cm cgroup_manager_linux.go (CgroupName, ToSystemd, ToCgroupfs,
+ParseSystemdToCgroupName), pod_container_manager_linux.go; opencontainers/cgroups ExpandSlice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from qoslet.errors import BadInput
+
+Kind = Literal["cgroupfs", "systemd"]
+Components = tuple[str, ...]
+
+POD_PREFIX = "pod"
+QOS_DIRECTORY = {"Guaranteed": "", "Burstable": "burstable", "BestEffort": "besteffort"}
+SLICE = ".slice"
+
+
+def extend(base: Sequence[str], *components: str) -> Components:
+    """``base`` and more; ValueError where a component holds ``/`` or ``_`` (the kubelet panics:
+    systemd names could not be read back)."""
+    for component in components:
+        if "/" in component or "_" in component:
+            raise ValueError(f"cgroup name component {component!r} contains '/' or '_'")
+    return (*base, *components)
+
+
+def to_cgroupfs(name: Sequence[str]) -> str:
+    """The path below the hierarchy's root. Empty components vanish."""
+    return "/" + "/".join(component for component in name if component)
+
+
+def from_cgroupfs(path: str) -> Components:
+    """The components of a path: one leading slash is cut, the rest is split."""
+    trimmed = path.removeprefix("/")
+    return tuple(trimmed.split("/")) if trimmed else ()
+
+
+def escape(component: str) -> str:
+    """A component as systemd spells it: ``-`` separates slices, so it becomes ``_``."""
+    return component.replace("-", "_")
+
+
+def to_systemd(name: Sequence[str]) -> str:
+    """The path of nested slices; the root is ``/``."""
+    if not name or (len(name) == 1 and not name[0]):
+        return "/"
+    parts = [escape(component) for component in name]
+    slices = ["-".join(parts[: count + 1]) + SLICE for count in range(len(parts))]
+    return "/" + "/".join(slices)
+
+
+def unit_of(name: Sequence[str]) -> str:
+    """The last slice of ``to_systemd``: the unit's name; ``/`` for the root."""
+    return to_systemd(name).rsplit("/", 1)[1] or "/"
+
+
+def from_systemd(path: str) -> Components:
+    """The components of a slice: only the last path element counts."""
+    base = path.rsplit("/", 1)[-1].removesuffix(SLICE)
+    if not base:
+        return ()
+    return tuple(part.replace("_", "-") for part in base.split("-"))
+
+
+def expand_slice(unit: str) -> str:
+    """``a-b.slice`` to ``/a.slice/a-b.slice``; ValueError where it is no slice name."""
+    if not unit.endswith(SLICE) or unit == SLICE or "/" in unit:
+        raise ValueError(f"{unit!r} is no slice name")
+    stem = unit.removesuffix(SLICE)
+    if stem == "-":
+        return "/"
+    parts = stem.split("-")
+    if not all(parts):
+        raise ValueError(f"{unit!r} has an empty part")
+    return "/" + "/".join("-".join(parts[: n + 1]) + SLICE for n in range(len(parts)))
+
+
+def parse(text: str, driver: Literal["cgroupfs", "systemd"]) -> Components:
+    """A configured cgroup (``--system-reserved-cgroup``) as the driver reads it."""
+    return from_systemd(text) if driver == "systemd" else from_cgroupfs(text)
+
+
+def concrete(name: Sequence[str], driver: Literal["cgroupfs", "systemd"]) -> str:
+    """The path that the driver makes of an abstract name."""
+    return to_systemd(name) if driver == "systemd" else to_cgroupfs(name)
+
+
+def root_of(cgroup_root: str, cgroups_per_qos: bool) -> Components:
+    """The group of all pods: ``<cgroup root>/kubepods``, or the root itself without QoS groups.
+    Source: NodeAllocatableRoot."""
+    base = from_cgroupfs(cgroup_root)
+    return extend(base, "kubepods") if cgroups_per_qos else base
+
+
+def pod_name(root: Sequence[str], qos: str, uid: str) -> Components:
+    """The group of a pod; Guaranteed pods stand directly in the root."""
+    tier = QOS_DIRECTORY[qos]
+    leaf = POD_PREFIX + uid
+    return extend(root, tier, leaf) if tier else extend(root, leaf)
+
+
+class PodCgroup(Struct, frozen=True):
+    """Whether a name is a pod's, and whose."""
+
+    is_pod: bool
+    uid: str = ""
+
+
+def pod_of(name: Sequence[str], qos_roots: Mapping[str, Sequence[str]]) -> PodCgroup:
+    """Read a pod's UID from a cgroup name. Only the length of the path below a QoS root is
+    compared, and ``pod`` has to occur exactly once. Source: IsPodCgroup, GetPodUIDFrom."""
+    if not name or not any(len(name) == len(root) + 1 for root in qos_roots.values()):
+        return PodCgroup(False)
+    leaf = name[-1]
+    if not leaf.startswith(POD_PREFIX) or leaf.count(POD_PREFIX) != 1:
+        return PodCgroup(False)
+    return PodCgroup(True, leaf.removeprefix(POD_PREFIX))
+
+
+Scope = Literal["containerd", "cri-o", "runc", "process"]
+
+
+def container_leaf(cri: str | None, id: str, slice_parent: bool) -> str:
+    """The last path element of a container's cgroup, by the program that makes it.
+
+    Source: containerd cri getCgroupsPath, CRI-O cgmgr, runc systemd driver.
+    """
+    if cri == "cri-o":
+        return f"crio-{id}.scope" if slice_parent else f"crio-{id}"
+    if slice_parent:
+        return f"{'cri-containerd' if cri == 'containerd' else 'runc'}-{id}.scope"
+    return id
+
+
+def process_leaf(parent: str, name: str) -> str:
+    """The scope of a container whose processes qoslet starts itself, in the pod's slice
+    ``parent``. Units are known to systemd by their last name only, so it holds the pod's."""
+    return f"{parent.rsplit('/', 1)[-1].removesuffix(SLICE)}-{name}.scope"
+
+
+def cgroups_path(cri: str | None, parent: str, id: str) -> str:
+    """``linux.cgroupsPath`` of the OCI config: ``slice:prefix:id`` below a slice, else a path."""
+    unit = parent.rsplit("/", 1)[-1]
+    if unit.endswith(SLICE):
+        prefix = {"containerd": "cri-containerd", "cri-o": "crio"}.get(cri or "", "runc")
+        return f"{unit}:{prefix}:{id}"
+    leaf = container_leaf(cri, id, slice_parent=False)
+    return f"{parent.rstrip('/')}/{leaf}"
+
+
+def root_path(root: str, kind: Kind) -> str:
+    """The path that a driver has for ``--cgroup-root``: ``/a/b`` is ``/a.slice/a-b.slice`` with
+    systemd. Raises ``BadInput`` for a name that it cannot have."""
+    if kind == "cgroupfs":
+        return root
+    try:
+        parts = extend((), *from_cgroupfs(root.rstrip("/")))
+    except ValueError as error:
+        raise BadInput(
+            str(error),
+            where="--cgroup-root",
+            hint="systemd reads - as a level and _ as -: use letters, digits and -",
+        ) from None
+    if any(part.endswith((SLICE, ".scope")) for part in parts):
+        plain = "/".join(part.removesuffix(SLICE) for part in parts)
+        raise BadInput(
+            f"{root!r} has a unit's name in it",
+            where="--cgroup-root",
+            hint=f"name groups, not units: /{plain}",
+        )
+    return to_systemd(parts)

@@ -1,0 +1,234 @@
+"""LinuxContainerResources of the CRI: read, turned into an OCI block, and made of one.
+
+A zero field means "not set". Names are the protobuf's or those of its JSON form, numbers may be
+texts as there. Source: cri-api runtime.v1; containerd pkg/cri; CRI-O container_create_linux.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from qoslet.core.api.schema import child, nearest
+from qoslet.core.api.unknown_fields import literal
+from qoslet.core.convert.cri_fields import number_of, spot, twice
+from qoslet.core.oci.resources import NO_CPU, NO_IO, NO_MEMORY, Block, block_of
+from qoslet.core.oci.result import Lost, Part, Refusal
+from qoslet.core.resources.cgroup_writer import oci_block
+from qoslet.core.resources.cri_resources import Sent, Unified
+from qoslet.core.versions.runtime import Runtime
+from qoslet.errors import BadInput
+
+NUMBERS = (
+    "cpu_period",
+    "cpu_quota",
+    "cpu_shares",
+    "memory_limit_in_bytes",
+    "oom_score_adj",
+    "memory_swap_limit_in_bytes",
+)
+TEXTS = ("cpuset_cpus", "cpuset_mems")
+LINUX = (*NUMBERS, *TEXTS, "hugepage_limits", "unified")
+_UNSIGNED = ("cpu_period", "cpu_shares")
+"""Numbers that the OCI's block has unsigned."""
+
+_WIDEST = 2**63 - 1
+
+_CRIO_LEAST = {"runc": 12 << 20, "crun": 500 << 10}
+"""Bytes: the memory limit that CRI-O wants at least. Source: CRI-O container_create_linux.go."""
+
+
+class Message(Struct, frozen=True):
+    """A message: what the kubelet sends, and the CPU and node lists beside it."""
+
+    sent: Sent
+    cpus: str = ""
+    mems: str = ""
+
+
+def snake(name: object) -> str:
+    """A field in the protobuf's spelling: ``cpuQuota`` is ``cpu_quota``."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in str(name))
+
+
+def message_of(given: Mapping[str, Any], where: str = "", path: str = "") -> Message:
+    """A decoded message; BadInput names the field that is none, or of another kind. ``path`` is
+    the message's place in the document ``where``."""
+    fields: dict[str, Any] = {}
+    for name, value in given.items():
+        place = child(path, str(name))
+        at = spot(where, place)
+        field = snake(name)
+        if field not in LINUX:
+            raise _none(str(name), "LinuxContainerResources", LINUX, at)
+        if value is None:
+            continue
+        if field in fields:
+            raise twice(field, at)
+        fields[field] = _read(field, value, where, place)
+    sent = Sent(
+        **{name: fields[name] for name in NUMBERS if name in fields},
+        hugepage_limits=fields.get("hugepage_limits", ()),
+        unified=fields.get("unified", ()),
+    )
+    return Message(sent, fields.get("cpuset_cpus", ""), fields.get("cpuset_mems", ""))
+
+
+def _none(name: str, message: str, known: tuple[str, ...], at: str) -> BadInput:
+    hint = nearest(name, known) or f"{message} has {', '.join(known)}"
+    return BadInput("is no field of the message", where=at, hint=hint)
+
+
+def _read(field: str, value: Any, where: str, path: str) -> object:
+    at = spot(where, path)
+    if field in NUMBERS:
+        number = number_of(value, at)
+        if number < 0 and field in _UNSIGNED:
+            raise BadInput("is negative, which no resource block can hold", where=at)
+        return number
+    if field in TEXTS:
+        return _text(value, at)
+    if field == "unified":
+        if not isinstance(value, Mapping):
+            raise BadInput(f"expected `object`, got {literal(value)}", where=at)
+        return tuple(
+            _entry(key, text, spot(where, child(path, str(key)))) for key, text in value.items()
+        )
+    if not isinstance(value, list):
+        raise BadInput(f"expected `array`, got {literal(value)}", where=at)
+    return tuple(_hugepages(one, where, f"{path}[{number}]") for number, one in enumerate(value))
+
+
+def _entry(key: object, text: object, at: str) -> Unified:
+    name = _text(key, at)
+    return Unified(name, _text(text, at), ("oci.unified", (name,)))
+
+
+def _text(value: object, at: str) -> str:
+    if not isinstance(value, str):
+        raise BadInput(f"expected `str`, got {literal(value)}", where=at)
+    return value
+
+
+_HUGEPAGES = ("page_size", "limit")
+
+
+def _hugepages(one: object, where: str, path: str) -> tuple[str, int]:
+    if not isinstance(one, Mapping):
+        raise BadInput(f"expected `object`, got {literal(one)}", where=spot(where, path))
+    size, limit, found = "", 0, set()
+    for name, value in one.items():
+        field, at = snake(str(name)), spot(where, child(path, str(name)))
+        if field not in _HUGEPAGES:
+            raise _none(str(name), "HugepageLimit", _HUGEPAGES, at)
+        if value is None:
+            continue
+        if field in found:
+            raise twice(field, at)
+        found.add(field)
+        if field == "page_size":
+            size = _text(value, at)
+        else:
+            limit = number_of(value, at, "uint64")
+    return size, limit
+
+
+def block_of_message(message: Message, runtime: Runtime, swap: bool = True) -> Block:
+    """The OCI block that a CRI runtime makes; one that is not named counts as containerd.
+
+    ``swap``: whether the kernel limits swap.
+    """
+    given = oci_block(runtime, swap, message.sent)
+    lists = {"cpus": message.cpus, "mems": message.mems}
+    lists = {name: text for name, text in lists.items() if text}
+    if lists:
+        given["cpu"] = given.get("cpu", {}) | lists
+    return block_of(given)
+
+
+def refusal_of(message: Message, runtime: Runtime) -> Refusal | None:
+    """Why the CRI runtime itself refuses a message; None where it passes it on."""
+    if runtime.cri != "cri-o":
+        return None
+    limit, least = message.sent.memory_limit_in_bytes, _CRIO_LEAST.get(runtime.oci, 0)
+    if 0 < limit < least:
+        words = f"set memory limit {limit} too low; should be at least {least} bytes"
+        return Refusal("memory_limit_in_bytes", words, "refused.cri-o", (limit, least))
+    swap = message.sent.memory_swap_limit_in_bytes
+    if 0 < swap < limit:
+        words = f"container {swap} memory+swap is below the memory limit {limit}"
+        return Refusal("memory_swap_limit_in_bytes", words, "refused.swap", (swap, limit))
+    return None
+
+
+def lost_of(message: Message, runtime: Runtime) -> tuple[Lost, ...]:
+    """What of a message no resource block carries."""
+    sent, found = message.sent, []
+    if sent.oom_score_adj:
+        why = "it is of the process, no file of a group"
+        instead = "process.oomScoreAdj of the config; /proc/PID/oom_score_adj"
+        found.append(Lost("oom_score_adj", why, instead, "elsewhere", "oom_score_adj"))
+    if not runtime.hugetlb and any(amount for _, amount in sent.hugepage_limits):
+        why = f"{runtime.cri} passes none on where disable_hugetlb_controller is true, its default"
+        instead = "the pod's group, where the kubelet limits them"
+        found.append(Lost("hugepage_limits", why, instead, field="hugepage_limits"))
+    return tuple(found)
+
+
+def part_of_block(block: Block) -> Part:
+    """The message that says what a block says, and what no field of the CRI carries."""
+    cpu, memory = block.cpu or NO_CPU, block.memory or NO_MEMORY
+    huge = [{"page_size": one.page_size, "limit": one.limit} for one in block.hugepage_limits or ()]
+    wide = {"cpu_period": cpu.period or 0, "cpu_shares": cpu.shares or 0}
+    lost = [_too_wide(name) for name, amount in wide.items() if amount > _WIDEST]
+    fields: dict[str, object] = {
+        "cpu_period": wide["cpu_period"],
+        "cpu_quota": cpu.quota,
+        "cpu_shares": wide["cpu_shares"],
+        "memory_limit_in_bytes": memory.limit,
+        "cpuset_cpus": cpu.cpus,
+        "cpuset_mems": cpu.mems,
+        "hugepage_limits": huge,
+        "unified": block.unified,
+        "memory_swap_limit_in_bytes": memory.swap,
+    }
+    for row in lost:
+        del fields[row.what]
+    message = {name: value for name, value in fields.items() if value}
+    return Part(message=message, lost=(*lost, *_lost(block)))
+
+
+def _too_wide(name: str) -> Lost:
+    why = f"the CRI's int64 ends at {_WIDEST}"
+    return Lost(name, why, "an amount that a kernel takes", field=name.replace("_", "."))
+
+
+_NO_FIELD = "no field of the CRI carries it"
+_NRI = "an NRI plugin of the runtime, or the unified map"
+
+
+def _lost(block: Block) -> tuple[Lost, ...]:
+    cpu, memory, io = block.cpu or NO_CPU, block.memory or NO_MEMORY, block.block_io or NO_IO
+    asked = (
+        ("memory.reservation", memory.reservation, "unified memory.low"),
+        ("memory.swappiness", memory.swappiness, _NRI),
+        ("memory.kernel", memory.kernel, "memory_limit_in_bytes counts it"),
+        ("memory.kernelTCP", memory.kernel_tcp, "memory_limit_in_bytes counts it"),
+        ("memory.disableOOMKiller", memory.disable_oom_killer or None, "unified memory.high"),
+        ("cpu.idle", cpu.idle, "unified cpu.idle"),
+        ("cpu.burst", cpu.burst, "unified cpu.max.burst"),
+        ("cpu.realtimeRuntime", cpu.realtime_runtime, "nothing of Kubernetes"),
+        ("cpu.realtimePeriod", cpu.realtime_period, "nothing of Kubernetes"),
+        ("pids", block.pids, "the kubelet's podPidsLimit on the pod's group, unified pids.max"),
+        ("blockIO", io if io != NO_IO else None, "containerd's blockio classes, unified io.max"),
+        ("network", block.network, "eBPF, or the pod's network plugin"),
+        ("devices", block.devices or None, "devices of ContainerConfig, or CDI"),
+        ("rdma", block.rdma or None, _NRI),
+    )
+    return tuple(
+        Lost(field, _NO_FIELD, instead, field=field)
+        for field, given, instead in asked
+        if given is not None
+    )

@@ -1,0 +1,322 @@
+"""What a document holds: an OCI block, messages of the CRI, pods; told apart by their fields.
+
+``qoslet plan -o oci`` and ``-o cri`` are read, too: each container is a block or a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from qoslet.core.api.schema import child, shown
+from qoslet.core.api.unknown_fields import unknown
+from qoslet.core.convert.cri_fields import MESSAGES, check, spot
+from qoslet.core.convert.cri_message import LINUX, Message, message_of, snake
+from qoslet.core.convert.windows_fields import fields_in, unread
+from qoslet.core.oci.resources import Block, block_of, spelled
+from qoslet.core.problem import Problem
+from qoslet.core.resources.cri_resources import Sent
+from qoslet.errors import BadInput
+
+Kind = Literal["oci", "cri", "pod"]
+
+_BLOCK = frozenset(spelled(name) for name in Block.__struct_fields__)
+_MESSAGE = frozenset(LINUX)
+_BOTH = frozenset(("unified", "hugepageLimits"))
+"""Names that stand in both; the JSON form of a message spells hugepage_limits so."""
+
+_WINDOWS = frozenset(
+    ("cpu_shares", "cpu_count", "cpu_maximum", "memory_limit_in_bytes", "rootfs_size_in_bytes",
+     "affinity_cpus")
+)  # fmt: skip
+
+
+class Given(Struct, frozen=True):
+    """One resource block of a document: Linux' as an OCI block or a message, or Windows' fields.
+
+    ``name`` tells it from others of the document, ``where`` is its place in messages;
+    ``sandbox``: of a LinuxPodSandboxConfig.
+    """
+
+    name: str
+    where: str
+    block: Block | None = None
+    message: Message | None = None
+    windows: dict[str, Any] | None = None
+    sandbox: bool = False
+
+
+def kind_of(given: Mapping[str, Any], where: str) -> Kind:
+    """What a document is; BadInput where its fields do not say."""
+    if isinstance(given.get("kind"), str) and "apiVersion" in given:
+        return {"Cri": "cri", "Oci": "oci"}.get(given["kind"], "pod")  # type: ignore[return-value]
+    if "ociVersion" in given or "process" in given:
+        return "oci"
+    names = frozenset(map(snake, given))
+    if names & {"container_id", "pod_sandbox_id", "cgroup_parent", "overhead", "image"}:
+        return "cri"
+    for key in ("linux", "windows"):
+        inner = given.get(key)
+        if isinstance(inner, Mapping) and "metadata" in given:
+            return "cri"
+        if isinstance(inner, Mapping) and inner:
+            return _inner(inner, where)
+    return _loose(frozenset(given), where)
+
+
+def _inner(inner: Mapping[str, Any], where: str) -> Kind:
+    names = frozenset(map(snake, inner))
+    if names & {"cgroup_parent", "overhead", "security_context"}:
+        return "cri"
+    if names & {"cgroups_path", "namespaces", "seccomp", "devices"}:
+        return "oci"
+    resources = inner.get("resources", inner)
+    if not isinstance(resources, Mapping):
+        raise BadInput("expected `object`", where=f"{where}: resources")
+    if "storage" in resources:
+        return "oci"
+    return _loose(frozenset(resources), where)
+
+
+def _loose(names: frozenset[str], where: str) -> Kind:
+    telling = names - _BOTH
+    oci, cri = telling & _BLOCK, frozenset(map(snake, telling)) & (_MESSAGE | _WINDOWS)
+    if bool(oci) == bool(cri):
+        message = "may be a block of the OCI or a message of the CRI" if names <= _BOTH else (
+            "is no resource block of the OCI, message of the CRI, or pod"
+        )  # fmt: skip
+        raise BadInput(message, where=where, hint="say which: --from oci, cri or pod")
+    return "oci" if oci else "cri"
+
+
+def windows_message(given: Mapping[str, Any], where: str) -> Given | None:
+    """A bare WindowsContainerResources; some fields of it alone would be a Linux message, too."""
+    names = frozenset(map(snake, given))
+    return _of_windows(given, "", where, "") if names and names <= _WINDOWS else None
+
+
+def _mapping(value: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise BadInput("expected `object`", where=where)
+    return value
+
+
+def blocks_of(
+    given: Mapping[str, Any], kind: Kind, where: str, problems: list[Problem]
+) -> Iterator[Given]:
+    """The resource blocks of a document of that kind, which is not a pod; names that are not read
+    are rows more of ``problems``. Raises BadInput."""
+    if isinstance(given.get("items"), list) and "apiVersion" in given:
+        yield from _items(given["items"], kind, where, problems)
+    elif kind == "oci":
+        yield from _config(given, "", where, problems)
+    else:
+        yield from _messages(given, "", where, "", problems)
+
+
+def _items(items: list[Any], kind: Kind, where: str, problems: list[Problem]) -> Iterator[Given]:
+    """The containers and sandboxes of what ``plan`` prints."""
+    for number, item in enumerate(items):
+        pod = _mapping(item, f"{where}: items[{number}]")
+        at = f"{where}: {shown(str(pod.get('namespace')))}/{shown(str(pod.get('name')))}"
+        label = f"{pod.get('namespace')}/{pod.get('name')}"
+        sandbox = pod.get("sandbox")
+        if kind == "cri" and isinstance(sandbox, Mapping) and sandbox:
+            yield from _messages(sandbox, f"{label} sandbox", at, "sandbox", problems)
+        containers = pod.get("containers") or []
+        if not isinstance(containers, list):
+            raise BadInput("expected `array`", where=f"{at}: containers")
+        for each in containers:
+            one = _mapping(each, f"{at}: containers")
+            name = f"{label}/{one.get('name')}"
+            within = f"{at}: {shown(str(one.get('name')))}"
+            if kind == "oci":
+                yield from _config(one, name, within, problems)
+            else:
+                config = {key: value for key, value in one.items() if key not in _OF_PLAN}
+                yield from _messages(config, name, within, "", problems)
+
+
+_OF_PLAN = ("name", "role")
+"""What ``plan`` says of a container beside its message."""
+
+
+def _config(
+    given: Mapping[str, Any], name: str, where: str, problems: list[Problem]
+) -> Iterator[Given]:
+    """A config.json, a part of it, or a bare block."""
+    linux, windows = given.get("linux"), given.get("windows")
+    if linux is not None or windows is not None or "ociVersion" in given:
+        _tell(given, _CONFIG, "config.json", where, "", problems)
+    if windows is not None:
+        inner = _mapping(windows, f"{where}: windows")
+        _tell(inner, _WINDOWS_CONFIG, "windows", where, "windows", problems)
+        fields = _mapping(inner.get("resources") or {}, f"{where}: windows.resources")
+        at = f"{where}: windows.resources"
+        problems += unread(fields, at)
+        yield Given(name, at, windows={"oci": dict(fields)})
+    if linux is not None:
+        inner = _mapping(linux, f"{where}: linux")
+        _tell(inner, _LINUX, "linux", where, "linux", problems)
+        resources = _mapping(inner.get("resources") or {}, f"{where}: linux.resources")
+        at = f"{where}: linux.resources"
+        yield Given(name, at, block=block_of(resources, at, problems))
+        return
+    if windows is None and "ociVersion" not in given:
+        yield Given(name, where, block=block_of(given, where, problems))
+
+
+_WINDOWS_CONFIG = (
+    "layerFolders",
+    "devices",
+    "resources",
+    "network",
+    "credentialSpec",
+    "servicing",
+    "ignoreFlushesDuringBoot",
+    "hyperv",
+)
+_CONFIG = (
+    "ociVersion",
+    "process",
+    "root",
+    "hostname",
+    "domainname",
+    "mounts",
+    "hooks",
+    "annotations",
+    "linux",
+    "windows",
+    "solaris",
+    "vm",
+    "zos",
+    "freebsd",
+)
+_LINUX = (
+    "uidMappings",
+    "gidMappings",
+    "sysctl",
+    "resources",
+    "cgroupsPath",
+    "namespaces",
+    "devices",
+    "netDevices",
+    "seccomp",
+    "rootfsPropagation",
+    "maskedPaths",
+    "readonlyPaths",
+    "mountLabel",
+    "intelRdt",
+    "memoryPolicy",
+    "personality",
+    "timeOffsets",
+)
+"""What config.json and its ``linux`` have. Source: runtime-spec specs-go/config.go."""
+
+
+def _tell(
+    given: Mapping[str, Any],
+    known: tuple[str, ...],
+    of: str,
+    where: str,
+    path: str,
+    problems: list[Problem],
+) -> None:
+    """A row of ``problems`` for each name that is not known."""
+    names = (str(name) for name in given if name not in known and name not in _OF_PLAN)
+    problems += [unknown(where, child(path, name), of, known) for name in names]
+
+
+def _messages(
+    given: Mapping[str, Any], name: str, where: str, path: str, problems: list[Problem]
+) -> Iterator[Given]:
+    """A message of the CRI, with what stands around the resources looked at."""
+    message = _message_name(given)
+    if message is None:
+        if frozenset(map(snake, given)) & (_WINDOWS - _MESSAGE):
+            yield _of_windows(given, name, where, path)
+        else:
+            yield Given(name, where, message=message_of(given, where, path))
+        return
+    fields = check(given, message, where, path, problems)
+    if message in _REQUESTS:
+        if "config" in fields:
+            yield from _messages(fields["config"], name, where, child(path, "config"), problems)
+        return
+    kind = MESSAGES[message].get("windows")
+    if "windows" in fields and kind is not None:
+        inner, at = fields["windows"], child(path, "windows")
+        if kind != "Resources":
+            inner, at = inner.get("resources"), f"{at}.resources"
+        if inner is not None:
+            yield _of_windows(inner, name, where, at)
+    linux = MESSAGES[message].get("linux")
+    if linux is None:
+        yield from _parts(fields, message, name, where, path)
+    elif "linux" not in fields:
+        if "windows" not in fields:
+            yield Given(name, where, message=Message(Sent()))
+    elif linux == "Resources":
+        at = child(path, "linux")
+        yield Given(name, where, message=message_of(fields["linux"], where, at))
+    else:
+        inner = check(fields["linux"], linux, where, child(path, "linux"), [])
+        yield from _parts(inner, linux, name, where, child(path, "linux"))
+
+
+_REQUESTS = ("CreateContainerRequest", "RunPodSandboxRequest")
+_OF_SANDBOX = frozenset(("cgroup_parent", "overhead", "sysctls"))
+_OF_CONFIG = frozenset(
+    ("linux", "windows", "metadata", "image", "command", "args", "working_dir", "envs", "mounts",
+     "log_path", "hostname", "log_directory", "dns_config", "port_mappings")
+)  # fmt: skip
+
+
+def _message_name(given: Mapping[str, Any]) -> str | None:
+    """Which message it is, by its fields; None for the resources themselves."""
+    names = frozenset(map(snake, given))
+    if "container_id" in names:
+        return "UpdateContainerResourcesRequest"
+    if "config" in names:
+        return _REQUESTS["runtime_handler" in names]
+    if "pod_sandbox_id" in names:
+        return "UpdatePodSandboxResourcesRequest"
+    if names & _OF_SANDBOX:
+        return "LinuxPodSandboxConfig"
+    if names & _OF_CONFIG:
+        return _config_name(given, names)
+    return "LinuxContainerConfig" if names & {"resources", "security_context"} else None
+
+
+def _config_name(given: Mapping[str, Any], names: frozenset[str]) -> str:
+    """Of a message with ``linux`` or ``windows``, or with neither."""
+    linux, metadata = given.get("linux"), given.get("metadata")
+    inner = frozenset(map(snake, linux)) if isinstance(linux, Mapping) else frozenset()
+    windows = given.get("windows")
+    beside = frozenset(map(snake, windows)) if isinstance(windows, Mapping) else frozenset()
+    if names <= {"linux", "windows"} and (inner & _MESSAGE or beside & _WINDOWS):
+        return "UpdateContainerResourcesRequest"
+    pod = isinstance(metadata, Mapping) and not metadata.keys().isdisjoint(("uid", "namespace"))
+    beyond = names & {"hostname", "log_directory", "dns_config", "port_mappings"}
+    return "PodSandboxConfig" if pod or beyond or inner & _OF_SANDBOX else "ContainerConfig"
+
+
+def _of_windows(given: Mapping[str, Any], name: str, where: str, path: str) -> Given:
+    return Given(name, spot(where, path), windows=fields_in(given, where, path))
+
+
+def _parts(
+    fields: Mapping[str, Any], message: str, name: str, where: str, path: str
+) -> Iterator[Given]:
+    """The resources, and the overhead of a sandbox."""
+    sandbox = "overhead" in MESSAGES[message]
+    for key in ("resources", "overhead"):
+        value = fields.get(key)
+        if value:
+            label = f"{name} {key}".strip() if key == "overhead" else name
+            sent = message_of(value, where, child(path, key))
+            yield Given(label, where, message=sent, sandbox=sandbox)
+        elif key == "resources" and not sandbox:
+            yield Given(name, where, message=Message(Sent()))

@@ -1,0 +1,158 @@
+"""The object that a Windows container ends in.
+
+A container's job object (process isolation) or machine (Hyper-V) has one CPU control. The design
+and Docker take the first of count, shares and maximum; containerd's shim refuses more than one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from qoslet.core.convert.windows_fields import Fields
+from qoslet.core.oci.result import Lost, Part, Refusal, Row
+
+_MIB = 1 << 20
+_MOST = 10_000
+
+
+class Windows(Struct, frozen=True):
+    """What to convert for: the isolation, the machine's processors (None: unknown), and whether
+    the design's precedence, which is Docker's, decides between CPU controls.
+
+    ``machine``: the processors of a container's own machine where no count says, None if it has
+    all. ``percent``: the maximum is handed on as Docker's whole percents, as dockershim did.
+    """
+
+    isolation: str = "process"
+    processors: int | None = None
+    precedence: bool = False
+    machine: int | None = None
+    percent: bool = False
+
+    @property
+    def isolated(self) -> bool:
+        """Whether the container has a machine of its own."""
+        return self.isolation == "hyperv"
+
+    def within(self, count: int) -> int | None:
+        """The processors that a maximum is a part of; ``count`` is the object's own, 0 if unset."""
+        return (count or self.machine or self.processors) if self.isolated else self.processors
+
+
+OWN_MACHINE = 2
+"""Processors of a Hyper-V container's machine where nothing says. Source: hcsshim internal/uvm
+defaultProcessorCount."""
+
+PROCESS = Windows()
+"""Process isolation on a machine of unknown size."""
+
+_LABEL = "containerd.io/snapshot/windows/rootfs.sizebytes"
+
+
+def _elsewhere(fields: Fields, on: Windows) -> list[Lost]:
+    """What the object has no field for."""
+    rows = []
+    if fields.rootfs_size_in_bytes and fields.oci:
+        why, instead = "the shim does not read it", f"the snapshot's label {_LABEL}"
+        rows.append(Lost("storage.sandboxSize", why, instead, field="storage.sandboxSize"))
+    elif fields.rootfs_size_in_bytes:
+        why = "the object has no size of a disk"
+        instead = f"containerd labels the container's snapshot {_LABEL}"
+        rows.append(Lost("rootfs_size_in_bytes", why, instead, "elsewhere", "rootfs_size_in_bytes"))
+    if fields.affinity_cpus and on.isolated:
+        why = "the shim has it for process isolation alone"
+        rows.append(Lost("affinity_cpus", why, "process isolation", field="affinity_cpus"))
+    elif fields.affinity_cpus:
+        why = "the object's Processor has a count, a maximum and a weight"
+        instead = "the shim gives the job object these groups and masks, if it knows cpu.affinity"
+        rows.append(Lost("affinity_cpus", why, instead, "elsewhere", "affinity_cpus"))
+    limit = fields.memory_limit_in_bytes
+    if 0 < limit < _MIB:
+        why = f"{limit} bytes are 0 whole MiB, which the shim takes for no limit"
+        rows.append(
+            Lost("memory_limit_in_bytes", why, "1 MiB or more", field="memory_limit_in_bytes")
+        )
+    return rows
+
+
+def _refusal(count: int, weight: int, maximum: int, fields: Fields, on: Windows) -> Refusal | None:
+    """Why the controls that are left are not taken."""
+    if not on.precedence and sum(map(bool, (count, weight, maximum))) > 1:
+        words = (
+            f"invalid spec - Windows Container CPU Count: '{count}', Limit: '{maximum}', and "
+            f"Weight: '{weight}' are mutually exclusive"
+        )
+        return Refusal("cpu", words, "refused.windows", (count, maximum, weight))
+    if on.percent and maximum > 100:
+        words = "range of CPUPercent is from 1 to 100"
+        return Refusal("cpu_maximum", words, "refused.windows.percent", (maximum,))
+    for name, amount in (("cpu_shares", weight), ("cpu_maximum", maximum)):
+        if amount > _MOST:
+            words = "is beyond its range"
+            return Refusal(name, words, "refused.windows.range", (name, amount))
+    for number, (_, mask) in enumerate(fields.affinity_cpus):
+        if not mask and not on.isolated:
+            words = f"cpu affinity mask must be non-zero: entry {number} has zero mask"
+            return Refusal("affinity_cpus", words, "refused.windows.affinity", (number,))
+    return None
+
+
+def object_part(fields: Fields, on: Windows) -> Part:
+    """What the container's object gets."""
+    count, weight, maximum = fields.cpu_count, fields.cpu_shares, fields.cpu_maximum
+    lost = _elsewhere(fields, on)
+    if on.precedence and not on.isolated:
+        count, weight, maximum, after = _first(count, weight, maximum, on)
+        lost = [*after, *lost]
+    refusal = _refusal(count, weight, maximum, fields, on)
+    if refusal is not None:
+        return Part(refusal=refusal)
+    rows = []
+    kept = count if on.processors is None else min(count, on.processors)
+    if count:
+        inputs = (count, on.processors)
+        rows.append(Row("Processor.Count", str(kept), "cpu_count", "windows.object.count", inputs))
+    if maximum:
+        value = maximum * 100 if on.percent else maximum
+        cap = (value, on.within(kept), on.isolated)
+        name = "Processor.Maximum"
+        rows.append(Row(name, str(value), "cpu_maximum", "windows.object.maximum", cap))
+    if weight:
+        name = "Processor.Weight"
+        rows.append(Row(name, str(weight), "cpu_shares", "windows.object.weight", (weight,)))
+    return Part((*rows, *_memory(fields), *_storage(fields)), lost=tuple(lost))
+
+
+def _memory(fields: Fields) -> Iterator[Row]:
+    limit, name = fields.memory_limit_in_bytes, "memory_limit_in_bytes"
+    if limit >= _MIB:
+        yield Row("Memory.SizeInMB", str(limit // _MIB), name, "windows.object.memory", (limit,))
+
+
+def _storage(fields: Fields) -> Iterator[Row]:
+    rates = (
+        ("IopsMaximum", fields.storage_iops, "storage.iops", "operations"),
+        ("BandwidthMaximum", fields.storage_bps, "storage.bps", "bytes"),
+    )
+    for name, rate, field, what in rates:
+        if rate:
+            file, inputs = f"Storage.QoS.{name}", (rate, what)
+            yield Row(file, str(rate), field, "windows.object.storage", inputs)
+
+
+def _first(count: int, weight: int, maximum: int, on: Windows) -> tuple[int, int, int, list[Lost]]:
+    """The precedence under process isolation: count, then shares, then maximum."""
+    named = (("cpu_count", count), ("cpu_shares", weight), ("cpu_maximum", maximum))
+    there = [name for name, amount in named if amount]
+    instead = "Hyper-V isolation, which has all three"
+    if on.percent:
+        instead = "Kubernetes from 1.18 on, which sends the maximum alone"
+    lost = [
+        Lost(name, f"{there[0]} comes first, and a job object has one CPU control", instead,
+             field=name)
+        for name in there[1:]
+    ]  # fmt: skip
+    kept = [amount if name in there[:1] else 0 for name, amount in named]
+    return kept[0], kept[1], kept[2], lost

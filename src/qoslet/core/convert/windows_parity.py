@@ -1,0 +1,141 @@
+"""What of a pod's resources Windows enforces, approximates, or cannot do.
+
+Source: kubelet kuberuntime_container_windows.go, eviction; design: CRI Windows container
+configuration; Kubernetes documentation, Windows containers and resource management.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from qoslet.core.api.pod import Container, Pod
+from qoslet.core.convert.windows_job_object import Windows
+from qoslet.core.oci.result import Parity, Part, Verdict
+from qoslet.core.quantity import ZERO
+from qoslet.core.resources.node_policy import Basis
+from qoslet.core.resources.windows import hyperv
+from qoslet.core.rules.windows import MAXIMUM, milli_of_maximum
+
+_OWN_MEMORY = 1024
+"""MiB of a Hyper-V container's machine where nothing says. Source: hcsshim internal/uvm
+newDefaultOptions."""
+
+
+def container_parity(
+    basis: Basis, container: Container, part: Part, on: Windows
+) -> tuple[Parity, ...]:
+    """The report of a container; ``part`` is what its object gets."""
+    if part.refusal is not None:
+        how = "it is refused, and does not run"
+        return (Parity("container", container.name, "absent", how, "Kubernetes from 1.18 on"),)
+    control = {row.file: int(row.value) for row in part.rows}
+    return tuple(_container(basis, container, control, on))
+
+
+def _container(
+    basis: Basis, container: Container, control: Mapping[str, int], on: Windows
+) -> Iterator[Parity]:
+    limits, requests = container.resources.limits, container.resources.requests
+    cpu = limits.get("cpu", ZERO)
+    if cpu.nano:
+        yield _cpu_limit(str(cpu), cpu.milli, control, on)
+    if requests.get("cpu", ZERO).nano:
+        yield _cpu_request(basis, str(requests["cpu"]), bool(cpu.nano), control)
+    if limits.get("memory", ZERO).nano:
+        memory = limits["memory"]
+        yield _memory_limit(str(memory), memory.value, control.get("Memory.SizeInMB", 0), on)
+    if requests.get("memory", ZERO).nano:
+        how = "it is counted by the scheduler; there is no protection, and no oom_score_adj"
+        instead = "kubeReserved, systemReserved and memory.available of evictionHard (500Mi)"
+        yield Parity("requests.memory", str(requests["memory"]), "absent", how, instead)
+    for name in sorted({*limits, *requests} - {"cpu", "memory"}):
+        asked = str(limits.get(name, requests.get(name)))
+        yield _other(name, asked)
+
+
+def _cpu_limit(asked: str, milli: int, control: Mapping[str, int], on: Windows) -> Parity:
+    count, maximum = control.get("Processor.Count", 0), control.get("Processor.Maximum")
+    of = on.within(count)
+    if maximum is None and not count:
+        how = "there is no cap; a weight bounds nothing"
+        return Parity("limits.cpu", asked, "absent", how, "a later release")
+    if maximum is None or of is None:
+        how = f"whole processors: {count}"
+        whole = milli == count * 1000
+        return Parity("limits.cpu", asked, "enforced" if whole else "approximated", how)
+    back = milli_of_maximum(maximum, of)
+    unit = f"each of the machine's {of} processors" if on.isolated else f"{of} processors"
+    how = f"a hard cap at {maximum} of 10000 of {unit}, read back as {back}m"
+    verdict: Verdict = "enforced" if back == milli else "approximated"
+    return Parity("limits.cpu", asked, verdict, how, _scaled(maximum, of, count, on))
+
+
+def _scaled(maximum: int, of: int, count: int, on: Windows) -> str:
+    """What makes the share of a host's processors one of the machine's own."""
+    if not on.isolated or count or not on.processors or on.processors == of:
+        return ""
+    share = min(max(maximum * on.processors // of, 1), MAXIMUM)
+    return f"ScaleCpuLimitsToSandbox of the shim: {share} of 10000, {milli_of_maximum(share, of)}m"
+
+
+def _memory_limit(asked: str, limit: int, size: int, on: Windows) -> Parity:
+    if not size:
+        how = "less than 1 MiB: the shim takes 0 MiB for no limit"
+        return Parity("limits.memory", asked, "absent", how, "1Mi or more")
+    how = "a commit limit: an allocation beyond it fails, nothing is OOM-killed"
+    if on.isolated and on.machine is None:
+        how = "the machine's size; and a commit limit inside it"
+    elif on.isolated:
+        how = f"a commit limit inside the machine, which has {_OWN_MEMORY} MiB where nothing says"
+    whole = size << 20 == limit
+    if not whole:
+        how += f"; {size} whole MiB of it"
+    fits = not on.isolated or on.machine is None or size <= _OWN_MEMORY
+    return Parity("limits.memory", asked, "enforced" if whole and fits else "approximated", how)
+
+
+def _cpu_request(basis: Basis, asked: str, limited: bool, control: Mapping[str, int]) -> Parity:
+    weight = control.get("Processor.Weight")
+    if weight is not None and basis.choices.windows == "1.10":
+        how = f"a weight of {weight}, by the limit alone; without one it is the smallest"
+        return Parity("requests.cpu", asked, "absent", how)
+    if weight is not None:
+        of = "of the limit, not of the request" if limited else "among those who have one"
+        return Parity("requests.cpu", asked, "approximated", f"a weight of {weight}, {of}")
+    how = "it is counted by the scheduler; no weight is sent, so neighbours may take the time"
+    instead = "limits on the neighbours, or CPUs of its own (WindowsCPUAndMemoryAffinity)"
+    return Parity("requests.cpu", asked, "absent", how, instead)
+
+
+def _other(name: str, asked: str) -> Parity:
+    if name.startswith("hugepages-"):
+        return Parity(name, asked, "absent", "Windows has no hugepages for pods", "none")
+    if name == "ephemeral-storage":
+        how = "the kubelet looks at usage now and then, and evicts"
+        return Parity(name, asked, "approximated", how)
+    return Parity(name, asked, "enforced", "a device plugin hands it out, as on Linux")
+
+
+def pod_parity(basis: Basis, pod: Pod, qos: str) -> tuple[Parity, ...]:
+    """The report of what a pod has above its containers."""
+    return tuple(_pod(basis, pod, qos))
+
+
+def _pod(basis: Basis, pod: Pod, qos: str) -> Iterator[Parity]:
+    how = "it orders evictions; there are no groups above a container, so no class has a share"
+    yield Parity("QoS class", qos, "approximated", how, "limits on every container")
+    if hyperv(basis, pod):
+        how = "its containers run in a machine of its own"
+        yield Parity("isolation", "hyperv", "enforced", how)
+    if pod.resources is not None:
+        how = "a job object is one container's"
+        instead = "the same limits on the containers"
+        yield Parity("spec.resources", "set", "absent", how, instead)
+    for name, amount in sorted(pod.overhead.items()):
+        how = "it is counted by the scheduler, and bounds nothing"
+        yield Parity(f"overhead.{name}", str(amount), "absent", how)
+    if basis.node.kubelet.pod_pids_limit not in (None, -1, 0):
+        how = "a job object's process limit is not set"
+        yield Parity("podPidsLimit", str(basis.node.kubelet.pod_pids_limit), "absent", how)
+    how = "a resize in place is refused"
+    yield Parity("resize", "in place", "absent", how, "a new pod")

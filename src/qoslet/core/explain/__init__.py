@@ -1,0 +1,1 @@
+"""Why a value is what it is, or why a file is not written."""

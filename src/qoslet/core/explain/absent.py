@@ -1,0 +1,283 @@
+"""Why a file is not written: the first fact that stands in its way, in a sentence."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from qoslet.core.api.aggregate import declared
+from qoslet.core.api.memory_annotations import NO_POLICY
+from qoslet.core.api.pod import Container, Pod, QosClass
+from qoslet.core.quantity import ZERO
+from qoslet.core.resources.cgroup_tree import Cgroup
+from qoslet.core.resources.memory_qos import factor_of, high_skipped
+from qoslet.core.resources.node_policy import Basis
+
+
+class Missing(Struct, frozen=True):
+    """A file that a group does not get, with what decides about it."""
+
+    basis: Basis
+    cgroup: Cgroup
+    file: str
+    qos: QosClass | None
+
+    @property
+    def level(self) -> str:
+        """The level of the group, in words."""
+        return {"node": "the node's group", "qos": "a QoS tier", "pod": "a pod's group"}.get(
+            self.cgroup.level, f"a {self.cgroup.level}"
+        )
+
+
+_V1_TO_V2 = {
+    "cpu.shares": "cpu.weight",
+    "cpu.cfs_quota_us": "cpu.max",
+    "cpu.cfs_period_us": "cpu.max",
+    "memory.limit_in_bytes": "memory.max",
+    "memory.memsw.limit_in_bytes": "memory.swap.max",
+}
+_V2_TO_V1 = {
+    "cpu.weight": "cpu.shares",
+    "cpu.max": "cpu.cfs_quota_us",
+    "memory.max": "memory.limit_in_bytes",
+    "memory.swap.max": "memory.memsw.limit_in_bytes",
+}
+_V2_ONLY = ("memory.min", "memory.low", "memory.high", "memory.oom.group")
+_CPU_LIMIT = ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
+_SWAP = ("memory.swap.max", "memory.memsw.limit_in_bytes")
+_LIMIT = ("memory.max", "memory.limit_in_bytes")
+
+
+def why_not(missing: Missing) -> str:
+    """One sentence; never empty."""
+    basis, file = missing.basis, missing.file
+    if basis.v2 and file in _V1_TO_V2:
+        return f"the node has cgroup v2, where this is {_V1_TO_V2[file]}"
+    if not basis.v2 and file in _V2_TO_V1:
+        return f"the node has cgroup v1, where this is {_V2_TO_V1[file]}"
+    if not basis.v2 and file in _V2_ONLY:
+        needs = "" if file == "memory.oom.group" else "; Memory QoS needs v2"
+        return f"the node has cgroup v1, which has no such file{needs}"
+    if file.startswith("hugetlb."):
+        return _hugetlb(missing)
+    if file.startswith("io."):
+        return "neither kubelet nor CRI says anything about I/O"
+    if file in ("memory.min", "memory.low"):
+        return _protection(missing)
+    for files, reason in (
+        (("memory.high",), _high),
+        (_CPU_LIMIT, _bandwidth),
+        (_LIMIT, _limit),
+        (_SWAP, _swap),
+        (("pids.max",), _pids),
+        (("memory.oom.group",), _oom_group),
+        (("oom_score_adj",), _oom_score),
+        (("cpuset.cpus", "cpuset.mems"), _cpuset),
+    ):
+        if file in files:
+            return reason(missing)
+    return f"no rule of this profile writes it on {missing.level}"
+
+
+def _amounts(container: Container) -> tuple[int, int]:
+    own = container.resources
+    return own.requests.get("memory", ZERO).value, own.limits.get("memory", ZERO).value
+
+
+def _memory_qos_off(basis: Basis) -> str:
+    profile = basis.node.profile
+    if basis.memory_qos != "off":
+        return ""
+    if profile.memory_qos == "off":
+        if profile.memory_qos_forced:
+            return f"{basis.node.origin('memoryQos')} switches Memory QoS off"
+        return f"Kubernetes {profile.kubernetes} has no Memory QoS: 1.22 is the first"
+    return (
+        f"Memory QoS is off: the gate MemoryQoS is false on this node"
+        f" (--feature-gates MemoryQoS=true, or --memory-qos {profile.memory_qos}, shows it)"
+    )
+
+
+def _high(missing: Missing) -> str:
+    basis, cgroup = missing.basis, missing.cgroup
+    off = _memory_qos_off(basis)
+    if off:
+        return off
+    if cgroup.container is None:
+        if cgroup.level == "pod":
+            return "memory.high is for containers; 1.37 adds pods with pod-level memory limits"
+        return f"memory.high is for containers, not for {missing.level}"
+    policy = NO_POLICY if cgroup.pod is None else cgroup.pod.memory
+    factor = factor_of(basis, policy)
+    if factor is None:
+        return (
+            f"memoryThrottlingFactor is unset, and form {basis.memory_qos} of Memory QoS has no"
+            " default: nothing is throttled"
+        )
+    request, limit = _amounts(cgroup.container)
+    skipped = high_skipped(basis.memory_qos, missing.qos or "BestEffort", request, limit)
+    if skipped:
+        if request == limit == 0:
+            return (
+                "request and limit are both unset and so count as equal: a quirk against KEP-2570"
+                " that 1.37 mends"
+            )
+        if request == limit:
+            return f"memory request equals limit ({request}): nothing between them to throttle"
+        return skipped
+    return (
+        f"the value would not be above the request {request}: limit or allocatable"
+        f" {limit or basis.unevicted_memory} and factor {factor} leave less than a page"
+    )
+
+
+def _protection(missing: Missing) -> str:
+    basis, cgroup = missing.basis, missing.cgroup
+    off = _memory_qos_off(basis)
+    if off:
+        return off
+    if cgroup.level == "qos" and cgroup.name.endswith("/besteffort"):
+        return "BestEffort pods request nothing, so their tier protects nothing"
+    form = basis.memory_qos
+    if form in ("1.22", "1.27", "design"):
+        if missing.file == "memory.low":
+            return f"form {form} of Memory QoS protects with memory.min only"
+        return "no memory request, nothing to protect"
+    if cgroup.level == "sandbox":
+        return "the sandbox has no request of its own"
+    if cgroup.level == "node" and not cgroup.name.endswith("kubepods"):
+        return f"form {form} protects what is reserved with memory.min only"
+    if cgroup.level == "node" and missing.file == "memory.low":
+        return "form 1.36 does not write it on kubepods, which takes the effect from every pod's"
+    if cgroup.level == "qos":
+        return "the Burstable tier is protected softly, by memory.low"
+    if basis.policy != "TieredReservation":
+        return f"memoryReservationPolicy is {basis.policy}: requests are not protected"
+    other = "memory.low" if missing.file == "memory.min" else "memory.min"
+    if cgroup.pod is not None and missing.qos == "BestEffort":
+        return "no memory request, nothing to protect"
+    return f"a {missing.qos} pod is protected by {other} under TieredReservation"
+
+
+def _unlimited(pod: Pod, resource: str) -> str:
+    """The containers without a limit, by name."""
+    names = [
+        container.name
+        for container in pod.containers
+        if container.role != "ephemeral"
+        and container.resources.limits.get(resource, ZERO).nano == 0
+    ]
+    return ", ".join(names)
+
+
+def _bandwidth(missing: Missing) -> str:
+    basis, cgroup = missing.basis, missing.cgroup
+    if cgroup.level in ("node", "qos"):
+        return "no kubelet limits CPU time above pods"
+    if cgroup.level == "sandbox":
+        return "the sandbox gets no quota"
+    if not basis.node.kubelet.cpu_cfs_quota:
+        return "cpuCFSQuota is false: CPU limits are not enforced"
+    if cgroup.container is not None:
+        return "the container has no cpu limit"
+    if missing.qos == "BestEffort":
+        return "a BestEffort pod has no limits"
+    pod = cgroup.pod
+    if pod is not None and not declared(pod, "cpu", basis.sum_rules):
+        return (
+            f"a pod is limited only if all its containers are; without a cpu limit:"
+            f" {_unlimited(pod, 'cpu')}"
+        )
+    return "no cpu limit"
+
+
+def _limit(missing: Missing) -> str:
+    basis, cgroup = missing.basis, missing.cgroup
+    if cgroup.level == "qos":
+        if basis.node.kubelet.qos_reserved is None:
+            return "a QoS tier is limited only with --qos-reserved"
+        return "the gate QOSReserved is off (--feature-gates QOSReserved=true)"
+    if cgroup.level == "sandbox":
+        return "the sandbox has no limit of its own"
+    if cgroup.container is not None:
+        return "the container has no memory limit"
+    if missing.qos == "BestEffort":
+        return "a BestEffort pod has no limits"
+    pod = cgroup.pod
+    if pod is not None and not declared(pod, "memory", basis.sum_rules):
+        return (
+            f"a pod is limited only if all its containers are; without a memory limit:"
+            f" {_unlimited(pod, 'memory')}"
+        )
+    return "no memory limit"
+
+
+def _swap(missing: Missing) -> str:
+    basis = missing.basis
+    if missing.cgroup.container is None:
+        return "swap is limited on containers only"
+    if not basis.node.host.swap_controller:
+        return "the host accounts no swap (host.swapController is false)"
+    release = basis.node.profile.kubernetes
+    if basis.choices.swap in ("none", "legacy"):
+        return f"Kubernetes {release} says nothing about swap here, and the runtime neither"
+    return "the container has no memory limit that swap could be added to"
+
+
+def _pids(missing: Missing) -> str:
+    basis = missing.basis
+    if missing.cgroup.level == "pod":
+        limit = basis.node.kubelet.pod_pids_limit
+        if limit <= 0:
+            return f"podPidsLimit is {limit}: no limit (--pod-max-pids sets one)"
+        return "the gate SupportPodPidsLimit is off"
+    if missing.cgroup.level == "node":
+        return "no pid is reserved here, or the node's pid capacity is not known"
+    return f"processes are limited on pods and on kubepods, not on {missing.level}"
+
+
+def _oom_group(missing: Missing) -> str:
+    if missing.cgroup.container is None:
+        return "it is for containers only"
+    if not missing.basis.choices.oom_group:
+        return "1.28 is the first release that writes it"
+    return "singleProcessOOMKill is true: the kernel kills single processes"
+
+
+def _oom_score(missing: Missing) -> str:
+    return "it belongs to the processes of containers, not to a group"
+
+
+def _cpuset(missing: Missing) -> str:
+    if missing.file == "cpuset.mems":
+        if missing.cgroup.container is None:
+            return f"memory nodes are for containers, not for {missing.level}"
+        if missing.basis.node.kubelet.memory_manager_policy != "Static":
+            return "memoryManagerPolicy is None: containers use the memory of all nodes"
+        return "only containers of Guaranteed pods get memory nodes of their own"
+    if (
+        missing.cgroup.container is not None
+        and missing.basis.node.kubelet.cpu_manager_policy == "none"
+    ):
+        return "cpuManagerPolicy is none: containers use all CPUs"
+    if missing.cgroup.level == "node":
+        return "kubepods gets a CPU list since 1.32, under the policy none"
+    return f"CPU lists are for containers under the static policy, not for {missing.level}"
+
+
+def _hugetlb(missing: Missing) -> str:
+    basis = missing.basis
+    sizes = ", ".join(text for text, _ in basis.hugepages)
+    if not sizes:
+        return "the host has no hugetlb controller or no huge pages"
+    size = missing.file.split(".")[1]
+    if size not in sizes.split(", "):
+        return f"the host has no pages of {size}, only {sizes}"
+    if ".rsvd." in missing.file:
+        return "reservations are not limited by this writer"
+    if missing.cgroup.container is not None:
+        runtime = basis.runtime
+        if not runtime.hugetlb:
+            return f"{runtime.name} drops hugepage limits of containers by default"
+        return f"Kubernetes {basis.node.profile.kubernetes} sends no hugepage limits of containers"
+    return f"not written on {missing.level} in this release"

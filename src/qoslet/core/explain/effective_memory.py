@@ -1,0 +1,73 @@
+"""What a memory value of a plan is worth, in a sentence."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from qoslet.core.cgroup.interface_files import NO_LIMIT
+from qoslet.core.memory.effective_protection import Short
+from qoslet.core.plan.effective_memory import Standing, named
+from qoslet.core.plan.full_node import Limit
+
+PROTECTING = ("memory.min", "memory.low")
+LIMITING = ("memory.high", "memory.max")
+
+_FULL = "on a full node"
+
+
+def sentence(standing: Standing, file: str) -> str | None:
+    """What ``file`` of a group is worth; None where there is nothing to say."""
+    if file in PROTECTING:
+        return _protection(standing, file)
+    return _limit(standing, file) if file in LIMITING else None
+
+
+def loss(standing: Standing, file: str) -> str | None:
+    """The same in short, where the value is worth less than it says."""
+    if file not in PROTECTING or not standing.lost(file):
+        return None
+    return f"worth {standing.kept(file)}{because(standing, file)}"
+
+
+def because(standing: Standing, file: str) -> str:
+    """Why it is worth less: the ancestor that does not hold it, or a limit that keeps the group
+    from using as much."""
+    cut, limit = standing.cut.get(file), standing.limit
+    if cut is not None and standing.kept(file) < min(standing.claimed(file), standing.claim.usage):
+        return f": {held(cut)}"
+    return "" if limit is None else f": {room(limit)}"
+
+
+def held(cut: Short) -> str:
+    """What a group holds of what is claimed below it."""
+    if cut.held == 0:
+        return f"{cut.path} has no {cut.file}"
+    return f"{cut.path} holds {cut.held} of {cut.claimed} that its groups claim"
+
+
+def room(limit: Limit) -> str:
+    """What a limit leaves to all that is below it."""
+    if not limit.path:
+        return f"the machine has {limit.value}"
+    return f"memory.max of {named(limit.path)} is {limit.value}"
+
+
+def _protection(standing: Standing, file: str) -> str | None:
+    value = standing.claim.min if file == "memory.min" else standing.claim.low
+    kept = standing.kept(file)
+    if not value:
+        return f"{kept} {_FULL}: handed down by memory_recursiveprot" if kept else None
+    if standing.lost(file):
+        return f"{kept} of {value} {_FULL}{because(standing, file)}"
+    return f"all of it {_FULL}" if kept >= value else f"{kept} of {value} {_FULL}: all that is used"
+
+
+def _limit(standing: Standing, file: Literal["memory.high", "memory.max"] | str) -> str | None:
+    value = standing.claim.high if file == "memory.high" else standing.claim.max
+    first = standing.binds
+    if first is None or value >= NO_LIMIT:
+        return None
+    if first.file == file and first.path == standing.claim.path:
+        return "binds first, of all limits from here up"
+    place = "" if first.path == standing.claim.path else f" of {first.path}"
+    return f"{first.file}{place} binds before it: {first.limit}"

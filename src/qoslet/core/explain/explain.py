@@ -1,0 +1,365 @@
+"""Why a value is what it is: the numbers, their fields, the rule, the profile, the moment.
+
+``explain`` derives the values of the groups that a person means, and ``alternatives`` says what
+other releases, runtimes and forms of Memory QoS would write, by planning again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct, structs
+
+from qoslet.core.api.pod import Pod, QosClass
+from qoslet.core.explain.absent import Missing, why_not
+from qoslet.core.explain.effective_memory import LIMITING, PROTECTING, loss, sentence
+from qoslet.core.explain.inputs import Fact, facts, origin, refusals
+from qoslet.core.explain.selector import OOM, known_file, select
+from qoslet.core.explain.write_times import written
+from qoslet.core.plan.effective_memory import Standing, key_of, standings
+from qoslet.core.plan.memory_annotation_effects import Guarded, findings, guarded, said
+from qoslet.core.plan.plan import plan as planned
+from qoslet.core.problem import Problem
+from qoslet.core.resources.cgroup_tree import Cgroup, Plan
+from qoslet.core.resources.node_policy import Basis, basis_of
+from qoslet.core.resources.pod_template import as_release_sees
+from qoslet.core.resources.qos_cgroups import numbers_of
+from qoslet.core.resources.qos_class import decided_by
+from qoslet.core.rules.catalog import RULES
+from qoslet.core.versions import kubernetes
+from qoslet.core.versions.kubernetes import Profile
+
+Axis = Literal["kubernetes", "memoryQos", "runtime"]
+
+
+class Alternative(Struct, frozen=True):
+    """What a range of profiles gives: ``value`` None where they do not write the file."""
+
+    axis: Axis
+    profiles: str
+    value: str | None
+    current: bool
+
+
+class Value(Struct, frozen=True):
+    """One file of a group, explained. ``value`` None: it is not written, and ``because`` says
+    why. ``profile`` and ``evidence`` name the choice behind the rule and how it is known."""
+
+    file: str
+    value: str | None
+    effective: str | None
+    writer: str | None
+    because: str
+    rule: str | None
+    source: str | None
+    facts: tuple[Fact, ...]
+    profile: str
+    evidence: str | None
+    when: str | None
+    overwritten: str | None
+    alternatives: tuple[Alternative, ...] = ()
+    worth: int | None = None
+    """Bytes of protection on a full node; None for other files, and without Memory QoS."""
+    standing: str | None = None
+    """What the value is worth under the groups above, in a sentence."""
+    lost: str | None = None
+    """The same in short where it is worth less than it says."""
+
+
+class Group(Struct, frozen=True):
+    """One group with its values."""
+
+    cgroup: Cgroup
+    qos: QosClass | None
+    values: tuple[Value, ...]
+
+
+class Explanation(Struct, frozen=True):
+    """The answer: ``pod`` and what decided its class where the target is a pod or in one, what
+    the guard may do to it, and which of its annotations do not count, ``where`` in the pod."""
+
+    plan: Plan
+    target: str
+    pod: Pod | None
+    qos: QosClass | None
+    decided: tuple[str, ...]
+    groups: tuple[Group, ...]
+    guard: Guarded | None = None
+    findings: tuple[Problem, ...] = ()
+
+
+_CHOICES: tuple[tuple[str, str], ...] = (
+    ("memory.high", "memory_qos"),
+    ("memory.min", "memory_qos"),
+    ("memory.low", "memory_qos"),
+    ("memory.protection", "memory_qos"),
+    ("memory.oom.group", "oom_group"),
+    ("swap.equal", ""),
+    ("swap.", "swap"),
+    ("hugetlb.request", "hugepages"),
+    ("cpuset.all", "kubepods_cpuset"),
+    ("memory.limit.reserve.joined", "qos_reserved_joined"),
+    ("memory.limit.reserve", "qos_reserved_gate"),
+    ("oom.guaranteed", "guaranteed_oom"),
+    ("oom.critical", "critical_oom"),
+    ("windows.", "windows"),
+)
+"""Beginning of a rule's id to the choice of a profile that picks it."""
+
+
+def _choice_of(rule: str) -> str:
+    return next((choice for start, choice in _CHOICES if rule.startswith(start)), "")
+
+
+def _chosen(basis: Basis, rule: str, by_runtime: bool) -> tuple[str, str | None]:
+    """The choice that leads to a rule, and how it is known."""
+    node = basis.node
+    if rule.startswith("cpu.weight.") and by_runtime:
+        runtime = node.profile.runtime
+        return f"runtime {runtime.name}: the {runtime.curve} curve", runtime.curve_evidence
+    if rule.startswith("cpu.weight.linear"):
+        return "the kubelet's own groups: the linear curve in every release", "read: up to 1.36"
+    release = f"Kubernetes {node.profile.kubernetes}"
+    choice = _choice_of(rule)
+    row = kubernetes.evidence(node.profile.kubernetes, choice) if choice else None
+    if choice == "memory_qos":
+        return _form(basis, release, row)
+    if row is None:
+        return release, None
+    value = str(row.value).lower() if isinstance(row.value, bool) else str(row.value)
+    text = f"{release}: {choice.replace('_', ' ')} {value} since 1.{row.since}"
+    return text, f"{row.evidence}: {row.source}"
+
+
+def _form(basis: Basis, release: str, row: kubernetes.Row | None) -> tuple[str, str | None]:
+    """The form of Memory QoS, and how it is known."""
+    node, form = basis.node, basis.memory_qos
+    how = f", {origin(node, 'memoryQos')}" if node.profile.memory_qos_forced else ""
+    if form == "qoslet":
+        unnamed = how or ", as no Kubernetes release is named"
+        return f"Memory QoS qoslet{unnamed}", "the program's own: docs/memory-qos.md"
+    known = f"{row.evidence}: {row.source}" if row is not None else None
+    if not basis.v2:
+        return f"{release}: Memory QoS off: the node has cgroup v1", None
+    if form == "off":
+        gate = " (gate MemoryQoS)" if node.profile.memory_qos != "off" else ""
+        return f"{release}: Memory QoS off{how or gate}", known
+    since = "" if how or row is None else f" since 1.{row.since}"
+    return f"{release}: Memory QoS {form}{since}{how}", known
+
+
+def _written(plan: Plan, basis: Basis, cgroup: Cgroup) -> list[Value]:
+    minor, found = plan.node.profile.minor, []
+    for setting in cgroup.settings:
+        when, overwritten = written(cgroup, setting.file, setting.writer, minor)
+        chosen, evidence = _chosen(basis, setting.rule, setting.writer != "kubelet")
+        found.append(
+            Value(
+                file=setting.file,
+                value=setting.value,
+                effective=setting.effective,
+                writer=setting.writer,
+                because=said(setting.because, refusals(cgroup, setting.file)),
+                rule=setting.rule,
+                source=setting.source,
+                facts=facts(plan, basis, cgroup, setting.file, setting.rule, setting.inputs),
+                profile=chosen,
+                evidence=evidence,
+                when=when,
+                overwritten=overwritten,
+            )
+        )
+    if cgroup.oom_score_adj is not None and cgroup.oom_rule:
+        found.append(_oom(plan, basis, cgroup))
+    return found
+
+
+def _valued(value: Value, known: Standing | None) -> Value:
+    """The value with what it is worth."""
+    if known is None or value.file not in (*PROTECTING, *LIMITING):
+        return value
+    return structs.replace(
+        value,
+        worth=known.kept(value.file) if value.file in PROTECTING else None,
+        standing=sentence(known, value.file),
+        lost=loss(known, value.file),
+    )
+
+
+def _oom(plan: Plan, basis: Basis, cgroup: Cgroup) -> Value:
+    rule = cgroup.oom_rule or ""
+    when, overwritten = written(cgroup, OOM, "runtime", plan.node.profile.minor)
+    chosen, evidence = _chosen(basis, rule, True)
+    return Value(
+        file=OOM,
+        value=str(cgroup.oom_score_adj),
+        effective=None,
+        writer="runtime",
+        because=RULES[rule].because(*cgroup.oom_inputs),
+        rule=rule,
+        source=RULES[rule].source,
+        facts=facts(plan, basis, cgroup, OOM, rule, cgroup.oom_inputs)
+        if rule == "oom.burstable"
+        else (),
+        profile=chosen,
+        evidence=evidence,
+        when=when,
+        overwritten=overwritten,
+    )
+
+
+def _absent(plan: Plan, basis: Basis, cgroup: Cgroup, file: str, qos: QosClass | None) -> Value:
+    chosen, evidence = _chosen(basis, file, False)
+    return Value(
+        file=file,
+        value=None,
+        effective=None,
+        writer=None,
+        because=said(why_not(Missing(basis, cgroup, file, qos)), refusals(cgroup, file)),
+        rule=None,
+        source=None,
+        facts=facts(plan, basis, cgroup, file, "", ()),
+        profile=chosen,
+        evidence=evidence,
+        when=None,
+        overwritten=None,
+    )
+
+
+def explain(
+    plan: Plan,
+    target: str,
+    file: str | None = None,
+    namespace: str | None = None,
+) -> Explanation:
+    """Explain a pod, a container or a group: of it all values, or those of ``file``, then with
+    what other profiles give. Raises BadInput where the target or the file is not known.
+    """
+    groups = select(plan, target, namespace)
+    basis = basis_of(plan.node)
+    qos = {row.pod.uid: row.qos for row in plan.pods}
+    if file is not None:
+        known_file(file, groups)
+    found = []
+    known = standings(plan) if basis.memory_qos != "off" else {}
+    for cgroup in groups:
+        own = qos.get(cgroup.pod.uid) if cgroup.pod is not None else None
+        values = _written(plan, basis, cgroup)
+        values = [_valued(value, known.get(key_of(cgroup))) for value in values]
+        if file is not None:
+            values = [value for value in values if value.file == file] or [
+                _absent(plan, basis, cgroup, file, own)
+            ]
+            others = alternatives(plan, cgroup, file)
+            values = [structs.replace(value, alternatives=others) for value in values]
+        found.append(Group(cgroup, own, tuple(values)))
+    pods = {c.pod.uid: c.pod for c in groups if c.pod is not None}
+    pod = next(iter(pods.values())) if len(pods) == 1 else None
+    if pod is None:
+        return Explanation(plan, target, None, None, (), tuple(found))
+    return Explanation(
+        plan,
+        target,
+        pod,
+        qos[pod.uid],
+        tuple(decided_by(pod, basis.qos_rules)),
+        tuple(found),
+        guarded(basis, pod),
+        _findings(plan, basis, pod, qos[pod.uid]),
+    )
+
+
+def _findings(plan: Plan, basis: Basis, pod: Pod, qos: QosClass) -> tuple[Problem, ...]:
+    """The annotations of a pod that do not count."""
+    requests = numbers_of(basis, as_release_sees(basis, pod)).requests
+    own = [group for group in plan.cgroups if group.pod is not None and group.pod.uid == pod.uid]
+    written = [row for group in own for row in group.settings]
+    return tuple(findings(basis, pod, qos, requests, written))
+
+
+RUNTIMES = ("runc-1.2.6", "runc-1.4.0", "crun-1.22", "crun-1.23")
+"""Runtimes on both sides of the changes that matter."""
+
+
+def replanned(plan: Plan, other: Profile) -> Plan:
+    """The same pods on the same node under another profile. Defaults of the kubelet that follow
+    the release follow it here, too."""
+    kubelet = plan.node.kubelet
+    if "singleProcessOOMKill" not in plan.node.origins:
+        single = plan.node.hierarchy == "v1" or not other.choices.oom_group
+        kubelet = structs.replace(kubelet, single_process_oom_kill=single)
+    node = structs.replace(plan.node, profile=other, kubelet=kubelet)
+    return planned([row.pod for row in plan.pods], node)
+
+
+def _value_in(plan: Plan, cgroup: Cgroup, file: str) -> str | None:
+    """The value of the same group's file in another plan."""
+    for other in plan.cgroups:
+        if not _counterpart(cgroup, other):
+            continue
+        if file == OOM:
+            return None if other.oom_score_adj is None else str(other.oom_score_adj)
+        return next((s.value for s in other.settings if s.file == file), None)
+    return None
+
+
+def _counterpart(one: Cgroup, other: Cgroup) -> bool:
+    if one.level != other.level:
+        return False
+    if one.pod is None or other.pod is None:
+        return one.name == other.name
+    names = [c.container.name if c.container is not None else None for c in (one, other)]
+    return one.pod.uid == other.pod.uid and names[0] == names[1]
+
+
+def alternatives(plan: Plan, cgroup: Cgroup, file: str) -> tuple[Alternative, ...]:
+    """What other releases give, what the other forms of Memory QoS, and what other runtimes;
+    an axis that makes no difference has one row."""
+    if cgroup.pod is not None and file != "cpuset.cpus":
+        # of a pod's values only the CPUs of its own depend on other pods
+        own = tuple(row for row in plan.pods if row.pod.uid == cgroup.pod.uid)
+        plan = structs.replace(plan, pods=own)
+    now = plan.node.profile
+    forced = now.memory_qos if now.memory_qos_forced else None
+    releases = [f"1.{minor}" for minor in range(kubernetes.OLDEST, kubernetes.NEWEST + 1)]
+    rows: list[tuple[Axis, str, str | None]] = []
+    for release in (*releases, "design"):
+        other = kubernetes.resolve(release, now.runtime.name, forced)
+        rows.append(("kubernetes", release, _value_in(replanned(plan, other), cgroup, file)))
+    of_form = file in ("memory.high", "memory.min", "memory.low")
+    unnamed = now.memory_qos == "qoslet" and forced is None
+    found = _grouped(rows, "" if of_form and unnamed else now.kubernetes)
+    if of_form:
+        forms: list[tuple[Axis, str, str | None]] = []
+        for form in kubernetes.MEMORY_QOS_FORMS:
+            other = kubernetes.resolve(now.kubernetes, now.runtime.name, form)
+            forms.append(("memoryQos", form, _value_in(replanned(plan, other), cgroup, file)))
+        found += _grouped(forms, basis_of(plan.node).memory_qos)
+    if cgroup.container is not None and file == "cpu.weight":
+        names = dict.fromkeys((now.runtime.name, *RUNTIMES))
+        others = [kubernetes.resolve(now.kubernetes, name, forced) for name in names]
+        runtimes: list[tuple[Axis, str, str | None]] = [
+            ("runtime", other.runtime.name, _value_in(replanned(plan, other), cgroup, file))
+            for other in others
+        ]
+        found += _grouped(runtimes, now.runtime.name)
+    return tuple(found)
+
+
+def _grouped(rows: Sequence[tuple[Axis, str, str | None]], now: str) -> list[Alternative]:
+    """Neighbours with the same value as one row: ``1.22-1.26``; design and names by themselves."""
+    found: list[Alternative] = []
+    first = last = ""
+    for index, (axis, name, value) in enumerate(rows):
+        previous = rows[index - 1] if index else None
+        ranged = axis == "kubernetes" and name != "design"
+        if previous is None or previous[2] != value or (axis == "kubernetes" and not ranged):
+            first = name
+            found.append(Alternative(axis, name, value, name == now))
+        else:
+            last = name
+            before = found[-1]
+            text = f"{first}-{last}" if ranged else f"{before.profiles}, {name}"
+            found[-1] = Alternative(axis, text, value, before.current or name == now)
+    return found

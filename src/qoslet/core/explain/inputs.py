@@ -1,0 +1,361 @@
+"""The fields that a value stands on: what stood where, and the number that it was read as."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from qoslet.core.api.aggregate import requests
+from qoslet.core.api.memory_annotations import FACTOR, HIGH, OOM_GROUP, PROTECTION, Finding, keys_of
+from qoslet.core.api.pod import Container, Pod, Quantities
+from qoslet.core.node.node import Kubelet, Node
+from qoslet.core.plan.memory_annotation_effects import refused
+from qoslet.core.quantity import Quantity
+from qoslet.core.resources.cgroup_tree import Cgroup, Plan
+from qoslet.core.resources.memory_qos import protects
+from qoslet.core.resources.node_policy import Basis
+from qoslet.core.rules.hugetlb import PREFIX, size_of_resource, size_text
+
+MOST_PODS = 10
+"""Pods that are listed one by one under a sum."""
+
+
+class Fact(Struct, frozen=True):
+    """One field: ``given`` as it stood, ``value`` the number it means (equal where there is no
+    other), ``where`` the document, flag, ``default`` or ``probed``."""
+
+    field: str
+    given: str
+    value: str
+    where: str
+
+
+_BOTH = ("requests", "limits")
+_ASKED: dict[str, tuple[str, tuple[str, ...]]] = {
+    "cpu.weight": ("cpu", ("requests",)),
+    "cpu.shares": ("cpu", ("requests",)),
+    "cpu.max": ("cpu", ("limits",)),
+    "cpu.cfs_quota_us": ("cpu", ("limits",)),
+    "cpu.cfs_period_us": ("cpu", ()),
+    "memory.max": ("memory", ("limits",)),
+    "memory.limit_in_bytes": ("memory", ("limits",)),
+    "memory.min": ("memory", ("requests",)),
+    "memory.low": ("memory", ("requests",)),
+    "memory.high": ("memory", _BOTH),
+    "memory.swap.max": ("memory", _BOTH),
+    "memory.memsw.limit_in_bytes": ("memory", _BOTH),
+    "oom_score_adj": ("memory", ("requests",)),
+    "cpuset.cpus": ("cpu", _BOTH),
+    "cpuset.mems": ("memory", ("requests",)),
+    "cpu_maximum": ("cpu", ("limits",)),
+    "cpu_count": ("cpu", ("limits",)),
+    "cpu_shares": ("cpu", _BOTH),
+    "memory_limit_in_bytes": ("memory", ("limits",)),
+}
+"""File to the resource and the sides of ``resources`` that decide about it."""
+
+_NODE_FIELDS: dict[str, tuple[str, ...]] = {
+    "cpu.max": ("cpuCFSQuota", "cpuCFSQuotaPeriod"),
+    "cpu.cfs_quota_us": ("cpuCFSQuota", "cpuCFSQuotaPeriod"),
+    "cpu.cfs_period_us": ("cpuCFSQuota", "cpuCFSQuotaPeriod"),
+    "memory.min": ("featureGates.MemoryQoS", "memoryReservationPolicy"),
+    "memory.low": ("featureGates.MemoryQoS", "memoryReservationPolicy"),
+    "memory.high": ("featureGates.MemoryQoS", "memoryThrottlingFactor", "host.pageSize"),
+    "memory.swap.max": ("memorySwap", "capacity.memory", "swap"),
+    "memory.memsw.limit_in_bytes": ("memorySwap",),
+    "memory.oom.group": ("singleProcessOOMKill",),
+    "oom_score_adj": ("capacity.memory",),
+    "pids.max": ("podPidsLimit",),
+    "cpuset.cpus": (
+        "cpuManagerPolicy",
+        "cpuManagerPolicyOptions",
+        "reservedSystemCPUs",
+        "topologyManagerPolicy",
+        "host.cpus",
+        "topology",
+    ),
+    "cpuset.mems": ("memoryManagerPolicy", "reservedMemory", "topologyManagerPolicy", "numa"),
+    "cpu_maximum": ("capacity.cpu",),
+    "cpu_shares": ("capacity.cpu",),
+}
+"""File to the node's fields that decide about it in pods and containers."""
+
+
+def amount_of(resource: str, quantity: Quantity) -> str:
+    """The number that rules compute with: millicores, else whole units."""
+    return f"{quantity.milli}m" if resource == "cpu" else str(quantity.value)
+
+
+def resource_of(file: str) -> tuple[str, tuple[str, ...]] | None:
+    """The resource behind a file, and the sides of ``resources`` that count."""
+    if file.startswith("hugetlb."):
+        return PREFIX + file.split(".")[1].replace("B", "i"), _BOTH
+    return _ASKED.get(file)
+
+
+def _same(resource: str, name: str) -> bool:
+    """Whether ``name`` is the resource; page sizes are compared by their bytes."""
+    if resource == name:
+        return True
+    if not (resource.startswith(PREFIX) and name.startswith(PREFIX)):
+        return False
+    size = size_of_resource(name)
+    try:
+        return size is not None and size_text(size) == resource.removeprefix(PREFIX).replace(
+            "i", "B"
+        )
+    except ValueError:
+        return False
+
+
+def _given(
+    pod: Pod, field: str, amounts: Quantities, resource: str, copied: tuple[str, ...]
+) -> Iterator[Fact]:
+    for name, quantity in amounts.items():
+        if _same(resource, name):
+            origin = " (copied from the limit)" if name in copied else ""
+            yield Fact(
+                f"{field}.{name}{origin}", str(quantity), amount_of(name, quantity), pod.where
+            )
+
+
+def _container(pod: Pod, container: Container, file: str) -> Iterator[Fact]:
+    asked = resource_of(file)
+    if asked is None:
+        return
+    resource, sides = asked
+    found: list[Fact] = []
+    for side in sides:
+        amounts = getattr(container.resources, side)
+        copied = container.defaulted if side == "requests" else ()
+        found += _given(pod, f"{container.field}.resources.{side}", amounts, resource, copied)
+    if not found and file in ("cpu.weight", "cpu.shares"):
+        limits = container.resources.limits
+        found += _given(pod, f"{container.field}.resources.limits", limits, resource, ())
+    yield from found
+
+
+def _pod_level(pod: Pod, file: str) -> Iterator[Fact]:
+    asked = resource_of(file)
+    if asked is None or pod.resources is None:
+        return
+    resource, sides = asked
+    for side in sides:
+        amounts = getattr(pod.resources, side)
+        copied = pod.defaulted if side == "requests" else ()
+        yield from _given(pod, f"spec.resources.{side}", amounts, resource, copied)
+
+
+def _pod(pod: Pod, file: str) -> Iterator[Fact]:
+    for container in pod.containers:
+        if container.role != "ephemeral":
+            yield from _container(pod, container, file)
+    yield from _pod_level(pod, file)
+    asked = resource_of(file)
+    if asked is not None:
+        yield from _given(pod, "spec.overhead", pod.overhead, asked[0], ())
+
+
+def _of_class(plan: Plan, basis: Basis, file: str, classes: tuple[str, ...]) -> Iterator[Fact]:
+    asked = resource_of(file)
+    if asked is None or asked[0] not in ("cpu", "memory"):
+        return
+    resource, more = asked[0], 0
+    counted = (row for row in plan.pods if row.qos in classes)
+    if file in ("memory.min", "memory.low"):
+        counted = (row for row in counted if protects(basis, row.pod.memory))
+    for number, row in enumerate(counted):
+        if number >= MOST_PODS:
+            more += 1
+            continue
+        quantity = requests(row.pod, basis.sum_rules).get(resource)
+        if quantity is not None:
+            field = f"requests.{resource} of {row.qos} pod {row.pod.key}"
+            file = row.pod.where.rpartition(": ")[0] or row.pod.where
+            yield Fact(field, str(quantity), amount_of(resource, quantity), file)
+    if more:
+        yield Fact(f"requests.{resource} of {more} more pods", "", "", "")
+
+
+def origin(node: Node, field: str) -> str:
+    """Where a node's field comes from; of a part, where the whole does."""
+    while field:
+        if field in node.origins:
+            return node.origins[field]
+        field = field.rpartition(".")[0]
+    return "default"
+
+
+def _known(basis: Basis) -> dict[str, object]:
+    node, kubelet = basis.node, basis.node.kubelet
+    return {
+        "cpuCFSQuota": kubelet.cpu_cfs_quota,
+        "cpuCFSQuotaPeriod": f"{basis.period_us}us",
+        "memoryReservationPolicy": basis.policy,
+        "memoryThrottlingFactor": "unset" if basis.factor is None else basis.factor,
+        "memorySwap": basis.swap_behavior or "NoSwap",
+        "singleProcessOOMKill": kubelet.single_process_oom_kill,
+        "podPidsLimit": kubelet.pod_pids_limit,
+        "cpuManagerPolicy": kubelet.cpu_manager_policy,
+        **_placing(node),
+        "enforceNodeAllocatable": ",".join(kubelet.enforce_node_allocatable),
+        "host.pageSize": node.host.page_size,
+        "host.cpus": basis.cpus,
+        "swap": node.swap,
+        "qosReserved": f"memory={kubelet.qos_reserved}%",
+    }
+
+
+def _placing(node: Node) -> dict[str, object]:
+    """What the CPU, memory and topology managers go by, where it says anything."""
+    kubelet, layout = node.kubelet, node.host.layout
+    options = (f"{name}={str(on).lower()}" for name, on in kubelet.cpu_manager_options.items())
+    held = (
+        f"node {number}: {', '.join(f'{name} {amount}' for name, amount in limits.items())}"
+        for number, limits in sorted(kubelet.reserved_memory.items())
+    )
+    nodes = (f"node {one.id}: CPUs {one.cpus or 'none'}, {one.memory}" for one in node.host.numa)
+    shape = None
+    if layout is not None:
+        shape = f"{len(layout.sockets) or 1} sockets, {len(layout.cores)} cores"
+    return {
+        "cpuManagerPolicyOptions": ", ".join(options) or None,
+        "reservedSystemCPUs": kubelet.reserved_system_cpus or None,
+        "memoryManagerPolicy": kubelet.memory_manager_policy,
+        "reservedMemory": "; ".join(held) or None,
+        "topologyManagerPolicy": _policy(kubelet),
+        "numa": "; ".join(nodes) or None,
+        "topology": shape,
+    }
+
+
+def _policy(kubelet: Kubelet) -> str | None:
+    if kubelet.topology_manager_policy == "none":
+        return None
+    return f"{kubelet.topology_manager_policy} by {kubelet.topology_manager_scope}"
+
+
+def node_fact(basis: Basis, field: str) -> Fact | None:
+    """A field of the node; None where it has no value."""
+    node = basis.node
+    top, _, name = field.partition(".")
+    if top == "featureGates":
+        text = str(basis.gate(name)).lower()
+        if name == "MemoryQoS" and node.profile.memory_qos_forced:
+            form = node.profile.memory_qos
+            return Fact("memoryQos", form, form, origin(node, "memoryQos"))
+        return Fact(field, text, text, origin(node, field))
+    lists = {
+        "capacity": node.capacity,
+        "systemReserved": node.kubelet.system_reserved,
+        "kubeReserved": node.kubelet.kube_reserved,
+    }
+    if top in lists:
+        quantity = lists[top].get(name)
+        if quantity is None:
+            return None
+        return Fact(field, str(quantity), amount_of(name, quantity), origin(node, field))
+    known = _known(basis).get(field)
+    if known is None:
+        return None
+    text = str(known).lower() if isinstance(known, bool) else str(known)
+    return Fact(field, text, text, origin(node, field))
+
+
+def _left_for_pods(resource: str) -> tuple[str, ...]:
+    return tuple(f"{top}.{resource}" for top in ("capacity", "systemReserved", "kubeReserved"))
+
+
+def _node_level(cgroup: Cgroup, file: str, rule: str) -> tuple[str, ...]:
+    if rule.startswith(("memory.min.sum", "memory.low.sum")):
+        return _NODE_FIELDS[file]
+    resource = "pid" if file == "pids.max" else (resource_of(file) or ("", ()))[0]
+    if not cgroup.name.endswith("kubepods"):
+        return tuple(f"{top}.{resource}" for top in ("systemReserved", "kubeReserved"))
+    if file in ("memory.min", "memory.low"):
+        return _NODE_FIELDS[file]
+    if file == "cpuset.cpus":
+        return "cpuManagerPolicy", "host.cpus"
+    return (*_left_for_pods(resource), "enforceNodeAllocatable")
+
+
+def _fields(cgroup: Cgroup, file: str, rule: str, inputs: tuple[object, ...]) -> tuple[str, ...]:
+    if cgroup.level == "node":
+        return _node_level(cgroup, file, rule)
+    if rule.startswith("memory.limit.reserve"):
+        return ("featureGates.QOSReserved", "qosReserved", *_left_for_pods("memory"))
+    fields = _NODE_FIELDS.get(file, ())
+    if file == "memory.high" and len(inputs) > 1 and not inputs[1]:
+        fields = (*fields, *_left_for_pods("memory"))
+    if file == "memory.swap.max" and rule != "swap.limited":
+        fields = ("memorySwap",)
+    return fields
+
+
+def facts(
+    plan: Plan, basis: Basis, cgroup: Cgroup, file: str, rule: str, inputs: tuple[object, ...]
+) -> tuple[Fact, ...]:
+    """Everything that went into a value, the pod's fields first."""
+    found: list[Fact] = []
+    if cgroup.level in ("node", "qos"):
+        summed = file.startswith(("memory.min", "memory.low")) or cgroup.level == "qos"
+        if summed:
+            found += _of_class(plan, basis, file, _classes(cgroup, file, rule))
+    elif cgroup.container is not None and cgroup.pod is not None:
+        found += _container(cgroup.pod, cgroup.container, file)
+        if not found or file == "oom_score_adj":
+            found += _pod_level(cgroup.pod, file)
+    elif cgroup.pod is not None and cgroup.level == "pod":
+        found += _pod(cgroup.pod, file)
+    if cgroup.pod is not None:
+        found += _annotations(cgroup.pod, file)
+    for field in _fields(cgroup, file, rule, inputs):
+        fact = node_fact(basis, field)
+        if fact is not None:
+            found.append(fact)
+    return tuple(found)
+
+
+_SAID: dict[str, tuple[str, ...]] = {
+    "memory.high": (HIGH, FACTOR),
+    "memory.min": (PROTECTION,),
+    "memory.low": (PROTECTION,),
+    "memory.oom.group": (OOM_GROUP,),
+}
+"""File to the annotations of a pod that decide about it."""
+
+
+def _annotations(pod: Pod, file: str) -> Iterator[Fact]:
+    for key in keys_of(pod.memory, *_SAID.get(file, ())):
+        text = pod.memory.text(key)
+        yield Fact(f"metadata.annotations[{key}]", text, text, pod.where)
+
+
+def refusals(cgroup: Cgroup, file: str) -> tuple[Finding, ...]:
+    """The annotations of a group's pod that would have decided about ``file``, were they not
+    refused."""
+    names, pod = _SAID.get(file, ()), cgroup.pod
+    if pod is None or not pod.memory.findings or cgroup.level == "sandbox":
+        return ()
+    if cgroup.container is None:
+        names = tuple(name for name in names if name == PROTECTION)
+    elif file == "memory.high":
+        own = f"{HIGH}.{cgroup.container.name}"
+        names = (own, *names) if pod.memory.high_of(cgroup.container.name) is None else (own,)
+    return refused(pod, *names)
+
+
+def _classes(cgroup: Cgroup, file: str, rule: str) -> tuple[str, ...]:
+    """The classes whose requests a sum counts."""
+    if cgroup.name.endswith("/besteffort") and not rule.startswith("memory.limit.reserve"):
+        return ()
+    if rule.startswith("memory.limit.reserve"):
+        return (
+            ("Guaranteed",) if cgroup.name.endswith("/burstable") else ("Guaranteed", "Burstable")
+        )
+    if rule == "memory.min.sum.qoslet":
+        return ("Guaranteed",)
+    if cgroup.level == "node" and (file == "memory.min" or rule == "memory.low.sum.qoslet"):
+        return ("Guaranteed", "Burstable")
+    return ("Burstable",)

@@ -1,0 +1,92 @@
+"""Which groups and which file a person means: exact names, else faults that list candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from qoslet.core.api.pod import Pod
+from qoslet.core.cgroup.interface_files import KNOBS
+from qoslet.core.resources.cgroup_tree import Cgroup, Plan
+from qoslet.errors import BadInput
+
+OOM = "oom_score_adj"
+"""Not a group's file, but decided with it and explained like one."""
+
+
+def select(plan: Plan, target: str, namespace: str | None = None) -> list[Cgroup]:
+    """The groups that ``[NAMESPACE/]POD[/CONTAINER]`` or a group's name means; of a pod all of
+    its groups. Raises BadInput for an unknown or an ambiguous target, with candidates."""
+    if target.startswith("/"):
+        return _by_name(plan, target)
+    exact: dict[str, list[Cgroup]] = {}
+    for cgroup in plan.cgroups:
+        pod = cgroup.pod
+        if pod is None or namespace not in (None, pod.namespace):
+            continue
+        container = cgroup.container.name if cgroup.container is not None else None
+        for key, names in _spellings(pod, container).items():
+            if target in names:
+                exact.setdefault(key, []).append(cgroup)
+    if len(exact) == 1:
+        return next(iter(exact.values()))
+    if exact:
+        hint = "give -n NAMESPACE" if len({key.split("/")[0] for key in exact}) > 1 else ""
+        candidates = ", ".join(_some(sorted(exact)))
+        raise BadInput(f"{target!r} may be {candidates}", where="POD", hint=hint or "spell it out")
+    raise BadInput(
+        f"no pod or container is called {target!r}", where="POD", hint=_near(plan, target)
+    )
+
+
+def _spellings(pod: Pod, container: str | None) -> dict[str, tuple[str, ...]]:
+    """What a group belongs to, as its full name, with the names that mean it."""
+    found: dict[str, tuple[str, ...]] = {pod.key: (pod.name, pod.key)}
+    if container is not None:
+        found[f"{pod.key}/{container}"] = (f"{pod.name}/{container}", f"{pod.key}/{container}")
+    return found
+
+
+def _by_name(plan: Plan, target: str) -> list[Cgroup]:
+    name = target.rstrip("/") or "/"
+    found = [c for c in plan.cgroups if name in (c.name, c.path)]
+    if found:
+        return found
+    hint = _hint(target, [c.name for c in plan.cgroups])
+    raise BadInput(f"no group of the plan is called {target!r}", where="CGROUP", hint=hint)
+
+
+def _near(plan: Plan, target: str) -> str:
+    names: dict[str, None] = {}
+    for cgroup in plan.cgroups:
+        if cgroup.pod is not None:
+            names[cgroup.pod.name] = None
+            names[cgroup.pod.key] = None
+            if cgroup.container is not None:
+                names[f"{cgroup.pod.name}/{cgroup.container.name}"] = None
+    return _hint(target, list(names))
+
+
+def _hint(target: str, names: Sequence[str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(target, names, 3, 0.6)
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    return f"there are {', '.join(_some(names))}" if names else "the plan is empty"
+
+
+def _some(names: Sequence[str], most: int = 8) -> list[str]:
+    return [*names[:most], f"… ({len(names)} in all)"] if len(names) > most else list(names)
+
+
+def known_file(text: str, groups: Sequence[Cgroup]) -> str:
+    """``text`` if it names a file; BadInput with close matches otherwise."""
+    files = {file for knob in KNOBS for file in (knob.v1, knob.v2) if file}
+    files |= {s.file for group in groups for s in group.settings} | {OOM}
+    if text in files or text.startswith("hugetlb."):
+        return text
+    from difflib import get_close_matches
+
+    near = get_close_matches(text, sorted(files), 3, 0.6)
+    hint = f"did you mean {' or '.join(near)}?" if near else "such as memory.high or cpu.weight"
+    raise BadInput(f"{text!r} is no file that is known", where="FILE", hint=hint)

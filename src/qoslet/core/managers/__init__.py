@@ -1,0 +1,1 @@
+"""The CPU, memory and topology managers of a node."""

@@ -1,0 +1,1 @@
+"""What the kernel tells of memory, as numbers and events."""

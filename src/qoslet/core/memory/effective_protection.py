@@ -1,0 +1,319 @@
+"""What memory values are worth under their ancestors: protection, and the limit that binds first.
+
+``memory.min`` and ``memory.low`` are handed down: no group keeps more than its ancestors hold for
+it; where children claim more than their parent has, each gets a share by what it uses of its
+claim; where they claim less, ``memory_recursiveprot`` hands the rest to those that use more than
+they claim. Source: mm/page_counter.c effective_protection, page_counter_calculate_protection;
+Documentation/admin-guide/cgroup-v2.rst "Memory Interface Files".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from qoslet.core.cgroup.interface_files import NO_LIMIT
+from qoslet.core.memory.sample import MemorySample
+
+PAGE = 4096
+
+LimitFile = Literal["memory.high", "memory.max", "memory.limit_in_bytes"]
+FILES = ("memory.min", "memory.low")
+
+
+class Claim(Struct, frozen=True, gc=False):
+    """One group: its path, what it uses, and its own values. Bytes; ``NO_LIMIT`` is no limit."""
+
+    path: str
+    usage: int
+    min: int = 0
+    low: int = 0
+    high: int = NO_LIMIT
+    max: int = NO_LIMIT
+
+
+class Binding(Struct, frozen=True, gc=False):
+    """A limit on a group or above it. ``room`` is what may still be used below it, in bytes."""
+
+    path: str
+    file: LimitFile
+    limit: int
+    room: int
+
+
+class Worth(Struct, frozen=True, gc=False):
+    """What a group really has. ``hard`` bytes are never reclaimed, ``soft`` only where nothing
+    else is left; ``binds`` is the limit that is reached first, None where there is none."""
+
+    hard: int
+    soft: int
+    binds: Binding | None = None
+
+    @property
+    def protected(self) -> int:
+        """Bytes that reclaim leaves alone as long as it finds others."""
+        return max(self.hard, self.soft)
+
+
+def claim_of(sample: MemorySample) -> Claim:
+    """One look at a group as a claim; files that the kernel does not have claim nothing."""
+    high, most = sample.high, sample.max
+    return Claim(
+        sample.path,
+        sample.current,
+        sample.min or 0,
+        sample.low or 0,
+        NO_LIMIT if high is None else high,
+        NO_LIMIT if most is None else most,
+    )
+
+
+def effective(
+    usage: int, parent_usage: int, setting: int, parent: int, siblings: int, recursive: bool
+) -> int:
+    """The effective protection of one group, in the unit of its arguments.
+
+    ``parent`` is the parent's effective protection, ``siblings`` the sum over the parent's
+    children of what each uses within its setting.
+    """
+    protected = min(usage, setting)
+    if siblings > parent:
+        return protected * parent // siblings
+    if recursive and parent > siblings and parent_usage > siblings and usage > protected:
+        spare = (parent - siblings) * (usage - protected) // (parent_usage - siblings)
+        return protected + spare
+    return protected
+
+
+def solve(
+    claims: Iterable[Claim], *, recursive: bool, page: int = PAGE, root: str = ""
+) -> dict[str, Worth]:
+    """What each group's values are worth, by path.
+
+    ``recursive``: the hierarchy is mounted with ``memory_recursiveprot``. ``root`` is the group
+    that is short of memory, the node's own root unless told: what it and those above it claim
+    protects nothing inside. Ancestors that are not among the claims protect nothing; a group
+    that uses nothing has nothing to protect.
+    """
+    return ClaimTree(claims, page).solve(recursive=recursive, root=root)
+
+
+class Short(Struct, frozen=True, gc=False):
+    """A group that holds less than its children claim, in bytes."""
+
+    path: str
+    file: str
+    held: int
+    claimed: int
+
+
+class Loss(Struct, frozen=True, gc=False):
+    """A value that is worth less than it says. Bytes: ``value`` is what the file says, ``used`` what
+    is used of that, ``kept`` what reclaim leaves of it; ``cut`` is the topmost group above that
+    holds less than is claimed below it, None where that is none."""
+
+    file: str
+    value: int
+    used: int
+    kept: int
+    cut: Short | None
+
+
+def nearer(claim: Claim | None, above: Binding | None) -> Binding | None:
+    """The limit that leaves least room: one of the group, or the one found for those above it. Of
+    equal ones the nearest."""
+    if claim is None:
+        return above
+    file: LimitFile = "memory.high" if claim.high <= claim.max else "memory.max"
+    limit = min(claim.high, claim.max)
+    if limit >= NO_LIMIT:
+        return above
+    room = max(0, limit - claim.usage)
+    if above is not None and above.room < room:
+        return above
+    return Binding(claim.path, file, limit, room)
+
+
+def _below(path: str, root: str) -> bool:
+    return path != root and path.startswith(f"{root.rstrip('/')}/")
+
+
+def parents(path: str) -> Iterator[str]:
+    """The paths above a path, the nearest first, without the root."""
+    above = path.rpartition("/")[0]
+    while above:
+        yield above
+        above = above.rpartition("/")[0]
+
+
+class _Below(Struct, gc=False):
+    """What the children of a group use, and use within their settings, in pages."""
+
+    usage: int = 0
+    hard: int = 0
+    soft: int = 0
+
+
+class Known(Struct, frozen=True, gc=False):
+    """What was found of a group on the way to those below it: effective protection in pages, None
+    where it is not below the group that is short; and the limit that binds first."""
+
+    kept: tuple[int, int] | None = None
+    binds: Binding | None = None
+
+
+_NOTHING = Known()
+_NOT_THERE = (0, 0, 0)
+
+
+class ClaimTree:
+    """Claims that come and go, with the groups between them that nobody named. A claim costs by
+    its depth, however many there are."""
+
+    def __init__(self, claims: Iterable[Claim] = (), page: int = PAGE) -> None:
+        self._given = {claim.path: claim for claim in claims}
+        self._page = page
+        self._below: dict[str, _Below] = {}
+        unnamed = {one for path in self._given for one in parents(path)} - self._given.keys()
+        for path in sorted((*self._given, *unnamed), key=lambda one: -one.count("/")):
+            self._changed(path, _NOT_THERE, upwards=False)
+
+    def __contains__(self, path: object) -> bool:
+        """Whether a path has a claim."""
+        return path in self._given
+
+    def claims(self, path: str) -> bool:
+        """Whether a group or one above it claims protection."""
+        return any(any(self._settings(one)) for one in (path, *parents(path)))
+
+    def __iter__(self) -> Iterator[str]:
+        """The paths that have a claim."""
+        return iter(self._given)
+
+    def put(self, claim: Claim) -> None:
+        """A claim, in the place of the one that this path had."""
+        if self._given.get(claim.path) != claim:
+            before = self._part(claim.path)
+            self._given[claim.path] = claim
+            self._changed(claim.path, before)
+
+    def drop(self, path: str) -> None:
+        """No claim any more, if there was one."""
+        if path in self._given:
+            before = self._part(path)
+            del self._given[path]
+            self._changed(path, before)
+
+    def _changed(self, path: str, before: tuple[int, int, int], *, upwards: bool = True) -> None:
+        """Correct what those above hold of a group, whose part was another one; the parent alone,
+        where not ``upwards``."""
+        after = self._part(path)
+        while path and after != before:
+            parent = path.rpartition("/")[0]
+            old = self._part(parent) if upwards else _NOT_THERE
+            below = self._below.get(parent)
+            if below is None:
+                below = self._below[parent] = _Below()
+            below.usage += after[0] - before[0]
+            below.hard += after[1] - before[1]
+            below.soft += after[2] - before[2]
+            if not (below.usage or below.hard or below.soft):
+                del self._below[parent]
+            if not upwards:
+                return
+            path, before, after = parent, old, self._part(parent)
+
+    def _part(self, path: str) -> tuple[int, int, int]:
+        """What a group uses, and uses within its settings."""
+        claim = self._given.get(path)
+        if claim is None:
+            return self._usage(path), 0, 0
+        page = self._page
+        usage, least, low = claim.usage // page, claim.min // page, claim.low // page
+        return usage, min(usage, least), min(usage, low)
+
+    def _usage(self, path: str) -> int:
+        claim = self._given.get(path)
+        if claim is not None:
+            return claim.usage // self._page
+        below = self._below.get(path)
+        return 0 if below is None else below.usage
+
+    def _settings(self, path: str) -> tuple[int, int]:
+        claim = self._given.get(path)
+        return (0, 0) if claim is None else (claim.min // self._page, claim.low // self._page)
+
+    def worth(
+        self,
+        path: str,
+        *,
+        recursive: bool,
+        root: str = "",
+        known: dict[str, Known] | None = None,
+    ) -> Worth | None:
+        """What the values of a group are worth, as ``solve`` has it; None for one that has no claim
+        or is not below ``root``. ``known`` keeps what was found for those above, for the next."""
+        if path not in self._given or not _below(path, root):
+            return None
+        found = {} if known is None else known
+        line, at = [path], path.rpartition("/")[0]
+        while at and at not in found:
+            line.append(at)
+            at = at.rpartition("/")[0]
+        above = found.get(at, _NOTHING)
+        for one in reversed(line):
+            binds = nearer(self._given.get(one), above.binds)
+            inside = root == "" or _below(one, root)
+            kept = self._protection(one, above.kept, recursive) if inside else None
+            above = found[one] = Known(kept, binds)
+        hard, soft = above.kept or (0, 0)
+        return Worth(hard * self._page, soft * self._page, above.binds)
+
+    def solve(self, *, recursive: bool, root: str = "") -> dict[str, Worth]:
+        """``worth`` of all that have one, by path."""
+        known: dict[str, Known] = {}
+        rows = (
+            (path, self.worth(path, recursive=recursive, root=root, known=known)) for path in self
+        )
+        return {path: one for path, one in rows if one is not None}
+
+    def _protection(
+        self, path: str, above: tuple[int, int] | None, recursive: bool
+    ) -> tuple[int, int]:
+        """Effective hard and soft protection in pages, under that of its parent; without one it is
+        a child of the group that is short."""
+        usage, (least, low) = self._usage(path), self._settings(path)
+        if not usage:
+            return 0, 0
+        if above is None:
+            return least, low
+        parent = path.rpartition("/")[0]
+        all_of, below = self._usage(parent), self._below[parent]
+        return (
+            effective(usage, all_of, least, above[0], below.hard, recursive),
+            effective(usage, all_of, low, above[1], below.soft, recursive),
+        )
+
+    def losses(self, path: str, worth: Worth) -> tuple[Loss, ...]:
+        """Where the values of a group are worth less than they say, as far as they are used."""
+        claim, found = self._given[path], []
+        kept = (worth.hard, worth.protected)
+        for file, value, held in zip(FILES, (claim.min, claim.low), kept, strict=True):
+            used = min(value, claim.usage) // self._page * self._page
+            if held < used:
+                above = [one for at in parents(path) for one in self._short(at) if one.file == file]
+                found.append(Loss(file, value, used, held, above[-1] if above else None))
+        return tuple(found)
+
+    def short(self) -> Iterator[Short]:
+        """The groups that hold less than their children claim and use."""
+        return (one for path in self._below if path for one in self._short(path))
+
+    def _short(self, path: str) -> Iterator[Short]:
+        below = self._below.get(path, _Below())
+        held = self._settings(path)
+        for file, has, claimed in zip(FILES, held, (below.hard, below.soft), strict=True):
+            if has < claimed:
+                yield Short(path, file, has * self._page, claimed * self._page)

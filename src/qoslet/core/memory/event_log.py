@@ -1,0 +1,116 @@
+"""Lines of a log about memory: what matters is said at once, and then not again for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from qoslet.core.memory.events import EventKind
+from qoslet.core.memory.rows import MemoryEvent
+
+QUIET: dict[EventKind, float] = {
+    "oom_kill": 10.0,
+    "high": 600.0,
+    "low": 600.0,
+    "below_low": 60.0,
+    "below_min": 60.0,
+    "pressure": 600.0,
+    "pressure_end": 600.0,
+}
+"""Seconds after a line in which the same of the same group is only counted. What is not here is
+never said: a limit that is met is no news, and kills tell who was out of memory."""
+MOST = 10
+"""Lines in ``WINDOW`` seconds, over all groups."""
+WINDOW = 60.0
+
+_SAID: dict[EventKind, str] = {
+    "low": "the kernel took memory below memory.low {times}",
+    "high": "throttled {times} at memory.high",
+    "max": "met its memory limit {times}",
+    "oom": "out of memory {times}",
+    "oom_group_kill": "killed as a whole for memory {times}",
+    "below_low": "pages were taken below its protection (memory.low) {times}",
+    "below_min": "pages were taken below its protection (memory.min) {times}",
+    "pressure": "waits for memory",
+    "pressure_end": "does not wait for memory any more",
+}
+
+
+class _Said(Struct):
+    """When a line was said, and what was counted since."""
+
+    at: float
+    count: int = 0
+
+
+class Lines:
+    """Decides which events become lines."""
+
+    def __init__(self) -> None:
+        self._said: dict[tuple[str, EventKind], _Said] = {}
+        self._window = 0.0
+        self._lines = 0
+        self._dropped = 0
+
+    def of(self, events: Iterable[MemoryEvent], now: float) -> list[str]:
+        """Lines for these, ``now`` in monotonic seconds."""
+        found: list[str] = []
+        if now - self._window >= WINDOW:
+            if self._dropped:
+                found.append(f"{self._dropped} more memory events were not said; see qoslet ps")
+            self._window, self._lines, self._dropped = now, 0, 0
+            self._said = {
+                key: one
+                for key, one in self._said.items()
+                if one.count or now - one.at < QUIET[key[1]]
+            }
+        for one in _without_pods(events):
+            line = self._line(one, now)
+            if line and self._lines >= MOST:
+                self._dropped += 1
+            elif line:
+                self._lines += 1
+                found.append(line)
+        return found
+
+    def _line(self, one: MemoryEvent, now: float) -> str:
+        """The line, empty within the quiet time."""
+        key = (one.path, one.kind)
+        if one.kind not in QUIET:
+            return ""
+        said = self._said.get(key)
+        # each process that died is named
+        if said is not None and now - said.at < QUIET[one.kind] and not one.process:
+            said.count += one.count
+            return ""
+        count = one.count + (said.count if said is not None else 0)
+        self._said[key] = _Said(now)
+        return f"{one.title}: {sentence(one, count)}"
+
+
+def sentence(one: MemoryEvent, count: int) -> str:
+    """What happened, in words."""
+    times = "once" if count == 1 else f"{count} times"
+    if one.kind.startswith("pressure"):
+        more = f" ({times})" if count > 1 else ""
+        return f"{_SAID[one.kind]}{more}" + (f": {one.why}" if one.why else "")
+    if one.kind != "oom_kill":
+        return _SAID[one.kind].format(times=times)
+    who = f"process {one.pid} ({one.process})" if one.process else _unknown(count)
+    return f"the kernel killed {who} for memory" + (f": {one.why}" if one.why else "")
+
+
+def _without_pods(events: Iterable[MemoryEvent]) -> list[MemoryEvent]:
+    """Without the pressure of pods that is said of a container of theirs."""
+    found = list(events)
+    said = {(one.path.rpartition("/")[0], one.kind) for one in found if one.level == "container"}
+    return [
+        one
+        for one in found
+        if not one.kind.startswith("pressure") or (one.path, one.kind) not in said
+    ]
+
+
+def _unknown(count: int) -> str:
+    return "a process" if count == 1 else f"{count} processes"

@@ -1,0 +1,151 @@
+"""Joins the kernel's counters of kills with its log: which processes died where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.core.memory.counters import named
+from qoslet.core.memory.events import Kill
+from qoslet.core.memory.rows import MemoryEvent
+
+WAIT = 0.3
+"""Seconds that a counter may be ahead of the log."""
+KEPT = 30.0
+"""Seconds that a record of the log waits for its counter."""
+
+
+class _Open(Struct):
+    """A kill that was counted, and until when its name may come. ``whole``: with it every process
+    of the group."""
+
+    event: MemoryEvent
+    key: tuple[str, str]
+    until: float
+    whole: bool = False
+
+
+class Settled(NamedTuple):
+    """A kill of which all is known that will be; ``group`` is the kernel's path of where it was,
+    empty where the log does not say."""
+
+    event: MemoryEvent
+    key: tuple[str, str]
+    group: str = ""
+
+
+class Kills:
+    """Records and counters that wait for each other. Times are monotonic seconds.
+
+    Where a whole group is killed the kernel counts its first victim twice, so there the log
+    decides. Source: mm/oom_kill.c oom_kill_process, oom_kill_memcg_member.
+    """
+
+    def __init__(self) -> None:
+        self._named: dict[tuple[str, str], float] = {}
+        self._taken: dict[int, float] = {}
+        self._whole = ""
+        self._open: list[_Open] = []
+        self._records: list[tuple[float, Kill]] = []
+
+    def told(self, kills: Iterable[Kill], now: float) -> None:
+        """Records of the log. One process may have two, of which one names the group."""
+        self._records = [(at, one) for at, one in self._records if now - at < KEPT]
+        self._named = {key: at for key, at in self._named.items() if now - at < KEPT}
+        self._taken = {pid: at for pid, at in self._taken.items() if now - at < KEPT}
+        for kill in kills:
+            if not kill.pid or kill.group:
+                self._whole = "" if kill.pid else kill.group
+            if kill.pid and kill.pid not in self._taken:
+                self._note(kill if kill.group else replace(kill, group=self._whole), now)
+
+    def _note(self, kill: Kill, now: float) -> None:
+        for index, (at, one) in enumerate(self._records):
+            if one.pid == kill.pid:
+                self._records[index] = (at, _joined(one, kill))
+                return
+        self._records.append((now, kill))
+
+    def counted(
+        self,
+        one: MemoryEvent,
+        key: tuple[str, str],
+        now: float,
+        readable: bool,
+        *,
+        whole: bool = False,
+    ) -> None:
+        """A counter grew by ``one.count``; without a readable log nobody waits for names.
+        ``whole``: a group was killed as one."""
+        until = now + WAIT if readable else now
+        self._open += [_Open(replace(one, count=1), key, until, whole) for _ in range(one.count)]
+
+    def settled(self, now: float, main: Mapping[tuple[str, str], int]) -> list[Settled]:
+        """Kills of which all is known that will be; ``main`` is the first process of containers
+        that ended for memory. One of which nothing is known has no process."""
+        found: list[Settled] = []
+        left: list[_Open] = []
+        for one in self._open:
+            kill = self._take(one.event.path, main.get(one.key))
+            if kill is None and now < one.until:
+                left.append(one)
+                continue
+            if kill is not None:
+                self._named[one.key] = self._taken[kill.pid] = now
+            elif one.whole and one.key in self._named:
+                continue
+            event = named(one.event, kill, _size(kill))
+            if kill is None and one.key in main:
+                event = replace(event, process="its first process", pid=main[one.key])
+            found.append(Settled(event, one.key, kill.group if kill is not None else ""))
+        self._open = left
+        return _together(found)
+
+    def next_at(self) -> float | None:
+        """When the next one is settled in any case."""
+        return min((one.until for one in self._open), default=None)
+
+    def _take(self, path: str, pid: int | None) -> Kill | None:
+        """The record of a kill in a group or below it, else of a process of that number; else
+        the only record without a group where only one kill is open."""
+        for index, (_, kill) in enumerate(self._records):
+            if (kill.group and inside(kill.group, path)) or kill.pid == pid:
+                return self._records.pop(index)[1]
+        nameless = [index for index, (_, kill) in enumerate(self._records) if not kill.group]
+        if len(nameless) == 1 and len(self._open) == 1:
+            return self._records.pop(nameless[0])[1]
+        return None
+
+
+def inside(group: str, path: str) -> bool:
+    """Whether the kernel's path is ``path`` or below it; it may begin further up than ours."""
+    return f"{group}/".startswith(f"{path}/") or f"{path}/" in f"{group}/"
+
+
+def _joined(left: Kill, right: Kill) -> Kill:
+    """Two records of one process."""
+    resident = left.resident if left.resident is not None else right.resident
+    return Kill(left.pid, left.name, left.group or right.group, left.limit or right.limit, resident)
+
+
+def _size(kill: Kill | None) -> str:
+    if kill is None or kill.resident is None:
+        return ""
+    return f"{kill.resident >> 20} MiB"
+
+
+def _together(found: Sequence[Settled]) -> list[Settled]:
+    """Kills of unknown processes of one group as one event."""
+    kept: list[Settled] = []
+    for one in found:
+        for index, other in enumerate(kept):
+            if other.key == one.key and not one.event.process and not other.event.process:
+                event = replace(other.event, count=other.event.count + one.event.count)
+                kept[index] = other._replace(event=event)
+                break
+        else:
+            kept.append(one)
+    return kept

@@ -1,0 +1,60 @@
+"""One look at the memory of a group and of the node, as numbers.
+
+Absent is not zero: None where the kernel has no such file or line. A limit of ``max`` is
+``NO_LIMIT``. Source: Documentation/admin-guide/cgroup-v2.rst "Memory Interface Files",
+Documentation/accounting/psi.rst, Documentation/admin-guide/cgroup-v1/memory.rst.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+
+class Pressure(Struct, frozen=True, gc=False):
+    """Pressure stall information of one resource: averages in percent, totals in microseconds."""
+
+    some_avg10: float
+    some_total: int
+    full_avg10: float
+    full_total: int
+
+
+class MemorySample(Struct, frozen=True):
+    """One group. ``at`` is monotonic seconds, ``identity`` the inode of its directory, amounts are
+    bytes, ``usage_usec`` CPU time in microseconds. ``stat`` holds ``memory.stat`` by the kernel's
+    names, ``events`` and ``local`` hold ``memory.events`` and ``memory.events.local``."""
+
+    path: str
+    at: float
+    identity: int
+    current: int
+    high: int | None = None
+    max: int | None = None
+    low: int | None = None
+    min: int | None = None
+    peak: int | None = None
+    swap: int | None = None
+    swap_max: int | None = None
+    stat: Mapping[str, int] = {}
+    events: Mapping[str, int] = {}
+    local: Mapping[str, int] = {}
+    pressure: Pressure | None = None
+    usage_usec: int | None = None
+    populated: bool | None = None
+
+
+class NodeMemory(Struct, frozen=True):
+    """The machine. ``available`` is what could be had without swapping; ``scanned`` and ``stolen``
+    count pages that reclaim looked at and took (``pgscan_*``, ``pgsteal_*`` of /proc/vmstat)."""
+
+    at: float
+    total: int
+    available: int
+    free: int
+    swap_total: int = 0
+    swap_free: int = 0
+    pressure: Pressure | None = None
+    scanned: int | None = None
+    stolen: int | None = None

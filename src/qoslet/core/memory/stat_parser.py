@@ -1,0 +1,166 @@
+"""What the kernel prints about memory, as numbers. Text that is not as documented counts as absent.
+
+Source: Documentation/admin-guide/cgroup-v2.rst "Memory Interface Files",
+Documentation/admin-guide/cgroup-v1/memory.rst, Documentation/accounting/psi.rst.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from qoslet.core.cgroup.interface_files import NO_LIMIT
+from qoslet.core.memory.events import Kill
+from qoslet.core.memory.sample import NodeMemory, Pressure
+
+_V1_STAT = {
+    "rss": "anon",
+    "cache": "file",
+    "shmem": "shmem",
+    "mapped_file": "file_mapped",
+    "dirty": "file_dirty",
+    "writeback": "file_writeback",
+    "active_anon": "active_anon",
+    "inactive_anon": "inactive_anon",
+    "active_file": "active_file",
+    "inactive_file": "inactive_file",
+    "unevictable": "unevictable",
+    "pgfault": "pgfault",
+    "pgmajfault": "pgmajfault",
+    "workingset_refault_anon": "workingset_refault_anon",
+    "workingset_refault_file": "workingset_refault_file",
+}
+"""Lines of v1's ``memory.stat``, ``total_`` left out, by the name that v2 has for the same."""
+
+_OOM_KILL = re.compile(
+    r"oom-kill:constraint=\w+,.*?(?:,oom_memcg=(/.*?))?(?:,global_oom)?"
+    r",task_memcg=(/.*?),task=(.{0,64}),pid=(\d{1,10}),uid=(\d{1,10})$"
+)
+_KILLED = re.compile(
+    r"Killed process (\d{1,10}) \((.{0,64})\) total-vm:\d+kB, "
+    r"anon-rss:(\d{1,15})kB, file-rss:(\d{1,15})kB, shmem-rss:(\d{1,15})kB"
+)
+_WHOLE = re.compile(r"Tasks in (/.*) are going to be killed due to memory\.oom\.group set$")
+_LONGEST = 20
+"""Digits of a number are fewer."""
+_KERNEL = 8
+"""Priorities below this have the facility of the kernel: nobody else may write those."""
+
+
+def number(text: str | None) -> int | None:
+    """A decimal number; ``max`` is NO_LIMIT."""
+    if text is None:
+        return None
+    word = text.strip()
+    if word == "max":
+        return NO_LIMIT
+    return int(word) if _decimal(word) else None
+
+
+def limit_v1(text: str | None) -> int | None:
+    """A limit of v1, which prints the most whole pages that fit where there is none."""
+    value = number(text)
+    return value if value is None or value < NO_LIMIT >> 1 else NO_LIMIT
+
+
+def _decimal(word: str) -> bool:
+    """Whether it is a number that a kernel would print."""
+    return word.isascii() and word.isdecimal() and len(word) < _LONGEST
+
+
+def pairs(text: str | None) -> dict[str, int]:
+    """Lines of a name and a number."""
+    found: dict[str, int] = {}
+    for line in (text or "").splitlines():
+        name, _, rest = line.partition(" ")
+        if rest.isdecimal() and rest.isascii() and len(rest) < _LONGEST:
+            found[name] = int(rest)
+    return found
+
+
+def stat_v1(text: str | None) -> dict[str, int]:
+    """v1's ``memory.stat`` with what is below a group, by v2's names."""
+    lines = pairs(text)
+    found = {new: lines.get(f"total_{old}", lines.get(old)) for old, new in _V1_STAT.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def pressure(text: str | None) -> Pressure | None:
+    """``memory.pressure`` and /proc/pressure/memory; None where there is none."""
+    rows: dict[str, dict[str, str]] = {}
+    for line in (text or "").splitlines():
+        kind, _, rest = line.partition(" ")
+        rows[kind] = dict(word.split("=", 1) for word in rest.split() if "=" in word)
+    try:
+        some, full = rows["some"], rows["full"]
+        return Pressure(
+            float(some["avg10"]), int(some["total"]), float(full["avg10"]), int(full["total"])
+        )
+    except (KeyError, ValueError):
+        return None
+
+
+def node_memory(at: float, meminfo: str | None, vmstat: str | None, psi: str | None) -> NodeMemory:
+    """The machine, from /proc/meminfo, /proc/vmstat and /proc/pressure/memory."""
+    amounts = _kibibytes(meminfo)
+    counters = pairs(vmstat)
+    free = amounts.get("MemFree", 0)
+    return NodeMemory(
+        at=at,
+        total=amounts.get("MemTotal", 0),
+        available=amounts.get("MemAvailable", free),
+        free=free,
+        swap_total=amounts.get("SwapTotal", 0),
+        swap_free=amounts.get("SwapFree", 0),
+        pressure=pressure(psi),
+        scanned=_sum(counters, "pgscan_"),
+        stolen=_sum(counters, "pgsteal_"),
+    )
+
+
+_ONCE = ("kswapd", "direct", "khugepaged", "proactive")
+"""Who reclaims; other lines of the same beginning count the same pages by another view."""
+
+
+def _sum(counters: Mapping[str, int], prefix: str) -> int | None:
+    """Pages over everybody who reclaims."""
+    found = [counters[prefix + who] for who in _ONCE if prefix + who in counters]
+    return sum(found) if found else None
+
+
+def _kibibytes(text: str | None) -> dict[str, int]:
+    """/proc/meminfo in bytes."""
+    found: dict[str, int] = {}
+    for line in (text or "").splitlines():
+        name, _, rest = line.partition(":")
+        words = rest.split()
+        if words[1:] == ["kB"] and _decimal(words[0]):
+            found[name] = int(words[0]) << 10
+    return found
+
+
+def kill_of(record: str) -> Kill | None:
+    """A record of /dev/kmsg that tells of a kill; None for every other. One without a process (its
+    number is 0) says that those of the next records are all in its group.
+
+    A record of somebody else is none, whatever it says. Source:
+    Documentation/ABI/testing/dev-kmsg; mm/oom_kill.c dump_oom_victim, __oom_kill_process,
+    oom_kill_process; mm/memcontrol.c mem_cgroup_print_oom_group.
+    """
+    head, _, rest = record.partition(";")
+    priority, *_ = head.split(",")
+    if not _decimal(priority) or int(priority) >= _KERNEL:
+        return None
+    message = rest.partition("\n")[0]
+    found = _OOM_KILL.search(message)
+    if found is not None:
+        limit, group, name, pid, _ = found.groups()
+        return Kill(pid=int(pid), name=name, group=group, limit=limit or "")
+    found = _WHOLE.search(message)
+    if found is not None:
+        return Kill(pid=0, name="", group=found[1])
+    found = _KILLED.search(message)
+    if found is None:
+        return None
+    pid, name, *amounts = found.groups()
+    return Kill(pid=int(pid), name=name, resident=sum(int(one) for one in amounts) << 10)

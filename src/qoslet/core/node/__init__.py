@@ -1,0 +1,1 @@
+"""Documents, flags and a probe to `Node`, checked as a kubelet checks."""

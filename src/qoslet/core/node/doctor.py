@@ -1,0 +1,269 @@
+"""Facts about a machine to findings: what is there, what is missing, what that costs.
+
+Sources: Documentation/admin-guide/cgroup-v2.rst; kubelet start-up checks (KEP-5573, KEP-2570);
+systemd.resource-control(5), systemd.unit(5) Delegate=.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from qoslet.core.node.host_facts import kernel_version
+from qoslet.core.node.machine import Controller, Machine
+from qoslet.core.quantity import canonical, from_int
+
+State = Literal["ok", "missing", "unknown"]
+
+
+class Finding(Struct, frozen=True):
+    """One line: a topic, its state and value; for what is not ok, its cost and the remedy."""
+
+    topic: str
+    state: State
+    value: str
+    cost: str = ""
+    remedy: str = ""
+
+
+_NEEDED = ("cpu", "memory", "pids", "cpuset")
+_COST = {
+    "cpu": "no CPU weights and quotas",
+    "memory": "no memory limits and no Memory QoS",
+    "pids": "no process limits",
+    "cpuset": "no CPU pinning; on v1 nothing else is lost",
+    "hugetlb": "hugepage limits are not written",
+}
+
+
+def findings(machine: Machine) -> list[Finding]:
+    """Every finding, in the order in which people look."""
+    return [
+        *_layout(machine),
+        *_controllers(machine),
+        *_rights(machine),
+        *_kernel(machine),
+        *_memory(machine),
+        *_protection(machine),
+        *_systemd(machine),
+        *_sizes(machine),
+    ]
+
+
+def can_write(machine: Machine) -> bool:
+    """Whether groups with CPU and memory settings can be made here at all."""
+    bound = [machine.bound(name) for name in ("cpu", "memory")]
+    return all(one is not None and one.writable for one in bound)
+
+
+def _layout(machine: Machine) -> Iterator[Finding]:
+    if machine.layout is None:
+        yield Finding(
+            "hierarchy",
+            "missing",
+            "no cgroup file system is mounted",
+            "nothing can be written; plan and explain work",
+            "mount cgroup2 at the usual place, or use run --simulate",
+        )
+        return
+    text = {
+        "v1": "cgroup v1",
+        "hybrid": "cgroup v1, with cgroup v2 mounted beside it (hybrid)",
+        "v2": "cgroup v2",
+    }[machine.layout]
+    yield Finding("hierarchy", "ok", text)
+    if machine.layout != "v2":
+        yield Finding(
+            "Memory QoS",
+            "missing",
+            "needs cgroup v2",
+            "no memory.min, memory.low, memory.high; kubelets since 1.35 refuse cgroup v1",
+            "boot with systemd.unified_cgroup_hierarchy=1",
+        )
+        return
+    for option, cost in (
+        ("nsdelegate", "a delegated namespace can move processes across its border"),
+        ("memory_recursiveprot", "memory.min and memory.low reach only the group they are set on"),
+    ):
+        if option in machine.options:
+            yield Finding(option, "ok", "mounted with it")
+        else:
+            yield Finding(option, "missing", "not a mount option", cost, f"remount with {option}")
+
+
+def _controllers(machine: Machine) -> Iterator[Finding]:
+    for name in (*_NEEDED, "hugetlb"):
+        bound = machine.bound(name)
+        topic = f"controller {name}"
+        if bound is None:
+            yield Finding(
+                topic,
+                "missing",
+                "bound nowhere",
+                _COST[name],
+                f"check /proc/cgroups and the kernel line for cgroup_disable={name}",
+            )
+        else:
+            yield _controller(topic, bound)
+
+
+def _controller(topic: str, bound: Controller) -> Finding:
+    place = f"{bound.hierarchy} at {bound.where}"
+    if bound.delegated is False:
+        return Finding(
+            topic,
+            "missing",
+            f"{place}, not delegated down to us",
+            _COST[bound.name],
+            "start with systemd-run --user -p Delegate=yes, or enable it in"
+            " cgroup.subtree_control of every group above",
+        )
+    if bound.writable is False:
+        return Finding(
+            topic,
+            "missing",
+            f"{place}, not writable",
+            _COST[bound.name],
+            "run as root, or in a delegated subtree named with --cgroup-root",
+        )
+    return Finding(topic, "ok" if bound.writable else "unknown", place)
+
+
+def _rights(machine: Machine) -> Iterator[Finding]:
+    who = "root" if machine.user == 0 else f"user {machine.user}"
+    own = next(iter(machine.own_cgroup.values()), None)
+    yield Finding("user", "ok", f"{who}, in cgroup {own or 'unknown'}")
+    if machine.capabilities is None:
+        yield Finding("CAP_SYS_RESOURCE", "unknown", "capabilities cannot be read")
+    elif "CAP_SYS_RESOURCE" not in machine.capabilities:
+        yield Finding(
+            "CAP_SYS_RESOURCE",
+            "missing",
+            "not held",
+            "negative oom_score_adj is refused, pressure triggers need windows of 2 s",
+            "run as full root",
+        )
+    else:
+        yield Finding("CAP_SYS_RESOURCE", "ok", "held")
+    if machine.read_only:
+        yield Finding(
+            "cgroup mount",
+            "missing",
+            "mounted read-only",
+            "nothing can be written",
+            "in a container: run privileged, or mount the host's cgroup file system writable",
+        )
+
+
+_MILESTONES = (
+    ((5, 8), "cpu.stat in every group", "usage of v2 groups without the cpu controller is unknown"),
+    ((5, 9), "reclaim at memory.high", "a process above memory.high can hang for good"),
+    ((5, 14), "cgroup.kill", "groups are ended process by process"),
+    ((5, 19), "memory.reclaim", "what is cold cannot be taken back before a limit is raised"),
+)
+
+
+def _kernel(machine: Machine) -> Iterator[Finding]:
+    text = machine.probed.kernel
+    if text is None:
+        yield Finding("kernel", "unknown", "its release cannot be read")
+        return
+    version = kernel_version(text)
+    yield Finding("kernel", "ok", text)
+    for since, what, cost in _MILESTONES:
+        if version is not None and version < since and machine.layout == "v2":
+            release = ".".join(map(str, since))
+            yield Finding(what, "missing", f"comes with {release}", cost, f"use Linux {release}")
+
+
+def _protection(machine: Machine) -> Iterator[Finding]:
+    """What reclaim makes of memory.low. Source: mm/vmscan.c, ``shrink_one`` and
+    ``shrink_node_memcgs``; ``bench.protection`` on Linux 6.12 with either."""
+    if machine.layout != "v2" or machine.bound("memory") is None:
+        return
+    if not machine.lru_gen:
+        yield Finding("memory.low", "ok", "gives way only where nothing else can be reclaimed")
+        return
+    yield Finding(
+        "memory.low",
+        "missing",
+        "weak: the multi-gen LRU is on",
+        "reclaim takes from a group below its memory.low on the second try; memory.min holds",
+        "echo n > /sys/kernel/mm/lru_gen/enabled",
+    )
+
+
+def _memory(machine: Machine) -> Iterator[Finding]:
+    probed = machine.probed
+    if probed.swap_controller is None:
+        yield Finding("swap accounting", "unknown", "no group shows it")
+    elif probed.swap_controller:
+        yield Finding("swap accounting", "ok", "swap can be limited")
+    else:
+        yield Finding(
+            "swap accounting",
+            "missing",
+            "swap cannot be limited",
+            "containers may swap without bound; LimitedSwap is not applied",
+            "boot with swapaccount=1",
+        )
+    if probed.psi is None:
+        yield Finding("PSI", "unknown", "/proc/pressure cannot be read")
+    elif probed.psi:
+        yield Finding("PSI", "ok", "pressure is measured")
+    else:
+        yield Finding(
+            "PSI",
+            "missing",
+            "pressure is not measured",
+            "stalls are found by their events and reclaim alone",
+            "boot with psi=1",
+        )
+    if machine.dying is not None and machine.dying > 1000:
+        yield Finding(
+            "dying groups",
+            "missing",
+            f"{machine.dying} removed groups still hold memory",
+            "each costs kernel memory until its pages are gone",
+            "they go under memory pressure; look for pinned page cache or tmpfs",
+        )
+
+
+def _systemd(machine: Machine) -> Iterator[Finding]:
+    probed = machine.probed
+    if probed.systemd_runs is None:
+        yield Finding("systemd", "unknown", "PID 1 cannot be read")
+    elif not probed.systemd_runs:
+        yield Finding(
+            "systemd",
+            "missing",
+            "is not PID 1",
+            "only the cgroupfs driver works here",
+            "nothing to do: cgroupfs is chosen by itself",
+        )
+    else:
+        version = f"version {probed.systemd}" if probed.systemd else "version unknown"
+        yield Finding("systemd", "ok", version)
+        if machine.bus is False:
+            yield Finding(
+                "D-Bus",
+                "missing",
+                "systemd's bus cannot be reached",
+                "the systemd driver cannot work",
+                "start dbus, or run as root",
+            )
+
+
+def _sizes(machine: Machine) -> Iterator[Finding]:
+    probed = machine.probed
+    page = probed.page_size
+    yield Finding("page size", "ok" if page else "unknown", f"{page} bytes" if page else "unknown")
+    if probed.hugepages is None:
+        yield Finding("hugepages", "unknown", "sizes cannot be read")
+    else:
+        sizes = [canonical(from_int(size, "BinarySI")) for size in probed.hugepages]
+        yield Finding("hugepages", "ok", ", ".join(sizes) or "none")
+    limit = probed.pid
+    yield Finding("process limit", "ok" if limit else "unknown", str(limit or "unknown"))

@@ -1,0 +1,262 @@
+"""Sorts documents that describe a node: which kind each is, and the fields that it gives.
+
+A KubeletConfiguration (also as ``configz``), a Node of the API (also in a List) and qoslet's own
+Node become flat maps from a dotted field to its decoded value and the place it stands at.
+Values are checked by whoever reads the field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from qoslet.core.node.faults import Faults, close_to, kind_of, place, shown
+from qoslet.core.node.fields import known_fields, mapping
+from qoslet.core.problem import Problem
+
+Fields = dict[str, tuple[Any, str]]
+"""Dotted field to (decoded value, ``file: field``). A null counts as not given."""
+
+KUBELET_API = "kubelet.config.k8s.io/v1beta1"
+OWN_API = "qoslet/v1"
+
+_HOST = {
+    "hierarchy",
+    "kernel",
+    "pageSize",
+    "hugepageSizes",
+    "swapController",
+    "systemd",
+    "controllers",
+    "hugetlbRsvd",
+    "mounts",
+    "psi",
+    "cpus",
+}
+_OWN = {
+    "apiVersion",
+    "kind",
+    "metadata",
+    "os",
+    "capacity",
+    "swap",
+    "host",
+    "numa",
+    "topology",
+    "kubernetes",
+    "runtime",
+    "memoryQos",
+}
+
+_WARNINGS = 20
+"""Mistyped fields that are told."""
+
+_KUBELET_FIELDS = """
+enableServer staticPodPath podLogsDir syncFrequency fileCheckFrequency httpCheckFrequency
+staticPodURL staticPodURLHeader address port readOnlyPort tlsCertFile tlsPrivateKeyFile
+tlsCipherSuites tlsMinVersion tlsCurvePreferences rotateCertificates serverTLSBootstrap
+authentication authorization registryPullQPS registryBurst imagePullCredentialsVerificationPolicy
+preloadedImagesVerificationAllowlist eventRecordQPS eventBurst enableDebuggingHandlers
+enableContentionProfiling healthzPort healthzBindAddress oomScoreAdj clusterDomain clusterDNS
+streamingConnectionIdleTimeout nodeStatusUpdateFrequency nodeStatusReportFrequency
+nodeLeaseDurationSeconds imageMinimumGCAge imageMaximumGCAge imageGCHighThresholdPercent
+imageGCLowThresholdPercent volumeStatsAggPeriod kubeletCgroups systemCgroups cgroupRoot
+cgroupsPerQOS cgroupDriver cpuManagerPolicy singleProcessOOMKill cpuManagerPolicyOptions
+cpuManagerReconcilePeriod memoryManagerPolicy topologyManagerPolicy topologyManagerScope
+topologyManagerPolicyOptions qosReserved runtimeRequestTimeout hairpinMode maxPods podCIDR
+podPidsLimit resolvConf runOnce cpuCFSQuota cpuCFSQuotaPeriod nodeStatusMaxImages maxOpenFiles
+contentType kubeAPIQPS kubeAPIBurst serializeImagePulls maxParallelImagePulls evictionHard
+evictionSoft evictionSoftGracePeriod evictionPressureTransitionPeriod evictionMaxPodGracePeriod
+evictionMinimumReclaim mergeDefaultEvictionSettings podsPerCore enableControllerAttachDetach
+protectKernelDefaults makeIPTablesUtilChains iptablesMasqueradeBit iptablesDropBit featureGates
+failSwapOn memorySwap containerLogMaxSize containerLogMaxFiles containerLogMaxWorkers
+containerLogMonitorInterval configMapAndSecretChangeDetectionStrategy systemReserved kubeReserved
+reservedSystemCPUs showHiddenMetricsForVersion systemReservedCgroup kubeReservedCgroup
+enforceNodeAllocatable allowedUnsafeSysctls volumePluginDir providerID kernelMemcgNotification
+logging enableSystemLogHandler enableSystemLogQuery shutdownGracePeriod
+shutdownGracePeriodCriticalPods shutdownGracePeriodByPodPriority reservedMemory
+crashLoopBackOff enableProfilingHandler enableDebugFlagsHandler seccompDefault
+memoryThrottlingFactor memoryReservationPolicy registerWithTaints registerNode tracing
+localStorageCapacityIsolation containerRuntimeEndpoint imageServiceEndpoint failCgroupV1
+userNamespaces configTrialDuration dynamicConfigDir networkPlugin nonMasqueradeCIDR
+apiVersion kind
+"""
+"""Fields of KubeletConfiguration v1beta1, to tell a typo from a field that is not ours."""
+
+
+class Sources(Struct):
+    """What the documents give, per kind. ``kubelet`` is None without a KubeletConfiguration."""
+
+    kubelet: Fields | None = None
+    own: Fields | None = None
+    api: Fields | None = None
+    problems: list[Problem] = []
+
+
+def sort(faults: Faults, documents: Sequence[tuple[str, Any]]) -> Sources:
+    """Read ``documents`` (label, decoded); of a kind given twice the later field wins."""
+    found = Sources()
+    nodes: list[tuple[str, Mapping[str, Any]]] = []
+    useless: list[tuple[str, str]] = []
+    for label, document in documents:
+        if document is None:
+            continue
+        given = mapping(faults, label, document)
+        if given is None:
+            continue
+        kind, version = given.get("kind"), given.get("apiVersion")
+        if "kubeletconfig" in given:
+            _kubelet(faults, found, f"{label}: kubeletconfig.", given["kubeletconfig"])
+        elif kind == "KubeletConfiguration" and version == KUBELET_API:
+            _kubelet(faults, found, f"{label}: ", given)
+        elif kind == "Node" and version == OWN_API:
+            _own(faults, found, label, given)
+        elif kind == "Node" and version == "v1":
+            nodes.append((f"{label}: ", given))
+        elif kind in ("List", "NodeList") and version == "v1":
+            nodes.extend(_items(faults, label, given, kind == "NodeList"))
+        elif kind == "Pod" and version == "v1":
+            useless.append((label, "holds a pod, but no node"))
+        else:
+            _unknown(faults, label, kind, version)
+    if found.kubelet is None and found.own is None and not nodes:
+        for label, message in useless:
+            faults.add(label, message, "pods go to -f, a node document to --node")
+    _choose(faults, found, nodes)
+    return found
+
+
+def _unknown(faults: Faults, label: str, kind: object, version: object) -> None:
+    kinds = f"KubeletConfiguration ({KUBELET_API}), Node (v1 or {OWN_API}) or a List"
+    if not isinstance(kind, str) or not isinstance(version, str):
+        faults.add(label, "has no kind and apiVersion", f"a node document is a {kinds}")
+    elif kind in ("KubeletConfiguration", "Node"):
+        near = KUBELET_API if kind != "Node" else f"v1 or {OWN_API}"
+        faults.add(
+            f"{label}: apiVersion", f"{shown(version)} is not known for {kind}", f"use {near}"
+        )
+    else:
+        near = close_to(kind, ("KubeletConfiguration", "Node", "NodeList", "List"))
+        faults.add(f"{label}: kind", f"{shown(kind)} is no node document", near or f"use {kinds}")
+
+
+def _items(
+    faults: Faults, label: str, given: Mapping[str, Any], untyped: bool
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The nodes of a List; whatever else is in it is not ours."""
+    items = given.get("items")
+    if not isinstance(items, list | tuple):
+        faults.add(f"{label}: items", f"must be a list, not {kind_of(items)}")
+        return
+    count = 0
+    for at, item in enumerate(items):
+        if (
+            isinstance(item, Mapping)
+            and (item.get("kind", "Node") if untyped else item.get("kind")) == "Node"
+        ):
+            count += 1
+            yield f"{label}: items[{at}].", item
+    if not count:
+        faults.add(label, "holds no node", "use the output of kubectl get nodes -o yaml")
+
+
+def _fields(where: str, prefix: str, given: Mapping[str, Any], into: Fields) -> None:
+    for key, value in given.items():
+        if value is not None:
+            into[f"{prefix}{key}"] = (value, f"{where}{prefix}{key}")
+
+
+def _kubelet(faults: Faults, found: Sources, where: str, document: Any) -> None:
+    given = mapping(faults, where.rstrip(": ."), document)
+    if given is None:
+        return
+    fields = found.kubelet = found.kubelet or {}
+    known = set(_KUBELET_FIELDS.split())
+    for key, value in given.items():
+        if key in known:
+            # A null factor is told from an absent one: since 1.27 both are legal, with a meaning.
+            if value is not None or key == "memoryThrottlingFactor":
+                fields[key] = (value, f"{where}{key}")
+        elif len(found.problems) < _WARNINGS and (near := close_to(key, known)):
+            message = f"{shown(key)} is no field of KubeletConfiguration: it has no effect"
+            found.problems.append(Problem("warning", place(f"{where}{key}"), message, near))
+
+
+def _own(faults: Faults, found: Sources, label: str, given: Mapping[str, Any]) -> None:
+    where = f"{label}: "
+    fields = found.own = found.own or {}
+    known_fields(faults, label, given, _OWN, top=True)
+    _fields(where, "", {key: given.get(key) for key in ("os", "swap", "numa", "topology")}, fields)
+    chosen = ("kubernetes", "runtime", "memoryQos")
+    _fields(where, "", {key: given.get(key) for key in chosen}, fields)
+    for section, known in (("metadata", None), ("capacity", None), ("host", _HOST)):
+        if given.get(section) is None:
+            continue
+        inner = mapping(faults, f"{where}{section}", given[section])
+        if inner is None:
+            continue
+        if known is not None:
+            known_fields(faults, f"{where}{section}", inner, known)
+        if section == "metadata":
+            old = fields.get("metadata.name", (inner.get("name"), ""))
+            if inner.get("name") not in (None, old[0]):
+                faults.add(
+                    f"{where}metadata.name",
+                    f"is not the node of {old[1]}",
+                    "describe one node at a time",
+                )
+            inner = {"name": inner.get("name")}
+        _fields(where, f"{section}.", inner, fields)
+
+
+def _section(faults: Faults, where: str, given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    if given.get(name) is None:
+        return {}
+    return mapping(faults, f"{where}{name}", given[name]) or {}
+
+
+def _name(document: Mapping[str, Any]) -> str:
+    metadata = document.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    return name if isinstance(name, str) else "?"
+
+
+def _choose(faults: Faults, found: Sources, nodes: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+    """Take the API's Node: the only one, or the one that qoslet's Node names."""
+    wanted = (found.own or {}).get("metadata.name", (None, ""))[0]
+    named = [node for node in nodes if _name(node[1]) == wanted]
+    if named:
+        nodes = named
+    if len({_name(node[1]) for node in nodes}) > 1:
+        names = ", ".join(shown(_name(node[1])) for node in nodes[:8])
+        more = ", …" if len(nodes) > 8 else ""
+        hint = f"name one as metadata.name of a {OWN_API} Node, or give the document of one node"
+        faults.add(nodes[0][0].rstrip(": ."), f"holds several nodes: {names}{more}", hint)
+        return
+    for where, document in nodes:
+        _api(faults, found, where, document)
+
+
+def _api(faults: Faults, found: Sources, where: str, document: Mapping[str, Any]) -> None:
+    """The fields of a Node of the API that say something about its resources."""
+    fields = found.api = found.api or {}
+    metadata = _section(faults, where, document, "metadata")
+    _fields(where, "metadata.", {"name": metadata.get("name")}, fields)
+    status = _section(faults, where, document, "status")
+    inside = f"{where}status."
+    for section in ("capacity", "allocatable"):
+        _fields(inside, f"{section}.", _section(faults, inside, status, section), fields)
+    info = _section(faults, inside, status, "nodeInfo")
+    swap = info.get("swap")
+    for field, key in (
+        ("kubernetes", "kubeletVersion"),
+        ("runtime", "containerRuntimeVersion"),
+        ("os", "operatingSystem"),
+        ("host.kernel", "kernelVersion"),
+    ):
+        if info.get(key):
+            fields[field] = (info[key], f"{inside}nodeInfo.{key}")
+    if isinstance(swap, Mapping) and swap.get("capacity") is not None:
+        fields["swap"] = (swap["capacity"], f"{inside}nodeInfo.swap.capacity")

@@ -1,0 +1,280 @@
+"""The machine's part of a node: capacity, swap and host facts, from documents or a probe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from qoslet.core.node import fields as read
+from qoslet.core.node.documents import Fields, Sources
+from qoslet.core.node.faults import Faults, kind_of
+from qoslet.core.node.manager_config import layout_of, numa_nodes
+from qoslet.core.node.node import Hierarchy, HostFacts
+from qoslet.core.node.topology import Layout, NumaNode
+from qoslet.core.quantity import Quantity, QuantityError, canonical, from_int, parse
+
+Value = TypeVar("Value")
+Reader = Callable[[Faults, str, Any], Value | None]
+
+
+class Probed(Struct, frozen=True):
+    """What a look at a machine found out; None (or nothing in a map) where it did not.
+
+    Amounts are bytes, ``cpu`` whole CPUs, ``hugepages`` page size to bytes set aside;
+    ``systemd_runs`` tells that systemd is PID 1, whatever its version; ``unified`` is the mount
+    point of v2, on a hybrid host too.
+    """
+
+    cpu: int | None = None
+    memory: int | None = None
+    swap: int | None = None
+    pid: int | None = None
+    hugepages: Mapping[int, int] | None = None
+    hierarchy: Hierarchy | None = None
+    kernel: str | None = None
+    page_size: int | None = None
+    swap_controller: bool | None = None
+    systemd: int | None = None
+    systemd_runs: bool | None = None
+    controllers: frozenset[str] | None = None
+    hugetlb_rsvd: bool | None = None
+    psi: bool | None = None
+    mounts: Mapping[str, str] | None = None
+    unified: str | None = None
+    numa: tuple[NumaNode, ...] | None = None
+    cpus: str | None = None
+    layout: Layout | None = None
+
+
+class Machine:
+    """Looks a field up: qoslet's Node, then the API's, then a probe, made only when needed."""
+
+    def __init__(self, faults: Faults, sources: Sources, probe: Callable[[], Probed]) -> None:
+        self.faults = faults
+        self.own: Fields = sources.own or {}
+        self.api: Fields = sources.api or {}
+        self.origins: dict[str, str] = {}
+        self.probed: set[str] = set()
+        self._probe = probe
+        self._found: Probed | None = None
+
+    def found(self) -> Probed:
+        """The probe's answer."""
+        if self._found is None:
+            self._found = self._probe()
+        return self._found
+
+    def given(self, field: str, reader: Reader[Value]) -> Value | None:
+        """The field's value where a document gives it."""
+        for source in (self.own, self.api):
+            if field in source:
+                value, where = source[field]
+                self.origins[field] = where
+                return reader(self.faults, where, value)
+        return None
+
+    def known(self, field: str) -> bool:
+        """Whether a document gives the field, rightly or not."""
+        return field in self.own or field in self.api
+
+    def noted(self, field: str, value: Value | None) -> Value | None:
+        """Note that ``value`` was probed, if it was."""
+        if value is not None:
+            self.probed.add(field)
+            self.origins[field] = "probed"
+        return value
+
+    def fact(self, field: str, reader: Reader[Value], attribute: str) -> Value | None:
+        """The field from a document, else probed, else None."""
+        if self.known(field):
+            return self.given(field, reader)
+        found: Value | None = getattr(self.found(), attribute)
+        return self.noted(field, found)
+
+
+def _capacity(faults: Faults, where: str, value: Any) -> Quantity | None:
+    """An amount of a resource; a hugepage resource must name its page size."""
+    name = where.rpartition("capacity.")[2]
+    if name.startswith("hugepages-"):
+        try:
+            parse(name.removeprefix("hugepages-"))
+        except QuantityError as error:
+            faults.add(where, f"the page size {error}", "such as hugepages-2Mi")
+            return None
+    if not name.isprintable() or not 0 < len(name) <= 317:
+        faults.add(where, "is no name of a resource", "such as cpu, memory or hugepages-2Mi")
+        return None
+    found = read.amount(faults, where, value)
+    if found is not None and not found.nano and name in ("cpu", "memory"):
+        faults.add(where, "is 0: a node without it holds no pod")
+        return None
+    return found
+
+
+def capacity(machine: Machine, os: str) -> dict[str, Quantity]:
+    """The machine's resources, ``pid`` among them on Linux."""
+    prefix = "capacity."
+    names = [
+        field.removeprefix(prefix)
+        for field in (*machine.api, *machine.own)
+        if field.startswith(prefix)
+    ]
+    result = {}
+    for name in dict.fromkeys(names):
+        found = machine.given(f"{prefix}{name}", _capacity)
+        if found is not None:
+            result[name] = found
+    missing = [name for name in ("cpu", "memory", "pid") if name not in names]
+    if os == "windows" and "pid" in missing:
+        missing.remove("pid")
+    for name in missing:
+        amount = machine.noted(f"{prefix}{name}", getattr(machine.found(), name))
+        if amount:
+            result[name] = from_int(amount, "BinarySI" if name == "memory" else "DecimalSI")
+        elif name != "pid":
+            hint = "give it as capacity in a qoslet/v1 Node document with --node"
+            machine.faults.add(f"{prefix}{name}", "is not known, and probing did not find it", hint)
+    if not names and os == "linux":
+        for size, amount in (machine.found().hugepages or {}).items():
+            name = f"hugepages-{canonical(from_int(size, 'BinarySI'))}"
+            machine.noted(f"{prefix}{name}", amount)
+            result[name] = from_int(amount, "BinarySI")
+    return result
+
+
+def _bytes(faults: Faults, where: str, value: Any) -> int | None:
+    found = read.amount(faults, where, value)
+    return None if found is None else found.value
+
+
+def swap(machine: Machine, os: str) -> int:
+    """Swap capacity in bytes. A qoslet Node that describes the machine and no swap has none."""
+    if os == "windows" or ("capacity.memory" in machine.own and not machine.known("swap")):
+        return 0
+    return machine.fact("swap", _bytes, "swap") or 0
+
+
+def _hierarchy(faults: Faults, where: str, value: Any) -> Hierarchy | None:
+    found = read.choice(faults, where, value, ("v1", "v2"))
+    return None if found is None else "v1" if found == "v1" else "v2"
+
+
+def _page_sizes(faults: Faults, where: str, value: Any) -> tuple[int, ...] | None:
+    if not isinstance(value, list | tuple):
+        faults.add(where, f"must be a list, not {kind_of(value)}", "such as [2Mi, 1Gi]")
+        return None
+    sizes = [read.page(faults, f"{where}[{at}]", entry) for at, entry in enumerate(value)]
+    return tuple(sorted({size for size in sizes if size is not None}))
+
+
+def _names(faults: Faults, where: str, value: Any) -> frozenset[str] | None:
+    found = read.texts(faults, where, value)
+    return None if found is None else frozenset(found)
+
+
+def _mounts(faults: Faults, where: str, value: Any) -> dict[str, str] | None:
+    given = read.mapping(faults, where, value)
+    if given is None:
+        return None
+    found = {name: read.text(faults, f"{where}.{name}", entry) for name, entry in given.items()}
+    return {name: entry for name, entry in found.items() if entry is not None}
+
+
+def _systemd(faults: Faults, where: str, value: Any) -> int | None:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 6:
+        value = int(value)
+    return read.integer(faults, where, value, low=1, high=99999)
+
+
+def kernel_version(text: str | None) -> tuple[int, int] | None:
+    """``6.18.44-fc`` to (6, 18); None where it is not known."""
+    major, _, rest = (text or "").partition(".")
+    minor = rest.partition(".")[0].partition("-")[0]
+    if not (major.isascii() and major.isdigit() and minor.isascii() and minor.isdigit()):
+        return None
+    return int(major[:6]), int(minor[:6])
+
+
+def _hugepage_sizes(machine: Machine, resources: Mapping[str, Quantity]) -> tuple[int, ...]:
+    """Declared, else those of the capacity, else the machine's."""
+    field = "host.hugepageSizes"
+    if machine.known(field):
+        return machine.given(field, _page_sizes) or ()
+    sizes = {
+        parse(name.removeprefix("hugepages-")).value
+        for name in resources
+        if name.startswith("hugepages-")
+    }
+    if sizes:
+        machine.origins.setdefault(field, "capacity")
+    else:
+        pages = machine.found().hugepages
+        sizes = set(machine.noted(field, pages) or ())
+    return tuple(sorted(sizes))
+
+
+def _has_rsvd(kernel: str | None) -> bool:
+    """Whether the kernel limits hugepage reservations: since 5.7."""
+    number = kernel_version(kernel)
+    return number is None or number >= (5, 7)
+
+
+def host(
+    machine: Machine, os: str, resources: Mapping[str, Quantity], pinned: bool = False
+) -> HostFacts:
+    """The host facts. ``pinned``: CPUs or memory are handed out, so their layout matters. What is asked of the machine only makes sense for the hierarchy that it
+    really has, so details of a declared one are declared or unknown, never probed."""
+    if os == "windows":
+        return HostFacts(kernel=machine.given("host.kernel", read.version))
+    declared = machine.known("host.hierarchy")
+    kernel = machine.fact("host.kernel", read.version, "kernel")
+    swap_controller = machine.fact("host.swapController", read.boolean, "swap_controller")
+
+    def detail(field: str, reader: Reader[Value], attribute: str) -> Value | None:
+        if declared:
+            return machine.given(field, reader)
+        return machine.fact(field, reader, attribute)
+
+    rsvd = detail("host.hugetlbRsvd", read.boolean, "hugetlb_rsvd")
+    return HostFacts(
+        hierarchy=machine.fact("host.hierarchy", _hierarchy, "hierarchy") or "v2",
+        kernel=kernel,
+        page_size=machine.fact("host.pageSize", read.page, "page_size") or 4096,
+        hugepage_sizes=_hugepage_sizes(machine, resources),
+        swap_controller=True if swap_controller is None else swap_controller,
+        systemd=detail("host.systemd", _systemd, "systemd"),
+        controllers=detail("host.controllers", _names, "controllers"),
+        hugetlb_rsvd=_has_rsvd(kernel) if rsvd is None else rsvd,
+        psi=detail("host.psi", read.boolean, "psi"),
+        mounts=detail("host.mounts", _mounts, "mounts") or {},
+        numa=_numa(machine, declared),
+        layout=_layout(machine, declared, pinned),
+        cpus=detail("host.cpus", read.cpu_list, "cpus"),
+    )
+
+
+def _numa(machine: Machine, declared: bool) -> tuple[NumaNode, ...]:
+    """The NUMA nodes, as given; this machine's only where its CPUs and memory are meant."""
+    if machine.known("numa"):
+        return machine.given("numa", numa_nodes) or ()
+    if declared or machine.known("capacity.cpu") or machine.known("capacity.memory"):
+        return ()
+    return machine.noted("numa", machine.found().numa) or ()
+
+
+def _layout(machine: Machine, declared: bool, pinned: bool) -> Layout | None:
+    """How the CPUs lie: as given, else probed where it matters and the CPUs are this machine's."""
+    if machine.known("topology"):
+        return machine.given("topology", layout_of)
+    if declared or not pinned or machine.known("capacity.cpu") or machine.known("host.cpus"):
+        return None
+    return machine.noted("topology", machine.found().layout)
+
+
+def runs_systemd(machine: Machine, facts: HostFacts) -> bool | None:
+    """Whether systemd is PID 1, as declared or as found; None: not known."""
+    if machine.known("host.hierarchy") or machine.known("host.systemd"):
+        return facts.systemd is not None
+    return machine.found().systemd_runs

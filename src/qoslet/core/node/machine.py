@@ -1,0 +1,57 @@
+"""What a machine offers, as one value: the hierarchy, its controllers, the kernel, our rights.
+
+None means unknown, which is an answer of its own. ``host.facts`` reads it; ``doctor`` judges it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from qoslet.core.node.host_facts import Probed
+
+Layout = Literal["v1", "hybrid", "v2"]
+
+
+class Controller(Struct, frozen=True):
+    """One controller: where it is bound and whether it reaches the groups that we would make.
+
+    ``where`` is a mount point. ``delegated``: on v2 it is in ``cgroup.subtree_control`` of every
+    group above ours, on v1 always true. ``writable`` by this process at ``where``.
+    """
+
+    name: str
+    where: str
+    hierarchy: Literal["v1", "v2"]
+    delegated: bool | None = None
+    writable: bool | None = None
+
+
+class Machine(Struct, frozen=True):
+    """The answer of one look. Bytes; ``own_cgroup`` by hierarchy (``""`` for v2).
+
+    ``capabilities`` are the effective ones by name, None where unknown. ``bus`` tells whether
+    systemd's bus can be reached. ``files`` names optional files that groups have here.
+    """
+
+    probed: Probed
+    layout: Layout | None = None
+    controllers: tuple[Controller, ...] = ()
+    options: tuple[str, ...] = ()
+    own_cgroup: Mapping[str, str] = {}
+    user: int = 0
+    capabilities: frozenset[str] | None = None
+    bus: bool | None = None
+    user_bus: bool | None = None
+    files: frozenset[str] = frozenset()
+    read_only: bool | None = None
+    lru_gen: bool | None = None
+    """Whether the multi-gen LRU is switched on; None where the kernel has none."""
+    dying: int | None = None
+    """Removed groups that the kernel still holds (v2 ``nr_dying_descendants``)."""
+
+    def bound(self, name: str) -> Controller | None:
+        """The controller by name; None where it is bound nowhere."""
+        return next((one for one in self.controllers if one.name == name), None)

@@ -1,0 +1,232 @@
+"""Node documents, flags and a probe -> ``Node``: every choice made, with where it came from.
+
+Per field a flag wins over the KubeletConfiguration, that over qoslet's own Node, that over the
+API's Node, and a look at this machine comes last. ``origins`` is keyed by the field's name in
+its document: ``kubeReserved``, ``capacity.memory``, ``host.hierarchy``, ``kubernetes``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.core.api.pod import Quantities
+from qoslet.core.node import fields as read
+from qoslet.core.node import host_facts, validation
+from qoslet.core.node.documents import Fields, sort
+from qoslet.core.node.faults import Faults, shown
+from qoslet.core.node.flags import FLAG_ROWS, NO_FLAGS, FlagRow, Flags, overrides
+from qoslet.core.node.host_facts import Machine, Probed
+from qoslet.core.node.kubelet_config import kubelet_of, kubelet_read
+from qoslet.core.node.node import DriverName, HostFacts, Node
+from qoslet.core.problem import Problem
+from qoslet.core.versions import kubernetes
+from qoslet.core.versions.kubernetes import Profile
+
+DEFAULT_RUNTIME = "runc-1.4.0"
+
+__all__ = ["FLAG_ROWS", "NO_FLAGS", "FlagRow", "Flags", "Probed", "as_written", "node_from"]
+
+
+class _Choice(Struct):
+    """A version text and where it came from; ``flag`` tells that a flag said it, ``named`` that
+    anybody did."""
+
+    text: str
+    where: str
+    flag: bool = False
+    named: bool = True
+
+
+def _chosen(machine: Machine, flag: str | None, field: str, default: str) -> _Choice:
+    """The flag's text, else a document's, else the default."""
+    if flag is not None:
+        place = f"--{field}"
+        machine.origins[field] = place
+        said = read.text(machine.faults, place, flag)
+        return _Choice(default if said is None else said, place, True)
+    text = machine.given(field, read.version)
+    if text is None:
+        return _Choice(default, f"{field} (default)", named=False)
+    return _Choice(text, machine.origins[field])
+
+
+def _release(faults: Faults, problems: list[Problem], chosen: _Choice) -> str:
+    """The release of a profile; a document may name one that is newer than all."""
+    numbers = chosen.text.removeprefix("v").split(".")
+    minor = numbers[1].rstrip("+") if len(numbers) > 1 and numbers[0] == "1" else ""
+    newest = f"1.{kubernetes.NEWEST}"
+    number = minor.isascii() and minor.isdigit() and len(minor) < 6
+    if number and int(minor) > kubernetes.NEWEST and not chosen.flag:
+        message = f"{chosen.text} is newer than {newest}, the newest that is known"
+        hint = f"planned with the rules of {newest}"
+        problems.append(Problem("warning", chosen.where, message, hint))
+        return newest
+    try:
+        return kubernetes.minor_of(chosen.text)
+    except ValueError as error:
+        hint = f"give 1.{kubernetes.OLDEST} to {newest}, or design"
+        faults.add(chosen.where, _said(chosen.text, error), hint)
+        return kubernetes.DEFAULT
+
+
+def _said(text: str, error: ValueError) -> str:
+    """The message of a resolver, bounded."""
+    return str(error) if len(text) <= 60 else f"{shown(text)} is not known"
+
+
+def _profile(machine: Machine, flags: Flags, problems: list[Problem]) -> Profile:
+    """The profile of release, runtime and form; faults where a name is not known."""
+    faults = machine.faults
+    chosen = _chosen(machine, flags.kubernetes, "kubernetes", kubernetes.DEFAULT)
+    release = _release(faults, problems, chosen)
+    runtime = _chosen(machine, flags.runtime, "runtime", DEFAULT_RUNTIME)
+    # The API writes NAME://VERSION.
+    name = runtime.text.replace("://", "-", 1)
+    form = _form(machine, flags)
+    try:
+        return kubernetes.resolve(release, name, form, named=chosen.named)
+    except ValueError as error:
+        if runtime.flag or "runtime" in machine.own:
+            hint = "such as runc-1.4.0, crun-1.23 or containerd-2.2.0+runc-1.4.0"
+            faults.add(runtime.where, _said(name, error), hint)
+        else:
+            hint = "name the runtime with --runtime"
+            message = f"{_said(name, error)}; planned as {DEFAULT_RUNTIME}"
+            problems.append(Problem("warning", runtime.where, message, hint))
+        return kubernetes.resolve(release, DEFAULT_RUNTIME, form, named=chosen.named)
+
+
+def _form(machine: Machine, flags: Flags) -> str | None:
+    """The form of Memory QoS that is asked for by name."""
+    if flags.memory_qos is None:
+        return machine.given("memoryQos", _memory_qos)
+    machine.origins["memoryQos"] = "--memory-qos"
+    return _memory_qos(machine.faults, "--memory-qos", flags.memory_qos)
+
+
+def _memory_qos(faults: Faults, where: str, value: Any) -> str | None:
+    return read.choice(faults, where, value, kubernetes.MEMORY_QOS_FORMS)
+
+
+def _driver(
+    machine: Machine,
+    os: str,
+    facts: HostFacts,
+    kubelet: Fields | None,
+    flags: Mapping[str, tuple[Any, str]],
+) -> DriverName:
+    """Flag, cgroupDriver, cgroupfs with a KubeletConfiguration, systemd if it is PID 1."""
+    value, where = flags.get("cgroupDriver") or (kubelet or {}).get("cgroupDriver") or ("", "")
+    if value != "":
+        machine.origins["driver"] = where
+        found = read.choice(machine.faults, where, value, ("cgroupfs", "systemd"))
+        return "systemd" if found == "systemd" else "cgroupfs"
+    if kubelet is None and os == "linux" and host_facts.runs_systemd(machine, facts):
+        machine.origins["driver"] = machine.origins.get("host.systemd", "probed")
+        if machine.origins["driver"] == "probed":
+            machine.probed.add("driver")
+        return "systemd"
+    return "cgroupfs"
+
+
+def as_written(node: Node) -> Node:
+    """The node as a verb takes it that writes a tree of its own: with the systemd driver only
+    where a flag or a document names it, since what PID 1 is says nothing of who manages pods."""
+    origin = node.origins.get("driver")
+    if node.driver == "systemd" and origin in ("probed", node.origins.get("host.systemd")):
+        probed = tuple(field for field in node.probed if field != "driver")
+        return replace(node, driver="cgroupfs", probed=probed)
+    return node
+
+
+def _os(faults: Faults, where: str, value: Any) -> Literal["linux", "windows"] | None:
+    found = read.choice(faults, where, value, ("linux", "windows"))
+    return None if found is None else "windows" if found == "windows" else "linux"
+
+
+def _name(faults: Faults, where: str, value: Any) -> str | None:
+    """A node's name: a DNS subdomain, as the API server demands."""
+    found = read.text(faults, where, value)
+    if found is None:
+        return None
+    plain = found.replace("-", "").replace(".", "")
+    parts = found.split(".")
+    ends = any(not part or part[0] == "-" or part[-1] == "-" for part in parts)
+    if (
+        ends
+        or not (plain.isascii() and plain.isalnum() and plain == plain.lower())
+        or len(found) > 253
+    ):
+        hint = "small letters, digits, - and . only"
+        faults.add(where, f"{shown(found)} is no name of a node", hint)
+        return None
+    return found
+
+
+def _isolation(faults: Faults, flags: Flags) -> Literal["process", "hyperv"] | None:
+    if flags.isolation is None:
+        return None
+    found = read.choice(faults, "--isolation", flags.isolation, ("process", "hyperv"))
+    return None if found is None else "hyperv" if found == "hyperv" else "process"
+
+
+def _said_allocatable(machine: Machine) -> Quantities:
+    """status.allocatable of the API's Node."""
+    prefix = "allocatable."
+    given = {
+        field.removeprefix(prefix): read.amount(machine.faults, where, value)
+        for field, (value, where) in machine.api.items()
+        if field.startswith(prefix)
+    }
+    return {name: amount for name, amount in given.items() if amount is not None}
+
+
+def node_from(
+    documents: Sequence[tuple[str, Any]], flags: Flags, probe: Callable[[], Probed]
+) -> tuple[Node, list[Problem]]:
+    """The node that labelled, decoded documents and flags describe, and what to know about it.
+
+    ``probe`` is called at most once, and only if something is missing. Raises BadInputs with
+    every fault of the input.
+    """
+    faults = Faults()
+    sources = sort(faults, documents)
+    given = overrides(faults, flags)
+    machine = Machine(faults, sources, probe)
+    problems = list(sources.problems)
+    found = kubelet_read(faults, sources.kubelet, given)
+    rules = _profile(machine, flags, problems)
+    os: Literal["linux", "windows"] = machine.given("os", _os) or "linux"
+    resources = host_facts.capacity(machine, os)
+    swap = host_facts.swap(machine, os)
+    pinned = "static" in (
+        str(found.values.get(name, "")).lower()
+        for name in ("cpu_manager_policy", "memory_manager_policy")
+    )
+    facts = host_facts.host(machine, os, resources, pinned)
+    driver = _driver(machine, os, facts, sources.kubelet, given)
+    kubelet = kubelet_of(found, rules, os, facts.hierarchy)
+    node = Node(
+        name=machine.given("metadata.name", _name),
+        capacity=resources,
+        swap=swap,
+        host=facts,
+        kubelet=kubelet,
+        profile=rules,
+        driver=driver,
+        os=os,
+        isolation=_isolation(faults, flags),
+        kubelet_given=sources.kubelet is not None,
+        probed=tuple(sorted(machine.probed)),
+        origins={**machine.origins, **found.origins},
+        status_allocatable=_said_allocatable(machine),
+    )
+    validation.faults_of(faults, node, found)
+    faults.check()
+    runs = host_facts.runs_systemd(machine, facts) if driver == "systemd" else None
+    problems.extend(validation.problems_of(node, found, runs))
+    return node, problems

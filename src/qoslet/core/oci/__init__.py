@@ -1,0 +1,1 @@
+"""`linux.resources`, and how each runtime version writes it."""

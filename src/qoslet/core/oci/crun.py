@@ -1,0 +1,270 @@
+"""crun: a block to v1 and v2 files, in its order.
+
+crun tells "absent" from zero for memory, and refuses on v2 what v2 does not have. An update is
+written as it stands. Source: crun cgroup-resources.c of 1.8.1 and 1.21.
+"""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from qoslet.core.cgroup.accepts import MISSING
+from qoslet.core.oci import unified
+from qoslet.core.oci.file_writes import Pen, refused, same
+from qoslet.core.oci.resources import NO_MEMORY, Block, BlockIo, Cpu, Memory
+from qoslet.core.oci.result import Refusal, Stop
+from qoslet.core.oci.runc import (
+    hugepages,
+    idle_v1,
+    leaf_v1,
+    network_v1,
+    period_v1,
+    rates_v1,
+    rates_v2,
+    realtime_v1,
+    weight_v1,
+)
+from qoslet.core.versions.traits import Traits
+
+_32 = 2**32
+LINE_BY_LINE = (1, 21)
+"""In this version crun writes each line of a unified value by a write of its own, in 1.8.1 the whole;
+since when is not known."""
+_WITHOUT = "cannot set swap limit without the memory limit"
+_BELOW = "cannot set memory+swap limit less than the memory limit"
+_USED = "cannot set the memory limit lower than its current usage"
+
+
+def _stop(field: str, words: str) -> Stop:
+    return Stop(Refusal(field, words, "refused.v2", (field,)))
+
+
+def _number(value: int, traits: Traits) -> str:
+    """A v2 amount: -1, or since 1.13 anything negative, is no limit."""
+    unlimited = value < 0 if traits.any_negative else value == -1
+    return "max" if unlimited else str(value)
+
+
+def write_v2(
+    pen: Pen, block: Block, traits: Traits, usage: int | None = None, swapped: int = 0
+) -> None:
+    """The v2 files; Stop at the first refusal. ``usage`` and ``swapped`` are memory.current and
+    memory.swap.current of an update."""
+    if block.network is not None:
+        raise _stop("network", "network limits not supported on cgroupv2")
+    if block.memory is not None:
+        _memory_v2(pen, block.memory, traits, usage, swapped)
+    limit = block.pids.limit if block.pids is not None else None
+    if limit:
+        pen.put("pids.max", _number(limit, traits), "pids.limit", "oci.pids", limit)
+    if block.cpu is not None:
+        _cpu_v2(pen, block.cpu, traits)
+        _cpuset(pen, block.cpu)
+    if block.block_io is not None:
+        _io_v2(pen, block.block_io)
+    hugepages(pen, block.hugepage_limits or (), "max", False)
+    if block.unified:
+        _unified(pen, block.unified, traits)
+
+
+def _memory_v2(pen: Pen, memory: Memory, traits: Traits, usage: int | None, swapped: int) -> None:
+    if usage is not None:
+        _usage(memory, traits, usage + swapped)
+    limit = memory.limit
+    if limit is not None:
+        text = _number(limit, traits)
+        rule = "oci.unlimited" if text == "max" else "oci.same"
+        pen.put("memory.max", text, "memory.limit", rule, "memory.limit", limit)
+    _swap_v2(pen, memory, traits)
+    if memory.kernel is not None:
+        raise _stop("memory.kernel", "cannot set kernel memory with cgroupv2")
+    if memory.use_hierarchy is not None:
+        raise _stop("memory.useHierarchy", "cannot set useHierarchy memory with cgroupv2")
+    if memory.reservation is not None:
+        # printed as an unsigned number
+        amount = memory.reservation % 2**64
+        same(pen, "memory.low", "memory.reservation", amount)
+    if memory.disable_oom_killer:
+        raise _stop("memory.disableOOMKiller", "cannot disable OOM killer with cgroupv2")
+    if memory.kernel_tcp is not None:
+        raise _stop("memory.kernelTCP", "cannot set kernel TCP with cgroupv2")
+    if memory.swappiness is not None:
+        raise _stop("memory.swappiness", "cannot set memory swappiness with cgroupv2")
+
+
+def _usage(memory: Memory, traits: Traits, usage: int) -> None:
+    if not (traits.check and memory.check_before_update):
+        return
+    limit = max(memory.limit or 0, 0) + max(memory.swap or 0, 0)
+    if limit <= usage:
+        raise Stop(Refusal("memory.limit", _USED, "refused.usage", (limit, usage)))
+
+
+def _swap_v2(pen: Pen, memory: Memory, traits: Traits) -> None:
+    swap, limit = memory.swap, memory.limit
+    if swap is None:
+        return
+    value = swap
+    if swap > 0 if traits.swap_zero else swap != -1:
+        if limit is None:
+            raise Stop(Refusal("memory.swap", _WITHOUT, "refused.swap", (swap, None)))
+        if swap < limit:
+            raise Stop(Refusal("memory.swap", _BELOW, "refused.swap", (swap, limit)))
+        value = swap - limit
+    if not pen.ground.swap:
+        return
+    text = _number(value, traits)
+    if text == "max":
+        pen.put("memory.swap.max", text, "memory.swap", "oci.swap.unlimited", swap, limit or 0)
+    elif value == swap:
+        same(pen, "memory.swap.max", "memory.swap", swap)
+    else:
+        pen.put("memory.swap.max", text, "memory.swap", "oci.swap.difference", swap, limit)
+
+
+def _cpu_v2(pen: Pen, cpu: Cpu, traits: Traits) -> None:
+    shares = (cpu.shares or 0) % _32
+    if cpu.shares:
+        weight = traits.weight(shares) % _32
+        rule = "oci.cpu.weight.linear" if traits.linear else "oci.cpu.weight.quadratic"
+        pen.put("cpu.weight", str(weight), "cpu.shares", rule, shares, weight)
+    if cpu.realtime_period:
+        raise _stop("cpu.realtimePeriod", "realtime period not supported on cgroupv2")
+    if cpu.realtime_runtime:
+        raise _stop("cpu.realtimeRuntime", "realtime runtime not supported on cgroupv2")
+    if traits.idle and cpu.idle is not None:
+        same(pen, "cpu.idle", "cpu.idle", cpu.idle)
+        weight_row = pen.rows.get("cpu.weight")
+        if cpu.idle == 1 and weight_row is not None:
+            pen.rows["cpu.weight"] = structs.replace(weight_row, effective="0")
+    quota, period = cpu.quota or -1, cpu.period or -1
+    if quota > 0 or period > 0:
+        text = f"{quota if quota >= 0 else 'max'} {period if period > 0 else 100_000}"
+        pen.put("cpu.max", text, "cpu.quota", "oci.cpu.max", cpu.quota or 0, cpu.period or 0)
+    _burst(pen, cpu, traits, "cpu.max.burst")
+
+
+def _burst(pen: Pen, cpu: Cpu, traits: Traits, file: str) -> None:
+    burst = cpu.burst
+    if not traits.burst or burst is None:
+        return
+    if 0 < (cpu.quota or 0) < burst:
+        error, takes = "invalid argument", f"at most the quota {cpu.quota}"
+        raise Stop(refused("cpu.burst", file, str(burst), error, takes))
+    same(pen, file, "cpu.burst", burst)
+
+
+def _cpuset(pen: Pen, cpu: Cpu) -> None:
+    if cpu.cpus:
+        same(pen, "cpuset.cpus", "cpu.cpus", cpu.cpus)
+    if cpu.mems:
+        same(pen, "cpuset.mems", "cpu.mems", cpu.mems)
+
+
+def _io_v2(pen: Pen, io: BlockIo) -> None:
+    weight = io.weight
+    if weight and pen.ground.bfq:
+        pen.put("io.bfq.weight", str(weight), "blockIO.weight", "oci.io.weight", 1)
+    elif weight:
+        # unsigned arithmetic of 32 bits
+        written = (1 + (weight - 10) % _32 * 9999 % _32 // 990) % _32
+        if not pen.ground.iocost:
+            raise pen.absent("io.weight", str(written), "blockIO.weight")
+        pen.put(
+            "io.weight", str(written), "blockIO.weight", "oci.io.weight.scaled", weight, written
+        )
+    if io.leaf_weight:
+        raise _stop("blockIO.leafWeight", "cannot set leaf_weight with cgroupv2")
+    for at, one in enumerate(io.weight_device or (), 2 if weight else 1):
+        line = f"{one.major}:{one.minor} {one.weight or 0}"
+        if not pen.ground.bfq:
+            takes = "no value: this kernel does not have it"
+            raise Stop(refused("blockIO.weightDevice", "io.bfq.weight", line, MISSING, takes))
+        pen.add("io.bfq.weight", line, "blockIO.weightDevice", "oci.io.weight", at)
+    rates_v2(pen, io)
+
+
+def _unified(pen: Pen, entries: dict[str, str], traits: Traits) -> None:
+    for key, value in entries.items():
+        if "/" in key:
+            raise unified.slashed(key, f"key `{key}` must be a file name without any slash")
+        if not value:
+            continue
+        dotless = f"the specified key has not the form CONTROLLER.VALUE `{key}`"
+        if not key:
+            raise unified.undotted(key, dotless)
+        controller = key.partition(".")[0]
+        absent = f"controller `{controller}` is not available"
+        unified.opened(pen, key, value, dotless, absent)
+        by_line = traits.version >= LINE_BY_LINE
+        unified.write(pen, key, value.split("\n") if by_line else (value,))
+
+
+def write_v1(pen: Pen, block: Block, traits: Traits) -> None:
+    """The v1 files; Stop at the first refusal."""
+    if block.block_io is not None:
+        _io_v1(pen, block.block_io, traits)
+    network_v1(pen, block)
+    hugepages(pen, block.hugepage_limits or (), "limit_in_bytes", False)
+    _memory_v1(pen, block.memory or NO_MEMORY)
+    limit = block.pids.limit if block.pids is not None else None
+    if limit:
+        negative = limit < 0 and traits.any_negative
+        pen.put("pids.max", "max" if negative else str(limit), "pids.limit", "oci.pids", limit)
+    if block.cpu is not None:
+        _cpu_v1(pen, block.cpu, traits)
+        _cpuset(pen, block.cpu)
+    if block.unified and not block.cpu_without_lists:
+        words = "invalid configuration: cannot use unified on cgroup v1"
+        raise Stop(Refusal("unified", words, "refused.unified", ("", "cgroup v1 has none")))
+
+
+def _io_v1(pen: Pen, io: BlockIo, traits: Traits) -> None:
+    name = weight_v1(pen, io, traits.bfq_v1)
+    if io.leaf_weight:
+        leaf_v1(pen, io)
+    for at, one in enumerate(io.weight_device or (), 1):
+        line = f"{one.major}:{one.minor} {one.weight or 0}"
+        pen.add(f"{name}_device", line, "blockIO.weightDevice", "oci.io.weight", at)
+    rates_v1(pen, io)
+
+
+def _memory_v1(pen: Pen, memory: Memory) -> None:
+    limit, swap = memory.limit, memory.swap
+    if limit is not None:
+        same(pen, "memory.limit_in_bytes", "memory.limit", limit)
+    if swap is not None and pen.ground.swap:
+        if limit is not None and (0 <= swap < limit or (limit == -1 and swap != -1)):
+            error, takes = "invalid argument", f"no less than the memory limit {limit}"
+            file = "memory.memsw.limit_in_bytes"
+            raise Stop(refused("memory.swap", file, str(swap), error, takes))
+        same(pen, "memory.memsw.limit_in_bytes", "memory.swap", swap)
+    if memory.kernel is not None:
+        same(pen, "memory.kmem.limit_in_bytes", "memory.kernel", memory.kernel)
+    if memory.use_hierarchy is not None:
+        value = "1" if memory.use_hierarchy else "0"
+        same(pen, "memory.use_hierarchy", "memory.useHierarchy", value)
+    if memory.reservation is not None:
+        amount = memory.reservation % 2**64
+        same(pen, "memory.soft_limit_in_bytes", "memory.reservation", amount)
+    if memory.disable_oom_killer:
+        pen.put("memory.oom_control", "1", "memory.disableOOMKiller", "oci.same",
+                "memory.disableOOMKiller", "true")  # fmt: skip
+    if memory.kernel_tcp is not None:
+        same(pen, "memory.kmem.tcp.limit_in_bytes", "memory.kernelTCP", memory.kernel_tcp)
+    if memory.swappiness is not None:
+        same(pen, "memory.swappiness", "memory.swappiness", memory.swappiness)
+
+
+def _cpu_v1(pen: Pen, cpu: Cpu, traits: Traits) -> None:
+    if cpu.shares:
+        same(pen, "cpu.shares", "cpu.shares", cpu.shares % _32)
+    period_v1(pen, cpu, traits.period_retry)
+    if cpu.quota:
+        # before 1.8.4 printed as an unsigned number
+        quota = cpu.quota if traits.quota_signed else cpu.quota % 2**64
+        same(pen, "cpu.cfs_quota_us", "cpu.quota", quota)
+    realtime_v1(pen, cpu)
+    if traits.idle and cpu.idle is not None:
+        idle_v1(pen, cpu.idle)
+    _burst(pen, cpu, traits, "cpu.cfs_burst_us")

@@ -1,0 +1,91 @@
+"""What ``runc update`` makes of a container's block and that of the update. Source: runc update.go
+of 1.1.5 and 1.3.6."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from qoslet.core.oci.file_writes import RATES
+from qoslet.core.oci.resources import NO_CPU, NO_IO, NO_MEMORY, Block, BlockIo, Cpu, Memory, Pids
+from qoslet.core.versions.traits import Traits
+
+
+def updated(before: Block, given: Block, traits: Traits) -> Block:
+    """What ``runc update`` writes: the container's block with that of the update.
+
+    Up to 1.1 a field that is not named is not written; since 1.2 it keeps its value. Of quota
+    and period one alone keeps the other. What an update does not know stays as it is.
+    """
+    memory = _memory_of(before.memory or NO_MEMORY, given.memory or NO_MEMORY, traits)
+    io = _io_of(before.block_io or NO_IO, given.block_io or NO_IO, traits)
+    limit = given.pids.limit if given.pids is not None else None
+    if limit is None and traits.pids_zero:
+        limit = before.pids.limit if before.pids is not None else None
+    return structs.replace(
+        before,
+        memory=memory,
+        cpu=_cpu_of(before.cpu or NO_CPU, given.cpu or NO_CPU, traits),
+        pids=Pids(limit),
+        block_io=io,
+        unified=given.unified,
+    )
+
+
+def _memory_of(before: Memory, given: Memory, traits: Traits) -> Memory:
+    if not traits.merges:
+        return structs.replace(
+            before, limit=given.limit, swap=given.swap, reservation=given.reservation
+        )
+    swap = given.swap
+    if swap is None and given.limit == -1:
+        swap = 0
+    named = {"limit": given.limit, "swap": swap, "reservation": given.reservation}
+    named["check_before_update"] = bool(given.check_before_update)
+    return structs.replace(before, **{k: v for k, v in named.items() if v is not None})
+
+
+def _cpu_of(before: Cpu, given: Cpu, traits: Traits) -> Cpu:
+    quota, period = given.quota or 0, given.period or 0
+    if period and not quota:
+        quota = before.quota or 0
+    elif quota and not period:
+        period = before.period or 0
+    made = structs.replace(
+        given, quota=quota, period=period, burst=given.burst if traits.burst else None
+    )
+    if not traits.merges:
+        return structs.replace(made, idle=None)
+    shares = given.shares
+    if shares is None:
+        shares = 0 if given.idle is not None else before.shares
+    return structs.replace(
+        made,
+        shares=shares,
+        realtime_period=before.realtime_period if given.realtime_period is None
+        else given.realtime_period,
+        realtime_runtime=before.realtime_runtime if given.realtime_runtime is None
+        else given.realtime_runtime,
+    )  # fmt: skip
+
+
+def _io_of(before: BlockIo, given: BlockIo, traits: Traits) -> BlockIo:
+    weight = given.weight
+    if weight is None and traits.merges:
+        weight = before.weight
+    made = structs.replace(before, weight=weight)
+    if not traits.io_updates:
+        return made
+    if given.leaf_weight is not None:
+        made = structs.replace(made, leaf_weight=given.leaf_weight)
+    changed = {
+        name: _joined(getattr(before, name) or [], getattr(given, name) or [])
+        for name in ("weight_device", *(row[0] for row in RATES))
+    }
+    return structs.replace(made, **changed)
+
+
+def _joined(before: list, given: list) -> list:  # type: ignore[type-arg]
+    """Entries by device: a later one takes the place of an earlier one of the same device."""
+    found = {(one.major, one.minor): one for one in before}
+    found.update({(one.major, one.minor): one for one in given})
+    return list(found.values())

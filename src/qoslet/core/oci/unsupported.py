@@ -1,0 +1,169 @@
+"""What a hierarchy cannot express, why, and what does it instead.
+
+Source: KEP-2254, "Some cgroups v1 features are not available with cgroups v2";
+Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst.
+"""
+
+from __future__ import annotations
+
+from qoslet.core.oci.resources import NO_CPU, NO_IO, NO_MEMORY, Block
+from qoslet.core.oci.result import Hierarchy, Lost
+from qoslet.core.versions.traits import Traits
+
+_ONE = "one hierarchy, whose inner groups have no processes of their own"
+
+ACCOUNTING_V2 = (
+    Lost(
+        "per-cpu accounting (cpuacct.usage_percpu)",
+        "v2 accounts CPU time for the group, not for each CPU",
+        "cpu.stat for the sum; perf stat -a --for-each-cgroup, or eBPF on sched_switch, by CPU",
+        "elsewhere",
+    ),
+    Lost(
+        "network statistics of a group",
+        "v2 has no network controller",
+        "/proc/PID/net/dev of the pod's network namespace; eBPF cgroup_skb programs to count",
+        "elsewhere",
+    ),
+)
+"""What v2 does not account for, whatever a block says."""
+
+SANDBOX = Lost(
+    "resources of a sandbox",
+    "the runtime hands them to shims that start machines, and writes no file for them",
+    "the kubelet writes the pod's group; the pause container gets 2 shares",
+    "elsewhere",
+    "resources",
+)
+"""What becomes of the sums in LinuxPodSandboxConfig."""
+
+_CLASS = Lost(
+    "net_cls", "v2 has no net_cls controller",
+    "eBPF cgroup_skb or tc programs; nftables socket cgroupv2", field="network.classID",
+)  # fmt: skip
+_PRIORITIES = Lost(
+    "net_prio", "v2 has no net_prio controller",
+    "eBPF cgroup_skb programs that set skb->priority", field="network.priorities",
+)  # fmt: skip
+_DEVICES = Lost(
+    "devices", "v2 has no devices files",
+    "the runtime attaches an eBPF program (BPF_CGROUP_DEVICE) with the same rules to the group",
+    "elsewhere", "devices",
+)  # fmt: skip
+_KERNEL = Lost(
+    "kernel memory", "it is part of memory.max and has no limit of its own",
+    "memory.max; memory.stat shows kernel", field="memory.kernel",
+)  # fmt: skip
+_TCP = Lost(
+    "TCP buffers", "they are part of memory.max and have no limit of their own",
+    "memory.max; memory.stat shows sock", field="memory.kernelTCP",
+)  # fmt: skip
+_SWAPPINESS = Lost(
+    "swappiness", "a v2 group has none",
+    "vm.swappiness for the machine; memory.swap.max and memory.zswap.max for the group; "
+    "memory.reclaim takes swappiness= since Linux 6.9", field="memory.swappiness",
+)  # fmt: skip
+_OOM = Lost(
+    "disabled OOM killer", "v2 always kills at memory.max",
+    "memory.high, which slows down before, with memory.events and PSI to act on",
+    field="memory.disableOOMKiller",
+)  # fmt: skip
+_HIERARCHY = Lost(
+    "use_hierarchy", "a v2 group always counts those below it", "nothing is needed",
+    field="memory.useHierarchy",
+)  # fmt: skip
+_LEAF = Lost(
+    "leaf weight", _ONE, "io.weight of a group below for the processes themselves",
+    field="blockIO.leafWeight",
+)  # fmt: skip
+_REALTIME = Lost(
+    "real-time bandwidth", "the v2 cpu controller does not do real-time groups",
+    "kernel.sched_rt_runtime_us for the machine; SCHED_DEADLINE for a process",
+    field="cpu.realtimeRuntime",
+)  # fmt: skip
+_WEIGHTS = Lost(
+    "weights of devices", "without BFQ io.weight has none that runc writes",
+    "load bfq, or write io.weight by the unified map", field="blockIO.weightDevice",
+)  # fmt: skip
+_KERNEL_V1 = Lost(
+    "kernel memory", "runc ignores it; Linux 5.11 deprecates the file",
+    "memory.limit_in_bytes, which counts it", field="memory.kernel",
+)  # fmt: skip
+_TCP_V1 = Lost(
+    "TCP buffers", "runc ignores it", "memory.kmem.tcp.limit_in_bytes, written by hand",
+    field="memory.kernelTCP",
+)  # fmt: skip
+_UNIFIED_V1 = Lost(
+    "unified", "its keys are files of v2", "fields of the block, or a host with cgroup v2",
+    "refused", "unified",
+)  # fmt: skip
+_UNSEEN_V1 = Lost(
+    "unified", "its keys are files of v2, and crun passes over them beside cpu without lists",
+    "fields of the block, or a host with cgroup v2", "ignored", "unified",
+)  # fmt: skip
+_RDMA = Lost("rdma", "qoslet does not convert it", "rdma.max, written by the runtime",
+             "elsewhere", "rdma")  # fmt: skip
+
+
+def _old(field: str, traits: Traits) -> Lost:
+    what = f"{field} under {traits.name}"
+    return Lost(what, "this version does not know the field", "a newer one", field=field)
+
+
+def lost(block: Block, hierarchy: Hierarchy, traits: Traits, bfq: bool = True) -> tuple[Lost, ...]:
+    """What of a block does not reach a file of the hierarchy, under that runtime."""
+    found: list[Lost] = []
+    memory, cpu = block.memory or NO_MEMORY, block.cpu or NO_CPU
+    if block.devices and hierarchy == "v2":
+        found.append(_DEVICES)
+    if block.rdma:
+        found.append(_RDMA)
+    if not traits.idle and cpu.idle is not None:
+        found.append(_old("cpu.idle", traits))
+    if not traits.burst and cpu.burst is not None:
+        found.append(_old("cpu.burst", traits))
+    if not traits.check and memory.check_before_update:
+        found.append(_old("memory.checkBeforeUpdate", traits))
+    if hierarchy == "v1":
+        if traits.family == "runc" and memory.kernel is not None:
+            found.append(_KERNEL_V1)
+        if traits.family == "runc" and memory.kernel_tcp is not None:
+            found.append(_TCP_V1)
+        if block.unified:
+            unseen = traits.family == "crun" and block.cpu_without_lists
+            found.append(_UNSEEN_V1 if unseen else _UNIFIED_V1)
+        return tuple(found)
+    return (*found, *_lost_v2(block, traits, bfq), *_unwritten(block))
+
+
+def _unwritten(block: Block) -> list[Lost]:
+    """Keys of the unified map that nothing is written for."""
+    why, instead = "an empty value writes nothing", "a value, or no key"
+    return [
+        Lost(f"unified {key}", why, instead, field=f"unified.{key}")
+        for key, value in (block.unified or {}).items()
+        if not value
+    ]
+
+
+def _lost_v2(block: Block, traits: Traits, bfq: bool) -> list[Lost]:
+    memory, cpu, io = block.memory or NO_MEMORY, block.cpu or NO_CPU, block.block_io or NO_IO
+    network = block.network
+    asked = (
+        (_CLASS, network is not None and network.class_id is not None),
+        (_PRIORITIES, network is not None and bool(network.priorities)),
+        (_KERNEL, memory.kernel is not None),
+        (_TCP, memory.kernel_tcp is not None),
+        (_SWAPPINESS, memory.swappiness is not None),
+        (_OOM, bool(memory.disable_oom_killer)),
+        (_HIERARCHY, memory.use_hierarchy is not None),
+        (_LEAF, bool(io.leaf_weight)),
+        (_REALTIME, bool(cpu.realtime_runtime or cpu.realtime_period)),
+        (_WEIGHTS, bool(io.weight_device) and not bfq),
+    )
+    rows = [row for row, wanted in asked if wanted]
+    return [_refused(row) for row in rows] if traits.family == "crun" else rows
+
+
+def _refused(row: Lost) -> Lost:
+    return Lost(row.what, row.why, row.instead, "refused", row.field)

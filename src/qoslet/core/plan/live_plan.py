@@ -1,0 +1,280 @@
+"""A plan that follows its pods: each put or drop costs what that pod costs, whatever else stands.
+
+What the groups of the node and the tiers need of all pods is a sum, kept exactly (integers). A
+pod's own groups depend on other pods in one way only: the CPUs that the static policy hands out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.core.api.pod import Pod, QosClass
+from qoslet.core.managers.container_manager import Kept, Managers
+from qoslet.core.managers.cpu_manager import Refusal
+from qoslet.core.node.node import Node
+from qoslet.core.plan.manager_problems import placing_problems
+from qoslet.core.plan.plan import assembled
+from qoslet.core.plan.pod_planner import Planner
+from qoslet.core.plan.problems import contradictions, node_problems, pod_problems
+from qoslet.core.plan.totals import Census, Judged
+from qoslet.core.problem import Problem
+from qoslet.core.resources.cgroup_tree import Cgroup, Plan
+from qoslet.core.resources.pod_template import Shape
+from qoslet.core.resources.qos_cgroups import Tally, Tallying
+from qoslet.core.workload.process_spec import PodSpec
+
+
+class PodGroups(Struct, frozen=True, gc=False):
+    """The groups of one pod: its own, its sandbox's, its containers', parents first.
+
+    ``problems`` are the rows about this pod alone. ``others`` are the UIDs of pods whose groups
+    changed with the call that gave this value: look at them again with ``Live.groups``.
+    """
+
+    pod: Pod
+    qos: QosClass
+    groups: tuple[Cgroup, ...]
+    problems: tuple[Problem, ...]
+    others: frozenset[str] = frozenset()
+    refused: Refusal | None = None
+    """Why the CPU, memory or topology manager would not admit it; it has no place then."""
+
+
+class _Held(Struct):
+    """A pod that was put, the ``number``th. ``pins``: it may be handed CPUs of its own;
+    ``groups`` is None until somebody asks."""
+
+    pod: Pod
+    shape: Shape
+    pins: bool
+    number: int
+    groups: tuple[Cgroup, ...] | None = None
+
+
+class _Users(Struct):
+    """The pods of one shape, by UID. ``noted``: there is something to say about them."""
+
+    shape: Shape
+    noted: bool
+    pods: set[str] = set()
+
+
+_NOBODY: frozenset[str] = frozenset()
+
+
+class Live:
+    """The plan of the pods put so far, on one node. Pods stand in the order in which their UIDs
+    first came; names are not compared, whoever reads manifests does that. ``kept`` is what an
+    earlier run's managers handed out: pods that come find their places again."""
+
+    def __init__(self, node: Node, kept: Kept | None = None) -> None:
+        self.planner = Planner(node)
+        if self.planner.managers is not None and kept is not None:
+            self.planner.managers.restore(kept)
+        self._held: dict[str, _Held] = {}
+        self._users: dict[int, _Users] = {}
+        self._noted: set[int] = set()
+        self._contradicted: set[str] = set()
+        self._census = Census()
+        self._count = 0
+        self._sums = Tallying()
+        self._upper: tuple[Tally, tuple[Cgroup, ...]] | None = None
+        self._whole: Plan | None = None
+        self._rows: tuple[Problem, ...] | None = None
+
+    @property
+    def node(self) -> Node:
+        """The node that is planned for."""
+        return self.planner.basis.node
+
+    @property
+    def managers(self) -> Managers | None:
+        """Who has which CPUs and memory; None where no policy hands any out."""
+        return self.planner.managers
+
+    def __contains__(self, uid: object) -> bool:
+        """Whether a pod of this UID was put."""
+        return uid in self._held
+
+    @property
+    def uids(self) -> tuple[str, ...]:
+        """The pods put, in their order."""
+        return tuple(self._held)
+
+    @property
+    def tally(self) -> Tally:
+        """What the pods put ask for, by class."""
+        return self._sums.tally
+
+    def put(self, pod: Pod) -> PodGroups:
+        """Plan ``pod``; one with its UID is replaced and keeps its place."""
+        shape = self.planner.shapes.of(pod)
+        old = self._held.get(pod.uid)
+        self._count += 1
+        number = self._count if old is None else old.number
+        held = _Held(pod, shape, self.planner.pins(pod, shape), number)
+        self._held[pod.uid] = held
+        self._changed()
+        if old is None or old.shape is not shape:
+            self._take(pod, shape)
+            if old is not None:
+                self._release(pod.uid, old)
+        contradicted = pod.status_qos not in (None, "", shape.qos)
+        (self._contradicted.add if contradicted else self._contradicted.discard)(pod.uid)
+        others = _NOBODY
+        if held.pins or (old is not None and old.pins):
+            others = self._pin(pod.uid) - {pod.uid}
+        return self._answer(held, others)
+
+    def drop(self, uid: str) -> frozenset[str]:
+        """Leave a pod out; an unknown one is no fault. The UIDs of pods whose groups changed."""
+        held = self._held.pop(uid, None)
+        if held is None:
+            known = self.managers is not None and self.managers.has(uid)
+            return self._pin(uid) if known else _NOBODY
+        self._changed()
+        self._contradicted.discard(uid)
+        self._release(uid, held)
+        return self._pin(uid) if held.pins else _NOBODY
+
+    def keep(self, uids: Collection[str]) -> frozenset[str]:
+        """Give back what pods have that are neither put nor among ``uids``: nobody will drop
+        them. The UIDs of pods whose groups changed."""
+        changed: set[str] = set()
+        for uid in () if self.managers is None else self.managers.holders():
+            if uid not in uids and uid not in self._held:
+                changed |= self.drop(uid)
+        return frozenset(changed)
+
+    def groups(self, uid: str) -> PodGroups:
+        """What was planned for a pod that was put. Raises KeyError for another."""
+        return self._answer(self._held[uid], _NOBODY)
+
+    def equipped(self, uid: str, spec: PodSpec) -> PodSpec:
+        """``spec`` of a pod that was put with what is planned for its containers, where the node's
+        runtime writes their groups itself."""
+        held = self._held.get(uid)
+        if held is not None and spec.bundles is not None:
+            from qoslet.core.plan.messages import pod_blocks
+
+            blocks = pod_blocks(self.planner, held.pod)
+            return replace(spec, bundles=replace(spec.bundles, blocks=blocks))
+        if held is None or self.planner.basis.runtime.cri is None:
+            return spec
+        # only who sends messages pays for them
+        from qoslet.core.plan.messages import pod_messages
+
+        return replace(spec, messages=pod_messages(self.planner, held.pod))
+
+    def upper(self) -> tuple[Cgroup, ...]:
+        """The groups of the node, its reservations and its tiers, for the pods put."""
+        tally = self._sums.tally
+        if self._upper is None or self._upper[0] != tally:
+            self._upper = tally, tuple(self.planner.upper(tally))
+        return self._upper[1]
+
+    def plan(self, problems: tuple[Problem, ...] = ()) -> Plan:
+        """Everything at once, as ``core.plan.plan`` gives it for the same pods in this order;
+        ``problems`` go before what planning met."""
+        if self._whole is None:
+            held = self._held.values()
+            shaped = [(one.pod, one.shape) for one in held]
+            groups = (self._planned(one) for one in held)
+            self._whole = assembled(self.planner, self.upper(), shaped, groups, self.problems())
+        if not problems:
+            return self._whole
+        made = self._whole
+        return Plan(made.node, made.pods, made.cgroups, (*problems, *made.problems))
+
+    def problems(self) -> tuple[Problem, ...]:
+        """What ``plan`` says, without planning it."""
+        if self._rows is None:
+            self._rows = tuple(self._said())
+        return self._rows
+
+    def _said(self) -> Iterator[Problem]:
+        basis = self.planner.basis
+        yield from node_problems(basis, self._census, self.upper())
+        for first, users in sorted(
+            (
+                (self._in_order(users.pods)[0], users)
+                for users in map(self._users.get, self._noted)
+                if users is not None
+            ),
+            key=lambda one: one[0].number,
+        ):
+            yield from pod_problems(basis, Judged.of(first.pod, users.shape, len(users.pods)))
+        yield from contradictions(
+            (one.pod, one.shape.qos) for one in self._in_order(self._contradicted)
+        )
+        managers = self.planner.managers
+        refused = [] if managers is None else self._in_order(managers.refused)
+        yield from placing_problems(basis, managers, [one.pod for one in refused])
+
+    def _in_order(self, uids: Iterable[str]) -> list[_Held]:
+        """The pods of these UIDs, as they came."""
+        return sorted((self._held[uid] for uid in uids), key=lambda one: one.number)
+
+    def _changed(self) -> None:
+        """What was put together of all pods is to be put together again."""
+        self._whole = self._rows = None
+
+    def _answer(self, held: _Held, others: frozenset[str]) -> PodGroups:
+        pod, shape = held.pod, held.shape
+        judged = Judged.of(pod, shape, 1)
+        rows = (*pod_problems(self.planner.basis, judged), *contradictions([(pod, shape.qos)]))
+        managers = self.planner.managers
+        refused = None if managers is None else managers.refused.get(pod.uid)
+        return PodGroups(pod, shape.qos, self._planned(held), rows, others, refused)
+
+    def _planned(self, held: _Held) -> tuple[Cgroup, ...]:
+        if held.groups is None:
+            held.groups = tuple(self.planner.groups(held.pod, held.shape))
+        return held.groups
+
+    def _take(self, pod: Pod, shape: Shape) -> None:
+        """One pod more has this shape."""
+        users = self._users.get(id(shape))
+        judged = Judged.of(pod, shape, 1)
+        if users is None:
+            noted = any(True for _ in pod_problems(self.planner.basis, judged))
+            users = self._users[id(shape)] = _Users(shape, noted)
+            if noted:
+                self._noted.add(id(shape))
+        users.pods.add(pod.uid)
+        self._sums.add(shape.qos, shape.memory, shape.milli, apart=shape.apart)
+        self._census.add(judged)
+
+    def _release(self, uid: str, held: _Held) -> None:
+        """One pod less has its shape; what nobody has is forgotten."""
+        shape = held.shape
+        self._sums.add(shape.qos, shape.memory, shape.milli, -1, apart=shape.apart)
+        self._census.add(Judged.of(held.pod, shape, 1), -1)
+        users = self._users[id(shape)]
+        users.pods.discard(uid)
+        if not users.pods:
+            del self._users[id(shape)]
+            self._noted.discard(id(shape))
+            self.planner.shapes.forget(shape)
+
+    def _pin(self, uid: str) -> frozenset[str]:
+        """Place a pod that came, changed or went, and those that found no place before it; the
+        pods whose groups changed with it."""
+        managers, held = self.planner.managers, self._held
+        if managers is None:
+            return _NOBODY
+        before = managers.shared()
+        if uid not in held:
+            managers.release(uid)
+        waiting = managers.refused.keys() | {uid}
+        placing = [one for one in held.values() if one.pod.uid in waiting]
+        changed = set(managers.settle([(one.pod, one.shape.qos) for one in placing]))
+        if before != managers.shared():
+            # whoever shares the pool is told its new size
+            changed = set(held)
+        for other in changed & held.keys():
+            held[other].groups = None
+        return frozenset(changed & held.keys())

@@ -1,0 +1,45 @@
+"""What a plan's reader should know about CPUs and memory of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from qoslet.core.api.pod import Pod
+from qoslet.core.managers.container_manager import Managers
+from qoslet.core.problem import Problem
+from qoslet.core.resources.node_policy import Basis
+
+
+def placing_problems(
+    basis: Basis, managers: Managers | None, pods: Sequence[Pod]
+) -> Iterator[Problem]:
+    """Pods that a kubelet would refuse, and on what the handed out CPUs and nodes depend."""
+    if managers is None:
+        return
+    node = f"node {basis.node.name or 'this'}"
+    for pod in pods:
+        refusal = managers.refused.get(pod.uid)
+        if refusal is not None:
+            message = f"refused with {refusal.reason}: {refusal.message}"
+            yield Problem("error", pod.where, message, refusal.hint)
+    yield Problem(
+        "info",
+        node,
+        "CPUs and memory of their own are handed out in this order of pods",
+        "a live kubelet goes by the order of admission: see its cpu_manager_state and"
+        " memory_manager_state",
+    )
+    if managers.topology.flat:
+        yield Problem(
+            "info",
+            node,
+            "how the CPUs lie is not known: one socket and one thread a core are assumed",
+            "give topology: {sockets, cores, caches} in a qoslet/v1 Node document",
+        )
+    if managers.cpu is not None and not managers.shared():
+        yield Problem(
+            "warning",
+            node,
+            "no CPU is left for containers without CPUs of their own: they may use all of them",
+            "reserve fewer with strict-cpu-reservation, or ask for fewer whole CPUs",
+        )

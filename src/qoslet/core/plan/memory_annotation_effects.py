@@ -1,0 +1,154 @@
+"""What a pod's own word on memory comes to on a node: the guard's mode, and annotations that
+are without effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from qoslet.core.api.memory_annotations import (
+    FACTOR,
+    GUARD,
+    HIGH,
+    OOM_GROUP,
+    PREFIX,
+    PROTECTION,
+    Finding,
+    keys_of,
+)
+from qoslet.core.api.pod import Container, Pod, QosClass, Quantities
+from qoslet.core.api.schema import child
+from qoslet.core.pressure.throttle_guard import Mode, by_form
+from qoslet.core.problem import Problem, Severity
+from qoslet.core.quantity import ZERO
+from qoslet.core.resources.cgroup_tree import Setting
+from qoslet.core.resources.memory_qos import HARD_ONLY, high_skipped
+from qoslet.core.resources.node_policy import Basis
+from qoslet.core.resources.pod_template import is_windows
+
+_PLACE = "metadata.annotations"
+_BY_FACTOR = ("memory.high.1.22", "memory.high.1.27", "memory.high.pod")
+
+
+class Guarded(Struct, frozen=True):
+    """What the guard of ``qoslet run`` may do to a pod, and who says so."""
+
+    mode: Mode
+    origin: Literal["annotation", "default"]
+    because: str
+
+
+def guarded(basis: Basis, pod: Pod) -> Guarded | None:
+    """The guard's mode for a pod where ``--guard`` is not given, which nothing that only plans
+    knows; None for Windows containers, which have no guard."""
+    if is_windows(basis, pod):
+        return None
+    if pod.memory.guard is not None:
+        return Guarded(pod.memory.guard, "annotation", f"annotation {PREFIX}{GUARD}")
+    form = basis.memory_qos
+    why = "without Memory QoS" if form == "off" else f"with Memory QoS {form}"
+    because = f"the default {why}, unless --guard names another"
+    return Guarded(by_form(form), "default", said(because, refused(pod, GUARD)))
+
+
+def refused(pod: Pod, *names: str) -> tuple[Finding, ...]:
+    """The annotations that were refused of those ``names``."""
+    keys, found = {PREFIX + name for name in names}, pod.memory.findings
+    return tuple(one for one in found if one.severity == "error" and one.key in keys)
+
+
+def said(because: str, findings: Iterable[Finding]) -> str:
+    """A reason, with the annotations that would have decided otherwise."""
+    return "; ".join(
+        [because, *(f"annotation {one.key} is refused: {one.message}" for one in findings)]
+    )
+
+
+def findings(
+    basis: Basis, pod: Pod, qos: QosClass, requests: Quantities, written: Sequence[Setting]
+) -> Iterator[Problem]:
+    """Everything about a pod's annotations that does not count, ``where`` in the pod."""
+    for one in pod.memory.findings:
+        yield Problem(one.severity, child(_PLACE, one.key), one.message, one.hint)
+    yield from without_effect(basis, pod, qos, requests, written)
+
+
+def without_effect(
+    basis: Basis, pod: Pod, qos: QosClass, requests: Quantities, written: Sequence[Setting]
+) -> Iterator[Problem]:
+    """Annotations of a pod that change nothing on this node. ``requests`` are the pod's sums,
+    ``written`` what its groups get; ``where`` is in the pod."""
+    policy = pod.memory
+    if not policy.given:
+        return
+    if is_windows(basis, pod):
+        for key, _ in policy.given:
+            message = "is without effect: the pod's containers are Windows containers"
+            yield _row("warning", key, message, "it is for Linux containers")
+        return
+    if basis.memory_qos == "off":
+        yield from _off(basis, pod)
+    else:
+        yield from _factor(basis, pod, qos, written)
+        yield from _protection(basis, pod, requests)
+    if not basis.v2:
+        for key in keys_of(policy, OOM_GROUP):
+            message = "is without effect: cgroup v1 has no memory.oom.group"
+            yield _row("warning", key, message, "it needs cgroup v2")
+    if basis.node.kubelet_given and basis.runtime.oci != "process":
+        message = "a kubelet does not read annotations of qoslet: it writes other values"
+        yield Problem("info", _PLACE, message, "qoslet run and apply honour them")
+
+
+def _row(severity: Severity, key: str, message: str, hint: str) -> Problem:
+    return Problem(severity, child(_PLACE, key), message, hint)
+
+
+def _off(basis: Basis, pod: Pod) -> Iterator[Problem]:
+    for key in keys_of(pod.memory, HIGH, FACTOR, PROTECTION):
+        hint = "switch it on: --memory-qos qoslet, or the feature gate MemoryQoS"
+        if not basis.v2:
+            hint = "it needs cgroup v2"
+        yield _row("warning", key, "is without effect: Memory QoS is off on this node", hint)
+
+
+def _factor(basis: Basis, pod: Pod, qos: QosClass, written: Sequence[Setting]) -> Iterator[Problem]:
+    """A factor that makes no memory.high."""
+    policy = pod.memory
+    if policy.factor is None or any(row.rule in _BY_FACTOR for row in written):
+        return
+    (key,) = keys_of(policy, FACTOR)
+    others = [one for one in pod.containers if policy.high_of(one.name) is None]
+    if not others:
+        message = "is without effect: memory-high says the value itself"
+        yield _row("info", key, message, "keep one of them")
+        return
+    reasons = dict.fromkeys(_unthrottled(basis, qos, one) for one in others)
+    hint = "a limit above the request, or leave the factor out"
+    yield _row("warning", key, f"is without effect: {', '.join(reasons)}", hint)
+
+
+def _unthrottled(basis: Basis, qos: QosClass, container: Container) -> str:
+    """Why a factor makes no memory.high of a container."""
+    own = container.resources
+    request = own.requests.get("memory", ZERO).value
+    limit = own.limits.get("memory", ZERO).value
+    if request == limit > 0:
+        return "memory request equals limit, nothing between them to throttle"
+    skipped = high_skipped(basis.memory_qos, qos, request, limit)
+    return skipped or "no memory.high above the request comes of it"
+
+
+def _protection(basis: Basis, pod: Pod, requests: Quantities) -> Iterator[Problem]:
+    """Protection that is asked for where there is nothing to protect, or was already."""
+    if pod.memory.protection is not True:
+        return
+    (key,) = keys_of(pod.memory, PROTECTION)
+    if not requests.get("memory", ZERO).value:
+        message = "is without effect: the pod requests no memory, nothing is there to protect"
+        yield _row("warning", key, message, "give it a memory request")
+    elif basis.memory_qos in HARD_ONLY:
+        message = f"is without effect: form {basis.memory_qos} protects every pod"
+        yield _row("info", key, message, "leave it out")

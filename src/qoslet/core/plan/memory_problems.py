@@ -1,0 +1,230 @@
+"""What to know about Memory QoS in a plan: values that are worth nothing, and traps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from msgspec.structs import replace
+
+from qoslet.core.plan.effective_memory import recursive
+from qoslet.core.plan.memory_annotation_effects import without_effect
+from qoslet.core.plan.totals import Census, Judged, bytes_of, filled, limit_of
+from qoslet.core.problem import Problem
+from qoslet.core.quantity import ZERO, canonical, from_int
+from qoslet.core.resources.cgroup_tree import Cgroup, Setting
+from qoslet.core.resources.node_policy import Basis
+from qoslet.core.resources.pod_template import is_windows
+
+_UNIFIED_SINCE = {"containerd": (1, 6), "cri-o": (1, 22)}
+_PROTECTING = ("memory.min", "memory.low")
+_NEAR = 50
+"""A memory.high with less than one part in so many left below memory.max throttles too late."""
+
+
+def _size(amount: int) -> str:
+    return canonical(from_int(amount, "BinarySI"))
+
+
+def memory_problems(
+    basis: Basis, node: str, census: Census, upper: Sequence[Cgroup]
+) -> Iterator[Problem]:
+    """The rows about a node, ``node`` naming it, with its groups above the pods."""
+    if basis.memory_qos == "off":
+        return
+    yield from _forms(basis, node, census)
+    yield from _levels(basis, census, upper)
+    for group in upper:
+        yield from _walled(basis, group.name, group.settings)
+    yield from _traps(basis, node, census)
+    yield from _runtime(basis, node)
+
+
+_UNSTALLED = {
+    "1.36": "qoslet run --guard act ends such a stall; under a kubelet nothing does, and"
+    " memoryThrottlingFactor 1 puts memory.high at the limit",
+    "1.37": "qoslet run --guard act ends such a stall; under a kubelet nothing does: leave"
+    " memoryThrottlingFactor unset",
+    "qoslet": "qoslet run ends such a stall unless --guard or the pod says otherwise; under a"
+    " kubelet, and after qoslet apply, nothing does",
+}
+"""Form to what helps against a stall, those with a default factor as 1.36."""
+
+
+def _forms(basis: Basis, node: str, census: Census) -> Iterator[Problem]:
+    """Traps of the form itself."""
+    form = basis.memory_qos
+    if census.throttled:
+        yield Problem(
+            "warning",
+            node,
+            f"containers with memory.high: {census.throttled}; one that allocates faster than the"
+            " kernel can reclaim hangs there instead of being OOM-killed",
+            _UNSTALLED.get(form, _UNSTALLED["1.36"]),
+        )
+    if form == "1.36" and basis.policy == "TieredReservation" and census.soft:
+        yield Problem(
+            "warning",
+            node,
+            "memory.low of Burstable pods has no effect: kubepods has none, and every ancestor caps"
+            " it",
+            "1.37 writes kubepods memory.low, too; --memory-qos 1.37 shows it",
+        )
+    if form in ("1.27", "1.36") and census.best_effort:
+        yield Problem(
+            "info",
+            node,
+            "BestEffort containers get no memory.high: request and limit are equal (both unset)",
+            "a quirk against KEP-2570, mended in 1.37",
+        )
+
+
+def _levels(basis: Basis, census: Census, upper: Sequence[Cgroup]) -> Iterator[Problem]:
+    """Groups above the pods that hold less than is claimed below them."""
+    if not basis.node.kubelet.cgroups_per_qos:
+        return
+    known = {group.name: group for group in upper}
+    pods = next((name for name in known if name.endswith("/kubepods")), "")
+    for file in _PROTECTING:
+        claimed = census.claims["Guaranteed", file]
+        tiers = [bytes_of(known[f"{pods}/{tier}"].settings, file) or 0 for tier in _TIERS]
+        tier = census.claims["Burstable", file]
+        yield from _held(basis, f"{pods}/burstable", file, tiers[0], tier)
+        own = bytes_of(known[pods].settings, file) or 0
+        yield from _held(basis, pods, file, own, claimed + sum(tiers))
+        above = pods.rpartition("/")[0]
+        while above and own:
+            group = known.get(above)
+            value = 0 if group is None else bytes_of(group.settings, file) or 0
+            yield from _held(basis, above, file, value, own)
+            if value < own:
+                break
+            above = above.rpartition("/")[0]
+
+
+_TIERS = ("burstable", "besteffort")
+
+
+def _held(basis: Basis, name: str, file: str, held: int, claimed: int) -> Iterator[Problem]:
+    """A group that holds ``held`` bytes while ``claimed`` are claimed below it."""
+    if held >= claimed or (basis.memory_qos == "1.36" and file == "memory.low"):
+        return
+    if held:
+        message = f"holds {_size(held)} of {_size(claimed)} that the groups below it claim"
+        hint = "each gets its share of it, by what it uses of its claim"
+    else:
+        message = f"is not set: {_size(claimed)} claimed below {name} is worth nothing"
+        hint = "every ancestor caps protection; form qoslet writes the cgroup root, too"
+        if basis.memory_qos == "qoslet":
+            hint = f"write it, or choose a cgroup root of one part: qoslet does not write {name}"
+    yield Problem("warning", f"{name}: {file}", message, hint)
+
+
+def _walled(basis: Basis, name: str, rows: Sequence[Setting]) -> Iterator[Problem]:
+    """A group above the containers that may not use more than is never taken from it."""
+    hard, most = bytes_of(rows, "memory.min"), bytes_of(rows, "memory.max")
+    if hard and most is not None and filled(rows):
+        whose = "what the groups below it claim of it is"
+        if recursive(basis.node.host):
+            whose = "memory_recursiveprot hands it to all that is used below, which is"
+        yield Problem(
+            "warning",
+            f"{name}: memory.min",
+            f"{_size(hard)} is not below memory.max {_size(most)}: {whose} never taken back, not"
+            " even page cache",
+            "at the limit the kernel OOM-kills instead; ask for less, or leave a larger limit",
+        )
+
+
+def _traps(basis: Basis, node: str, census: Census) -> Iterator[Problem]:
+    if census.filled:
+        yield Problem(
+            "warning",
+            node,
+            f"containers whose memory.min is their memory.max: {census.filled}; their page cache is"
+            " never taken back, not even for their own pod",
+            "a writer of files is OOM-killed over cache (kubernetes PR 126485); form qoslet leaves"
+            " an eighth",
+        )
+    surplus = census.claims["Burstable", "memory.low"]
+    hard = basis.memory_qos in ("1.36", "1.37") and basis.policy == "TieredReservation"
+    if hard and surplus and recursive(basis.node.host):
+        yield Problem(
+            "info",
+            node,
+            f"memory.min of kubepods holds {_size(surplus)} more than the groups below it claim:"
+            " memory_recursiveprot hands that to all pods by what they use, BestEffort too",
+            "so none of it is the Burstable pods' own; form qoslet claims no more than it promises",
+        )
+    unasked = basis.memory_qos == "qoslet" and not basis.node.profile.memory_qos_forced
+    if unasked and basis.node.kubelet_given:
+        yield Problem(
+            "info",
+            node,
+            "Memory QoS has form qoslet, as no Kubernetes release is named: a kubelet writes other"
+            " values",
+            f"for a kubelet's name its release: --kubernetes {basis.node.profile.kubernetes}",
+        )
+    if basis.memory_qos == "qoslet" and basis.policy != "TieredReservation":
+        yield Problem(
+            "info",
+            node,
+            f"memoryReservationPolicy {basis.policy}: form qoslet protects no request",
+            "leave the field out, or TieredReservation",
+        )
+
+
+def _runtime(basis: Basis, node: str) -> Iterator[Problem]:
+    runtime = basis.runtime
+    since = _UNIFIED_SINCE.get(runtime.cri or "")
+    if since is not None and runtime.cri_version < since:
+        yield Problem(
+            "warning",
+            node,
+            f"{runtime.name} ignores the unified map: Memory QoS does not reach containers",
+            f"{runtime.cri} {'.'.join(map(str, since))} is the first that passes it on",
+        )
+
+
+def pod_memory_problems(basis: Basis, shape: Judged) -> Iterator[Problem]:
+    """The rows about the memory of pods of one shape."""
+    pod = shape.pod
+    written = tuple(chain(shape.settings, *shape.containers))
+    for row in without_effect(basis, pod, shape.qos, shape.requests, written):
+        yield replace(row, where=f"{shape.where}: {row.where}")
+    if basis.memory_qos == "off" or is_windows(basis, pod):
+        return
+    if not any(filled(rows) for rows in shape.containers):
+        yield from _walled(basis, shape.where, shape.settings)
+    for container, rows in zip(pod.containers, shape.containers, strict=True):
+        high, limit = bytes_of(rows, "memory.high"), limit_of(rows, shape.settings)
+        if high is not None:
+            request = container.resources.requests.get("memory", ZERO).value
+            where = f"{shape.where}: {container.field}: memory.high"
+            yield from _high(where, request, high, limit)
+
+
+def _high(where: str, request: int, high: int, limit: int | None) -> Iterator[Problem]:
+    """A memory.high beside request and limit, bytes."""
+    if high < request:
+        yield Problem(
+            "warning",
+            where,
+            f"{_size(high)} is below the request {_size(request)}: what was promised is throttled",
+            "choose one above the request",
+        )
+    elif limit is not None and high >= limit:
+        yield Problem(
+            "info",
+            where,
+            f"{_size(high)} is never reached: memory.max is {_size(limit)}",
+            "choose one below the limit, or max",
+        )
+    elif limit is not None and (limit - high) * _NEAR < limit:
+        yield Problem(
+            "info",
+            where,
+            f"{_size(high)} leaves {_size(limit - high)} below memory.max {_size(limit)}: too"
+            " little to reclaim in before the limit, enough to stall in",
+            "a lower factor, or no memory.high",
+        )

@@ -1,0 +1,242 @@
+"""One node's planner: the groups of its tiers and of each pod, and the messages about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from qoslet.core.api.aggregate import limits, requests
+from qoslet.core.api.ids import bundle_id
+from qoslet.core.api.pod import Container, Pod, QosClass, Quantities
+from qoslet.core.cgroup import names
+from qoslet.core.managers.container_manager import managers_of
+from qoslet.core.node.node import Node
+from qoslet.core.resources.cgroup_tree import Cgroup, Setting
+from qoslet.core.resources.cri_resources import Sent, sandbox_sent, sent
+from qoslet.core.resources.node_policy import basis_of
+from qoslet.core.resources.pod_template import (
+    PlannedContainer,
+    Shape,
+    Shapes,
+    as_release_sees,
+    is_windows,
+)
+from qoslet.core.resources.qos_cgroups import (
+    Tally,
+    node_settings,
+    reserved_settings,
+    root_settings,
+    sandbox_settings,
+    tier_settings,
+)
+from qoslet.core.resources.qos_class import classify
+from qoslet.core.rules import oom
+
+SANDBOX_LEAF = "POD"
+"""The abstract leaf of a sandbox: no container can have it, names are lower case."""
+
+
+class Planner:
+    """Plans pods on one node. Pods of the same shape are worked out once."""
+
+    def __init__(self, node: Node) -> None:
+        self.basis = basis_of(node)
+        self.shapes = Shapes(self.basis)
+        self._root = names.root_of(node.kubelet.cgroup_root, node.kubelet.cgroups_per_qos)
+        self._sandbox = sandbox_settings(self.basis) if self.basis.runtime.cri else ()
+        self._parents: dict[str, tuple[str, str]] = {}
+        self.managers = managers_of(self.basis)
+
+    def qos(self, pod: Pod) -> QosClass:
+        """The class of a pod, planned or not."""
+        return classify(as_release_sees(self.basis, pod), self.basis.qos_rules)
+
+    def pins(self, pod: Pod, shape: Shape) -> bool:
+        """Whether a pod gets CPUs or memory of its own; what it gets decides about others."""
+        return self.managers is not None and self.managers.places(pod, shape.qos)
+
+    def pin(self, pods: Sequence[Pod]) -> None:
+        """Place ``pods`` in this order, where the static policies do."""
+        if self.managers is not None:
+            for pod in pods:
+                self.managers.admit(pod, self.shapes.of(pod).qos)
+
+    def cpus(self, pod: Pod, container: Container) -> tuple[str, bool] | None:
+        """The CPUs of a container and whether they are its own; None without the policy."""
+        return None if self.managers is None else self.managers.cpus(pod, container)
+
+    def mems(self, pod: Pod, container: Container) -> str:
+        """The NUMA nodes of a container; empty without the policy."""
+        return "" if self.managers is None else self.managers.mems(pod, container)
+
+    def _pinned(self, pod: Pod, container: Container) -> tuple[Setting, ...]:
+        return () if self.managers is None else self.managers.settings(pod, container)
+
+    def parent(self, qos: QosClass) -> tuple[str, str]:
+        """Abstract name and concrete path of the group above pods of a class."""
+        found = self._parents.get(qos)
+        if found is None:
+            tier = names.QOS_DIRECTORY[qos]
+            parts = names.extend(self._root, tier) if tier else self._root
+            found = self._parents[qos] = self._places(parts)
+        return found
+
+    def _places(self, parts: Sequence[str]) -> tuple[str, str]:
+        return names.to_cgroupfs(parts), names.concrete(parts, self.basis.node.driver)
+
+    def pod_places(self, pod: Pod, qos: QosClass) -> tuple[str, str]:
+        """Abstract name and concrete path of a pod's group."""
+        above, path = self.parent(qos)
+        leaf = names.POD_PREFIX + pod.uid
+        base = "" if above == "/" else above
+        if self.basis.node.driver == "cgroupfs":
+            return f"{base}/{leaf}", f"{base}/{leaf}"
+        unit = path.rsplit("/", 1)[1].removesuffix(names.SLICE)
+        whole = f"{unit}-{names.escape(leaf)}" if unit else names.escape(leaf)
+        return f"{base}/{leaf}", f"{path.rstrip('/')}/{whole}{names.SLICE}"
+
+    def above_containers(self, pod: Pod, qos: QosClass) -> str:
+        """The concrete path of the group that a pod's containers are made in."""
+        if self.basis.node.kubelet.cgroups_per_qos:
+            return self.pod_places(pod, qos)[1]
+        return self._places(self._root)[1]
+
+    def groups(self, pod: Pod, shape: Shape) -> list[Cgroup]:
+        """The groups of one pod: its own, its sandbox's, its containers'."""
+        windows = is_windows(self.basis, pod)
+        if windows:
+            return self._windows(pod, shape)
+        per_qos = self.basis.node.kubelet.cgroups_per_qos
+        name, path = self.pod_places(pod, shape.qos) if per_qos else self._places(self._root)
+        found = []
+        if per_qos:
+            unit = _unit(path, self.basis.node.driver)
+            found.append(Cgroup(name, "pod", shape.settings, path, unit, pod))
+        if self._sandbox:
+            found.append(self._sandbox_group(pod, name))
+        for container, planned in zip(pod.containers, shape.containers, strict=True):
+            found.append(self._container_group(pod, container, planned, name, path))
+        return found
+
+    def _sandbox_group(self, pod: Pod, name: str) -> Cgroup:
+        return Cgroup(
+            f"{name.rstrip('/')}/{SANDBOX_LEAF}",
+            "sandbox",
+            self._sandbox,
+            pod=pod,
+            oom_score_adj=oom.SANDBOX,
+            oom_rule="oom.sandbox",
+            oom_inputs=(oom.SANDBOX,),
+        )
+
+    def _container_group(
+        self, pod: Pod, container: Container, planned: PlannedContainer, name: str, path: str
+    ) -> Cgroup:
+        runtime = self.basis.runtime
+        id = self.container_id(pod, container)
+        place = unit = None
+        if id is not None:
+            slices = self.basis.node.driver == "systemd"
+            leaf = names.container_leaf(runtime.cri, id, slices)
+            if slices and runtime.oci == "process":
+                leaf = names.process_leaf(path, id)
+            place = f"{path.rstrip('/')}/{leaf}"
+            unit = leaf if slices else None
+        return Cgroup(
+            f"{name.rstrip('/')}/{container.name}",
+            "container",
+            planned.settings + self._pinned(pod, container),
+            place,
+            unit,
+            pod,
+            container,
+            container.role,
+            planned.oom_score_adj,
+            planned.oom_rule,
+            planned.oom_inputs,
+        )
+
+    def container_id(self, pod: Pod, container: Container) -> str | None:
+        """How the runtime of this node knows a container, None where that is not known before it
+        runs."""
+        runtime = self.basis.runtime
+        if runtime.oci == "process":
+            return self._process_id(pod, container)
+        return bundle_id(pod.uid, container.name) if runtime.bundles else container.id
+
+    def _process_id(self, pod: Pod, container: Container) -> str:
+        """What a container's group is called where qoslet starts its processes itself: its name,
+        with the pod's UID where no pod group tells one pod's from another's."""
+        if self.basis.node.kubelet.cgroups_per_qos:
+            return container.name
+        return f"{pod.uid}-{container.name}"
+
+    def _windows(self, pod: Pod, shape: Shape) -> list[Cgroup]:
+        return [
+            Cgroup(
+                f"/{pod.namespace}/{pod.name}/{container.name}",
+                "container",
+                planned.settings,
+                pod=pod,
+                container=container,
+                role=container.role,
+            )
+            for container, planned in zip(pod.containers, shape.containers, strict=True)
+        ]
+
+    def message(self, pod: Pod, container: Container) -> Sent:
+        """The CRI resources of a container."""
+        known = as_release_sees(self.basis, pod)
+        own = next(c for c in known.containers if c.name == container.name)
+        return sent(self.basis, known, own, self.shapes.of(pod).qos)
+
+    def sandbox_messages(self, pod: Pod) -> tuple[Sent | None, Sent | None]:
+        """``resources`` and ``overhead`` of LinuxPodSandboxConfig; None where not sent."""
+        if not self.basis.choices.sandbox_resources:
+            return None, None
+        known = as_release_sees(self.basis, pod)
+        rules = self.basis.sum_rules
+        sums = requests(known, rules, overhead=False), limits(known, rules, overhead=False)
+        overhead: tuple[Quantities, Quantities] = (pod.overhead, pod.overhead)
+        over = sandbox_sent(self.basis, overhead) if pod.overhead else None
+        return sandbox_sent(self.basis, sums), over
+
+    def upper(self, tally: Tally) -> list[Cgroup]:
+        """kubepods, the reserved groups and the QoS tiers."""
+        node = self.basis.node
+        if node.os == "windows":
+            return []
+        found = [*self._reserved()]
+        if not node.kubelet.cgroups_per_qos:
+            return found
+        if self.basis.memory_qos == "qoslet" and len(self._root) > 1:
+            name, path = self._places(self._root[:-1])
+            settings = root_settings(self.basis, tally)
+            found.append(Cgroup(name, "node", settings, path, _unit(path, node.driver)))
+        name, path = self._places(self._root)
+        unit = _unit(path, node.driver)
+        found.append(Cgroup(name, "node", node_settings(self.basis, tally), path, unit))
+        tiers: tuple[QosClass, ...] = ("Burstable", "BestEffort")
+        for qos in tiers:
+            name, path = self.parent(qos)
+            settings = tier_settings(self.basis, tally, names.QOS_DIRECTORY[qos])
+            found.append(Cgroup(name, "qos", settings, path, _unit(path, node.driver)))
+        return found
+
+    def _reserved(self) -> Iterable[Cgroup]:
+        kubelet = self.basis.node.kubelet
+        for what, group in (
+            ("system-reserved", kubelet.system_reserved_cgroup),
+            ("kube-reserved", kubelet.kube_reserved_cgroup),
+        ):
+            options = kubelet.enforce_node_allocatable
+            compressible = f"{what}-compressible" in options
+            if group and (what in options or compressible):
+                parts = names.parse(group, self.basis.node.driver)
+                name, path = self._places(parts)
+                settings = reserved_settings(self.basis, what, compressible)
+                yield Cgroup(name, "node", settings, path, _unit(path, self.basis.node.driver))
+
+
+def _unit(path: str, driver: Literal["cgroupfs", "systemd"]) -> str | None:
+    return path.rsplit("/", 1)[-1] or None if driver == "systemd" else None

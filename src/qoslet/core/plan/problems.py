@@ -1,0 +1,244 @@
+"""What a plan's reader should know: misfits, overcommit, quirks and traps, with what to do.
+
+Pods of the same shape are judged once; a row names the first of them and counts the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from qoslet.core.api.pod import Pod, QosClass
+from qoslet.core.node.node import allocatable
+from qoslet.core.plan.memory_problems import memory_problems, pod_memory_problems
+from qoslet.core.plan.totals import Census, Judged
+from qoslet.core.problem import Problem, Severity
+from qoslet.core.quantity import canonical, from_int, from_milli
+from qoslet.core.resources.cgroup_tree import Cgroup
+from qoslet.core.resources.node_policy import Basis
+from qoslet.core.rules.hugetlb import size_of_resource
+
+
+def _row(severity: Severity, where: str, message: str, hint: str) -> Problem:
+    return Problem(severity, where, message, hint)
+
+
+def problems_of(
+    basis: Basis,
+    shapes: Sequence[Judged],
+    contradicted: Iterable[Problem],
+    upper: Sequence[Cgroup],
+) -> list[Problem]:
+    """All rows: the node's first, then the pods' in their order."""
+    census = Census()
+    for shape in shapes:
+        census.add(shape)
+    found = node_problems(basis, census, upper)
+    for shape in shapes:
+        found += pod_problems(basis, shape)
+    found += contradicted
+    return found
+
+
+def node_problems(basis: Basis, census: Census, upper: Sequence[Cgroup]) -> list[Problem]:
+    """The rows about the node."""
+    return [*_fit(basis, census), *_upper(basis, upper), *_node(basis, census, upper)]
+
+
+def contradictions(pods: Iterable[tuple[Pod, QosClass]]) -> Iterator[Problem]:
+    """Pods whose status names another class than their spec makes."""
+    for pod, qos in pods:
+        if pod.status_qos not in (None, "", qos):
+            yield _row(
+                "warning",
+                f"{pod.where}: status.qosClass",
+                f"the status says {pod.status_qos}, the spec makes another class",
+                "the kubelet believes the status; read the pod again or plan from its spec",
+            )
+
+
+def _text(name: str, amount: int) -> str:
+    return canonical(from_milli(amount) if name == "cpu" else from_int(amount, "BinarySI"))
+
+
+def _fit(basis: Basis, census: Census) -> Iterator[Problem]:
+    node = f"node {basis.node.name or 'this'}"
+    left = allocatable(basis.node)
+    for name in ("cpu", "memory", *(n for n in left if n.startswith("hugepages-"))):
+        if name not in left:
+            continue
+        room = left[name].milli if name == "cpu" else left[name].value
+        asked = census.requests.get(name, 0)
+        if asked > room:
+            yield _row(
+                "warning",
+                node,
+                f"the pods request {_text(name, asked)} {name}, {_text(name, room)} is allocatable",
+                "a scheduler would not place all of them, and a kubelet gives a pod that does not"
+                " fit no cgroup",
+            )
+    if census.pods > basis.node.kubelet.max_pods:
+        yield _row(
+            "warning",
+            node,
+            f"{census.pods} pods are more than maxPods {basis.node.kubelet.max_pods}",
+            "raise maxPods or move pods",
+        )
+    limits, room = census.memory_limits, 0
+    if "memory" in basis.enforced:
+        room = basis.enforced["memory"].value
+    if room and limits > room:
+        yield _row(
+            "info",
+            node,
+            f"memory limits add up to {_text('memory', limits)} of {_text('memory', room)}",
+            "limits are overcommitted: under pressure the kernel kills by oom_score_adj",
+        )
+
+
+def _upper(basis: Basis, upper: Sequence[Cgroup]) -> Iterator[Problem]:
+    for group in upper:
+        for row in group.settings:
+            if row.file in ("memory.max", "memory.limit_in_bytes") and row.value.startswith("-"):
+                yield _row(
+                    "error",
+                    f"{group.name}: {row.file}",
+                    f"the limit works out as {row.value}: the kernel refuses it",
+                    "lower --qos-reserved or the requests; the kubelet does not clamp either",
+                )
+        if group.level == "node" and basis.enforced.get("memory") is not None:
+            memory = basis.enforced["memory"].value
+            if memory == 0 and group.name.endswith("kubepods"):
+                yield _row(
+                    "error",
+                    group.name,
+                    "the reservations leave no memory for pods",
+                    "lower kubeReserved or systemReserved",
+                )
+
+
+def _node(basis: Basis, census: Census, upper: Sequence[Cgroup]) -> Iterator[Problem]:
+    node = f"node {basis.node.name or 'this'}"
+    runtime = basis.runtime
+    if basis.node.os == "windows":
+        return
+    if basis.v2 and runtime.curve == "quadratic" and runtime.oci != "process" and census.pods:
+        yield _row(
+            "info",
+            node,
+            "two cpu.weight curves are in use: the kubelet's linear one down to pods,"
+            f" {runtime.name}'s quadratic one for containers",
+            "compare weights between siblings only, never across levels",
+        )
+    if runtime.cri is not None and runtime.name.count("+") == 0:
+        yield _row(
+            "info",
+            node,
+            f"{runtime.name} names no OCI runtime: {runtime.oci}"
+            f" {'.'.join(map(str, runtime.oci_version))} is assumed to write containers",
+            f"name it: --runtime {runtime.name}+runc-VERSION",
+        )
+    yield from memory_problems(basis, node, census, upper)
+
+
+def pod_problems(basis: Basis, shape: Judged) -> Iterator[Problem]:
+    """The rows about pods of one shape."""
+    pod = shape.pod
+    windows = pod.os == "windows"
+    if windows != (basis.node.os == "windows"):
+        yield _row(
+            "warning",
+            f"{shape.where}: spec.os.name",
+            f"a {pod.os} pod on a {basis.node.os} node",
+            "a kubelet rejects it",
+        )
+    yield from _class_quirks(basis, shape)
+    yield from _numbers(basis, shape)
+    yield from _rounded(basis, shape)
+    yield from _hugepages(basis, shape)
+    yield from pod_memory_problems(basis, shape)
+
+
+def _class_quirks(basis: Basis, shape: Judged) -> Iterator[Problem]:
+    pod = shape.pod
+    level = pod.resources
+    if level is None:
+        return
+    if not basis.pod_level:
+        yield _row(
+            "warning",
+            f"{shape.where}: spec.resources",
+            f"Kubernetes {basis.node.profile.kubernetes} ignores pod-level resources here",
+            "the gate PodLevelResources is off or unknown; set resources on the containers",
+        )
+    elif not level.requests and not level.limits and basis.choices.empty_pod_level:
+        yield _row(
+            "warning",
+            f"{shape.where}: spec.resources",
+            "an empty pod-level block makes the pod BestEffort whatever its containers ask for",
+            "remove the empty block; 1.37 mends this",
+        )
+
+
+def _numbers(basis: Basis, shape: Judged) -> Iterator[Problem]:
+    floor = 1000 * 1000 // basis.period_us
+    for container in shape.pod.containers:
+        limit = container.resources.limits.get("cpu")
+        if (
+            limit is not None
+            and 0 < limit.milli < floor
+            and basis.node.kubelet.cpu_cfs_quota
+            and basis.node.os == "linux"
+        ):
+            yield _row(
+                "warning",
+                f"{shape.where}: {container.field}.resources.limits.cpu",
+                f"a quota is at least 1000 us: {limit} acts as {floor}m with a period of"
+                f" {basis.period_us} us",
+                "ask for what is meant, or lengthen cpuCFSQuotaPeriod",
+            )
+        request = container.resources.requests.get("cpu")
+        if request is not None and abs(request.milli) >= 2**63 // 1024:
+            yield _row(
+                "warning",
+                f"{shape.where}: {container.field}.resources.requests.cpu",
+                f"{request} wraps at 64 bits on the way to shares and ends at 2",
+                "ask for less",
+            )
+
+
+def _rounded(basis: Basis, shape: Judged) -> Iterator[Problem]:
+    if basis.node.driver != "systemd":
+        return
+    for container, rows in zip(shape.pod.containers, shape.containers, strict=True):
+        for row in rows:
+            if row.effective is not None and row.file in ("cpu.max", "cpu.cfs_quota_us"):
+                yield _row(
+                    "info",
+                    f"{shape.where}: {container.field}.resources.limits.cpu",
+                    f"systemd rounds the quota up to whole percents of a CPU: {row.value} becomes"
+                    f" {row.effective}",
+                    "use limits in steps of 10m, or the cgroupfs driver",
+                )
+
+
+def _hugepages(basis: Basis, shape: Judged) -> Iterator[Problem]:
+    asked = [name for name in shape.requests if name.startswith("hugepages-")]
+    if not asked:
+        return
+    offered = {size for _, size in basis.hugepages}
+    for name in asked:
+        if size_of_resource(name) not in offered:
+            yield _row(
+                "warning",
+                f"{shape.where}: {name}",
+                "the host has no pages of this size: no limit is written",
+                "add the size to host.hugepageSizes, or reserve such pages on the node",
+            )
+    if not basis.runtime.hugetlb:
+        yield _row(
+            "info",
+            f"{shape.where}: {asked[0]}",
+            f"{basis.runtime.name} drops hugepage limits of containers by default: only the pod"
+            " is limited",
+            "set disable_hugetlb_controller = false in containerd's CRI plugin",
+        )

@@ -1,0 +1,98 @@
+"""What the pods of a node come to, for the rows about them: by shape, and summed.
+
+Sums are integers: what is taken away leaves nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct, field
+
+from qoslet.core.api.pod import Pod, QosClass, Quantities
+from qoslet.core.resources.cgroup_tree import Setting
+from qoslet.core.resources.pod_template import Shape
+
+
+class Judged(Struct, frozen=True, gc=False):
+    """One shape: its first pod, how many pods have it, and what was planned for it."""
+
+    pod: Pod
+    count: int
+    qos: QosClass
+    requests: Quantities
+    limits: Quantities
+    settings: tuple[Setting, ...]
+    containers: tuple[tuple[Setting, ...], ...]
+
+    @classmethod
+    def of(cls, pod: Pod, shape: Shape, count: int) -> Judged:
+        """``count`` pods of a shape, ``pod`` the first of them."""
+        sums = shape.sums
+        rows = tuple([planned.settings for planned in shape.containers])
+        return cls(pod, count, shape.qos, sums.requests, sums.limits, shape.settings, rows)
+
+    @property
+    def where(self) -> str:
+        """The first pod, and how many more."""
+        more = f" (and {self.count - 1} more like it)" if self.count > 1 else ""
+        return f"{self.pod.where}{more}"
+
+
+class Census(Struct, gc=False):
+    """All pods. Millicores and units.
+
+    ``throttled`` counts containers with a memory.high that is met before a memory.max, ``filled``
+    those with a memory.min that reaches their memory.max, ``soft`` Burstable pods with a memory
+    request, ``best_effort`` BestEffort pods. ``claims`` are the bytes that pods claim, by class and file.
+    """
+
+    pods: int = 0
+    requests: dict[str, int] = {}
+    memory_limits: int = 0
+    throttled: int = 0
+    filled: int = 0
+    soft: int = 0
+    best_effort: int = 0
+    claims: Counter[tuple[QosClass, str]] = field(default_factory=Counter)
+
+    def add(self, shape: Judged, sign: int = 1) -> None:
+        """All pods of a shape; ``sign`` -1 takes them away."""
+        count = sign * shape.count
+        self.pods += count
+        for name, asked in shape.requests.items():
+            amount = asked.milli if name == "cpu" else asked.value
+            self.requests[name] = self.requests.get(name, 0) + count * amount
+        if "memory" in shape.limits:
+            self.memory_limits += count * shape.limits["memory"].value
+        for rows in shape.containers:
+            high, limit = bytes_of(rows, "memory.high"), limit_of(rows, shape.settings)
+            self.throttled += count * (high is not None and (limit is None or high < limit))
+            self.filled += count * filled(rows)
+        for file in ("memory.min", "memory.low"):
+            claimed = bytes_of(shape.settings, file)
+            if claimed:
+                self.claims[shape.qos, file] += count * claimed
+        self.soft += count * (shape.qos == "Burstable" and "memory" in shape.requests)
+        self.best_effort += count * (shape.qos == "BestEffort")
+
+
+def filled(rows: Sequence[Setting]) -> bool:
+    """Whether a group's memory.min reaches its memory.max."""
+    hard, most = bytes_of(rows, "memory.min"), bytes_of(rows, "memory.max")
+    return hard is not None and most is not None and 0 < hard >= most
+
+
+def limit_of(rows: Iterable[Setting], pod: Iterable[Setting]) -> int | None:
+    """The lowest memory.max that a container meets, its own or its pod's, in bytes."""
+    found = bytes_of(rows, "memory.max"), bytes_of(pod, "memory.max")
+    return min((limit for limit in found if limit is not None), default=None)
+
+
+def bytes_of(rows: Iterable[Setting], file: str) -> int | None:
+    """The bytes that the kernel keeps of a file; None where it is not written or is no number."""
+    for row in rows:
+        if row.file == file:
+            return int(row.applied) if row.applied.isdigit() else None
+    return None

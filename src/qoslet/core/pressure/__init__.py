@@ -1,0 +1,1 @@
+"""Decides about stalls at memory.high and about a node short of memory."""

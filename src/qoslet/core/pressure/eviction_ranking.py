@@ -1,0 +1,183 @@
+"""Which pod is ended where memory is short, and why that one, or why none.
+
+The order is total and does not depend on the order of the candidates: first the class (best-effort,
+then burstable above its request, last what is under its request), then priority, then usage above
+request, then size. Usage above request is net of effective protection, as in oomd's
+``memory_protection``. Source: kubelet pkg/kubelet/eviction/helpers.go rankMemoryPressure (priority
+before usage above request; critical pods are never evicted), oomd docs/core_plugins.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from qoslet.core.api.memory_annotations import GuardMode
+from qoslet.core.api.pod import QosClass
+from qoslet.core.memory.breakdown import cache_of, own_of, shared_of, size
+from qoslet.core.memory.sample import MemorySample
+
+Verdict = Literal["end", "would end", "none"]
+
+
+class PressureRow(Struct, frozen=True, gc=False):
+    """A decision, or what came of one (``ended``), at wall-clock seconds. ``path`` is the group that
+    was short of memory, empty for the node; ``pod`` is the victim's key, ``freed`` are bytes."""
+
+    at: float
+    path: str
+    verdict: Literal["end", "would end", "none", "ended"]
+    because: str
+    pod: str = ""
+    freed: int | None = None
+
+
+class PressureReport(Struct, frozen=True):
+    """The last decisions, oldest first, and how many of each verdict there were."""
+
+    decisions: tuple[PressureRow, ...] = ()
+    counts: Mapping[str, int] = {}
+
+
+NO_REPORT = PressureReport()
+
+FLOOR = 8 << 20
+"""Bytes that the end of a pod frees at least, else it frees nothing."""
+SHARE = 8
+"""A victim that frees less than one part in so many of what is missing is one of little help."""
+LAST_AFTER = 10.0
+"""Seconds of pressure after which pods under their request may be ended, never before."""
+
+
+class Candidate(Struct, frozen=True):
+    """A pod below what is short of memory. Amounts are bytes: ``held`` is what is charged to it
+    and cannot be dropped (no page cache), swapped out or not, ``frees`` what its end would free: what it shares with
+    others is not in it. ``protected`` is its effective ``memory.low`` or ``memory.min``, whichever
+    is larger. ``ending``: it was asked to end already."""
+
+    uid: str
+    key: str
+    qos: QosClass
+    request: int
+    held: int
+    frees: int
+    protected: int = 0
+    priority: int = 0
+    critical: bool = False
+    ending: bool = False
+    mode: GuardMode = "act"
+
+    @property
+    def excess(self) -> int:
+        """Bytes in use above request and effective protection."""
+        return max(0, self.held - max(self.request, self.protected))
+
+
+def amounts(sample: MemorySample, *, volumes: bool) -> tuple[int, int]:
+    """What a pod holds and what its end would free. ``volumes``: it has memory-backed ones, which
+    go with it; other shared memory may stay."""
+    held = max(0, sample.current - cache_of(sample)) + (sample.swap or 0)
+    return held, own_of(sample) + (shared_of(sample) if volumes else 0)
+
+
+class Choice(Struct, frozen=True):
+    """What comes of a look at the candidates. ``order`` are the UIDs of all that may be ended, the
+    one that goes first first; ``because`` is a sentence with the numbers."""
+
+    verdict: Verdict
+    because: str
+    victim: Candidate | None = None
+    order: tuple[str, ...] = ()
+
+
+def choose(candidates: Sequence[Candidate], missing: int, lasted: float) -> Choice:
+    """The victim, where ``missing`` bytes are wanted for ``lasted`` seconds."""
+    able = [one for one in candidates if _able(one)]
+    ranked = sorted(able, key=lambda one: _key(one, missing))
+    order = tuple(one.uid for one in ranked)
+    if not ranked:
+        return Choice("none", _nobody(candidates))
+    first = ranked[0]
+    if _rank(first, missing) >= _UNDER_REQUEST and lasted < LAST_AFTER:
+        return Choice("none", _too_early(ranked, missing, lasted), order=order)
+    others = sum(one.frees for one in able)
+    if others < missing // SHARE:
+        text = (
+            f"pods hold {size(others)} that their end would free, {size(missing)} are missing: "
+            "the rest is held outside of pods"
+        )
+        return Choice("none", text, order=order)
+    because = _because(first, ranked, missing)
+    return Choice("end" if first.mode == "act" else "would end", because, first, order)
+
+
+_UNDER_REQUEST = 3
+
+
+def _able(one: Candidate) -> bool:
+    """Whether the pod may be ended, and its end would free something."""
+    return not one.ending and not one.critical and one.mode != "off" and one.frees >= FLOOR
+
+
+def _rank(one: Candidate, missing: int) -> int:
+    """0 best-effort, 1 burstable above its request, 2 either but of little help, 3 burstable under
+    its request, 4 guaranteed."""
+    helps = max(FLOOR, missing // SHARE)
+    if one.qos == "BestEffort":
+        return 0 if one.frees >= helps else 2
+    if one.qos == "Burstable":
+        if one.excess < FLOOR:
+            return _UNDER_REQUEST
+        return 1 if min(one.frees, one.excess) >= helps else 2
+    return 4
+
+
+def _key(one: Candidate, missing: int) -> tuple[int, int, int, int, str]:
+    return _rank(one, missing), one.priority, -one.excess, -one.frees, one.uid
+
+
+def _because(first: Candidate, ranked: Sequence[Candidate], missing: int) -> str:
+    """Why this one, with its numbers and how many come after it."""
+    words = {
+        0: "best-effort",
+        1: "burstable above its request",
+        2: f"{first.qos} and the first of those whose end is of little help",
+        3: "burstable under its request, and no other pod is left",
+        4: "guaranteed, and no other pod is left",
+    }
+    numbers = (
+        f"holds {size(first.held)}, request {size(first.request)}, protected "
+        f"{size(first.protected)}, {size(first.excess)} above, priority {first.priority}; "
+        f"its end frees {size(first.frees)} of {size(missing)} missing"
+    )
+    rest = len(ranked) - 1
+    after = f"; {rest} more could be ended" if rest else "; no other could be ended"
+    return f"{words[_rank(first, missing)]}: {numbers}{after}"
+
+
+def _nobody(candidates: Sequence[Candidate]) -> str:
+    """Why none of these may be ended."""
+    if not candidates:
+        return "there is no pod below it"
+    counted = {
+        "critical": sum(one.critical for one in candidates),
+        "ending already": sum(one.ending and not one.critical for one in candidates),
+        "with guard off": sum(
+            one.mode == "off" and not (one.critical or one.ending) for one in candidates
+        ),
+    }
+    counted["whose end would free nothing"] = len(candidates) - sum(counted.values())
+    said = ", ".join(f"{number} {what}" for what, number in counted.items() if number)
+    return f"none of {len(candidates)} pods may be ended: {said}"
+
+
+def _too_early(ranked: Sequence[Candidate], missing: int, lasted: float) -> str:
+    """Why those under their request are left alone for now."""
+    held = sum(one.frees for one in ranked)
+    return (
+        f"all {len(ranked)} pods that could be ended are under their request and hold "
+        f"{size(held)}; {size(missing)} are missing for {lasted:.1f} s, such pods are ended "
+        f"after {LAST_AFTER:.0f} s"
+    )

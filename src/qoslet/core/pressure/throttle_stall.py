@@ -1,0 +1,257 @@
+"""Whether a group at its memory.high gets on: honest reclaim, or a stall that nothing can end.
+
+Above ``memory.high`` the kernel reclaims and throttles, and never kills. Where what is above it
+cannot be taken back (anonymous memory without swap, next to no page cache), throttling cannot
+help: the group stays as it is for good. ``high`` events and pressure do not tell this from
+reclaim that works; what can still be taken back does.
+Source: mm/memcontrol.c mem_cgroup_handle_over_high, Documentation/admin-guide/cgroup-v2.rst.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from qoslet.core.cgroup.interface_files import NO_LIMIT
+from qoslet.core.memory.sample import MemorySample
+
+State = Literal["calm", "reclaiming", "stalled"]
+
+_MIB = 1 << 20
+
+
+class Tuning(Struct, frozen=True):
+    """``near``: the share of memory.high from which a group is looked at closely. Of a group
+    that gets on, memory grows or falls by ``moves`` of memory.high a second, or it uses ``busy``
+    cores, or it waits for less than ``waits`` of the time, where the kernel tells, or more than
+    ``rest`` of memory.high (``least`` bytes at least, a quarter of it at most) can be taken back.
+    ``span`` seconds lie between the two looks that are compared, at least, ``memory`` at most;
+    ``agree`` such comparisons must say the same. What computes while nothing can be taken back
+    counts as stalled after ``patience`` seconds, too."""
+
+    near: float = 0.97
+    moves: float = 1 / 40
+    busy: float = 0.5
+    waits: float = 0.2
+    rest: float = 1 / 32
+    least: int = 2 * _MIB
+    span: float = 0.4
+    memory: float = 2.5
+    agree: int = 2
+    patience: float = 10.0
+
+
+TUNING = Tuning()
+
+
+class Signs(Struct, frozen=True):
+    """What a verdict stands on, over the last ``seconds``: bytes in use, those that cannot be
+    taken back and those that can; how fast the memory that cannot be dropped grows (bytes a
+    second), ``high`` events a second, CPUs used, pages stolen of those scanned, pages that came
+    back of those stolen, the share of time in which everything waited. None: unknown."""
+
+    seconds: float
+    current: int
+    high: int
+    pinned: int
+    cold: int
+    swap: int
+    growth: float
+    events: float
+    cpu: float | None = None
+    stolen: float | None = None
+    returned: float | None = None
+    waits: float | None = None
+
+    def describe(self) -> str:
+        """The numbers, for a line of the log."""
+        words = [
+            f"{mib(self.current)} of memory.high {mib(self.high)} used",
+            f"{mib(self.pinned)} cannot be taken back ({mib(self.cold)} can)",
+            f"{self.growth / _MIB:+.1f} MiB/s",
+            f"{self.events:.0f} high events/s",
+        ]
+        for value, text in (
+            (self.cpu, "{:.2f} CPUs"),
+            (self.stolen, "{:.2f} stolen of scanned"),
+            (self.returned, "{:.2f} returned of stolen"),
+            (self.waits, "{:.0%} of the time waited"),
+        ):
+            words += [] if value is None else [text.format(value)]
+        return ", ".join(words)
+
+
+class Verdict(Struct, frozen=True):
+    """How a group is, in ``because`` the deciding fact; ``since`` is the time of the look that
+    began it (monotonic seconds)."""
+
+    state: State = "calm"
+    since: float = 0.0
+    because: str = ""
+    signs: Signs | None = None
+
+
+class Track(Struct, frozen=True):
+    """What is remembered of a group: its looks, oldest first, how many comparisons in a row said
+    ``leaning``, and since when nothing could be taken back."""
+
+    looks: tuple[MemorySample, ...] = ()
+    leaning: State = "calm"
+    agreed: int = 0
+    bare_since: float | None = None
+    pressed_at: float | None = None
+    verdict: Verdict = Verdict()
+
+
+def mib(amount: int) -> str:
+    """Bytes as MiB."""
+    return "no limit" if amount >= NO_LIMIT else f"{amount / _MIB:.1f} MiB"
+
+
+def breaches(sample: MemorySample) -> int:
+    """How often the group's own memory.high was exceeded, or one below it where only that is
+    known."""
+    return (sample.local or sample.events).get("high", 0)
+
+
+def is_near(sample: MemorySample, tuning: Tuning = TUNING) -> bool:
+    """Whether a group is at its memory.high, or close to it."""
+    high = sample.high
+    return high is not None and high < NO_LIMIT and sample.current >= high * tuning.near
+
+
+def cold_of(sample: MemorySample, swap_room: int) -> int:
+    """Bytes that reclaim could take back: page cache, slab that says so, and anonymous memory as
+    far as there is room in swap."""
+    stat = sample.stat
+    files = stat.get("inactive_file", 0) + stat.get("active_file", 0)
+    anonymous = stat.get("inactive_anon", 0) + stat.get("active_anon", 0)
+    return files + stat.get("slab_reclaimable", 0) + min(anonymous, max(0, swap_room))
+
+
+def room_in_swap(sample: MemorySample, free: int) -> int:
+    """Bytes that the group may still swap out, ``free`` being the node's free swap."""
+    if sample.swap is None or sample.swap_max is None:
+        return 0
+    return max(0, min(free, sample.swap_max - sample.swap))
+
+
+def follow(track: Track, sample: MemorySample, swap_room: int, tuning: Tuning = TUNING) -> Track:
+    """Take in one more look at the group; ``swap_room`` as of ``room_in_swap``. A look at another
+    group, at another memory.high or from before the last one begins anew."""
+    looks = track.looks
+    last = looks[-1] if looks else None
+    if last is None or not _goes_on(last, sample):
+        return Track((sample,), verdict=Verdict("calm", sample.at))
+    if sample.at - last.at <= 0:
+        return track
+    kept = tuple(one for one in looks if sample.at - one.at <= tuning.memory) or (last,)
+    before = _compared(kept, sample, tuning)
+    pressed_at = sample.at if breaches(sample) > breaches(last) else track.pressed_at
+    looks = (*kept, sample)
+    if before is None:
+        return Track(
+            looks, track.leaning, track.agreed, track.bare_since, pressed_at, track.verdict
+        )
+    signs = _signs(before, sample, swap_room)
+    rest = min(max(tuning.least, signs.high * tuning.rest), signs.high / 4)
+    bare = signs.pinned >= signs.high - rest
+    since = sample.at if track.bare_since is None else track.bare_since
+    bare_since = since if bare else None
+    pressed = pressed_at is not None and sample.at - pressed_at <= tuning.memory
+    state, because = _judge(signs, bare, bare_since, pressed, sample, tuning)
+    agreed = track.agreed + 1 if state == track.leaning else 1
+    verdict = track.verdict
+    if agreed >= tuning.agree or state != "stalled":
+        begun = verdict.since if verdict.state == state else before.at
+        verdict = Verdict(state, begun, because, signs)
+    return Track(looks, state, agreed, bare_since, pressed_at, verdict)
+
+
+def _goes_on(last: MemorySample, sample: MemorySample) -> bool:
+    """Whether two looks can be compared."""
+    return (last.path, last.identity, last.high) == (
+        sample.path,
+        sample.identity,
+        sample.high,
+    ) and (breaches(sample) >= breaches(last))
+
+
+def _compared(
+    looks: tuple[MemorySample, ...], sample: MemorySample, tuning: Tuning
+) -> MemorySample | None:
+    """The newest look that is far enough away."""
+    for one in reversed(looks):
+        if sample.at - one.at >= tuning.span:
+            return one
+    return None
+
+
+def _judge(
+    signs: Signs,
+    bare: bool,
+    bare_since: float | None,
+    pressed: bool,
+    sample: MemorySample,
+    tuning: Tuning,
+) -> tuple[State, str]:
+    """What one comparison says, and the fact that decides."""
+    if signs.current < signs.high * tuning.near:
+        return "calm", "below memory.high"
+    if not pressed:
+        return "calm", "nobody asks for more"
+    if not bare:
+        return "reclaiming", f"{mib(signs.cold)} can be taken back"
+    if abs(signs.growth) >= signs.high * tuning.moves:
+        return "reclaiming", f"its memory moves by {signs.growth / _MIB:+.1f} MiB/s"
+    if signs.waits is not None and signs.waits < tuning.waits:
+        return "reclaiming", f"it waits for {signs.waits:.0%} of the time"
+    if signs.cpu is not None and signs.cpu >= tuning.busy:
+        assert bare_since is not None
+        if sample.at - bare_since < tuning.patience:
+            return "reclaiming", f"it uses {signs.cpu:.2f} CPUs"
+    return "stalled", f"of {mib(signs.current)} only {mib(signs.cold)} can be taken back"
+
+
+def _signs(before: MemorySample, sample: MemorySample, swap_room: int) -> Signs:
+    """The numbers of two looks."""
+    seconds = sample.at - before.at
+    cold = cold_of(sample, swap_room)
+    scanned, stolen = _rise(before, sample, "pgscan"), _rise(before, sample, "pgsteal")
+    returned = _rise(before, sample, "workingset_refault_file") + _rise(
+        before, sample, "workingset_refault_anon"
+    )
+    cpu = None
+    if sample.usage_usec is not None and before.usage_usec is not None:
+        cpu = max(0, sample.usage_usec - before.usage_usec) / 1e6 / seconds
+    waits = None
+    # a kernel that was started without PSI may tell zero for ever
+    if sample.pressure is not None and before.pressure is not None and sample.pressure.some_total:
+        waited = sample.pressure.some_total - before.pressure.some_total
+        waits = min(1.0, max(0, waited) / 1e6 / seconds)
+    return Signs(
+        seconds=seconds,
+        current=sample.current,
+        high=sample.high or 0,
+        pinned=max(0, sample.current - cold),
+        cold=cold,
+        swap=swap_room,
+        growth=(_held(sample) - _held(before)) / seconds,
+        events=(breaches(sample) - breaches(before)) / seconds,
+        cpu=cpu,
+        stolen=stolen / scanned if scanned else None,
+        returned=returned / stolen if stolen else None,
+        waits=waits,
+    )
+
+
+def _held(sample: MemorySample) -> int:
+    """Bytes that the group holds itself, in memory or in swap: page cache comes and goes."""
+    stat = sample.stat
+    return stat.get("anon", 0) + stat.get("shmem", 0) + (sample.swap or 0)
+
+
+def _rise(before: MemorySample, sample: MemorySample, name: str) -> int:
+    """How far a counter of memory.stat rose."""
+    return max(0, sample.stat.get(name, 0) - before.stat.get(name, 0))

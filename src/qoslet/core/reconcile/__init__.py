@@ -1,0 +1,1 @@
+"""Plan against observed: drift, safe order, journal, undo."""

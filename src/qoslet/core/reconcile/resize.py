@@ -1,0 +1,230 @@
+"""In-place resize: whether an edited resource block may be applied to a running pod, and in which
+order it is written.
+
+Source: kubelet pkg/kubelet/allocation/allocation_manager.go, kuberuntime_manager.go
+doPodResizeAction (1.36); KEP-1287.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.core.api.aggregate import requests
+from qoslet.core.api.pod import Container, Pod, QosClass, Quantities, Resources
+from qoslet.core.cgroup.interface_files import controller
+from qoslet.core.node.node import allocatable
+from qoslet.core.quantity import ZERO, QuantityError, canonical, parse
+from qoslet.core.reconcile.drift import Difference
+from qoslet.core.reconcile.steps import magnitude
+from qoslet.core.resources.cri_resources import exclusive
+from qoslet.core.resources.node_policy import Basis
+
+ResizeState = Literal["", "Proposed", "InProgress", "Deferred", "Infeasible", "Done"]
+"""As a kubelet calls the steps of an in-place resize (KEP-1287); empty: there was none."""
+RESOURCES = ("memory", "cpu")
+"""In the order in which a resize goes through them."""
+
+
+class Verdict(Struct, frozen=True):
+    """What becomes of a resize, and why it is not done now."""
+
+    state: ResizeState
+    reason: str = ""
+
+
+ALLOWED = Verdict("InProgress")
+
+
+def asks(pod: Pod) -> tuple[object, ...]:
+    """What a resize may change: all resources of a pod."""
+    own = tuple((one.name, one.resources) for one in pod.containers)
+    return own, pod.resources, pod.overhead
+
+
+def memo_of(pod: Pod) -> str:
+    """What is allocated to a pod, as text that a runtime keeps with it."""
+    own = {one.name: _texts(one.resources) for one in pod.containers}
+    level = None if pod.resources is None else _texts(pod.resources)
+    return msgspec.json.encode((own, level)).decode()
+
+
+def remembered(pod: Pod, memo: str) -> Pod:
+    """``pod`` with what was allocated to it when ``memo`` was made; as it is where that tells
+    nothing about these containers."""
+    try:
+        own, level = msgspec.json.decode(memo, type=_Memo)
+        containers = tuple(
+            replace(one, resources=_resources(own[one.name])) for one in pod.containers
+        )
+        resources = None if level is None else _resources(level)
+    except (msgspec.MsgspecError, QuantityError, KeyError):
+        return pod
+    return replace(pod, containers=containers, resources=resources)
+
+
+_Amounts = dict[str, str]
+_Memo = tuple[dict[str, tuple[_Amounts, _Amounts]], tuple[_Amounts, _Amounts] | None]
+
+
+def _texts(resources: Resources) -> tuple[_Amounts, _Amounts]:
+    """Requests and limits as text."""
+    return (
+        {name: canonical(amount) for name, amount in resources.requests.items()},
+        {name: canonical(amount) for name, amount in resources.limits.items()},
+    )
+
+
+def _resources(texts: tuple[_Amounts, _Amounts]) -> Resources:
+    """What ``_texts`` made text of. Raises QuantityError."""
+    return Resources(
+        {name: parse(text) for name, text in texts[0].items()},
+        {name: parse(text) for name, text in texts[1].items()},
+    )
+
+
+def judge(
+    basis: Basis, old: tuple[Pod, QosClass], new: tuple[Pod, QosClass], others: Mapping[str, int]
+) -> Verdict:
+    """Whether ``new`` may take the place of ``old`` now. ``others`` is what all other pods
+    request: millicores of ``cpu``, bytes of ``memory``."""
+    if old[1] != new[1]:
+        return Verdict("Infeasible", f"the QoS class would change from {old[1]} to {new[1]}")
+    reason = _managed(basis, old, new[0])
+    if reason:
+        return Verdict("Infeasible", reason)
+    had, gets = amounts(basis, old[0]), amounts(basis, new[0])
+    most = _allocatable(basis)
+    for name in RESOURCES:
+        if name in most and gets[name] > most[name] and gets[name] > had[name]:
+            return Verdict(
+                "Infeasible",
+                f"{name}: {_many(name, gets[name])} requested, the node has {_many(name, most[name])}",
+            )
+    for name in RESOURCES:
+        used = others.get(name, 0)
+        if name in most and gets[name] > had[name] and used + gets[name] > most[name]:
+            return Verdict(
+                "Deferred",
+                f"{name}: {_many(name, gets[name])} requested, other pods request "
+                f"{_many(name, used)} of {_many(name, most[name])}",
+            )
+    return ALLOWED
+
+
+def _managed(basis: Basis, old: tuple[Pod, QosClass], new: Pod) -> str:
+    """Why a pod with CPUs or memory of its own cannot be resized; empty where it can."""
+    pod, qos = old
+    kubelet = basis.node.kubelet
+    if qos != "Guaranteed":
+        return ""
+    pinned = any(exclusive(basis, each, one, qos) for each in (pod, new) for one in each.containers)
+    if pinned and _differs(pod, new, "cpu"):
+        return "containers with CPUs of their own (static CPU manager) are not resized"
+    if getattr(kubelet, "memory_manager_policy", "None") == "Static" and _differs(
+        pod, new, "memory"
+    ):
+        return "Guaranteed pods are not resized under the static memory manager"
+    return ""
+
+
+def _differs(old: Pod, new: Pod, name: str) -> bool:
+    """Whether a resource of any container, or of the pod, differs."""
+    return _of(old, name) != _of(new, name)
+
+
+def _of(pod: Pod, name: str) -> list[object]:
+    blocks: list[Resources | None] = [one.resources for one in pod.containers]
+    return [
+        (block.requests.get(name), block.limits.get(name)) if block is not None else None
+        for block in (*blocks, pod.resources)
+    ]
+
+
+def amounts(basis: Basis, pod: Pod) -> dict[str, int]:
+    """What a pod requests: millicores and bytes."""
+    sums = requests(pod, basis.sum_rules)
+    return {"cpu": sums.get("cpu", ZERO).milli, "memory": sums.get("memory", ZERO).value}
+
+
+def _allocatable(basis: Basis) -> dict[str, int]:
+    """What all pods together may request, where it is known."""
+    most: Quantities = allocatable(basis.node)
+    found = {}
+    if "cpu" in most:
+        found["cpu"] = most["cpu"].milli
+    if "memory" in most:
+        found["memory"] = most["memory"].value
+    return found
+
+
+def _many(name: str, amount: int) -> str:
+    """An amount with its unit."""
+    return f"{amount}m" if name == "cpu" else f"{amount} bytes"
+
+
+def restarting(old: Pod, new: Pod, policies: Iterable[tuple[str, str]]) -> list[str]:
+    """The containers that are to be started anew because a resource of theirs changed whose
+    ``resizePolicy`` says so. ``policies`` are pairs of container and resource."""
+    before = {one.name: one for one in old.containers}
+    after = {one.name: one for one in new.containers}
+    return list(
+        dict.fromkeys(
+            name
+            for name, resource in policies
+            if name in before and name in after and _resized(before[name], after[name], resource)
+        )
+    )
+
+
+def _resized(old: Container, new: Container, name: str) -> bool:
+    return (old.resources.requests.get(name), old.resources.limits.get(name)) != (
+        new.resources.requests.get(name),
+        new.resources.limits.get(name),
+    )
+
+
+_LIMITS = ("memory.max", "memory.high", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes",
+           "memory.swap.max", "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")  # fmt: skip
+"""Files that hold a limit; others hold a request. The two of a v1 bandwidth go together."""
+
+
+def in_phases(rows: Sequence[Difference], tops: Sequence[str]) -> list[list[Difference]]:
+    """The differences of one pod in a kubelet's order: what is new first, then memory before
+    CPU, and for each the pod's limit up, its request up, the containers (those that lose before
+    those that gain), its request down, its limit down."""
+    fresh = [row for row in rows if row.verdict != "differs"]
+    absent = {row.path for row in fresh if row.verdict == "absent"}
+    fresh += [row for row in rows if row.verdict == "differs" and row.path in absent]
+    rest = [row for row in rows if row not in fresh]
+    phases = [fresh]
+    for resource in (*RESOURCES, ""):
+        own = [row for row in rest if _resource(row) == resource]
+        pods = [row for row in own if row.path in tops]
+        inner = [row for row in own if row.path not in tops]
+        raised = [row for row in pods if _raises(row)]
+        lowered = [row for row in pods if not _raises(row)]
+        phases += [
+            [row for row in raised if row.file in _LIMITS],
+            [row for row in raised if row.file not in _LIMITS],
+            [row for row in inner if not _raises(row)],
+            [row for row in inner if _raises(row)],
+            [row for row in lowered if row.file not in _LIMITS],
+            [row for row in lowered if row.file in _LIMITS],
+        ]
+    return [phase for phase in phases if phase]
+
+
+def _resource(row: Difference) -> str:
+    """``memory``, ``cpu`` or empty for anything else."""
+    name = controller(row.file) if row.file else ""
+    return name if name in RESOURCES else ""
+
+
+def _raises(row: Difference) -> bool:
+    """Whether the planned value allows more than the one found."""
+    return magnitude(row.file, row.wanted) > magnitude(row.file, row.found)

@@ -1,0 +1,1 @@
+"""Requests and limits to the settings of every level."""

@@ -1,0 +1,102 @@
+"""The shape of a plan: cgroups, the settings of each, and the reason of each value.
+
+A ``Setting`` holds the numbers that went into its rule, not prose: ``because`` is put together
+only when somebody looks, so planning a whole cluster pays for no sentence that nobody reads.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from qoslet.core.api.pod import Container, Pod, QosClass, Role
+from qoslet.core.node.node import Node
+from qoslet.core.problem import Problem
+from qoslet.core.rules.catalog import Reasoned, Rule
+
+Level = Literal["node", "qos", "pod", "sandbox", "container"]
+Writer = Literal["kubelet", "runtime", "qoslet"]
+
+
+class Setting(Struct, Reasoned, frozen=True, gc=False):
+    """One file of a cgroup and the value that its writer writes there in the steady state.
+
+    ``effective`` is what the driver or the kernel turns the value into, None where it stands
+    as written. ``rule`` names a row of ``rules.catalog.RULES``; ``inputs`` are its numbers.
+    """
+
+    file: str
+    value: str
+    rule: str
+    inputs: tuple[object, ...]
+    writer: Writer
+    effective: str | None = None
+
+    @property
+    def applied(self) -> str:
+        """The value that is expected back from the kernel."""
+        return self.value if self.effective is None else self.effective
+
+
+class Cgroup(Struct, frozen=True, gc=False):
+    """One planned group.
+
+    ``name`` is the abstract name from the hierarchy's root, ``path`` and ``unit`` the concrete
+    ones of the driver (None for a container whose id is not known).
+    """
+
+    name: str
+    level: Level
+    settings: tuple[Setting, ...]
+    path: str | None = None
+    unit: str | None = None
+    pod: Pod | None = None
+    container: Container | None = None
+    role: Role | None = None
+    oom_score_adj: int | None = None
+    oom_rule: str | None = None
+    oom_inputs: tuple[object, ...] = ()
+
+    @property
+    def by_runtime(self) -> bool:
+        """Whether a runtime makes it, with its values, and removes it."""
+        rows = self.settings if self.level == "container" else ()
+        return bool(rows) and all(row.writer == "runtime" for row in rows)
+
+
+class PlannedPod(Struct, frozen=True, gc=False):
+    """A pod that is part of the plan, with its class."""
+
+    pod: Pod
+    qos: QosClass
+
+
+class Plan(Struct, frozen=True):
+    """The whole answer: parents stand before their children in ``cgroups``."""
+
+    node: Node
+    pods: tuple[PlannedPod, ...]
+    cgroups: tuple[Cgroup, ...]
+    problems: tuple[Problem, ...]
+
+    @property
+    def stands(self) -> bool:
+        """Whether no problem is an error."""
+        return all(problem.severity != "error" for problem in self.problems)
+
+    @property
+    def files(self) -> frozenset[str]:
+        """Every file that the plan writes somewhere."""
+        return frozenset(row.file for group in self.cgroups for row in group.settings)
+
+
+__all__ = [
+    "Cgroup",
+    "Level",
+    "Plan",
+    "PlannedPod",
+    "Rule",
+    "Setting",
+    "Writer",
+]

@@ -1,0 +1,286 @@
+"""A container's resources as the kubelet sends them over the CRI, each with its reason.
+
+The order is the kubelet's: cpu and memory, oom_score_adj, hugepages, swap, Memory QoS; later
+steps merge into the same ``unified`` map. Source: kuberuntime_container_linux.go
+generateLinuxContainerResources, calculateLinuxResources.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from qoslet.core.api.aggregate import CURRENT, pod_level_name, pod_level_set, requests
+from qoslet.core.api.memory_annotations import NO_POLICY
+from qoslet.core.api.pod import NO_QUANTITIES, Container, Pod, QosClass, Quantities
+from qoslet.core.quantity import ZERO, Quantity
+from qoslet.core.resources.memory_qos import container_rows, oom_group_row
+from qoslet.core.resources.node_policy import Basis
+from qoslet.core.rules import cpu, oom, swap
+from qoslet.core.rules.hugetlb import by_size
+
+Why = tuple[str, tuple[object, ...]]
+"""A rule's id and its inputs."""
+
+
+class Unified(Struct, frozen=True, gc=False):
+    """One entry of the ``unified`` map: a v2 file, its value, its reason."""
+
+    file: str
+    value: str
+    why: Why
+
+
+class Sent(Struct, frozen=True, gc=False):
+    """LinuxContainerResources of the CRI; a zero field means "not set", as in protobuf."""
+
+    cpu_period: int = 0
+    cpu_quota: int = 0
+    cpu_shares: int = 0
+    memory_limit_in_bytes: int = 0
+    oom_score_adj: int = 0
+    hugepage_limits: tuple[tuple[str, int], ...] = ()
+    memory_swap_limit_in_bytes: int = 0
+    unified: tuple[Unified, ...] = ()
+    shares_why: tuple[str, int] = ("", 0)
+    quota_why: tuple[str, int] = ("", 0)
+    memory_why: str = "memory limit"
+    oom_why: Why = ("", ())
+    swap_why: Why = ("", ())
+
+
+def _or_none(quantities: Quantities, name: str) -> Quantity | None:
+    return quantities.get(name)
+
+
+def _limit(container: Container, level: Quantities, name: str) -> tuple[Quantity, bool]:
+    """The container's limit, or the pod-level one where it has none; and whether it is that."""
+    own = container.resources.limits.get(name, ZERO)
+    if own.nano == 0 and name in level:
+        return level[name], True
+    return own, False
+
+
+def _shares(basis: Basis, request: Quantity | None, limit: Quantity) -> tuple[int, str, int]:
+    """cpu_shares, and the subject and millicores that gave them."""
+    choices = basis.choices
+    absent = request is None or (request.nano == 0 and choices.zero_cpu_request == "limit")
+    if absent and limit.nano != 0:
+        subject, milli = "cpu limit (no request)", limit.milli
+    elif request is None:
+        subject, milli = "no cpu request", 0
+    else:
+        subject, milli = "cpu request", request.milli
+    return _clamp(cpu.shares(milli), milli, choices.container_shares_max), subject, milli
+
+
+def _clamp(amount: int, milli: int, most: int | None) -> int:
+    """Shares without the upper clamp in releases that had none."""
+    if most is not None or amount < cpu.MAX_SHARES:
+        return amount
+    return milli * cpu.SHARES_PER_CPU // cpu.MILLI_PER_CPU
+
+
+def pod_shares(basis: Basis, milli: int) -> int:
+    """Shares of a group that the kubelet writes itself."""
+    return _clamp(cpu.shares(milli), milli, basis.choices.pod_shares_max)
+
+
+def _hugepages(basis: Basis, container: Container, level: Quantities) -> dict[str, int]:
+    """Every size of the host, 0 where nothing is limited."""
+    if basis.choices.hugepages != "container":
+        return {}
+    limits = {text: 0 for text, _ in basis.hugepages}
+    for quantities in (level, container.resources.limits):
+        for text, amount in by_size(quantities).items():
+            if text in limits:
+                limits[text] = amount
+    return limits
+
+
+def exclusive(basis: Basis, pod: Pod, container: Container, qos: QosClass) -> bool:
+    """Whether the static CPU manager gives the container CPUs of its own. Pods with resources of
+    their own share since 1.34: kubernetes PR 133279."""
+    if basis.node.kubelet.cpu_manager_policy != "static" or qos != "Guaranteed":
+        return False
+    if not basis.node.gate("CPUManager"):
+        return False
+    if basis.pod_level and pod_level_set(pod.resources) and basis.node.profile.minor >= 34:
+        return False
+    if container.role not in ("regular", "sidecar", "init"):
+        return False
+    request = container.resources.requests.get("cpu", ZERO)
+    return request.milli > 0 and request.milli % 1000 == 0
+
+
+def _quota(
+    basis: Basis, pod: Pod, container: Container, qos: QosClass, limit: Quantity
+) -> tuple[int, int]:
+    """cpu_quota and cpu_period in microseconds."""
+    if not basis.node.kubelet.cpu_cfs_quota:
+        return 0, 0
+    if basis.gate("DisableCPUQuotaWithExclusiveCPUs") and exclusive(basis, pod, container, qos):
+        return -1, basis.period_us
+    return cpu.quota(limit.milli, basis.period_us), basis.period_us
+
+
+def _remaining_share(basis: Basis, pod: Pod) -> int | None:
+    """The pod-level request that no container asked for, per container; None without one."""
+    if not basis.pod_level or pod.resources is None:
+        return None
+    asked = pod.resources.requests
+    if not any(pod_level_name(name) for name in asked):
+        return None
+    if asked.get("memory", ZERO).nano == 0:
+        return 0
+    count = sum(1 for c in pod.containers if c.role != "ephemeral")
+    own = Pod(pod.namespace, pod.name, pod.uid, pod.where, pod.containers)
+    rest = asked["memory"].value - requests(own, CURRENT).get("memory", ZERO).value
+    return rest // count if rest >= 0 else -(-rest // count)
+
+
+def oom_score(basis: Basis, pod: Pod, container: Container, qos: QosClass) -> tuple[int, Why]:
+    """oom_score_adj of a container and its reason. Source: qos/policy.go."""
+    guaranteed = basis.choices.guaranteed_oom
+    mode = basis.choices.critical_oom
+    if pod.critical and (mode == "critical" or (mode == "node-critical" and pod.node_critical)):
+        return guaranteed, ("oom.critical", (guaranteed,))
+    if qos == "Guaranteed":
+        return guaranteed, ("oom.guaranteed", (guaranteed,))
+    if qos == "BestEffort":
+        return oom.BEST_EFFORT, ("oom.besteffort", (oom.BEST_EFFORT,))
+    share = _remaining_share(basis, pod) or 0
+    request = container.resources.requests.get("memory", ZERO).value + share
+    score = oom.burstable(request, basis.memory_capacity)
+    smallest = None
+    if container.role == "sidecar" and basis.choices.sidecar_oom:
+        smallest = _smallest_regular(pod) + share
+        score = min(score, oom.burstable(smallest, basis.memory_capacity))
+    score = oom.clamped(score, guaranteed)
+    return score, ("oom.burstable", (score, request, basis.memory_capacity, smallest))
+
+
+def _smallest_regular(pod: Pod) -> int:
+    """The least memory request of the regular containers."""
+    amounts = [
+        c.resources.requests.get("memory", ZERO).value
+        for c in pod.containers
+        if c.role == "regular"
+    ]
+    return min(amounts, default=0)
+
+
+def _swap_refusal(basis: Basis, pod: Pod, qos: QosClass, request: int, limit: int) -> str:
+    """Why LimitedSwap gives a container none; empty where it does."""
+    if not basis.v2:
+        return "LimitedSwap needs cgroup v2"
+    if pod.critical and basis.choices.swap == "1.31":
+        return "critical and static pods get none"
+    if qos != "Burstable":
+        return f"{qos} pods get none"
+    if not request and not limit:
+        return "no memory request or limit"
+    if request == limit:
+        return "memory request equals limit"
+    if request > basis.memory_capacity:
+        return "memory request exceeds the node's memory"
+    return ""
+
+
+def _no_swap(basis: Basis, limit: int, why: str) -> tuple[Unified | None, int, Why]:
+    reason: Why = ("swap.none", (why,))
+    if basis.v2:
+        return Unified("memory.swap.max", "0", reason), 0, reason
+    return None, limit, reason
+
+
+def swap_of(
+    basis: Basis, pod: Pod, qos: QosClass, request: int, limit: int
+) -> tuple[Unified | None, int, Why]:
+    """What the kubelet says about swap: a unified entry, memory_swap_limit_in_bytes, a reason."""
+    form, behavior = basis.choices.swap, basis.swap_behavior
+    if form == "none":
+        return None, 0, ("", ())
+    if form == "legacy":
+        if not basis.gate("NodeSwap"):
+            return None, 0, ("", ())
+        amount = -1 if behavior == "UnlimitedSwap" else limit
+        return None, amount, ("swap.legacy", (behavior or "LimitedSwap", amount))
+    if not basis.node.host.swap_controller:
+        return None, 0, ("", ())
+    if form == "1.28" and not behavior:
+        behavior = "UnlimitedSwap"
+    if not basis.gate("NodeSwap") or behavior in ("", "NoSwap"):
+        return _no_swap(basis, limit, "NoSwap" if basis.gate("NodeSwap") else "NodeSwap is off")
+    if behavior == "UnlimitedSwap":
+        if form != "1.28" or not basis.v2:
+            return _no_swap(basis, limit, "UnlimitedSwap does not apply here")
+        why: Why = ("swap.unlimited", ())
+        return Unified("memory.swap.max", "max", why), 0, why
+    refusal = _swap_refusal(basis, pod, qos, request, limit)
+    if refusal:
+        return _no_swap(basis, limit, refusal)
+    swap_bytes = basis.node.swap
+    amount = swap.limited_swap(request, basis.memory_capacity, swap_bytes) or 0
+    why = ("swap.limited", (request, basis.memory_capacity, swap_bytes, amount))
+    return Unified("memory.swap.max", str(amount), why), 0, why
+
+
+def sent(basis: Basis, pod: Pod, container: Container, qos: QosClass) -> Sent:
+    """What the kubelet sends for one container."""
+    level = NO_QUANTITIES
+    if basis.pod_level and pod.resources is not None:
+        level = pod.resources.limits
+    asked = container.resources.requests
+    cpu_limit, cpu_level = _limit(container, level, "cpu")
+    memory_limit, memory_level = _limit(container, level, "memory")
+    shares, subject, milli = _shares(basis, _or_none(asked, "cpu"), cpu_limit)
+    quota, period = _quota(basis, pod, container, qos, cpu_limit)
+    score, oom_why = oom_score(basis, pod, container, qos)
+    request = asked.get("memory", ZERO).value
+    own_limit = container.resources.limits.get("memory", ZERO).value
+    swap_entry, swap_field, swap_why = swap_of(
+        basis, pod, qos, request, own_limit if basis.v2 else memory_limit.value
+    )
+    group = oom_group_row(basis, pod.memory)
+    unified = [] if group is None else [Unified(*group)]
+    if swap_entry is not None:
+        unified.append(swap_entry)
+    if basis.v2:
+        rows = container_rows(basis, qos, request, own_limit, pod.memory, container.name)
+        unified += [Unified(*row) for row in rows]
+    return Sent(
+        cpu_period=period,
+        cpu_quota=quota,
+        cpu_shares=shares,
+        memory_limit_in_bytes=memory_limit.value,
+        oom_score_adj=score,
+        hugepage_limits=tuple(_hugepages(basis, container, level).items()),
+        memory_swap_limit_in_bytes=swap_field,
+        unified=tuple(unified),
+        shares_why=(subject, milli),
+        quota_why=("pod-level cpu limit" if cpu_level else "cpu limit", cpu_limit.milli),
+        memory_why="pod-level memory limit" if memory_level else "memory limit",
+        oom_why=oom_why,
+        swap_why=swap_why,
+    )
+
+
+def sandbox_sent(basis: Basis, amounts: tuple[Quantities, Quantities]) -> Sent:
+    """LinuxPodSandboxConfig ``resources`` or ``overhead`` from requests and limits.
+
+    Source: kuberuntime_sandbox_linux.go calculateSandboxResources.
+    """
+    asked, limits = amounts
+    limit = limits.get("cpu", ZERO)
+    shares, subject, milli = _shares(basis, asked.get("cpu"), limit)
+    enforce = basis.node.kubelet.cpu_cfs_quota
+    group = oom_group_row(basis, NO_POLICY)
+    return Sent(
+        cpu_period=basis.period_us if enforce else 0,
+        cpu_quota=cpu.quota(limit.milli, basis.period_us) if enforce else 0,
+        cpu_shares=shares,
+        memory_limit_in_bytes=limits.get("memory", ZERO).value,
+        unified=() if group is None else (Unified(*group),),
+        shares_why=(subject, milli),
+        quota_why=("cpu limit", limit.milli),
+    )

@@ -1,0 +1,153 @@
+"""Everything about a node that rules need, worked out once for a whole plan."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from qoslet.core.api.aggregate import SumRules
+from qoslet.core.api.pod import Quantities
+from qoslet.core.node.node import Node, amount, enforced, reserved, unevicted
+from qoslet.core.resources.cgroup_tree import Setting
+from qoslet.core.resources.qos_class import QosRules
+from qoslet.core.rules.cpu import QUOTA_PERIOD_US
+from qoslet.core.rules.hugetlb import size_text
+from qoslet.core.versions.kubernetes import Choices, MemoryQosForm
+from qoslet.core.versions.runtime import Runtime
+
+FORM_FACTOR: dict[str, float | None] = {
+    "1.22": 0.8, "1.27": 0.9, "1.36": 0.9, "1.37": None, "design": 0.9, "qoslet": None,
+}  # fmt: skip
+"""The factor that a form of Memory QoS has where nobody sets one."""
+
+
+class Basis(Struct, frozen=True):
+    """A node, reduced to what its rules compute with. Bytes, microseconds.
+
+    ``memory_qos`` is "off" where the form is not in force. ``hugepages`` pairs the text of a
+    size with its bytes, in the host's order; empty without the controller.
+    """
+
+    node: Node
+    choices: Choices
+    runtime: Runtime
+    v2: bool
+    gated: frozenset[str]
+    period_us: int
+    qos_rules: QosRules
+    sum_rules: SumRules
+    pod_level: bool
+    memory_qos: MemoryQosForm
+    memory_qos_clears: bool
+    policy: str
+    factor: float | None
+    memory_capacity: int
+    unevicted_memory: int
+    enforced: Quantities
+    reserved: Quantities
+    hugepages: tuple[tuple[str, int], ...]
+    oom_group: bool
+    swap_behavior: str
+    reserve_percent: int | None
+    processors: int
+    cpus: str
+    hugetlb_memo: dict[object, dict[str, Setting]] = {}
+    """Rows of hugepages by their amounts: most groups of a node share them."""
+
+    def gate(self, name: str) -> bool:
+        """Whether a gate that decides about values is on."""
+        return name in self.gated
+
+
+def _hugepages(node: Node) -> tuple[tuple[str, int], ...]:
+    controllers = node.host.controllers
+    if controllers is not None and "hugetlb" not in controllers:
+        return ()
+    sizes = []
+    for size in node.host.hugepage_sizes:
+        try:
+            sizes.append((size_text(size), size))
+        except ValueError:
+            continue
+    return tuple(sizes)
+
+
+def _memory_qos(node: Node, gate: bool) -> MemoryQosForm:
+    profile = node.profile
+    if node.hierarchy != "v2" or node.os != "linux":
+        return "off"
+    return profile.memory_qos if profile.memory_qos_forced or gate else "off"
+
+
+def _policy(node: Node, form: MemoryQosForm) -> str:
+    """The reservation policy: form qoslet protects unless somebody says None."""
+    if form == "qoslet" and "memoryReservationPolicy" not in node.origins:
+        return "TieredReservation"
+    return node.kubelet.memory_reservation_policy
+
+
+def _oom_group(node: Node) -> bool:
+    """memory.oom.group is written: on v2, unless the option asks for single kills."""
+    choices = node.profile.choices
+    if node.hierarchy != "v2" or not choices.oom_group:
+        return False
+    single = node.kubelet.single_process_oom_kill if choices.single_process_option else None
+    return not single
+
+
+def _gates(node: Node) -> frozenset[str]:
+    names = {*node.profile.gates, *node.kubelet.feature_gates}
+    return frozenset(name for name in names if node.gate(name))
+
+
+def _reserve(node: Node, gated: frozenset[str]) -> int | None:
+    """The percentage of ``--qos-reserved``; ignored where its gate exists and is off."""
+    if node.profile.choices.qos_reserved_gate and "QOSReserved" not in gated:
+        return None
+    return node.kubelet.qos_reserved
+
+
+def _processors(node: Node) -> int:
+    return max(amount(node.capacity, "cpu").value, 1)
+
+
+def basis_of(node: Node) -> Basis:
+    """Work a node out."""
+    choices, kubelet, gated = node.profile.choices, node.kubelet, _gates(node)
+    pod_level = "PodLevelResources" in gated
+    form = _memory_qos(node, "MemoryQoS" in gated)
+    processors = _processors(node)
+    factor = kubelet.memory_throttling_factor
+    custom = "CustomCPUCFSQuotaPeriod" in gated
+    return Basis(
+        node=node,
+        choices=choices,
+        runtime=node.profile.runtime,
+        v2=node.hierarchy == "v2",
+        gated=gated,
+        period_us=kubelet.cpu_cfs_quota_period_us if custom else QUOTA_PERIOD_US,
+        qos_rules=QosRules(
+            init_containers=choices.qos_counts_init,
+            pod_level=pod_level,
+            empty_pod_level=choices.empty_pod_level,
+        ),
+        sum_rules=SumRules(
+            pod_level=pod_level,
+            overhead=node.profile.minor >= 24 or "PodOverhead" in gated,
+            init_declares=choices.init_declares,
+        ),
+        pod_level=pod_level,
+        memory_qos=form,
+        memory_qos_clears=form == "off" and choices.memory_qos == "1.37" and node.hierarchy == "v2",
+        policy=_policy(node, form),
+        factor=FORM_FACTOR.get(form) if factor is None else factor,
+        memory_capacity=amount(node.capacity, "memory").value,
+        unevicted_memory=amount(unevicted(node), "memory").value,
+        enforced=enforced(node),
+        reserved=reserved(node),
+        hugepages=_hugepages(node),
+        oom_group=_oom_group(node),
+        swap_behavior=kubelet.swap_behavior,
+        reserve_percent=_reserve(node, gated),
+        processors=processors,
+        cpus=node.host.cpus or (f"0-{processors - 1}" if processors > 1 else "0"),
+    )

@@ -1,0 +1,116 @@
+"""Windows containers: the WindowsContainerResources of the CRI, by release.
+
+There are no groups above a container: the values are fields of its job object. Source: kubelet
+kuberuntime_container_windows.go; design: CRI Windows container configuration.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from qoslet.core.api.pod import Container, Pod
+from qoslet.core.quantity import ZERO
+from qoslet.core.resources.cgroup_tree import Setting
+from qoslet.core.resources.node_policy import Basis
+from qoslet.core.rules import windows
+
+
+def hyperv(basis: Basis, pod: Pod) -> bool:
+    """Whether the pod runs under Hyper-V isolation: the flag, else its annotation."""
+    if basis.node.isolation is not None:
+        return basis.node.isolation == "hyperv"
+    if basis.choices.windows == "1.10" and not basis.gate("HyperVContainer"):
+        return False
+    return pod.isolation == "hyperv"
+
+
+def _row(file: str, value: int, rule: str, *inputs: object) -> Setting:
+    return Setting(file, str(value), rule, inputs, "runtime")
+
+
+def _processors(basis: Basis) -> int:
+    """The processors that the release counts: one group's before 1.27, then all."""
+    if basis.choices.windows in ("1.10", "1.18"):
+        return windows.one_group(basis.processors)
+    return basis.processors
+
+
+def _first_form(basis: Basis, milli: int, isolated: bool) -> list[Setting]:
+    """1.10-1.17: shares whether or not there is a limit; a cap, and a count under Hyper-V."""
+    processors, least = _processors(basis), windows.least_shares(isolated)
+    shares = windows.shares_between(milli, processors, isolated)
+    inputs = (milli, processors, least, shares)
+    rows = [_row("cpu_shares", shares, "windows.cpu_shares.least", *inputs)]
+    if not milli:
+        return rows
+    if isolated:
+        count = windows.cpu_count_hyperv(milli)
+        maximum = windows.cpu_maximum_hyperv(milli, count)
+        rows.append(_row("cpu_count", count, "windows.cpu_count", milli, count))
+        cap = _row("cpu_maximum", maximum, "windows.cpu_maximum.hyperv", milli, count, maximum)
+        return [*rows, cap]
+    return [*rows, _cap(milli, processors)]
+
+
+def _cap(milli: int, processors: int) -> Setting:
+    maximum = windows.cpu_maximum(milli, processors)
+    return _row("cpu_maximum", maximum, "windows.cpu_maximum", milli, processors, maximum)
+
+
+def _design(basis: Basis, milli: int, request: int, isolated: bool) -> list[Setting]:
+    """The document's table, multiplied before it divides."""
+    processors, rows = basis.processors, []
+    count = windows.cpu_count_design(milli)
+    shares = windows.cpu_shares_design(milli or request, processors)
+    per = count if isolated else processors
+    maximum = windows.MAXIMUM * milli // (per * 1000) if milli and per else 0
+    maximum = min(maximum, windows.MAXIMUM)
+    if count:
+        rows.append(_row("cpu_count", count, "windows.cpu_count", milli, count))
+    if shares:
+        inputs = (milli or request, processors, shares)
+        rows.append(_row("cpu_shares", shares, "windows.cpu_shares", *inputs))
+    if maximum:
+        rows.append(_row("cpu_maximum", maximum, "windows.cpu_maximum.design", milli, per, maximum))
+    return rows
+
+
+def windows_settings(basis: Basis, pod: Pod, container: Container) -> tuple[Setting, ...]:
+    """The set fields of a container's WindowsContainerResources, as rows."""
+    form = basis.choices.windows
+    limits = container.resources.limits
+    milli = limits.get("cpu", ZERO).milli
+    request = container.resources.requests.get("cpu", ZERO).milli
+    memory = limits.get("memory", ZERO).value
+    isolated = hyperv(basis, pod)
+    rows: list[Setting] = []
+    if form == "none":
+        return ()
+    if form == "1.10":
+        rows = _first_form(basis, milli, isolated)
+    elif form == "design":
+        rows = _design(basis, milli, request, isolated)
+    elif milli:
+        rows.append(_cap(milli, _processors(basis)))
+    if memory:
+        rows.append(_row("memory_limit_in_bytes", memory, "windows.memory", memory))
+    return tuple(rows)
+
+
+def windows_cri(settings: tuple[Setting, ...]) -> dict[str, Any]:
+    """The rows as the protobuf message."""
+    return {row.file: int(row.value) for row in settings}
+
+
+def windows_oci(settings: tuple[Setting, ...]) -> dict[str, Any]:
+    """The rows as ``windows.resources`` of the OCI config."""
+    fields = windows_cri(settings)
+    processor = {
+        name.removeprefix("cpu_"): amount
+        for name, amount in fields.items()
+        if name.startswith("cpu_")
+    }
+    block: dict[str, Any] = {"cpu": processor} if processor else {}
+    if "memory_limit_in_bytes" in fields:
+        block["memory"] = {"limit": fields["memory_limit_in_bytes"]}
+    return block

@@ -1,0 +1,1 @@
+"""The one snapshot that every surface draws."""

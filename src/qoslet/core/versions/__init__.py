@@ -1,0 +1,1 @@
+"""What each Kubernetes release and runtime version does otherwise, with evidence."""

@@ -1,0 +1,249 @@
+"""Which rules a Kubernetes release and a runtime use: one row for each change, with evidence.
+
+A profile is the rows up to its release, folded. ``1.N`` is what the code of that release does,
+quirks included; ``design`` is the five design documents as written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct, structs
+
+from qoslet.core.versions import feature_gates
+from qoslet.core.versions.runtime import Runtime, runtime_of
+
+MemoryQosForm = Literal["1.22", "1.27", "1.36", "1.37", "design", "qoslet", "off"]
+Evidence = Literal["executed", "read", "documented", "inferred"]
+SwapForm = Literal["none", "legacy", "1.28", "1.30", "1.31"]
+WindowsForm = Literal["none", "1.10", "1.18", "1.27", "design"]
+
+OLDEST, NEWEST = 6, 37
+DEFAULT = "1.36"
+MEMORY_QOS_FORMS: tuple[MemoryQosForm, ...] = (
+    "1.22", "1.27", "1.36", "1.37", "design", "qoslet", "off",
+)  # fmt: skip
+
+
+class Choices(Struct, frozen=True):
+    """Every choice that changed between releases, as 1.6 made it."""
+
+    zero_cpu_request: Literal["limit", "minimum"] = "limit"
+    pod_shares_max: int | None = None
+    container_shares_max: int | None = None
+    quota_off: Literal["ignored", "unlimited"] = "ignored"
+    guaranteed_oom: int = -998
+    critical_oom: Literal["none", "critical", "node-critical"] = "none"
+    sidecar_oom: bool = False
+    qos_counts_init: bool = False
+    init_declares: bool = False
+    hugepages: Literal["none", "pod", "container"] = "none"
+    hugepages_of: Literal["regular", "sums"] = "regular"
+    kubepods_cpuset: bool = False
+    sidecars: bool = False
+    empty_pod_level: bool = True
+    memory_qos: MemoryQosForm = "off"
+    throttling_factor: float | None = None
+    swap: SwapForm = "none"
+    oom_group: bool = False
+    single_process_option: bool = False
+    sandbox_resources: bool = False
+    cgroup_v2: bool = False
+    qos_reserved_gate: bool = False
+    qos_reserved_joined: bool = False
+    compressible: bool = False
+    windows: WindowsForm = "none"
+    weight_curve: Literal["runtime", "linear"] = "runtime"
+    bfq_weight: Literal["raw", "scaled"] = "raw"
+    swap_conversion: Literal["difference", "same"] = "difference"
+    rsvd: bool = False
+    fail_cgroup_v1: bool = False
+
+
+class Row(Struct, frozen=True):
+    """One change: since which minor a choice has a value, and how that is known."""
+
+    since: int
+    choice: str
+    value: object
+    evidence: Evidence
+    source: str
+
+
+_CM = "pkg/kubelet/cm"
+_KURT = "pkg/kubelet/kuberuntime"
+
+ROWS: tuple[Row, ...] = (
+    Row(8, "hugepages", "pod", "documented", "gate HugePages; kubernetes PR 53672"),
+    Row(10, "quota_off", "unlimited", "documented", "1.10 changelog, PR 61294"),
+    Row(10, "windows", "1.10", "read", f"{_KURT}/kuberuntime_container_windows.go, 1.15 and 1.16"),
+    Row(11, "qos_reserved_gate", True, "documented", "1.11 changelog, PR 62509"),
+    Row(14, "critical_oom", "critical", "read", "pkg/kubelet/qos/policy.go of 1.18, PR 73758"),
+    Row(16, "qos_counts_init", True, "documented", "1.16 changelog, PR 75223"),
+    Row(18, "hugepages", "container", "read", f"{_KURT} of 1.18: every host size is sent"),
+    Row(18, "windows", "1.18", "documented", "kubernetes PR 86101: only cpu_maximum is sent"),
+    Row(19, "cgroup_v2", True, "documented", "1.19 changelog, PR 85218; KEP-2254"),
+    Row(20, "guaranteed_oom", -997, "documented", "kubernetes PR 71269"),
+    Row(20, "pod_shares_max", 262144, "documented", f"PR 93248; {_CM}/helpers_linux.go"),
+    Row(22, "critical_oom", "node-critical", "documented", "1.22 changelog, PR 99729"),
+    Row(22, "memory_qos", "1.22", "read", "KEP-2570 alpha; 1.22 and 1.25 sources"),
+    Row(22, "throttling_factor", 0.8, "read", "KEP-2570 alpha"),
+    Row(22, "swap", "legacy", "read", f"KEP-2400 alpha; {_KURT} of 1.23"),
+    Row(23, "sandbox_resources", True, "documented", "CRI 0.23 LinuxPodSandboxConfig, PR 104886"),
+    Row(24, "container_shares_max", 262144, "documented", "1.24 changelog, PR 106570"),
+    Row(26, "zero_cpu_request", "minimum", "executed", f"{_KURT} calculateLinuxResources"),
+    Row(27, "memory_qos", "1.27", "read", "KEP-2570 alpha 2; 1.27 source"),
+    Row(27, "throttling_factor", 0.9, "read", "KEP-2570 alpha 2; 1.27 source"),
+    Row(27, "windows", "1.27", "documented", "1.27 changelog, PR 114231: of all processors"),
+    Row(28, "hugepages_of", "sums", "inferred", f"{_CM}/helpers_linux.go, between 1.27 and 1.36"),
+    Row(28, "init_declares", True, "inferred", f"{_CM}/helpers_linux.go, PR 115367"),
+    Row(28, "oom_group", True, "read", f"{_KURT} of 1.28"),
+    Row(28, "sidecars", True, "documented", "KEP-753, gate SidecarContainers"),
+    Row(28, "swap", "1.28", "read", f"KEP-2400 beta 1; {_KURT} of 1.28"),
+    Row(29, "rsvd", True, "inferred", "vendored runc 1.1.10: hugetlb reservations"),
+    Row(30, "swap", "1.30", "documented", "KEP-2400 beta 2, PR 122745: UnlimitedSwap dropped"),
+    Row(31, "swap", "1.31", "documented", "1.31 changelog, PR 125277: not for critical pods"),
+    Row(32, "compressible", True, "documented", "enforceNodeAllocatable *-compressible"),
+    Row(32, "kubepods_cpuset", True, "documented", "1.32 changelog, PR 125923"),
+    Row(32, "sidecar_oom", True, "inferred", "pkg/kubelet/qos/policy.go, 1.32 or 1.33"),
+    Row(32, "single_process_option", True, "documented", "1.32 changelog, PR 126096"),
+    Row(35, "fail_cgroup_v1", True, "documented", "KEP-5573 failCgroupV1"),
+    Row(36, "memory_qos", "1.36", "executed", "KEP-2570 alpha 3; kubelet 1.36.2"),
+    Row(37, "memory_qos", "1.37", "inferred", "KEP-2570 beta, PRs 140267 138903 138139"),
+    Row(37, "throttling_factor", None, "documented", "KEP-2570 beta: no default factor"),
+    Row(37, "empty_pod_level", False, "read", "gate PodLevelResourcesFixKubeletQOSClass, on"),
+)
+
+DESIGN_ROWS: tuple[Row, ...] = (
+    Row(
+        37,
+        "memory_qos",
+        "design",
+        "documented",
+        "KEP-2570 Alpha v1.27: min and high of all classes",
+    ),
+    Row(37, "throttling_factor", 0.9, "documented", "KEP-2570 Alpha v1.27"),
+    Row(37, "qos_reserved_gate", False, "documented", "pod-resource-management: a flag, no gate"),
+    Row(37, "qos_reserved_joined", True, "documented", "pod-resource-management formula"),
+    Row(37, "windows", "design", "documented", "CRI: Windows Container Configuration"),
+    Row(37, "weight_curve", "linear", "documented", "KEP-2254: cpu.weight of containers, too"),
+    Row(37, "bfq_weight", "scaled", "documented", "KEP-2254: blkio weight to io.bfq.weight"),
+    Row(37, "swap_conversion", "same", "documented", "KEP-2254: swap to memory.swap.max, y = x"),
+)
+"""What the documents say differently from the newest code."""
+
+RULE_GATES = (
+    "CPUManager",
+    "CPUManagerPolicyAlphaOptions",
+    "CPUManagerPolicyBetaOptions",
+    "CPUManagerPolicyOptions",
+    "CustomCPUCFSQuotaPeriod",
+    "DisableCPUQuotaWithExclusiveCPUs",
+    "HyperVContainer",
+    "HugePages",
+    "InPlacePodLevelResourcesVerticalScaling",
+    "MemoryManager",
+    "MemoryQoS",
+    "NodeSwap",
+    "PodLevelResources",
+    "PodOverhead",
+    "QOSReserved",
+    "SidecarContainers",
+    "SupportNodePidsLimit",
+    "SupportPodPidsLimit",
+    "TopologyManager",
+)
+"""The gates that decide about a value."""
+
+
+class Profile(Struct, frozen=True):
+    """The choices of one Kubernetes release (or of the design documents) and its runtime.
+
+    ``memory_qos`` is the form in force when Memory QoS is on; ``memory_qos_forced`` tells that
+    it was asked for by name, whatever the gate says. ``gates`` are the release's defaults.
+    """
+
+    kubernetes: str
+    minor: int
+    runtime: Runtime
+    choices: Choices
+    memory_qos: MemoryQosForm
+    memory_qos_forced: bool
+    gates: Mapping[str, bool]
+
+
+def minor_of(text: str) -> str:
+    """``v1.36.2`` or ``1.36`` to ``1.36``; ``design`` stays; ValueError says what is wrong."""
+    if text == "design":
+        return text
+    parts = text.removeprefix("v").split(".")
+    if len(parts) < 2 or parts[0] != "1" or not parts[1].rstrip("+").isdecimal():
+        raise ValueError(f"{text!r} is no Kubernetes release such as 1.36 or v1.36.2")
+    minor = int(parts[1].rstrip("+")[:6])
+    if minor < OLDEST:
+        raise ValueError(f"{text!r} is older than 1.{OLDEST}, the first with pod cgroups")
+    if minor > NEWEST:
+        raise ValueError(f"{text!r} is newer than 1.{NEWEST}, the newest that is known")
+    return f"1.{minor}"
+
+
+def rows_of(kubernetes: str) -> list[Row]:
+    """The rows that make a profile, the deciding one of a choice last."""
+    if kubernetes == "design":
+        return [*ROWS, *DESIGN_ROWS]
+    minor = int(kubernetes.split(".")[1])
+    return [row for row in ROWS if row.since <= minor]
+
+
+def evidence(kubernetes: str, choice: str) -> Row | None:
+    """The row that gave a choice its value; None where it is as in 1.6."""
+    found = None
+    for row in rows_of(kubernetes):
+        if row.choice == choice:
+            found = row
+    return found
+
+
+def _form(text: str) -> MemoryQosForm:
+    for form in MEMORY_QOS_FORMS:
+        if form == text:
+            return form
+    raise ValueError(f"{text!r} is none of {', '.join(MEMORY_QOS_FORMS)}")
+
+
+def resolve(
+    kubernetes: str = DEFAULT,
+    runtime: str = "runc-1.4.0",
+    memory_qos: str | None = None,
+    *,
+    named: bool = True,
+) -> Profile:
+    """The profile of a release and a runtime; ``memory_qos`` overrides that form alone.
+
+    Where nobody ``named`` the release, the form of Memory QoS is the program's own.
+
+    Raises ValueError with a message for an unknown release, runtime or form.
+    """
+    release = minor_of(kubernetes)
+    choices = structs.replace(Choices(), **{row.choice: row.value for row in rows_of(release)})
+    minor = NEWEST if release == "design" else int(release.split(".")[1])
+    defaults = {name: feature_gates.default(name, minor) for name in RULE_GATES}
+    if release == "design":
+        defaults["MemoryQoS"] = True
+    form = choices.memory_qos if named else "qoslet"
+    if memory_qos is not None:
+        form = _form(memory_qos)
+    writer = runtime_of(runtime)
+    if choices.weight_curve == "linear":
+        known = "documented: KEP-2254 knows only the line"
+        writer = structs.replace(writer, curve="linear", curve_evidence=known)
+    return Profile(
+        kubernetes=release,
+        minor=minor,
+        runtime=writer,
+        choices=choices,
+        memory_qos=form,
+        memory_qos_forced=memory_qos is not None,
+        gates=defaults,
+    )

@@ -1,0 +1,1 @@
+"""A pod as processes or containers, and its life."""

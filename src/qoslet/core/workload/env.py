@@ -1,0 +1,172 @@
+"""The environment of a container as a kubelet makes it: ``$(VAR)`` and the downward API.
+
+Source: Kubernetes third_party/forked/golang/expansion expand.go; kubelet kubelet_pods.go
+makeEnvironmentVariables; resource.ExtractContainerResourceValue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from qoslet.core.api.pod import NO_QUANTITIES, Container, Pod, Quantities
+from qoslet.core.quantity import NANO, QuantityError, parse
+
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""``PATH`` where the container sets none: the default of containerd and CRI-O."""
+
+
+class Surroundings(Struct, frozen=True):
+    """What the downward API may tell. ``allocatable`` stands in for limits that are not set.
+    With ``symbolic`` resources read as their references, whatever they amount to."""
+
+    node_name: str | None = None
+    allocatable: Quantities = NO_QUANTITIES
+    symbolic: bool = False
+
+
+def expand(text: str, variables: Mapping[str, str]) -> str:
+    """``text`` with ``$(NAME)`` replaced; unknown names stay as written, ``$$`` is one ``$``."""
+    out: list[str] = []
+    at = 0
+    while at < len(text):
+        if text[at] != "$" or at + 1 == len(text):
+            out.append(text[at])
+            at += 1
+            continue
+        piece, taken = _reference(text, at, variables)
+        out.append(piece)
+        at += taken
+    return "".join(out)
+
+
+def _reference(text: str, at: int, variables: Mapping[str, str]) -> tuple[str, int]:
+    """What the operator at ``at`` becomes, and how many characters it took."""
+    follows = text[at + 1]
+    if follows == "$":
+        return "$", 2
+    if follows != "(":
+        return "$" + follows, 2
+    end = text.find(")", at + 2)
+    if end < 0:
+        return "$(", 2
+    name = text[at + 2 : end]
+    return variables.get(name, f"$({name})"), end + 1 - at
+
+
+def environment(
+    document: Mapping[str, Any],
+    container: Mapping[str, Any],
+    pod: Pod,
+    shape: Container,
+    around: Surroundings,
+) -> tuple[dict[str, str], list[str]]:
+    """The variables of ``container`` and the field paths that cannot be honoured.
+
+    A later variable of the same name wins, and a value sees the variables before it.
+    ``PATH`` and ``HOME`` are not part of the result; ``launch_environment`` adds them.
+    """
+    variables: dict[str, str] = {}
+    missing: list[str] = []
+    if container.get("envFrom"):
+        missing.append(f"{shape.field}.envFrom")
+    for index, entry in enumerate(_list(container.get("env"))):
+        name = str(entry.get("name", ""))
+        source = _mapping(entry.get("valueFrom"))
+        if not source:
+            variables[name] = expand(_text(entry.get("value")), variables)
+            continue
+        value = _from_source(source, document, pod, shape, around)
+        if value is None:
+            missing.append(f"{shape.field}.env[{index}] ({name})")
+        else:
+            variables[name] = value
+    return variables, missing
+
+
+def launch_environment(variables: Mapping[str, str], uid: int) -> tuple[tuple[str, str], ...]:
+    """``variables`` with the ``PATH`` and ``HOME`` that a runtime gives where there are none."""
+    home = "/root" if uid == 0 else "/"
+    return tuple({"PATH": DEFAULT_PATH, "HOME": home, **variables}.items())
+
+
+def _from_source(
+    source: Mapping[str, Any],
+    document: Mapping[str, Any],
+    pod: Pod,
+    shape: Container,
+    around: Surroundings,
+) -> str | None:
+    """The value of ``valueFrom``; None for what only a cluster knows."""
+    field = _mapping(source.get("fieldRef"))
+    if field:
+        return _pod_field(str(field.get("fieldPath", "")), document, pod, around)
+    resource = _mapping(source.get("resourceFieldRef"))
+    if resource:
+        return _resource_field(resource, pod, shape, around)
+    return None
+
+
+def _pod_field(
+    path: str, document: Mapping[str, Any], pod: Pod, around: Surroundings
+) -> str | None:
+    """A field of the pod as text."""
+    known = {
+        "metadata.name": pod.name,
+        "metadata.namespace": pod.namespace,
+        "metadata.uid": pod.uid,
+        "spec.nodeName": around.node_name or pod.node_name,
+        "spec.serviceAccountName": _mapping(document.get("spec")).get(
+            "serviceAccountName", "default"
+        ),
+    }
+    if path in known:
+        value = known[path]
+        return None if value is None else str(value)
+    for kind in ("labels", "annotations"):
+        prefix = f"metadata.{kind}['"
+        if path.startswith(prefix) and path.endswith("']"):
+            entries = _mapping(_mapping(document.get("metadata")).get(kind))
+            return str(entries.get(path[len(prefix) : -2], ""))
+    return None
+
+
+def _resource_field(
+    reference: Mapping[str, Any], pod: Pod, shape: Container, around: Surroundings
+) -> str | None:
+    """A request or limit, divided and rounded up; a missing limit is the node's allocatable."""
+    wanted = reference.get("containerName")
+    chosen = next((c for c in pod.containers if c.name == wanted), None) if wanted else shape
+    kind, _, name = str(reference.get("resource", "")).partition(".")
+    if chosen is None or kind not in ("limits", "requests"):
+        return None
+    if around.symbolic:
+        return f"{chosen.name} {kind}.{name} {reference.get('divisor')}"
+    resources = chosen.resources
+    amount = (resources.limits if kind == "limits" else resources.requests).get(name)
+    if amount is None and kind == "limits":
+        amount = around.allocatable.get(name)
+        if amount is None:
+            return None
+    try:
+        divisor = parse(str(reference.get("divisor") or "1")).nano or NANO
+    except QuantityError:
+        return None
+    return str(-(-(0 if amount is None else amount.nano) // divisor))
+
+
+def _text(value: object) -> str:
+    """A scalar of a document as text."""
+    return "" if value is None else str(value)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    """``value`` if it is a mapping, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: object) -> list[Mapping[str, Any]]:
+    """The mappings of a list; anything else counts as empty."""
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []

@@ -1,0 +1,127 @@
+"""Fields of a pod document that every reader of containers needs: its commands, policies and grace,
+and the rows that say what is wrong with it.
+
+Source: core/v1 PodSpec, Container; KEP-1287 (resizePolicy).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from qoslet.core.api.container_resources import Note
+from qoslet.core.api.pod import Container, Pod
+from qoslet.core.problem import Problem
+from qoslet.core.workload.env import expand
+from qoslet.core.workload.security_context import Refusal
+
+RestartPolicy = Literal["Always", "OnFailure", "Never"]
+
+DEFAULT_GRACE = 30.0
+"""Seconds between SIGTERM and SIGKILL where the pod does not say (core/v1 default)."""
+
+_POLICIES: dict[str, RestartPolicy] = {
+    "Always": "Always",
+    "OnFailure": "OnFailure",
+    "Never": "Never",
+}
+
+
+def words(value: object, variables: Mapping[str, str]) -> tuple[str, ...]:
+    """Command or args, expanded."""
+    if not isinstance(value, list):
+        return ()
+    return tuple(expand(str(word), variables) for word in value)
+
+
+def nul_faults(
+    raw: Mapping[str, Any], shape: Container, variables: Mapping[str, str]
+) -> list[Note]:
+    """Words for the process of a container that it would get only in part: the kernel's end at
+    their first NUL. Source: execve(2)."""
+    given = {"workingDir": str(raw.get("workingDir") or "")}
+    for name in ("command", "args"):
+        value = raw.get(name)
+        entries = value if isinstance(value, list) else []
+        given |= {f"{name}[{index}]": str(word) for index, word in enumerate(entries)}
+    given |= {f"env ({name!r})": f"{name}{value}" for name, value in variables.items()}
+    hint = "take it out: no process can be given one"
+    return [
+        Note(f"{shape.field}.{name}", "has a NUL in it", hint)
+        for name, text in given.items()
+        if "\0" in text
+    ]
+
+
+def policy_of(spec: Mapping[str, Any], raw: Mapping[str, Any], shape: Container) -> RestartPolicy:
+    """When a container is started again; a sidecar always is."""
+    if shape.role == "sidecar":
+        return "Always"
+    given = _POLICIES.get(str(raw.get("restartPolicy") or spec.get("restartPolicy")), "Always")
+    return "OnFailure" if shape.role == "init" and given == "Always" else given
+
+
+def grace_of(spec: Mapping[str, Any]) -> float:
+    """``terminationGracePeriodSeconds``; what is not a number of seconds counts as absent."""
+    value = spec.get("terminationGracePeriodSeconds")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return DEFAULT_GRACE
+    return max(0.0, float(value))
+
+
+def document_of(spec: Mapping[str, Any], shape: Container) -> Mapping[str, Any]:
+    """The document of the container at ``shape.field``, found by its name."""
+    for kind in ("initContainers", "containers", "ephemeralContainers"):
+        for raw in spec.get(kind) or ():
+            if isinstance(raw, Mapping) and raw.get("name") == shape.name:
+                return raw
+    return {}
+
+
+def resize_restarts(pod: Pod, spec: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The containers that a resize of a resource restarts (KEP-1287)."""
+    found = []
+    for shape in pod.containers:
+        entries = document_of(spec, shape).get("resizePolicy")
+        for entry in entries if isinstance(entries, list) else ():
+            row = mapping(entry)
+            if row.get("restartPolicy") == "RestartContainer":
+                found.append((shape.name, str(row.get("resourceName"))))
+    return tuple(found)
+
+
+def tells_resources(pod: Pod, spec: Mapping[str, Any]) -> bool:
+    """Whether a variable of any container is taken from resources."""
+    entries = [document_of(spec, shape).get("env") for shape in pod.containers]
+    return any(
+        isinstance(entry, Mapping) and mapping(entry.get("valueFrom")).get("resourceFieldRef")
+        for env in entries
+        if isinstance(env, list)
+        for entry in env
+    )
+
+
+def refusal_row(pod: Pod, refusal: Refusal, unconfined: bool) -> Problem:
+    """The row for isolation that was asked for and is not there."""
+    if unconfined:
+        message = f"{refusal.message}: run anyway (--unconfined)"
+        return problem_row(pod, "warning", refusal.field, message, "")
+    message = f"not run, it would have less isolation than asked: {refusal.message}"
+    return problem_row(pod, "error", refusal.field, message, "--unconfined runs it anyway")
+
+
+def fault_row(pod: Pod, note: Note) -> Problem:
+    """The row for a field that is wrong."""
+    return problem_row(pod, "error", note.path, note.message, note.hint)
+
+
+def problem_row(
+    pod: Pod, severity: Literal["error", "warning", "info"], field: str, message: str, hint: str
+) -> Problem:
+    """A problem row at a field of ``pod``."""
+    return Problem(severity, f"{pod.where}: {field}", message, hint)
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """``value`` if it is a mapping, else an empty one."""
+    return value if isinstance(value, Mapping) else {}

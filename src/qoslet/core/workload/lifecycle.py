@@ -1,0 +1,300 @@
+"""The life of a pod's containers: what to start, signal or kill next. Pure; time is a number.
+
+A runtime keeps one ``Life`` per container, asks ``actions`` what is due, does it, and records
+what happened with ``begun``, ``began``, ``ended`` and ``failed_to_start``. The real and the
+simulated runtime share these rules.
+
+Source: kubelet kuberuntime_manager.go computePodActions, KEP-753 (sidecars), client-go backoff.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.core.workload.process_spec import Launch, PodSpec
+
+Phase = Literal["waiting", "starting", "running", "ended"]
+"""``starting``: there is a process, which does not execute the container's command yet."""
+
+Verb = Literal["start", "signal", "kill"]
+
+UNKNOWN_CODE = 137
+UNKNOWN_REASON = "ContainerStatusUnknown"
+"""What is told of a container that ended where nobody could see it, as a kubelet does."""
+
+SIDECAR_GRACE = 2.0
+"""Seconds that a sidecar gets at least, even where the pod's grace is used up (KEP-753)."""
+
+
+class Backoff(Struct, frozen=True):
+    """Delays between restarts in seconds: doubled each time, reset after a long run.
+
+    Source: kubelet MaxContainerBackOff 300 s, initial 10 s, reset after 10 min.
+    """
+
+    first: float = 10.0
+    longest: float = 300.0
+    reset_after: float = 600.0
+
+
+class Life(Struct, frozen=True, omit_defaults=True):
+    """One container so far. Times are monotonic seconds; ``not_before`` is the end of its
+    back-off, ``delay`` the last one. ``signalled_at`` tells that it was asked to end, ``again``
+    that it is to be started anew whatever its policy: until then, when it is killed."""
+
+    phase: Phase = "waiting"
+    began_at: float = 0.0
+    starts: int = 0
+    exit_code: int | None = None
+    oom_killed: bool = False
+    reason: str = ""
+    delay: float = 0.0
+    not_before: float = 0.0
+    signalled_at: float | None = None
+    again: float | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether there is a process."""
+        return self.phase in ("starting", "running")
+
+    @property
+    def restarts(self) -> int:
+        """Starts after the first."""
+        return max(0, self.starts - 1)
+
+
+NEW = Life()
+
+
+class ContainerState(Struct, frozen=True, gc=False, omit_defaults=True):
+    """A container as its runtime sees it. ``exit_code`` is set once it ended; ``oom_killed``
+    tells that the kernel killed it at its memory limit. ``started_at`` and ``finished_at`` are
+    wall-clock seconds of the last start and the last end, ``log`` is the file of its output.
+    ``message`` is a sentence for people about the reason."""
+
+    pod_uid: str
+    name: str
+    cgroup: str
+    running: bool
+    pid: int | None = None
+    exit_code: int | None = None
+    restarts: int = 0
+    reason: str = ""
+    oom_killed: bool = False
+    started_at: float | None = None
+    finished_at: float | None = None
+    log: str = ""
+    message: str = ""
+
+
+class Ending(Struct, frozen=True, omit_defaults=True):
+    """A pod is being stopped: since when, and how many seconds its containers have."""
+
+    begun_at: float
+    grace: float
+
+
+class Action(Struct, frozen=True):
+    """What a runtime is to do with a container."""
+
+    verb: Verb
+    name: str
+
+
+def begun(life: Life, now: float) -> Life:
+    """A process was made; ``began`` or ``failed_to_start`` tells what came of it."""
+    return replace(
+        life,
+        phase="starting",
+        began_at=now,
+        starts=life.starts + 1,
+        reason="",
+        signalled_at=None,
+        again=None,
+    )
+
+
+def began(life: Life, now: float) -> Life:
+    """The container was started."""
+    known = life if life.phase == "starting" else begun(life, now)
+    return replace(known, phase="running")
+
+
+def restarted(life: Life, now: float, grace: float) -> Life:
+    """The container is to be ended and started anew; one that does not run stays as it is."""
+    return replace(life, again=now + grace) if life.alive and life.again is None else life
+
+
+def ended(life: Life, code: int, oom_killed: bool, now: float, backoff: Backoff) -> Life:
+    """The container ended with ``code`` (0-255, 128 + signal); its back-off begins."""
+    ran_long = now - life.began_at >= backoff.reset_after
+    delay = _next_delay(0.0 if ran_long else life.delay, backoff)
+    reason = "OOMKilled" if oom_killed else "Completed" if code == 0 else "Error"
+    return replace(
+        life,
+        phase="ended",
+        exit_code=code,
+        oom_killed=oom_killed or life.oom_killed,
+        reason=reason,
+        delay=delay,
+        not_before=now if life.again is not None else now + delay,
+    )
+
+
+def lost(life: Life, oom_killed: bool, now: float, backoff: Backoff) -> Life:
+    """The container ended, and its exit code is not known."""
+    over = ended(life, UNKNOWN_CODE, oom_killed, now, backoff)
+    return over if oom_killed else replace(over, reason=UNKNOWN_REASON)
+
+
+def failed_to_start(life: Life, code: int, reason: str, now: float, backoff: Backoff) -> Life:
+    """No process came to be; ``code`` is 126 or 127 as runtimes report it."""
+    delay = _next_delay(life.delay, backoff)
+    return replace(
+        life,
+        phase="ended",
+        starts=life.starts if life.phase == "starting" else life.starts + 1,
+        exit_code=code,
+        reason=reason,
+        delay=delay,
+        not_before=now + delay,
+        again=None,
+    )
+
+
+def postponed(life: Life, reason: str, until: float) -> Life:
+    """What the container needs is not there: it is started later, and that is no failure."""
+    return replace(life, reason=reason, not_before=max(life.not_before, until))
+
+
+def _next_delay(delay: float, backoff: Backoff) -> float:
+    """Twice the last delay within the bounds."""
+    return min(delay * 2, backoff.longest) if delay else min(backoff.first, backoff.longest)
+
+
+def actions(
+    spec: PodSpec, lives: Mapping[str, Life], now: float, ending: Ending | None
+) -> list[Action]:
+    """What is due for the pod now. Empty means: wait for an exit or for time to pass."""
+    if ending is not None:
+        return _ending_actions(spec, lives, now, ending)
+    if finished(spec, lives):
+        return _ending_actions(
+            spec, lives, now, Ending(_first_signal(spec, lives, now), spec.grace)
+        )
+    due: list[Action] = []
+    for launch in spec.launches:
+        life = lives[launch.name]
+        if launch.role == "init" and life.phase == "ended" and life.exit_code == 0:
+            continue
+        if life.again is not None and life.alive:
+            due += filter(None, [_end(launch, life, now, life.again)])
+        elif _may_start(launch, life, now):
+            due.append(Action("start", launch.name))
+        if launch.role == "init" or (launch.role == "sidecar" and not _has_started(life)):
+            return due
+    return due
+
+
+def _has_started(life: Life) -> bool:
+    """Whether a sidecar lets the containers after it begin."""
+    return life.starts > 0 and life.phase != "starting"
+
+
+def _may_start(launch: Launch, life: Life, now: float) -> bool:
+    """Whether its policy and back-off let the container start."""
+    if life.alive:
+        return False
+    if life.phase == "waiting":
+        return now >= life.not_before
+    return _restarts(launch, life) and now >= life.not_before
+
+
+def _restarts(launch: Launch, life: Life) -> bool:
+    """Whether the policy, or a wish, asks for another start after this end."""
+    if life.again is not None:
+        return True
+    return launch.restart == "Always" or (launch.restart == "OnFailure" and life.exit_code != 0)
+
+
+def finished(spec: PodSpec, lives: Mapping[str, Life]) -> bool:
+    """Whether the pod's work is over: nothing but sidecars would ever run again."""
+    work = [launch for launch in spec.launches if launch.role == "regular"]
+    if any(_gave_up(launch, lives[launch.name]) for launch in spec.launches):
+        return True
+    return all(
+        lives[launch.name].phase == "ended" and not _restarts(launch, lives[launch.name])
+        for launch in work
+    )
+
+
+def _gave_up(launch: Launch, life: Life) -> bool:
+    """Whether an init container failed for good."""
+    failed = launch.role == "init" and life.phase == "ended" and life.exit_code != 0
+    return failed and not _restarts(launch, life)
+
+
+def next_due(
+    spec: PodSpec, lives: Mapping[str, Life], now: float, ending: Ending | None = None
+) -> float | None:
+    """Seconds until time alone makes something due, after all that is due now was done: until
+    the end of a back-off or of a grace period. None where nothing waits for time."""
+    if ending is None and finished(spec, lives):
+        ending = Ending(_first_signal(spec, lives, now), spec.grace)
+    if ending is not None:
+        times = [when for _, when in _deadlines(spec, lives, now, ending)]
+    else:
+        times = [
+            life.again if life.alive and life.again is not None else life.not_before
+            for launch in spec.launches
+            if (life := lives[launch.name]).again is not None
+            or (life.phase == "ended" and _restarts(launch, life))
+            or life.phase == "waiting"
+        ]
+    # One whose back-off is over waits for those before it, which no time ends.
+    return min((when - now for when in times if when > now), default=None)
+
+
+def _first_signal(spec: PodSpec, lives: Mapping[str, Life], now: float) -> float:
+    """When the pod's remaining containers were first asked to end."""
+    asked = [lives[launch.name].signalled_at for launch in spec.launches]
+    return min((at for at in asked if at is not None), default=now)
+
+
+def _ending_actions(
+    spec: PodSpec, lives: Mapping[str, Life], now: float, ending: Ending
+) -> list[Action]:
+    """Regular and init containers first, all at once; then sidecars, the last one first."""
+    return [
+        action
+        for launch, deadline in _deadlines(spec, lives, now, ending)
+        if (action := _end(launch, lives[launch.name], now, deadline)) is not None
+    ]
+
+
+def _deadlines(
+    spec: PodSpec, lives: Mapping[str, Life], now: float, ending: Ending
+) -> list[tuple[Launch, float]]:
+    """The containers whose turn it is to end, each with the time at which it is killed."""
+    running = [launch for launch in spec.launches if lives[launch.name].alive]
+    work = [launch for launch in running if launch.role != "sidecar"]
+    deadline = ending.begun_at + ending.grace
+    if work or not running:
+        return [(launch, deadline) for launch in work]
+    last = running[-1]
+    if ending.grace > 0:
+        signalled = lives[last.name].signalled_at
+        deadline = max(deadline, (now if signalled is None else signalled) + SIDECAR_GRACE)
+    return [(last, deadline)]
+
+
+def _end(launch: Launch, life: Life, now: float, deadline: float) -> Action | None:
+    """Ask first, kill at the deadline."""
+    if now >= deadline:
+        return Action("kill", launch.name)
+    return Action("signal", launch.name) if life.signalled_at is None else None

@@ -1,0 +1,227 @@
+"""The volumes of a pod that a plain process can have: memory-backed ``emptyDir``, and where its
+containers want them.
+
+Source: core/v1 EmptyDirVolumeSource, VolumeMount; kubelet volume/emptydir empty_dir.go
+(calculateEmptyDirMemorySize, KEP-1967); pkg/apis/core/validation (validateEmptyDirVolumeSource,
+ValidateVolumeMounts).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from qoslet.core.api.aggregate import declared, limits
+from qoslet.core.api.container_resources import Note, is_label
+from qoslet.core.api.pod import Container, Pod
+from qoslet.core.quantity import QuantityError, parse
+from qoslet.core.workload.env import Surroundings, expand
+from qoslet.core.workload.security_context import Powers, Refusal, fs_group
+
+
+class MemoryVolume(Struct, frozen=True, omit_defaults=True):
+    """An ``emptyDir`` of medium ``Memory``: one tmpfs for the pod. ``size`` is in bytes, None for
+    no bound but the kernel's own (half of the machine's memory). ``group`` owns it (fsGroup)."""
+
+    name: str
+    size: int | None = None
+    group: int | None = None
+
+
+class Mount(Struct, frozen=True, omit_defaults=True):
+    """A volume at a place of one container: an absolute path without ``.`` and ``..``.
+    ``sub_path`` is a relative one inside the volume, ``source`` the volume's directory on this
+    host, filled in before the start (``PodSpec.sourced``)."""
+
+    volume: str
+    path: str
+    read_only: bool = False
+    source: str = ""
+    sub_path: str = ""
+
+
+class PodVolumes(Struct):
+    """What a pod's ``volumes`` come to. ``memory`` are those that are made, by name; ``others``
+    the names of those that are not; ``missing`` their fields."""
+
+    memory: dict[str, MemoryVolume] = {}
+    others: set[str] = set()
+    missing: list[str] = []
+    faults: list[Note] = []
+    refusals: list[Refusal] = []
+
+
+class Mounted(Struct):
+    """What a container's ``volumeMounts`` come to."""
+
+    mounts: list[Mount] = []
+    missing: list[str] = []
+    faults: list[Note] = []
+
+
+def volumes_of(
+    pod: Pod, spec: Mapping[str, Any], around: Surroundings, powers: Powers
+) -> PodVolumes:
+    """The volumes of a pod whose ``spec`` this is."""
+    found = PodVolumes()
+    for index, entry in enumerate(_list(spec.get("volumes"))):
+        field = f"spec.volumes[{index}]"
+        name = entry.get("name")
+        if not isinstance(name, str) or not is_label(name):
+            found.faults.append(Note(f"{field}.name", f"{name!r} is no DNS label", "name it"))
+        elif name in found.memory or name in found.others:
+            found.faults.append(Note(f"{field}.name", f"{name} is there twice", "rename one"))
+        else:
+            _add(found, field, name, _mapping(entry.get("emptyDir")))
+    most = _most(pod, around)
+    group = fs_group(_mapping(spec.get("securityContext")))
+    for name, volume in found.memory.items():
+        size = min((n for n in (volume.size, most) if n), default=None)
+        found.memory[name] = MemoryVolume(name, size, group)
+    if not powers.root:
+        _refuse(found, powers)
+    return found
+
+
+_MEDIA = ("", "Memory", "HugePages")
+
+
+def _add(found: PodVolumes, field: str, name: str, empty: Mapping[str, Any]) -> None:
+    """Read one volume; ``empty`` is its ``emptyDir``, empty where it is another kind."""
+    medium = empty.get("medium") or ""
+    if medium not in _MEDIA and not str(medium).startswith("HugePages-"):
+        hint = "Memory, HugePages, or leave it out"
+        found.faults.append(Note(f"{field}.emptyDir.medium", f"{medium!r} is unknown", hint))
+    size = None
+    if empty.get("sizeLimit") is not None:
+        try:
+            size = _size(empty["sizeLimit"])
+        except QuantityError as error:
+            message = f"{empty['sizeLimit']!r} {error}"
+            found.faults.append(Note(f"{field}.emptyDir.sizeLimit", message, "such as 64Mi"))
+    if medium == "Memory":
+        found.memory[name] = MemoryVolume(name, size)
+    else:
+        found.others.add(name)
+        found.missing.append(f"{field} ({name})")
+
+
+def _size(value: object) -> int:
+    """A ``sizeLimit`` in bytes; raises QuantityError."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise QuantityError("is no quantity")
+    size = parse(str(value).strip())
+    if size.nano < 0:
+        raise QuantityError("is negative")
+    return size.value
+
+
+def _most(pod: Pod, around: Surroundings) -> int | None:
+    """What all pods together, or this one by its memory limit, may use."""
+    most = around.allocatable.get("memory")
+    limit = limits(pod).get("memory") if declared(pod, "memory") else None
+    return min((q.value for q in (most, limit) if q is not None and q.value > 0), default=None)
+
+
+def _refuse(found: PodVolumes, powers: Powers) -> None:
+    """Without root none can be mounted."""
+    for name in found.memory:
+        message = f"UID {powers.uid} cannot mount the tmpfs of volume {name}"
+        found.refusals.append(Refusal("spec.volumes", message))
+        found.missing.append(f"spec.volumes ({name})")
+    found.others |= found.memory.keys()
+    found.memory.clear()
+
+
+_READ = {"name", "mountPath", "readOnly", "subPath", "subPathExpr", "recursiveReadOnly"}
+
+
+def mounts_of(
+    raw: Mapping[str, Any], shape: Container, volumes: PodVolumes, variables: Mapping[str, str]
+) -> Mounted:
+    """The mounts of a container whose document is ``raw``."""
+    found = Mounted()
+    taken: set[str] = set()
+    for index, entry in enumerate(_list(raw.get("volumeMounts"))):
+        field = f"{shape.field}.volumeMounts[{index}]"
+        given = entry.get("name")
+        name = given if isinstance(given, str) else ""
+        if name in volumes.others:
+            found.missing.append(f"{field} ({name})")
+            continue
+        if name not in volumes.memory:
+            message = f"no volume is named {given!r}"
+            found.faults.append(Note(f"{field}.name", message, "name one of spec.volumes"))
+            continue
+        try:
+            mount = _mount(entry, name, variables)
+            if mount.path in taken:
+                raise _Wrong("mountPath", f"{mount.path} is mounted twice")
+        except _Wrong as wrong:
+            hint = "give another path"
+            found.faults.append(Note(f"{field}.{wrong.field}", str(wrong), hint))
+            continue
+        taken.add(mount.path)
+        found.mounts.append(mount)
+        found.missing += [f"{field}.{key}" for key, value in entry.items() if _lost(key, value)]
+    return found
+
+
+def _lost(key: str, value: object) -> bool:
+    """Whether a field of a mount asks for what is not done."""
+    return key not in _READ and bool(value) and (key, value) != ("mountPropagation", "None")
+
+
+class _Wrong(Exception):
+    """A fault of one field of a mount."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+def _mount(entry: Mapping[str, Any], name: str, variables: Mapping[str, str]) -> Mount:
+    """One mount of a volume that is made; raises ``_Wrong``."""
+    path = "/" + "/".join(_parts("mountPath", entry.get("mountPath")))
+    if ":" in path:
+        raise _Wrong("mountPath", f"{path} has a ':'")
+    if path in ("/", "/dev") or path.split("/")[1] in ("proc", "sys"):
+        raise _Wrong("mountPath", f"{path} is the system's")
+    given, template = entry.get("subPath"), entry.get("subPathExpr")
+    if given and template:
+        raise _Wrong("subPath", "and subPathExpr exclude each other")
+    field = "subPathExpr" if template else "subPath"
+    sub = expand(str(template), variables) if template else given
+    if template and "$(" in str(sub):
+        raise _Wrong(field, f"{sub!r} names a variable that is not set")
+    if isinstance(sub, str) and sub.startswith("/"):
+        raise _Wrong(field, f"{sub!r} is not relative")
+    parts = _parts(field, sub) if sub else []
+    return Mount(name, path, entry.get("readOnly") is True, sub_path="/".join(parts))
+
+
+def _parts(field: str, path: object) -> list[str]:
+    """The components of a path; raises ``_Wrong``."""
+    if not isinstance(path, str) or not path:
+        raise _Wrong(field, f"{path!r} is no path")
+    if not path.isprintable() or len(path) >= _LONGEST:
+        raise _Wrong(field, f"{path[:80]!r} is too long or has control characters")
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise _Wrong(field, f"{path!r} has a '..'")
+    return parts
+
+
+_LONGEST = 4096
+
+
+def _list(value: object) -> list[Mapping[str, Any]]:
+    """The entries of a list; what is no mapping counts as an empty one."""
+    return [_mapping(item) for item in value] if isinstance(value, list) else []
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    """``value`` if it is a mapping, else an empty one."""
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,1 @@
+"""The cgroup file systems of this machine: performed, observed, reclaimed."""

@@ -1,0 +1,98 @@
+"""A quick look at a tree that may be just as planned: only what tells that it is.
+
+Names below a mount are opened as they are: no hierarchy holds a link that somebody could have
+put there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+
+from qoslet.core.cgroup.interface_files import KNOBS, controller, released
+from qoslet.core.cgroup.observed import Observed, ObservedCgroup
+from qoslet.host.cgroupfs.driver import layout_of
+from qoslet.host.linux.openat import checked, read_all
+
+_POINT = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_ENOUGH = 448
+"""Bytes. A value is shorter, and Python keeps so few without asking for memory; a read that gives
+fewer gave all."""
+
+
+class Glance:
+    """Reads the settings of named groups that can be off: ``files``, which are planned, and all
+    known ones that a group has a value of its own for without a plan. Neither usage nor
+    processes. ``hierarchy`` and ``mounts`` are as for ``cgroupfs.layout_of``."""
+
+    def __init__(
+        self, hierarchy: str, mounts: Mapping[str, str] | str, files: Iterable[str]
+    ) -> None:
+        layout = layout_of(hierarchy, mounts)
+        known = {row.v1 if hierarchy == "v1" else row.v2 for row in KNOBS}
+        judged = {file for file in known if file and released(file, hierarchy) is not None}
+        wanted = sorted({*judged, *files})
+        # Of each hierarchy its mount point, open, and the files to read in each of its groups.
+        self._hierarchies = [
+            (
+                os.open(tree.point, _POINT),
+                tuple(file for file in wanted if layout.tree_of(controller(file)) is tree),
+            )
+            for tree in layout.trees
+        ]
+
+    def observe(
+        self, paths: Iterable[str], identities: Mapping[str, int] | None = None
+    ) -> Observed | None:
+        """The groups, if each of them is there in every hierarchy; else None. ``identities`` are
+        those that were read just before: they are not read again."""
+        wanted = dict.fromkeys(paths)
+        above = {path.rpartition("/")[0] for path in wanted}
+        known = identities or {}
+        found = {}
+        try:
+            for path in wanted:
+                name, leaf = checked(path)[1:], path not in above
+                found[path] = self._group(name, path, leaf, known.get(path, 0))
+        except OSError:
+            return None
+        return Observed(0.0, found)
+
+    def _group(self, name: str, path: str, leaf: bool, identity: int) -> ObservedCgroup:
+        """One group. Raises OSError where it is not in every hierarchy. Where nothing is read
+        only a ``leaf`` is looked for: it stands on all the others."""
+        values: dict[str, str] = {}
+        for point, files in self._hierarchies:
+            if not identity:
+                identity = os.stat(name, dir_fd=point, follow_symlinks=False).st_ino
+            before = len(values)
+            for file in files:
+                text = _text(f"{name}/{file}", point)
+                if text is not None:
+                    values[file] = text
+            if leaf and len(values) == before and not os.access(name, os.F_OK, dir_fd=point):
+                raise FileNotFoundError
+        return ObservedCgroup(path, identity, values)
+
+    def close(self) -> None:
+        """Close every descriptor."""
+        for point, _ in self._hierarchies:
+            os.close(point)
+
+
+def _text(name: str, point: int) -> str | None:
+    """A file without the newline at its end; None where it cannot be read."""
+    try:
+        descriptor = os.open(name, _FILE, dir_fd=point)
+    except OSError:
+        return None
+    try:
+        data = os.read(descriptor, _ENOUGH)
+        if len(data) == _ENOUGH:
+            return (data.decode("utf-8", "replace") + read_all(descriptor)).rstrip("\n")
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return data.decode("utf-8", "replace").rstrip("\n")

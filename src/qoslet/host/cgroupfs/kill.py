@@ -1,0 +1,173 @@
+"""End the processes of a group and of all below, and nobody else."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Iterable
+from typing import Protocol
+
+from qoslet.errors import CannotDo
+from qoslet.host.linux.openat import Tree
+
+ROUNDS = 5
+WAIT_SECONDS = 2.0
+"""How long members may take to leave after ``cgroup.kill``, and in each round without it."""
+
+
+class Layout(Protocol):
+    """The hierarchies of a group (``cgroup1.Hierarchies``, ``cgroup2.Unified``)."""
+
+    name: str
+    trees: tuple[Tree, ...]
+
+    def tree_of(self, controller: str) -> Tree | None:
+        """The hierarchy of a controller."""
+
+    def controllers_of(self, tree: Tree) -> tuple[str, ...]:
+        """The controllers of a hierarchy."""
+
+    def create(self, path: str) -> bool:
+        """Make a group."""
+
+    def regain(self, path: str) -> bool:
+        """Enable again what somebody switched off above a group; whether it has more now."""
+
+    def not_domain(self, path: str) -> str:
+        """The type of a v2 group that is no domain."""
+
+    def written(self, path: str, file: str) -> None:
+        """A file was set."""
+
+    def removed(self, path: str) -> None:
+        """A group is gone."""
+
+    def make_lines(self, path: str) -> list[str]:
+        """The shell commands of ``create``."""
+
+
+def members_of(tree: Tree, path: str) -> set[int]:
+    """The processes of a group in one hierarchy; 0 is one of another PID namespace."""
+    try:
+        text = tree.read(path, "cgroup.procs")
+    except OSError:
+        return set()
+    return {int(line) for line in text.split() if line.isdigit()}
+
+
+def members(layout: Layout, paths: Iterable[str]) -> set[int]:
+    """The processes of groups over all hierarchies."""
+    found: set[int] = set()
+    for path in paths:
+        for tree in layout.trees:
+            found |= members_of(tree, path)
+    return found
+
+
+def below(layout: Layout, path: str) -> list[str]:
+    """The group and all below it that exist in any hierarchy, children first."""
+    return sorted(identities(layout, path), key=lambda group: (-group.count("/"), group))
+
+
+def identities(layout: Layout, path: str) -> dict[str, int]:
+    """The same with the inode of each in the first hierarchy that has it, in no order."""
+    found: dict[str, int] = {}
+    for tree in reversed(layout.trees):
+        found |= tree.below(path)
+    return found
+
+
+def kill(layout: Layout, path: str, spared: Collection[int] = ()) -> bool:
+    """End every process of the group and below but ``spared``; True once no other is left.
+
+    Raises ``CannotDo`` where PID 1 or this process is among them: then nothing is done.
+    """
+    return any(
+        strike(layout, path, spared) or _empties(layout, path, spared) for _ in range(ROUNDS)
+    )
+
+
+def strike(layout: Layout, path: str, spared: Collection[int] = ()) -> bool:
+    """SIGKILL to every process of the group and below but ``spared``, without waiting for any;
+    True where there was none. Raises ``CannotDo`` like ``kill``."""
+    groups = below(layout, path)
+    found = members(layout, groups) - {*spared}
+    if not found:
+        return True
+    if found & {1, os.getpid()}:
+        raise CannotDo(
+            "the group holds PID 1 or qoslet itself; nothing was killed",
+            where=path,
+            hint="move that process out of the group first",
+        )
+    if spared or layout.name != "v2" or not _write(layout.trees[0], path, "cgroup.kill", "1"):
+        _round(layout, path, spared)
+    return False
+
+
+def _round(layout: Layout, path: str, spared: Collection[int]) -> None:
+    """Freeze, SIGKILL to each member, thaw."""
+    file, frozen, thawed = ("cgroup.freeze", "1", "0")
+    if layout.name == "v1":
+        file, frozen, thawed = ("freezer.state", "FROZEN", "THAWED")
+    freezer = layout.tree_of("freezer")
+    if freezer is not None:
+        _write(freezer, path, file, frozen)
+    try:
+        _signal(layout, below(layout, path), spared)
+    finally:
+        if freezer is not None:
+            _write(freezer, path, file, thawed)
+
+
+def oom_kills(tree: Tree, path: str, hierarchy: str) -> int | None:
+    """How many processes of a group the kernel killed for memory; None if unknown."""
+    try:
+        text = tree.read(path, "memory.oom_control" if hierarchy == "v1" else "memory.events")
+    except OSError:
+        return None
+    found = [line.split()[1] for line in text.splitlines() if line.startswith("oom_kill ")]
+    return int(found[0]) if found else None
+
+
+def _signal(layout: Layout, groups: list[str], spared: Collection[int]) -> None:
+    """SIGKILL through descriptors that were opened before membership was seen again, so a
+    reused number never hits a stranger."""
+    import signal
+
+    opened: dict[int, int] = {}
+    try:
+        for pid in members(layout, groups) - {0, 1, os.getpid(), *spared}:
+            try:
+                opened[pid] = os.pidfd_open(pid)
+            except OSError:
+                continue
+        for pid in members(layout, groups) & opened.keys():
+            try:
+                signal.pidfd_send_signal(opened[pid], signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+    finally:
+        for descriptor in opened.values():
+            os.close(descriptor)
+
+
+def _empties(layout: Layout, path: str, spared: Collection[int]) -> bool:
+    """Whether the group and all below become empty, but for ``spared``, within ``WAIT_SECONDS``."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    pause = 0.001
+    while members(layout, below(layout, path)) - {*spared}:
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(pause)
+        pause = min(pause * 2, 0.05)
+    return True
+
+
+def _write(tree: Tree, path: str, file: str, value: str) -> bool:
+    """Write where the kernel has the file; whether it took it."""
+    try:
+        tree.write(path, file, value)
+    except OSError:
+        return False
+    return True

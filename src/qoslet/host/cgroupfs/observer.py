@@ -1,0 +1,265 @@
+"""Reads the groups of a subtree from this machine's kernel; matches ``agent.ports.Observer``.
+
+Groups and files that vanish on the way are normal: what is gone is not in the answer.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from qoslet.core.cgroup.interface_files import KNOBS, controller
+from qoslet.core.cgroup.observed import Observed, ObservedCgroup
+from qoslet.host.cgroupfs.driver import layout_of
+from qoslet.host.cgroupfs.reclaim import can_reclaim
+from qoslet.host.linux.openat import Tree, checked, file_name, read_all
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class _Place(NamedTuple):
+    """A group's directories: one descriptor for each hierarchy, None where it is absent."""
+
+    path: str
+    directories: tuple[int | None, ...]
+
+
+class Eyes:
+    """The observer. ``files`` are the settings to read, every known one if None; ``watch`` adds
+    to them. ``hierarchy`` and ``mounts`` are as for ``cgroupfs.layout_of``."""
+
+    def __init__(
+        self,
+        hierarchy: str,
+        mounts: Mapping[str, str] | str,
+        files: Iterable[str] | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._v1 = hierarchy == "v1"
+        self._layout = layout_of(hierarchy, mounts)
+        self._clock = clock
+        self._files: frozenset[str] = frozenset()
+        self._by_tree: list[tuple[str, ...]] = []
+        if files is None:
+            names = (row.v1 if self._v1 else row.v2 for row in KNOBS)
+            files = [name for name in names if name is not None]
+        self.watch(files)
+
+    def watch(self, files: Iterable[str]) -> None:
+        """Read these settings, too, from now on. Raises ValueError for what is no file name."""
+        self._files |= frozenset(files)
+        by_tree: dict[int, list[str]] = {}
+        for file in sorted(self._files):
+            tree = self._layout.tree_of(controller(file_name(file)))
+            if tree is not None:
+                by_tree.setdefault(id(tree), []).append(file)
+        self._by_tree = [tuple(by_tree.get(id(tree), ())) for tree in self._layout.trees]
+
+    def observe(self, root: str, *, values: bool = True) -> Observed:
+        """The subtree below and including ``root``; an absent root gives no cgroups.
+
+        Without ``values`` only names, identities and processes are read, and groups count that
+        are left over in any one v1 hierarchy.
+        """
+        at = self._clock()
+        found: dict[str, ObservedCgroup] = {}
+        path = checked(root)
+        place = _Place(path, tuple(_open_path(tree, path) for tree in self._layout.trees))
+        try:
+            self._look(place, values, found)
+        finally:
+            _close(place.directories)
+        return Observed(at, found)
+
+    def look(self, path: str) -> ObservedCgroup | None:
+        """One group with its values, without those below; None where it is absent."""
+        group = checked(path)
+        place = _Place(group, tuple(_open_path(tree, group) for tree in self._layout.trees))
+        try:
+            return self._group(place, values=True)
+        finally:
+            _close(place.directories)
+
+    def close(self) -> None:
+        """Close every descriptor."""
+        for tree in self._layout.trees:
+            tree.close()
+
+    def cache(self, path: str) -> int:
+        """Bytes of page cache below a group that can be taken back without a kill; on v2 the
+        kernel does that where there is ``memory.reclaim`` (5.19), on v1 with the limit."""
+        tree = self._layout.tree_of("memory")
+        try:
+            if tree is None or not (self._v1 or can_reclaim(tree, checked(path))):
+                return 0
+            lines = tree.read(checked(path), "memory.stat").splitlines()
+        except OSError:
+            return 0
+        prefix = "total_" if self._v1 else ""
+        names = {f"{prefix}active_file", f"{prefix}inactive_file"}
+        pairs = (line.split(" ", 1) for line in lines)
+        return sum(int(pair[1]) for pair in pairs if pair[0] in names and pair[1].isdecimal())
+
+    def _look(self, place: _Place, values: bool, found: dict[str, ObservedCgroup]) -> None:
+        """One group and all below it; parents are entered before their children."""
+        group = self._group(place, values)
+        if group is None:
+            return
+        found[place.path or "/"] = group
+        for name in self._children(place, values):
+            directories = tuple(_open_below(one, name) for one in place.directories)
+            try:
+                self._look(_Place(f"{place.path}/{name}", directories), values, found)
+            finally:
+                _close(directories)
+
+    def _children(self, place: _Place, values: bool) -> list[str]:
+        """Names of the groups below: of the first hierarchy, or without ``values`` of all."""
+        there = [one for one in place.directories if one is not None]
+        names: set[str] = set()
+        for directory in there[:1] if values else there:
+            try:
+                if os.stat(directory).st_nlink == 2:
+                    continue
+                with os.scandir(directory) as entries:
+                    names.update(one.name for one in entries if one.is_dir(follow_symlinks=False))
+            except OSError:
+                continue
+        return sorted(names)
+
+    def _group(self, place: _Place, values: bool) -> ObservedCgroup | None:
+        """One group as it stands; None if it is in no hierarchy (any more)."""
+        directories = place.directories
+        first = next((one for one in directories if one is not None), None)
+        if first is None:
+            return None
+        inode = os.stat(first).st_ino
+        pids = _text(first, "cgroup.procs")
+        if pids is None:
+            return None
+        settings = self._settings(directories) if values else {}
+        usage = self._usage(directories) if values else {}
+        return ObservedCgroup(
+            path=place.path or "/",
+            identity=inode,
+            values=settings,
+            missing=self._missing(directories),
+            pids=tuple(int(pid) for pid in pids.split()),
+            usage_usec=usage.get("usage"),
+            memory=usage.get("memory"),
+            memory_peak=usage.get("peak"),
+            oom_kills=usage.get("oom_kills"),
+            throttled_usec=usage.get("throttled"),
+            memory_swap=usage.get("swap"),
+        )
+
+    def _missing(self, directories: Sequence[int | None]) -> tuple[str, ...]:
+        """The v1 controllers in whose hierarchy the group is absent."""
+        if None not in directories:
+            return ()
+        pairs = zip(self._layout.trees, directories, strict=True)
+        absent = [tree for tree, one in pairs if one is None]
+        return tuple(sorted(n for tree in absent for n in self._layout.controllers_of(tree)))
+
+    def _settings(self, directories: Sequence[int | None]) -> dict[str, str]:
+        """The watched files that can be read."""
+        found = {}
+        for directory, files in zip(directories, self._by_tree, strict=True):
+            if directory is None:
+                continue
+            for file in files:
+                text = _text(directory, file)
+                if text is not None:
+                    found[file] = text
+        return found
+
+    def _usage(self, directories: Sequence[int | None]) -> dict[str, int]:
+        """CPU time and throttling in microseconds, memory and its peak in bytes, OOM kills."""
+        by_tree = {id(t): d for t, d in zip(self._layout.trees, directories, strict=True)}
+
+        def directory(name: str) -> int | None:
+            return by_tree.get(id(self._layout.tree_of(name)))
+
+        memory = directory("memory")
+        if not self._v1:
+            stat = _pairs(memory, "cpu.stat")
+            events = _pairs(memory, "memory.events")
+            found = {
+                "usage": stat.get("usage_usec"),
+                "throttled": stat.get("throttled_usec"),
+                "memory": _number(memory, "memory.current"),
+                "peak": _number(memory, "memory.peak"),
+                "oom_kills": events.get("oom_kill"),
+            }
+        else:
+            used = _number(directory("cpuacct"), "cpuacct.usage")
+            throttled = _pairs(directory("cpu"), "cpu.stat").get("throttled_time")
+            found = {
+                "usage": None if used is None else used // 1000,
+                "throttled": None if throttled is None else throttled // 1000,
+                "memory": _number(memory, "memory.usage_in_bytes"),
+                "peak": _number(memory, "memory.max_usage_in_bytes"),
+                "oom_kills": _pairs(memory, "memory.oom_control").get("oom_kill"),
+                "swap": _number(memory, "memory.memsw.usage_in_bytes"),
+            }
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def _open_path(tree: Tree, path: str) -> int | None:
+    """A group's directory, None where it is not there (or is a link)."""
+    try:
+        return tree.directory(path)
+    except OSError:
+        return None
+
+
+def _open_below(directory: int | None, name: str) -> int | None:
+    """A child's directory."""
+    if directory is None:
+        return None
+    try:
+        return os.open(name, _DIRECTORY, dir_fd=directory)
+    except OSError:
+        return None
+
+
+def _close(directories: Iterable[int | None]) -> None:
+    """Close those that are open."""
+    for directory in directories:
+        if directory is not None:
+            os.close(directory)
+
+
+def _text(directory: int, file: str) -> str | None:
+    """A file without the newline at its end; None where it cannot be read."""
+    try:
+        descriptor = os.open(file, _FILE, dir_fd=directory)
+    except OSError:
+        return None
+    try:
+        return read_all(descriptor).rstrip("\n")
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _number(directory: int | None, file: str) -> int | None:
+    """A file that holds one number."""
+    text = _text(directory, file) if directory is not None else None
+    return int(text) if text is not None and text.isdigit() else None
+
+
+def _pairs(directory: int | None, file: str) -> dict[str, int]:
+    """A file of lines ``name number``."""
+    text = _text(directory, file) if directory is not None else None
+    found = {}
+    for line in (text or "").splitlines():
+        name, _, number = line.partition(" ")
+        if number.isdigit():
+            found[name] = int(number)
+    return found

@@ -1,0 +1,78 @@
+"""Takes memory back from groups through ``memory.reclaim``, in a thread and in small amounts: the
+kernel works in the write itself, for as long as it takes.
+
+Source: Documentation/admin-guide/cgroup-v2.rst memory.reclaim (5.19).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from errno import EAGAIN
+
+from qoslet.host.cgroupfs.driver import layout_of
+from qoslet.host.cgroupfs.reclaim import RECLAIM
+
+AMOUNT = 4 << 20
+"""Bytes of one write."""
+SECONDS = 1.0
+"""After which no further one is begun."""
+FRUITLESS = 2
+"""Writes without success after which it is given up."""
+
+
+class ColdReclaim:
+    """Matches ``agent.ports.ColdMemory``, one group at a time. ``hierarchy`` and ``mounts`` are as
+    for ``cgroupfs.layout_of``."""
+
+    def __init__(self, hierarchy: str, mounts: Mapping[str, str] | str) -> None:
+        self._tree = layout_of(hierarchy, mounts).tree_of("memory")
+        self._busy = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether a reclaim goes on."""
+        return self._busy
+
+    def begin(self, path: str, amount: int) -> str:
+        """Begin to take so many bytes back; what went wrong, empty if nothing."""
+        import threading
+
+        if self._busy:
+            return f"{RECLAIM}: another one goes on"
+        if self._tree is None:
+            return "no memory controller"
+        try:
+            descriptor = self._tree.open_to_write(path, RECLAIM)
+        except OSError as error:
+            return f"{RECLAIM}: {error.strerror}"
+        self._busy = True
+        thread = threading.Thread(
+            target=self._run, args=(descriptor, amount), name="reclaim", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError as error:
+            self._busy = False
+            os.close(descriptor)
+            return f"no thread to be had: {error}"
+        return ""
+
+    def _run(self, descriptor: int, amount: int) -> None:
+        """Write until it is enough, long enough or in vain."""
+        until = time.monotonic() + SECONDS
+        fruitless = 0
+        try:
+            while amount > 0 and fruitless < FRUITLESS and time.monotonic() < until:
+                try:
+                    os.write(descriptor, b"%d" % min(AMOUNT, amount))
+                    fruitless = 0
+                except OSError as error:
+                    if error.errno != EAGAIN:
+                        return
+                    fruitless += 1
+                amount -= AMOUNT
+        finally:
+            self._busy = False
+            os.close(descriptor)

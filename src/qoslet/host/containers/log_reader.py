@@ -1,0 +1,198 @@
+"""Reads the logs that a runtime keeps (``logs``): as they grow, or one container's from the end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from msgspec import MsgspecError, Struct
+
+from qoslet.core.workload.cri_log import Entry, parse
+from qoslet.host.containers.log_files import rotated
+from qoslet.host.containers.records import RECORD, read_record
+
+CHUNK = 1 << 20
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Place(Struct, frozen=True):
+    """A container's logs: the pod they belong to and their directory."""
+
+    namespace: str
+    pod: str
+    uid: str
+    container: str
+    folder: str
+
+    def runs(self) -> list[int]:
+        """The runs that there are logs of, by number of restarts, the last one last."""
+        names = _names(self.folder)
+        return sorted({int(n.partition(".")[0]) for n in names if n.partition(".")[0].isdigit()})
+
+    def age(self) -> float:
+        """When something was begun here last, in seconds since 1970."""
+        try:
+            return os.stat(self.folder).st_mtime
+        except OSError:
+            return 0.0
+
+    def path(self, run: int) -> str:
+        """The newest part of a run's log."""
+        return f"{self.folder}/{run}.log"
+
+
+def places(folder: str) -> list[Place]:
+    """All containers that have logs below ``folder``, sorted."""
+    found = []
+    for pod in _names(folder):
+        namespace, _, rest = pod.partition("_")
+        name, _, uid = rest.rpartition("_")
+        found += [
+            Place(namespace, name, uid, container, f"{folder}/{pod}/{container}")
+            for container in _names(f"{folder}/{pod}")
+        ]
+    return found
+
+
+def _names(folder: str) -> list[str]:
+    """What is in a directory, sorted; nothing where there is none."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+class Tail:
+    """Follows one run's log from its oldest part on, over the times that it is begun anew."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._file = -1
+        self._rest = b""
+        self._parts = sorted(rotated(path))
+
+    def more(self) -> Iterator[Entry]:
+        """The entries since the last call; what is no entry is left out."""
+        while True:
+            data = os.read(self._file, CHUNK) if self._file >= 0 else b""
+            if not data:
+                if not self._next():
+                    return
+                continue
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            for line in lines:
+                entry = parse(line)
+                if entry is not None:
+                    yield entry
+
+    def _next(self) -> bool:
+        """Go on with the next part; False where there is none. What was put aside is still read
+        to its end: the descriptor stays the same."""
+        path = self._parts.pop(0) if self._parts else self._path
+        try:
+            new = os.open(path, _READ)
+        except OSError:
+            return False
+        if self._file >= 0 and os.path.samestat(os.fstat(new), os.fstat(self._file)):
+            os.close(new)
+            return False
+        self.close()
+        self._file, self._rest = new, b""
+        return True
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+class Lines:
+    """Whole lines of one run, each with the time at which it began."""
+
+    def __init__(self, tail: Tail) -> None:
+        self._tail = tail
+        self._parts: dict[bytes, tuple[bytes, bytes]] = {}
+
+    def more(self) -> Iterator[tuple[bytes, bytes]]:
+        """Those since the last call."""
+        for entry in self._tail.more():
+            at, before = self._parts.pop(entry.stream, (entry.at, b""))
+            if entry.partial:
+                self._parts[entry.stream] = (at, before + entry.text)
+            else:
+                yield at, before + entry.text
+
+    def rest(self) -> list[tuple[bytes, bytes]]:
+        """Those that have no end, once nothing comes any more."""
+        found, self._parts = [*self._parts.values()], {}
+        return found
+
+
+class Run:
+    """One run of a container: its lines, and whether it is over. ``records`` is the keeper's
+    folder."""
+
+    def __init__(self, place: Place, run: int, records: str) -> None:
+        self.lines = Lines(Tail(place.path(run)))
+        self._name, self._run = place.container, run
+        self._folder = f"{records}/{place.uid}"
+        self._seen: tuple[int, int] | None = None
+        self._over = False
+
+    def over(self) -> bool:
+        """Whether it has ended: nothing more will be printed."""
+        try:
+            found = os.stat(f"{self._folder}/{RECORD}")
+            if self._seen != (found.st_mtime_ns, found.st_ino):
+                life = read_record(self._folder).lives.get(self._name)
+                self._over = life is None or not life.alive or life.restarts > self._run
+                self._seen = (found.st_mtime_ns, found.st_ino)
+        except FileNotFoundError:
+            return True
+        except (OSError, MsgspecError):
+            return self._over
+        return self._over
+
+
+class _Following(Struct):
+    """A container that is followed: its run, and the line that is not over by stream."""
+
+    tail: Tail
+    run: int
+    parts: dict[bytes, bytes] = {}
+
+
+class Fresh:
+    """What all containers print from now on, line by line."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._followed: dict[str, _Following] = {}
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Whole lines since the last call, each as (``pod/container``, line)."""
+        present = {place.folder: place for place in places(self._folder)}
+        for folder in [*self._followed.keys() - present.keys()]:
+            gone = self._followed.pop(folder)
+            yield from self._of(os.path.basename(folder), gone)
+            gone.tail.close()
+        for folder, place in present.items():
+            for run in place.runs():
+                one = self._followed.get(folder)
+                if one is None or run > one.run:
+                    if one is not None:
+                        yield from self._of(f"{place.pod}/{place.container}", one)
+                        one.tail.close()
+                    one = self._followed[folder] = _Following(Tail(place.path(run)), run)
+                if run == one.run:
+                    yield from self._of(f"{place.pod}/{place.container}", one)
+
+    def _of(self, title: str, one: _Following) -> Iterator[tuple[str, str]]:
+        """Whole lines of one container."""
+        for entry in one.tail.more():
+            text = one.parts.pop(entry.stream, b"") + entry.text
+            if entry.partial:
+                one.parts[entry.stream] = text[-CHUNK:]
+            else:
+                yield title, text.decode("utf-8", "replace")

@@ -1,0 +1,172 @@
+"""Volumes at their places in a mount namespace of one container, made between fork and exec.
+
+Nothing is made in the host's file systems. Where a mount point is missing, the directory that
+it would stand in is covered, in this namespace alone, by a tmpfs with the same names in it:
+what is below them is the host's, a name that the container adds is its own. The root directory
+is replaced in the same way.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+
+from qoslet.core.workload.process_spec import Mount
+from qoslet.host.linux.mount_syscalls import (
+    BIND,
+    DETACH,
+    NO_DEVICES,
+    NO_SUID,
+    READ_ONLY,
+    REMOUNT,
+    clone,
+    mount,
+    move,
+    pivot,
+    separate,
+    unmount,
+)
+from qoslet.host.linux.mountinfo import mounts as mounted
+
+DEVICE = "qoslet"
+"""What mount tables show as the source of a pod's volume."""
+
+MOST_NAMES = 256
+"""Names of a directory that is covered: each is a mount and a descriptor."""
+
+_COVER = "size=16m,mode=%o,uid=%d,gid=%d"
+_AT = os.O_PATH | os.O_CLOEXEC
+_HERE = _AT | os.O_NOFOLLOW
+_SYSTEM = ("/proc", "/sys")
+
+
+def enter(wanted: Sequence[Mount]) -> Iterator[str]:
+    """Take a mount namespace with every volume at its path; yields what comes next, before it.
+
+    Raises OSError, and ValueError with a reason.
+    """
+    yield "mount namespace"
+    separate()
+    os.umask(0)
+    trees = []
+    for one in wanted:
+        yield f"volume {one.volume}"
+        trees.append(_tree(one))
+    yield "volumes of other pods"
+    # a copy of them would hold their memory after they are given back
+    for point in [m.point for m in mounted() if m.type == "tmpfs" and m.source == DEVICE]:
+        unmount(point, DETACH)
+    view = _View(wanted[0].source, {os.fstat(tree).st_dev for tree in trees})
+    for one, tree in sorted(zip(wanted, trees, strict=True), key=_depth):
+        yield f"volume {one.volume} at {one.path}"
+        move(tree, view.place(one.path, stat.S_ISDIR(os.fstat(tree).st_mode)))
+        if one.read_only:
+            flags = REMOUNT | BIND | READ_ONLY | NO_SUID | NO_DEVICES
+            mount("", f"/proc/self/fd/{tree}", "", flags)
+
+
+def _depth(pair: tuple[Mount, int]) -> int:
+    """What stands in another volume comes after it."""
+    return pair[0].path.count("/")
+
+
+def _tree(one: Mount) -> int:
+    """A copy of the volume, or of the place inside it, to attach."""
+    return clone("", at=inside(one))
+
+
+def inside(one: Mount) -> int:
+    """The volume, or the place inside it, open. Links in ``sub_path`` are refused: containers of
+    the pod may have made them. Raises OSError, ValueError."""
+    at = os.open(one.source, _HERE | os.O_DIRECTORY)
+    if os.fstat(at).st_dev == os.stat(f"{one.source}/..").st_dev:
+        raise ValueError(f"nothing is mounted on {one.source} as this process sees it")
+    for part in filter(None, one.sub_path.split("/")):
+        if not stat.S_ISDIR(os.fstat(at).st_mode):
+            raise ValueError(f"subPath {one.sub_path}: there is no directory before {part}")
+        try:
+            at = os.open(part, _HERE, dir_fd=at)
+        except FileNotFoundError:
+            os.mkdir(part, 0o777, dir_fd=at)
+            at = os.open(part, _HERE, dir_fd=at)
+    mode = os.fstat(at).st_mode
+    if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+        raise ValueError(f"subPath {one.sub_path} is neither directory nor file")
+    return at
+
+
+class _View:
+    """The file systems as the container will see them. ``ours`` are the devices in which names
+    may be made; ``staging`` is a directory to mount a new root on."""
+
+    def __init__(self, staging: str, ours: set[int]) -> None:
+        self._staging = staging
+        self._ours = ours
+
+    def place(self, path: str, directory: bool) -> int:
+        """The mount point at ``path``, open; made where it is missing."""
+        parts = path.split("/")[1:]
+        at, found = os.open("/", _AT), 0
+        for found in range(1, len(parts) + 1):
+            try:
+                at = os.open("/" + "/".join(parts[:found]), _AT)
+            except FileNotFoundError:
+                found -= 1
+                break
+        if found == len(parts):
+            if stat.S_ISDIR(os.fstat(at).st_mode) != directory:
+                raise ValueError(f"is {'no' if directory else 'a'} directory here")
+            return at
+        if os.fstat(at).st_dev not in self._ours:
+            at = self._cover(os.path.realpath("/" + "/".join(parts[:found])))
+        for number, part in enumerate(parts[found:], found + 1):
+            if number < len(parts) or directory:
+                os.mkdir(part, 0o755, dir_fd=at)
+            else:
+                os.mknod(part, stat.S_IFREG | 0o644, dir_fd=at)
+            at = os.open(part, _HERE, dir_fd=at)
+        return at
+
+    def _cover(self, path: str) -> int:
+        """Put a directory with the same names over ``path``, and open it."""
+        if path.startswith(_SYSTEM):
+            raise ValueError(f"nothing can be made in {path}")
+        names = _names(path)
+        where = self._staging if path == "/" else path
+        status = os.stat(path)
+        data = _COVER % (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
+        mount(f"{DEVICE}-names", where, "tmpfs", NO_SUID | NO_DEVICES, data)
+        at = os.open(where, _AT)
+        self._ours.add(os.fstat(at).st_dev)
+        for name, link, tree in names:
+            if tree is None:
+                os.symlink(link, name, dir_fd=at)
+                continue
+            if stat.S_ISDIR(os.fstat(tree).st_mode):
+                os.mkdir(name, dir_fd=at)
+            else:
+                os.mknod(name, stat.S_IFREG | 0o600, dir_fd=at)
+            target = os.open(name, _HERE, dir_fd=at)
+            move(tree, target)
+            os.close(target)
+            os.close(tree)
+        if path == "/":
+            os.close(at)
+            pivot(where)
+            at = os.open("/", _AT)
+        return at
+
+
+def _names(path: str) -> list[tuple[str, str, int | None]]:
+    """What stands in a directory: name, and where it leads or a copy of what is mounted there."""
+    found: list[tuple[str, str, int | None]] = []
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if len(found) == MOST_NAMES:
+                raise ValueError(f"make it on the host first: {path} has over {MOST_NAMES} names")
+            if entry.is_symlink():
+                found.append((entry.name, os.readlink(entry.path), None))
+            else:
+                found.append((entry.name, "", clone(entry.path, recursive=True)))
+    return found

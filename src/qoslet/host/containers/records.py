@@ -1,0 +1,184 @@
+"""Pods on disk, so that who keeps containers may end and another take them up.
+
+One directory for each pod with its record and its pipes. A process is known by its number
+together with its start time and the boot, so a reused number is never taken for it.
+
+Source: proc(5) /proc/PID/stat field 22.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from qoslet.core.workload.lifecycle import Ending, Life
+from qoslet.core.workload.process_spec import PodSpec
+from qoslet.host.containers.log_files import make_private, remove_tree, unlink
+
+FORMAT = 1
+RECORD = "pod.json"
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+_OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Proc(Struct, frozen=True):
+    """A main process. ``start`` is in clock ticks since the boot, ``oom_before`` what the
+    group's counter of OOM kills said before it."""
+
+    pid: int
+    start: int
+    oom_before: int
+
+
+class Times(Struct, frozen=True, omit_defaults=True):
+    """When a container was started and ended last, in wall-clock seconds."""
+
+    started: float | None = None
+    finished: float | None = None
+
+
+class Record(Struct, frozen=True, omit_defaults=True):
+    """A pod as it is kept. Times in ``lives`` and ``ending`` are those of the boot's monotonic
+    clock. ``digest`` is the one that its ``Held`` has."""
+
+    format: int
+    boot: str
+    spec: PodSpec
+    digest: str
+    cgroups: dict[str, str]
+    lives: dict[str, Life]
+    processes: dict[str, Proc] = {}
+    times: dict[str, Times] = {}
+    ending: Ending | None = None
+
+
+R = TypeVar("R", bound=Record)
+
+
+class RecordsOf(Generic[R]):
+    """The records below ``folder``, which only its owner can read. ``boot`` is the boot's id,
+    ``kind`` what is kept."""
+
+    def __init__(self, folder: str, boot: str, kind: type[R]) -> None:
+        self.folder = folder
+        self.boot = boot
+        self._kind = kind
+
+    def place(self, uid: str) -> str:
+        """The directory of a pod, made if it is absent. Raises OSError."""
+        path = f"{self.folder}/{uid}"
+        make_private(path)
+        return path
+
+    def save(self, record: R) -> None:
+        """Write a record in place of the old one. Raises OSError; then the old one stands."""
+        path = f"{self.place(record.spec.uid)}/{RECORD}"
+        data = msgspec.json.encode(record)
+        descriptor = os.open(f"{path}.new", _NEW, 0o600)
+        try:
+            if os.write(descriptor, data) != len(data):
+                raise OSError(28, os.strerror(28), path)
+        except OSError:
+            unlink(f"{path}.new")
+            raise
+        finally:
+            os.close(descriptor)
+        os.rename(f"{path}.new", path)
+
+    def drop(self, uid: str) -> None:
+        """Remove a pod's directory."""
+        remove_tree(f"{self.folder}/{uid}")
+
+    def load(self) -> tuple[list[R], list[str]]:
+        """The records of this boot, and a line for each that cannot be used: it is removed, and
+        what it kept is found by its groups."""
+        found: list[R] = []
+        bad: list[str] = []
+        for uid in _names(self.folder):
+            try:
+                found.append(self._one(uid))
+            except (OSError, ValueError, msgspec.MsgspecError) as error:
+                bad.append(f"{self.folder}/{uid}: a record that cannot be used: {error}")
+                self.drop(uid)
+        return found, bad
+
+    def _one(self, uid: str) -> R:
+        """A record, checked."""
+        record = read_kind(f"{self.folder}/{uid}", self._kind)
+        if record.boot != self.boot:
+            raise ValueError("of another boot")
+        if record.format != FORMAT:
+            raise ValueError(f"of format {record.format}, this is {FORMAT}")
+        names = {launch.name for launch in record.spec.launches}
+        if record.spec.uid != uid or not names == record.lives.keys() == record.cgroups.keys():
+            raise ValueError("its parts do not fit together")
+        return record
+
+    def close(self) -> None:
+        """Remove the directory if nothing is in it."""
+        try:
+            os.rmdir(self.folder)
+        except OSError:
+            return
+
+
+class Records(RecordsOf[Record]):
+    """The records of plain processes."""
+
+    def __init__(self, folder: str, boot: str) -> None:
+        super().__init__(folder, boot, Record)
+
+
+def read_record(folder: str) -> Record:
+    """The record in a pod's directory. Raises OSError, ``msgspec.MsgspecError``."""
+    return read_kind(folder, Record)
+
+
+def read_kind(folder: str, kind: type[R]) -> R:
+    """The same, of a runtime that keeps more. Raises OSError, ``msgspec.MsgspecError``."""
+    descriptor = os.open(f"{folder}/{RECORD}", _OLD)
+    with os.fdopen(descriptor, "rb") as file:
+        return msgspec.json.decode(file.read(), type=kind)
+
+
+def _names(folder: str) -> list[str]:
+    """The directories in a folder."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(one.name for one in entries if one.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+
+
+def start_time(pid: int) -> int | None:
+    """When a process was started, in clock ticks since the boot; None if there is none."""
+    return _stat(pid, 22)
+
+
+def parent_of(pid: int) -> int:
+    """The number of a process's parent; 0 if there is none."""
+    return _stat(pid, 4) or 0
+
+
+def _stat(pid: int, number: int) -> int | None:
+    """A field of /proc/PID/stat as proc(5) numbers them, beyond the name, which may hold spaces."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[number - 3])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def same_process(proc: Proc) -> int | None:
+    """A pidfd of the process if it still is that one; the caller closes it."""
+    try:
+        descriptor = os.pidfd_open(proc.pid)
+    except OSError:
+        return None
+    if start_time(proc.pid) != proc.start:
+        os.close(descriptor)
+        return None
+    return descriptor

@@ -1,0 +1,329 @@
+"""Start one process as its container asks: fork, join its cgroups, take its identity, exec.
+
+The child joins every hierarchy before it executes anything of the container. The caller must be
+single-threaded: the code between fork and exec is Python. Linux only.
+
+Source: prctl(2), capabilities(7), cgroups(7), proc(5) oom_score_adj; exit codes 126 and 127 as
+shells and container runtimes give them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import select
+import signal
+import struct
+import time
+from collections.abc import Container, Sequence
+from functools import cache
+from typing import NoReturn
+
+from msgspec import Struct
+
+from qoslet.core.workload.process_spec import Launch
+from qoslet.core.workload.security_context import Identity
+from qoslet.host.containers.mount_namespace import enter
+from qoslet.host.linux.mount_syscalls import library
+
+NOT_FOUND = 127
+NOT_EXECUTABLE = 126
+START_SECONDS = 10.0
+"""How long a child may take from fork to exec before it is given up and killed."""
+
+_PR_CAPBSET_DROP = 24
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+_PR_CAP_AMBIENT = 47
+_PR_CAP_AMBIENT_CLEAR_ALL = 4
+_CAPABILITY_VERSION_3 = 0x20080522
+_NULL = "/dev/null"
+
+
+class StartFailed(Exception):
+    """No process of the container came to be. ``code`` is its exit code, ``reason`` a line."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+
+
+class Spawned(Struct, frozen=True):
+    """A started process. The caller closes ``pidfd``. ``notes`` say what did not work without
+    stopping the start."""
+
+    pid: int
+    pidfd: int
+    notes: tuple[str, ...] = ()
+
+
+@cache
+def _last_capability() -> int:
+    """The highest capability that this kernel knows; 40 where it does not tell."""
+    try:
+        with open("/proc/sys/kernel/cap_last_cap", encoding="ascii") as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return 40
+
+
+class Birth(Struct):
+    """A child between fork and exec. Where ``report`` is readable, ``settle`` may know more;
+    after ``deadline`` (monotonic seconds) it gives the child up."""
+
+    pid: int
+    pidfd: int
+    report: int
+    deadline: float
+    text: bytes = b""
+
+    def settle(self) -> Spawned | None:
+        """What came of it (``settle``)."""
+        return settle(self)
+
+
+def begin(launch: Launch, joins: Sequence[int], output: int, errors: int | None = None) -> Birth:
+    """Fork a child that becomes ``launch`` in the groups whose ``cgroup.procs`` are open as
+    ``joins``, and do not wait for it: ``settle`` tells what came of it.
+
+    ``output`` becomes its stdout, ``errors`` (else ``output``) its stderr. Raises
+    ``StartFailed``; no process is left then.
+    """
+    _last_capability()
+    library()
+    reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        pid = os.fork()
+        if pid == 0:
+            _child(launch, joins, output, output if errors is None else errors, writer)
+    except OSError as error:
+        os.close(reader)
+        raise StartFailed(NOT_EXECUTABLE, f"cannot fork: {error.strerror}") from error
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        os.close(writer)
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError as error:
+        os.close(reader)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise StartFailed(NOT_EXECUTABLE, f"cannot watch it: {error.strerror}") from error
+    return Birth(pid, pidfd, reader, time.monotonic() + START_SECONDS)
+
+
+def settle(birth: Birth) -> Spawned | None:
+    """What came of a child, None while it has neither executed nor ended; does not wait.
+
+    Raises ``StartFailed``; no process is left then, but for one that hung in the kernel: it is
+    killed, and collected by ``reap_orphans``.
+    """
+    hung = False
+    while True:
+        try:
+            piece = os.read(birth.report, 4096)
+        except BlockingIOError:
+            if time.monotonic() < birth.deadline:
+                return None
+            hung = True
+            signal.pidfd_send_signal(birth.pidfd, signal.SIGKILL)
+            birth.text += f"F {NOT_EXECUTABLE} did not start in {START_SECONDS:.0f} s\n".encode()
+            break
+        if not piece:
+            break
+        birth.text += piece
+    os.close(birth.report)
+    report = birth.text.decode("utf-8", "replace").splitlines()
+    notes = tuple(line[2:] for line in report if line.startswith("N "))
+    failed = next((line for line in report if line.startswith("F ")), None)
+    if failed is not None:
+        os.close(birth.pidfd)
+        os.waitpid(birth.pid, os.WNOHANG if hung else 0)
+        _, code, reason = failed.split(" ", 2)
+        raise StartFailed(int(code), reason)
+    return Spawned(birth.pid, birth.pidfd, notes)
+
+
+def spawn(launch: Launch, joins: Sequence[int], output: int, errors: int | None = None) -> Spawned:
+    """Start ``launch`` as ``begin`` does and wait until it runs, at most ``START_SECONDS``.
+
+    Raises ``StartFailed``; no process is left then.
+    """
+    birth = begin(launch, joins, output, errors)
+    poller = select.poll()
+    poller.register(birth.report, select.POLLIN)
+    while (found := settle(birth)) is None:
+        poller.poll(max(0.0, birth.deadline - time.monotonic()) * 1000 + 1)
+    return found
+
+
+def adopt_orphans() -> None:
+    """Make this process the parent of what its children leave behind, so that none stays a
+    zombie where PID 1 does not care. Without the right it changes nothing."""
+    try:
+        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    except OSError:
+        return
+
+
+def reap_orphans(known: Container[int]) -> None:
+    """Collect ended children that are not ``known``."""
+    while True:
+        try:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return
+        if ended is None or ended.si_pid in known:
+            return
+        os.waitpid(ended.si_pid, os.WNOHANG)
+
+
+def _child(launch: Launch, joins: Sequence[int], output: int, errors: int, report: int) -> NoReturn:
+    """All that happens between fork and exec; never returns into the caller's code."""
+    stage = "session"
+    try:
+        os.setsid()
+        default_signals()
+        stage = "output"
+        _descriptors(output, errors)
+        stage = "oom_score_adj"
+        _oom_score(launch, report)
+        stage = "cgroup"
+        for descriptor in joins:
+            os.write(descriptor, b"0")
+        if launch.mounts:
+            for stage in enter(launch.mounts):  # noqa: B007
+                pass
+        os.umask(0o022)
+        stage = "identity"
+        _take(launch.identity)
+        stage = f"workingDir {launch.cwd}"
+        os.chdir(launch.cwd)
+        stage = "descriptors"
+        _close_all_but(report)
+        stage = ""
+        _execute(launch, report)
+    except OSError as error:
+        _say(report, f"F {NOT_EXECUTABLE} {stage}: {error.strerror}")
+    except (ValueError, TypeError, AttributeError, MemoryError) as error:
+        _say(report, f"F {NOT_EXECUTABLE} {stage}: {error}")
+    finally:
+        os._exit(NOT_EXECUTABLE)
+
+
+def _say(report: int, line: str) -> None:
+    """One line to the parent; ``F CODE REASON`` or ``N NOTE``."""
+    clean = line.replace("\n", " ")[:2000]
+    os.write(report, clean.encode("utf-8", "replace") + b"\n")
+
+
+def default_signals() -> None:
+    """Nothing ignored, nothing blocked: ignored signals would survive exec."""
+    for number in signal.valid_signals():
+        if number not in (signal.SIGKILL, signal.SIGSTOP):
+            try:
+                signal.signal(number, signal.SIG_DFL)
+            except (OSError, ValueError):
+                continue
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _descriptors(output: int, errors: int) -> None:
+    """stdin from nowhere, stdout and stderr to where they are kept."""
+    nothing = os.open(_NULL, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(output, 1)
+    os.dup2(errors, 2)
+
+
+def _close_all_but(keep: int) -> None:
+    """Close what was inherited; ``keep`` is close-on-exec."""
+    os.closerange(3, keep)
+    os.closerange(keep + 1, 2**31 - 1)
+
+
+def _oom_score(launch: Launch, report: int) -> None:
+    """Tell the kernel in which order to kill; without the right it stays as it is."""
+    if launch.oom_score_adj is None:
+        return
+    try:
+        descriptor = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
+        try:
+            os.write(descriptor, str(launch.oom_score_adj).encode())
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        _say(report, f"N oom_score_adj {launch.oom_score_adj} not set: {error.strerror}")
+
+
+def _take(identity: Identity) -> None:
+    """Become the user, groups and capability bounds of ``identity``; raises OSError."""
+    _bound(identity)
+    if os.geteuid() == 0:
+        os.setgroups(identity.groups)
+    os.setresgid(identity.gid, identity.gid, identity.gid)
+    os.setresuid(identity.uid, identity.uid, identity.uid)
+    if identity.no_new_privileges:
+        _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def _bound(identity: Identity) -> None:
+    """Drop capabilities from the bounding, ambient and inheritable sets.
+
+    Without the right to do so, no-new-privileges keeps the process from gaining any.
+    """
+    try:
+        for number in range(_last_capability() + 1):
+            if number not in identity.capabilities:
+                _prctl(_PR_CAPBSET_DROP, number)
+    except PermissionError:
+        if not identity.no_new_privileges:
+            raise
+        return
+    _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
+    _clear_inheritable()
+
+
+def _prctl(option: int, value: int) -> None:
+    """prctl(2); raises OSError."""
+    if library().prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def _clear_inheritable() -> None:
+    """An inheritable set would pass capabilities to root beyond the bounding set."""
+    header = ctypes.create_string_buffer(struct.pack("Ii", _CAPABILITY_VERSION_3, 0), 8)
+    data = ctypes.create_string_buffer(24)
+    if library().capget(header, data) != 0:
+        raise OSError(ctypes.get_errno(), "capget")
+    low_effective, low_permitted, _, high_effective, high_permitted, _ = struct.unpack(
+        "6I", data.raw
+    )
+    cleared = struct.pack("6I", low_effective, low_permitted, 0, high_effective, high_permitted, 0)
+    if library().capset(header, ctypes.create_string_buffer(cleared, 24)) != 0:
+        raise OSError(ctypes.get_errno(), "capset")
+
+
+def _execute(launch: Launch, report: int) -> NoReturn:
+    """Execute the command, looked up in the container's own ``PATH``."""
+    environment = dict(launch.env)
+    name = launch.argv[0]
+    if "/" in name:
+        candidates = [name]
+    else:
+        places = environment.get("PATH", "").split(":")
+        candidates = [os.path.join(place or ".", name) for place in places]
+    worst = errno.ENOENT
+    for candidate in candidates:
+        try:
+            os.execve(candidate, launch.argv, environment)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                worst = error.errno or errno.EACCES
+    code = NOT_FOUND if worst == errno.ENOENT else NOT_EXECUTABLE
+    _say(report, f"F {code} {name}: {os.strerror(worst)}")
+    os._exit(code)

@@ -1,0 +1,243 @@
+"""The memory-backed volumes of pods: one tmpfs each, below a directory of ours.
+
+The names ``<folder>/<pod UID>/<volume>`` carry all the state; the mounts outlive the process
+that made them. The pages of a tmpfs are charged to the group whose process touched them first,
+and stay charged to it until the file or the tmpfs goes.
+
+Source: kubelet volume/emptydir empty_dir.go (setupTmpfs, generateTmpfsMountOptions),
+volume_linux.go (fsGroup); tmpfs(5).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from errno import EBUSY, EINVAL, EPERM
+
+from qoslet.core.workload.process_spec import MemoryVolume
+from qoslet.errors import CannotDo
+from qoslet.host.containers.mount_namespace import DEVICE
+from qoslet.host.linux.mount_syscalls import DETACH, NO_DEVICES, NO_SUID, REMOUNT, mount, unmount
+from qoslet.host.linux.mountinfo import mounts
+from qoslet.host.linux.openat import file_name
+from qoslet.host.linux.procfs import text
+
+HOLDERS_TOLD = 5
+NOTES = 100
+
+
+class TmpfsVolumes:
+    """Matches ``agent.ports.Volumes``. ``notes`` gathers what was not done and stops nothing, the
+    last ``NOTES`` of them, each once. With ``lasting`` a later process takes the volumes up."""
+
+    def __init__(self, folder: str, *, lasting: bool = False) -> None:
+        self._folder = folder
+        self._lasting = lasting
+        self.notes: list[str] = []
+
+    def _note(self, line: str) -> None:
+        """Keep a line for the surface."""
+        if line not in self.notes:
+            self.notes.append(line)
+            del self.notes[:-NOTES]
+
+    def provide(self, uid: str, volumes: Sequence[MemoryVolume]) -> Mapping[str, str]:
+        """Mount what is not mounted yet; the directory of each volume by its name. One that
+        stands keeps what is in it and gets its size, if that holds what is in it."""
+        if not volumes:
+            return {}
+        if self._lasting and _secluded():
+            raise CannotDo(
+                "volumes mounted in a mount namespace of this process are hidden from the next",
+                where=self._folder,
+                hint="no PrivateTmp=, ProtectSystem= and the like in its unit",
+            )
+        self._private(self._folder)
+        self._private(self._pod(uid))
+        return {volume.name: self._provide(uid, volume) for volume in volumes}
+
+    def _provide(self, uid: str, volume: MemoryVolume) -> str:
+        """One volume."""
+        path = self._path(uid, volume.name)
+        try:
+            _directory(path)
+            if not _is_mount(path):
+                _mount(path, volume)
+            elif volume.size is not None and _pages(volume.size) != _size(path):
+                self._resize(path, volume.size)
+        except OSError as error:
+            hint = "see the directory"
+            if error.errno == EPERM:
+                hint = "it takes the right to mount (CAP_SYS_ADMIN)"
+            message = f"volume {volume.name} cannot be mounted: {error.strerror}"
+            raise CannotDo(message, where=path, hint=hint) from error
+        return path
+
+    def _resize(self, path: str, size: int) -> None:
+        """Give a volume that stands its size."""
+        try:
+            mount(DEVICE, path, "tmpfs", REMOUNT | NO_SUID | NO_DEVICES, f"size={size}")
+        except OSError as error:
+            if error.errno != EINVAL:
+                raise
+            self._note(f"{path}: {size} bytes would not hold what is in it: size kept")
+
+    def remove(self, uid: str, *, detach: bool = False) -> None:
+        """Unmount and remove every volume of a pod. With ``detach`` one that is in use goes out
+        of sight, its memory with the last holder, and a note says so."""
+        pod = self._pod(uid)
+        for name in _listed(pod):
+            path = self._path(uid, name)
+            try:
+                if _is_mount(path):
+                    self._unmount(path, detach)
+                os.rmdir(path)
+            except OSError as error:
+                message = f"volume {name} cannot be removed: {error.strerror}"
+                raise CannotDo(message, where=path, hint="see what is in it") from error
+        try:
+            os.rmdir(pod)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            message = f"cannot be removed: {error.strerror}"
+            raise CannotDo(message, where=pod, hint="see what is in it") from error
+
+    def _unmount(self, path: str, detach: bool) -> None:
+        """Unmount one volume; raises CannotDo with who holds it, and OSError."""
+        try:
+            unmount(path)
+            return
+        except OSError as error:
+            if error.errno != EBUSY:
+                raise
+        who = holders(path)
+        told = ", ".join(who[:HOLDERS_TOLD]) or "somebody who is not seen from here"
+        more = f" and {len(who) - HOLDERS_TOLD} more" if len(who) > HOLDERS_TOLD else ""
+        if not detach:
+            message = f"the volume is in use by {told}{more}"
+            raise CannotDo(message, where=path, hint="end it, or change its directory")
+        unmount(path, DETACH)
+        self._note(f"{path}: detached; its memory goes when {told}{more} has ended")
+
+    def standing(self) -> Mapping[str, tuple[str, ...]]:
+        """Pod UID to volume names of all that is below the folder."""
+        return {uid: tuple(_listed(f"{self._folder}/{uid}")) for uid in _listed(self._folder)}
+
+    def _pod(self, uid: str) -> str:
+        """The directory of a pod."""
+        return f"{self._folder}/{_component(uid)}"
+
+    def _path(self, uid: str, name: str) -> str:
+        """The directory of a volume."""
+        return f"{self._pod(uid)}/{_component(name)}"
+
+    def _private(self, path: str) -> None:
+        """Make a directory of ours that nobody else may enter. Raises ``CannotDo``."""
+        try:
+            _directory(path)
+            found = os.lstat(path)
+        except OSError as error:
+            message = f"the directory for volumes cannot be made: {error.strerror}"
+            raise CannotDo(message, where=path, hint="see the directory above") from error
+        ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+        if not ours or stat.S_IMODE(found.st_mode) & 0o077:
+            message = "the directory for volumes is open to others"
+            raise CannotDo(message, where=path, hint="look into it, then remove it")
+
+
+def holders(point: str) -> list[str]:
+    """Who keeps a mount point busy, as ``PID (name)``, and what is mounted below it.
+
+    From the texts of /proc alone: no file in the mount is touched, so nothing here waits for it.
+    """
+    table = mounts()
+    numbers = {str(one.number) for one in table if one.point == point}
+    found = [f"the mount on {one.point}" for one in table if one.point.startswith(f"{point}/")]
+    for pid in _listed("/proc"):
+        if pid.isdigit() and _holds(pid, point, numbers):
+            name = (text(f"/proc/{pid}/comm") or "?").rstrip("\n")
+            found.append(f"process {pid} ({name})")
+    return found
+
+
+def _holds(pid: str, point: str, numbers: set[str]) -> bool:
+    """Whether a process has its directory, a file or a mapping there."""
+    for link in ("cwd", "root", "exe"):
+        try:
+            target = os.readlink(f"/proc/{pid}/{link}")
+        except OSError:
+            continue
+        if target == point or target.startswith(f"{point}/"):
+            return True
+    for number in _listed(f"/proc/{pid}/fdinfo"):
+        _, found, rest = (text(f"/proc/{pid}/fdinfo/{number}") or "").partition("mnt_id:")
+        if found and rest.split("\n")[0].strip() in numbers:
+            return True
+    return f" {point}/" in (text(f"/proc/{pid}/maps") or "")
+
+
+def _mount(path: str, volume: MemoryVolume) -> None:
+    """Mount a tmpfs; without swap where the kernel (6.4) can, as a kubelet does."""
+    owner = "mode=1777" if volume.group is None else f"mode=3777,gid={volume.group}"
+    options = owner if volume.size is None else f"{owner},size={volume.size}"
+    flags = NO_SUID | NO_DEVICES
+    try:
+        mount(DEVICE, path, "tmpfs", flags, f"{options},noswap")
+    except OSError as error:
+        if error.errno != EINVAL:
+            raise
+        mount(DEVICE, path, "tmpfs", flags, options)
+
+
+def _secluded() -> bool:
+    """Whether this process sees other mounts than the machine's first: mount IDs are those of
+    one namespace only. False if unknown."""
+    first, own = (text(f"/proc/{pid}/mountinfo") for pid in ("1", "self"))
+    return bool(first and own) and _first_id(first) != _first_id(own)
+
+
+def _first_id(table: str | None) -> str:
+    """The ID of the first mount of a table."""
+    return (table or "").partition(" ")[0]
+
+
+def _directory(path: str) -> None:
+    """Make a directory if it is not there; one that is a link raises OSError."""
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        os.close(os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC))
+
+
+def _is_mount(path: str) -> bool:
+    """Whether something is mounted there."""
+    return os.lstat(path).st_dev != os.lstat(os.path.dirname(path)).st_dev
+
+
+def _size(path: str) -> int:
+    """The pages of a file system."""
+    found = os.statvfs(path)
+    return found.f_blocks * found.f_frsize // os.sysconf("SC_PAGE_SIZE")
+
+
+def _pages(size: int) -> int:
+    """Whole pages that hold ``size`` bytes."""
+    return -(-size // os.sysconf("SC_PAGE_SIZE"))
+
+
+def _listed(path: str) -> list[str]:
+    """The names in a directory, sorted; none where it is gone."""
+    try:
+        return sorted(os.listdir(path))
+    except OSError:
+        return []
+
+
+def _component(name: str) -> str:
+    """``name`` as one component of a path. Raises ``CannotDo``."""
+    try:
+        return file_name(name)
+    except ValueError as error:
+        raise CannotDo(f"{error}", where="volumes") from None

@@ -1,0 +1,126 @@
+"""Calls of a runtime over its socket, each with a deadline; what it answers is checked.
+
+Source: CRI services RuntimeService and ImageService, versions v1 and v1alpha2 (same messages).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from typing import TypeVar
+
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+
+import grpc
+from google.protobuf.message import Message
+from grpc import aio
+
+from qoslet.core.api.schema import shown
+from qoslet.errors import QosletError
+from qoslet.host.cri.pb import cri_pb2 as pb
+from qoslet.host.cri.validation import LONGEST, BadMessage, parsed
+
+VERSIONS = ("v1", "v1alpha2")
+"""In the order in which they are tried."""
+
+CALL_SECONDS = 30.0
+"""How long a call may take that only asks."""
+WORK_SECONDS = 120.0
+"""How long one may take that makes or ends something, as the kubelet's runtimeRequestTimeout."""
+PULL_SECONDS = 600.0
+
+_OPTIONS = (
+    ("grpc.max_receive_message_length", 4 * LONGEST),
+    ("grpc.max_send_message_length", LONGEST),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 500),
+)
+
+M = TypeVar("M", bound=Message)
+
+
+class CallFailed(QosletError):
+    """A runtime said no. ``code`` is gRPC's name (``NOT_FOUND``)."""
+
+    def __init__(self, message: str, code: str, *, where: str = "") -> None:
+        super().__init__(message, where=where)
+        self.code = code
+
+
+class Away(CallFailed):
+    """Nobody answers: whether the call was heard is not known."""
+
+
+class Calls:
+    """One runtime. To be used in one event loop. ``version`` is of the API."""
+
+    def __init__(self, endpoint: str, version: str = "v1") -> None:
+        self.endpoint = endpoint
+        self.version = version
+        self._channel = aio.insecure_channel(endpoint, options=_OPTIONS)
+
+    async def open(self) -> pb.VersionResponse:
+        """Find out which version of the API is spoken; what the runtime says of itself. Raises
+        ``CallFailed``."""
+        for version in VERSIONS:
+            self.version = version
+            try:
+                return await self("Version", pb.VersionRequest(version="0.1.0"), pb.VersionResponse)
+            except CallFailed as error:
+                if error.code != "UNIMPLEMENTED" or version == VERSIONS[-1]:
+                    raise
+        raise AssertionError("no version")
+
+    async def __call__(
+        self,
+        method: str,
+        request: Message,
+        kind: type[M],
+        seconds: float = CALL_SECONDS,
+        service: str = "RuntimeService",
+    ) -> M:
+        """Ask and wait. Raises ``CallFailed``, ``BadMessage``."""
+        call: aio.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(
+            f"/runtime.{self.version}.{service}/{method}"
+        )
+        try:
+            data = await call(request.SerializeToString(), timeout=seconds)
+        except aio.AioRpcError as error:
+            raise self._failed(method, error) from None
+        try:
+            return parsed(kind, data)
+        except BadMessage as error:
+            error.where = f"{self.endpoint}: {method}"
+            raise
+
+    async def events(self) -> AsyncIterator[pb.ContainerEventResponse]:
+        """What happens to containers from now on. Raises ``CallFailed``, ``BadMessage``."""
+        call: aio.UnaryStreamMultiCallable[bytes, bytes] = self._channel.unary_stream(
+            f"/runtime.{self.version}.RuntimeService/GetContainerEvents"
+        )
+        stream = call(b"")
+        try:
+            async for data in stream:
+                yield parsed(pb.ContainerEventResponse, data)
+        except aio.AioRpcError as error:
+            raise self._failed("GetContainerEvents", error) from None
+        finally:
+            stream.cancel()
+
+    def _failed(self, method: str, error: aio.AioRpcError) -> CallFailed:
+        """What a call came to, in one line."""
+        code = error.code()
+        words = shown(" ".join((error.details() or "").split()), 500)
+        where = f"{self.endpoint}: {method}"
+        if code == grpc.StatusCode.UNAVAILABLE:
+            return Away(f"nobody answers: {words}", code.name, where=where)
+        if code == grpc.StatusCode.DEADLINE_EXCEEDED:
+            return Away("no answer in time", code.name, where=where)
+        return CallFailed(words or code.name, code.name, where=where)
+
+    async def close(self) -> None:
+        """Hang up."""
+        await self._channel.close(grace=None)

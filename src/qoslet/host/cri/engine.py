@@ -1,0 +1,367 @@
+"""What talks to a container runtime in a thread of its own: an event loop with a task for each pod, one
+that looks at all of them, and one that hears what the runtime tells.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import msgspec
+from msgspec import Struct
+
+from qoslet.core.workload.lifecycle import Backoff, Ending
+from qoslet.core.workload.process_spec import PodSpec
+from qoslet.errors import QosletError
+from qoslet.host.containers.log_files import LogLimits, put_aside, remove_tree
+from qoslet.host.containers.records import RecordsOf
+from qoslet.host.cri import requests
+from qoslet.host.cri.calls import Away, CallFailed, Calls
+from qoslet.host.cri.pb import cri_pb2 as pb
+from qoslet.host.cri.pod_record import Kept, KeptPod
+from qoslet.host.cri.pod_worker import PodRun
+from qoslet.host.cri.runtime_info import network_refusal
+
+POLL_SECONDS = 1.0
+"""Between two looks at all containers of a runtime that tells no events, as a kubelet's."""
+EVENTS_POLL_SECONDS = 10.0
+"""The same where it tells them."""
+SWITCH_SECONDS = 0.0005
+"""How long one thread of the agent computes while another wants to; Python's own is 5 ms."""
+_ENDS = (pb.CONTAINER_STOPPED_EVENT, pb.CONTAINER_DELETED_EVENT)
+
+Charge = Callable[[str, int], None]
+"""Puts a process beside the containers into the pod's group: the group's path and its number."""
+
+
+class Setting(Struct, frozen=True):
+    """Whose pods: the root is their label; ``folder`` keeps records, ``logs`` their output."""
+
+    root: str
+    folder: str
+    logs: str
+    host_network: bool = False
+    backoff: Backoff = Backoff()
+    limits: LogLimits = LogLimits()
+
+
+class Engine:
+    """What runs in the thread: an event loop with a task for each pod. Methods beside ``begin``,
+    ``load``, ``go``, ``call`` and ``end`` are called in it."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        api: str,
+        setting: Setting,
+        told: Callable[[KeptPod], None],
+        note: Callable[[str], None],
+        charged: Charge,
+    ) -> None:
+        self.root, self.logs = setting.root, setting.logs
+        self.host_network = setting.host_network
+        self.backoff = setting.backoff
+        self._limits = setting.limits
+        self.clock = time.monotonic
+        self.note = note
+        self._endpoint, self._api = endpoint, api
+        self._told, self._charged = told, charged
+        self._records = RecordsOf(setting.folder, _boot(), Kept)
+        self._runs: dict[str, PodRun] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._seen = False
+        self._waiting: dict[str, KeptPod] = {}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="cri", daemon=True)
+        self._unsaved: set[str] = set()
+        self._followed: float | None = None
+
+    def begin(self) -> None:
+        """Begin the thread."""
+        # what the loop computes meanwhile must not hold up an answer
+        sys.setswitchinterval(SWITCH_SECONDS)
+        self._thread.start()
+        self.call(self._open)
+
+    def call(self, what: Callable[..., None], *words: object) -> None:
+        """Do something in the thread."""
+        self._loop.call_soon_threadsafe(what, *words)
+
+    def load(self) -> list[KeptPod]:
+        """The pods of before."""
+        records, bad = self._records.load()
+        for line in bad:
+            self.note(line)
+        self._before = [KeptPod.of(record) for record in records]
+        return self._before
+
+    def go(self) -> None:
+        """Carry on with what was loaded, and look around."""
+        self.call(self._take_up)
+
+    def end(self) -> None:
+        """Let go of everything; wait for the thread."""
+        self.call(self._stop)
+        self._thread.join()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+            self._loop.run_until_complete(self._closed())
+        finally:
+            self._loop.close()
+
+    def _stop(self) -> None:
+        for uid in list(self._unsaved):
+            self._save(uid)
+        self._loop.stop()
+
+    async def _closed(self) -> None:
+        for run in self._runs.values():
+            run.close()
+        tasks = [one for one in asyncio.all_tasks() if one is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.calls.close()
+
+    def _open(self) -> None:
+        """The channel belongs to the loop that it is made in."""
+        self.calls = Calls(self._endpoint, self._api)
+        self._here = asyncio.Event()
+        self._here.set()
+        self._again = asyncio.Event()
+
+    def _take_up(self) -> None:
+        for pod in self._before:
+            self._carry(PodRun(self, pod, stale=True))
+        self._tasks[""] = self._loop.create_task(self._watch())
+
+    def _carry(self, run: PodRun) -> None:
+        uid = run.pod.spec.uid
+        self._runs[uid] = run
+        self._tasks[uid] = self._loop.create_task(run.run())
+
+    def start(self, pod: KeptPod) -> None:
+        """Begin a pod; not before the runtime was asked whether it has it already. Where it has it
+        with other containers, these are ended: the loop begins anew what ended unasked."""
+        uid = pod.spec.uid
+        if not self._seen:
+            self._waiting[uid] = pod
+        elif uid in self._runs:
+            run = self._runs[uid]
+            self._told(run.pod)
+            if run.pod.digest != pod.digest:
+                self.note(f"Pod {pod.spec.key}: the runtime has it with other containers; they end")
+                run.stop(pod.spec.grace)
+        else:
+            self._carry(PodRun(self, pod))
+
+    def stop(self, uid: str, grace: float) -> None:
+        """End a pod."""
+        if (pod := self._waiting.pop(uid, None)) is not None:
+            pod.ending, pod.cleared = Ending(self.clock(), grace), True
+            self._told(pod)
+        if uid in self._runs:
+            self._runs[uid].stop(grace)
+
+    def restart(self, uid: str, container: str) -> None:
+        """Start a container anew."""
+        if uid in self._runs:
+            self._runs[uid].restart(container)
+
+    def update(self, spec: PodSpec) -> None:
+        """A pod's containers have other values."""
+        if spec.uid in self._waiting:
+            self._waiting[spec.uid].spec = spec
+        if spec.uid in self._runs:
+            self._runs[spec.uid].update(spec)
+
+    def forget(self, uid: str) -> None:
+        """Drop a pod, its record and its logs."""
+        self._waiting.pop(uid, None)
+        run = self._runs.pop(uid, None)
+        if run is None:
+            return
+        run.gone = True
+        run.look()
+        self._tasks.pop(uid, None)
+        self._unsaved.discard(uid)
+        self._records.drop(uid)
+        place = requests.log_path(self.logs, run.pod.spec, "c", 0)
+        remove_tree(os.path.dirname(os.path.dirname(place)))
+
+    def changed(self, pod: KeptPod) -> None:
+        """Save and tell it."""
+        if pod.spec.uid in self._runs:
+            self._save(pod.spec.uid)
+            self._told(pod)
+
+    def _save(self, uid: str) -> None:
+        try:
+            self._records.save(self._runs[uid].pod.record(self._records.boot))
+            self._unsaved.discard(uid)
+        except OSError as error:
+            self._unsaved.add(uid)
+            self.note(f"{self._records.folder}: records are not kept: {error.strerror}")
+
+    def charge(self, pod: KeptPod, pid: int) -> None:
+        """A process beside a pod's containers."""
+        self._charged(pod.parent, pid)
+
+    def away(self, error: Away) -> None:
+        """The runtime does not answer: look for it."""
+        if self._here.is_set():
+            self.note(f"{error}; what runs stays, and is looked at when it answers again")
+        self._here.clear()
+        self._again.set()
+
+    async def answering(self) -> None:
+        """Until the runtime answers."""
+        await self._here.wait()
+
+    async def network(self) -> str:
+        """Why pods get no network; empty where they do."""
+        return network_refusal(await self.calls("Status", pb.StatusRequest(), pb.StatusResponse))
+
+    async def _watch(self) -> None:
+        """Keep looking at all containers; more rarely while the runtime tells what happens."""
+        events: asyncio.Task[None] | None = None
+        while True:
+            self._again.clear()
+            try:
+                await self._survey()
+                self._begin_waiting()
+                await self._begin_logs_anew()
+                if not self._here.is_set():
+                    self._here.set()
+                    for run in self._runs.values():
+                        run.look()
+                if events is None or events.done():
+                    events = self._loop.create_task(self._follow())
+            except Away as error:
+                self.away(error)
+                await asyncio.sleep(0.2)
+                continue
+            except QosletError as error:
+                self.note(str(error))
+            heard = self._followed is not None and self.clock() > self._followed
+            pause = EVENTS_POLL_SECONDS if heard else POLL_SECONDS
+            try:
+                await asyncio.wait_for(self._again.wait(), pause)
+            except TimeoutError:
+                continue
+
+    async def _survey(self) -> None:
+        """Look at every container and sandbox of ours; whose state differs is looked at."""
+        selector = {requests.ROOT: self.root}
+        # one that ends meanwhile may be in the answer
+        known = set(self._runs)
+        boxes = await self.calls(
+            "ListPodSandbox",
+            pb.ListPodSandboxRequest(filter=pb.PodSandboxFilter(label_selector=selector)),
+            pb.ListPodSandboxResponse,
+        )
+        found = await self.calls(
+            "ListContainers",
+            pb.ListContainersRequest(filter=pb.ContainerFilter(label_selector=selector)),
+            pb.ListContainersResponse,
+        )
+        ready = {one.id for one in boxes.items if one.state == pb.SANDBOX_READY}
+        running = {one.id for one in found.containers if one.state == pb.CONTAINER_RUNNING}
+        for run in self._runs.values():
+            pod = run.pod
+            alive = {
+                pod.ids[n]
+                for n, life in pod.lives.items()
+                if life.phase == "running" and n in pod.ids
+            }
+            if (pod.sandbox and pod.sandbox not in ready) or not alive <= running:
+                run.look()
+        for box in boxes.items:
+            if (
+                box.labels.get(requests.ROOT) == self.root
+                and box.labels.get(requests.UID) not in known
+            ):
+                self._meet(box)
+
+    def _begin_waiting(self) -> None:
+        """The runtime has told what it has: pods that it has not are begun."""
+        self._seen = True
+        waiting, self._waiting = self._waiting, {}
+        for pod in waiting.values():
+            self.start(pod)
+
+    async def _begin_logs_anew(self) -> None:
+        """Put logs aside that are large, as a kubelet does: the runtime begins them anew."""
+        for run in list(self._runs.values()):
+            pod = run.pod
+            for name, path in list(pod.logs.items()):
+                if pod.lives[name].phase != "running" or name not in pod.ids:
+                    continue
+                try:
+                    if os.stat(path).st_size <= self._limits.size:
+                        continue
+                    aside = put_aside(path, self._limits.files)
+                except OSError as error:
+                    self.note(f"{path}: not begun anew: {error.strerror}")
+                    continue
+                request = pb.ReopenContainerLogRequest(container_id=pod.ids[name])
+                try:
+                    await self.calls("ReopenContainerLog", request, pb.Empty)
+                except CallFailed as error:
+                    # it goes on writing into the old one
+                    os.rename(aside, path)
+                    self.note(str(error))
+
+    def _meet(self, box: pb.PodSandbox) -> None:
+        """A sandbox with our label: one that no pod of ours has is taken up as what it says."""
+        uid = box.labels.get(requests.UID, "")
+        if uid in self._runs or not uid:
+            return
+        try:
+            text = box.annotations.get(requests.SPEC, "")
+            spec = msgspec.json.decode(text, type=PodSpec)
+            if spec.uid != uid:
+                raise ValueError("of another pod")
+        except (msgspec.MsgspecError, ValueError) as error:
+            self.note(f"sandbox {box.id} has our label and no pod: {error}; it is left alone")
+            return
+        pod = KeptPod(spec, box.annotations.get(requests.DIGEST, "") or spec.digest())
+        pod.attempt = box.metadata.attempt + 1
+        if box.state == pb.SANDBOX_READY:
+            pod.sandbox = box.id
+        self.note(f"Pod {spec.key}: found in the runtime without a record of it; it is taken up")
+        self._carry(PodRun(self, pod, stale=True))
+        self.changed(pod)
+
+    async def _follow(self) -> None:
+        """Hear what happens, where the runtime tells it."""
+        try:
+            # what happens before the runtime has begun to tell is seen by looking
+            self._followed = self.clock() + EVENTS_POLL_SECONDS
+            async for event in self.calls.events():
+                if event.container_event_type not in _ENDS:
+                    continue
+                for run in self._runs.values():
+                    if event.container_id in (run.pod.sandbox, *run.pod.ids.values()):
+                        run.look()
+        except CallFailed as error:
+            if error.code == "UNIMPLEMENTED":
+                self._followed = None
+                await asyncio.sleep(3600)
+        except QosletError as error:
+            self.note(str(error))
+        finally:
+            self._followed = None
+
+
+def _boot() -> str:
+    """This boot's id."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()

@@ -1,0 +1,329 @@
+"""One pod's life in a runtime: what ``core.podlife`` finds due is done by ``Sandboxes``, what the
+runtime says happened is written into the containers' lives.
+
+A call whose answer never came may have been heard: after each such, the runtime is looked at before
+anything else is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Coroutine
+from typing import Any
+
+from msgspec.structs import replace
+
+from qoslet.core.workload.lifecycle import (
+    Backoff,
+    Ending,
+    actions,
+    begun,
+    finished,
+    next_due,
+    postponed,
+    restarted,
+)
+from qoslet.core.workload.process_spec import Launch, PodSpec
+from qoslet.errors import QosletError
+from qoslet.host.cri.calls import Away, CallFailed
+from qoslet.host.cri.pb import cri_pb2 as pb
+from qoslet.host.cri.pod_record import KeptPod
+from qoslet.host.cri.sandboxes import Refused, pid_and_group
+from qoslet.host.cri.status_sync import Around, Watched
+from qoslet.host.cri.updates import change
+
+KILL_AGAIN = 10.0
+"""Seconds until a container that was killed and does not end is killed again."""
+
+RETRY = Backoff(first=0.5, longest=60.0, reset_after=0.0)
+"""Between attempts at what a runtime refused: a sandbox, an image, a container."""
+
+
+class PodRun(Watched):
+    """The life of one pod. ``gone``: nobody wants to know of it any more."""
+
+    def __init__(self, around: Around, pod: KeptPod, *, stale: bool = False) -> None:
+        super().__init__(around, pod, stale=stale)
+        self.gone = False
+        self._wake = asyncio.Event()
+        self._worked = -math.inf
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._later: float | None = None
+
+    def look(self) -> None:
+        """Something happened: look at the runtime."""
+        self.stale = True
+        self._wake.set()
+
+    def stop(self, grace: float) -> None:
+        """End it within ``grace`` seconds."""
+        pod, now = self.pod, self._around.clock()
+        if pod.ending is None or now + grace < pod.ending.begun_at + pod.ending.grace:
+            pod.ending = Ending(now, grace)
+            self._stopping.clear()
+        self._later = None
+        self._around.changed(pod)
+        self._wake.set()
+
+    def restart(self, name: str) -> None:
+        """End one container and start it anew."""
+        pod = self.pod
+        if name in pod.lives:
+            now = self._around.clock()
+            pod.lives[name] = restarted(pod.lives[name], now, pod.spec.grace)
+            self._wake.set()
+
+    def update(self, spec: PodSpec) -> None:
+        """These are its containers and resources from now on."""
+        self.pod.spec = spec
+        self._around.changed(self.pod)
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Carry it until it is gone. Nothing that a runtime does raises."""
+        around = self._around
+        while not self.gone:
+            self._wake.clear()
+            self._later = None
+            try:
+                if self.stale:
+                    self.stale = False
+                    await self._look()
+                await self._work()
+            except Away as error:
+                self.stale = self._unsure = True
+                around.away(error)
+                around.changed(self.pod)
+                await around.answering()
+                continue
+            except (QosletError, OSError) as error:
+                self.stale = True
+                self._worked = around.clock()
+                self._put_off("", str(error))
+            around.changed(self.pod)
+            await self._wait()
+        self.close()
+
+    def close(self) -> None:
+        """Let go; what runs stays."""
+        for task in self._tasks:
+            task.cancel()
+        self._box.close()
+
+    async def _wait(self) -> None:
+        """Until something happens or is due."""
+        pod, now = self.pod, self._around.clock()
+        # as of the work: what became due since was not done
+        since = min(self._worked, now)
+        due = None if pod.cleared else next_due(pod.spec, pod.lives, since, pod.ending)
+        times = [since + due - now] if due is not None else []
+        times += [self._later - now] if self._later is not None else []
+        times += [at + KILL_AGAIN - now for at in self._stopping.values() if pod.alive]
+        seconds = max(0.0, min(times)) if times else None
+        try:
+            await asyncio.wait_for(self._wake.wait(), seconds)
+        except TimeoutError:
+            return
+
+    async def _work(self) -> None:
+        """Do what is due until nothing is."""
+        pod = self.pod
+        self._worked = self._around.clock()
+        if pod.cleared:
+            return
+        for _ in range(2 * len(pod.spec.launches) + 1):
+            now = self._worked = self._around.clock()
+            due = [
+                action
+                for action in actions(pod.spec, pod.lives, now, pod.ending)
+                if action.verb != "kill"
+                or self._stopping.get(action.name, -math.inf) + KILL_AGAIN < now
+            ]
+            for action in due:
+                launch = next(one for one in pod.spec.launches if one.name == action.name)
+                if action.verb == "start":
+                    await self._start(launch)
+                elif action.verb == "signal":
+                    self._signal(launch)
+                else:
+                    self._kill(launch)
+            if not due:
+                break
+            self._around.changed(pod)
+        await self._tend()
+        await self._apply()
+        if not pod.alive and (pod.ending is not None or finished(pod.spec, pod.lives)):
+            await self._clear()
+
+    async def _start(self, launch: Launch) -> None:
+        """One start, or why it has to wait."""
+        pod, name = self.pod, launch.name
+        try:
+            if not pod.sandbox and not (pod.spec.sandbox and pod.spec.sandbox.host_network):
+                reason = "" if self._around.host_network else await self._around.network()
+                if reason:
+                    raise Refused("NetworkNotReady", f"{reason} (hostNetwork: true needs none)")
+            await self._box.make()
+            self._around.changed(pod)
+            image = await self._box.image(launch)
+            old = pod.ids.pop(name, "")
+            if old:
+                await self._box.remove(old)
+            attempt = pod.lives[name].starts
+            id = await self._box.create(launch, image, attempt)
+        except Refused as error:
+            self._refused(name, error)
+            return
+        pod.ids[name] = id
+        pod.applied[name] = (
+            dict(pod.spec.messages.containers.get(name, {})) if pod.spec.messages else {}
+        )
+        pod.lives[name] = begun(pod.lives[name], self._around.clock())
+        self._around.changed(pod)
+        await self._begin(name, id)
+
+    def _refused(self, name: str, error: Refused) -> None:
+        """A container has to wait."""
+        pod = self.pod
+        delay = self._delays.get(name, 0.0)
+        self._delays[name] = delay = min(delay * 2, RETRY.longest) if delay else RETRY.first
+        life = postponed(pod.lives[name], error.reason, self._around.clock() + delay)
+        if life.phase == "ended":
+            life = replace(life, reason=error.reason)
+        pod.lives[name] = life
+        pod.words[name] = error.message
+        self._around.note(f"{pod.spec.key}/{name}: {error.reason}: {error.message}")
+
+    def _put_off(self, name: str, message: str) -> None:
+        """The pod as a whole has to wait."""
+        delay = self._delays.get(name, 0.0)
+        self._delays[name] = delay = min(delay * 2, RETRY.longest) if delay else RETRY.first
+        self._later = self._around.clock() + delay
+        self._around.note(f"{self.pod.spec.key}: {message}")
+
+    def _signal(self, launch: Launch) -> None:
+        """Ask a container to end; the runtime kills it a little after we do."""
+        pod, now = self.pod, self._around.clock()
+        life = pod.lives[launch.name]
+        until = now + pod.spec.grace if life.again is None else life.again
+        if pod.ending is not None:
+            until = max(now + 2.0, pod.ending.begun_at + pod.ending.grace)
+        pod.lives[launch.name] = replace(life, signalled_at=now)
+        self._ask(launch.name, math.ceil(max(0.0, until - now)) + 1)
+
+    def _kill(self, launch: Launch) -> None:
+        """End a container now."""
+        self._stopping[launch.name] = self._around.clock()
+        self._ask(launch.name, 0)
+
+    def _ask(self, name: str, seconds: int) -> None:
+        """Stop a container, beside everything else."""
+        id = self.pod.ids.get(name)
+        if id:
+            self._beside(self._ended_by(id, seconds))
+        else:
+            self.look()
+
+    async def _ended_by(self, id: str, seconds: int) -> None:
+        """A stop carried through."""
+        try:
+            await self._box.stop(id, seconds)
+        except Away as error:
+            self._around.away(error)
+            await self._around.answering()
+        except QosletError as error:
+            self._put_off("", str(error))
+        self.look()
+
+    def _beside(self, what: Coroutine[Any, Any, None]) -> None:
+        """Let something go on beside the rest."""
+        task = asyncio.ensure_future(what)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _tend(self) -> None:
+        """Learn what processes the sandbox and its containers have."""
+        pod = self.pod
+        if pod.sandbox and pod.sandbox != self._tended:
+            try:
+                await self._box.tend()
+            except Refused as error:
+                await self._misplaced(error)
+                return
+            self._tended = pod.sandbox
+        for name, id in pod.ids.items():
+            if pod.lives[name].phase != "running" or pod.pids.get(name):
+                continue
+            answer = await self._box.status(id, verbose=True)
+            self._times(name, answer.status)
+            pid, group = pid_and_group(answer.info, pod.parent)
+            if pid is not None and answer.status.state == pb.CONTAINER_RUNNING:
+                pod.pids[name] = pid
+                pod.cgroups[name] = group or pod.cgroups.get(name, "")
+                self._box.watch_over(pid)
+            elif answer.status.state == pb.CONTAINER_EXITED:
+                self._over(name, answer.status)
+                self._wake.set()
+            self._around.changed(pod)
+
+    async def _misplaced(self, error: Refused) -> None:
+        """The sandbox is not where it belongs: nothing may run in it."""
+        pod = self.pod
+        await self._box.drop(pod.sandbox)
+        pod.sandbox = ""
+        pod.ids.clear()
+        pod.pids.clear()
+        for launch in pod.spec.launches:
+            life = pod.lives[launch.name]
+            if life.alive:
+                pod.lives[launch.name] = replace(life, phase="waiting", starts=life.starts - 1)
+            self._refused(launch.name, error)
+
+    async def _apply(self) -> None:
+        """Give running containers the resources that are planned for them."""
+        pod = self.pod
+        if pod.spec.messages is None or pod.ending is not None:
+            return
+        for name, id in pod.ids.items():
+            wanted = dict(pod.spec.messages.containers.get(name, {}))
+            had = pod.applied.get(name, {})
+            block = change(had, wanted)
+            if not block or pod.lives[name].phase != "running":
+                continue
+            try:
+                await self._box.update(id, block)
+            except Away:
+                raise
+            except CallFailed as error:
+                if error.code == "NOT_FOUND":
+                    self.stale = True
+                    continue
+                self._put_off(name, f"{name}: its resources are not updated: {error.message}")
+                continue
+            pod.applied[name] = wanted
+            self._delays.pop(name, None)
+            self._around.changed(pod)
+
+    async def _clear(self) -> None:
+        """Leave nothing of the pod in the runtime."""
+        pod = self.pod
+        await self._tend_monitors()
+        for box in {one.id for one in await self._box.sandboxes()} | ({pod.sandbox} - {""}):
+            await self._box.drop(box)
+        await self._box.alone()
+        if self._unsure:
+            await self._box.sweep()
+        pod.sandbox = ""
+        pod.ids.clear()
+        pod.pids.clear()
+        pod.cleared = True
+
+    async def _tend_monitors(self) -> None:
+        """Know who watches over the sandbox before it goes, to wait for their end."""
+        pod = self.pod
+        if pod.sandbox and pod.sandbox != self._tended:
+            try:
+                await self._box.tend()
+            except (Refused, CallFailed):
+                return

@@ -1,0 +1,337 @@
+"""A pod's sandbox and containers in a runtime: made, looked at, ended. What is due is decided by
+``podrun``; here is what that comes to in calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import signal
+import time
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from qoslet.core.workload.process_spec import Launch
+from qoslet.errors import CannotDo
+from qoslet.host.containers.log_files import make_private
+from qoslet.host.containers.records import same_process
+from qoslet.host.cri import requests
+from qoslet.host.cri.calls import PULL_SECONDS, WORK_SECONDS, Away, CallFailed, Calls
+from qoslet.host.cri.pb import cri_pb2 as pb
+from qoslet.host.cri.pod_record import KeptPod
+from qoslet.host.cri.shims import Lost, end, group_of, monitor_of, strays, ticks
+from qoslet.host.cri.validation import identifier
+
+SHIM_SECONDS = 5.0
+"""How long a runtime's own process may take to end after its sandbox was removed."""
+
+
+class Refused(CannotDo):
+    """A container cannot be begun as it is now: ``reason`` is a kubelet's word for it."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class Surroundings(Protocol):
+    """What all pods of a runtime share."""
+
+    calls: Calls
+    root: str
+    logs: str
+    host_network: bool
+
+    def charge(self, pod: KeptPod, pid: int) -> None:
+        """A process beside the containers is to be charged to the pod."""
+
+    def note(self, line: str) -> None:
+        """Keep a line for the surface."""
+
+
+class Sandboxes:
+    """The calls about one pod, whose state is ``pod``."""
+
+    def __init__(self, around: Surroundings, pod: KeptPod) -> None:
+        self._around = around
+        self._calls = around.calls
+        self._pod = pod
+        self._monitors: dict[int, int] = {}
+        self._had: set[str] = {pod.sandbox} - {""}
+        self._since: int | None = None
+
+    @property
+    def _on_host(self) -> bool:
+        """Whether the pod is on the host's network."""
+        box = self._pod.spec.sandbox
+        return self._around.host_network or (box is not None and box.host_network)
+
+    async def make(self) -> None:
+        """Make the sandbox where there is none. Raises ``CallFailed``, ``Refused``."""
+        pod, around = self._pod, self._around
+        if pod.sandbox:
+            return
+        logs = os.path.dirname(os.path.dirname(requests.log_path(around.logs, pod.spec, "c", 0)))
+        make_private(logs)
+        config = requests.sandbox_config(
+            pod.spec, pod.digest, around.root, logs, pod.attempt, self._on_host
+        )
+        handler = pod.spec.sandbox.handler if pod.spec.sandbox is not None else ""
+        pod.attempt += 1
+        begun = ticks()
+        try:
+            made = await self._calls(
+                "RunPodSandbox",
+                pb.RunPodSandboxRequest(config=config, runtime_handler=handler),
+                pb.RunPodSandboxResponse,
+                WORK_SECONDS,
+            )
+        except Away:
+            self._since = begun if self._since is None else self._since
+            raise
+        except CallFailed as error:
+            raise Refused("FailedCreatePodSandBox", error.message) from error
+        pod.sandbox = identifier(made.pod_sandbox_id, "RunPodSandboxResponse.pod_sandbox_id")
+        self._had.add(pod.sandbox)
+
+    async def tend(self) -> None:
+        """Find the sandbox's own processes: who watches is charged to the pod. Raises
+        ``CallFailed``, and ``Refused`` where the sandbox is outside the pod's group."""
+        pod = self._pod
+        answer = await self._calls(
+            "PodSandboxStatus",
+            pb.PodSandboxStatusRequest(pod_sandbox_id=pod.sandbox, verbose=True),
+            pb.PodSandboxStatusResponse,
+        )
+        pid = _pid(answer.info)
+        if pid is None:
+            return
+        if pod.parent and not group_of(pid, pod.parent):
+            if not os.path.exists(f"/proc/{pid}"):
+                return
+            raise Refused(
+                "CgroupDriverMismatch",
+                f"the runtime made its sandbox outside {pod.parent}: is its cgroup driver another?",
+            )
+        self.watch_over(pid)
+
+    def watch_over(self, pid: int) -> None:
+        """Whoever watches over this process of the pod is charged to the pod."""
+        one = monitor_of(pid)
+        if one is None or one.pid in self._monitors:
+            return
+        descriptor = same_process(one)
+        if descriptor is not None:
+            self._monitors[one.pid] = descriptor
+            self._around.charge(self._pod, one.pid)
+
+    async def image(self, launch: Launch) -> str:
+        """What the runtime calls the image of a container; it is pulled as its policy says.
+        Raises ``CallFailed``, ``Refused``."""
+        asked = launch.contained
+        assert asked is not None
+        found = None if asked.pull == "Always" else await self._look_up(asked.image)
+        if found is None:
+            if asked.pull == "Never":
+                raise Refused(
+                    "ErrImageNeverPull", f"{asked.image} is not there and imagePullPolicy is Never"
+                )
+            spec = pb.ImageSpec(image=asked.image)
+            try:
+                await self._calls(
+                    "PullImage",
+                    pb.PullImageRequest(image=spec),
+                    pb.PullImageResponse,
+                    PULL_SECONDS,
+                    "ImageService",
+                )
+            except Away:
+                raise
+            except CallFailed as error:
+                raise Refused("ErrImagePull", f"{asked.image}: {error.message}") from error
+            found = await self._look_up(asked.image)
+        if found is None:
+            raise Refused("ErrImagePull", f"{asked.image}: pulled, and not there")
+        if asked.non_root and asked.uid is None and _is_root(found):
+            raise Refused(
+                "CreateContainerConfigError",
+                f"runAsNonRoot is set and {asked.image} would run as root",
+            )
+        return found.id or asked.image
+
+    async def _look_up(self, name: str) -> pb.Image | None:
+        """An image that is there."""
+        answer = await self._calls(
+            "ImageStatus",
+            pb.ImageStatusRequest(image=pb.ImageSpec(image=name)),
+            pb.ImageStatusResponse,
+            service="ImageService",
+        )
+        return answer.image if answer.HasField("image") and answer.image.id else None
+
+    async def create(self, launch: Launch, image: str, attempt: int) -> str:
+        """Create a container; its id. Raises ``CallFailed``, ``Refused``."""
+        pod, around = self._pod, self._around
+        log = requests.log_path(around.logs, pod.spec, launch.name, attempt)
+        make_private(os.path.dirname(log))
+        logs = os.path.dirname(os.path.dirname(log))
+        box = requests.sandbox_config(
+            pod.spec, pod.digest, around.root, logs, max(0, pod.attempt - 1), self._on_host
+        )
+        config = requests.container_config(
+            pod.spec, launch, image, around.root, attempt, self._on_host
+        )
+        request = pb.CreateContainerRequest(
+            pod_sandbox_id=pod.sandbox, config=config, sandbox_config=box
+        )
+        try:
+            made = await self._calls(
+                "CreateContainer", request, pb.CreateContainerResponse, WORK_SECONDS
+            )
+        except Away:
+            raise
+        except CallFailed as error:
+            raise Refused("CreateContainerError", error.message) from error
+        pod.logs[launch.name] = log
+        return identifier(made.container_id, "CreateContainerResponse.container_id")
+
+    async def start(self, id: str) -> None:
+        """Start a container. Raises ``CallFailed``."""
+        request = pb.StartContainerRequest(container_id=id)
+        await self._calls("StartContainer", request, pb.Empty, WORK_SECONDS)
+
+    async def stop(self, id: str, seconds: int) -> None:
+        """Ask a container to end, kill it after ``seconds``; it has ended then, or is gone.
+        Raises ``CallFailed``."""
+        request = pb.StopContainerRequest(container_id=id, timeout=seconds)
+        await self._unless_gone(
+            self._calls("StopContainer", request, pb.Empty, seconds + WORK_SECONDS)
+        )
+
+    async def remove(self, id: str) -> None:
+        """Remove a container. Raises ``CallFailed``."""
+        request = pb.RemoveContainerRequest(container_id=id)
+        await self._unless_gone(self._calls("RemoveContainer", request, pb.Empty, WORK_SECONDS))
+
+    async def update(self, id: str, block: Mapping[str, Any]) -> None:
+        """Give a container these resources. Raises ``CallFailed``."""
+        request = pb.UpdateContainerResourcesRequest(
+            container_id=id, linux=requests.resources(block)
+        )
+        await self._calls("UpdateContainerResources", request, pb.Empty, WORK_SECONDS)
+
+    async def status(self, id: str, *, verbose: bool = False) -> pb.ContainerStatusResponse:
+        """How a container is. Raises ``CallFailed``."""
+        request = pb.ContainerStatusRequest(container_id=id, verbose=verbose)
+        return await self._calls("ContainerStatus", request, pb.ContainerStatusResponse)
+
+    async def ready(self) -> bool:
+        """Whether the sandbox is there and works. Raises ``CallFailed``."""
+        request = pb.PodSandboxStatusRequest(pod_sandbox_id=self._pod.sandbox)
+        try:
+            answer = await self._calls("PodSandboxStatus", request, pb.PodSandboxStatusResponse)
+        except CallFailed as error:
+            if error.code == "NOT_FOUND":
+                return False
+            raise
+        return answer.status.state == pb.SANDBOX_READY
+
+    async def sandboxes(self) -> list[pb.PodSandbox]:
+        """All sandboxes of the pod, the newest first. Raises ``CallFailed``."""
+        selector = {requests.ROOT: self._around.root, requests.UID: self._pod.spec.uid}
+        request = pb.ListPodSandboxRequest(filter=pb.PodSandboxFilter(label_selector=selector))
+        answer = await self._calls("ListPodSandbox", request, pb.ListPodSandboxResponse)
+        # a runtime that does not know selectors gives all
+        own = [one for one in answer.items if selector.items() <= dict(one.labels).items()]
+        self._had.update(one.id for one in own)
+        return sorted(own, key=lambda one: (one.metadata.attempt, one.created_at), reverse=True)
+
+    async def containers(self) -> list[pb.Container]:
+        """The containers of the sandbox, the newest first. Raises ``CallFailed``."""
+        wanted = pb.ContainerFilter(pod_sandbox_id=self._pod.sandbox)
+        request = pb.ListContainersRequest(filter=wanted)
+        answer = await self._calls("ListContainers", request, pb.ListContainersResponse)
+        own = [one for one in answer.containers if one.pod_sandbox_id == self._pod.sandbox]
+        return sorted(own, key=lambda one: one.metadata.attempt, reverse=True)
+
+    async def drop(self, sandbox: str) -> None:
+        """Stop and remove a sandbox with all in it. Raises ``CallFailed``."""
+        stop = pb.StopPodSandboxRequest(pod_sandbox_id=sandbox)
+        await self._unless_gone(self._calls("StopPodSandbox", stop, pb.Empty, WORK_SECONDS))
+        remove = pb.RemovePodSandboxRequest(pod_sandbox_id=sandbox)
+        await self._unless_gone(self._calls("RemovePodSandbox", remove, pb.Empty, WORK_SECONDS))
+
+    async def _unless_gone(self, call: Any) -> None:
+        """Wait for a call about what may be gone already."""
+        try:
+            await call
+        except CallFailed as error:
+            if error.code != "NOT_FOUND":
+                raise
+
+    async def sweep(self) -> None:
+        """End what a runtime left behind that was killed while it made or ended a sandbox of the
+        pod: no call names it. Raises ``CallFailed``."""
+        pod = self._pod
+        if not pod.parent:
+            return
+        boxes = [one.id for one in await self.sandboxes()]
+        socket = self._calls.endpoint.removeprefix("unix://")
+        lost = Lost(pod.parent, frozenset(boxes), frozenset(self._had), self._since, socket)
+        for one in strays(lost):
+            end(one)
+            self._around.note(
+                f"{pod.spec.key}: process {one.pid} of the runtime has a sandbox that the runtime "
+                "does not know; it is ended"
+            )
+
+    async def alone(self) -> None:
+        """Wait until the runtime's own processes of the pod have ended, for a while."""
+        deadline = time.monotonic() + SHIM_SECONDS
+        for pid, descriptor in list(self._monitors.items()):
+            while not _has_ended(descriptor) and time.monotonic() < deadline:
+                await asyncio.sleep(0.002)
+            if not _has_ended(descriptor):
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+                self._around.note(f"process {pid} of the runtime outlived its pod; it is ended")
+            os.close(descriptor)
+            del self._monitors[pid]
+
+    def close(self) -> None:
+        """Let go of what is watched."""
+        for descriptor in self._monitors.values():
+            os.close(descriptor)
+        self._monitors.clear()
+
+
+def pid_and_group(info: Mapping[str, str], below: str) -> tuple[int | None, str]:
+    """The main process of a container, and its group below the pod's."""
+    pid = _pid(info)
+    return pid, group_of(pid, below) if pid is not None else ""
+
+
+def _has_ended(descriptor: int) -> bool:
+    """Whether the process of a pidfd has."""
+    poller = select.poll()
+    poller.register(descriptor, select.POLLIN)
+    return bool(poller.poll(0))
+
+
+def _pid(info: Mapping[str, str]) -> int | None:
+    """The process that a verbose status tells, in this PID namespace."""
+    try:
+        found = msgspec.json.decode(info.get("info", ""))
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    pid = found.get("pid") if isinstance(found, dict) else None
+    return pid if isinstance(pid, int) and 1 < pid < 1 << 22 else None
+
+
+def _is_root(image: pb.Image) -> bool:
+    """Whether an image says that its containers run as root."""
+    if image.HasField("uid"):
+        return image.uid.value == 0
+    return image.username in ("", "root")

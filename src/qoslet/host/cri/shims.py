@@ -1,0 +1,162 @@
+"""The processes that a runtime keeps beside containers: shims, monitors, who writes their logs.
+
+They are found as parents of the containers' own processes.
+
+Source: containerd runtime v2 shims; conmon(8), conmon-rs; proc(5).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import msgspec
+from msgspec import Struct, field
+
+from qoslet.core.cgroup import names
+from qoslet.host.containers.records import Proc, parent_of, same_process, start_time
+
+LEAF = "monitor"
+"""The group below a pod's that they are charged to: no container has such an id."""
+
+_PROGRAMS = ("containerd-shim", "conmon", "crio-conmon", "cri-o-conmon")
+
+
+def monitor_of(pid: int) -> Proc | None:
+    """Who watches over a container whose process this is; None where nobody known does."""
+    parent = parent_of(pid)
+    if parent <= 1 or parent == os.getpid():
+        return None
+    try:
+        program = os.path.basename(os.readlink(f"/proc/{parent}/exe")).removesuffix(" (deleted)")
+    except OSError:
+        return None
+    start = start_time(parent)
+    if start is None or not program.startswith(_PROGRAMS):
+        return None
+    return Proc(parent, start, 0)
+
+
+def leaf_of(parent: str) -> str:
+    """The monitors' group below a pod's."""
+    if parent.endswith(names.SLICE):
+        return f"{parent}/{names.process_leaf(parent, LEAF)}"
+    return f"{parent.rstrip('/')}/{LEAF}"
+
+
+def group_of(pid: int, below: str) -> str:
+    """The group directly below ``below`` that a process is in, or below of: crun puts a container's
+    processes one deeper. In the first hierarchy where there is one; empty where there is none."""
+    above = below.rstrip("/") + "/"
+    try:
+        with open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="replace") as file:
+            paths = [line.rstrip("\n").split(":", 2)[2] for line in file]
+    except (OSError, IndexError):
+        return ""
+    inside = (path.removeprefix(above) for path in paths if path.startswith(above))
+    return next((above + path.partition("/")[0] for path in inside), "")
+
+
+class Lost(Struct, frozen=True):
+    """What may be left of a pod in a runtime that was killed meanwhile. ``known`` are the sandboxes
+    that it has, ``had`` those that the pod ever had; ``since`` is when one was asked for whose id
+    never came, in clock ticks since the boot; ``socket`` is the runtime's."""
+
+    parent: str
+    known: frozenset[str]
+    had: frozenset[str] = frozenset()
+    since: int | None = None
+    socket: str = ""
+
+
+def strays(lost: Lost) -> list[Proc]:
+    """Containerd's shims of a pod's sandboxes that containerd does not know any more. A shim's
+    directory is its bundle: it names the group, and is deleted where containerd has given up the
+    sandbox but not the shim."""
+    found = []
+    for name in os.listdir("/proc"):
+        pid = int(name) if name.isdigit() else 0
+        if not pid or not _is_shim(pid):
+            continue
+        start = start_time(pid)
+        if start is not None and _is_stray(pid, start, lost):
+            found.append(Proc(pid, start, 0))
+    return found
+
+
+def _is_stray(pid: int, start: int, lost: Lost) -> bool:
+    """Whether a shim is of the pod, and nobody knows its sandbox."""
+    try:
+        bundle = os.readlink(f"/proc/{pid}/cwd")
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read(_CONFIG_BYTES).decode(errors="replace").split("\0")
+    except OSError:
+        return False
+    gone = bundle.endswith(" (deleted)")
+    id = os.path.basename(bundle.removesuffix(" (deleted)")).removeprefix(".")
+    if id in lost.known:
+        return False
+    if id in lost.had:
+        return True
+    if gone:
+        asked = lost.since is not None and start >= lost.since
+        return asked and any(_same_file(word, lost.socket) for word in words)
+    try:
+        with open(f"/proc/{pid}/cwd/config.json", "rb") as file:
+            config = msgspec.json.decode(file.read(_CONFIG_BYTES), type=_Config)
+    except (OSError, msgspec.MsgspecError):
+        return False
+    return _below(config.linux.cgroups_path, lost.parent)
+
+
+def _same_file(one: str, other: str) -> bool:
+    return one.startswith("/") and os.path.realpath(one) == os.path.realpath(other)
+
+
+def ticks() -> int:
+    """The time in clock ticks since the boot, as processes' starts are told."""
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
+
+
+def end(one: Proc) -> None:
+    """Kill a process, if it still is that one."""
+    descriptor = same_process(one)
+    if descriptor is None:
+        return
+    try:
+        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    finally:
+        os.close(descriptor)
+
+
+_CONFIG_BYTES = 1 << 20
+
+
+class _Linux(Struct, rename={"cgroups_path": "cgroupsPath"}):
+    """As much of an OCI configuration's ``linux`` as is read."""
+
+    cgroups_path: str = ""
+
+
+class _Config(Struct):
+    """As much of an OCI configuration as is read."""
+
+    linux: _Linux = field(default_factory=_Linux)
+
+
+def _is_shim(pid: int) -> bool:
+    try:
+        program = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+    except OSError:
+        return False
+    return program.startswith("containerd-shim")
+
+
+def _below(path: str, parent: str) -> bool:
+    """Whether a cgroupsPath is in a pod's group."""
+    if parent.endswith(names.SLICE):
+        return path.partition(":")[0] == os.path.basename(parent)
+    return path.startswith(f"{parent.rstrip('/')}/")

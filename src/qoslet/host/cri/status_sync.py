@@ -1,0 +1,202 @@
+"""What a runtime says of a pod, written into its containers' lives: after a call whose answer never
+came, after an event, at the beginning of an agent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from qoslet.core.workload.lifecycle import Backoff, Life, began, begun, ended, failed_to_start, lost
+from qoslet.host.containers.records import Times
+from qoslet.host.cri import requests
+from qoslet.host.cri.calls import Away, CallFailed
+from qoslet.host.cri.pb import cri_pb2 as pb
+from qoslet.host.cri.pod_record import KeptPod
+from qoslet.host.cri.sandboxes import Sandboxes, Surroundings
+
+START_CODE = 128
+"""The exit code of a container whose process could not be started, as containerd gives it."""
+
+
+class Around(Surroundings, Protocol):
+    """What ``PodRun`` needs beside the calls."""
+
+    backoff: Backoff
+    clock: Callable[[], float]
+
+    def changed(self, pod: KeptPod) -> None:
+        """Something about a pod is to be saved and told."""
+
+    async def answering(self) -> None:
+        """Wait until the runtime answers."""
+
+    def away(self, error: Away) -> None:
+        """The runtime does not answer."""
+
+    async def network(self) -> str:
+        """Why there is no network for pods; empty where there is."""
+
+
+class Watched:
+    """A pod beside what its runtime has. ``stale``: the runtime is to be looked at."""
+
+    def __init__(self, around: Around, pod: KeptPod, *, stale: bool = False) -> None:
+        self.pod = pod
+        self.stale = stale
+        self._around = around
+        self._box = Sandboxes(around, pod)
+        self._stopping: dict[str, float] = {}
+        self._delays: dict[str, float] = {}
+        self._tended = ""
+        self._unsure = stale
+
+    async def _begin(self, name: str, id: str) -> None:
+        """Start what was created."""
+        pod = self.pod
+        try:
+            await self._box.start(id)
+        except Away:
+            raise
+        except CallFailed as error:
+            now = self._around.clock()
+            pod.lives[name] = failed_to_start(
+                pod.lives[name], START_CODE, "StartError", now, self._around.backoff
+            )
+            pod.words[name] = error.message
+            self._around.note(f"{pod.spec.key}/{name}: StartError: {error.message}")
+            return
+        pod.lives[name] = began(pod.lives[name], self._around.clock())
+        pod.words.pop(name, None)
+        self._delays.pop(name, None)
+
+    async def _look(self) -> None:
+        """Compare what is known with what the runtime has."""
+        pod = self.pod
+        boxes = await self._box.sandboxes()
+        if not pod.sandbox and not pod.cleared:
+            whole = next((one for one in boxes if one.state == pb.SANDBOX_READY), None)
+            pod.sandbox = whole.id if whole is not None else ""
+        numbers = [one.metadata.attempt + 1 for one in boxes]
+        pod.attempt = max([pod.attempt, *numbers])
+        if self._unsure:
+            await self._box.sweep()
+        found: dict[str, list[pb.Container]] = {}
+        if pod.sandbox:
+            for one in await self._box.containers():
+                found.setdefault(one.labels.get(requests.CONTAINER, ""), []).append(one)
+        for name in pod.lives:
+            await self._compare(name, found.get(name, []))
+        for box in boxes:
+            if box.id != pod.sandbox:
+                await self._box.drop(box.id)
+        if pod.sandbox and not any(
+            one.id == pod.sandbox and one.state == pb.SANDBOX_READY for one in boxes
+        ):
+            await self._broken()
+        self._around.changed(pod)
+
+    async def _broken(self) -> None:
+        """The sandbox ended: its containers end with it, and they get another one."""
+        pod = self.pod
+        if pod.ending is None:
+            self._around.note(f"{pod.spec.key}: its sandbox has ended; it is made anew")
+        for name, life in pod.lives.items():
+            id = pod.ids.get(name)
+            if life.alive and id:
+                await self._box.stop(id, math.ceil(pod.spec.grace))
+                await self._compare_one(name, id)
+        await self._box.drop(pod.sandbox)
+        pod.sandbox = self._tended = ""
+        pod.ids.clear()
+        pod.pids.clear()
+
+    async def _compare_one(self, name: str, id: str) -> None:
+        """How a container ended that was just stopped."""
+        try:
+            self._over(name, (await self._box.status(id)).status)
+        except CallFailed as error:
+            if error.code != "NOT_FOUND":
+                raise
+            self._lose(name)
+
+    async def _compare(self, name: str, found: list[pb.Container]) -> None:
+        """One container against those of its name, the newest first."""
+        pod, now = self.pod, self._around.clock()
+        life = pod.lives[name]
+        newest = found[0] if found else None
+        number = life.starts - 1
+        if newest is not None and newest.metadata.attempt > number and not life.alive:
+            if newest.state == pb.CONTAINER_RUNNING:
+                # begun by an agent that could not write it down
+                begun_ = replace(begun(life, now), starts=newest.metadata.attempt + 1)
+                life = pod.lives[name] = began(begun_, now)
+            elif newest.state == pb.CONTAINER_CREATED:
+                await self._box.remove(newest.id)
+                newest, found = None, found[1:]
+        if newest is not None:
+            pod.ids[name] = newest.id
+            pod.logs[name] = requests.log_path(
+                self._around.logs, pod.spec, name, newest.metadata.attempt
+            )
+        for old in found[1:]:
+            await self._box.remove(old.id)
+        if not life.alive:
+            return
+        if newest is None or newest.metadata.attempt < life.starts - 1:
+            self._unmade(name, life)
+        elif newest.state == pb.CONTAINER_RUNNING:
+            pod.lives[name] = life if life.phase == "running" else began(life, now)
+        elif newest.state == pb.CONTAINER_CREATED:
+            await self._begin(name, newest.id)
+        else:
+            await self._compare_one(name, newest.id)
+
+    def _unmade(self, name: str, life: Life) -> None:
+        """A container that is thought to be alive is not there."""
+        if life.phase == "starting":
+            self.pod.lives[name] = replace(life, phase="waiting", starts=life.starts - 1)
+        else:
+            self._lose(name)
+
+    def _lose(self, name: str) -> None:
+        """It ended, and nobody knows how."""
+        pod = self.pod
+        pod.lives[name] = lost(pod.lives[name], False, self._around.clock(), self._around.backoff)
+        pod.ids.pop(name, None)
+        self._forget_process(name)
+
+    def _over(self, name: str, status: pb.ContainerStatus) -> None:
+        """A container has ended as the runtime says."""
+        pod = self.pod
+        if status.state not in (pb.CONTAINER_EXITED, pb.CONTAINER_UNKNOWN):
+            return
+        life, now = pod.lives[name], self._around.clock()
+        if status.state == pb.CONTAINER_UNKNOWN:
+            self._lose(name)
+            return
+        oom = status.reason == "OOMKilled"
+        pod.lives[name] = ended(life, status.exit_code & 0xFF, oom, now, self._around.backoff)
+        if status.reason in ("StartError", "ContainerCannotRun"):
+            pod.lives[name] = replace(pod.lives[name], reason=status.reason)
+        if status.message:
+            pod.words[name] = " ".join(status.message.split())[:500]
+        self._times(name, status)
+        self._forget_process(name)
+
+    def _forget_process(self, name: str) -> None:
+        """It has no process any more."""
+        pod = self.pod
+        pod.pids.pop(name, None)
+        self._stopping.pop(name, None)
+
+    def _times(self, name: str, status: pb.ContainerStatus) -> None:
+        """When it was started and ended last."""
+        old = self.pod.times.get(name, Times())
+        self.pod.times[name] = Times(
+            status.started_at / 1e9 if status.started_at else old.started,
+            status.finished_at / 1e9 if status.finished_at else old.finished,
+        )

@@ -1,0 +1,358 @@
+"""Files, directories and standard input to documents; all faults of all files at once.
+
+Files are opened without blocking and looked at before they are read: only regular files, and
+pipes that the caller opened itself (``-``, ``/dev/stdin``, ``/dev/fd/N``). Large ones are
+mapped, so that hundreds of megabytes of JSON cost little more than what is kept of them; a
+mapped file must not be truncated while it is read.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
+
+import msgspec
+
+from qoslet.core.api.documents import Document, Text, json_documents, value_document
+from qoslet.core.api.manifest import Loaded, Options, pods_from
+from qoslet.core.api.plain_value import plain_value
+from qoslet.core.api.schema import DECODE_ERRORS, shown
+from qoslet.errors import BadInput, BadInputs
+
+YAML_MAX = 64 * 1024 * 1024
+"""Bytes; a larger YAML file is refused."""
+
+FAULTS_MAX = 100
+"""Faults that are listed; the rest is counted."""
+
+_MAP_FROM = 16 * 1024 * 1024
+_CHUNK = 4 * 1024 * 1024
+_SUFFIXES = (".yaml", ".yml", ".json")
+STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
+
+
+def load(
+    paths: Sequence[str],
+    options: Options,
+    *,
+    stdin: IO[bytes] | None = None,
+    root_check: bool = False,
+) -> Loaded:
+    """The pods of all ``paths``: files, directories (not below them) or ``-``.
+
+    ``stdin`` is what ``-`` reads, the process's own by default. With ``root_check`` a directory
+    or a file in it that everybody can write is refused while running as root. Raises BadInputs
+    with every fault, in the order of the paths.
+    """
+    return _load(_documents(paths, stdin, root_check and os.geteuid() == 0), options)
+
+
+def load_text(text: str | bytes, options: Options, *, name: str = "text") -> Loaded:
+    """The pods of YAML or JSON ``text``, called ``name`` in messages. Raises BadInputs."""
+    data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
+    return _load(text_documents(data, shown(name)), options)
+
+
+def values_of(path: str, *, stdin: IO[bytes] | None = None) -> list[tuple[str, Any]]:
+    """The documents of a file or ``-`` as plain values, whatever their kind, each with its place;
+    YAML or JSON. Raises BadInputs; a file without a document is one, too."""
+    found: list[tuple[str, Any]] = []
+    for document in _documents([path], stdin, False):
+        if isinstance(document, BadInput):
+            raise BadInputs([document])
+        found.append((document.where, plain_value(document.data, document.where)))
+    if not found:
+        raise BadInputs([BadInput("holds no document", where=shown(path))])
+    return found
+
+
+def value_of(text: str | bytes, name: str) -> Any:
+    """The one document of YAML or JSON text, as an object; ``name`` is its name in messages. Raises
+    BadInput."""
+    try:
+        given = msgspec.json.decode(text)
+    except DECODE_ERRORS:
+        data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
+        found = list(text_documents(data, shown(name)))
+        if len(found) != 1 or isinstance(found[0], BadInput):
+            fault = next((one for one in found if isinstance(one, BadInput)), None)
+            raise fault or BadInput("holds no single document", where=shown(name)) from None
+        given = plain_value(found[0].data, found[0].where)
+    if not isinstance(given, dict):
+        raise BadInput("expected `object`", where=shown(name))
+    return given
+
+
+def _load(documents: Iterator[Document | BadInput], options: Options) -> Loaded:
+    collecting = gc.isenabled()
+    # nothing here makes cycles, and collecting while a cluster is read only costs
+    gc.disable()
+    try:
+        loaded = pods_from(documents, options)
+    finally:
+        if collecting:
+            gc.enable()
+    if loaded.faults:
+        raise BadInputs(_capped(loaded))
+    return loaded
+
+
+def _capped(loaded: Loaded) -> list[BadInput]:
+    more = len(loaded.faults) - FAULTS_MAX + loaded.more_faults
+    if more <= 0:
+        return loaded.faults
+    rest = BadInput(f"... and {more} more faults", hint="mend these first")
+    return [*loaded.faults[:FAULTS_MAX], rest]
+
+
+def _documents(
+    paths: Sequence[str], stdin: IO[bytes] | None, strict: bool
+) -> Iterator[Document | BadInput]:
+    seen_stdin = False
+    for path in paths:
+        if path == "-":
+            if seen_stdin:
+                yield BadInput("standard input can be read once", where="-f -")
+                continue
+            seen_stdin = True
+            yield from _stdin_documents(stdin)
+        elif os.path.isdir(path):
+            yield from _directory_documents(path, strict)
+        else:
+            yield from _file_documents(path, path.startswith(STREAMS), False)
+
+
+def _stdin_documents(stdin: IO[bytes] | None) -> Iterator[Document | BadInput]:
+    stream = stdin or getattr(sys.stdin, "buffer", None)
+    if stream is None:
+        yield BadInput("standard input is closed", where="stdin", hint="name a file")
+        return
+    try:
+        data = _spooled(stream)
+    except (OSError, ValueError) as error:
+        yield unreadable("stdin", error)
+        return
+    yield from text_documents(data, "stdin")
+
+
+def is_manifest(name: str) -> bool:
+    """Whether an entry of a directory is read, by its name."""
+    return not name.startswith(".") and name.endswith(_SUFFIXES)
+
+
+def check_directory(directory: str) -> None:
+    """Raise BadInput for a directory that everybody can write, OSError for none."""
+    if os.stat(directory).st_mode & stat.S_IWOTH:
+        hint = "chmod o-w it: as root its manifests would run whatever anybody writes"
+        raise BadInput("everybody can write this directory", where=shown(directory), hint=hint)
+
+
+def manifest_names(directory: str, strict: bool) -> list[str]:
+    """The entries of a directory that are read, sorted; directories may be among them. Raises
+    OSError, and with ``strict`` BadInput for a directory that everybody can write."""
+    if strict:
+        check_directory(directory)
+    with os.scandir(directory) as entries:
+        return sorted(entry.name for entry in entries if is_manifest(entry.name))
+
+
+def _directory_documents(path: str, strict: bool) -> Iterator[Document | BadInput]:
+    try:
+        names = manifest_names(path, strict)
+    except BadInput as fault:
+        yield fault
+        return
+    except (OSError, ValueError) as error:
+        yield unreadable(path, error)
+        return
+    for name in names:
+        full = os.path.join(path, name)
+        if os.path.isdir(full):
+            continue
+        yield from _file_documents(full, False, strict)
+
+
+def stream_documents(path: str, stdin: IO[bytes] | None) -> Iterator[Document | BadInput]:
+    """The documents of ``-`` or of a pipe of ``STREAMS``: they can be read once."""
+    return _stdin_documents(stdin) if path == "-" else _file_documents(path, True, False)
+
+
+def _file_documents(path: str, stream: bool, strict: bool) -> Iterator[Document | BadInput]:
+    try:
+        data = _read(path, stream, strict)
+    except BadInput as fault:
+        yield fault
+        return
+    except (OSError, ValueError) as error:
+        yield unreadable(path, error)
+        return
+    yield from text_documents(data, shown(path))
+
+
+def unreadable(path: str, error: Exception) -> BadInput:
+    """The fault of a path that the system would not give."""
+    if isinstance(error, FileNotFoundError):
+        if os.path.islink(path):
+            hint = "mend or remove the link"
+            return BadInput("is a link to nothing", where=shown(path), hint=hint)
+        return BadInput("does not exist", where=shown(path), hint="check the path")
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    return BadInput(f"cannot be read: {shown(reason or 'unknown error')}", where=shown(path))
+
+
+_KINDS = (
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISDIR, "a directory"),
+)
+
+
+def _read(path: str, stream: bool, strict: bool) -> Text:
+    """The content of a regular file, or of a pipe where ``stream`` allows it."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+    fd = os.open(path, flags)
+    try:
+        mode = os.fstat(fd).st_mode
+        if stream and not stat.S_ISREG(mode) and not stat.S_ISBLK(mode):
+            os.set_blocking(fd, True)
+            with open(fd, "rb", buffering=0, closefd=False) as pipe:
+                return _spooled(pipe)
+        check_file(path, mode, strict)
+        return _content(fd, os.fstat(fd).st_size)
+    finally:
+        os.close(fd)
+
+
+def check_file(path: str, mode: int, strict: bool) -> None:
+    """Raise BadInput for what is no regular file, and with ``strict`` for one that everybody can
+    write."""
+    for test, called in _KINDS:
+        if test(mode):
+            hint = "give a file or a directory, or - for standard input"
+            raise BadInput(f"is {called}", where=shown(path), hint=hint)
+    if strict and mode & stat.S_IWOTH:
+        raise BadInput("everybody can write this file", where=shown(path), hint="chmod o-w it")
+
+
+def _content(fd: int, size: int) -> Text:
+    if size >= _MAP_FROM:
+        import mmap
+
+        return memoryview(mmap.mmap(fd, 0, access=mmap.ACCESS_READ))
+    with open(fd, "rb", closefd=False) as file:
+        return file.read()
+
+
+def _spooled(stream: Any) -> Text:
+    """All that a stream has; beyond a bound it goes to an unnamed file, not to memory."""
+    chunks: list[bytes] = []
+    size = 0
+    while chunk := stream.read(_CHUNK):
+        chunks.append(chunk)
+        size += len(chunk)
+        if size >= _MAP_FROM:
+            return _spooled_to_file(chunks, stream)
+    return b"".join(chunks)
+
+
+def _spooled_to_file(chunks: list[bytes], stream: Any) -> Text:
+    from tempfile import TemporaryFile
+
+    with TemporaryFile() as file:
+        file.writelines(chunks)
+        chunks.clear()
+        while chunk := stream.read(_CHUNK):
+            file.write(chunk)
+        file.flush()
+        return _content(file.fileno(), file.tell())
+
+
+def text_documents(data: Text, file: str) -> Iterator[Document | BadInput]:
+    """The documents of a text, JSON or YAML by its content; ``file`` is its name as shown."""
+    view = memoryview(data)
+    if bytes(view[:3]) == b"\xef\xbb\xbf":
+        view = view[3:]
+    fault = _encoding_fault(view, file)
+    if fault:
+        yield fault
+        return
+    if bytes(view[:4096]).lstrip()[:1] in (b"{", b"["):
+        found = _json_or_yaml(view, file)
+        if found is not None:
+            yield from found
+            return
+    if view.nbytes > YAML_MAX:
+        message = f"is {view.nbytes >> 20} MiB of YAML, at most {YAML_MAX >> 20} are read"
+        yield BadInput(message, where=file, hint="give it as JSON: kubectl ... -o json")
+        return
+    yield from _yaml_documents(bytes(view), file)
+
+
+def _json_or_yaml(view: memoryview, file: str) -> Iterator[Document | BadInput] | None:
+    """The documents of a text that begins like JSON; None where it is YAML after all."""
+    found = json_documents(view, file)
+    first = next(found)
+    broken = isinstance(first, BadInput) and first.message.startswith("broken JSON")
+    if broken and not file.endswith(".json") and view.nbytes <= YAML_MAX:
+        flow = list(_yaml_documents(bytes(view), file))
+        if not any(isinstance(each, BadInput) for each in flow):
+            return iter(flow)
+    return _chained(first, found)
+
+
+def _chained(
+    first: Document | BadInput, rest: Iterator[Document | BadInput]
+) -> Iterator[Document | BadInput]:
+    yield first
+    yield from rest
+
+
+def _yaml_documents(data: bytes, file: str) -> Iterator[Document | BadInput]:
+    from qoslet.host.files.yaml import documents
+
+    waiting = None
+    for found in documents(data, file):
+        if isinstance(found, BadInput):
+            yield found
+            continue
+        if waiting is not None:
+            yield value_document(waiting.value, file, waiting.number)
+        elif found.number == 1:
+            # whether the first of a file is its only one shows when the second is there
+            waiting = found
+            continue
+        yield value_document(found.value, file, found.number)
+        waiting = None
+    if waiting is not None:
+        yield value_document(waiting.value, file, 0)
+
+
+def _encoding_fault(view: memoryview, file: str) -> BadInput | None:
+    """What makes the bytes no text, looked for in pieces."""
+    if bytes(view[:2]) in (b"\xff\xfe", b"\xfe\xff"):
+        return BadInput("is UTF-16", where=file, hint="save it as UTF-8")
+    decoder = None
+    for start in range(0, view.nbytes, _CHUNK):
+        chunk = bytes(view[start : start + _CHUNK])
+        at = chunk.find(0)
+        if at >= 0:
+            hint = "give YAML or JSON text"
+            return BadInput(f"is binary: byte {start + at} is NUL", where=file, hint=hint)
+        if decoder is None:
+            if chunk.isascii():
+                continue
+            from codecs import getincrementaldecoder
+
+            decoder = getincrementaldecoder("utf-8")()
+        try:
+            decoder.decode(chunk, final=start + _CHUNK >= view.nbytes)
+        except UnicodeDecodeError as error:
+            message = f"is not UTF-8 near byte {start + error.start}"
+            return BadInput(message, where=file, hint="save it as UTF-8")
+    return None

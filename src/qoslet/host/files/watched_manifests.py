@@ -1,0 +1,319 @@
+"""Manifest files that come, change and go while they are watched.
+
+A file is read when it is complete: whoever writes it is waited for. Whatever an event may have
+missed, a look at every file's identity and times now and then does not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import IO
+
+from msgspec import Struct
+
+from qoslet.core.api.documents import Document
+from qoslet.core.api.manifest_set import FileChange, Order
+from qoslet.core.api.schema import shown
+from qoslet.core.problem import Problem
+from qoslet.errors import BadInput
+from qoslet.host.files.manifests import (
+    STREAMS,
+    check_directory,
+    is_manifest,
+    manifest_names,
+    stream_documents,
+    unreadable,
+)
+from qoslet.host.files.stable_read import Stamp, content, stamp
+from qoslet.host.linux.inotify import Alarm, Inotify, Ticking, Watch
+
+RESCAN = 10.0
+"""Seconds between two looks at every file."""
+
+POLL = 1.0
+"""The same where inotify is not to be had."""
+
+_AGAIN = (0.001, 0.01, 0.1)
+"""Seconds after which a file that was being written is tried again."""
+
+
+class _Given(Struct):
+    """A path of the command line: a directory, one file in it (``only``), or a ``stream`` that
+    can be read once. ``known`` are the files that were told, with the stamp they had; ``busy``
+    how often those were tried that are being written; ``links`` the directories that links among
+    them lead into."""
+
+    number: int
+    path: str
+    directory: str
+    only: str = ""
+    stream: bool = False
+    known: dict[str, Stamp] = {}
+    busy: dict[str, int] = {}
+    links: dict[str, str] = {}
+    fault: BadInput | None = None
+
+    def full(self, name: str) -> str:
+        """The path of a file, as it is shown."""
+        return self.path if self.only or self.stream else os.path.join(self.path, name)
+
+
+class ManifestFiles:
+    """The files below some paths. ``changes`` tells each of them once, and again when it is
+    another; ``faults`` and ``rows`` what there is to say about the paths.
+
+    ``stdin`` is what ``-`` reads. With ``strict`` a directory or a file in it that everybody can
+    write is refused. ``watch`` makes the watch; where it raises OSError files are polled.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        clock: Callable[[], float],
+        *,
+        stdin: IO[bytes] | None = None,
+        strict: bool = False,
+        watch: Callable[[], Watch] = Inotify,
+    ) -> None:
+        self._clock = clock
+        self._stdin = stdin
+        self._strict = strict
+        self._unwatched = ""
+        try:
+            self._watch = watch()
+        except OSError as error:
+            self._watch = self._polled(error)
+        self._given = [_given(number, path) for number, path in enumerate(paths)]
+        self._whole = [given for given in self._given if not given.only and not given.stream]
+        self._single: dict[tuple[str, str], list[_Given]] = {}
+        for given in self._given:
+            if given.only:
+                self._single.setdefault((given.directory, given.only), []).append(given)
+        self._alarm = Alarm()
+        self._linked: dict[str, set[int]] = {}
+        self._above: set[str] = set()
+        self._next_look = clock()
+        # True: by a file's coming alone, it may be written still
+        self._dirty: dict[Order, bool] = {
+            (given.number, ""): False for given in self._given if given.stream
+        }
+
+    def changes(self) -> list[FileChange]:
+        """The files that are others than when they were told last."""
+        found = self._fresh()
+        if any(change.documents is None for change in found):
+            # the other half of a rename may come a moment later: the pod has only moved
+            found += self._fresh()
+        return found
+
+    def _fresh(self) -> list[FileChange]:
+        for number in self._heard():
+            self._look(self._given[number])
+        now = self._clock()
+        if now >= self._next_look:
+            self._next_look = now + RESCAN
+            for given in self._given:
+                self._look(given)
+        dirty, self._dirty = self._dirty, {}
+        self._alarm.rang()
+        if self._strict:
+            for number in {number for number, _ in dirty}:
+                self._check(self._given[number])
+        found = [
+            self._read(self._given[order[0]], order[1], dirty[order]) for order in sorted(dirty)
+        ]
+        return [change for change in found if change is not None]
+
+    @property
+    def faults(self) -> list[BadInput]:
+        """The paths that cannot be read."""
+        return [given.fault for given in self._given if given.fault is not None]
+
+    def rows(self) -> list[Problem]:
+        """What keeps files from being read as they are."""
+        found = [Problem("error", one.where, one.message, one.hint) for one in self.faults]
+        if self._unwatched:
+            message = f"not watched ({self._unwatched}): looked at every {POLL:g} s"
+            hint = "raise fs.inotify.max_user_instances or max_user_watches"
+            found.append(Problem("warning", "manifests", message, hint))
+        for given in self._given:
+            for name in sorted(given.busy):
+                message = "is open for writing: it is read when it is closed"
+                found.append(Problem("info", shown(given.full(name)), message, ""))
+        return found
+
+    def descriptors(self) -> list[int]:
+        """Readable when ``changes`` may have something."""
+        return [*self._watch.descriptors(), self._alarm.fd]
+
+    def close(self) -> None:
+        """Watch nothing any more."""
+        self._watch.close()
+        self._alarm.close()
+
+    def _polled(self, error: OSError) -> Watch:
+        self._unwatched = error.strerror or str(error)
+        return Ticking(POLL)
+
+    def _add(self, directory: str) -> bool:
+        """Watch a directory; False where it is not there. What cannot be watched is polled."""
+        try:
+            self._watch.add(directory)
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            return False
+        except OSError as error:
+            self._watch.close()
+            self._watch = self._polled(error)
+        return True
+
+    def _heard(self) -> set[int]:
+        """Take the events: files are to be read, and the paths returned to be looked at."""
+        looks: set[int] = set()
+        everything = range(len(self._given))
+        for kind, directory, name in self._watch.events():
+            if kind == "lost":
+                looks.update(everything)
+                continue
+            if directory in self._above:
+                looks.update(everything)
+            looks.update(self._linked.get(directory, ()))
+            made = kind == "made"
+            for given in self._single.get((directory, name), ()):
+                self._touched(given, name, made)
+            for given in self._whole:
+                if given.directory == directory:
+                    if name and is_manifest(name):
+                        self._touched(given, name, made)
+                    elif kind == "ended" or not name or given.links:
+                        # with links also ..data of a ConfigMap: they may lead to other files
+                        looks.add(given.number)
+            singles = (given for some in self._single.values() for given in some)
+            looks.update(
+                one.number
+                for one in singles
+                if one.directory == directory and (kind == "ended" or one.links)
+            )
+            if kind == "ended":
+                self._above.discard(directory)
+        return looks
+
+    def _touched(self, given: _Given, name: str, made: bool) -> None:
+        """Something happened to a file."""
+        self._dirty[given.number, name] = made
+        if name in given.busy:
+            given.busy[name] = 0
+
+    def _look(self, given: _Given) -> None:
+        """Compare what is there with what was told."""
+        if given.stream:
+            return
+        there = self._add(given.directory)
+        if not there or os.path.islink(given.directory):
+            self._watch_above(given.directory)
+        for directory in set(given.links.values()):
+            self._add(directory)
+        try:
+            names = self._names(given)
+        except BadInput as fault:
+            given.fault = fault
+            return
+        except (OSError, ValueError) as error:
+            given.fault = unreadable(given.path, error)
+            if not isinstance(error, FileNotFoundError | NotADirectoryError):
+                return
+            names = []
+        else:
+            given.fault = None
+        for name in (*names, *(given.known.keys() - set(names))):
+            found = stamp(given.full(name))
+            if found is None or found != given.known.get(name) or name in given.busy:
+                self._dirty.setdefault((given.number, name), False)
+
+    def _names(self, given: _Given) -> list[str]:
+        """The files of a path that are there. Raises OSError, BadInput."""
+        if given.only:
+            os.lstat(given.path)
+            return [given.only]
+        return manifest_names(given.directory, self._strict)
+
+    def _check(self, given: _Given) -> None:
+        """See whether a directory may be read; where not, its files wait for the next look."""
+        if given.only or given.stream:
+            return
+        try:
+            check_directory(given.directory)
+        except BadInput as fault:
+            given.fault = fault
+        except OSError:
+            # reading tells it
+            pass
+
+    def _watch_above(self, directory: str) -> None:
+        """Watch where ``directory`` will appear."""
+        above = os.path.dirname(os.path.abspath(directory))
+        while not self._add(above) and above != "/":
+            above = os.path.dirname(above)
+        self._above.add(above)
+
+    def _read(self, given: _Given, name: str, made: bool) -> FileChange | None:
+        """What a file says; None where there is nothing to tell."""
+        path, order = given.full(name), (given.number, name)
+        if given.stream:
+            called = "stdin" if path == "-" else shown(path)
+            return FileChange(called, order, tuple(stream_documents(path, self._stdin)), True)
+        if given.fault is not None and not given.only and os.path.isdir(given.directory):
+            return None
+        tried = given.busy.pop(name, 0)
+        documents: tuple[Document | BadInput, ...] | None
+        try:
+            found, documents = content(path, self._strict and not given.only, made)
+        except BlockingIOError:
+            self._wait(given, name, tried, made)
+            return None
+        except BadInput as fault:
+            found, documents = stamp(path) or (), (fault,)
+        except (OSError, ValueError) as error:
+            found, documents = stamp(path) or (), (unreadable(path, error),)
+            absent = isinstance(error, FileNotFoundError | NotADirectoryError)
+            if isinstance(error, IsADirectoryError) or (absent and not os.path.islink(path)):
+                documents = None
+        self._follow(given, name, path)
+        if documents is not None:
+            given.known[name] = found
+        elif given.known.pop(name, None) is None:
+            return None
+        return FileChange(shown(path), order, documents, bool(given.only))
+
+    def _wait(self, given: _Given, name: str, tried: int, made: bool) -> None:
+        """Try a file again that is being written: its closing is told a moment before the kernel
+        counts one writer less. Later tries wait for the next closing, or the next look."""
+        given.busy[name] = tried + 1
+        if tried < len(_AGAIN):
+            self._dirty[given.number, name] = made
+            self._alarm.ring(_AGAIN[tried])
+
+    def _follow(self, given: _Given, name: str, path: str) -> None:
+        """Watch the directory that a link leads into."""
+        target = os.path.dirname(os.path.realpath(path)) if os.path.islink(path) else ""
+        before = given.links.pop(name, "")
+        if target:
+            given.links[name] = target
+            self._linked.setdefault(target, set()).add(given.number)
+            self._add(target)
+        if before and before != target and before not in given.links.values():
+            users = self._linked[before]
+            users.discard(given.number)
+            if not users:
+                del self._linked[before]
+                if all(before != one.directory for one in self._given):
+                    self._watch.drop(before)
+
+
+def _given(number: int, path: str) -> _Given:
+    if path == "-" or path.startswith(STREAMS):
+        return _Given(number, path, "", stream=True)
+    if os.path.isdir(path):
+        return _Given(number, path, path)
+    directory, name = os.path.split(path)
+    return _Given(number, path, directory or ".", only=name or path)

@@ -1,0 +1,1 @@
+"""The keeper: the process that parents containers and outlives the agent."""

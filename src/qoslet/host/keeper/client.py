@@ -1,0 +1,350 @@
+"""The agent's side of the keeper; matches ``agent.ports.Runtime``.
+
+No call waits for the keeper but the first ``held``: requests are put on their way, news are taken
+from what has arrived. A keeper that is not there is started, one that was killed is replaced, and
+what it had not answered is asked again: each request may come twice.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.core.workload.lifecycle import Backoff, ContainerState
+from qoslet.core.workload.pod_status import Held
+from qoslet.core.workload.process_spec import PodSpec
+from qoslet.errors import CannotDo
+from qoslet.host.containers.log_files import LogLimits
+from qoslet.host.keeper.launch import Starter
+from qoslet.host.keeper.pod import check
+from qoslet.host.keeper.protocol import (
+    VERSION,
+    Done,
+    Forget,
+    Gone,
+    Hello,
+    Kept,
+    Peer,
+    Restart,
+    Said,
+    Setting,
+    Start,
+    Stop,
+    TooLong,
+    Update,
+    Welcome,
+    news,
+)
+
+ANSWER_SECONDS = 10.0
+"""How long a keeper may take to say what it keeps."""
+
+TRIES = (0.0, 0.1, 0.5, 2.0, 5.0)
+"""Seconds to wait before the next keeper, where one after the other ends before it answers."""
+
+NOTES = 1000
+"""Lines that are kept for who asks; the oldest go first."""
+
+
+class _View(Struct):
+    """A pod as the keeper told it last."""
+
+    held: Held
+    states: tuple[ContainerState, ...]
+
+
+class KeeperRuntime:
+    """Containers in the hands of the keeper of one root. ``notes`` gathers what could not be done
+    on the way, each line once; ``pid`` is the keeper's, 0 before it has answered."""
+
+    def __init__(self, setting: Setting, starter: Starter | None = None) -> None:
+        self._setting = setting
+        self._starter = starter or Starter(setting)
+        self._peer: Peer | None = None
+        self._views: dict[str, _View] = {}
+        self._told: set[str] = set()
+        self._known = True
+        self._pending: dict[int, Start | Stop | Restart | Update | Forget] = {}
+        self._latest: dict[str, int] = {}
+        self._number = 0
+        self._failures = 0
+        self._retry_at = 0.0
+        self._wrong: CannotDo | None = None
+        self._states: tuple[ContainerState, ...] | None = None
+        self.notes: list[str] = []
+        self.pid = 0
+        if self._starter.has_records() or self._starter.running():
+            self._known = False
+            self._reach()
+
+    @classmethod
+    def connect(
+        cls,
+        folder: str,
+        root: str,
+        hierarchy: str,
+        mounts: Mapping[str, str] | str,
+        *,
+        logs: str | None = None,
+        limits: LogLimits | None = None,
+        backoff: Backoff | None = None,
+    ) -> KeeperRuntime:
+        """The runtime of ``root``, whose state folder exists and is private. ``mounts`` is as for
+        ``cgroupfs.layout_of``; ``logs`` is ``podLogsDir`` (``logs`` in the state folder).
+
+        A keeper that runs is reached, one that was killed and has left pods is replaced; else
+        the first start, or ``begin``, starts one. Raises ``CannotDo``.
+        """
+        bounds = limits or LogLimits()
+        return cls(
+            Setting(
+                root=root,
+                folder=folder,
+                logs=logs or f"{folder}/logs",
+                hierarchy=hierarchy,
+                mounts={"unified": mounts} if isinstance(mounts, str) else dict(mounts),
+                size=bounds.size,
+                files=bounds.files,
+                rate=bounds.rate,
+                backoff=backoff or Backoff(),
+            )
+        )
+
+    def begin(self) -> None:
+        """Start the keeper if there is none; it comes up beside what the caller does next.
+        Raises ``CannotDo``."""
+        if self._peer is None:
+            self._reach()
+
+    def start(self, spec: PodSpec, cgroups: Mapping[str, str]) -> None:
+        """Begin a pod; ``cgroups`` is the path of each container's group by its name. A pod
+        that is kept already stays as it is. Raises ``CannotDo`` where it may not be run."""
+        self._listen()
+        if spec.uid in self._views:
+            return
+        check(spec, cgroups)
+        digest = spec.digest()
+        held = Held(spec.uid, spec.key, digest, spec.grace, dict(cgroups), memo=spec.memo)
+        waiting = tuple(
+            ContainerState(spec.uid, launch.name, cgroups[launch.name], running=False)
+            for launch in spec.launches
+        )
+        number = self._next()
+        self._ask(Start(number, replace(spec, problems=()), dict(cgroups), digest), spec.uid)
+        self._views[spec.uid] = _View(held, waiting)
+        self._states = None
+
+    def poll(self) -> tuple[ContainerState, ...]:
+        """The state of every container of every pod that is kept, as far as it was told. Raises
+        ``CannotDo`` where the keeper is not ours to talk to."""
+        self._listen()
+        if self._states is None:
+            views = self._views.values()
+            self._states = tuple(state for view in views for state in view.states)
+        return self._states
+
+    def held(self) -> Mapping[str, Held]:
+        """The pods that are kept, by UID. Waits for a keeper that was there before us to tell
+        them, once. Raises ``CannotDo`` where it does not answer."""
+        self._listen()
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while not self._known:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise CannotDo(
+                    f"the keeper does not answer within {ANSWER_SECONDS:.0f} s",
+                    where=self._setting.folder,
+                    hint=self._starter.last_words()
+                    or "see what it does; killed, it is replaced and its containers stay",
+                )
+            if self._peer is not None:
+                _ready(self._peer.socket, select.POLLIN, min(left, 0.1))
+            else:
+                time.sleep(0.01)
+            self._listen()
+        return {uid: view.held for uid, view in self._views.items()}
+
+    def stop(self, uid: str, grace_seconds: float) -> None:
+        """Begin to end a pod; ``poll`` tells how it goes. Stopping again with a shorter grace
+        period hurries; one that is not kept is no fault."""
+        self._listen()
+        if uid in self._views:
+            self._ask(Stop(self._next(), uid, grace_seconds), uid)
+
+    def restart(self, uid: str, container: str) -> None:
+        """Begin to end one container; it is started again at once, whatever its policy."""
+        self._listen()
+        if uid in self._views:
+            self._ask(Restart(self._next(), uid, container), uid)
+
+    def update(self, spec: PodSpec) -> None:
+        """Later starts of the pod's containers use these launches; processes stay."""
+        self._listen()
+        if spec.uid in self._views:
+            self._ask(Update(self._next(), replace(spec, problems=())), spec.uid)
+
+    def forget(self, uid: str) -> None:
+        """Drop a pod and its logs; one that is not kept is no fault. Raises ``CannotDo`` if a
+        container is running."""
+        self._listen()
+        view = self._views.get(uid)
+        if view is None:
+            return
+        if any(state.running for state in view.states):
+            raise CannotDo("containers are still running", where=f"Pod {view.held.key}")
+        self._ask(Forget(self._next(), uid), uid)
+        self._views.pop(uid, None)
+        self._states = None
+
+    def descriptors(self) -> list[int]:
+        """One that is readable when the keeper has told something."""
+        return [] if self._peer is None else [self._peer.socket.fileno()]
+
+    def close(self, seconds: float = 0.0) -> None:
+        """Leave the keeper alone; it ends where it keeps nothing. ``seconds``: how long to wait
+        for that."""
+        if self._peer is not None:
+            deadline = time.monotonic() + max(seconds, 0.1)
+            while self._peer.unsent and self._peer.open and time.monotonic() < deadline:
+                _ready(self._peer.socket, select.POLLOUT, 0.05)
+                self._peer.flush()
+            self._peer.close()
+            self._peer = None
+        deadline = time.monotonic() + seconds
+        while not self._views and time.monotonic() < deadline and self._starter.running():
+            time.sleep(0.002)
+        self._starter.collect()
+
+    def _next(self) -> int:
+        """The number of a new request."""
+        self._number += 1
+        return self._number
+
+    def _ask(self, request: Start | Stop | Restart | Update | Forget, uid: str) -> None:
+        """Put a request on its way. Raises ``CannotDo`` for one that is too long."""
+        if self._peer is None:
+            self._reach()
+        if self._peer is not None:
+            try:
+                self._peer.send(request)
+            except (ValueError, msgspec.MsgspecError) as error:
+                raise CannotDo(f"the keeper cannot be told: {error}", where=f"pod {uid}") from error
+            self._peer.flush()
+        self._pending[request.id] = request
+        if isinstance(request, Start | Forget):
+            self._latest[uid] = request.id
+
+    def _reach(self) -> None:
+        """Connect, start a keeper where there is none, and ask again what was not answered."""
+        if self._wrong is not None or time.monotonic() < self._retry_at:
+            return
+        fresh = not self._views and not self._starter.has_records()
+        mine = self._starter.child
+        self._peer = Peer(self._starter.connect())
+        # Nothing can be told by one that began with nothing.
+        self._known = self._known and fresh and self._starter.child != mine
+        self._told = set()
+        self._peer.send(Hello(VERSION, self._setting.root))
+        for request in self._pending.values():
+            self._peer.send(request)
+        self._peer.flush()
+
+    def _listen(self) -> None:
+        """Take in what the keeper has told. Raises ``CannotDo`` where it does not know us."""
+        if self._wrong is not None:
+            raise self._wrong
+        if self._peer is None and (self._views or self._pending or not self._known):
+            self._reach()
+        if self._peer is None:
+            return
+        self._peer.flush()
+        while self._peer.fill():
+            try:
+                while (data := self._peer.next()) is not None:
+                    self._take(data)
+            except (TooLong, msgspec.MsgspecError) as error:
+                self._note(f"the keeper (process {self.pid}) is not understood: {error}")
+                self._peer.open = False
+        if self._wrong is not None:
+            raise self._wrong
+        if not self._peer.open:
+            self._lost()
+
+    def _take(self, data: bytes) -> None:
+        """One message of the keeper."""
+        said = news.decode(data)
+        match said:
+            case Welcome():
+                self._welcome(said)
+            case Kept():
+                uid = said.held.uid
+                self._told.add(uid)
+                if said.done >= self._latest.get(uid, 0):
+                    self._views[uid] = _View(said.held, said.states)
+                    self._states = None
+            case Gone():
+                if said.done >= self._latest.get(said.uid, 0):
+                    self._views.pop(said.uid, None)
+                    self._states = None
+            case Done():
+                self._done(said.done)
+            case Said():
+                self._note(said.line)
+
+    def _welcome(self, said: Welcome) -> None:
+        """The keeper's first message."""
+        self.pid = said.pid
+        self._failures = 0
+        if said.error:
+            self._wrong = CannotDo(
+                f"the keeper of these containers (process {said.pid}) cannot be used: {said.error}",
+                where=self._setting.folder,
+                hint=f"kill {said.pid}: its containers stay, and the next keeper takes them up",
+            )
+
+    def _done(self, done: int) -> None:
+        """Requests were dealt with; the first time, all pods were told."""
+        if not self._known or done == 0:
+            gone = [uid for uid in self._views if uid not in self._told | self._latest.keys()]
+            for uid in gone:
+                self._note(f"Pod {self._views.pop(uid).held.key}: the keeper does not know it")
+            self._known, self._states = True, None
+        for number in [number for number in self._pending if number <= done]:
+            del self._pending[number]
+        for uid in [uid for uid, number in self._latest.items() if number <= done]:
+            del self._latest[uid]
+
+    def _lost(self) -> None:
+        """The keeper is gone: reach the next one."""
+        if self._peer is not None:
+            self._peer.close()
+            self._peer = None
+        wait = TRIES[min(self._failures, len(TRIES) - 1)]
+        self._failures += 1
+        self._retry_at = time.monotonic() + wait
+        if self._views or self._pending:
+            words = self._starter.last_words()
+            about = f": {words}" if words else ""
+            self._note(f"the keeper (process {self.pid}) has ended{about}; another takes over")
+        self._known = self._known and not self._views
+        if wait == 0.0 and (self._views or self._pending):
+            self._reach()
+
+    def _note(self, line: str) -> None:
+        """Keep a line for the surface, once."""
+        if line not in self.notes:
+            self.notes.append(line)
+            del self.notes[:-NOTES]
+
+
+def _ready(peer: socket.socket, event: int, seconds: float) -> None:
+    """Wait for a socket, whatever its number: select(2) knows none beyond 1023."""
+    poller = select.poll()
+    poller.register(peer, event)
+    poller.poll(round(seconds * 1000))

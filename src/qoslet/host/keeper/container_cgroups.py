@@ -1,0 +1,133 @@
+"""What the process runtime needs of control groups: join them, see who is in, end everybody.
+
+A process is signalled through a pidfd, and only after its membership was seen again with that
+descriptor open, so a reused number never hits a stranger.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from typing import Protocol
+
+from qoslet.errors import CannotDo, QosletError
+from qoslet.host.cgroupfs.driver import Cgroupfs
+from qoslet.host.cgroupfs.kill import oom_kills, strike
+from qoslet.host.containers.records import parent_of
+from qoslet.host.linux.openat import Tree, checked
+from qoslet.host.oci.containers import tidy
+
+LEFTOVER_SECONDS = 0.5
+"""How long processes may take to go that are in a new container's group."""
+
+
+class Groups(Protocol):
+    """What the process runtime needs of the kernel's control groups."""
+
+    def join_fds(self, path: str) -> list[int]:
+        """``cgroup.procs`` of the group in every hierarchy, open for writing; a child that
+        writes ``0`` to each is inside. The caller closes them. Raises OSError, QosletError."""
+
+    def members(self, path: str) -> set[int]:
+        """The processes in the group itself, over all hierarchies."""
+
+    def identity(self, path: str) -> int | None:
+        """What tells a group from one that was made again under its path; None if unknown."""
+
+    def oom_kills(self, path: str) -> int | None:
+        """How many processes of the group the kernel killed for memory; None if unknown."""
+
+    def tidy(self, paths: Iterable[str]) -> None:
+        """Groups of containers and those above them go from the hierarchies in which only a
+        runtime makes groups."""
+
+    def strike(self, path: str) -> bool:
+        """SIGKILL to every process of the group and below, without waiting for any; True where
+        none is left. Raises QosletError where it must not, such as outside our root or with
+        this process inside."""
+
+
+class KernelGroups(Cgroupfs):
+    """The groups below one root on this machine. ``makers`` are the processes that make scopes:
+    a child of theirs in one keeps it, and does not count as the container's. ``own`` are systemd's
+    own hierarchies beside those of v1 (``mountinfo.systemds_own``)."""
+
+    def __init__(
+        self,
+        hierarchy: str,
+        mounts: Mapping[str, str] | str,
+        root: str,
+        own: Iterable[str] = (),
+    ) -> None:
+        super().__init__(hierarchy, mounts, root)
+        self.makers: Callable[[], Collection[int]] = tuple
+        self._own = [Tree(point) for point in own]
+
+    def join_fds(self, path: str) -> list[int]:
+        """A scope is joined in systemd's own hierarchies, too, where it is systemd's: what stays in
+        the unit that it came from would end with that."""
+        opened = super().join_fds(path)
+        own = self._own if path.endswith(".scope") else []
+        try:
+            for tree in own:
+                with suppress(FileNotFoundError):
+                    opened.append(tree.open_to_write(checked(path), "cgroup.procs"))
+        except OSError:
+            for descriptor in opened:
+                os.close(descriptor)
+            raise
+        return opened
+
+    def strike(self, path: str) -> bool:
+        """SIGKILL to every process of the group and below; True where none is left."""
+        group = self._mine(checked(path))
+        return strike(self.layout, group, self._keeping(group))
+
+    def tidy(self, paths: Iterable[str]) -> None:
+        """Empty groups of containers and those above them go from the hierarchies in which only a
+        runtime makes groups: v1 has more of them than a kubelet uses."""
+        known = [tree.point for tree in self.layout.trees]
+        for path in paths:
+            tidy(checked(path), self.root, known)
+
+    def members(self, path: str) -> set[int]:
+        """The processes in the group itself, over all hierarchies."""
+        group = checked(path)
+        return super().members(group) - self._keeping(group)
+
+    def oom_kills(self, path: str) -> int | None:
+        """How many processes of the group the kernel killed for memory; None if unknown."""
+        tree = self.layout.tree_of("memory")
+        return None if tree is None else oom_kills(tree, checked(path), self.hierarchy)
+
+    def _keeping(self, group: str) -> set[int]:
+        """The processes that keep a scope."""
+        if not group.endswith(".scope"):
+            return set()
+        makers = self.makers()
+        return {pid for pid in super().members(group) if parent_of(pid) in makers}
+
+
+def end_group(groups: Groups, path: str) -> str | None:
+    """Kill every member; None once the group is empty, else why it is not. A group that cannot
+    be looked at holds nobody."""
+    try:
+        return None if groups.strike(path) else f"processes are left in {path}"
+    except (QosletError, ValueError) as error:
+        return str(error)
+    except OSError:
+        return None
+
+
+def vacate(groups: Groups, path: str) -> None:
+    """End what is in a new container's group: a start that nobody has kept. Raises ``CannotDo``
+    where it does not go at once."""
+    if not groups.members(path):
+        return
+    deadline = time.monotonic() + LEFTOVER_SECONDS
+    while (wrong := end_group(groups, path)) is not None:
+        if time.monotonic() >= deadline:
+            raise CannotDo(wrong)
+        time.sleep(0.005)

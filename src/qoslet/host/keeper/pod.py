@@ -1,0 +1,106 @@
+"""A pod as the process runtime keeps it: its containers' lives, processes and times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from qoslet.core.workload.lifecycle import NEW, ContainerState, Ending, finished
+from qoslet.core.workload.pod_status import Held
+from qoslet.core.workload.process_spec import Launch, PodSpec
+from qoslet.errors import CannotDo
+from qoslet.host.containers.records import FORMAT, Record, Times
+from qoslet.host.keeper.container_process import Tracked
+
+
+class Pod:
+    """A pod in the process runtime. ``wake`` is when it is to be looked at without any event."""
+
+    def __init__(self, spec: PodSpec, digest: str, cgroups: Mapping[str, str]) -> None:
+        self.spec = spec
+        self.digest = digest
+        self.cgroups = dict(cgroups)
+        self.lives = {launch.name: NEW for launch in spec.launches}
+        self.times: dict[str, Times] = {}
+        self.logs: dict[str, str] = {}
+        self.running: dict[str, Tracked] = {}
+        self.ending: Ending | None = None
+        self.wake: float | None = None
+
+    def launch(self, name: str) -> Launch:
+        """The container of that name."""
+        return next(one for one in self.spec.launches if one.name == name)
+
+    @property
+    def over(self) -> bool:
+        """Whether no container runs, and none will run again."""
+        if self.running:
+            return False
+        return self.ending is not None or finished(self.spec, self.lives)
+
+    def record(self, boot: str) -> Record:
+        """The pod as it goes to disk."""
+        return Record(
+            format=FORMAT,
+            boot=boot,
+            spec=self.spec,
+            digest=self.digest,
+            cgroups=self.cgroups,
+            lives=self.lives,
+            processes={name: one.proc for name, one in self.running.items()},
+            times=self.times,
+            ending=self.ending,
+        )
+
+    def states(self) -> tuple[ContainerState, ...]:
+        """Its containers as the loop wants them."""
+        return tuple(self._state(launch.name) for launch in self.spec.launches)
+
+    def held(self) -> Held:
+        """The pod as the loop wants it."""
+        spec = self.spec
+        return Held(
+            spec.uid,
+            spec.key,
+            self.digest,
+            spec.grace,
+            self.cgroups,
+            self.over,
+            spec.memo,
+            self.ending is not None,
+        )
+
+    def _state(self, name: str) -> ContainerState:
+        """One container."""
+        life = self.lives[name]
+        one, times = self.running.get(name), self.times.get(name, Times())
+        return ContainerState(
+            pod_uid=self.spec.uid,
+            name=name,
+            cgroup=self.cgroups[name],
+            running=one is not None,
+            pid=one.main if one is not None else None,
+            exit_code=life.exit_code,
+            restarts=life.restarts,
+            reason=life.reason,
+            oom_killed=life.oom_killed,
+            started_at=times.started,
+            finished_at=times.finished,
+            log=self.logs.get(name, ""),
+        )
+
+
+def check(spec: PodSpec, cgroups: Mapping[str, str]) -> None:
+    """Raise ``CannotDo`` where a pod may not be run, or cannot be kept under its names."""
+    where = f"Pod {spec.key}"
+    if not spec.runnable:
+        raise CannotDo("this pod is not run", where=where)
+    names = [launch.name for launch in spec.launches]
+    if len({*names}) != len(names) or {*names} != cgroups.keys():
+        raise CannotDo("there is not one group for each container", where=where)
+    if spec.bundles is not None:
+        planned = spec.bundles.blocks
+        if any(not planned[one].path for one in names if one in planned) or {*names} - {*planned}:
+            raise CannotDo("the plan has no place for its containers", where=where)
+    for text in (spec.uid, *spec.key.split("/"), *names):
+        if not text or text in (".", "..") or "/" in text or "\0" in text or len(text) > 253:
+            raise CannotDo(f"{text!r} cannot be part of a path", where=where)

@@ -1,0 +1,397 @@
+"""The process runtime: a pod's containers as plain processes inside their control groups.
+
+Single-threaded, and it waits for nothing: ``poll`` takes note of what happened, does what is due
+and returns. The rules of a pod's life are ``core.podlife``; here is only their effect on this
+machine.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+
+from msgspec.structs import replace
+
+from qoslet.core.workload.lifecycle import (
+    Backoff,
+    ContainerState,
+    Ending,
+    actions,
+    began,
+    begun,
+    ended,
+    failed_to_start,
+    lost,
+    next_due,
+    postponed,
+    restarted,
+)
+from qoslet.core.workload.pod_status import Held
+from qoslet.core.workload.process_spec import Launch, PodSpec
+from qoslet.errors import CannotDo, QosletError
+from qoslet.host.containers.log_files import Logs
+from qoslet.host.containers.records import Records, Times
+from qoslet.host.containers.spawn import StartFailed, adopt_orphans
+from qoslet.host.keeper.container_cgroups import Groups, vacate
+from qoslet.host.keeper.container_process import Tracked, Watch, adopt, fork, why
+from qoslet.host.keeper.oci_runtime import OciHand, collect
+from qoslet.host.keeper.pod import Pod, check
+from qoslet.host.oci.containers import Bundled
+
+ABSENT_SECONDS = 1.0
+"""How long a start waits for a group that is not there: who makes groups makes it again."""
+
+NOTES = 1000
+"""Lines that are kept for who asks; the oldest go first."""
+
+
+class ProcessRuntime:
+    """Starts and ends containers as processes of this host; matches ``agent.ports.Runtime``.
+
+    ``notes`` gathers what could not be done on the way, each line once. With ``adopts`` this
+    process becomes the parent of what containers leave behind, and collects every child that
+    ends: it may have no others. ``take_up`` begins with the pods that ``records`` has.
+    """
+
+    def __init__(
+        self,
+        groups: Groups,
+        logs: Logs,
+        records: Records,
+        *,
+        backoff: Backoff | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        adopts: bool = False,
+        bundled: Bundled | None = None,
+    ) -> None:
+        self._groups = groups
+        self._logs = logs
+        self._records = records
+        self._backoff = backoff or Backoff()
+        self._clock = clock
+        self._adopts = adopts
+        if adopts:
+            adopt_orphans()
+        self._pods: dict[str, Pod] = {}
+        self._watch = Watch(logs.rate, clock)
+        self._timers: list[tuple[float, str]] = []
+        self._changed: dict[str, None] = {}
+        self._unsaved: dict[str, None] = {}
+        self._states: tuple[ContainerState, ...] | None = None
+        self.notes: list[str] = []
+        self.said = 0
+        self._oci = OciHand(bundled or Bundled(""), groups, self._watch, self._note)
+
+    @property
+    def kept(self) -> int:
+        """How many pods are kept."""
+        return len(self._pods)
+
+    def noted(self, heard: int) -> list[str]:
+        """The notes after the first ``heard`` of the ``said`` ones, as far as they are kept."""
+        new = self.said - heard
+        return self.notes[-new:] if new else []
+
+    def take_up(self) -> None:
+        """Go on with the pods that another has kept before."""
+        records, bad = self._records.load()
+        for line in bad:
+            self._note(line)
+        for record in records:
+            pod = Pod(record.spec, record.digest, record.cgroups)
+            pod.lives, pod.times, pod.ending = dict(record.lives), dict(record.times), record.ending
+            self._pods[record.spec.uid] = pod
+            for name, path in pod.cgroups.items():
+                life, proc = pod.lives[name], record.processes.get(name)
+                log = self._logs.path(pod.spec.key, pod.spec.uid, name, max(0, life.starts - 1))
+                pod.logs[name] = log if life.starts else ""
+                if proc is None and not life.alive and not self._groups.members(path):
+                    continue
+                # Without a record of it, it was begun as the other one ended.
+                if not life.alive:
+                    life = begun(life, self._clock())
+                pod.lives[name] = life if life.phase == "running" else began(life, life.began_at)
+                place = self._records.place(pod.spec.uid)
+                file = self._logs.file(log, self._note)
+                one = adopt(proc, f"{place}/{name}", file)
+                if pod.spec.bundles is not None and (proc is None or life.phase == "starting"):
+                    self._oci.rejoin(pod, name, one)
+                    pod.lives[name] = life
+                pod.running[name] = one
+                self._watch.add(pod.spec.uid, name, one)
+            self._tick(pod)
+
+    def start(self, spec: PodSpec, cgroups: Mapping[str, str], digest: str | None = None) -> None:
+        """Begin a pod in its groups, which exist; ``cgroups`` is by container name. ``digest`` is
+        that of ``spec`` where the caller knows it.
+
+        Raises ``CannotDo`` where it may not be run (``kept.check``).
+        """
+        if spec.uid in self._pods:
+            return
+        check(spec, cgroups)
+        pod = Pod(spec, spec.digest() if digest is None else digest, cgroups)
+        self._pods[spec.uid] = pod
+        self._tick(pod)
+
+    def poll(self) -> tuple[ContainerState, ...]:
+        """Take note of what ended and what was printed, do what is due, save what changed, and
+        tell the state of every container."""
+        for uid, name, what in self._watch.ready():
+            pod = self._pods[uid]
+            if what == "ended":
+                self._reap(pod, name)
+            self._tick(pod)
+        now = self._clock()
+        while self._timers and self._timers[0][0] <= now:
+            when, uid = heapq.heappop(self._timers)
+            due = self._pods.get(uid)
+            if due is not None and due.wake == when:
+                self._tick(due)
+        if self._adopts:
+            collect(one for pod in self._pods.values() for one in pod.running.values())
+        self._save()
+        if self._states is None:
+            self._states = tuple(state for pod in self._pods.values() for state in pod.states())
+        return self._states
+
+    def held(self) -> dict[str, Held]:
+        """The pods that are kept, by UID."""
+        return {uid: self.held_pod(uid) for uid in self._pods}
+
+    def held_pod(self, uid: str) -> Held:
+        """One that is kept. Raises KeyError."""
+        return self._pods[uid].held()
+
+    def states(self, uid: str) -> tuple[ContainerState, ...]:
+        """The containers of one pod; none where it is not kept."""
+        pod = self._pods.get(uid)
+        return () if pod is None else pod.states()
+
+    def changes(self) -> list[str]:
+        """UIDs of the pods that are new, gone or different since the last call."""
+        found, self._changed = [*self._changed], {}
+        return found
+
+    def stop(self, uid: str, grace_seconds: float) -> None:
+        """Begin to end a pod; ``poll`` goes on with it: SIGTERM, then SIGKILL to the whole
+        group after the grace period. It is over when no container is running. Stopping again
+        with a shorter grace period hurries."""
+        pod = self._pods.get(uid)
+        if pod is None:
+            return
+        now = self._clock()
+        if pod.ending is None or now + grace_seconds < pod.ending.begun_at + pod.ending.grace:
+            pod.ending = Ending(now, grace_seconds)
+        self._tick(pod)
+
+    def restart(self, uid: str, container: str) -> None:
+        """Begin to end one container; it is started again at once, whatever its policy."""
+        pod = self._pods.get(uid)
+        if pod is not None and container in pod.lives:
+            life = pod.lives[container]
+            pod.lives[container] = restarted(life, self._clock(), pod.spec.grace)
+            self._tick(pod)
+
+    def update(self, spec: PodSpec) -> None:
+        """Later starts use these launches; processes stay. Raises ``CannotDo`` where they are
+        not the same containers."""
+        pod = self._pods.get(spec.uid)
+        if pod is None:
+            return
+        if [one.name for one in spec.launches] != [one.name for one in pod.spec.launches]:
+            raise CannotDo("these are other containers", where=f"Pod {pod.spec.key}")
+        pod.spec = spec
+        self._touch(pod)
+
+    def forget(self, uid: str) -> None:
+        """Drop a pod and its logs. Raises ``CannotDo`` if a container is running."""
+        pod = self._pods.get(uid)
+        if pod is None:
+            return
+        if pod.running:
+            raise CannotDo("containers are still running", where=f"Pod {pod.spec.key}")
+        if pod.spec.bundles is not None:
+            self._oci.forget(pod)
+        del self._pods[uid]
+        self._touch(pod)
+        self._unsaved.pop(uid, None)
+        self._records.drop(uid)
+        self._logs.drop(pod.spec.key, uid)
+
+    def descriptors(self) -> list[int]:
+        """One that is readable when a container ended or printed."""
+        return [self._watch.descriptor]
+
+    def wait(self) -> float | None:
+        """Seconds until ``poll`` has something to do without any event; None for never."""
+        times = [self._timers[0][0]] if self._timers else []
+        resume = self._watch.resume()
+        times += [] if resume is None else [resume]
+        return max(0.0, min(times) - self._clock()) if times else None
+
+    def close(self) -> None:
+        """Let go of everything; the processes stay."""
+        self._save()
+        for pod in self._pods.values():
+            for one in pod.running.values():
+                one.let_go()
+        self._pods.clear()
+        self._watch.close()
+        self._oci.close()
+
+    def _note(self, line: str) -> None:
+        """Keep a line for the surface, once."""
+        if line not in self.notes:
+            self.notes.append(line)
+            self.said += 1
+            del self.notes[:-NOTES]
+
+    def _touch(self, pod: Pod) -> None:
+        """Something about a pod changed."""
+        self._changed[pod.spec.uid] = self._unsaved[pod.spec.uid] = None
+        self._states = None
+
+    def _save(self) -> None:
+        """Write the records of the pods that changed."""
+        unsaved, self._unsaved = [*self._unsaved], {}
+        for uid in unsaved:
+            try:
+                self._records.save(self._pods[uid].record(self._records.boot))
+            except OSError as error:
+                self._unsaved[uid] = None
+                self._note(f"{self._records.folder}: records are not kept: {error.strerror}")
+
+    def _tick(self, pod: Pod) -> None:
+        """Carry on what is under way, then do what is due until nothing is; starts may make
+        further starts due."""
+        for name, one in list(pod.running.items()):
+            self._carry_on(pod, name, one)
+        for _ in range(2 * len(pod.spec.launches) + 1):
+            due = [
+                action
+                for action in actions(pod.spec, pod.lives, self._clock(), pod.ending)
+                if action.verb != "kill" or not pod.running[action.name].killed
+            ]
+            for action in due:
+                if action.verb == "start":
+                    self._start(pod, pod.launch(action.name))
+                elif action.verb == "signal":
+                    self._signal(pod, pod.launch(action.name))
+                else:
+                    self._kill(pod, action.name)
+            if not due:
+                break
+        self._touch(pod)
+        self._arm(pod)
+
+    def _arm(self, pod: Pod) -> None:
+        """Set when the pod is looked at again without any event."""
+        now = self._clock()
+        due = next_due(pod.spec, pod.lives, now, pod.ending)
+        times = [] if due is None else [now + due]
+        times += [one.due for one in pod.running.values() if one.due is not None]
+        wake = min(times, default=None)
+        if wake is not None and wake != pod.wake:
+            heapq.heappush(self._timers, (wake, pod.spec.uid))
+        pod.wake = wake
+
+    def _start(self, pod: Pod, launch: Launch) -> None:
+        """One start begun, or its failure, recorded."""
+        name, uid, key = launch.name, pod.spec.uid, pod.spec.key
+        path, life, now = pod.cgroups[name], pod.lives[name], self._clock()
+        log = self._logs.path(key, uid, name, life.starts)
+        opened: list[int] = []
+        try:
+            if not life.starts:
+                vacate(self._groups, path)
+            plain = pod.spec.bundles is None
+            opened += self._groups.join_fds(path) if plain else []
+            joins = len(opened)
+            place = f"{self._records.place(uid)}/{name}"
+            one = Tracked(place, self._logs.file(log, self._note))
+            one.count_before(self._groups, path, new=not plain)
+            opened += one.pipes.make((launch.identity.uid, launch.identity.gid))
+            if plain:
+                fork(launch, opened[:joins], opened[joins:], one)
+            else:
+                self._oci.begin(pod, launch, opened[joins:], one)
+        except FileNotFoundError as error:
+            reason = f"{error.strerror}: {error.filename}"
+            pod.lives[name] = postponed(life, reason, now + ABSENT_SECONDS)
+            self._note(f"{key}/{name}: {reason}")
+            return
+        except (StartFailed, OSError, QosletError, ValueError) as error:
+            self._failed(pod, name, why(error))
+            return
+        finally:
+            for descriptor in opened:
+                os.close(descriptor)
+        pod.logs[name] = log
+        pod.times[name] = Times(time.time(), pod.times.get(name, Times()).finished)
+        pod.running[name] = one
+        pod.lives[name] = begun(life, now)
+        self._watch.add(uid, name, one)
+
+    def _failed(self, pod: Pod, name: str, error: StartFailed) -> None:
+        """No process came to be."""
+        life, now = pod.lives[name], self._clock()
+        pod.lives[name] = failed_to_start(life, error.code, error.reason, now, self._backoff)
+        old = pod.times.get(name, Times())
+        pod.times[name] = Times(old.started, time.time())
+        self._note(f"{pod.spec.key}/{name}: {error.reason}")
+
+    def _carry_on(self, pod: Pod, name: str, one: Tracked) -> None:
+        """A start that is under way, or a group that is not empty yet."""
+        notes = one.settle(self._watch)
+        if notes is not None:
+            pod.lives[name] = began(pod.lives[name], self._clock())
+            for line in notes:
+                self._note(f"{pod.spec.key}/{name}: {line}")
+        if not one.over or not one.empty(self._groups, pod.cgroups[name], self._clock()):
+            if one.trouble:
+                self._note(f"{pod.spec.key}/{name}: {one.trouble}")
+            return
+        one.see_oom(self._groups, pod.cgroups[name], pod.running.values())
+        if pod.spec.bundles is not None and not self._oci.cleared(pod, name, one, self._clock()):
+            return
+        del pod.running[name]
+        self._watch.drop(one)
+        one.let_go(drain=True)
+        if one.failed is not None:
+            self._failed(pod, name, one.failed)
+            return
+        oom, life, now = one.oom_killed, pod.lives[name], self._clock()
+        if one.code is None:
+            pod.lives[name] = lost(life, oom, now, self._backoff)
+        else:
+            pod.lives[name] = ended(life, one.code, oom, now, self._backoff)
+        pod.times[name] = Times(pod.times.get(name, Times()).started, time.time())
+
+    def _reap(self, pod: Pod, name: str) -> None:
+        """Collect a main process that ended; the rest of its group ends with it, and soon a
+        runtime's scope: who asks for OOM kills later learns less."""
+        one = pod.running.get(name)
+        if one is not None and one.birth is None:
+            one.collect(self._watch)
+            if one.over and pod.spec.bundles is not None:
+                one.see_oom(self._groups, pod.cgroups[name], pod.running.values())
+
+    def _signal(self, pod: Pod, launch: Launch) -> None:
+        """Ask the main process to end."""
+        number = getattr(signal, self._oci.stop_signal(pod, launch), signal.SIGTERM)
+        pod.running[launch.name].send(number)
+        pod.lives[launch.name] = replace(pod.lives[launch.name], signalled_at=self._clock())
+
+    def _kill(self, pod: Pod, name: str) -> None:
+        """End the whole group; the end of its main process is an event."""
+        one = pod.running[name]
+        one.killed = True
+        one.send(signal.SIGKILL)
+        try:
+            self._groups.strike(pod.cgroups[name])
+        except (QosletError, OSError, ValueError) as error:
+            self._note(f"{pod.spec.key}/{name}: {error}")

@@ -1,0 +1,246 @@
+"""What an agent and the keeper of its containers say to each other.
+
+Each message is four bytes of length, big-endian, and as much JSON, in both directions. Requests
+are numbered by who sends them and answered in their order; news come unasked. The first two
+messages (``Hello``, ``Welcome``) stay as they are in all versions.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from qoslet.core.workload.lifecycle import Backoff, ContainerState
+from qoslet.core.workload.pod_status import Held
+from qoslet.core.workload.process_spec import PodSpec
+
+VERSION = 1
+SOCKET, LOCK_FILE, ERRORS = "keeper.sock", "keeper.lock", "keeper.err"
+"""In the state folder: the keeper's socket, its lock, and what it had to say at its end."""
+
+LARGEST = 8 * 1024 * 1024
+"""Bytes of one message."""
+
+HELD_BACK = 64 * 1024 * 1024
+"""Bytes that wait for a peer which does not read, before it is given up."""
+
+_LENGTH = struct.Struct(">I")
+_CHUNK = 256 * 1024
+
+
+class Setting(Struct, frozen=True):
+    """What a keeper is started with. ``folder`` is the state folder of ``root``, ``logs`` that of
+    the logs; ``mounts`` as ``cgroupfs.layout_of`` takes them; ``size``, ``files`` and ``rate`` as
+    ``LogLimits``. ``linger`` is how many seconds it waits for a first client."""
+
+    root: str
+    folder: str
+    logs: str
+    hierarchy: str
+    mounts: dict[str, str]
+    size: int
+    files: int
+    rate: int
+    backoff: Backoff
+    linger: float = 10.0
+
+
+class Request(Struct, frozen=True, tag_field="do", omit_defaults=True):
+    """What an agent asks for."""
+
+
+class Hello(Request, tag="hello", frozen=True):
+    """The first message of an agent."""
+
+    version: int
+    root: str
+
+
+class Start(Request, tag="start", frozen=True, omit_defaults=True):
+    """Begin a pod. ``digest`` is that of ``spec`` with its problems."""
+
+    id: int
+    spec: PodSpec
+    cgroups: dict[str, str]
+    digest: str
+
+
+class Stop(Request, tag="stop", frozen=True):
+    """Begin to end a pod; ``grace`` in seconds."""
+
+    id: int
+    uid: str
+    grace: float
+
+
+class Restart(Request, tag="restart", frozen=True):
+    """Begin to end a container that is started again at once."""
+
+    id: int
+    uid: str
+    container: str
+
+
+class Update(Request, tag="update", frozen=True):
+    """Use ``spec`` for later starts."""
+
+    id: int
+    spec: PodSpec
+
+
+class Forget(Request, tag="forget", frozen=True):
+    """Drop a pod."""
+
+    id: int
+    uid: str
+
+
+class News(Struct, frozen=True, tag_field="is", omit_defaults=True):
+    """What a keeper tells. ``done`` is the last request of this agent that it counts in."""
+
+
+class Welcome(News, tag="welcome", frozen=True, omit_defaults=True):
+    """The answer to ``Hello``; with an ``error`` nothing follows. ``pid`` is the keeper's."""
+
+    version: int
+    pid: int
+    error: str = ""
+
+
+class Kept(News, tag="kept", frozen=True, omit_defaults=True):
+    """A pod that is new or different."""
+
+    held: Held
+    states: tuple[ContainerState, ...]
+    done: int = 0
+
+
+class Gone(News, tag="gone", frozen=True, omit_defaults=True):
+    """A pod that is not kept any more."""
+
+    uid: str
+    done: int = 0
+
+
+class Done(News, tag="done", frozen=True, omit_defaults=True):
+    """Requests up to ``done`` were dealt with; all pods were told once."""
+
+    done: int = 0
+
+
+class Said(News, tag="said", frozen=True):
+    """A line for people. ``id``: the request that was refused."""
+
+    line: str
+    id: int = 0
+
+
+Requests = Hello | Start | Stop | Restart | Update | Forget
+AllNews = Welcome | Kept | Gone | Done | Said
+
+requests = msgspec.json.Decoder(Requests)
+news = msgspec.json.Decoder(AllNews)
+encode = msgspec.json.Encoder().encode
+
+T = TypeVar("T")
+
+
+class TooLong(Exception):
+    """A message beyond ``LARGEST``, after which nothing can be read."""
+
+
+class Peer:
+    """One end of a connection. Nothing waits: what cannot be sent is kept. ``open``: more may
+    come; an end that does not hear us any more may still have said something before."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.setblocking(False)
+        self.socket = connection
+        self._in = bytearray()
+        self._out = bytearray()
+        self._deaf = False
+        self.open = True
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that wait to be sent."""
+        return len(self._out)
+
+    def send(self, message: Struct) -> None:
+        """Put a message on its way. Raises ValueError for one that is too long."""
+        data = encode(message)
+        if len(data) > LARGEST:
+            raise ValueError(f"{len(data)} bytes, at most {LARGEST} can be sent")
+        if self._deaf:
+            return
+        self._out += _LENGTH.pack(len(data)) + data
+        if len(self._out) > HELD_BACK:
+            self.open = False
+
+    def flush(self) -> None:
+        """Send what can be sent now."""
+        try:
+            while self._out:
+                del self._out[: self.socket.send(self._out)]
+        except BlockingIOError:
+            return
+        except OSError:
+            self._deaf = True
+            self._out.clear()
+
+    def fill(self) -> bool:
+        """Receive what is there, at most a bounded piece; whether there was any."""
+        try:
+            data = self.socket.recv(_CHUNK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        self._in += data
+        self.open = self.open and bool(data)
+        return bool(data)
+
+    def next(self) -> bytes | None:
+        """The next message that was received whole. Raises ``TooLong``."""
+        if len(self._in) < _LENGTH.size:
+            return None
+        (length,) = _LENGTH.unpack_from(self._in)
+        if length > LARGEST:
+            raise TooLong
+        end = _LENGTH.size + length
+        if len(self._in) < end:
+            return None
+        data = bytes(self._in[_LENGTH.size : end])
+        del self._in[:end]
+        return data
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a whole message is there already."""
+        if len(self._in) < _LENGTH.size:
+            return False
+        return len(self._in) >= _LENGTH.size + int(_LENGTH.unpack_from(self._in)[0])
+
+    def close(self) -> None:
+        """End the connection."""
+        self.open = False
+        self.socket.close()
+
+
+class Who(Struct, frozen=True):
+    """The process at the other end of a connection, and its user."""
+
+    pid: int
+    uid: int
+
+
+def peer_of(connection: socket.socket) -> Who:
+    """Who is at the other end (SO_PEERCRED)."""
+    size = struct.calcsize("3i")
+    data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    pid, uid, _ = struct.unpack("3i", data)
+    return Who(pid, uid)

@@ -1,0 +1,333 @@
+"""The keeper: the process that is the parent of a root's containers, so that no agent has to be.
+
+It is single-threaded and waits in one place. It holds the lock of its state folder for as long
+as it lives, so there is one for each root; it ends when it keeps nothing and nobody is there.
+Killed, it leaves the containers running: the next one takes them up by their records.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from qoslet.errors import QosletError
+from qoslet.host.containers.log_files import LogLimits, Logs, unlink
+from qoslet.host.containers.records import Records
+from qoslet.host.keeper.container_cgroups import Groups, KernelGroups
+from qoslet.host.keeper.process_runtime import ProcessRuntime
+from qoslet.host.keeper.protocol import (
+    SOCKET,
+    VERSION,
+    Done,
+    Forget,
+    Gone,
+    Hello,
+    Kept,
+    Peer,
+    Restart,
+    Said,
+    Setting,
+    Start,
+    Stop,
+    TooLong,
+    Update,
+    Welcome,
+    peer_of,
+    requests,
+)
+from qoslet.host.linux.mlock import stay
+from qoslet.host.linux.mountinfo import mounts, systemds_own
+from qoslet.host.oci.containers import Bundled
+
+LOCK, LISTENER = 3, 4
+"""The descriptors that a keeper is started with: its lock, and its socket, listening."""
+
+CLIENTS = 16
+"""Connections at a time; more are closed at once."""
+
+AT_ONCE = 8
+"""Requests of one client that are dealt with before others have their turn."""
+
+_BOOT = "/proc/sys/kernel/random/boot_id"
+
+
+class _Client:
+    """A connection, with the number of who is at its other end. ``done`` is its last request
+    that was dealt with."""
+
+    def __init__(self, peer: Peer, pid: int) -> None:
+        self.peer = peer
+        self.pid = pid
+        self.greeted = False
+        self.done = 0
+        self.told = 0
+        self.heard = 0
+
+
+class Keeper:
+    """Serves one runtime to the clients of one listening socket."""
+
+    def __init__(self, runtime: ProcessRuntime, listener: socket.socket, root: str) -> None:
+        self._runtime = runtime
+        self._listener = listener
+        self._root = root
+        self._clients: dict[int, _Client] = {}
+        self._poll = select.poll()
+        self._poll.register(listener.fileno(), select.POLLIN)
+        for descriptor in runtime.descriptors():
+            self._poll.register(descriptor, select.POLLIN)
+        listener.setblocking(False)
+        self._served = False
+
+    def clients(self) -> set[int]:
+        """The processes that are connected."""
+        return {client.pid for client in self._clients.values()}
+
+    def watch(self, descriptor: int) -> None:
+        """Turn when this becomes readable, too."""
+        self._poll.register(descriptor, select.POLLIN)
+
+    def over(self, lingered: bool) -> bool:
+        """Whether nothing is kept, and nobody is connected any more; ``lingered``: nobody will
+        come for the first time."""
+        return (self._served or lingered) and not self._clients and not self._runtime.kept
+
+    def turn(self, longest: float | None) -> None:
+        """Wait until something happens, at most ``longest`` seconds, and deal with it."""
+        waits = [one for one in (longest, self._runtime.wait()) if one is not None]
+        if any(client.peer.waiting for client in self._clients.values()):
+            waits = [0.0]
+        # poll(2) counts whole milliseconds: one more, so that what is due is due.
+        timeout = None if not waits else int(min(waits) * 1000) + (min(waits) > 0)
+        for descriptor, event in self._poll.poll(timeout):
+            client = self._clients.get(descriptor)
+            if descriptor == self._listener.fileno():
+                self._accept()
+            elif client is not None and event & ~select.POLLOUT:
+                client.peer.fill()
+        for client in list(self._clients.values()):
+            self._serve(client)
+            if client.peer.waiting and not client.peer.open:
+                # An agent that was killed is heard to its end before the next one.
+                break
+        self._runtime.poll()
+        self._tell()
+
+    def _accept(self) -> None:
+        """Let a client in, if it is our own user's."""
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:
+            return
+        who = peer_of(connection)
+        if who.uid != os.geteuid() or len(self._clients) >= CLIENTS:
+            connection.close()
+            return
+        self._served = True
+        self._clients[connection.fileno()] = _Client(Peer(connection), who.pid)
+        self._poll.register(connection.fileno(), select.POLLIN)
+
+    def _serve(self, client: _Client) -> None:
+        """Deal with some of a client's requests."""
+        try:
+            for _ in range(AT_ONCE):
+                data = client.peer.next() if client.peer.open or client.peer.waiting else None
+                if data is None:
+                    break
+                self._request(client, data)
+        except TooLong:
+            client.peer.send(Said("this message is too long; nothing after it can be read"))
+            client.peer.flush()
+            client.peer.open = False
+
+    def _request(self, client: _Client, data: bytes) -> None:
+        """One request; what is wrong with it is answered in one line."""
+        number, uid, begun = 0, "", False
+        try:
+            asked = requests.decode(data)
+            if isinstance(asked, Hello):
+                self._greet(client, asked)
+                return
+            if not client.greeted:
+                raise ValueError("no hello came before it")
+            number = asked.id
+            uid = asked.spec.uid if isinstance(asked, Start | Update) else asked.uid
+            match asked:
+                case Start():
+                    self._runtime.start(asked.spec, asked.cgroups, asked.digest)
+                    begun = True
+                case Stop():
+                    self._runtime.stop(asked.uid, asked.grace)
+                case Restart():
+                    self._runtime.restart(asked.uid, asked.container)
+                case Update():
+                    self._runtime.update(asked.spec)
+                case Forget():
+                    self._runtime.forget(asked.uid)
+        except (QosletError, msgspec.MsgspecError, ValueError, OSError, RecursionError) as error:
+            client.done = max(client.done, number)
+            client.peer.send(Said(f"a request was refused: {error}"[:1000], number))
+            if uid:
+                self._news(client, uid)
+        client.done = max(client.done, number)
+        if begun:
+            # One that was kept already has nothing new to tell, but its asker waits for it.
+            self._news(client, uid)
+
+    def _greet(self, client: _Client, hello: Hello) -> None:
+        """Welcome a client, or tell why it is not."""
+        wrong = ""
+        if hello.version != VERSION:
+            wrong = f"version {VERSION} is spoken here, not {hello.version}"
+        elif hello.root != self._root:
+            wrong = f"this is the keeper of {self._root}"
+        client.peer.send(Welcome(VERSION, os.getpid(), wrong))
+        if wrong:
+            client.peer.flush()
+            client.peer.open = False
+            return
+        client.greeted = True
+        for uid in self._runtime.held():
+            self._news(client, uid)
+        client.peer.send(Done())
+
+    def _news(self, client: _Client, uid: str) -> None:
+        """What is to be known about a pod."""
+        states = self._runtime.states(uid)
+        if states:
+            client.peer.send(Kept(self._runtime.held_pod(uid), states, client.done))
+        else:
+            client.peer.send(Gone(uid, client.done))
+
+    def _tell(self) -> None:
+        """Tell every client what has changed, and let go of those that are gone."""
+        changed = self._runtime.changes()
+        for number, client in list(self._clients.items()):
+            if client.greeted:
+                for uid in changed:
+                    self._news(client, uid)
+                for line in self._runtime.noted(client.heard):
+                    client.peer.send(Said(line))
+                client.heard = self._runtime.said
+                if client.told != client.done:
+                    client.told = client.done
+                    client.peer.send(Done(client.done))
+            client.peer.flush()
+            more = select.POLLOUT if client.peer.unsent else 0
+            self._poll.modify(number, select.POLLIN | more)
+            if not client.peer.open and not client.peer.waiting:
+                self._poll.unregister(number)
+                client.peer.close()
+                del self._clients[number]
+
+
+def _kernel(setting: Setting) -> Groups:
+    """This machine's groups."""
+    own = systemds_own(mounts()) if setting.hierarchy == "v1" else []
+    return KernelGroups(setting.hierarchy, setting.mounts, setting.root, own)
+
+
+def main(groups_of: Callable[[Setting], Groups] = _kernel) -> None:
+    """Run as the keeper that ``keeperstart`` starts: the setting comes on standard input."""
+    os.umask(0o077)
+    os.chdir("/")
+    os.closerange(LISTENER + 1, 2**31 - 1)
+    setting = msgspec.json.decode(sys.stdin.buffer.read(), type=Setting)
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    os.set_inheritable(LOCK, False)
+    listener = socket.socket(fileno=LISTENER)
+    listener.set_inheritable(False)
+    _prepare_children()
+    # it has to end containers while memory is short; where it may not, it is slower then
+    stay()
+    serve(setting, groups_of(setting), listener, _Wakes())
+
+
+def serve(setting: Setting, groups: Groups, listener: socket.socket, wakes: _Wakes) -> None:
+    """Keep containers until nothing is kept and nobody is there, or SIGTERM comes: then they
+    are left to the next keeper."""
+    socket_inode = _inode(f"{setting.folder}/{SOCKET}")
+    with open(_BOOT, encoding="ascii") as file:
+        records = Records(f"{setting.folder}/keeper", file.read().strip())
+    logs = Logs(setting.logs, LogLimits(setting.size, setting.files, setting.rate))
+    bundled = Bundled(setting.folder)
+    runtime = ProcessRuntime(
+        groups, logs, records, backoff=setting.backoff, adopts=True, bundled=bundled
+    )
+    runtime.take_up()
+    keeper = Keeper(runtime, listener, setting.root)
+    if isinstance(groups, KernelGroups):
+        groups.makers = keeper.clients
+    keeper.watch(wakes.reader)
+    deadline = time.monotonic() + setting.linger
+    while not wakes.drain():
+        left = deadline - time.monotonic()
+        if keeper.over(lingered=left <= 0):
+            # The socket goes before the lock, which ends with this process.
+            if _inode(f"{setting.folder}/{SOCKET}") == socket_inode:
+                unlink(f"{setting.folder}/{SOCKET}")
+            records.close()
+            break
+        keeper.turn(left if left > 0 else None)
+    runtime.close()
+
+
+def _inode(path: str) -> int:
+    """The inode of a file, 0 where there is none."""
+    try:
+        return os.stat(path, follow_symlinks=False).st_ino
+    except OSError:
+        return 0
+
+
+class _Wakes:
+    """Signals as something that can be waited for: SIGCHLD only wakes, SIGTERM ends. A terminal
+    that goes away, and its keys, concern the agent."""
+
+    def __init__(self) -> None:
+        self.reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._ends = False
+        signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        for number in (signal.SIGCHLD, signal.SIGTERM):
+            signal.signal(number, self._note)
+
+    def _note(self, number: int, _: object) -> None:
+        self._ends = self._ends or number == signal.SIGTERM
+
+    def drain(self) -> bool:
+        """Take note of what came so far; whether it is time to end."""
+        try:
+            os.read(self.reader, 4096)
+        except BlockingIOError:
+            pass
+        return self._ends
+
+
+def _prepare_children() -> None:
+    """As many descriptors as may be had for this process, as few as usual for its children, who
+    get neither the lock nor the socket, however long they take to start."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+    def child() -> None:
+        os.close(LOCK)
+        os.close(LISTENER)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    os.register_at_fork(after_in_child=child)
+
+
+if __name__ == "__main__":
+    main()

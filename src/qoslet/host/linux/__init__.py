@@ -1,0 +1,1 @@
+"""Thin wrappers of Linux system calls and small kernel files."""

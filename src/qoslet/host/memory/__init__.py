@@ -1,0 +1,1 @@
+"""What this machine's kernel tells of memory: files, events, triggers, the log."""

@@ -1,0 +1,132 @@
+"""Reads what this machine's kernel tells of memory; matches ``agent.ports.MemoryReader``."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+
+from qoslet.core.memory.sample import MemorySample, NodeMemory
+from qoslet.core.memory.stat_parser import limit_v1, node_memory, number, pairs, pressure, stat_v1
+from qoslet.host.cgroupfs.driver import layout_of
+from qoslet.host.linux.openat import Tree, checked
+from qoslet.host.linux.procfs import text
+
+_MOST = 64 * 1024
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class MemoryFiles:
+    """The reader. ``hierarchy`` and ``mounts`` are as for ``cgroupfs.layout_of``."""
+
+    def __init__(
+        self,
+        hierarchy: str,
+        mounts: Mapping[str, str] | str,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        layout = layout_of(hierarchy, mounts)
+        self._v1 = hierarchy == "v1"
+        self._tree = layout.tree_of("memory")
+        self._cpu = layout.tree_of("cpuacct") if self._v1 else None
+        self._clock = clock
+
+    def sample(self, path: str) -> MemorySample | None:
+        """One group, all of it through one open directory: never two groups of one name."""
+        if self._tree is None:
+            return None
+        group = checked(path)
+        try:
+            directory = self._tree.directory(group)
+        except OSError:
+            return None
+        try:
+            return self._legacy(path, directory) if self._v1 else self._unified(path, directory)
+        finally:
+            os.close(directory)
+
+    def node(self) -> NodeMemory:
+        """The machine."""
+        return node_memory(
+            self._clock(),
+            text("/proc/meminfo"),
+            text("/proc/vmstat"),
+            text("/proc/pressure/memory"),
+        )
+
+    def _unified(self, path: str, directory: int) -> MemorySample | None:
+        """A group of v2; None where it has no memory controller."""
+        current = number(_read(directory, "memory.current"))
+        if current is None:
+            return None
+        populated = pairs(_read(directory, "cgroup.events")).get("populated")
+        return MemorySample(
+            path=path,
+            at=self._clock(),
+            identity=os.fstat(directory).st_ino,
+            current=current,
+            high=number(_read(directory, "memory.high")),
+            max=number(_read(directory, "memory.max")),
+            low=number(_read(directory, "memory.low")),
+            min=number(_read(directory, "memory.min")),
+            peak=number(_read(directory, "memory.peak")),
+            swap=number(_read(directory, "memory.swap.current")),
+            swap_max=number(_read(directory, "memory.swap.max")),
+            stat=pairs(_read(directory, "memory.stat")),
+            events=pairs(_read(directory, "memory.events")),
+            local=pairs(_read(directory, "memory.events.local")),
+            pressure=pressure(_read(directory, "memory.pressure")),
+            usage_usec=pairs(_read(directory, "cpu.stat")).get("usage_usec"),
+            populated=None if populated is None else bool(populated),
+        )
+
+    def _legacy(self, path: str, directory: int) -> MemorySample | None:
+        """A group of v1, which counts hits of the limit and kills, each group its own."""
+        current = number(_read(directory, "memory.usage_in_bytes"))
+        if current is None:
+            return None
+        both = number(_read(directory, "memory.memsw.usage_in_bytes"))
+        kills = pairs(_read(directory, "memory.oom_control")).get("oom_kill")
+        hits = number(_read(directory, "memory.failcnt"))
+        local = {"max": hits, "oom_kill": kills}
+        return MemorySample(
+            path=path,
+            at=self._clock(),
+            identity=os.fstat(directory).st_ino,
+            current=current,
+            max=limit_v1(_read(directory, "memory.limit_in_bytes")),
+            peak=number(_read(directory, "memory.max_usage_in_bytes")),
+            swap=None if both is None else max(0, both - current),
+            stat=stat_v1(_read(directory, "memory.stat")),
+            local={name: value for name, value in local.items() if value is not None},
+            usage_usec=self._cpu_time(path),
+        )
+
+    def _cpu_time(self, path: str) -> int | None:
+        """Microseconds, from v1's own hierarchy for that."""
+        used = number(_of_tree(self._cpu, checked(path), "cpuacct.usage"))
+        return None if used is None else used // 1000
+
+
+def _of_tree(tree: Tree | None, path: str, file: str) -> str | None:
+    """A file of a group; None where it cannot be read."""
+    try:
+        return None if tree is None else tree.read(path, file)
+    except OSError:
+        return None
+
+
+def _read(directory: int, file: str) -> str | None:
+    """A file of an open directory; None where it cannot be read."""
+    try:
+        descriptor = os.open(file, _FILE, dir_fd=directory)
+    except OSError:
+        return None
+    try:
+        # each is made whole by one read
+        return os.read(descriptor, _MOST).decode("ascii", "replace")
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)

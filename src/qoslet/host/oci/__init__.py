@@ -1,0 +1,1 @@
+"""Containers through runc or crun, without a daemon."""

@@ -1,0 +1,224 @@
+"""Containers of an OCI runtime in the hands of the keeper: begun, found again, cleared away.
+
+Every step is a child of its own that the keeper does not wait for: what came of it is seen when it
+has ended (``OciBirth.settle``, ``Clearing.over``).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import NoReturn
+
+from qoslet.core.workload.bundle import STOP_SIGNAL
+from qoslet.core.workload.oci_spec import shared
+from qoslet.core.workload.process_spec import Launch, PodSpec
+from qoslet.host.containers.spawn import NOT_EXECUTABLE, NOT_FOUND, Spawned, StartFailed
+from qoslet.host.linux.mountinfo import mounts
+from qoslet.host.oci.bundle_folder import FOLDER, Place, removed
+from qoslet.host.oci.namespaces import Spaces
+
+MAKING_SECONDS = 900.0
+"""How long a container may be on its way, unpacking included, before it is given up."""
+
+_MISSING = ("executable file not found", "no such file or directory")
+
+
+class OciBirth:
+    """A container on its way; the fields are those of ``spawn.Birth``, but the child that makes it
+    is not yet the container: ``report`` is the descriptor by which its end is seen. ``is_mine``
+    tells whether a process is in the container's group."""
+
+    def __init__(self, place: Place, pid: int, is_mine: Callable[[int], bool]) -> None:
+        self.pid = pid
+        self.pidfd = -1
+        self.report = os.pidfd_open(pid)
+        self.deadline = time.monotonic() + MAKING_SECONDS
+        self._place = place
+        self._is_mine = is_mine
+
+    def settle(self) -> Spawned | None:
+        """The container's first process once it was started, None before. Raises ``StartFailed``;
+        what stands of it then is to be cleared away."""
+        late = time.monotonic() >= self.deadline
+        if late:
+            self.give_up()
+        ended = os.waitid(os.P_PIDFD, self.report, os.WEXITED | (0 if late else os.WNOHANG))
+        if ended is None:
+            return None
+        os.close(self.report)
+        if ended.si_code != os.CLD_EXITED or ended.si_status != 0:
+            raise self._failure(late)
+        pid = self._place.started()
+        try:
+            pidfd = os.pidfd_open(pid) if pid else -1
+        except OSError:
+            pidfd = -1
+        if pidfd < 0 or not (self._is_mine(pid) or _is_child(pidfd)):
+            if pidfd >= 0:
+                os.close(pidfd)
+            raise StartFailed(NOT_EXECUTABLE, "its runtime has started it, and it is not there")
+        return Spawned(pid, pidfd, self._place.noted())
+
+    def give_up(self) -> None:
+        """End the child; what it has begun is to be cleared away."""
+        try:
+            signal.pidfd_send_signal(self.report, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+
+    def _failure(self, late: bool) -> StartFailed:
+        """Why it has failed."""
+        text = self._place.last_words() or "its runtime ended without a word"
+        if late:
+            text = f"not made within {MAKING_SECONDS:.0f} s"
+        said = text.casefold()
+        code = NOT_FOUND if any(word in said for word in _MISSING) else NOT_EXECUTABLE
+        return StartFailed(code, text[:1000])
+
+
+def _is_child(pidfd: int) -> bool:
+    """Whether a process is a child of this one, ended or not."""
+    try:
+        os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+class Clearing:
+    """A container that has ended on its way out; ``report`` becomes readable at its end."""
+
+    def __init__(self, place: Place, pid: int) -> None:
+        self.pid = pid
+        self.report = os.pidfd_open(pid)
+        self._place = place
+
+    def over(self) -> str | None:
+        """None while it is under way; then why it has failed, empty where it has not."""
+        ended = os.waitid(os.P_PIDFD, self.report, os.WEXITED | os.WNOHANG)
+        if ended is None:
+            return None
+        os.close(self.report)
+        if ended.si_code == os.CLD_EXITED and ended.si_status == 0:
+            return ""
+        return self._place.last_words() or "its runtime does not let it go"
+
+
+class Bundled:
+    """The containers of OCI runtimes below one state folder, empty where there may be none."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._spaces = Spaces()
+
+    def begin(
+        self,
+        spec: PodSpec,
+        launch: Launch,
+        outputs: Sequence[int],
+        pids: Iterable[int],
+        is_mine: Callable[[int], bool],
+    ) -> OciBirth:
+        """Begin to make a container. ``outputs`` are for its stdout and stderr, ``pids`` processes
+        of the pod. Raises ``StartFailed``, OSError."""
+        # here, so that no child loads it again
+        from qoslet.host.oci import create
+
+        place = self.place(spec, launch.name)
+        box = spec.sandbox
+        kinds = () if box is None else shared(box)
+        hostname = "" if box is None else box.hostname
+        spaces = self._spaces.of(spec.uid, kinds, hostname, pids)
+        making = create.Making(place, spec, launch, spaces, outputs)
+        return OciBirth(place, _fork(lambda: create.child(making)), is_mine)
+
+    def rejoin(self, spec: PodSpec, name: str, is_mine: Callable[[int], bool]) -> OciBirth:
+        """A container that a keeper before was making: wait for who still does."""
+        from qoslet.host.oci import create
+
+        place = self.place(spec, name)
+        return OciBirth(place, _fork(lambda: create.waiter(place)), is_mine)
+
+    def clear(self, spec: PodSpec, name: str) -> Clearing:
+        """Begin to clear a container away."""
+        from qoslet.host.oci import create
+
+        place = self.place(spec, name)
+        return Clearing(place, _fork(lambda: create.undertaker(place)))
+
+    def place(self, spec: PodSpec, name: str) -> Place:
+        """The files of a container."""
+        assert spec.bundles is not None
+        return Place(self._folder, spec.bundles.engine, spec.uid, name)
+
+    def stop_signal(self, spec: PodSpec, launch: Launch) -> str:
+        """How a container is asked to end: as the manifest says, else its image."""
+        given = self.place(spec, launch.name).stop_signal(STOP_SIGNAL)
+        return given if given.startswith("SIG") else launch.stop_signal
+
+    def forget(self, spec: PodSpec) -> None:
+        """A pod has ended: nothing of it is kept. Raises OSError."""
+        self._spaces.drop(spec.uid)
+        for launch in spec.launches:
+            place = self.place(spec, launch.name)
+            written = os.path.dirname(place.written)
+            removed(place.pod)
+            removed(written)
+            root = os.path.dirname(written)
+            pods = os.path.dirname(place.pod)
+            for empty in (root, os.path.dirname(root), pods):
+                _rmdir(empty)
+            if not os.path.exists(pods):
+                # a runtime that is called for another pod may be about to use it
+                _rmdir(f"{place.state}/{_LEFT}")
+                _rmdir(place.state)
+        if self._folder:
+            _rmdir(f"{self._folder}/{FOLDER}")
+
+    def close(self) -> None:
+        """Let go of everything; what runs stays."""
+        self._spaces.close()
+
+
+_LEFT = ".empty-directory"
+"""What crun leaves in its root of state (seen with 1.28; not with 1.21)."""
+
+
+def _fork(then: Callable[[], NoReturn]) -> int:
+    """A child that does this; signals are held back until it has its own. Raises OSError."""
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        pid = os.fork()
+        if pid == 0:
+            then()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    return pid
+
+
+def tidy(path: str, root: str, known: Iterable[str]) -> None:
+    """Remove a group, and those above it up to ``root``, where they are empty: in the hierarchies
+    that a runtime makes groups in and nobody else does. ``known`` are the mount points of those
+    that are looked after already. Source: opencontainers/cgroups fs (v1 has a dozen)."""
+    points = {one.point for one in mounts() if one.type in ("cgroup", "cgroup2")} - {*known}
+    for point in points:
+        group = path
+        while group.startswith(root):
+            try:
+                os.rmdir(point + group)
+            except FileNotFoundError:
+                pass
+            except OSError:
+                break
+            group = group.rpartition("/")[0]
+
+
+def _rmdir(path: str) -> None:
+    """Remove a directory if nothing is in it."""
+    try:
+        os.rmdir(path)
+    except OSError:
+        return

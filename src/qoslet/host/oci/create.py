@@ -1,0 +1,282 @@
+"""A container of an OCI runtime on its way: what happens in a child of the keeper, until it becomes
+the runtime.
+
+The child finds the image, unpacks it if nobody has, puts a layer of the container's own on top,
+writes ``config.json`` and executes ``run --detach``; the container's first process is then the
+keeper's child, as if it had forked it. A lock on the container is held until the runtime is done, so
+a keeper that was killed meanwhile leaves nothing half made to its successor.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import stat
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from msgspec import Struct, json
+from msgspec.structs import replace
+
+from qoslet.core.workload.bundle import Found, configuration
+from qoslet.core.workload.container_spec import PlannedBlock
+from qoslet.core.workload.env import DEFAULT_PATH
+from qoslet.core.workload.image import Execution, architecture_of
+from qoslet.core.workload.image_reference import reference
+from qoslet.core.workload.oci_spec import Kind
+from qoslet.core.workload.process_spec import Launch, Mount, PodSpec
+from qoslet.core.workload.security_context import ALL_CAPABILITIES, CAPABILITIES
+from qoslet.errors import QosletError
+from qoslet.host.containers.mount_namespace import inside
+from qoslet.host.containers.spawn import default_signals
+from qoslet.host.images.layout import NotFound, find
+from qoslet.host.images.store import Store, private
+from qoslet.host.images.users import user_of
+from qoslet.host.linux.mount_syscalls import BIND, mount
+from qoslet.host.linux.procfs import text
+from qoslet.host.oci.bundle_folder import Place
+
+PULL_CODE = 125
+"""Exit code of a child that did not get as far as the runtime."""
+
+_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+_ENV = {"PATH": DEFAULT_PATH}
+
+
+class Making(Struct, frozen=True):
+    """What a child makes. ``outputs`` are descriptors for the container's stdout and stderr."""
+
+    place: Place
+    spec: PodSpec
+    launch: Launch
+    spaces: Mapping[Kind, str]
+    outputs: Sequence[int]
+
+
+class Refused(Exception):
+    """A container cannot be made as it is asked for."""
+
+
+def child(making: Making) -> NoReturn:
+    """All that happens in the child: it becomes the runtime, or ends."""
+    place = making.place
+    try:
+        _begin()
+        private(os.path.dirname(place.pod))
+        private(place.pod)
+        held = os.open(place.lock, _LOCK, 0o600)
+        fcntl.flock(held, fcntl.LOCK_EX)
+        forget(place)
+        private(place.bundle)
+        _prepare(making)
+        null = os.open(os.devnull, os.O_RDONLY)
+        for number, descriptor in enumerate((null, *making.outputs)):
+            os.dup2(descriptor, number)
+        words = place.command("run", "--detach", "--bundle", place.bundle)
+        words += ["--pid-file", place.pid, place.id]
+        # the container's processes have it from here
+        os.umask(0o022)
+        os.execve(words[0], words, _ENV)
+    except (QosletError, NotFound, Refused, ValueError, OSError, MemoryError) as error:
+        _leave(place, error)
+    finally:
+        os._exit(PULL_CODE)
+
+
+def waiter(place: Place) -> NoReturn:
+    """A child that ends once nobody is making the container any more."""
+    try:
+        _begin()
+        fcntl.flock(os.open(place.lock, _LOCK, 0o600), fcntl.LOCK_EX)
+        os._exit(0)
+    except OSError as error:
+        _leave(place, error)
+    finally:
+        os._exit(PULL_CODE)
+
+
+def undertaker(place: Place) -> NoReturn:
+    """A child that makes the runtime forget the container and removes its files."""
+    try:
+        _begin()
+        if os.path.isdir(place.pod):
+            fcntl.flock(os.open(place.lock, _LOCK, 0o600), fcntl.LOCK_EX)
+        forget(place)
+        os._exit(0)
+    except (Refused, OSError) as error:
+        _leave(place, error)
+    finally:
+        os._exit(PULL_CODE)
+
+
+def _begin() -> None:
+    """A session of its own, signals as a program finds them."""
+    os.setsid()
+    default_signals()
+    os.umask(0o077)
+
+
+def _leave(place: Place, error: BaseException) -> None:
+    """Last words, for who reads them."""
+    said = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) else str(error)
+    try:
+        os.makedirs(place.bundle, 0o700, exist_ok=True)
+        _write(place.error, said.encode("utf-8", "replace")[:4000])
+    except OSError:
+        return
+
+
+def forget(place: Place) -> None:
+    """The runtime ends and forgets a container of before; its files go. Raises ``Refused``,
+    OSError."""
+    if place.known:
+        words = place.command("delete", "--force", place.id)
+        pid = os.posix_spawn(words[0], words, _ENV, setsigdef=[signal.SIGTERM])
+        _, status = os.waitpid(pid, 0)
+        if place.known:
+            said = place.last_words() or f"exit code {os.waitstatus_to_exitcode(status)}"
+            raise Refused(f"{place.engine.name} delete: {said}")
+    place.clear()
+
+
+def _prepare(making: Making) -> None:
+    """The bundle, ready to run."""
+    place, spec, launch = making.place, making.spec, making.launch
+    asked, pod = launch.contained, spec.sandbox
+    assert asked is not None
+    assert pod is not None
+    assert spec.bundles is not None
+    engine = place.engine
+    tree, execution = _image(place, asked.image)
+    user = user_of(tree, execution.user, asked.uid, asked.gid, asked.groups)
+    if asked.non_root and user.uid == 0:
+        raise Refused(f"runAsNonRoot is set and {asked.image} would run as root")
+    for output in making.outputs:
+        os.fchown(output, user.uid, user.gid)
+    _layer(place, tree)
+    found = Found(
+        execution,
+        user,
+        place.rootfs,
+        making.spaces,
+        _files(place, pod.host_network, pod.hostname),
+        [_bound(place, number, one) for number, one in enumerate(launch.mounts)],
+        _able(),
+        engine.systemd,
+        engine.untold,
+    )
+    nothing = PlannedBlock("", {})
+    planned = spec.bundles.blocks.get(launch.name, nothing)
+    if not planned.path:
+        raise Refused("the plan has no place for it")
+    launch = _scored(place, launch, found.able)
+    made = configuration(pod, launch, planned, found, v2=engine.v2)
+    process = made["process"]
+    if any("\0" in word for word in (*process["args"], *process["env"], process["cwd"])):
+        # the manifest's were refused as it was read; crun would take what stands before it
+        raise Refused(f"{asked.image}: its command, environment or directory has a NUL in it")
+    _write(place.config, json.encode(made))
+
+
+def _able() -> frozenset[int]:
+    """The capabilities of this process; all where it cannot tell."""
+    for line in (text("/proc/self/status") or "").splitlines():
+        if line.startswith("CapPrm:"):
+            held = int(line.split()[1], 16)
+            return frozenset(number for number in range(64) if held >> number & 1)
+    return ALL_CAPABILITIES
+
+
+def _scored(place: Place, launch: Launch, able: frozenset[int]) -> Launch:
+    """A container with the score that can be had: without CAP_SYS_RESOURCE nobody's can be below
+    that of this process, and every runtime fails over it. Source: proc(5) oom_score_adj;
+    containerd restrict_oom_score_adj."""
+    score, own = launch.oom_score_adj, (text("/proc/self/oom_score_adj") or "0").strip()
+    if score is None or score >= int(own) or CAPABILITIES["SYS_RESOURCE"] in able:
+        return launch
+    _write(place.notes, f"oom_score_adj {score} needs CAP_SYS_RESOURCE: {own}".encode())
+    return replace(launch, oom_score_adj=int(own))
+
+
+def _image(place: Place, name: str) -> tuple[str, Execution]:
+    """The file tree of an image, and what it says of its process. Raises ValueError, ``NotFound``,
+    OSError."""
+    engine = place.engine
+    for tree, path in engine.trees:
+        if tree == name:
+            return path, Execution()
+    image = find(engine.images, reference(name), architecture_of(os.uname().machine))
+    return Store(engine.storage).unpacked(image), image.execution
+
+
+def _layer(place: Place, tree: str) -> None:
+    """A file tree that the container may change, over one that it may not."""
+    upper, work = f"{place.written}/upper", f"{place.written}/work"
+    os.makedirs(upper, 0o755, exist_ok=True)
+    os.makedirs(work, 0o700, exist_ok=True)
+    found = os.stat(tree)
+    os.chown(upper, found.st_uid, found.st_gid)
+    os.chmod(upper, found.st_mode & 0o7777)
+    os.mkdir(place.rootfs, 0o755)
+    options = f"lowerdir={_escaped(tree)},upperdir={_escaped(upper)},workdir={_escaped(work)}"
+    mount("overlay", place.rootfs, "overlay", 0, options)
+
+
+def _escaped(path: str) -> str:
+    """A path as an option of overlayfs."""
+    return path.replace("\\", "\\\\").replace(",", "\\,").replace(":", "\\:")
+
+
+def _bound(place: Place, number: int, one: Mount) -> Mount:
+    """A mount with a source that no container can turn elsewhere meanwhile: the place inside the
+    volume is mounted in the bundle, as it was found."""
+    if not one.sub_path:
+        return one
+    os.umask(0)
+    at = inside(one)
+    os.umask(0o077)
+    point = place.part(number)
+    if stat.S_ISDIR(os.fstat(at).st_mode):
+        os.mkdir(point, 0o700)
+    else:
+        _write(point, b"")
+    mount(f"/proc/self/fd/{at}", point, "", BIND)
+    os.close(at)
+    return replace(one, source=point)
+
+
+def _files(place: Place, host_network: bool, hostname: str) -> dict[str, str]:
+    """``/etc/hosts``, ``/etc/hostname`` and ``/etc/resolv.conf``: the host's on the host's
+    network, else what a pod knows of itself. All containers of the pod share them."""
+    made = {}
+    for name in ("hosts", "hostname", "resolv.conf"):
+        path = f"{place.pod}/{name}"
+        if not os.path.exists(path):
+            own = f"127.0.0.1\tlocalhost {hostname}\n::1\tlocalhost ip6-localhost\n"
+            texts = {"hosts": own, "hostname": f"{hostname}\n", "resolv.conf": ""}
+            data = _host_file(f"/etc/{name}") if host_network else texts[name].encode()
+            _write(f"{path}.{os.getpid()}", data, 0o644)
+            os.rename(f"{path}.{os.getpid()}", path)
+        made[f"/etc/{name}"] = path
+    return made
+
+
+def _host_file(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(1024 * 1024)
+    except OSError:
+        return b""
+
+
+def _write(path: str, data: bytes, mode: int = 0o600) -> None:
+    """A file with this in it."""
+    descriptor = os.open(path, _FILE, mode)
+    try:
+        os.fchmod(descriptor, mode)
+        while data:
+            data = data[os.write(descriptor, data) :]
+    finally:
+        os.close(descriptor)

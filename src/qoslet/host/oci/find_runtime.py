@@ -1,0 +1,128 @@
+"""The OCI runtime of this machine: where it is, which version, and whether it can work here.
+
+Source: ``runc --version``, ``crun --version``; crun src/libcrun/cgroup-utils.c (hybrid layouts).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from qoslet.core.versions.runtime import runtime_of, untold
+from qoslet.core.workload.container_spec import Engine
+from qoslet.errors import BadInput, CannotDo
+from qoslet.host.linux.mountinfo import mounts
+from qoslet.host.linux.procfs import text
+
+Name = Literal["runc", "crun"]
+
+DEFAULT_STORAGE = "/var/lib/qoslet"
+ASK_SECONDS = 20.0
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Found(Struct, frozen=True):
+    """A runtime that was found: its program, and the version that it tells."""
+
+    name: Name
+    program: str
+    version: str
+
+    @property
+    def profile(self) -> str:
+        """What ``--runtime`` calls it."""
+        return f"{self.name}-{self.version}"
+
+
+def find(name: Name, environ: Mapping[str, str]) -> Found:
+    """The runtime of that name. Raises CannotDo where it is not there, or cannot work here: then
+    nothing was made."""
+    if os.geteuid() != 0:
+        hint = "run as root; --with process runs plain processes without rights"
+        raise CannotDo(f"--with {name} makes mounts and namespaces", hint=hint)
+    program = _program(name, environ.get("PATH") or _PATH)
+    version = _version(name, program)
+    _need_layout(name, version)
+    return Found(name, program, version)
+
+
+def _program(name: Name, path: str) -> str:
+    """Its path."""
+    for place in (*path.split(":"), *_PATH.split(":")):
+        program = f"{place}/{name}"
+        if place.startswith("/") and os.path.isfile(program) and os.access(program, os.X_OK):
+            return os.path.realpath(program)
+    raise CannotDo(f"{name} is not installed", hint=f"apt install {name}, or --with process")
+
+
+def _version(name: Name, program: str) -> str:
+    """What it says of itself: ``runc version 1.1.5+ds1`` is 1.1.5."""
+    try:
+        said = subprocess.run(
+            [program, "--version"], capture_output=True, timeout=ASK_SECONDS, check=False
+        ).stdout.decode("utf-8", "replace")
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CannotDo(f"{program} cannot be asked: {error}", hint="see what it is") from None
+    words = said.split()
+    if words[:2] != [name, "version"] or len(words) < 3:
+        raise CannotDo(f"{program} says {said[:60]!r}, which is no version of {name}")
+    version = words[2].split("+")[0].split("-")[0].split("~")[0]
+    if not all(part.isdecimal() for part in version.split(".")):
+        raise CannotDo(f"{program} is of version {words[2][:40]!r}, which is not understood")
+    return version
+
+
+def _need_layout(name: Name, version: str) -> None:
+    """Raise CannotDo where the runtime refuses this machine's hierarchies."""
+    if name != "crun":
+        return
+    table = mounts()
+    first = next((one for one in reversed(table) if one.point == "/sys/fs/cgroup"), None)
+    if first is not None and first.type == "cgroup2":
+        return
+    both = next((one for one in table if one.point == "/sys/fs/cgroup/unified"), None)
+    held = (text("/sys/fs/cgroup/unified/cgroup.controllers") or "").split()
+    if both is not None and both.type == "cgroup2" and held:
+        raise CannotDo(
+            f"crun {version} refuses v1 with a v2 hierarchy beside it that has controllers "
+            f"({', '.join(held)})",
+            where="/sys/fs/cgroup/unified",
+            hint="--with runc works here; or boot with systemd.unified_cgroup_hierarchy=1",
+        )
+
+
+def engine_of(
+    found: Found,
+    *,
+    images: Sequence[str],
+    trees: Sequence[str],
+    storage: str | None,
+    systemd: int | None,
+    v2: bool,
+) -> Engine:
+    """The runtime with what its owner named. Raises BadInput."""
+    for path in images:
+        if not os.path.exists(path):
+            hint = "a directory of OCI layouts, one layout, or an archive of docker save"
+            raise BadInput("does not exist", where=f"--images {path}", hint=hint)
+    pairs = []
+    for one in trees:
+        name, equals, path = one.partition("=")
+        if not name or not equals or not os.path.isdir(path):
+            hint = "such as --rootfs busybox:1.36=/srv/busybox"
+            raise BadInput("is no NAME=DIRECTORY", where=f"--rootfs {one}", hint=hint)
+        pairs.append((name, os.path.realpath(path)))
+    return Engine(
+        name=found.name,
+        program=found.program,
+        storage=os.path.abspath(storage or DEFAULT_STORAGE),
+        images=tuple(os.path.abspath(path) for path in images),
+        trees=tuple(pairs),
+        systemd=systemd,
+        v2=v2,
+        untold=() if systemd is None else untold(runtime_of(found.profile)),
+    )

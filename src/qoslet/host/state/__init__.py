@@ -1,0 +1,1 @@
+"""The state folder of a root: journal, locks, records, the socket."""

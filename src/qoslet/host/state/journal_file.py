@@ -1,0 +1,308 @@
+"""Whose tree it is: one run for each root, its journal on disk, and what a dead run left behind.
+
+The journal lives in /run, where it ends with the boot as cgroups do. Nothing is synced to disk:
+a power failure takes the groups along.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from qoslet.core.reconcile.journal import Entry, Header, Key, Ledger, Read, Set, lines, read
+from qoslet.errors import CannotDo
+from qoslet.host.state.root_lock import STATE as STATE
+from qoslet.host.state.root_lock import cannot, enter, leave, unlink
+from qoslet.host.state.root_lock import escaped as escaped
+
+LARGEST = 4 * 1024 * 1024
+"""Bytes after which a journal is written anew, without what no longer counts."""
+
+_BOOT = "/proc/sys/kernel/random/boot_id"
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+_OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Owned(Protocol):
+    """What claiming needs of the driver."""
+
+    hierarchy: str
+
+    def identity(self, path: str) -> int | None:
+        """The inode of a group, None where there is none."""
+
+    def below(self, path: str) -> list[str]:
+        """The group and all below it, children first."""
+
+    def members(self, path: str) -> set[int]:
+        """The processes of a group."""
+
+    def kill(self, path: str) -> bool:
+        """End all processes of the group and below."""
+
+    def discard(self, path: str) -> str | None:
+        """Remove an empty group; what went wrong."""
+
+
+class Journal:
+    """An open journal, locked until it is closed. ``notes`` say what claiming did."""
+
+    wants_before = False
+
+    def __init__(self, folder: int, lock: int, header: Header, root: str) -> None:
+        self._folder = folder
+        self._lock = lock
+        self._header = header
+        self._size = 0
+        self._file = -1
+        self._seen: Mapping[Key, str] = {}
+        self._owed: list[Entry] = []
+        self.ledger = Ledger()
+        self.root = root
+        self.notes: list[str] = []
+
+    @property
+    def verb(self) -> str:
+        """What the tree is of: ``run`` or ``apply``."""
+        return self._header.verb
+
+    def begin(self) -> None:
+        """Start the file with its header. Raises ``CannotDo``."""
+        try:
+            self._file = os.open("journal", _NEW, 0o600, dir_fd=self._folder)
+        except OSError as error:
+            raise cannot("the journal cannot be begun", error, self.root) from error
+        self._append(lines([self._header]))
+
+    def seen(self, values: Mapping[Key, str]) -> None:
+        """What stands in files that are about to be written: recorded as the value of before
+        where an entry comes without one."""
+        self._seen = values
+
+    def record(self, entries: Sequence[Entry]) -> None:
+        """Append entries in one write. Raises ``CannotDo``; then nothing may be done."""
+        if self._file < 0:
+            self.rewrite()
+        if self._seen:
+            entries = [self._known(entry) for entry in entries]
+        self._append(lines([*self._owed, *entries]))
+        self._owed.clear()
+        self.ledger.add(entries)
+        if self._size > LARGEST:
+            self.rewrite()
+
+    def owe(self, entries: Sequence[Entry]) -> None:
+        """Entries about what was done already, which could not be recorded: the ledger has them at
+        once, the file before the next ones."""
+        self.ledger.add(entries)
+        self._owed += entries
+
+    def _known(self, entry: Entry) -> Entry:
+        """The entry with the value of before, if that is known."""
+        if not isinstance(entry, Set) or entry.before is not None:
+            return entry
+        before = self._seen.get((entry.path, entry.file))
+        return entry if before is None else replace(entry, before=before)
+
+    def read(self) -> Read:
+        """What a journal says that is there already."""
+        return read(_contents(self._folder))
+
+    def discard(self) -> None:
+        """Remove a journal that is there, and a new one that was not finished."""
+        unlink("journal", self._folder)
+        unlink("journal.new", self._folder)
+
+    def archive(self, header: Header | None) -> bool:
+        """Put a journal aside that says nothing about this boot; whether there was one."""
+        return _archive(self._folder, header)
+
+    def _append(self, data: bytes) -> None:
+        """Write all of it or raise ``CannotDo``."""
+        try:
+            written = os.write(self._file, data)
+        except OSError as error:
+            raise cannot("the journal cannot be written", error, self.root) from error
+        self._size += written
+        if written != len(data):
+            # The torn line must not swallow the next one.
+            os.write(self._file, b"\n")
+            raise CannotDo("the journal's file system is full", where=self.root)
+
+    def rewrite(self) -> None:
+        """Replace the file, or begin it, by the shortest one that says the same."""
+        data = lines([self._header, *self.ledger.entries()])
+        try:
+            unlink("journal.new", self._folder)
+            new = os.open("journal.new", _NEW, 0o600, dir_fd=self._folder)
+        except OSError as error:
+            raise cannot("the journal cannot be begun", error, self.root) from error
+        old, self._file, self._size = self._file, new, 0
+        try:
+            self._append(data)
+            os.rename("journal.new", "journal", src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        except (CannotDo, OSError):
+            os.close(new)
+            self._file, self._size = old, 0
+            raise
+        self._owed.clear()
+        if old >= 0:
+            os.close(old)
+
+    def close(self, *, gone: bool) -> None:
+        """Give the root free. ``gone``: nothing is left of it, so the journal goes too; without
+        one, so does its directory."""
+        if self._folder < 0:
+            return
+        if gone:
+            unlink("journal", self._folder)
+        elif self._owed and self._file >= 0:
+            with suppress(CannotDo, OSError):
+                self._append(lines(self._owed))
+        leave(self._folder, self.root)
+        for descriptor in (self._file, self._lock, self._folder):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._file = self._lock = self._folder = -1
+
+
+def claim(root: str, tree: Owned, *, state: str = STATE, boot: str | None = None) -> Journal:
+    """Make ``root`` ours alone and clean what a dead run of ours left there.
+
+    Raises ``CannotDo`` where another run has it, where a tree stands that the journal does not
+    name, or where the state directory cannot be trusted. ``boot`` is the boot's id: the
+    kernel's if None.
+    """
+    journal, header = locked(root, tree.hierarchy, state=state, boot=boot)
+    try:
+        _succeed(journal, tree, header)
+        journal.begin()
+    except BaseException:
+        journal.close(gone=False)
+        raise
+    return journal
+
+
+def locked(
+    root: str,
+    hierarchy: str,
+    *,
+    state: str,
+    boot: str | None = None,
+    verb: str = "run",
+    driver: str = "cgroupfs",
+) -> tuple[Journal, Header]:
+    """The lock of a root, with a journal that is not begun yet and the header that it gets.
+
+    Raises ``CannotDo`` where another process has it or an overlapping root, and where the state
+    directory cannot be trusted.
+    """
+    folder, lock = enter(root, state)
+    header = Header(boot or this_boot(), hierarchy, root, os.getpid(), verb=verb, driver=driver)
+    return Journal(folder, lock, header, root), header
+
+
+def this_boot() -> str:
+    """The id of this boot."""
+    with open(_BOOT, encoding="ascii") as file:
+        return file.read().strip()
+
+
+def same_place(one: Header | None, other: Header) -> bool:
+    """Whether two journals speak about the same groups."""
+    return one is not None and (one.boot, one.hierarchy, one.root) == (
+        other.boot,
+        other.hierarchy,
+        other.root,
+    )
+
+
+def _succeed(journal: Journal, tree: Owned, header: Header) -> None:
+    """Deal with the journal of a run before us and with the tree that stands now."""
+    old = journal.read()
+    valid = same_place(old.header, header)
+    ledger = Ledger()
+    if valid:
+        ledger.add(old.entries)
+    standing = tree.below(header.root)
+    if standing:
+        refuse_foreign(tree, header.root, standing, ledger, valid)
+        if old.header is not None and old.header.verb == "apply":
+            hint = f"qoslet release --cgroup-root {header.root} removes it"
+            raise CannotDo("the tree of an apply stands here", where=header.root, hint=hint)
+        journal.notes.append(_clean(tree, header.root, standing, old.header))
+    if not valid and journal.archive(old.header):
+        journal.notes.append(f"{header.root}: a journal of another boot was put aside")
+    journal.discard()
+
+
+def _contents(folder: int) -> bytes:
+    """The bytes of the journal, none where there is none."""
+    try:
+        descriptor = os.open("journal", _OLD, dir_fd=folder)
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise cannot("the journal cannot be read", error, "journal") from error
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read()
+
+
+def _archive(folder: int, header: Header | None) -> bool:
+    """Put a journal aside that says nothing about this boot; whether there was one."""
+    # The boot id comes from a file: it must not become a path.
+    name = "".join(char for char in (header.boot if header else "") if char.isalnum())
+    try:
+        os.rename(
+            "journal", f"journal.{name or 'unreadable'}", src_dir_fd=folder, dst_dir_fd=folder
+        )
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def refuse_foreign(
+    tree: Owned, root: str, standing: Sequence[str], ledger: Ledger, valid: bool
+) -> None:
+    """Raise ``CannotDo`` if anything that stands is not what the journal names."""
+    foreign = [path for path in standing if not ledger.ours(path, tree.identity(path) or 0)]
+    if not foreign:
+        return
+    count = len(foreign)
+    what = "this tree stands already and no journal of ours names it"
+    if valid and root not in foreign:
+        what = f"{_many(count, 'group')} in this tree made by somebody else, such as {foreign[0]}"
+    raise CannotDo(
+        what,
+        where=root,
+        hint="give another --cgroup-root; if nobody needs it, end its processes and rmdir it",
+    )
+
+
+def _clean(tree: Owned, root: str, standing: Sequence[str], header: Header | None) -> str:
+    """Kill and remove what a dead run left, children first; the line that says so."""
+    running = sum(len(tree.members(path)) for path in standing)
+    if running and not tree.kill(root):
+        raise CannotDo(
+            "processes that an ended run left cannot be killed",
+            where=root,
+            hint="see cgroup.procs there and below",
+        )
+    for path in standing:
+        wrong = tree.discard(path)
+        if wrong is not None:
+            raise CannotDo("what an ended run left cannot be removed", where=root, hint=wrong)
+    pid = header.pid if header else 0
+    return (
+        f"{root}: removed {_many(len(standing), 'group')} and ended "
+        f"{_many(running, 'process', 'es')} that a run before (process {pid}) left behind"
+    )
+
+
+def _many(count: int, noun: str, ending: str = "s") -> str:
+    """``1 group``, ``2 groups``."""
+    return f"{count} {noun}{'' if count == 1 else ending}"

@@ -1,0 +1,88 @@
+"""The state of the CPU and memory managers on disk, in the state folder of a root."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from qoslet.core.managers.checkpoint import FILES, MOST
+from qoslet.errors import CannotDo
+
+
+class StateFiles:
+    """Files of one folder; what did not change since it was written is not written again."""
+
+    def __init__(self, folder: str, names: Sequence[str]) -> None:
+        self._folder = folder
+        self._names = names
+        self._last: dict[str, bytes] = {}
+
+    def read(self) -> dict[str, bytes]:
+        """What there is, by name. Raises ``CannotDo`` for a file that is none of ours to trust:
+        no plain file, another user's, too long, or not to be read."""
+        found = {}
+        for name in self._names:
+            content = self._read(f"{self._folder}/{name}")
+            if content is not None:
+                found[name] = content
+        self._last = dict(found)
+        return found
+
+    def _read(self, path: str) -> bytes | None:
+        try:
+            with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+                what = os.fstat(file.fileno())
+                content = file.read(MOST + 1)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _unfit(path, f"cannot be read: {error.strerror}") from error
+        if not stat.S_ISREG(what.st_mode) or what.st_uid != os.geteuid():
+            raise _unfit(path, "is no plain file of this user")
+        if len(content) > MOST:
+            raise _unfit(path, f"holds more than {MOST} bytes")
+        return content
+
+    def write(self, contents: Mapping[str, bytes]) -> bool:
+        """Keep ``contents``, each file whole at any time; whether anything was written. A file
+        that is not among them goes. Raises OSError where it cannot be written."""
+        changed = False
+        for name in self._names:
+            content = contents.get(name)
+            if content == self._last.get(name):
+                continue
+            path = f"{self._folder}/{name}"
+            if content is None:
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
+                self._last.pop(name, None)
+            else:
+                _replace(path, content)
+                self._last[name] = content
+            changed = True
+        return changed
+
+
+class ManagerFiles(StateFiles):
+    """Those of the managers."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(folder, FILES)
+
+
+def _replace(path: str, content: bytes) -> None:
+    new = f"{path}.new"
+    with suppress(FileNotFoundError):
+        os.unlink(new)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with open(os.open(new, flags, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(new, path)
+
+
+def _unfit(path: str, message: str) -> CannotDo:
+    return CannotDo(message, where=path, hint="look who made it, then remove it")

@@ -1,0 +1,26 @@
+"""Keeps what was counted of memory in the state folder of a root; matches ``agent.ports.MemoryKeep``."""
+
+from __future__ import annotations
+
+from qoslet.errors import QosletError
+from qoslet.host.state.manager_checkpoint import StateFiles
+
+NAME = "memory-events"
+
+
+class KeptCounters:
+    """One file of one folder."""
+
+    def __init__(self, folder: str) -> None:
+        self._files = StateFiles(folder, (NAME,))
+
+    def load(self) -> bytes | None:
+        """What was kept; None where nothing was, or it is none of ours to trust."""
+        try:
+            return self._files.read().get(NAME)
+        except QosletError:
+            return None
+
+    def save(self, text: bytes) -> None:
+        """Keep it. Raises OSError."""
+        self._files.write({NAME: text})

@@ -1,0 +1,1 @@
+"""The systemd driver: units, properties, scopes, notification."""

@@ -1,0 +1,126 @@
+"""Which driver writes the tree here: chosen, opened, or refused with the reason and the remedy."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from qoslet.core.cgroup import names
+from qoslet.core.cgroup.names import Kind
+from qoslet.core.cgroup.unit_properties import version_of
+from qoslet.errors import CannotDo
+from qoslet.host.cgroupfs.driver import Cgroupfs
+from qoslet.host.cgroupfs.observer import Eyes
+from qoslet.host.cgroupfs.v2 import DEFAULT_POINT
+from qoslet.host.linux.mountinfo import mounts, systemds_own
+
+if TYPE_CHECKING:
+    from qoslet.host.systemd.bus import Bus
+    from qoslet.host.systemd.scope_holders import Sight
+    from qoslet.host.systemd.units import Units
+
+Mounts = Mapping[str, str] | str
+
+_CGROUPFS = "--cgroup-driver cgroupfs"
+
+
+class Opened(NamedTuple):
+    """A driver with the observer that sees what it makes, at the same paths."""
+
+    driver: Cgroupfs
+    eyes: Eyes | Sight
+
+
+def opened(
+    kind: Kind, hierarchy: str, where: Mounts, root: str, *, files: Iterable[str] = ()
+) -> Opened:
+    """The driver for ``root``, a path as ``root_path`` gives it. ``where`` is as for
+    ``cgroupfs.layout_of``, ``files`` as for ``Cgroupfs``. Raises ``CannotDo`` where it does not fit this machine."""
+    runs = _first_process() == "systemd"
+    if kind == "systemd":
+        return _systemd(hierarchy, where, root, runs, files)
+    if runs and any(part.endswith((names.SLICE, ".scope")) for part in root.split("/")):
+        raise CannotDo(
+            "names that end in .slice and .scope are systemd's, which runs here",
+            where=root,
+            hint="choose another --cgroup-root, or --cgroup-driver systemd",
+        )
+    return Opened(Cgroupfs(hierarchy, where, root, files=files), Eyes(hierarchy, where))
+
+
+def fits_runtime(kind: Kind, runtime: str, told: Kind | None) -> None:
+    """Raise ``CannotDo`` where a container runtime makes its groups with the other driver:
+    its containers would then not be below the pods' groups. ``told`` is what it says of itself,
+    None if it does not."""
+    if told is None or told == kind:
+        return
+    setting = {
+        "containerd": f"SystemdCgroup = {'true' if kind == 'systemd' else 'false'} in the "
+        "options of the runtime in config.toml",
+        "cri-o": f'cgroup_manager = "{kind}" in crio.conf',
+    }.get(runtime, f"{runtime} with the {kind} driver")
+    raise CannotDo(
+        f"{runtime} makes groups with the {told} driver, the node is set to {kind}",
+        where="--cgroup-driver",
+        hint=f"--cgroup-driver {told}, or {setting}",
+    )
+
+
+def _first_process() -> str:
+    """The name of PID 1; empty where /proc tells nothing."""
+    try:
+        with open("/proc/1/comm", encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def _systemd(hierarchy: str, where: Mounts, root: str, runs: bool, files: Iterable[str]) -> Opened:
+    """The driver of this user's manager: the system's for root."""
+    if not runs:
+        name = _first_process() or "unknown"
+        raise CannotDo(
+            f"the systemd driver needs systemd as PID 1, which is {name} here",
+            where="--cgroup-driver",
+            hint=_CGROUPFS,
+        )
+    user = os.geteuid() != 0
+    if user and hierarchy == "v1":
+        raise CannotDo(
+            "systemd delegates no cgroup v1 controller to users",
+            where="--cgroup-driver",
+            hint="run as root, or boot with cgroup v2",
+        )
+    # asyncio and D-Bus are costly: only who uses systemd pays for them
+    from qoslet.host.systemd.bus import SYSTEM_BUS, Bus, runtime_directory, user_bus
+    from qoslet.host.systemd.driver import Systemd
+    from qoslet.host.systemd.scope_holders import Sight
+
+    bus = Bus(user_bus() if user else SYSTEM_BUS)
+    try:
+        units, above = bus.run(_manager(bus))
+        if user:
+            units.control = f"{runtime_directory()}/systemd/user.control"
+            where = f"{where if isinstance(where, str) else DEFAULT_POINT}{above}"
+        own = systemds_own(mounts()) if hierarchy == "v1" else []
+        driver = Systemd(hierarchy, where, root, units, own=own, files=files)
+    except BaseException:
+        bus.close()
+        raise
+    return Opened(driver, Sight(Eyes(hierarchy, where), driver.holders))
+
+
+async def _manager(bus: Bus) -> tuple[Units, str]:
+    """The manager's units, and the group that all of them are in. Raises ``CannotDo``."""
+    from qoslet.host.systemd.bus import MANAGER, PLACE, Said
+    from qoslet.host.systemd.units import Units
+
+    try:
+        version = version_of(str(await bus.get(PLACE, MANAGER, "Version")))
+        above = str(await bus.get(PLACE, MANAGER, "ControlGroup"))
+    except (Said, ValueError) as error:
+        raise CannotDo(
+            f"systemd does not say its version: {error}", where=bus.address, hint=_CGROUPFS
+        ) from None
+    return Units(bus, version), above.rstrip("/")

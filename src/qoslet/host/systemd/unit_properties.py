@@ -1,0 +1,169 @@
+"""Values of steps as unit properties, and whether the kernel got them.
+
+systemd writes to the kernel after it has answered, and goes on where the kernel refuses: so every
+file is read back.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from qoslet.core.cgroup import unit_properties
+from qoslet.core.cgroup.interface_files import UNMANAGED, controller, property_of, released, same
+from qoslet.core.cgroup.unit_properties import Signed
+from qoslet.core.reconcile.steps import Step
+from qoslet.host.cgroupfs.kill import Layout
+from qoslet.host.cgroupfs.write_errors import Refused, refused
+from qoslet.host.linux.openat import parent
+
+_QUOTA, _PERIOD, _DEFAULT_PERIOD = "cpu.cfs_quota_us", "cpu.cfs_period_us", "100000"
+_LISTS = ("cpuset.cpus", "cpuset.mems")
+_OOM_GROUP = "memory.oom.group"
+
+
+class Values:
+    """The values of one hierarchy under one version of systemd."""
+
+    def __init__(self, layout: Layout, version: int) -> None:
+        self._layout = layout
+        self._version = version
+        self._page = os.sysconf("SC_PAGE_SIZE")
+        self._sent: dict[str, dict[str, object]] = {}
+
+    def by_property(self, step: Step) -> bool:
+        """Whether systemd writes the file of a ``set``; not where the controller is absent."""
+        if self._layout.tree_of(controller(step.file)) is None:
+            return False
+        return unit_properties.carried(step.file, self._layout.name, self._version)
+
+    def at_creation(self, step: Step) -> bool:
+        """Whether the value can be given with the unit. Quotas of v1 have an order between
+        groups that the steps keep, so they come afterwards."""
+        if step.file == _OOM_GROUP:
+            return self.fixed(step)
+        return self.by_property(step) and step.file not in (_QUOTA, _PERIOD)
+
+    def fixed(self, step: Step) -> bool:
+        """Whether the value is one that a unit is given with its creation only."""
+        scope = step.path.endswith(".scope")
+        since = unit_properties.OOM_POLICY_SINCE
+        return scope and step.file == _OOM_GROUP and self._version >= since
+
+    def properties(self, path: str, steps: Sequence[Step]) -> list[Signed]:
+        """The properties of values of one group. Raises ``Refused`` for a value that is none."""
+        files = {step.file: step.value for step in steps}
+        found: list[Signed] = []
+        if _OOM_GROUP in files:
+            policy = unit_properties.oom_policy(files.pop(_OOM_GROUP))
+            found.append(("OOMPolicy", "s", policy))
+        lists = {file: files.pop(file) for file in _LISTS if files.get(file) == ""}
+        found += [(_property(file), "ay", b"") for file in lists]
+        try:
+            if self._layout.name == "v1":
+                values = unit_properties.properties_v1(files, self._version, self._period(path))
+            else:
+                values = unit_properties.properties(files, self._version)
+        except ValueError as error:
+            raise Refused(f"{path}: {error}", errno.EINVAL) from None
+        return found + unit_properties.signed(values)
+
+    def unsent(self, path: str, steps: Sequence[Step]) -> list[Signed]:
+        """Of the properties of ``steps`` those that have to be sent: not what systemd was told
+        and the kernel has."""
+        due = [step for step in steps if not self._stands(path, step)]
+        return self.properties(path, due) if due else []
+
+    def _stands(self, path: str, step: Step) -> bool:
+        """Whether the value was sent before and is in the kernel."""
+        sent = self._sent.get(path, {})
+        if not sent:
+            return False
+        told = all(sent.get(name) == value for name, _, value in self.properties(path, [step]))
+        return told and self.unlike(path, step) is None
+
+    def sent(self, path: str, properties: Sequence[Signed]) -> None:
+        """Remember what systemd was told."""
+        told = self._sent.setdefault(path, {})
+        told.update({name: value for name, _, value in properties})
+
+    def forget(self, path: str) -> None:
+        """The unit is gone, and its properties with it."""
+        self._sent.pop(path, None)
+
+    def unlike(self, path: str, step: Step) -> Refused | None:
+        """Why the kernel's file is not what a value becomes; None if it is."""
+        tree = self._layout.tree_of(controller(step.file))
+        point = (tree or self._layout.trees[0]).point
+        found = self._read(path, step.file)
+        if found is None:
+            if step.value == released(step.file, self._layout.name):
+                return None
+            return refused("set", point + path, errno.ENOENT, step.file, step.value)
+        wanted = unit_properties.left(step.file, step.value, self._period(path))
+        if step.file == _PERIOD and self._read(path, _QUOTA) == "-1":
+            wanted = _DEFAULT_PERIOD
+        if same(step.file, wanted, found, self._page):
+            return None
+        named = property_of(step.file, self._layout.name, self._version) or ""
+        first = unit_properties.FIRST_V1.get(named)
+        advice = f"unset {first}= of the unit, which comes first, or " if first else ""
+        return Refused(
+            f"{point}{path}/{step.file}: systemd took {step.value!r} and the kernel has {found!r}; "
+            f"{advice}see journalctl -u {path.rpartition('/')[2]} for the kernel's refusal",
+            errno.EINVAL,
+        )
+
+    def written(self, steps: Iterable[Step]) -> Iterator[Step]:
+        """The steps with the values that systemd writes for those that it is told of."""
+        periods: dict[str, int] = {}
+        for step in steps:
+            if step.kind != "set" or not self.by_property(step):
+                yield step
+                continue
+            try:
+                if step.file == _PERIOD:
+                    periods[step.path] = int(step.value)
+                period = periods.get(step.path) or self._period(step.path)
+                yield replace(step, value=unit_properties.left(step.file, step.value, period))
+            except ValueError:
+                yield step  # it is refused when it is done
+
+    def _period(self, path: str) -> int:
+        """The period of a v1 quota, in microseconds: as systemd was told, else as it stands."""
+        if self._layout.name != "v1":
+            return int(_DEFAULT_PERIOD)
+        told = self._sent.get(path, {}).get("CPUQuotaPeriodUSec")
+        return int(str(told or self._read(path, _PERIOD) or _DEFAULT_PERIOD))
+
+    def _read(self, path: str, file: str) -> str | None:
+        """A file, None where it is not there."""
+        tree = self._layout.tree_of(controller(file))
+        try:
+            return None if tree is None else tree.read(path, file)
+        except OSError:
+            return None
+
+    def enable(self, path: str, file: str) -> None:
+        """Give a v2 group a controller that systemd leaves alone. Raises ``Refused``."""
+        name = controller(file)
+        if self._layout.name != "v2" or name not in UNMANAGED:
+            return
+        tree = self._layout.trees[0]
+        parts = parent(path).split("/")
+        for group in ("/".join(parts[:depth]) for depth in range(1, len(parts) + 1)):
+            control = "cgroup.subtree_control"
+            try:
+                if name not in tree.read(group, control).split():
+                    tree.write(group, control, f"+{name}")
+            except OSError as error:
+                number = error.errno or 0
+                raise refused("enable", tree.point + group, number, control, f"+{name}") from error
+
+
+def _property(file: str) -> str:
+    """The property of a list."""
+    return "AllowedCPUs" if file == "cpuset.cpus" else "AllowedMemoryNodes"

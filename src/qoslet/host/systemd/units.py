@@ -1,0 +1,208 @@
+"""Units of systemd: made, given properties, stopped; each refusal as one line.
+
+Source: org.freedesktop.systemd1(5); systemd src/core/dbus-unit.c, dbus-manager.c.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+
+from qoslet.core.cgroup.unit_properties import Signed
+from qoslet.host.cgroupfs.write_errors import Refused
+from qoslet.host.systemd.bus import PLACE, SYSTEMD, Bus, Said, variants
+
+_EXISTS, _ABSENT = f"{SYSTEMD}.UnitExists", f"{SYSTEMD}.NoSuchUnit"
+CONTROL = "/run/systemd/system.control"
+_DENIED = ("to make and change units systemd asks for root", "run as root")
+
+_RUNS = ("active", "activating", "reloading")
+
+_MEANING: dict[str, tuple[int, str, str]] = {
+    f"{SYSTEMD}.UnitExists": (
+        errno.EEXIST,
+        "a unit of that name is there and no journal of ours names it",
+        "choose another --cgroup-root; if nobody needs it, systemctl stop it",
+    ),
+    f"{SYSTEMD}.NoSuchUnit": (
+        errno.ENOENT,
+        "the unit was stopped meanwhile",
+        "it is made again with the next look",
+    ),
+    f"{SYSTEMD}.UnitMasked": (errno.EPERM, "the unit is masked", "systemctl unmask it"),
+    f"{SYSTEMD}.LoadFailed": (errno.EINVAL, "its unit file is faulty", "see systemctl status"),
+    f"{SYSTEMD}.ShuttingDown": (
+        errno.ESHUTDOWN,
+        "the system is going down",
+        "nothing is left to do",
+    ),
+    "org.freedesktop.DBus.Error.AccessDenied": (errno.EPERM, *_DENIED),
+    "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired": (errno.EPERM, *_DENIED),
+    "org.freedesktop.DBus.Error.InvalidArgs": (
+        errno.EINVAL,
+        "this systemd takes no such value",
+        "see the rule that gave it: explain",
+    ),
+    "org.freedesktop.DBus.Error.PropertyReadOnly": (
+        errno.EINVAL,
+        "this systemd cannot change that property while the unit runs",
+        "it is given when the unit is made again",
+    ),
+    "org.freedesktop.DBus.Error.LimitsExceeded": (
+        errno.ENOSPC,
+        "a limit of the bus or of systemd is reached",
+        "stop units that nobody needs",
+    ),
+}
+
+_JOBS = {
+    "failed": "it could not be done",
+    "canceled": "somebody took it back",
+    "timeout": "it took too long",
+    "dependency": "a unit that it needs failed",
+    "skipped": "there was nothing to do in that state",
+}
+
+
+def object_path(unit: str) -> str:
+    """The D-Bus object of a unit: other than letters and digits as ``_`` and two hex digits."""
+    coded = [
+        chr(byte) if chr(byte).isascii() and chr(byte).isalnum() else f"_{byte:02x}"
+        for byte in unit.encode()
+    ]
+    return f"{PLACE}/unit/{''.join(coded)}"
+
+
+def refusal(unit: str, deed: str, error: Said) -> Refused:
+    """systemd's error as one line: which unit, what was tried, what it means, what to do."""
+    number, meaning, advice = _MEANING.get(
+        error.name, (0, error.name.rpartition(".")[2], f"see journalctl -u {unit}")
+    )
+    text = error.text.rstrip(".")
+    said = f" ({text})" if text else ""
+    return Refused(f"{unit}: systemd does not {deed}: {meaning}{said}; {advice}", number)
+
+
+class Units:
+    """The units of one manager. ``version`` is systemd's; ``control`` is where it keeps
+    properties of units that are not transient, in a directory for each."""
+
+    def __init__(self, bus: Bus, version: int, control: str = CONTROL) -> None:
+        self.bus = bus
+        self.version = version
+        self.control = control
+        self._kept: set[str] = set()
+
+    async def make(self, unit: str, properties: Sequence[Signed], *, ours: bool) -> bool:
+        """Start a transient unit; False if it runs already, which is refused unless ``ours``.
+
+        One that failed or was stopped but is remembered is cleared first. Raises ``Refused``.
+        """
+        await self.revert(unit)
+        for last in (False, True):
+            try:
+                await self._job(
+                    unit,
+                    "make the unit",
+                    "StartTransientUnit",
+                    "ssa(sv)a(sa(sv))",
+                    unit,
+                    "replace",
+                    variants(properties),
+                    [],
+                )
+            except Said as error:
+                if error.name != _EXISTS:
+                    raise refusal(unit, "make the unit", error) from None
+                runs = await self.state(unit) in _RUNS
+                if (runs or last) and not (ours or error.again):
+                    raise refusal(unit, "make the unit", error) from None
+                if runs:
+                    return False
+                if last:
+                    await self._start(unit)
+                    return False
+                await self.clear(unit)
+            else:
+                return True
+        return True
+
+    async def _start(self, unit: str) -> None:
+        """Start a unit of ours that systemd remembers by its settings. Raises ``Refused``."""
+        try:
+            await self._job(unit, "start the unit", "StartUnit", "ss", unit, "replace")
+        except Said as error:
+            raise refusal(unit, "start the unit", error) from None
+
+    async def change(self, unit: str, properties: Sequence[Signed]) -> None:
+        """Set properties, those and no others, until the next boot. Raises ``Refused``."""
+        before = self._keeps(unit)
+        try:
+            await self.bus.call("SetUnitProperties", "sba(sv)", unit, True, variants(properties))
+        except Said as error:
+            names = ", ".join(name for name, _, _ in properties)
+            raise refusal(unit, f"set {names}", error) from None
+        finally:
+            if not before and self._keeps(unit):
+                self._kept.add(unit)
+
+    def _keeps(self, unit: str) -> bool:
+        """Whether systemd keeps properties of a unit for the next one of that name, as it does
+        where the unit was not transient, or no more."""
+        return os.path.isdir(f"{self.control}/{unit}.d")
+
+    async def stale(self, unit: str) -> bool:
+        """Whether our properties came after the unit was stopped, so that systemd keeps them for
+        the next one: then they are reverted. Its group may stand for a moment. Raises
+        ``Refused``."""
+        if unit not in self._kept or await self.state(unit) in _RUNS:
+            return False
+        await self.revert(unit)
+        return True
+
+    async def revert(self, unit: str) -> None:
+        """Let systemd forget what it keeps of a unit since our own calls. Raises ``Refused``."""
+        if unit not in self._kept:
+            return
+        try:
+            await self.bus.call("RevertUnitFiles", "as", [unit])
+        except Said as error:
+            raise refusal(unit, "forget the unit's properties", error) from None
+        self._kept.discard(unit)
+
+    async def stop(self, unit: str) -> None:
+        """Stop a unit, and forget that it failed; one that is not there is stopped. Raises
+        ``Refused``."""
+        try:
+            await self._job(unit, "stop the unit", "StopUnit", "ss", unit, "replace")
+        except Said as error:
+            if error.name != _ABSENT:
+                raise refusal(unit, "stop the unit", error) from None
+        await self.revert(unit)
+
+    async def clear(self, unit: str) -> None:
+        """Forget that a unit failed."""
+        try:
+            await self.bus.call("ResetFailedUnit", "s", unit)
+        except Said as error:
+            if error.name != _ABSENT:
+                raise refusal(unit, "forget that the unit failed", error) from None
+
+    async def state(self, unit: str) -> str:
+        """ActiveState of a unit; ``inactive`` where there is none, or where it cannot be read."""
+        try:
+            found = await self.bus.get(object_path(unit), f"{SYSTEMD}.Unit", "ActiveState")
+        except Said:
+            return "inactive"
+        return str(found or "inactive")
+
+    async def _job(self, unit: str, deed: str, member: str, signature: str, *body: object) -> None:
+        """A job, done. Raises ``Said``; ``Refused`` where its result is another."""
+        result = await self.bus.job(member, signature, *body)
+        if result != "done":
+            raise Refused(
+                f"{unit}: systemd does not {deed}: the job is {result}, "
+                f"{_JOBS.get(result, 'it did not end well')}; see journalctl -u {unit}",
+                errno.EAGAIN if result == "timeout" else 0,
+            )

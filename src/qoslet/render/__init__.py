@@ -1,0 +1,1 @@
+"""Values to text, JSON documents and metrics. Nothing is decided here."""

@@ -1,0 +1,1 @@
+"""Values to the JSON documents of `qoslet/v1`."""

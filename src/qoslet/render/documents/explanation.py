@@ -1,0 +1,82 @@
+"""An explanation as a document: ``kind: Explanation`` of ``qoslet/v1``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qoslet.render.documents.plan import (
+    API_VERSION,
+    Document,
+    Properties,
+    guard_block,
+    node_block,
+    problem_row,
+)
+
+if TYPE_CHECKING:
+    from qoslet.core.explain.explain import Explanation, Group, Value
+
+
+def explanation_document(explanation: Explanation) -> Document:
+    """The whole answer. ``value`` is null where a file is not written."""
+    plan, pod = explanation.plan, explanation.pod
+    properties = Properties(plan)
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Explanation",
+        "node": node_block(plan),
+        "target": explanation.target,
+        "pod": None
+        if pod is None
+        else {
+            "namespace": pod.namespace,
+            "name": pod.name,
+            "uid": pod.uid,
+            "where": pod.where,
+            "qosClass": explanation.qos,
+            "decidedBy": list(explanation.decided),
+            "guard": guard_block(explanation.guard),
+            "findings": [problem_row(row) for row in explanation.findings],
+        },
+        "cgroups": [_group(group, properties) for group in explanation.groups],
+    }
+
+
+def _group(group: Group, properties: Properties) -> Document:
+    cgroup = group.cgroup
+    return {
+        "name": cgroup.name,
+        "level": cgroup.level,
+        "role": cgroup.role,
+        "path": cgroup.path,
+        "unit": cgroup.unit,
+        "container": cgroup.container.name if cgroup.container is not None else None,
+        "values": [_value(value, properties) for value in group.values],
+    }
+
+
+def _value(value: Value, properties: Properties) -> Document:
+    return {
+        "file": value.file,
+        "value": value.value,
+        "effective": value.effective,
+        "writer": value.writer,
+        "property": properties(value.file),
+        "because": value.because,
+        "rule": value.rule,
+        "source": value.source,
+        "inputs": [
+            {"field": f.field, "given": f.given, "value": f.value, "where": f.where}
+            for f in value.facts
+        ],
+        "profile": value.profile,
+        "evidence": value.evidence,
+        "written": value.when,
+        "kept": value.overwritten,
+        "worth": value.worth,
+        "standing": value.standing,
+        "alternatives": [
+            {"axis": a.axis, "profiles": a.profiles, "value": a.value, "current": a.current}
+            for a in value.alternatives
+        ],
+    }

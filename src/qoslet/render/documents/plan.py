@@ -1,0 +1,242 @@
+"""The plan and its relatives as documents: the JSON contract of ``apiVersion: qoslet/v1``.
+
+The schemas in ``qoslet/schema`` describe what comes out; tests hold both together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import json
+
+from qoslet.core.node.node import allocatable, enforced
+from qoslet.core.plan.effective_memory import key_of, named, standings
+from qoslet.core.plan.memory_annotation_effects import guarded
+from qoslet.core.resources.node_policy import basis_of
+
+if TYPE_CHECKING:
+    from qoslet.core.api.pod import Quantities
+    from qoslet.core.plan.effective_memory import Standing
+    from qoslet.core.plan.memory_annotation_effects import Guarded
+    from qoslet.core.problem import Problem
+    from qoslet.core.resources.cgroup_tree import Cgroup, Plan, Setting
+
+API_VERSION = "qoslet/v1"
+
+Document = dict[str, object]
+
+_UNSAFE = {
+    code: f"\\u{code:04x}"
+    for code in (
+        *range(0x7F, 0xA0),
+        0x061C,
+        *range(0x200B, 0x2010),
+        *range(0x2028, 0x202F),
+        *range(0x2060, 0x2070),
+        0xFEFF,
+    )
+}
+"""Characters that JSON allows raw and a terminal may obey: DEL, C1, direction marks."""
+
+
+def quantities(amounts: Quantities) -> dict[str, str]:
+    """Resource name to canonical quantity."""
+    return {name: str(amount) for name, amount in amounts.items()}
+
+
+def node_block(plan: Plan) -> Document:
+    """The ``node`` part: what was chosen for this node and what is left for pods."""
+    node = plan.node
+    return {
+        "name": node.name,
+        "hierarchy": node.hierarchy,
+        "driver": node.driver,
+        "kubernetes": node.profile.kubernetes,
+        "runtime": node.profile.runtime.name,
+        "memoryQos": node.profile.memory_qos,
+        "capacity": quantities(node.capacity),
+        "allocatable": quantities(allocatable(node)),
+        "enforced": quantities(enforced(node)),
+        "probed": list(node.probed),
+        "memoryQosInForce": basis_of(node).memory_qos != "off",
+    }
+
+
+class Properties:
+    """The systemd property of each file of this plan's node, None without the systemd driver."""
+
+    def __init__(self, plan: Plan) -> None:
+        from qoslet.core.cgroup.interface_files import property_of
+
+        self._of = property_of
+        self._systemd = plan.node.driver == "systemd"
+        self._hierarchy = plan.node.hierarchy
+        self._version = plan.node.host.systemd
+        self._known: dict[str, str | None] = {}
+
+    def __call__(self, file: str) -> str | None:
+        """The unit property that carries ``file``."""
+        if not self._systemd:
+            return None
+        if file not in self._known:
+            self._known[file] = self._of(file, self._hierarchy, self._version)
+        return self._known[file]
+
+
+def _setting(
+    setting: Setting, properties: Properties, standing: Standing | None = None
+) -> Document:
+    row: Document = {
+        "file": setting.file,
+        "value": setting.value,
+        "writer": setting.writer,
+        "property": properties(setting.file),
+        "rule": setting.rule,
+        "because": setting.because,
+        "source": setting.source,
+    }
+    if setting.effective is not None and setting.effective != setting.value:
+        row["effective"] = setting.effective
+    if standing is not None and setting.file in ("memory.min", "memory.low"):
+        row["worth"] = str(standing.kept(setting.file))
+    if standing is not None and setting.file in ("memory.high", "memory.max"):
+        row["binds"] = _binds(standing)
+    return row
+
+
+def _binds(standing: Standing) -> Document | None:
+    first = standing.binds
+    if first is None:
+        return None
+    return {"name": named(first.path), "file": first.file, "value": str(first.limit)}
+
+
+def cgroup_block(
+    cgroup: Cgroup, properties: Properties, standing: Standing | None = None
+) -> Document:
+    """One row of ``cgroups``; with a standing, what its memory values are worth."""
+    pod, container = cgroup.pod, cgroup.container
+    return {
+        "name": cgroup.name,
+        "level": cgroup.level,
+        "role": cgroup.role,
+        "path": cgroup.path,
+        "unit": cgroup.unit,
+        "pod": None if pod is None else {"namespace": pod.namespace, "name": pod.name},
+        "container": None if container is None else container.name,
+        "oomScoreAdj": cgroup.oom_score_adj,
+        "settings": [_setting(setting, properties, standing) for setting in cgroup.settings],
+    }
+
+
+def standings_of(plan: Plan) -> Mapping[str, Standing]:
+    """What the memory values are worth; empty where Memory QoS is off."""
+    return standings(plan) if basis_of(plan.node).memory_qos != "off" else {}
+
+
+def plan_document(plan: Plan) -> Document:
+    """The whole plan, as ``qoslet plan -o json`` prints it."""
+    properties, known, basis = Properties(plan), standings_of(plan), basis_of(plan.node)
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Plan",
+        "node": node_block(plan),
+        "pods": [
+            {
+                "namespace": row.pod.namespace,
+                "name": row.pod.name,
+                "uid": row.pod.uid,
+                "uidFrom": row.pod.uid_from,
+                "qosClass": row.qos,
+                "guard": guard_block(guarded(basis, row.pod)),
+            }
+            for row in plan.pods
+        ],
+        "cgroups": [
+            cgroup_block(cgroup, properties, known.get(key_of(cgroup))) for cgroup in plan.cgroups
+        ],
+        "problems": [problem_row(problem) for problem in plan.problems],
+    }
+
+
+def guard_block(guard: Guarded | None) -> Document | None:
+    """What the guard of ``qoslet run`` may do to a pod; None where there is no guard."""
+    if guard is None:
+        return None
+    return {"mode": guard.mode, "from": guard.origin, "because": guard.because}
+
+
+def problem_row(problem: Problem) -> Document:
+    """One row of ``problems``."""
+    return {
+        "severity": problem.severity,
+        "where": problem.where,
+        "message": problem.message,
+        "hint": problem.hint,
+    }
+
+
+def cri_document(plan: Plan) -> Document:
+    """The CRI resource blocks of the plan's containers and sandboxes."""
+    from qoslet.core.plan.messages import cri
+
+    return {"apiVersion": API_VERSION, "kind": "Cri", "items": cri(plan)}
+
+
+def oci_document(plan: Plan) -> Document:
+    """The OCI resource blocks of the plan's containers and sandboxes."""
+    from qoslet.core.plan.messages import oci
+
+    return {"apiVersion": API_VERSION, "kind": "Oci", "items": oci(plan)}
+
+
+def _clean(value: object) -> object:
+    """``value`` without lone surrogates (file names that are not UTF-8 carry them)."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, Mapping):
+        return {_clean(key): _clean(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(item) for item in value]
+    return value
+
+
+def encode(document: Document, pretty: bool = True) -> bytes:
+    """The document as UTF-8 JSON that is safe on a terminal, with a final newline."""
+    try:
+        data = json.encode(document)
+    except UnicodeEncodeError:
+        data = json.encode(_clean(document))
+    if pretty:
+        data = json.format(data, indent=2)
+    if not data.isascii() or b"\x7f" in data:
+        data = data.decode().translate(_UNSAFE).encode()
+    return data + b"\n"
+
+
+def encode_yaml(document: Document) -> bytes:
+    """The same document as block YAML; where a character could move a terminal, every one
+    beyond ASCII is escaped."""
+    import yaml
+
+    class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+        def ignore_aliases(self, data: object) -> bool:
+            return True
+
+    def dumped(readable: bool) -> str:
+        return str(
+            yaml.dump(
+                _clean(document),
+                Dumper=Dumper,
+                sort_keys=False,
+                allow_unicode=readable,
+                default_flow_style=False,
+                width=100,
+            )
+        )
+
+    text = dumped(True)
+    if not text.isascii() and any(ord(char) in _UNSAFE for char in text):
+        text = dumped(False)
+    return text.encode()

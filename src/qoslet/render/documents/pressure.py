@@ -1,0 +1,37 @@
+"""What was decided where memory was short: as a document for programs, as metrics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from qoslet.core.pressure.eviction_ranking import PressureReport
+    from qoslet.core.status.snapshot import Snapshot
+    from qoslet.render.documents.plan import Document
+
+
+def pressure_document(report: PressureReport) -> Document:
+    """The last decisions, oldest first."""
+    from qoslet.render.documents.timestamps import moment
+
+    return {
+        "decisions": [
+            {
+                "time": moment(one.at),
+                "cgroup": one.path or None,
+                "verdict": one.verdict,
+                "pod": one.pod or None,
+                "freedBytes": one.freed,
+                "because": one.because,
+            }
+            for one in report.decisions
+        ]
+    }
+
+
+def verdicts(snapshot: Snapshot) -> Iterator[tuple[tuple[str, ...], float]]:
+    """How often what was decided."""
+    for verdict, count in snapshot.memory_view.pressure.counts.items():
+        yield (verdict,), count

@@ -1,0 +1,121 @@
+"""Shows a run while it goes on: the tree redrawn in place on a terminal, else lines of change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TextIO
+
+from qoslet.agent.snapshots import Turn
+from qoslet.core.problem import Problem
+from qoslet.core.status.run_report import report
+from qoslet.core.status.snapshot import Snapshot
+from qoslet.render.terminal import Terminal, cut, printable
+from qoslet.render.text.run_screen import change_line, live, table
+
+_HIDE, _SHOW = "\x1b[?25l", "\x1b[?25h"
+KEPT = 4096
+"""Snapshots kept for the report; beyond that, every second one of the older ones goes."""
+
+
+class Watching:
+    """Takes every snapshot. ``rows`` tells the height of the terminal, None where the output
+    is no terminal. ``log_lines`` gives what containers printed, each (container, line);
+    ``told`` are the problem rows that were shown before. Without ``watched`` no snapshots come,
+    only turns."""
+
+    def __init__(
+        self,
+        out: TextIO,
+        terminal: Terminal,
+        title: str,
+        *,
+        rows: Callable[[], int] | None = None,
+        log_lines: Callable[[], list[tuple[str, str]]] | None = None,
+        told: Iterable[Problem] = (),
+        watched: bool = True,
+    ) -> None:
+        self._out = out
+        self._terminal = terminal
+        self._title = title
+        self._rows = rows
+        self._log_lines = log_lines
+        self._drawn = 0
+        self._told = set(told)
+        self._watched = watched
+        self.snapshots: list[Snapshot] = []
+
+    def turned(self, turn: Turn) -> None:
+        """Say what a turn did, where nobody is shown snapshots: one sentence, and each error."""
+        if self._watched or (turn.quiet and turn.cycle > 1):
+            return
+        for line in (turn.summary, *turn.notes, *turn.errors):
+            self._write(f"{printable(line)}\n")
+        self.logs()
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Show ``snapshot`` and keep it for the report."""
+        before = self.snapshots[-1] if self.snapshots else None
+        self.snapshots.append(snapshot)
+        if len(self.snapshots) > KEPT:
+            del self.snapshots[1 : KEPT // 2 : 2]
+        elapsed = snapshot.at - self.snapshots[0].at
+        if self._rows is None:
+            self._problems(snapshot)
+            self.logs()
+            line = change_line(snapshot, before, elapsed)
+            if line:
+                self._write(line + "\n")
+            return
+        lines = live(snapshot, self._terminal, elapsed, self._title)
+        room = max(self._rows() - 1, 4)
+        if len(lines) > room:
+            hidden = len(lines) - room + 3
+            lines = [*lines[: room - 3], f"… {hidden} more lines", *lines[-2:]]
+        self._erase()
+        self._problems(snapshot)
+        for note in snapshot.notes:
+            self._write(f"{printable(note)}\n")
+        self.logs()
+        self._write(_HIDE + "".join(f"{line}\n" for line in lines))
+        self._drawn = len(lines)
+
+    def _problems(self, snapshot: Snapshot) -> None:
+        """Say what has come up since the start, each row once."""
+        for row in snapshot.problems:
+            if row in self._told:
+                continue
+            self._told.add(row)
+            hint = f" ({row.hint})" if row.hint else ""
+            self._write(f"{printable(f'{row.severity}: {row.where}: {row.message}{hint}')}\n")
+
+    def logs(self) -> None:
+        """Print what containers printed, each line with its container's name."""
+        if self._log_lines is None:
+            return
+        for title, line in self._log_lines():
+            name = self._terminal.paint(f"{printable(title)} | ", "dim")
+            self._write(f"{name}{cut(printable(line), 2000, '…')}\n")
+
+    def say(self, line: str) -> None:
+        """One line beside the snapshots, such as that the run is ending."""
+        self._write(f"{printable(line)}\n")
+        self._drawn = 0
+
+    def end(self, with_table: bool = True) -> None:
+        """Give the cursor back and show the table."""
+        if self._rows is not None:
+            self._write(_SHOW)
+        self.logs()
+        if with_table and self.snapshots:
+            lines = table(report(self.snapshots), self._terminal)
+            self._write("\n" + "".join(f"{line}\n" for line in lines))
+
+    def _erase(self) -> None:
+        """Go back to where the last tree began."""
+        if self._drawn:
+            self._write(f"\x1b[{self._drawn}A\x1b[J")
+            self._drawn = 0
+
+    def _write(self, text: str) -> None:
+        self._out.write(text)
+        self._out.flush()

@@ -1,0 +1,329 @@
+"""A plan for people: the tree, a table, and the files with their values.
+
+Lines in, lines out, drawn for a ``Terminal``; nothing here prints. In the tree a column that
+says nothing anywhere is left out, and what a narrow terminal has no room for is named below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from qoslet.core.node.node import allocatable, enforced
+from qoslet.core.plan.effective_memory import key_of, named
+from qoslet.render.terminal import Terminal, cut, display_width, pad, printable, wrap
+from qoslet.render.text.columns import COLUMNS, DRAWN, GROUPS, by_file, label, lost, worth
+
+if TYPE_CHECKING:
+    from qoslet.core.api.pod import QosClass
+    from qoslet.core.plan.effective_memory import Standing
+    from qoslet.core.problem import Problem
+    from qoslet.core.resources.cgroup_tree import Cgroup, Plan
+
+QOS_STYLE = {"Guaranteed": "green", "Burstable": "yellow", "BestEffort": "cyan"}
+_TIER_STYLE = {"burstable": "yellow", "besteffort": "cyan"}
+_FIRST_DROPPED = ("oom", "swap", "pids", "weight", "low", "min", "worth", "high")
+"""Columns that a narrow terminal does without, the first ones first."""
+
+_LABEL_MIN = 22
+_ZERO_SAYS_NOTHING = ("min", "low", "swap")
+
+
+class Line(Struct, frozen=True):
+    """One group of the tree: the branches before it, its name, its cells by column; ``margin``
+    stands before further lines about it."""
+
+    cgroup: Cgroup
+    trunk: str
+    margin: str
+    label: str
+    style: tuple[str, ...]
+    cells: dict[str, str]
+    others: tuple[str, ...]
+
+
+def classes(plan: Plan) -> dict[str, QosClass]:
+    """The class of each pod by its UID."""
+    return {row.pod.uid: row.qos for row in plan.pods}
+
+
+def _style(cgroup: Cgroup, qos: str | None) -> tuple[str, ...]:
+    if cgroup.level == "pod":
+        return (QOS_STYLE.get(qos or "", "bold"), "bold")
+    if cgroup.level == "qos":
+        return (_TIER_STYLE.get(cgroup.name.rsplit("/", 1)[-1], "bold"),)
+    if cgroup.level == "node":
+        return ("bold",)
+    return ("dim",) if cgroup.level == "sandbox" else ()
+
+
+def _children(cgroups: Sequence[Cgroup]) -> dict[str, list[Cgroup]]:
+    """Groups by their parent's name, "" for those whose parent is not planned; tiers last."""
+    names = {cgroup.name for cgroup in cgroups}
+    found: dict[str, list[Cgroup]] = {}
+    for cgroup in cgroups:
+        parent = cgroup.name.rpartition("/")[0]
+        found.setdefault(parent if parent in names else "", []).append(cgroup)
+    for below in found.values():
+        below.sort(key=lambda cgroup: cgroup.level == "qos")
+    return found
+
+
+def lines_of(plan: Plan, terminal: Terminal, exact: bool, verbose: bool) -> list[Line]:
+    """The tree's lines in their order, sandboxes only when ``verbose``."""
+    shown = [c for c in plan.cgroups if verbose or c.level != "sandbox"]
+    children, qos, known = _children(shown), classes(plan), standings_of(plan)
+    fork, last = terminal.mark("├─ ", "|- "), terminal.mark("└─ ", "`- ")
+    bar = terminal.mark("│  ", "|  ")
+    arrow = terminal.mark("→", "->")
+    found: list[Line] = []
+    waiting = [(cgroup, "", "") for cgroup in reversed(children.get("", []))]
+    while waiting:
+        cgroup, trunk, below = waiting.pop()
+        rows = by_file(cgroup)
+        own = qos.get(cgroup.pod.uid) if cgroup.pod else None
+        cells = {name: cell(cgroup, rows, exact).replace("→", arrow) for name, cell in COLUMNS}
+        standing = known.get(key_of(cgroup))
+        cells["worth"] = lost(standing, exact)
+        others = tuple(f"{s.file} = {s.value}" for s in cgroup.settings if s.file not in DRAWN)
+        others += _first_limit(standing)
+        alone = not trunk and cgroup.pod is not None
+        text = printable(label(cgroup, own, alone))
+        nested = children.get(cgroup.name, [])
+        margin = below + (bar if nested else "   ")
+        found.append(Line(cgroup, trunk, margin, text, _style(cgroup, own), cells, others))
+        for index, child in reversed(list(enumerate(nested))):
+            final = index == len(nested) - 1
+            tail = below + ("   " if final else bar)
+            waiting.append((child, below + (last if final else fork), tail))
+    return found
+
+
+def _first_limit(standing: Standing | None) -> tuple[str, ...]:
+    """The limit that a group meets first, as a line about it."""
+    if standing is None or standing.binds is None:
+        return ()
+    first = standing.binds
+    place = "" if first.path == standing.claim.path else f" of {named(first.path)}"
+    return (f"binds first: {first.file} {first.limit}{place}",)
+
+
+def _speaks(lines: Sequence[Line], name: str, verbose: bool) -> bool:
+    """Whether a column has anything to say."""
+    silent = ("",) if verbose or name not in _ZERO_SAYS_NOTHING else ("", "0")
+    return any(line.cells[name] not in silent for line in lines)
+
+
+class Layout(Struct, frozen=True):
+    """Which columns are drawn and how wide, and which found no room."""
+
+    label: int
+    widths: dict[str, int]
+    gap: str
+    dropped: tuple[str, ...]
+
+
+def layout(lines: Sequence[Line], width: int, verbose: bool) -> Layout:
+    """Fit the columns into ``width``: closer together, then names are cut, then columns go."""
+    widths = {
+        name: max(len(name), *(display_width(line.cells[name]) for line in lines))
+        for name, _ in COLUMNS
+        if _speaks(lines, name, verbose)
+    }
+    wanted = max(display_width(line.trunk) + display_width(line.label) for line in lines)
+    least = min(wanted, _LABEL_MIN if width >= 60 else 14)
+    gap = 2 if wanted + _span(widths, 2) <= width else 1
+    dropped: list[str] = []
+    for name in _FIRST_DROPPED:
+        if least + _span(widths, gap) <= width:
+            break
+        if widths.pop(name, None) is not None:
+            dropped.append(name)
+    room = max(min(wanted, width - _span(widths, gap)), least)
+    return Layout(room, widths, " " * gap, tuple(dropped))
+
+
+def _span(widths: dict[str, int], gap: int) -> int:
+    return sum(width + gap for width in widths.values())
+
+
+def _headings(fit: Layout, terminal: Terminal) -> list[str]:
+    top, names = pad("", fit.label), pad("", fit.label)
+    for name, width in fit.widths.items():
+        title = next((title for title, members in GROUPS if _leads(name, members, fit)), "")
+        top += fit.gap + pad(title, width, right=title == "CPU" and name == "weight")
+        shown = "request/limit" if name == "cpu" and width >= 13 else name
+        names += fit.gap + pad(shown, width, right=name != "cpu")
+    return [terminal.paint(line.rstrip(), "dim") for line in (top, names) if line.strip()]
+
+
+def _leads(name: str, members: tuple[str, ...], fit: Layout) -> bool:
+    return next((member for member in members if member in fit.widths), None) == name
+
+
+def _drawn(line: Line, fit: Layout, terminal: Terminal) -> str:
+    room = max(fit.label - display_width(line.trunk), 1)
+    name = cut(line.label, room, terminal.mark("…", "~"))
+    text = terminal.paint(line.trunk, "dim") + terminal.paint(name, *line.style)
+    text += " " * max(0, room - display_width(name))
+    for column, width in fit.widths.items():
+        cell = pad(line.cells[column], width, right=column != "cpu")
+        text += fit.gap + (terminal.paint(cell, "dim") if line.cells[column] == "0" else cell)
+    return text.rstrip()
+
+
+def tree(plan: Plan, terminal: Terminal, exact: bool = False, verbose: bool = False) -> list[str]:
+    """The plan as a tree: the node, each group with its numbers, then the problems."""
+    drawn = header(plan, terminal, exact)
+    lines = lines_of(plan, terminal, exact, verbose)
+    if lines:
+        fit = layout(lines, terminal.width, verbose)
+        drawn += ["", *_headings(fit, terminal)]
+        for line in lines:
+            drawn.append(_drawn(line, fit, terminal))
+            if verbose or plan.node.os == "windows":
+                margin = terminal.paint(line.margin, "dim")
+                drawn += [margin + terminal.paint(printable(o), "dim") for o in line.others]
+        if fit.dropped:
+            left = f"no room for {', '.join(fit.dropped)}: widen the terminal, or -o table"
+            drawn += [terminal.paint(text, "dim") for text in wrap(left, terminal.width)]
+    else:
+        drawn += ["", "no pods, no groups"]
+    return drawn + problems(plan.problems, terminal)
+
+
+def header(plan: Plan, terminal: Terminal, exact: bool = False) -> list[str]:
+    """The node in a line, and what it has, offers and enforces."""
+    node = plan.node
+    dot = terminal.mark(" · ", ", ")
+    facts = [
+        node.os if node.os == "windows" else f"cgroup {node.hierarchy}",
+        node.driver,
+        f"Kubernetes {node.profile.kubernetes}",
+        node.profile.runtime.name,
+        f"Memory QoS {memory_qos(plan)}",
+    ]
+    title = printable(node.name or "this node")
+    drawn = _joined(title, [printable(fact) for fact in facts], dot, terminal.width)
+    drawn[0] = terminal.paint(title, "bold") + drawn[0].removeprefix(title)
+    rows = (
+        ("capacity", node.capacity),
+        ("allocatable", allocatable(node)),
+        ("enforced", enforced(node)),
+    )
+    names = [n for n in node.capacity if n in ("cpu", "memory", "pid") or _huge(plan, n)]
+    text = {name: {n: str(q[n]) if n in q else "-" for n in names} for name, q in rows}
+    widths = {n: max(len(n), *(len(row[n]) for row in text.values())) for n in names}
+    while len(names) > 1 and 11 + sum(widths[n] + 2 for n in names) > terminal.width:
+        names.pop()
+    head = "".join(f"  {pad(n, widths[n], right=True)}" for n in names)
+    table = [terminal.paint(f"{'':<11}{head}", "dim")]
+    table += [
+        terminal.paint(f"{name:<11}", "dim")
+        + "".join(f"  {pad(cells[n], widths[n], right=True)}" for n in names)
+        for name, cells in text.items()
+    ]
+    return drawn + [line.rstrip() for line in table]
+
+
+def _joined(title: str, facts: Sequence[str], dot: str, width: int) -> list[str]:
+    """The facts behind the title, broken between facts only."""
+    found = [f"{title}  {facts[0]}"]
+    for fact in facts[1:]:
+        longer = f"{found[-1]}{dot}{fact}"
+        if display_width(longer) <= width:
+            found[-1] = longer
+        else:
+            found.append(fact)
+    return found
+
+
+def _huge(plan: Plan, name: str) -> bool:
+    return name.startswith("hugepages-") and plan.node.capacity[name].nano > 0
+
+
+def standings_of(plan: Plan) -> dict[str, Standing]:
+    """What the memory values are worth, by ``key_of``; empty where Memory QoS is off."""
+    if memory_qos(plan) == "off":
+        return {}
+    from qoslet.core.plan.effective_memory import standings
+
+    return standings(plan)
+
+
+def memory_qos(plan: Plan) -> str:
+    """The form of Memory QoS that is in force on the plan's node."""
+    from qoslet.core.resources.node_policy import basis_of
+
+    return basis_of(plan.node).memory_qos
+
+
+_MARKS = {"error": ("✗", "x", "red"), "warning": ("!", "!", "yellow"), "info": ("i", "i", "blue")}
+
+
+def problems(rows: Sequence[Problem], terminal: Terminal) -> list[str]:
+    """What to know about the plan, the worst first; the same row of many places once."""
+    places: dict[tuple[str, str, str], list[str]] = {}
+    for severity in _MARKS:
+        for row in rows:
+            if row.severity == severity:
+                key = (row.severity, row.message, row.hint)
+                places.setdefault(key, []).append(row.where)
+    drawn: list[str] = []
+    for (severity, message, hint), where in places.items():
+        nice, plain, color = _MARKS[severity]
+        more = f" and {len(where) - 1} more" if len(where) > 1 else ""
+        place = f"{printable(where[0])}{more}: " if where[0] else ""
+        first, *rest = wrap(f"{place}{printable(message)}", terminal.width - 2)
+        drawn.append(f"{terminal.paint(terminal.mark(nice, plain), color, 'bold')} {first}")
+        drawn += [f"  {line}" for line in rest]
+        if hint:
+            advice = wrap(f"{terminal.mark('→', '->')} {printable(hint)}", terminal.width - 2)
+            drawn += [terminal.paint(f"  {line}", "dim") for line in advice]
+    return ["", *drawn] if drawn else []
+
+
+def table(plan: Plan, terminal: Terminal, exact: bool = False, verbose: bool = False) -> list[str]:
+    """One line for each group, always the same columns; nothing is cut."""
+    qos, known = classes(plan), standings_of(plan)
+    heads = ("LEVEL", "CLASS", "POD", "CONTAINER", *(name.upper() for name, _ in COLUMNS), "NAME")
+    arrow = terminal.mark("→", "->")
+    rows = [heads]
+    for cgroup in plan.cgroups:
+        if cgroup.level == "sandbox" and not verbose:
+            continue
+        settings = by_file(cgroup)
+        pod = cgroup.pod
+        words = (
+            cgroup.level,
+            qos[pod.uid] if pod else "",
+            pod.key if pod else "",
+            cgroup.container.name if cgroup.container else "",
+            *(
+                worth(known.get(key_of(cgroup)), exact)
+                if name == "worth"
+                else cell(cgroup, settings, exact).replace("→", arrow)
+                for name, cell in COLUMNS
+            ),
+            cgroup.path or cgroup.name,
+        )
+        rows.append(tuple(printable(word) or "-" for word in words))
+    widths = [max(display_width(row[index]) for row in rows) for index in range(len(heads))]
+    drawn = [
+        "  ".join(pad(word, width) for word, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    drawn[0] = terminal.paint(drawn[0], "dim")
+    return drawn
+
+
+def files(plan: Plan) -> list[str]:
+    """``path=value`` for every file, in the plan's order; a path that is not known before the
+    container runs is the abstract name."""
+    return [
+        printable(f"{(cgroup.path or cgroup.name).rstrip('/')}/{setting.file}={setting.value}")
+        for cgroup in plan.cgroups
+        for setting in cgroup.settings
+    ]

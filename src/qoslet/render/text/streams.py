@@ -1,0 +1,42 @@
+"""Standard output and standard error, each written in one go."""
+
+from __future__ import annotations
+
+import sys
+
+from qoslet.errors import CannotDo
+from qoslet.render.terminal import printable
+
+
+def emit(data: bytes) -> None:
+    """Write all of ``data`` to standard output at once.
+
+    Raises BrokenPipeError where nobody reads any more, CannotDo where it cannot be written.
+    """
+    stream = sys.stdout
+    if stream is None:
+        raise CannotDo("standard output is closed", hint="redirect it to a file or /dev/null")
+    try:
+        stream.flush()
+        stream.buffer.write(data)
+        stream.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise CannotDo(f"cannot be written: {reason}", where="standard output") from None
+
+
+def complain(text: str) -> None:
+    """Write to standard error; there is nobody to tell where that fails."""
+    try:
+        if sys.stderr is not None:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+    except (OSError, ValueError):
+        pass
+
+
+def note(text: str) -> None:
+    """One line about the work, on standard error."""
+    complain(f"qoslet: {printable(text)}\n")

@@ -1,0 +1,377 @@
+"""The control groups and processes of a machine as values, with the system calls on them.
+
+``Groups`` refuses, inherits and rounds as real kernels of v1 and v2 do: its methods raise
+``OSError`` with the errno of the real one.
+
+Source: Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst; kernel/cgroup, kernel/sched/core.c,
+mm/memcontrol*.c of Linux 6.12 and 6.18; the contract tests compare it with a real kernel.
+"""
+
+from __future__ import annotations
+
+import errno
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.core.cgroup.interface_files import controller, cpu_numbers
+from qoslet.core.node.node import Hierarchy
+from qoslet.sim.refusals import Facts, kept, refusal, unlimited
+
+CONTROLLERS: Mapping[Hierarchy, tuple[str, ...]] = {
+    "v1": ("cpu", "cpuacct", "cpuset", "memory", "pids", "hugetlb"),
+    "v2": ("cpu", "cpuset", "memory", "pids", "hugetlb"),
+}
+
+_FRESH: Mapping[Hierarchy, Mapping[str, str]] = {
+    "v1": {
+        "cpu.shares": "1024",
+        "cpu.cfs_period_us": "100000",
+        "cpu.cfs_quota_us": "-1",
+        "cpuset.cpus": "",
+        "cpuset.mems": "",
+        "memory.limit_in_bytes": "",
+        "memory.memsw.limit_in_bytes": "",
+        "memory.soft_limit_in_bytes": "",
+        "pids.max": "max",
+    },
+    "v2": {
+        "cpu.weight": "100",
+        "cpu.max": "max 100000",
+        "cpu.idle": "0",
+        "cpuset.cpus": "",
+        "cpuset.mems": "",
+        "memory.max": "max",
+        "memory.high": "max",
+        "memory.low": "0",
+        "memory.min": "0",
+        "memory.swap.max": "max",
+        "memory.oom.group": "0",
+        "pids.max": "max",
+    },
+}
+"""What a new group holds; empty bytes of v1 stand for its "no limit"."""
+
+_LIMIT, _SWAP_TOTAL = "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"
+_QUOTA, _PERIOD = "cpu.cfs_quota_us", "cpu.cfs_period_us"
+_RATIO_SHIFT = 20
+KILLED = 137
+
+
+class Process(Struct):
+    """A process: ``memory`` in bytes; ``exit_code`` once it ended."""
+
+    pid: int
+    path: str
+    memory: int = 0
+    oom_score_adj: int = 0
+    exit_code: int | None = None
+    oom_killed: bool = False
+
+
+class Group(Struct):
+    """A group: its directory's inode by controller (v2: one, by ``""``), its files, the
+    controllers that its children have (v2), and what the kernel counts: the most bytes in use,
+    OOM kills."""
+
+    inodes: dict[str, int] = {}
+    files: dict[str, str] = {}
+    enabled: set[str] = set()
+    peak: int = 0
+    oom_kills: int = 0
+
+    def copy(self) -> Group:
+        """The same state in containers of its own."""
+        mine = {"inodes": dict(self.inodes), "files": dict(self.files), "enabled": {*self.enabled}}
+        return replace(self, **mine)
+
+
+class Groups:
+    """A machine's groups; ``/`` exists from the start.
+
+    ``swap`` is swap accounting, ``hugepages`` the sizes as files spell them.
+    """
+
+    def __init__(
+        self,
+        hierarchy: Hierarchy,
+        *,
+        controllers: Sequence[str] | None = None,
+        facts: Facts | None = None,
+        swap: bool = True,
+        hugepages: Sequence[str] = ("2MB", "1GB"),
+    ) -> None:
+        self.hierarchy = hierarchy
+        self.facts = facts or Facts()
+        self.controllers = tuple(controllers or CONTROLLERS[hierarchy])
+        self.trees = self.controllers if hierarchy == "v1" else ("",)
+        self.processes: dict[int, Process] = {}
+        top = {"cpuset.cpus": self.facts.cpus, "cpuset.mems": self.facts.mems}
+        self.groups = {"/": Group(dict.fromkeys(self.trees, 1), top)}
+        self._identity = 1
+        self._pid = 1000
+        self._fresh = self._defaults(swap, hugepages)
+
+    def mkdir(self, path: str, tree: str | None = None) -> None:
+        """A directory, on v1 in every hierarchy that lacks it; ``tree`` names the one controller
+        that gets it."""
+        parent = posixpath.dirname(path)
+        if "\n" in path:
+            raise refusal(errno.EINVAL)
+        over = self._group(parent)
+        group = self.groups.get(path) or Group()
+        wanted = self.trees if tree is None else (tree,)
+        lacking = [one for one in wanted if one not in group.inodes]
+        if not lacking:
+            raise refusal(errno.EEXIST)
+        if any(one not in over.inodes for one in lacking):
+            raise refusal(errno.ENOENT)
+        self._identity += 1
+        for one in lacking:
+            group.inodes[one] = self._identity
+        given = over.enabled if self.hierarchy == "v2" else set(lacking)
+        for file, value in self._fresh.items():
+            if controller(file) in given:
+                group.files[file] = value
+        self.groups[path] = group
+
+    def rmdir(self, path: str, tree: str | None = None) -> None:
+        """Remove a group; ``tree`` names one v1 controller whose directory alone goes."""
+        group = self._group(path)
+        if any(True for _ in self.children(path)) or self.members(path):
+            raise refusal(errno.EBUSY)
+        if tree is None or list(group.inodes) == [tree]:
+            del self.groups[path]
+            return
+        if tree not in group.inodes:
+            raise refusal(errno.ENOENT)
+        del group.inodes[tree]
+        group.files = {file: v for file, v in group.files.items() if controller(file) != tree}
+
+    def read(self, path: str, file: str) -> str:
+        """What a file holds, without the newline."""
+        group = self._group(path)
+        if file == "cgroup.subtree_control" and self.hierarchy == "v2":
+            return " ".join(c for c in self.controllers if c in group.enabled)
+        if file not in group.files:
+            raise refusal(errno.ENOENT)
+        return group.files[file]
+
+    def write(self, path: str, file: str, text: str) -> None:
+        """Write a file. What the kernel keeps may differ from ``text``."""
+        group = self._group(path)
+        if file == "cgroup.subtree_control" and self.hierarchy == "v2":
+            self._enable(path, group, text)
+            return
+        if file not in group.files:
+            raise refusal(errno.ENOENT)
+        value = kept(file, text, group.files[file], self.facts)
+        if file == "cpu.weight" and group.files["cpu.idle"] == "1":
+            raise refusal(errno.EINVAL)
+        if file == "cpu.idle" and value != group.files[file]:
+            idle = self.facts.idle_weight
+            group.files["cpu.weight"] = idle if value == "1" else _FRESH["v2"]["cpu.weight"]
+        if file in (_QUOTA, _PERIOD):
+            self._bandwidth(path, {**group.files, file: value})
+        elif file in (_LIMIT, _SWAP_TOTAL):
+            self._limit(path, group, file, value)
+        elif file.startswith("cpuset.") and self.hierarchy == "v1":
+            self._cpuset(path, file, value)
+        group.files[file] = value
+        if file == "memory.max":
+            self._shrink(path, value)
+
+    def attach(self, path: str, pid: int) -> None:
+        """Move a process."""
+        group = self._group(path)
+        process = self.processes.get(pid)
+        if process is None or process.exit_code is not None:
+            raise refusal(errno.ESRCH)
+        if self.hierarchy == "v2" and group.enabled:
+            raise refusal(errno.EBUSY)
+        if any(tree not in group.inodes for tree in self.trees):
+            raise refusal(errno.ENOENT)
+        lists = ("cpuset.cpus", "cpuset.mems") if self.hierarchy == "v1" else ()
+        if any(group.files.get(file) == "" for file in lists):
+            raise refusal(errno.ENOSPC)
+        process.path = path
+
+    def spawn(self, path: str, *, memory: int = 0, oom_score_adj: int = 0) -> int:
+        """Start a process inside a group; its number."""
+        self._pid += 1
+        pid = self._pid
+        self.processes[pid] = Process(pid, "/", memory, oom_score_adj)
+        try:
+            self.attach(path, pid)
+        except OSError:
+            del self.processes[pid]
+            raise
+        self.note_peaks(path)
+        return pid
+
+    def end(self, pid: int, code: int) -> None:
+        """A process ended with ``code``; it holds nothing any more."""
+        process = self.processes[pid]
+        process.exit_code = code
+        process.memory = 0
+
+    def children(self, path: str) -> Iterator[str]:
+        """The groups right below ``path``."""
+        return (one for one in self.groups if one != "/" and posixpath.dirname(one) == path)
+
+    def members(self, path: str, *, below: bool = False) -> list[Process]:
+        """The living processes of a group, with ``below`` of its whole subtree."""
+        return [
+            one
+            for one in self.processes.values()
+            if one.exit_code is None and (inside(one.path, path) if below else one.path == path)
+        ]
+
+    def memory(self, path: str) -> int:
+        """Bytes in use in a subtree."""
+        return sum(one.memory for one in self.members(path, below=True))
+
+    def oom(self, path: str) -> None:
+        """The group at ``path`` is out of memory: kill its worst process, or a whole group
+        where ``memory.oom.group`` says so."""
+        total = max(1, self.memory(path))
+        found = [one for one in self.members(path, below=True) if one.oom_score_adj > -1000]
+        if not found:
+            return
+        worst = max(found, key=lambda one: one.memory + one.oom_score_adj * total // 1000)
+        victims = [worst]
+        for at in above(worst.path):
+            if not inside(at, path):
+                break
+            if self.groups[at].files.get("memory.oom.group") == "1":
+                victims = self.members(at, below=True)
+        for victim in victims:
+            counting = [victim.path] if self.hierarchy == "v1" else above(victim.path)
+            for at in counting:
+                self.groups[at].oom_kills += 1
+            victim.oom_killed = True
+            self.end(victim.pid, KILLED)
+
+    def note_peaks(self, path: str) -> None:
+        """Let a group and those above it remember the most that they used."""
+        for at in above(path):
+            self.groups[at].peak = max(self.groups[at].peak, self.memory(at))
+
+    def _defaults(self, swap: bool, hugepages: Sequence[str]) -> dict[str, str]:
+        """The files of a new group with every controller."""
+        names = dict(_FRESH[self.hierarchy])
+        last = "max" if self.hierarchy == "v2" else "limit_in_bytes"
+        for size in hugepages:
+            names |= {f"hugetlb.{size}.{last}": "", f"hugetlb.{size}.rsvd.{last}": ""}
+        if not swap:
+            names.pop(_SWAP_TOTAL, None)
+            names.pop("memory.swap.max", None)
+        for file, value in names.items():
+            if not value and not file.startswith("cpuset."):
+                names[file] = unlimited(file, self.facts.page_size)
+        return {file: v for file, v in names.items() if controller(file) in self.controllers}
+
+    def _group(self, path: str) -> Group:
+        """A group that exists."""
+        group = self.groups.get(path)
+        if group is None:
+            raise refusal(errno.ENOENT)
+        return group
+
+    def _enable(self, path: str, group: Group, text: str) -> None:
+        """``cgroup.subtree_control``: all words or none."""
+        words = text.split()
+        if any(word[:1] not in "+-" or word[1:] not in self.controllers for word in words):
+            raise refusal(errno.EINVAL)
+        add = {word[1:] for word in words if word[0] == "+"}
+        drop = {word[1:] for word in words if word[0] == "-"}
+        offered = (
+            set(self.controllers) if path == "/" else self.groups[posixpath.dirname(path)].enabled
+        )
+        if not add <= offered:
+            raise refusal(errno.ENOENT)
+        below = [self.groups[child] for child in self.children(path)]
+        if any(drop & child.enabled for child in below):
+            raise refusal(errno.EBUSY)
+        if add - group.enabled and path != "/" and self.members(path):
+            raise refusal(errno.EBUSY)
+        for child in below:
+            for file, value in self._fresh.items():
+                if controller(file) in add - group.enabled:
+                    child.files[file] = value
+                elif controller(file) in drop:
+                    child.files.pop(file, None)
+        group.enabled = (group.enabled | add) - drop
+
+    def _bandwidth(self, path: str, files: Mapping[str, str]) -> None:
+        """No v1 group may have a larger share of its period than a group above it; one without
+        a quota has what is above it. Source: kernel/sched/core.c tg_cfs_schedulable_down."""
+        self.groups[path].files, before = dict(files), self.groups[path].files
+        try:
+            for child in self.children("/"):
+                self._schedulable(child, None)
+        finally:
+            self.groups[path].files = before
+
+    def _schedulable(self, path: str, above: int | None) -> None:
+        files = self.groups[path].files
+        own = _ratio(files)
+        if own is None:
+            own = above
+        elif above is not None and own > above:
+            raise refusal(errno.EINVAL)
+        for child in self.children(path):
+            self._schedulable(child, own)
+
+    def _limit(self, path: str, group: Group, file: str, value: str) -> None:
+        """v1 memory limits: memory+swap is never below memory, neither below what is in use."""
+        other = group.files.get(_SWAP_TOTAL if file == _LIMIT else _LIMIT)
+        smaller, larger = (value, other) if file == _LIMIT else (other, value)
+        if smaller is not None and larger is not None and int(smaller) > int(larger):
+            raise refusal(errno.EINVAL)
+        if int(value) < self.memory(path):
+            raise refusal(errno.EBUSY)
+
+    def _cpuset(self, path: str, file: str, value: str) -> None:
+        """v1: a subset of the parent's, a superset of the children's, not empty in use."""
+        wanted = cpu_numbers(value)
+        for child in self.children(path):
+            if not cpu_numbers(self.groups[child].files.get(file, "")) <= wanted:
+                raise refusal(errno.EBUSY)
+        above = self.groups[posixpath.dirname(path)].files.get(file, "")
+        if not wanted <= cpu_numbers(above):
+            raise refusal(errno.EACCES)
+        if not value and self.members(path):
+            raise refusal(errno.ENOSPC)
+
+    def _shrink(self, path: str, value: str) -> None:
+        """v2: a limit below what is in use kills until it fits."""
+        while value != "max" and self.memory(path) > int(value):
+            before = len(self.members(path, below=True))
+            self.oom(path)
+            if len(self.members(path, below=True)) == before:
+                return
+
+
+def inside(path: str, root: str) -> bool:
+    """Whether ``path`` is ``root`` or below it."""
+    return root == "/" or path == root or path.startswith(f"{root}/")
+
+
+def above(path: str) -> list[str]:
+    """A group and those above it, from below; without ``/``."""
+    found: list[str] = []
+    while path != "/":
+        found.append(path)
+        path = posixpath.dirname(path)
+    return found
+
+
+def _ratio(files: Mapping[str, str]) -> int | None:
+    """Quota by period as the kernel's fixed point number; None without a quota."""
+    quota = files.get(_QUOTA, "-1")
+    if quota == "-1":
+        return None
+    return (int(quota) * 1000 << _RATIO_SHIFT) // (int(files[_PERIOD]) * 1000)

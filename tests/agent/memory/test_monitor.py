@@ -1,0 +1,395 @@
+"""The agent's room for memory on a simulated kernel: who is looked at when, what is counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from qoslet.agent.config import Config
+from qoslet.agent.memory.monitor import CLOSE, FRESH
+from qoslet.core.memory.effective_protection import Binding, Short
+from qoslet.core.memory.events import Kill
+from qoslet.core.memory.rows import MemoryRow
+from qoslet.core.memory.sample import MemorySample, Pressure
+from tests.agent.fixtures import ROOT, Bench
+
+SERVICE = Config(root=ROOT, interval=None)
+MIB = 1 << 20
+
+
+class Counted(Bench):
+    """A bench that counts looks."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, config=SERVICE, **more)
+        self.looked: list[str] = []
+        sample = self.memory.sample
+
+        def noting(path: str) -> MemorySample | None:
+            self.looked.append(path)
+            return sample(path)
+
+        self.memory.sample = noting  # type: ignore[method-assign]
+
+    def app(self, name: str) -> str:
+        [path] = [one for one in self.groups(name) if one.endswith("/app")]
+        return path
+
+    def row(self, title: str) -> MemoryRow:
+        rows = self.wheel.snapshot().memory_view.groups
+        [found] = [row for row in rows if row.title == title]
+        return found
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nobody is looked at soon; the machine is, now and then."""
+        at = self.wheel.memory.next_at()
+        return at is None or at - self.clock.now > 2 * CLOSE
+
+    def happen(self, path: str, kind: str, count: int, **more: Any) -> None:
+        """The counters of a group and those above it, as a kernel of v2 counts."""
+        self.memory.set(path, events={kind: count}, local={kind: count}, **more)
+        at = path.rpartition("/")[0]
+        while at:
+            self.memory.set(at, events={kind: count})
+            at = at.rpartition("/")[0]
+
+
+@pytest.fixture
+def bench() -> Counted:
+    made = Counted("v2")
+    made.put("a", "memory=64Mi")
+    made.put("b", "memory=64Mi")
+    made.turn()
+    made.turn(1.0)
+    made.turn(5.0)
+    made.looked.clear()
+    return made
+
+
+def test_nobody_is_looked_at_while_nothing_happens(bench: Counted) -> None:
+    for _ in range(20):
+        bench.turn(1.0)
+    assert bench.quiet
+    assert bench.wheel.snapshot().memory_view.events == ()
+
+
+def test_a_group_that_wakes_us_is_counted_at_every_level(bench: Counted) -> None:
+    app = bench.app("a")
+    bench.happen(app, "oom_kill", 1)
+    bench.memory.log.append(Kill(31, "hog", app, app, 64 * MIB))
+    bench.turn(1.0)
+    view = bench.wheel.snapshot().memory_view
+    [event] = view.events
+    assert (event.kind, event.title, event.process, event.pid) == ("oom_kill", "d/a/app", "hog", 31)
+    assert event.at == 1e9 + bench.clock.now
+    for row in view.groups:
+        mine = f"{app}/".startswith(f"{row.path}/")
+        assert row.events == ({"oom_kill": 1} if mine else {}), row.path
+    assert (
+        "d/a/app: the kernel killed process 31 (hog) for memory: 64 MiB, at its limit" in bench.said
+    )
+
+
+def test_what_a_surface_sees_first_is_told_at_once_and_once(bench: Counted) -> None:
+    app = bench.app("a")
+    bench.clock.now += FRESH
+    bench.happen(app, "oom_kill", 1)
+    bench.memory.log.append(Kill(31, "hog", app, app, 64 * MIB))
+    [event] = bench.wheel.snapshot().memory_view.events
+    assert event.process == "hog"
+    assert (bench.wheel.next_at() or 0) <= bench.clock.now
+    for _ in range(3):
+        bench.turn(0.1)
+    line = "d/a/app: the kernel killed process 31 (hog) for memory: 64 MiB, at its limit"
+    assert bench.said.count(line) == 1
+    assert (bench.wheel.next_at() or 0) > bench.clock.now
+
+
+def test_a_kill_that_the_log_does_not_tell_is_of_an_unknown_process(bench: Counted) -> None:
+    bench.happen(bench.app("a"), "oom_kill", 2)
+    bench.turn(1.0)
+    assert not any("killed" in line for line in bench.said)
+    at = bench.wheel.memory.next_at()
+    assert at is not None
+    bench.turn(at - bench.clock.now)
+    assert bench.said[-1] == "d/a/app: the kernel killed 2 processes for memory"
+    [event] = bench.wheel.snapshot().memory_view.events
+    assert (event.process, event.pid, event.count) == ("", 0, 2)
+
+
+def test_without_the_kernel_s_log_nobody_waits_for_a_name(bench: Counted) -> None:
+    bench.memory.readable = False
+    bench.happen(bench.app("a"), "oom_kill", 1)
+    bench.turn(1.0)
+    assert bench.said[-1] == "d/a/app: the kernel killed a process for memory"
+    assert "log cannot be read" in bench.wheel.snapshot().memory_view.how[-1]
+
+
+def test_a_group_that_is_throttled_without_end_is_looked_at_once_a_second(bench: Counted) -> None:
+    app = bench.app("a")
+    bench.memory.descriptors = lambda: [7]  # type: ignore[method-assign]
+    assert bench.wheel.memory.descriptors() == [7]
+    looks = []
+    for tick in range(100):
+        bench.happen(app, "high", 10 * (tick + 1), current=MIB * 70, high=MIB * 70)
+        before = len(bench.looked)
+        bench.turn(0.1)
+        looks.append(app in bench.looked[before:])
+        assert not bench.wheel.memory.descriptors(), "it would wake us all the time"
+        assert bench.wheel.memory.next_at() is not None
+    assert sum(looks) <= 10 / CLOSE + 1
+    assert bench.row("d/a/app").events["high"] >= 900
+    assert sum("throttled" in line for line in bench.said) == 1
+    bench.memory.set(app, current=MIB, high=MIB * 70)
+    for _ in range(4):
+        bench.turn(1.0)
+    assert bench.quiet, "nothing happens any more"
+    assert bench.wheel.memory.descriptors() == [7]
+
+
+def test_pressure_of_the_machine_looks_at_everybody(bench: Counted) -> None:
+    bench.memory.fired.add("")
+    bench.memory.set(bench.app("b"), pressure=Pressure(9.0, 10, 5.0, 4_000_000))
+    bench.turn(1.0)
+    groups = bench.wheel.memory.groups.groups
+    assert groups.keys() <= set(bench.looked)
+    assert bench.row("d/b/app").stalled == 4.0
+    bench.looked.clear()
+    bench.turn(1.0)
+    assert bench.app("b") in bench.looked, "it waits for memory still"
+
+
+def test_a_group_that_waits_is_said_once_and_so_is_its_end(bench: Counted) -> None:
+    app, waited = bench.app("b"), 0.0
+    for tick in range(40):
+        share = 0.5 if tick < 10 else 0.0
+        waited += share * 1e6
+        psi = Pressure(50 * share, int(waited), 50 * share, int(waited))
+        for path in (app, app.rpartition("/")[0]):
+            bench.memory.set(path, pressure=psi)
+        if share:
+            bench.memory.fired.add("")
+        else:
+            bench.memory.machine = replace(bench.memory.machine, stolen=1)
+        bench.turn(1.0)
+    assert bench.quiet, "nobody is polled for it"
+    said = [line for line in bench.said if "for memory" in line]
+    assert [line.partition(": all")[0].partition(": in")[0] for line in said] == [
+        "d/b/app: waits for memory",
+        "d/b/app: does not wait for memory any more",
+    ], said
+    row = bench.row("d/b/app")
+    assert (row.events, row.stalled, row.waited) == ({"pressure": 1, "pressure_end": 1}, 5.0, 5.0)
+    events = bench.wheel.snapshot().memory_view.events
+    assert [(one.kind, one.level) for one in events] == [
+        ("pressure", "pod"),
+        ("pressure", "container"),
+        ("pressure_end", "pod"),
+        ("pressure_end", "container"),
+    ]
+
+
+def test_pages_are_counted_by_zone_and_drawn(bench: Counted) -> None:
+    app = bench.app("a")
+    for used, taken in ((10, 100), (70, 250), (90, 1000)):
+        more = {"pgscan": 2 * taken, "pgsteal": taken, "workingset_refault_file": taken // 10}
+        bench.memory.set(app, current=used * MIB, high=80 * MIB, stat=more)
+        bench.memory.fired.add(app)
+        bench.turn(2.0)
+    row = bench.row("d/a/app")
+    assert {
+        zone: (one.scanned, one.taken, one.refaulted) for zone, one in row.reclaimed.items()
+    } == {
+        "below_request": (200, 100, 10),
+        "above_request": (300, 150, 15),
+        "above_high": (1500, 750, 75),
+    }
+    assert {zone: sum(spans) for zone, spans in row.recent.items()} == {
+        "below_request": 100,
+        "above_request": 150,
+        "above_high": 750,
+    }
+
+
+def test_counters_are_kept_after_a_pod_and_by_the_next_agent(bench: Counted) -> None:
+    app = bench.app("a")
+    bench.happen(app, "high", 7)
+    bench.turn(1.0)
+    bench.source.drop("a")
+    for _ in range(4):
+        bench.turn(1.0)
+    assert bench.groups("a") == []
+    row = bench.row("d/a/app")
+    assert (row.events, row.gone) == ({"high": 7}, True)
+    bench.wheel.memory.close()
+    bench.begin()
+    bench.turn(1.0)
+    row = bench.row("d/a/app")
+    assert (row.events, row.gone) == ({"high": 7}, True)
+    assert bench.row("d/b/app").gone is False
+    bench.memory.kept.text = b"nonsense"
+    bench.begin()
+    bench.turn(1.0)
+    assert "what an earlier agent counted of memory cannot be read; counting anew" in bench.said
+
+
+def test_a_kill_right_before_a_pod_s_end_is_not_lost(bench: Counted) -> None:
+    app = bench.app("a")
+    bench.happen(app, "high", 1)
+    bench.turn(1.0)
+    bench.happen(app, "oom_kill", 1)
+    bench.memory.log.append(Kill(31, "hog", app, app))
+    bench.source.drop("a")
+    bench.turn(0.1)
+    bench.turn(0.1)
+    assert bench.groups("a") == []
+    assert bench.row("d/a/app").events["oom_kill"] == 1
+
+
+def test_v1_counts_a_container_s_kills_for_those_above() -> None:
+    bench = Counted("v1")
+    bench.put("a", "memory=64Mi")
+    bench.turn()
+    bench.turn(1.0)
+    app = bench.app("a")
+    bench.memory.set(app, local={"oom_kill": 1, "max": 3})
+    bench.memory.fired.add("")
+    bench.turn(1.0)
+    bench.turn(1.0)
+    for title in ("d/a/app", "d/a", "burstable", "kubepods"):
+        assert bench.row(title).events == {"oom_kill": 1, "max": 3}
+
+
+def test_a_breach_of_protection_needs_it_on_every_level(bench: Counted) -> None:
+    app = bench.app("a")
+    above = [ROOT, *(one.path for one in bench.wheel.memory.groups.above(app))]
+    for low in ({}, {"low": 64 * MIB}):
+        for path in above:
+            bench.memory.set(path, current=90 * MIB, **low)
+        for taken in (0, 10):
+            bench.memory.set(
+                app, current=32 * MIB, low=64 * MIB, stat={"pgsteal": taken + len(low)}
+            )
+            bench.memory.fired.add("")
+            bench.turn(2.0)
+        assert ("below_low" in bench.row("d/a/app").events) is bool(low)
+    [line] = [line for line in bench.said if "protection" in line]
+    assert line.startswith("d/a/app: pages were taken below its protection (memory.low) ")
+
+
+def test_the_limit_that_binds_and_what_values_are_worth_at_run_time(bench: Counted) -> None:
+    app = bench.app("a")
+    pod, tier = app.rpartition("/")[0], app.rpartition("/pod")[0]
+    bench.memory.set(app, current=30 * MIB, high=80 * MIB, max=90 * MIB, low=64 * MIB)
+    bench.memory.set(pod, current=40 * MIB, max=60 * MIB, low=64 * MIB)
+    bench.memory.set(tier, current=50 * MIB, low=16 * MIB)
+    row = bench.row("d/a/app")
+    assert (row.high, row.max, row.given_low) == (80 * MIB, 90 * MIB, 64 * MIB)
+    assert row.binds == Binding(pod, "memory.max", 60 * MIB, 20 * MIB)
+    [loss] = row.losses
+    kubepods = tier.rpartition("/")[0]
+    assert (loss.used, loss.kept) == (30 * MIB, 0)
+    assert loss.cut == Short(kubepods, "memory.low", 0, 16 * MIB)
+    bench.memory.set(ROOT, current=70 * MIB, max=72 * MIB, low=64 * MIB)
+    bench.memory.set(kubepods, current=60 * MIB, low=64 * MIB)
+    row = bench.row("d/a/app")
+    assert row.binds == Binding(ROOT, "memory.max", 72 * MIB, 2 * MIB)
+    [loss] = row.losses
+    assert loss.cut == Short(tier, "memory.low", 16 * MIB, 40 * MIB)
+    assert 0 < loss.kept == row.low < 30 * MIB
+    bench.memory.set(tier, low=64 * MIB)
+    row = bench.row("d/a/app")
+    assert (row.losses, row.low) == ((), 30 * MIB)
+
+
+def test_what_a_neighbour_uses_changes_a_share_that_nobody_looked_at(bench: Counted) -> None:
+    for name in ("a", "b"):
+        app = bench.app(name)
+        for path in (app, app.rpartition("/")[0]):
+            bench.memory.set(path, current=32 * MIB, low=64 * MIB)
+    above = [ROOT, *(one.path for one in bench.wheel.memory.groups.above(bench.app("a")))]
+    for path in above[:-1]:
+        bench.memory.set(path, current=64 * MIB, low=64 * MIB)
+    bench.memory.machine = replace(bench.memory.machine, stolen=0)
+    assert bench.row("d/a/app").low == 32 * MIB
+    other = bench.app("b")
+    for path in (other, other.rpartition("/")[0]):
+        bench.memory.set(path, current=96 * MIB)
+        bench.memory.fired.add(path)
+    bench.memory.set(bench.app("a"), current=1)
+    bench.turn(2.0)
+    bench.looked.clear()
+    row = bench.row("d/a/app")
+    assert set(bench.looked) <= {ROOT}, "the group above that others write"
+    assert row.current == 32 * MIB, "nobody looked"
+    assert 0 <= 64 * MIB // 3 - row.low < 4096
+    [loss] = row.losses
+    assert loss.cut is not None
+    assert (loss.cut.held, loss.cut.claimed) == (64 * MIB, 96 * MIB)
+
+
+def test_surfaces_see_new_groups_at_once_and_old_ones_after_a_while(bench: Counted) -> None:
+    bench.memory.machine = replace(bench.memory.machine, stolen=0)
+    app = bench.app("a")
+    bench.row("d/a/app")
+    bench.put("c", "memory=64Mi")
+    bench.turn(0.1)
+    bench.turn(0.1)
+    bench.memory.set(app, current=7 * MIB)
+    assert bench.row("d/c/app").gone is False
+    assert bench.row("d/a/app").current == 0
+    bench.clock.now += FRESH
+    assert bench.row("d/a/app").current == 7 * MIB
+
+
+def test_v1_has_its_own_name_for_a_limit() -> None:
+    bench = Counted("v1")
+    bench.put("a", "memory=64Mi", "memory=96Mi")
+    bench.turn()
+    bench.turn(1.0)
+    app = bench.app("a")
+    row = bench.row("d/a/app")
+    assert row.binds == Binding(app, "memory.limit_in_bytes", 96 * MIB, 96 * MIB)
+    assert bench.row("besteffort").binds == bench.row("kubepods").binds
+
+
+def test_a_kill_in_a_group_that_went_before_anybody_looked(bench: Counted) -> None:
+    app = bench.app("a")
+    pod = app.rpartition("/")[0]
+    at = pod
+    while at:
+        bench.memory.set(at, events={"oom_kill": 2})
+        at = at.rpartition("/")[0]
+    bench.memory.log.append(Kill(31, "hog", f"/outer{app}/deep", pod))
+    bench.turn(1.0)
+    bench.turn(1.0)
+    view = bench.wheel.snapshot().memory_view
+    assert [(one.title, one.container, one.process, one.count) for one in view.events] == [
+        ("d/a/app", "app", "hog", 1),
+        ("d/a", "", "", 1),
+    ]
+    assert bench.row("d/a/app").events == {"oom_kill": 1}
+    assert bench.row("d/a").events == {"oom_kill": 2}
+    bench.memory.fired.add("")
+    bench.turn(2.0)
+    assert len(bench.wheel.snapshot().memory_view.events) == 2, "each is told once"
+
+
+def test_v1_wakes_before_it_counts_and_the_pod_goes_at_once() -> None:
+    bench = Counted("v1")
+    bench.put("a", "memory=64Mi", restart="Never")
+    bench.turn()
+    bench.turn(5.0)
+    app = bench.app("a")
+    bench.memory.fired.add("")
+    bench.turn(0.1)
+    bench.memory.set(app, local={"oom_kill": 1})
+    bench.memory.woken = frozenset  # type: ignore[method-assign]
+    bench.keeper.end("a", code=137)
+    bench.turn(0.1)
+    bench.turn(0.1)
+    assert bench.groups("a") == []
+    assert bench.row("d/a/app").events == {"oom_kill": 1}

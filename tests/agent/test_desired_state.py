@@ -1,0 +1,415 @@
+"""What ``run`` wants, as its manifests come, change and go."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qoslet.agent.desired_state import LiveSource
+from qoslet.agent.ports import Desired, Source, Wanted
+from qoslet.core.api.documents import value_document
+from qoslet.core.api.ids import generated_uid
+from qoslet.core.api.manifest import Options
+from qoslet.core.api.manifest_set import FileChange
+from qoslet.core.node.node import Node
+from qoslet.core.problem import Problem
+from qoslet.core.quantity import parse
+from qoslet.core.workload.security_context import Powers
+from qoslet.errors import BadInput, BadInputs
+from qoslet.host.files.watched_manifests import ManifestFiles
+from tests.core.vectors.fixtures import node_of
+
+ROOT = Powers(0, 0, True)
+BROKEN = BadInput("broken YAML", where="f.yaml", hint="mend it")
+
+
+class Given:
+    """Files that a test says."""
+
+    def __init__(self) -> None:
+        self.waiting: list[FileChange] = []
+        self.faults: list[BadInput] = []
+        self.said: list[Problem] = []
+
+    def say(self, file: str, *pods: dict[str, Any], given: bool = False) -> None:
+        documents = tuple(value_document(pod, file, 0) for pod in pods)
+        self.waiting.append(FileChange(file, (0, file), documents, given))
+
+    def broken(self, file: str, *, given: bool = False) -> None:
+        self.waiting.append(FileChange(file, (0, file), (BROKEN,), given))
+
+    def gone(self, file: str) -> None:
+        self.waiting.append(FileChange(file, (0, file), None))
+
+    def changes(self) -> list[FileChange]:
+        found, self.waiting = self.waiting, []
+        return found
+
+    def rows(self) -> list[Problem]:
+        return self.said
+
+    def descriptors(self) -> list[int]:
+        return [7]
+
+
+def pod(name: str, uid: str = "", cpu: str = "100m", **more: Any) -> dict[str, Any]:
+    container = {"name": "c", "command": ["true"], "resources": {"requests": {"cpu": cpu}}}
+    metadata = {"name": name, **({"uid": uid} if uid else {})}
+    spec = {"containers": [{**container, **more.pop("container", {})}], **more}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def here(**kubelet: Any) -> Node:
+    capacity = {"cpu": "8", "memory": "8Gi"}
+    host = {"cpus": "0-7"}
+    return node_of("1.36", capacity=capacity, host=host, runtime="process", **kubelet)
+
+
+def made(files: Given, node: Node | None = None, **more: Any) -> LiveSource:
+    return LiveSource(files, Options(), node or here(), ROOT, **more)
+
+
+def uid(name: str) -> str:
+    return generated_uid("default", name)
+
+
+def errors(desired: Desired) -> list[str]:
+    return [f"{row.where}: {row.message}" for row in desired.problems if row.severity == "error"]
+
+
+def told(desired: Desired) -> tuple[set[str], set[str]]:
+    """What changed and what is gone."""
+    return set(desired.changed), set(desired.gone)
+
+
+def test_it_is_the_loops_source() -> None:
+    source: Source = made(Given())
+    assert source.descriptors() == [7]
+
+
+def test_pods_come_change_and_go() -> None:
+    files = Given()
+    files.say("a", pod("web"))
+    source = made(files)
+    first = source.current()
+    assert (first.version, set(first.changed), set(first.gone)) == (1, {uid("web")}, set())
+    wanted = first.pods[uid("web")]
+    assert (wanted.pod.key, wanted.manifest, wanted.grace) == ("default/web", "a", 30.0)
+    assert wanted.spec.launches[0].argv == ("true",)
+    assert [group.level for group in wanted.groups.groups] == ["pod", "container"]
+    assert wanted.groups == first.live.groups(uid("web"))
+
+    again = source.current()
+    assert (again.version, *told(again)) == (1, set(), set())
+    assert again.pods == first.pods
+
+    files.say("a", pod("web", cpu="200m"))
+    files.say("b", pod("db", terminationGracePeriodSeconds=5))
+    second = source.current()
+    assert second.version == 2
+    assert second.changed == {uid("web"), uid("db")}
+    assert second.pods[uid("db")].grace == 5.0
+    assert second.pods[uid("web")].spec == wanted.spec
+    assert second.pods[uid("web")].groups != wanted.groups
+    assert first.pods[uid("web")] is wanted, "an earlier answer stays as it was"
+
+    files.gone("a")
+    third = source.current()
+    assert told(third) == (set(), {uid("web")})
+    assert list(third.pods) == [uid("db")]
+
+
+def test_a_pod_counts_until_the_loop_drops_it() -> None:
+    files = Given()
+    files.say("a", pod("web"))
+    source = made(files)
+    before = source.current().live.upper()
+    files.gone("a")
+    desired = source.current()
+    assert desired.live.upper() == before
+    desired.live.drop(uid("web"))
+    assert desired.live.upper() != before
+
+
+def test_what_is_read_again_unchanged_changes_nothing() -> None:
+    files = Given()
+    files.say("a", pod("web"), pod("db"))
+    source = made(files)
+    source.current()
+    files.say("a", pod("db"), pod("web"))
+    desired = source.current()
+    assert told(desired) == (set(), set())
+
+
+def test_a_pod_that_moves_to_another_file_stays() -> None:
+    files = Given()
+    files.say("a", pod("web"))
+    source = made(files)
+    before = source.current().pods[uid("web")]
+    files.gone("a")
+    files.say("b", pod("web"))
+    desired = source.current()
+    after = desired.pods[uid("web")]
+    assert desired.gone == frozenset()
+    assert after.manifest == "b"
+    assert after.spec.digest() == before.spec.digest()
+    assert [g.settings for g in after.groups.groups] == [g.settings for g in before.groups.groups]
+
+
+def test_a_broken_file_keeps_its_pods_and_gives_a_row() -> None:
+    files = Given()
+    files.say("a", pod("web"))
+    source = made(files)
+    before = source.current()
+    files.broken("a")
+    files.broken("b")
+    files.say("c", pod("db"))
+    desired = source.current()
+    assert told(desired) == ({uid("db")}, set())
+    assert desired.pods[uid("web")] is before.pods[uid("web")]
+    assert errors(desired) == ["f.yaml: broken YAML"] * 2
+    files.gone("b")
+    files.say("a", pod("web"))
+    desired = source.current()
+    assert desired.changed == frozenset()
+    assert errors(desired) == []
+    assert desired.version == 3
+
+
+def test_another_uid_is_another_pod_that_waits_for_the_first() -> None:
+    files = Given()
+    files.say("a", pod("web", "one"))
+    source = made(files)
+    assert source.current().pods["one"].after == frozenset()
+    files.say("a", pod("web", "two"))
+    desired = source.current()
+    assert told(desired) == ({"two"}, {"one"})
+    assert desired.pods["two"].after == {"one"}
+    files.say("a", pod("web", "three"))
+    desired = source.current()
+    assert desired.pods["three"].after == {"one", "two"}
+    desired.live.drop("one")
+    files.say("a", pod("web", "four"))
+    assert source.current().pods["four"].after == {"two", "three"}
+
+
+def test_the_second_file_takes_the_place_of_the_first() -> None:
+    files = Given()
+    files.say("b", pod("web"))
+    files.say("a", pod("web", cpu="200m"))
+    source = made(files)
+    desired = source.current()
+    assert desired.pods[uid("web")].manifest == "a"
+    assert errors(desired) == [
+        "b: Pod default/web: metadata.name: default/web is in a, too: that one counts"
+    ]
+    files.gone("a")
+    desired = source.current()
+    assert told(desired) == ({uid("web")}, set())
+    assert desired.pods[uid("web")].manifest == "b"
+    assert errors(desired) == []
+
+
+def test_a_pod_that_may_not_run_is_wanted_without_groups() -> None:
+    files = Given()
+    files.say("a", pod("web", hostPID=False), pod("image", container={"command": []}))
+    source = made(files)
+    desired = source.current()
+    refused = desired.pods[uid("image")]
+    assert not refused.spec.runnable
+    assert (refused.groups.groups, refused.groups.qos) == ((), "Burstable")
+    assert refused.groups.pod == refused.pod
+    assert uid("image") not in source.live
+    assert any("no command" in line for line in errors(desired))
+    assert desired.live.plan().pods[0].pod.name == "web"
+
+    files.say("a", pod("web"), pod("image"))
+    desired = source.current()
+    assert uid("image") in desired.changed
+    assert desired.pods[uid("image")].groups.groups
+
+
+def test_a_running_pod_that_may_not_run_any_more_counts_until_it_is_dropped() -> None:
+    files = Given()
+    files.say("a", pod("web"))
+    source = made(files)
+    source.current()
+    files.say("a", pod("web", container={"command": []}))
+    desired = source.current()
+    assert desired.changed == {uid("web")}
+    assert desired.pods[uid("web")].groups.groups == ()
+    assert uid("web") in source.live
+
+
+def test_pods_whose_cpus_change_with_another_have_changed() -> None:
+    files = Given()
+    whole = {"resources": {"limits": {"cpu": "2", "memory": "1Gi"}}}
+    files.say("a", pod("shares"), pod("image", container={"command": []}))
+    source = made(files, here(cpu_manager_policy="static", kube_reserved={"cpu": parse("1")}))
+    shared = source.current().pods[uid("shares")].groups
+    files.say("b", pod("takes", container=whole))
+    desired = source.current()
+    assert desired.changed == {uid("takes"), uid("shares")}
+    assert desired.pods[uid("shares")].groups != shared
+    assert desired.pods[uid("takes")].groups.others == frozenset()
+
+
+def test_rows_about_paths_are_told_when_they_change() -> None:
+    files = Given()
+    source = made(files)
+    assert source.current().version == 1
+    files.said = [Problem("warning", "manifests", "not watched", "")]
+    desired = source.current()
+    assert (desired.version, desired.problems[0].message) == (2, "not watched")
+    assert source.current().version == 2
+
+
+def test_rows_are_those_of_node_files_pods_and_plan() -> None:
+    files = Given()
+    files.say("a", pod("web", cpu="100"))
+    of_node = Problem("info", "node", "probed", "")
+    desired = made(files, problems=(of_node,)).current()
+    messages = [row.message for row in desired.problems]
+    assert messages[0] == "probed"
+    assert any(line.startswith("runs as plain processes") for line in messages)
+    assert any(line.startswith("the pods request 100 cpu") for line in messages)
+
+
+def test_only_an_error_of_the_node_makes_it_unsound() -> None:
+    files = Given()
+    files.say("a", pod("web", container={"command": []}), pod("db"))
+    files.broken("b")
+    source = made(files)
+    assert len(errors(source.current())) == 2
+    assert source.sound
+    assert not made(Given(), problems=(Problem("error", "node", "none", ""),)).sound
+    no_memory = here(kube_reserved={"memory": parse("8Gi")})
+    assert not made(Given(), no_memory).sound
+
+
+def test_a_directory_without_pods_is_told() -> None:
+    files = Given()
+    source = made(files)
+    assert [row.message for row in source.current().problems] == ["no pod in the input so far"]
+    files.say("a", pod("web"))
+    assert "no pod in the input so far" not in [row.message for row in source.current().problems]
+
+
+def test_another_node_plans_everything_anew() -> None:
+    files = Given()
+    files.say("a", pod("web"), pod("db"))
+    source = made(files)
+    before = source.current()
+    source.configure(here(cgroups_per_qos=False))
+    desired = source.current()
+    assert desired.live is not before.live
+    assert desired.version > before.version
+    assert desired.changed == before.changed
+    assert [group.level for group in desired.pods[uid("db")].groups.groups] == ["container"]
+    assert desired.live.node.kubelet.cgroups_per_qos is False
+
+
+def test_documents_of_pods_are_there_while_they_are_wanted() -> None:
+    files = Given()
+    files.say("a", pod("web"))
+    source = made(files)
+    assert source.document(uid("web"))["spec"]["containers"][0]["name"] == "c"
+    assert source.document("nobody") == {}
+
+
+# --- what is an error at once -----------------------------------------------------------------
+
+
+def test_a_fault_of_a_named_file_is_an_error_at_once() -> None:
+    files = Given()
+    files.broken("a", given=True)
+    files.faults.append(BadInput("does not exist", where="b"))
+    with pytest.raises(BadInputs) as caught:
+        made(files)
+    assert [fault.message for fault in caught.value.faults] == ["does not exist", "broken YAML"]
+
+
+def test_a_fault_in_a_directory_is_a_row() -> None:
+    files = Given()
+    files.broken("a")
+    assert errors(made(files).current()) == ["f.yaml: broken YAML"]
+
+
+def test_named_files_without_any_pod_are_an_error_and_an_empty_directory_is_not() -> None:
+    files = Given()
+    files.say("a", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}, given=True)
+    with pytest.raises(BadInputs, match="no pod in the input"):
+        made(files)
+    assert made(Given()).current().pods == {}
+
+
+def test_a_fault_of_a_named_file_that_comes_later_is_a_row() -> None:
+    files = Given()
+    files.say("a", pod("web"), given=True)
+    source = made(files)
+    files.broken("a", given=True)
+    desired = source.current()
+    assert list(desired.pods) == [uid("web")]
+    assert errors(desired) == ["f.yaml: broken YAML"]
+
+
+# --- with real files --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Iterator[tuple[Path, LiveSource]]:
+    files = ManifestFiles([str(tmp_path)], time.monotonic)
+    yield tmp_path, LiveSource(files, Options(), here(), ROOT)
+    files.close()
+
+
+def put(folder: Path, name: str, cpu: str) -> None:
+    text = (
+        "apiVersion: v1\nkind: Pod\n"
+        f"metadata: {{name: {name}}}\n"
+        "spec: {containers: [{name: c, command: [sleep, inf], "
+        f"resources: {{requests: {{cpu: {cpu}}}}}}}]}}\n"
+    )
+    (folder / f".{name}").write_text(text)
+    os.rename(folder / f".{name}", folder / f"{name}.yaml")
+
+
+def request(wanted: Wanted) -> str:
+    return str(wanted.pod.containers[0].resources.requests["cpu"])
+
+
+def test_a_directory_is_followed(real: tuple[Path, LiveSource]) -> None:
+    folder, source = real
+    assert source.current().pods == {}
+    for number in range(20):
+        put(folder, f"p{number}", f"{number + 1}m")
+    assert len(source.current().changed) == 20
+    for number in range(20):
+        put(folder, f"p{number}", f"{number + 100}m")
+        desired = source.current()
+        assert desired.changed == {uid(f"p{number}")}
+        assert request(desired.pods[uid(f"p{number}")]) == f"{number + 100}m"
+    for number in range(20):
+        (folder / f"p{number}.yaml").unlink()
+    desired = source.current()
+    assert len(desired.gone) == 20
+    assert desired.pods == {}
+
+
+def test_churn_leaves_nothing_behind(real: tuple[Path, LiveSource]) -> None:
+    folder, source = real
+    for number in range(300):
+        put(folder, f"p{number}", f"{number + 1}m")
+        desired = source.current()
+        (folder / f"p{number}.yaml").unlink()
+        desired = source.current()
+        for gone in desired.gone:
+            desired.live.drop(gone)
+    assert source.current().pods == {}
+    assert source.live.uids == ()
+    assert source.live.planner.shapes.count == 0

@@ -1,0 +1,405 @@
+"""One pass on a kernel made of values: journalled, read back, others left alone, faults named."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from errno import EBUSY, EINVAL
+
+import pytest
+
+from qoslet.agent.one_shot import Pass, Work, perform, prepare, reduced
+from qoslet.core.cgroup.observed import Observed, ObservedCgroup
+from qoslet.core.node.node import Hierarchy
+from qoslet.core.reconcile.journal import Entry, Key, Ledger, Made, Making, Met, Removed, Set
+from qoslet.core.reconcile.restore import Standing, restore
+from qoslet.core.reconcile.steps import Outcome, Step
+from qoslet.core.resources.cgroup_tree import Plan
+from qoslet.errors import CannotDo
+from qoslet.sim.kernel import Fault, SimKernel
+from tests.core.reconcile.trees import plan_of
+
+ROOT = "/q"
+TREE = {
+    "/q/kubepods": {"pids.max": "500", "memory.limit_in_bytes": "104857600"},
+    "/q/kubepods/poda": {"cpu.shares": "512", "memory.limit_in_bytes": "8388608"},
+    "/q/kubepods/podb": {"cpu.shares": "256"},
+}
+SYSTEM = {"/system": {"cpu.shares": "204"}}
+
+
+class Sight:
+    """The simulated kernel as a pass reads it."""
+
+    def __init__(self, kernel: SimKernel) -> None:
+        self.kernel = kernel
+
+    def observe(self, root: str) -> Observed:
+        return self.kernel.observe(root)
+
+    def look(self, path: str) -> ObservedCgroup | None:
+        return self.kernel.observe(path).cgroups.get(path)
+
+    def glance(self, paths: Iterable[str]) -> Observed | None:
+        seen = self.kernel.observe("/").cgroups
+        named = {path: seen[path] for path in paths if path in seen}
+        return Observed(0.0, named) if len(named) == len(list(paths)) else None
+
+    def cache(self, path: str) -> int:
+        return 0
+
+
+class Book:
+    """A journal made of values."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.entries: list[Entry] = []
+        self._seen: Mapping[Key, str] = {}
+
+    def seen(self, values: Mapping[Key, str]) -> None:
+        self._seen = values
+
+    def record(self, entries: Sequence[Entry]) -> None:
+        self.entries += entries
+        self.ledger.add(entries)
+
+    def rewrite(self) -> None:
+        self.entries = self.ledger.entries()
+
+    def before(self, step: Step) -> str | None:
+        return self._seen.get((step.path, step.file))
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+class Driver:
+    """Journals like the real one, then lets the kernel do it; ``kill_after`` so many steps."""
+
+    def __init__(self, kernel: SimKernel, book: Book) -> None:
+        self.kernel = kernel
+        self.book = book
+        self.kill_after: int | None = None
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    def perform(self, steps: Sequence[Step]) -> list[Outcome]:
+        self.book.record([self._intent(step) for step in steps])
+        self.meanwhile()
+        outcomes: list[Outcome] = []
+        done: list[Entry] = []
+        for step in steps:
+            if self.kill_after is not None:
+                if self.kill_after == 0:
+                    raise Killed
+                self.kill_after -= 1
+            outcomes += self.kernel.perform([step])
+            if outcomes[-1].error is not None:
+                break
+            if step.kind == "create":
+                given = ROOT in self.book.ledger.met
+                done += [self._made(path) for path in (ROOT, step.path)[given:]]
+            elif step.kind == "remove":
+                done.append(Removed(step.path, done=True))
+        self.book.record(done)
+        return outcomes
+
+    def _intent(self, step: Step) -> Entry:
+        if step.kind == "create":
+            if ROOT not in {**self.book.ledger.groups, **self.book.ledger.met}:
+                self.book.record([Making(ROOT)])
+            return Making(step.path)
+        if step.kind == "remove":
+            return Removed(step.path)
+        return Set(step.path, step.file, self.book.before(step), step.value)
+
+    def _made(self, path: str) -> Entry:
+        return Made(path, self.kernel.observe(path).cgroups[path].identity)
+
+    def settled(self) -> list[Outcome]:
+        return []
+
+    def shell(self, step: Step) -> str:
+        return self.kernel.shell(step)
+
+
+class Machine:
+    """All parts of one pass."""
+
+    def __init__(self, hierarchy: Hierarchy = "v1", faults: Sequence[Fault] = ()) -> None:
+        self.kernel = SimKernel(hierarchy, faults=faults)
+        self.book = Book()
+        self.driver = Driver(self.kernel, self.book)
+
+    def work(self, plan: Plan) -> Work:
+        return prepare(plan, ROOT, self.book.ledger, Sight(self.kernel))
+
+    def apply(self, groups: Mapping[str, dict[str, str]] = TREE) -> Pass:
+        plan = plan_of(self.kernel.hierarchy, dict(groups))
+        return perform(self.work(plan), lambda: self.work(plan), self.driver, self.book)
+
+    def release(self) -> list[str]:
+        """Undo; what was refused."""
+        seen = self.kernel.observe(ROOT)
+        others = {p: one for p in self.book.ledger.met if (one := Sight(self.kernel).look(p))}
+        now = Standing(ROOT, seen, others)
+        what = restore(self.book.ledger, now, hierarchy=self.kernel.hierarchy)
+        if not what.refusals:
+            assert all(one.error is None for one in self.driver.perform(what.steps))
+        return [row.message for row in what.refusals]
+
+    def value(self, path: str, file: str) -> str:
+        return self.kernel.observe(path).cgroups[path].values[file]
+
+
+def test_a_tree_is_made_adopted_and_undone() -> None:
+    machine = Machine()
+    first = machine.apply()
+    assert (first.done("create"), first.done("set"), first.left) == (4, 5, ())
+    second = machine.apply()
+    assert (second.outcomes, second.left) == ((), ())
+    kinds = Counter(type(one).__name__ for one in machine.book.entries)
+    assert kinds == {"Made": 4, "Set": 5}, "what was read back needs no other lines"
+    assert machine.release() == []
+    assert not machine.kernel.observe(ROOT).cgroups
+
+
+def test_a_pod_that_left_is_removed_unless_something_is_in_it() -> None:
+    machine = Machine()
+    machine.apply()
+    machine.kernel.spawn("/q/kubepods/podb")
+    fewer = {path: files for path, files in TREE.items() if not path.endswith(("a", "b"))}
+    done = machine.apply(fewer)
+    assert done.done("remove") == 1
+    assert [(row.path, row.verdict) for row in done.left] == [("/q/kubepods/podb", "surplus")]
+
+
+def test_groups_that_a_runtime_made_in_ours_are_left_alone() -> None:
+    machine = Machine()
+    machine.apply()
+    machine.kernel.perform([Step("create", "/q/kubepods/podb/x")])
+    assert machine.apply().outcomes == ()
+    fewer = {path: files for path, files in TREE.items() if not path.endswith("b")}
+    done = machine.apply(fewer)
+    assert [row.path for row in done.left] == ["/q/kubepods/podb"]
+    assert "/q/kubepods/podb/x" in machine.kernel.observe(ROOT).cgroups
+
+
+def test_a_planned_group_of_somebody_else_is_refused() -> None:
+    machine = Machine()
+    machine.kernel.perform([Step("create", "/q/kubepods")])
+    with pytest.raises(CannotDo, match="/q/kubepods: somebody else made this group"):
+        machine.apply()
+
+
+def test_a_container_that_a_runtime_made_is_written_and_restored() -> None:
+    machine = Machine()
+    machine.apply()
+    machine.kernel.perform([Step("create", "/q/kubepods/poda/c1")])
+    done = machine.apply({**TREE, "/q/kubepods/poda/c1": {"cpu.shares": "99"}})
+    assert (done.done("set"), done.left) == (1, ())
+    (refusal,) = machine.release()
+    assert refusal.startswith("/q/kubepods/poda/c1: somebody else made this group below ours")
+
+
+def test_a_reserved_group_is_written_where_it_stands_and_restored() -> None:
+    machine = Machine()
+    absent = machine.apply({**TREE, **SYSTEM})
+    assert [(row.path, row.verdict) for row in absent.left] == [("/system", "absent")]
+    assert "/system" not in machine.kernel.groups
+    machine.kernel.perform([Step("create", "/system"), Step("set", "/system", "pids.max", "7")])
+    machine.kernel.write("/system", "cpu.shares", "777")
+    assert machine.apply({**TREE, **SYSTEM}).left == ()
+    assert machine.value("/system", "cpu.shares") == "204"
+    assert machine.value("/system", "pids.max") == "7"
+    assert Met("/system", machine.kernel.observe("/system").cgroups["/system"].identity) in (
+        machine.book.entries
+    )
+    assert machine.release() == []
+    assert machine.value("/system", "cpu.shares") == "777"
+
+
+@pytest.mark.parametrize("kill_after", range(13))
+def test_killed_between_any_two_steps_the_next_apply_converges_and_release_restores(
+    kill_after: int,
+) -> None:
+    for then in ("apply", "release"):
+        machine = Machine()
+        machine.kernel.perform([Step("create", "/system")])
+        machine.driver.kill_after = kill_after
+        with pytest.raises(Killed) if kill_after < 9 else nullcontext():
+            machine.apply({**TREE, **SYSTEM})
+        machine.driver.kill_after = None
+        if then == "apply":
+            assert machine.apply({**TREE, **SYSTEM}).left == ()
+        assert machine.release() == []
+        assert not machine.kernel.observe(ROOT).cgroups
+        assert machine.value("/system", "cpu.shares") == "1024"
+
+
+@pytest.mark.parametrize("kill_after", range(6))
+def test_a_release_that_was_killed_is_finished_by_the_next(kill_after: int) -> None:
+    machine = Machine()
+    machine.kernel.perform([Step("create", "/system")])
+    machine.apply({**TREE, **SYSTEM})
+    machine.driver.kill_after = kill_after
+    with pytest.raises(Killed) if kill_after < 5 else nullcontext():
+        machine.release()
+    machine.driver.kill_after = None
+    assert machine.release() == []
+    assert not machine.kernel.observe(ROOT).cgroups
+    assert machine.value("/system", "cpu.shares") == "1024"
+
+
+@pytest.mark.parametrize("index", range(8))
+@pytest.mark.parametrize("mode", ["once", "always"])
+def test_a_step_that_fails_is_named_and_the_next_pass_converges(index: int, mode: str) -> None:
+    fault = Fault(index, EBUSY, "once" if mode == "once" else "always")
+    machine = Machine(faults=[fault])
+    done = machine.apply()
+    assert len(done.failures) == 1
+    assert done.failures[0].errno_name == "EBUSY"
+    assert done.left
+    again = machine.apply()
+    assert (not again.left) is (mode == "once")
+    assert machine.release() == []
+    assert not machine.kernel.observe(ROOT).cgroups
+
+
+def test_a_file_that_is_always_refused_is_not_tried_for_each_pod() -> None:
+    pods = {f"/q/kubepods/pod{n}": {"cpu.shares": str(100 + n)} for n in range(40)}
+    machine = Machine(faults=[Fault(index, EINVAL) for index in range(41, 90)])
+    done = machine.apply({"/q/kubepods": {}, **pods})
+    assert len(done.failures) == 3
+    assert len(done.left) == 40
+    assert machine.apply({"/q/kubepods": {}, **pods}).left
+
+
+def test_a_group_removed_by_somebody_meanwhile_is_named_and_made_again() -> None:
+    machine = Machine()
+    machine.apply()
+    machine.kernel.write("/q/kubepods/podb", "cpu.shares", "9")
+    machine.driver.meanwhile = lambda: machine.kernel.rmdir("/q/kubepods/podb")
+    done = machine.apply()
+    assert [one.step.path for one in done.failures] == ["/q/kubepods/podb"]
+    assert {row.path for row in done.left} == {"/q/kubepods/podb"}
+    machine.driver.meanwhile = lambda: None
+    assert machine.apply().left == ()
+    assert machine.release() == []
+
+
+def test_a_group_filled_with_a_process_meanwhile_is_named_and_stays() -> None:
+    machine = Machine()
+    machine.apply()
+
+    def fill() -> None:
+        machine.kernel.spawn("/q/kubepods/podb")
+
+    machine.driver.meanwhile = fill
+    done = machine.apply({path: files for path, files in TREE.items() if not path.endswith("b")})
+    assert [one.errno_name for one in done.failures] == ["EBUSY"]
+    (refusal,) = machine.release()
+    assert refusal.startswith("/q/kubepods/podb: processes are in it")
+
+
+def test_values_of_controllers_that_are_missing_are_taken_out_and_listed() -> None:
+    plan, lost = reduced(plan_of("v1", TREE), ["memory"])
+    assert plan.files == {"pids.max", "cpu.shares"}
+    assert [(row.path, row.wanted) for row in lost] == [
+        ("/q/kubepods", "104857600"),
+        ("/q/kubepods/poda", "8388608"),
+    ]
+    assert reduced(plan, ["io"]) == (plan, ())
+
+
+def test_what_a_pass_no_longer_plans_in_groups_of_others_is_given_back() -> None:
+    machine = Machine("v2")
+    machine.kernel.perform(
+        [Step("create", "/system"), Step("set", "/system", "memory.low", "4096")]
+    )
+    tree = {"/q/kubepods": {"memory.min": "8192"}}
+    on = {**tree, "/system": {"memory.min": "8192", "memory.low": "12288", "cpu.weight": "7"}}
+    first = machine.apply(on)
+    assert first.left == ()
+    machine.kernel.write("/system", "pids.max", "77")
+    for groups in ({**tree, "/system": {"cpu.weight": "7"}}, on, tree):
+        assert machine.apply(groups).left == ()
+        assert machine.apply(groups).outcomes == ()
+        wanted = groups.get("/system", {})
+        assert machine.value("/system", "memory.min") == wanted.get("memory.min", "0")
+        assert machine.value("/system", "memory.low") == wanted.get("memory.low", "4096")
+        assert machine.value("/system", "cpu.weight") == wanted.get("cpu.weight", "100")
+        assert machine.value("/system", "pids.max") == "77"
+    assert not [key for key in machine.book.ledger.files if key[0] == "/system"]
+    assert machine.release() == []
+
+
+def test_what_somebody_has_written_where_nothing_is_planned_any_more_stays() -> None:
+    machine = Machine("v2")
+    machine.kernel.perform([Step("create", "/system")])
+    machine.apply({"/q/kubepods": {}, "/system": {"memory.min": "8192"}})
+    machine.kernel.write("/system", "memory.min", "16384")
+    done = machine.apply({"/q/kubepods": {}})
+    assert (done.left, done.outcomes) == ((), ())
+    assert "somebody has written '16384' since" in done.before.notes[0]
+    assert machine.apply({"/q/kubepods": {}}).before.notes == ()
+    assert machine.value("/system", "memory.min") == "16384"
+
+
+def test_values_of_the_root_go_with_their_plan() -> None:
+    machine = Machine("v2")
+    on = {"/q": {"memory.low": "8192"}, "/q/kubepods": {"memory.low": "8192"}}
+    assert machine.apply(on).left == ()
+    machine.kernel.write("/q", "pids.max", "77")
+    assert machine.apply({"/q/kubepods": {}}).left == ()
+    assert machine.value("/q", "memory.low") == machine.value("/q/kubepods", "memory.low") == "0"
+    assert machine.value("/q", "pids.max") == "77"
+    assert machine.apply({"/q/kubepods": {}}).outcomes == ()
+    assert machine.release() == []
+
+
+@pytest.mark.parametrize("kill_after", range(6))
+def test_a_pass_killed_while_it_gives_back_is_finished_by_the_next(kill_after: int) -> None:
+    machine = Machine("v2")
+    machine.kernel.perform(
+        [Step("create", "/system"), Step("set", "/system", "memory.low", "4096")]
+    )
+    on = {
+        "/q": {"memory.low": "8192"},
+        "/q/kubepods": {"memory.low": "8192", "memory.min": "4096"},
+        "/system": {"memory.min": "8192", "memory.low": "12288"},
+    }
+    machine.apply(on)
+    machine.driver.kill_after = kill_after
+    with nullcontext() if kill_after == 5 else pytest.raises(Killed):
+        machine.apply({"/q/kubepods": {}})
+    machine.driver.kill_after = None
+    machine.apply({"/q/kubepods": {}})
+    for path in ("/q", "/q/kubepods", "/system"):
+        theirs = "4096" if path == "/system" else "0"
+        assert (machine.value(path, "memory.min"), machine.value(path, "memory.low")) == (
+            "0",
+            theirs,
+        )
+
+
+def test_a_root_that_was_handed_to_us_gets_what_is_planned_and_its_own_values_back() -> None:
+    machine = Machine("v2")
+    machine.kernel.perform(
+        [
+            Step("create", "/q"),
+            Step("set", "/q", "memory.low", "4096"),
+            Step("set", "/q", "pids.max", "77"),
+        ]
+    )
+    machine.book.record([Met("/q", machine.kernel.observe("/q").cgroups["/q"].identity)])
+    on = {"/q": {"memory.low": "8192"}, "/q/kubepods": {"memory.low": "8192"}}
+    off: dict[str, dict[str, str]] = {"/q/kubepods": {}}
+    for groups in (on, off, on, off):
+        assert machine.apply(groups).left == ()
+        assert machine.apply(groups).outcomes == ()
+        wanted = groups.get("/q", {})
+        assert machine.value("/q", "memory.low") == wanted.get("memory.low", "4096")
+        assert machine.value("/q", "pids.max") == "77"

@@ -1,0 +1,388 @@
+"""The wheel on a kernel, a runtime and volumes made of values: every transition of a pod."""
+
+from __future__ import annotations
+
+import errno
+from itertools import pairwise
+
+import pytest
+from msgspec.structs import replace
+
+from qoslet.agent.config import Config
+from qoslet.core.problem import Problem
+from qoslet.core.reconcile.steps import Step
+from qoslet.core.workload.process_spec import MemoryVolume, PodSpec
+from qoslet.sim.kernel import Fault
+from tests.agent.fixtures import ROOT, Bench, node, pod_of, spec_of
+
+SERVICE = Config(root=ROOT, interval=None)
+
+
+def with_volume(name: str) -> PodSpec:
+    spec = spec_of(pod_of(name))
+    return PodSpec(spec.uid, spec.key, spec.launches, 5.0, (), (MemoryVolume("v"),))
+
+
+def test_pods_are_made_begun_and_left_alone() -> None:
+    bench = Bench()
+    bench.put("a")
+    bench.put("b", "", "")
+    first = bench.turn()
+    assert bench.keeper.running == {"a", "b"}
+    assert (first.failed, first.errors, first.looked) == (0, (), 2)
+    done = len(bench.driver.steps)
+    second = bench.turn(1.0)
+    assert (second.looked, second.differences) == (0, 0)
+    assert second.summary == "2 pods, 2 of 2 containers running; the tree is as planned"
+    assert len(bench.driver.steps) == done
+    rows = bench.rows
+    assert {uid: (row.phase, row.qos) for uid, row in rows.items()} == {
+        "a": ("Running", "Burstable"),
+        "b": ("Running", "BestEffort"),
+    }
+    assert rows["a"].manifest == "a.yaml"
+
+
+def test_a_pod_that_is_gone_ends_first_then_its_volumes_its_groups_and_its_record() -> None:
+    bench = Bench()
+    bench.source.put(pod_of("a"), with_volume("a"))
+    bench.put("b")
+    bench.keeper.slow.add("a")
+    bench.turn()
+    assert bench.disk.there == {"a": ("v",)}
+    bench.source.drop("a")
+    bench.turn(1.0)
+    assert ("stop", "a", 5.0) in bench.keeper.calls
+    assert bench.groups("a"), "its processes still run"
+    assert bench.rows["a"].phase == "Terminating"
+    bench.keeper.end("a", code=143)
+    bench.turn(1.0)
+    assert (bench.groups("a"), bench.disk.there, bench.keeper.running) == ([], {}, {"b"})
+    assert bench.keeper.calls[-1] == ("forget", "a")
+    assert set(bench.rows) == {"b"}
+
+
+def test_tiers_rise_before_a_pod_is_made_and_fall_after_it_is_removed() -> None:
+    bench = Bench()
+    bench.put("a", "cpu=1")
+    bench.turn()
+    burstable = f"{ROOT}/kubepods/burstable"
+    assert bench.value(burstable, "cpu.shares") == "1024"
+    bench.driver.steps.clear()
+    bench.put("b", "cpu=2")
+    bench.turn(1.0)
+    first, *rest = bench.driver.steps
+    assert first == Step("set", burstable, "cpu.shares", "3072", why=first.why)
+    assert [step.path for step in rest if step.kind == "create"] == [
+        f"{burstable}/podb",
+        f"{burstable}/podb/app",
+    ]
+    bench.driver.steps.clear()
+    bench.source.drop("b")
+    bench.turn(1.0)
+    bench.turn(0.0)
+    assert [(step.kind, step.path) for step in bench.driver.steps] == [
+        ("remove", f"{burstable}/podb/app"),
+        ("remove", f"{burstable}/podb"),
+        ("set", burstable),
+    ]
+    assert bench.value(burstable, "cpu.shares") == "1024"
+
+
+def test_a_pod_that_has_ended_gives_everything_back_and_is_not_begun_again() -> None:
+    bench = Bench()
+    bench.source.put(pod_of("a"), with_volume("a"))
+    bench.put("b", "cpu=1")
+    bench.turn()
+    bench.keeper.end("a", code=0)
+    bench.keeper.end("b", code=3)
+    bench.turn(1.0)
+    assert {uid: row.phase for uid, row in bench.rows.items()} == {"a": "Succeeded", "b": "Failed"}
+    assert (bench.groups("a"), bench.groups("b"), bench.disk.there) == ([], [], {})
+    assert bench.value(f"{ROOT}/kubepods/burstable", "cpu.shares") == "2", "they count no more"
+    bench.turn(20.0)
+    bench.begin()
+    bench.turn(1.0)
+    assert bench.keeper.running == set(), "nor under the next agent"
+    assert {uid: row.phase for uid, row in bench.rows.items()} == {"a": "Succeeded", "b": "Failed"}
+    bench.source.drop("a")
+    bench.turn(1.0)
+    bench.turn(1.0)
+    assert set(bench.rows) == {"b"}
+    assert set(bench.keeper.kept) == {"b"}
+
+
+def test_drift_is_mended_when_everything_is_looked_at() -> None:
+    bench = Bench(config=SERVICE)
+    bench.put("a")
+    bench.turn()
+    path = next(one for one in bench.groups("a") if one.endswith("poda"))
+    bench.kernel.write(path, "cpu.shares", "999")
+    assert bench.turn(1.0).looked == 0
+    assert bench.value(path, "cpu.shares") == "999", "nobody has looked"
+    assert bench.turn(10.0).looked == 1
+    assert bench.value(path, "cpu.shares") == "512"
+
+
+def test_looks_at_everything_become_rare_while_all_is_well() -> None:
+    bench = Bench(config=SERVICE)
+    bench.put("a")
+    looks = [bench.clock.now for _ in range(200) if bench.turn(1.0).looked]
+    waits = [int(after - before) for before, after in pairwise(looks)]
+    assert waits == [10, 20, 40, 60, 60]
+
+
+def test_a_pod_that_the_kernel_refuses_waits_and_the_others_run() -> None:
+    bench = Bench()
+    bench.turn()
+    bench.put("a")
+    bench.put("b")
+    bench.kernel._faults = {bench.kernel._performed + 1: Fault(0, errno.ENOSPC)}
+    turn = bench.turn(1.0)
+    assert (turn.failed, bench.keeper.running) == (1, {"b"})
+    assert f"create {ROOT}/kubepods/burstable/poda" in turn.errors[0]
+    row = bench.rows["a"]
+    assert (row.phase, row.reason, row.retries) == ("Pending", "FailedToCreatePodContainer", 1)
+    assert row.retry_in == 1.0
+    assert bench.turn(0.5).looked == 0
+    assert bench.turn(0.6).looked == 1
+    assert bench.keeper.running == {"a", "b"}
+    assert (bench.rows["a"].reason, bench.rows["a"].retries) == ("", 0)
+
+
+@pytest.mark.parametrize("what", ["start", "volume"])
+def test_a_pod_that_cannot_begin_backs_off_alone(what: str) -> None:
+    bench = Bench()
+    bench.source.put(pod_of("a"), with_volume("a"))
+    bench.put("b")
+    (bench.keeper.refuse if what == "start" else bench.disk.refuse).add("a")
+    assert len(bench.turn().errors) == 1
+    assert bench.keeper.running == {"b"}
+    tries = 1
+    for _ in range(100):
+        tries += bool(bench.turn(1.0).errors)
+    assert tries == 7, "after 1, 2, 4, 8, 16 and 32 seconds"
+    assert bench.rows["a"].reason == ("StartError" if what == "start" else "FailedMount")
+    bench.keeper.refuse.clear()
+    bench.disk.refuse.clear()
+    bench.turn(60.0)
+    assert bench.keeper.running == {"a", "b"}
+
+
+def test_a_volume_that_somebody_holds_keeps_the_groups_and_is_said() -> None:
+    bench = Bench()
+    bench.source.put(pod_of("a"), with_volume("a"))
+    bench.turn()
+    bench.disk.held.add("a")
+    bench.source.drop("a")
+    bench.turn(1.0)
+    bench.turn(1.0)
+    row = bench.rows["a"]
+    assert (row.phase, row.reason) == ("Terminating", "VolumeInUse")
+    assert "process 7 (sh)" in row.message
+    bench.disk.held.clear()
+    bench.turn(5.0)
+    assert (bench.rows, bench.groups("a")) == ({}, [])
+
+
+def test_a_process_that_outlives_its_pod_is_ended() -> None:
+    bench = Bench()
+    bench.put("a")
+    bench.turn()
+    stray = bench.kernel.spawn(next(one for one in bench.groups("a") if one.endswith("app")))
+    bench.source.drop("a")
+    bench.turn(1.0)
+    assert bench.kernel.processes[stray].exit_code == 137
+    bench.turn(0.05)
+    assert (bench.rows, bench.groups("a")) == ({}, [])
+
+
+def test_edited_processes_are_started_anew_and_an_edit_back_and_forth_ends_right() -> None:
+    bench = Bench()
+    bench.put("a")
+    bench.keeper.slow.add("a")
+    bench.turn()
+    bench.put("a", command="y")
+    bench.turn(1.0)
+    assert bench.keeper.calls[-1] == ("stop", "a", 5.0)
+    bench.put("a", "cpu=2", "cpu=2", command="z")
+    bench.turn(1.0)
+    bench.keeper.end("a", code=143)
+    bench.turn(1.0)
+    assert bench.keeper.kept["a"].spec.launches[0].argv == ("z",)
+    assert bench.keeper.running == {"a"}
+    turn = bench.turn(11.0)
+    assert (turn.differences, turn.looked) == (0, 1)
+    assert bench.groups("a") == [
+        f"{ROOT}/kubepods/burstable/poda",
+        f"{ROOT}/kubepods/burstable/poda/app",
+    ]
+
+
+def test_a_pod_that_comes_back_while_it_ends_begins_anew() -> None:
+    bench = Bench()
+    bench.put("a")
+    bench.keeper.slow.add("a")
+    bench.turn()
+    bench.source.drop("a")
+    bench.turn(1.0)
+    bench.put("a")
+    bench.turn(1.0)
+    assert bench.rows["a"].phase == "Terminating"
+    bench.keeper.end("a", code=143)
+    bench.turn(1.0)
+    assert bench.keeper.running == {"a"}
+    assert [call for call in bench.keeper.calls if call[0] == "start"] == [("start", "a")] * 2
+    assert not bench.turn(11.0).differences
+
+
+def test_a_new_agent_changes_nothing_that_is_right() -> None:
+    bench = Bench()
+    for name in "abc":
+        bench.put(name)
+    bench.turn()
+    bench.driver.steps.clear()
+    bench.keeper.calls.clear()
+    bench.source.drop("c")
+    bench.put("d")
+    bench.begin()
+    bench.source.again(bench.source.live.node)
+    bench.turn(1.0)
+    bench.turn(1.0)
+    assert bench.keeper.running == {"a", "b", "d"}
+    assert {call for call in bench.keeper.calls if call[1] in ("a", "b")} == {
+        ("update", "a"),
+        ("update", "b"),
+    }
+    touched = {step.path for step in bench.driver.steps if "/pod" in step.path}
+    assert not [path for path in touched if "/poda" in path or "/podb" in path]
+    assert not bench.groups("c")
+
+
+def test_a_runtime_that_cannot_be_reached_is_said_and_harms_nobody() -> None:
+    bench = Bench()
+    bench.put("a")
+    bench.turn()
+    bench.keeper.broken = True
+    bench.put("b")
+    turn = bench.turn(1.0)
+    assert any("cannot be reached" in line for line in turn.errors)
+    bench.keeper.broken = False
+    bench.turn(2.0)
+    assert bench.keeper.running == {"a", "b"}
+
+
+def test_a_runtime_that_lost_a_pod_begins_it_anew_after_ending_its_processes() -> None:
+    bench = Bench()
+    bench.put("a")
+    bench.turn()
+    lost = bench.keeper.kept.pop("a").pids["app"]
+    bench.turn(1.0)
+    bench.turn(1.0)
+    assert lost is not None
+    assert bench.kernel.processes[lost].exit_code == 137
+    assert bench.keeper.running == {"a"}
+
+
+def test_orphans_are_reported_and_removed_at_a_measured_pace() -> None:
+    bench = Bench()
+    bench.put("a")
+    bench.turn()
+    tier = f"{ROOT}/kubepods/burstable"
+    for name in "xyz":
+        bench.kernel.perform([Step("create", f"{tier}/pod{name}/app")])
+    pid = bench.kernel.spawn(f"{tier}/podx/app")
+    assert bench.turn(11.0).notes == (
+        f"{tier}/podx belongs to no pod: process {pid}; it is removed",
+    )
+    assert bench.wheel.next_at() == pytest.approx(bench.clock.now + 0.1)
+    left = []
+    for _ in range(4):
+        left.append(sum(len(bench.groups(name)) for name in "xyz") // 2)
+        bench.turn(0.1)
+    assert left == [2, 1, 0, 0]
+    assert bench.groups("a")
+
+
+def test_a_pod_that_may_not_run_is_said_and_makes_nothing() -> None:
+    bench = Bench()
+    wrong = Problem("error", "t.yaml: Pod d/a", "less isolation than asked", "")
+    refused = PodSpec("a", "d/a", (), 5.0, (wrong,))
+    bench.source.put(pod_of("a"), refused)
+    bench.put("b")
+    bench.turn()
+    row = bench.rows["a"]
+    assert (row.phase, row.reason, row.message) == (
+        "Failed",
+        "Refused",
+        "less isolation than asked",
+    )
+    assert (bench.groups("a"), bench.keeper.running) == ([], {"b"})
+    bench.put("a")
+    bench.turn(1.0)
+    assert bench.keeper.running == {"a", "b"}
+    bench.source.put(pod_of("a"), refused)
+    bench.turn(1.0)
+    assert bench.keeper.running == {"a", "b"}, "what runs stays"
+    assert bench.rows["a"].reason == "Refused"
+
+
+def test_a_pod_waits_until_the_one_of_its_name_before_is_gone() -> None:
+    bench = Bench()
+    bench.put("a")
+    bench.keeper.slow.add("a")
+    bench.turn()
+    bench.source.drop("a")
+    bench.put("b")
+    bench.source.pods["b"] = replace(bench.source.pods["b"], after=frozenset({"a"}))
+    bench.turn(1.0)
+    assert bench.rows["b"].reason == "PodBefore"
+    assert bench.groups("b") == []
+    bench.keeper.end("a", code=143)
+    bench.turn(1.0)
+    assert bench.keeper.running == {"b"}
+
+
+def test_switching_pod_groups_on_restarts_pods_inside_them_but_not_those_that_never_restart() -> (
+    None
+):
+    bench = Bench(cgroups_per_qos=False, enforce_node_allocatable=())
+    bench.put("a")
+    bench.put("b", restart="Never")
+    bench.turn()
+    outside = set(bench.groups())
+    assert bench.keeper.running == {"a", "b"}
+    assert not [path for path in outside if "kubepods" in path]
+    bench.begin()
+    bench.source.again(node())
+    for _ in range(3):
+        bench.turn(1.0)
+    assert bench.keeper.running == {"a"}
+    assert bench.keeper.kept["a"].cgroups == {"app": f"{ROOT}/kubepods/burstable/poda/app"}
+    row = bench.rows["b"]
+    assert row.phase == "Failed"
+    assert not outside - {ROOT} & set(bench.groups())
+    assert any("restartPolicy Never" in line for line in bench.said)
+
+
+def test_switching_them_off_brings_containers_out() -> None:
+    bench = Bench()
+    bench.put("a")
+    bench.turn()
+    bench.begin()
+    bench.source.again(node(cgroups_per_qos=False, enforce_node_allocatable=()))
+    for _ in range(3):
+        bench.turn(1.0)
+    bench.turn(11.0)
+    assert bench.keeper.running == {"a"}
+    assert not [path for path in bench.groups() if "kubepods" in path]
+
+
+def test_another_node_configuration_is_followed_while_pods_run() -> None:
+    bench = Bench()
+    bench.put("a", "cpu=500m", "cpu=1")
+    bench.turn()
+    bench.source.again(node(cpu_cfs_quota=False))
+    bench.turn(1.0)
+    assert bench.value(f"{ROOT}/kubepods/burstable/poda", "cpu.cfs_quota_us") == "-1"
+    assert [call for call in bench.keeper.calls if call[0] in ("start", "stop")] == [("start", "a")]

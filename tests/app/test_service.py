@@ -1,0 +1,130 @@
+"""A run as a service: what the log, the service manager and those who ask get."""
+
+from __future__ import annotations
+
+import io
+import json
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from qoslet.agent.snapshots import Turn
+from qoslet.app.service import Asked, Log, LogFormat, Service, pages_of
+from qoslet.core.problem import Problem
+from qoslet.core.status.snapshot import Snapshot
+from qoslet.errors import CannotDo
+from qoslet.host.state.http_server import ask
+from qoslet.host.state.requests import Questions
+from qoslet.host.systemd.sd_notify import Notifier
+
+SNAPSHOT = Snapshot(cycle=1, at=0.0, cores=1.0, memory=1, groups=(), summary="1 pod")
+
+
+def turn(cycle: int, done: int = 0, errors: tuple[str, ...] = (), failed: int = 0) -> Turn:
+    return Turn(cycle, 0.0, 1, done, done, failed, (), (), errors, (), f"turn {cycle}")
+
+
+def service(out: io.StringIO, form: LogFormat, notifier: Notifier) -> Service:
+    log = Log(out, form, clock=lambda: 0.0)
+    return Service(log, notifier, Questions(), lambda: SNAPSHOT)
+
+
+def test_the_log_says_what_happened_and_no_more() -> None:
+    out = io.StringIO()
+    surface = service(out, "text", Notifier({}))
+    surface.turned(turn(1))
+    surface.turned(turn(2))
+    surface.turned(turn(3, done=2, errors=("starting a/b: no\nway",), failed=1))
+    surface.say("ending")
+    assert out.getvalue().splitlines() == [
+        "1970-01-01T00:00:00.000Z turn 1",
+        "1970-01-01T00:00:00.000Z warning: turn 3",
+        "1970-01-01T00:00:00.000Z error: starting a/b: no\\nway",
+        "1970-01-01T00:00:00.000Z ending",
+    ]
+
+
+def test_problems_are_said_when_they_come_up() -> None:
+    out = io.StringIO()
+    row = Problem("error", "bad.yaml", "is no YAML", "mend it")
+    problems: list[tuple[Problem, ...]] = [(row,)]
+    log = Log(out, "journal")
+    surface = Service(log, Notifier({}), Questions(), lambda: SNAPSHOT, lambda: problems[-1])
+    surface.turned(turn(2))
+    surface.turned(turn(3))
+    problems.append(())
+    surface.turned(turn(4))
+    problems.append((row,))
+    surface.turned(turn(5))
+    assert out.getvalue().splitlines() == ["<3>bad.yaml: is no YAML (mend it)"] * 2
+
+
+def test_the_log_for_programs() -> None:
+    out = io.StringIO()
+    service(out, "json", Notifier({})).turned(turn(1, done=3))
+    row = json.loads(out.getvalue())
+    assert row["level"] == "info"
+    assert row["message"] == "turn 1"
+    assert (row["done"], row["cycle"]) == (3, 1)
+
+
+def test_the_log_for_a_journal() -> None:
+    out = io.StringIO()
+    service(out, "journal", Notifier({})).turned(turn(2, errors=("no",)))
+    assert out.getvalue().splitlines() == ["<6>turn 2", "<3>no"]
+
+
+def test_a_closed_log_ends_nothing() -> None:
+    out = io.StringIO()
+    out.close()
+    service(out, "text", Notifier({})).turned(turn(1))
+
+
+def test_the_service_manager_hears_of_each_turn(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.setblocking(False)
+        notifier = Notifier({"NOTIFY_SOCKET": manager.getsockname(), "WATCHDOG_USEC": "4000000"})
+        surface = service(io.StringIO(), "text", notifier)
+        surface.turned(turn(1))
+        surface.turned(turn(2))
+        heard = [manager.recv(1000).decode() for _ in range(3)]
+        with pytest.raises(BlockingIOError):
+            manager.recv(1000)
+        notifier.close()
+    assert heard == ["WATCHDOG=1", "READY=1\nSTATUS=turn 1", "STATUS=turn 2"]
+
+
+def test_whoever_asks_is_answered_by_the_next_turn(tmp_path: Path) -> None:
+    questions: Questions[Snapshot] = Questions()
+    log = Log(io.StringIO(), "text")
+    surface = Service(log, Notifier({}), questions, lambda: SNAPSHOT)
+    answers: list[bytes] = []
+    paths = ["/healthz", "/v1/pods", "/metrics"]
+    with Asked(str(tmp_path), pages_of(questions, "/qoslet", "cgroupfs"), "127.0.0.1:0") as asked:
+        assert "127.0.0.1" in asked.address
+        asking = threading.Thread(
+            target=lambda: answers.extend(ask(str(tmp_path), p) for p in paths)
+        )
+        asking.start()
+        cycle = 0
+        while asking.is_alive():
+            cycle += 1
+            surface.turned(turn(cycle))
+    health, pods, metrics = answers
+    assert health == b"ok\n"
+    assert json.loads(pods)["summary"] == "1 pod"
+    assert b"qoslet_cycles_total 1.0" in metrics
+    questions.close()
+
+
+def test_a_loop_that_hangs_is_told_to_who_asks(tmp_path: Path) -> None:
+    questions: Questions[Snapshot] = Questions(patience=0.01)
+    with (
+        Asked(str(tmp_path), pages_of(questions, "/qoslet", "cgroupfs"), None),
+        pytest.raises(CannotDo, match="503"),
+    ):
+        ask(str(tmp_path), "/healthz")
+    questions.close()

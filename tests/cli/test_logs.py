@@ -1,0 +1,148 @@
+"""``qoslet logs``: which run of which container, how much of it, and what reaches a terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import secrets
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from qoslet.cli.main import run
+from qoslet.host.containers.log_files import LogLimits, Logs, stamp
+from qoslet.host.state.resume import state_directory
+from qoslet.host.state.root_lock import escaped
+
+OLD = stamp(1_000_000_000 * 10**9)
+
+
+class Bench:
+    """The state folder of a root of its own, with logs in it."""
+
+    def __init__(self) -> None:
+        self.root = f"/qoslet-test-{secrets.token_hex(4)}"
+        self.folder = Path(state_directory(os.environ, os.geteuid())) / escaped(self.root)
+        self.folder.mkdir(mode=0o700, parents=True)
+        self.logs = Logs(str(self.folder / "logs"), LogLimits(size=500))
+
+    def write(self, container: str, number: int, *entries: bytes, key: str = "default/web") -> None:
+        file = self.logs.file(self.logs.path(key, f"u-{key[-3:]}", container, number), pytest.fail)
+        for entry in entries:
+            at = b"" if entry.startswith(OLD) else stamp(time.time_ns()) + b" "
+            file.write(at + entry + b"\n")
+        file.close()
+
+    def command(self, *words: str) -> list[str]:
+        return ["logs", *words, "--cgroup-root", self.root]
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    made = Bench()
+    yield made
+    shutil.rmtree(made.folder)
+
+
+@pytest.fixture
+def shown(bench: Bench, capfdbinary) -> Callable[..., bytes]:
+    def show(*words: str, code: int = 0) -> bytes:
+        assert run(bench.command(*words)) == code
+        out, err = capfdbinary.readouterr()
+        return bytes(out if code == 0 else err)
+
+    return show
+
+
+def test_lines_of_both_streams_come_as_they_were_printed(bench: Bench, shown) -> None:
+    bench.write(
+        "app", 0, b"stdout F one", b"stderr F \x1b[31mtwo\xff", b"stdout P th", b"stdout F ree"
+    )
+    bench.write("app", 0, b"stdout P no end")
+    assert shown("web") == b"one\n\x1b[31mtwo\xff\nthree\nno end\n"
+    assert shown("web", "--tail", "2") == b"three\nno end\n"
+    assert shown("web/app", "--tail", "0") == b""
+    assert shown("web", "-c", "app", "-n", "default", "--tail", "99").count(b"\n") == 4
+
+
+def test_parts_that_were_put_aside_are_shown_in_their_order(bench: Bench, shown) -> None:
+    lines = [f"stdout F line {number:03}".encode() for number in range(30)]
+    bench.write("app", 0, *lines)
+    assert len(list((bench.folder / "logs").rglob("0.log*"))) > 2
+    assert shown("web") == b"".join(line[9:] + b"\n" for line in lines)
+
+
+def test_times_and_since(bench: Bench, shown) -> None:
+    bench.write("app", 0, OLD + b" stdout F old", b"stdout F new")
+    assert shown("web", "--since", "1h30m") == b"new\n"
+    assert shown("web", "--timestamps").startswith(b"2001-09-09T01:46:40.000000000Z old\n20")
+    assert b"no duration" in shown("web", "--since", "soon", code=2)
+    assert b"no number" in shown("web", "--tail", "-1", code=2)
+
+
+def test_runs_containers_and_pods(bench: Bench, shown) -> None:
+    bench.write("app", 0, b"stdout F first")
+    bench.write("app", 1, b"stdout F second")
+    bench.write("other", 0, b"stdout F other")
+    assert shown("web/app") == b"second\n"
+    assert shown("web/app", "-p") == b"first\n"
+    assert shown("web/other") == b"other\n"
+    assert shown("web") == b"second\n"
+    for words, said in [
+        (("web/other", "--previous"), b"no run before"),
+        (("web/none",), b"no logs of a container none (of: app, other)"),
+        (("db",), b"no logs of a pod db (there are: web)"),
+        (("web", "-n", "shop"), b"no logs of a pod web"),
+    ]:
+        assert said in shown(*words, code=3)
+    bench.write("app", 0, b"stdout F shop", key="shop/web")
+    assert b"-n tells which one" in shown("web", code=3)
+    assert shown("web", "-n", "shop") == b"shop\n"
+
+
+def test_where_no_agent_keeps_logs(bench: Bench, capfdbinary) -> None:
+    assert run(["logs", "web", "--cgroup-root", f"{bench.root}-none"]) == 3
+    err = capfdbinary.readouterr().err
+    assert b"no agent keeps logs here" in err
+    assert err.count(b"\n") == 1
+
+
+def test_a_terminal_gets_no_control_characters(bench: Bench) -> None:
+    bench.write("app", 0, b"stdout F \x1b]0;gotcha\x07\tplain\r\xc2\x9b1m")
+    main, other = pty.openpty()
+    command = [sys.executable, "-m", "qoslet", *bench.command("web")]
+    subprocess.run(command, stdout=other, env={**os.environ, **path()}, check=True)
+    os.close(other)
+    text = os.read(main, 4096)
+    os.close(main)
+    assert text == b"\\x1b]0;gotcha\\x07\tplain\\r\\x9b1m\r\n"
+
+
+def path() -> dict[str, str]:
+    return {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "LC_ALL": "C.UTF-8"}
+
+
+def test_following_goes_on_until_the_run_is_over(bench: Bench, shown) -> None:
+    record = bench.folder / "keeper" / "u-web" / "pod.json"
+    record.parent.mkdir(parents=True)
+    record.write_text("{}")
+    bench.write("app", 0, b"stdout F one")
+
+    def later() -> None:
+        for text in (b"two", b"three"):
+            time.sleep(0.3)
+            bench.write("app", 0, b"stdout F " + text)
+        shutil.rmtree(record.parent)
+
+    writer = threading.Thread(target=later)
+    writer.start()
+    assert shown("web", "-f") == b"one\ntwo\nthree\n"
+    writer.join()
+    assert shown("web", "-f", "--tail", "1") == b"three\n", "what has ended is shown, too"

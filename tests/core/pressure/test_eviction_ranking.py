@@ -1,0 +1,201 @@
+"""Who is ended where memory is short: what holds of the choice for any pods, and its reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from qoslet.core.pressure.eviction_ranking import FLOOR, LAST_AFTER, Candidate, Choice, choose
+
+MIB = 1 << 20
+SIZES = st.integers(0, 4096).map(lambda number: number * MIB)
+
+
+@st.composite
+def candidates(draw: st.DrawFn) -> list[Candidate]:
+    """Pods as a node may have them: a guaranteed one can hold more than its request, too."""
+    found = []
+    for number in range(draw(st.integers(0, 7))):
+        qos = draw(st.sampled_from(["Guaranteed", "Burstable", "BestEffort"]))
+        held = draw(SIZES)
+        found.append(
+            Candidate(
+                uid=f"u{number}",
+                key=f"d/p{number}",
+                qos=qos,  # type: ignore[arg-type]
+                request=0 if qos == "BestEffort" else draw(SIZES),
+                held=held,
+                frees=draw(st.integers(0, held)),
+                protected=draw(SIZES),
+                priority=draw(st.integers(-2, 2)),
+                critical=draw(st.booleans()) and draw(st.booleans()),
+                ending=draw(st.booleans()) and draw(st.booleans()),
+                mode=draw(st.sampled_from(["act", "act", "observe", "off"])),
+            )
+        )
+    return found
+
+
+PODS = candidates()
+MISSING = SIZES
+LASTED = st.sampled_from([0.0, 1.0, LAST_AFTER, 100.0])
+
+
+def chosen(pods: Sequence[Candidate], missing: int, lasted: float) -> Choice:
+    return choose(pods, missing, lasted)
+
+
+@given(PODS, MISSING, LASTED, st.randoms())
+def test_the_choice_does_not_depend_on_the_order(
+    pods: list[Candidate], missing: int, lasted: float, random: Random
+) -> None:
+    shuffled = list(pods)
+    random.shuffle(shuffled)
+    assert chosen(pods, missing, lasted) == chosen(shuffled, missing, lasted)
+
+
+@given(PODS, MISSING, LASTED)
+def test_nobody_is_ended_who_frees_nothing_or_may_not_be(
+    pods: list[Candidate], missing: int, lasted: float
+) -> None:
+    choice = chosen(pods, missing, lasted)
+    assert choice.because
+    for uid in choice.order:
+        one = next(pod for pod in pods if pod.uid == uid)
+        assert one.frees >= FLOOR
+        assert not (one.critical)
+        assert not (one.ending)
+        assert one.mode != "off"
+    if choice.victim is None:
+        assert choice.verdict == "none"
+        return
+    assert choice.order[0] == choice.victim.uid
+    assert choice.verdict == ("end" if choice.victim.mode == "act" else "would end")
+
+
+def _under(one: Candidate) -> bool:
+    return one.qos == "Guaranteed" or (one.qos == "Burstable" and one.excess < FLOOR)
+
+
+@given(PODS, MISSING, LASTED)
+def test_who_is_under_its_request_goes_last(
+    pods: list[Candidate], missing: int, lasted: float
+) -> None:
+    choice = chosen(pods, missing, lasted)
+    if choice.victim is None or not _under(choice.victim):
+        return
+    assert lasted >= LAST_AFTER
+    able = [one for one in pods if one.uid in choice.order]
+    assert all(_under(one) for one in able)
+    if choice.victim.qos == "Guaranteed":
+        assert all(one.qos == "Guaranteed" for one in able)
+
+
+@given(PODS, MISSING, LASTED)
+def test_a_best_effort_pod_that_helps_goes_before_any_other(
+    pods: list[Candidate], missing: int, lasted: float
+) -> None:
+    choice = chosen(pods, missing, lasted)
+    helps = [
+        one
+        for one in pods
+        if one.uid in choice.order and one.qos == "BestEffort" and one.frees >= max(FLOOR, missing)
+    ]
+    if helps:
+        assert choice.victim is not None
+        assert choice.victim.qos == "BestEffort"
+        assert choice.victim.priority <= min(one.priority for one in helps)
+
+
+@given(PODS, MISSING, LASTED)
+def test_to_observe_chooses_the_same_and_ends_nobody(
+    pods: list[Candidate], missing: int, lasted: float
+) -> None:
+    modes = {"act": "observe", "observe": "observe", "off": "off"}
+    looks = chosen([replace(one, mode=modes[one.mode]) for one in pods], missing, lasted)
+    acts = chosen(pods, missing, lasted)
+    assert looks.verdict != "end"
+    assert (acts.order, acts.because) == (looks.order, looks.because)
+
+
+def pod(
+    name: str, qos: str = "BestEffort", held: int = 100, request: int = 0, **more: object
+) -> Candidate:
+    made = {"uid": name, "key": f"d/{name}", "qos": qos, "request": request * MIB}
+    return Candidate(**{**made, "held": held * MIB, "frees": held * MIB, **more})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("pods", "victim"),
+    [
+        ([pod("small", held=60), pod("big", held=400)], "big"),
+        ([pod("small", held=60, priority=-1), pod("big", held=400)], "small"),
+        # a tenth of what is missing is little help
+        ([pod("small", held=20, priority=-1), pod("big", held=400)], "big"),
+        ([pod("small", held=20), pod("b", "Burstable", 900, 100)], "b"),
+        ([pod("small", held=60), pod("b", "Burstable", 900, 100)], "small"),
+        # a leak above its request goes before a small one that asked for nothing
+        ([pod("c", "Burstable", 900, 850), pod("b", "Burstable", 600, 100)], "b"),
+        # protection counts where it is more than the request
+        ([pod("c", "Burstable", 900, 0, protected=850 * MIB), pod("b", "Burstable", 600, 0)], "b"),
+        ([pod("c", "Burstable", 900, 100, priority=5), pod("b", "Burstable", 600, 100)], "b"),
+        ([pod("tied-2"), pod("tied-1")], "tied-1"),
+    ],
+)
+def test_who_goes_first(pods: list[Candidate], victim: str) -> None:
+    choice = choose(pods, 200 * MIB, 1.0)
+    assert choice.victim is not None
+    assert choice.victim.uid == victim, choice
+
+
+@pytest.mark.parametrize(
+    ("pods", "lasted", "because"),
+    [
+        ([], 1.0, "there is no pod below it"),
+        (
+            [
+                pod("a", critical=True),
+                pod("b", ending=True),
+                pod("c", mode="off"),
+                pod("d", held=1),
+            ],
+            60.0,
+            (
+                "none of 4 pods may be ended: 1 critical, 1 ending already, 1 with guard off, "
+                "1 whose end would free nothing"
+            ),
+        ),
+        (
+            [pod("g", "Guaranteed", 500, 500), pod("b", "Burstable", 90, 100)],
+            3.0,
+            (
+                "all 2 pods that could be ended are under their request and hold 590 MiB; 200 MiB are "
+                "missing for 3.0 s, such pods are ended after 10 s"
+            ),
+        ),
+        (
+            [pod("a", held=10)],
+            60.0,
+            (
+                "pods hold 10 MiB that their end would free, 200 MiB are missing: the rest is held "
+                "outside of pods"
+            ),
+        ),
+    ],
+)
+def test_why_nobody_goes(pods: list[Candidate], lasted: float, because: str) -> None:
+    choice = choose(pods, 200 * MIB, lasted)
+    assert (choice.verdict, choice.because, choice.victim) == ("none", because, None)
+
+
+def test_the_numbers_behind_it() -> None:
+    pods = [pod("hog", held=900), pod("b", "Burstable", 90, 100)]
+    assert choose(pods, 200 * MIB, 1.0).because == (
+        "best-effort: holds 900 MiB, request 0 MiB, protected 0 MiB, 900 MiB above, priority 0; "
+        "its end frees 900 MiB of 200 MiB missing; 1 more could be ended"
+    )

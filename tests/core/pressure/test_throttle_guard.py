@@ -1,0 +1,155 @@
+"""What is answered to a stall: never more than there is, never an end while there is another way."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qoslet.core.cgroup.interface_files import NO_LIMIT
+from qoslet.core.memory.sample import MemorySample, NodeMemory
+from qoslet.core.pressure.headroom import Room
+from qoslet.core.pressure.throttle_guard import (
+    POLICY,
+    Bounds,
+    Decision,
+    GuardRow,
+    Hold,
+    answer,
+    by_form,
+    held_on,
+    is_over,
+    lowered,
+    spare,
+    stays,
+)
+from qoslet.core.pressure.throttle_stall import Signs, Verdict
+
+MIB = 1 << 20
+
+
+def node(available: int, total: int = 4096) -> NodeMemory:
+    """Amounts in MiB."""
+    return NodeMemory(0.0, total * MIB, available * MIB, 0)
+
+
+def stalled(used: int = 250, high: int = 243, cold: int = 0) -> tuple[Verdict, MemorySample]:
+    """A group that is stalled; amounts in MiB."""
+    signs = Signs(0.5, used * MIB, high * MIB, (used - cold) * MIB, cold * MIB, 0, 0.0, 300.0)
+    stat = {"inactive_file": cold * MIB, "anon": (used - cold) * MIB}
+    sample = MemorySample("/a", 9.0, 1, used * MIB, high * MIB, stat=stat)
+    return Verdict("stalled", 8.0, "", signs), sample
+
+
+def decided(
+    available: int, limit: int | None, *, given: int = 0, ends: bool = True, **more: int
+) -> Decision:
+    verdict, sample = stalled(**more)
+    bounds = Bounds(NO_LIMIT if limit is None else limit * MIB, ends)
+    room = Room(spare(node(available)) - given * MIB, given * MIB)
+    return answer(None, verdict, sample, room, bounds)
+
+
+@pytest.mark.parametrize(
+    ("decision", "wanted", "value"),
+    [
+        (decided(1000, 256), "limit", NO_LIMIT),
+        (decided(1000, 256, cold=8), "reclaim", 8 * MIB),
+        (decided(1000, 900), "limit", NO_LIMIT),
+        (decided(400, 900), "raise", 310 * MIB),
+        (decided(1000, 900, given=500), "raise", 310 * MIB),
+        (decided(4000, 64 << 10, high=200, used=200), "raise", 250 * MIB),
+        (decided(1000, None, high=240), "raise", 310 * MIB),
+        (decided(1000, None, high=16, used=17), "raise", 33 * MIB),
+        (decided(225, None), "raise", 270 * MIB),
+        (decided(1000, None, high=400, used=390), "raise", 500 * MIB),
+        (decided(210, 900), "end", 0),
+        (decided(1000, None, given=780), "end", 0),
+        (decided(210, None, ends=False), "none", 0),
+    ],
+)
+def test_answers(decision: Decision, wanted: str, value: int) -> None:
+    assert decision.answer == wanted
+    assert abs(decision.value - value) <= MIB, decision
+
+
+def test_the_numbers_say_what_others_have() -> None:
+    has = "there are 295.2 MiB to spare"
+    assert decided(500, None).because == f"to 310.0 MiB, {has}"
+    others = "100.0 MiB that others were given and do not use yet"
+    assert decided(600, None, given=100).because == f"to 310.0 MiB, {has} beside {others}"
+
+
+amounts = st.integers(0, 1 << 44)
+
+
+@given(amounts, amounts, st.integers(1 << 20, 1 << 44), amounts, st.booleans(), st.booleans())
+def test_nobody_gets_more_than_there_is(
+    available: int, used: int, high: int, limit: int, limited: bool, ends: bool
+) -> None:
+    signs = Signs(0.5, used, high, used, 0, 0, 0.0, 1.0)
+    room = spare(NodeMemory(0.0, 1 << 44, available, 0))
+    sample = MemorySample("/a", 0.0, 1, used, high)
+    bounds = Bounds(limit if limited else NO_LIMIT, ends)
+    found = answer(None, Verdict("stalled", 0.0, "", signs), sample, Room(room), bounds)
+    match found.answer:
+        case "raise":
+            assert max(high, used) < found.value <= used + room
+            assert found.value <= max(high, used) + max(POLICY.least_step, high // 4)
+        case "limit":
+            assert limited
+            assert limit - used <= room
+        case "end":
+            assert ends
+            least = max(high, used) + POLICY.least_step
+            assert used + room < least or (limited and limit < least)
+        case other:
+            assert other == "none"
+            assert not ends
+
+
+def test_what_is_planned_comes_back_only_after_it_fitted_for_a_while() -> None:
+    hold = Hold(243 * MIB, NO_LIMIT, 0.0, 1, 1)
+    _, sample = stalled(used=240)
+    assert held_on(hold, sample, 0).fits_since is None
+    _, sample = stalled(used=250, cold=60)
+    hold = held_on(hold, sample, 0)
+    assert hold.fits_since == sample.at
+    assert not is_over(hold, sample.at + POLICY.hold - 1)
+    assert is_over(hold, sample.at + POLICY.hold)
+    _, sample = stalled(used=240)
+    assert held_on(hold, sample, 0).fits_since is None
+
+
+def test_what_is_taken_back_leaves_what_is_used_and_the_least_step() -> None:
+    hold = Hold(243 * MIB, NO_LIMIT, 0.0, 1, 1)
+    assert lowered(hold, stalled(used=200)[1]) == 259 * MIB
+    assert lowered(hold, stalled(used=250)[1]) == 266 * MIB
+
+
+def test_it_stays_twice_as_long_each_time_but_not_for_ever() -> None:
+    found = [stays(Hold(1, 2, 0.0, 1, times)) for times in (0, 1, 2, 3, 9, 90)]
+    assert found == [30, 30, 60, 120, 600, 600]
+
+
+def test_the_mode_goes_with_the_form() -> None:
+    assert [by_form(form) for form in ("off", "1.22", "1.37", "design", "qoslet")] == [
+        "off",
+        "observe",
+        "observe",
+        "observe",
+        "act",
+    ]
+
+
+def test_a_decision_in_one_line() -> None:
+    row = GuardRow(0.0, "/q/a", "d/a", "app", "act", "end", 0, "no way", "250 MiB")
+    assert row.describe() == (
+        "d/a/app: stalled at memory.high: the container is ended: no way (250 MiB)"
+    )
+    lower = GuardRow(0.0, "/q/a", "d/a", "app", "act", "lower", 9, "to 9", "")
+    assert lower.describe() == "d/a/app: memory.high is lowered: to 9"
+    tier = GuardRow(0.0, "/q/a", "", "", "observe", "raise", 9, "to 9", "", "EBUSY")
+    assert tier.describe() == (
+        "/q/a: stalled at memory.high: would raise memory.high: to 9; it failed: EBUSY"
+    )

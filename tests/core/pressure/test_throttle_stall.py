@@ -1,0 +1,237 @@
+"""Who is stalled at memory.high and who gets on: recorded groups of real kernels, and what must hold
+of any group."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.core.cgroup.interface_files import NO_LIMIT
+from qoslet.core.memory.sample import MemorySample, Pressure
+from qoslet.core.pressure.throttle_stall import TUNING, Track, follow, is_near, room_in_swap
+from tests.paths import DATA
+
+MIB = 1 << 20
+RECORDED = sorted((DATA / "stalls").glob("*/*.jsonl"))
+"""Made by ``tests/live/traces.py`` in guests, half a second between two looks."""
+STALLS = {"stalled-kep", "stalled-122", "stalled-pod", "grower-above", "swap-full"}
+LATE = 3.0
+"""Seconds after the last progress before which the decision has to fall."""
+
+
+class Look(Struct, frozen=True):
+    """How far the load had come, and what the group looked like."""
+
+    done: int
+    sample: MemorySample
+
+
+def looks_of(file: Path, *, psi: bool = True) -> list[Look]:
+    rows = [json.loads(line) for line in file.read_text().splitlines()[1:]]
+    found = []
+    for row in rows:
+        sample = msgspec.convert({"path": "/a", "identity": 1, **row["sample"]}, MemorySample)
+        found.append(Look(row["done"], sample if psi else replace(sample, pressure=None)))
+    return found
+
+
+def verdicts(looks: list[Look], every: int = 1) -> Iterator[tuple[Look, Track]]:
+    track = Track()
+    for look in looks[::every]:
+        track = follow(track, look.sample, room_in_swap(look.sample, 1 << 40))
+        yield look, track
+
+
+def fast(looks: list[Look]) -> float:
+    """When the load was last seen to make a step as large as it did before it was throttled: it
+    creeps on for minutes."""
+    return max(later.sample.at for one, later in pairwise(looks) if later.done - one.done >= 4)
+
+
+def test_there_are_recordings() -> None:
+    assert len(RECORDED) >= 12
+    assert {file.stem for file in RECORDED} > STALLS
+
+
+@pytest.mark.parametrize("psi", [True, False], ids=["psi", "no psi"])
+@pytest.mark.parametrize("file", RECORDED, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_recorded_loads(file: Path, psi: bool) -> None:
+    looks = looks_of(file, psi=psi)
+    stalled = [
+        look.sample.at for look, track in verdicts(looks) if track.verdict.state == "stalled"
+    ]
+    if file.stem not in STALLS:
+        assert stalled == [], "it gets on"
+        return
+    assert stalled, "it hangs"
+    assert stalled[0] >= fast(looks) - 1, "not while it gets on"
+    assert stalled[0] - fast(looks) <= LATE
+
+
+@pytest.mark.parametrize("file", RECORDED, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_recorded_loads_looked_at_every_second(file: Path) -> None:
+    looks = looks_of(file)
+    stalled = [t.verdict for _, t in verdicts(looks, 2) if t.verdict.state == "stalled"]
+    assert bool(stalled) is (file.stem in STALLS)
+    for one in stalled[:1]:
+        assert one.signs is not None
+        assert "cannot be taken back" in one.signs.describe()
+        assert "can be taken back" in one.because
+
+
+def sample(at: float = 0.0, held: int = 250, cache: int = 0, **more: Any) -> MemorySample:
+    """A group with memory.high 243 MiB; amounts in MiB."""
+    anon, files = held * MIB, cache * MIB
+    stat = {"anon": anon, "inactive_anon": anon, "file": files, "inactive_file": files}
+    given = {"current": anon + files, "high": 243 * MIB, "local": {"high": int(at * 100)}, **more}
+    return MemorySample(path="/a", at=at, identity=1, stat=stat, usage_usec=0, **given)
+
+
+def after(*samples: MemorySample, room: int = 0) -> Track:
+    track = Track()
+    for one in samples:
+        track = follow(track, one, room)
+    return track
+
+
+def steady(count: int = 6, **values: Any) -> list[MemorySample]:
+    return [sample(at / 2, **values) for at in range(count)]
+
+
+def test_two_comparisons_have_to_agree() -> None:
+    assert [after(*steady(n)).verdict.state for n in (1, 2, 3)] == [
+        "calm",
+        "calm",
+        "stalled",
+    ]
+    assert after(*steady(2)).leaning == "stalled"
+
+
+def test_one_that_gets_on_in_between_is_not_stalled() -> None:
+    moved = [sample(0), sample(0.5), sample(1.0, held=255), sample(1.5, held=255)]
+    assert [after(*moved[:n]).verdict.state for n in (3, 4)] == ["reclaiming", "reclaiming"]
+    assert after(*moved, sample(2.0, held=255)).verdict.state == "stalled"
+
+
+@pytest.mark.parametrize(
+    ("why", "looks", "room"),
+    [
+        ("below memory.high", steady(held=200), 0),
+        ("nobody asks", [replace(one, local={"high": 7}) for one in steady()], 0),
+        ("page cache can be taken back", steady(held=200, cache=45), 0),
+        ("there is room in swap", steady(), 100 * MIB),
+        ("it computes", [replace(s, usage_usec=n * 400_000) for n, s in enumerate(steady())], 0),
+        ("no memory.high", [replace(one, high=NO_LIMIT) for one in steady()], 0),
+        ("nobody waits", [replace(s, pressure=Pressure(0, 1, 0, 1)) for s in steady()], 0),
+    ],
+)
+def test_who_gets_on(why: str, looks: list[MemorySample], room: int) -> None:
+    assert after(*looks, room=room).verdict.state != "stalled", why
+
+
+def test_what_computes_without_any_memory_to_take_back_is_stalled_in_the_end() -> None:
+    looks = [replace(s, usage_usec=n * 400_000) for n, s in enumerate(steady(40))]
+    states = [track.verdict.state for _, track in verdicts([Look(0, one) for one in looks])]
+    assert states.index("stalled") * 0.5 == pytest.approx(TUNING.patience + 1.0, abs=0.5)
+
+
+def test_events_may_pause_while_a_process_sleeps() -> None:
+    looks = [sample(n / 2, local={"high": n // 4}) for n in range(12)]
+    assert after(*looks).verdict.state == "stalled"
+
+
+@pytest.mark.parametrize("field", ["identity", "high"])
+def test_another_group_or_another_value_begins_anew(field: str) -> None:
+    looks = steady()
+    other = replace(looks[-1], at=9.0, **{field: getattr(looks[-1], field) + 4096})
+    track = follow(after(*looks), other, 0)
+    assert (track.verdict.state, track.looks, track.agreed) == ("calm", (other,), 0)
+
+
+def test_counters_that_went_back_begin_anew() -> None:
+    looks = steady()
+    assert follow(after(*looks), replace(looks[-1], at=9.0, local={"high": 1}), 0).agreed == 0
+
+
+def test_room_in_swap_is_the_least_of_what_is_left() -> None:
+    assert room_in_swap(sample(), 100) == 0
+    assert room_in_swap(sample(swap=10, swap_max=30), 100) == 20
+    assert room_in_swap(sample(swap=10, swap_max=NO_LIMIT), 100) == 100
+    assert room_in_swap(sample(swap=40, swap_max=30), 100) == 0
+
+
+amounts = st.integers(0, 1 << 50)
+samples = st.builds(
+    MemorySample,
+    path=st.just("/a"),
+    at=st.floats(0, 100),
+    identity=st.integers(1, 2),
+    current=amounts,
+    high=st.none() | amounts | st.just(NO_LIMIT),
+    swap=st.none() | amounts,
+    swap_max=st.none() | amounts,
+    stat=st.dictionaries(
+        st.sampled_from(["anon", "inactive_file", "active_anon", "pgsteal", "pgscan"]), amounts
+    ),
+    local=st.fixed_dictionaries({"high": st.integers(0, 100)}),
+    usage_usec=st.none() | amounts,
+    pressure=st.none() | st.builds(Pressure, st.just(0.0), amounts, st.just(0.0), amounts),
+)
+
+
+@given(st.lists(samples, max_size=12), amounts)
+def test_whatever_is_read_there_is_a_verdict(looks: list[MemorySample], room: int) -> None:
+    track = Track()
+    for one in looks:
+        track = follow(track, one, room)
+        assert len(track.looks) <= 1 + TUNING.memory / 0.001
+        if track.verdict.state == "stalled":
+            assert track.verdict.signs is not None
+            assert is_near(track.looks[-1])
+            assert track.verdict.signs.describe()
+
+
+@given(st.integers(1 << 20, 1 << 40), st.floats(0.05, 0.9), st.floats(0.1, 2.0), st.integers(3, 20))
+def test_nobody_whose_memory_can_be_taken_back_is_ever_stalled(
+    high: int, share: float, step: float, count: int
+) -> None:
+    cache = max(int(high * share), min(TUNING.least, high // 4)) + 2
+    looks = [
+        replace(
+            sample(n * step),
+            high=high,
+            current=high + 1,
+            stat={"inactive_file": cache, "anon": high + 1 - cache},
+            local={"high": n},
+        )
+        for n in range(count)
+    ]
+    assert after(*looks).verdict.state != "stalled"
+
+
+@given(st.integers(64 * MIB, 1 << 40), st.floats(0.4, 1.2), st.floats(0, 0.2))
+def test_whoever_holds_all_of_it_is_stalled_within_three_looks(
+    high: int, step: float, above: float
+) -> None:
+    used = int(high * (1 + above))
+    looks = [
+        replace(
+            sample(n * step),
+            high=high,
+            current=used,
+            stat={"anon": used, "inactive_anon": used},
+            local={"high": n * 10},
+        )
+        for n in range(3)
+    ]
+    assert after(*looks).verdict.state == "stalled"

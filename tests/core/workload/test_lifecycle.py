@@ -1,0 +1,48 @@
+"""The life of a pod's containers: back-off, order of ending, grace periods."""
+
+from __future__ import annotations
+
+from qoslet.core.workload.lifecycle import NEW, Backoff, Ending, actions, began, ended, next_due
+from qoslet.core.workload.process_spec import Launch, PodSpec
+
+
+def launch(name: str, role: str = "regular", restart: str = "Always") -> Launch:
+    """A container of a pod that is never really started."""
+    return Launch(name, role, ("x",), (), "/", None, restart)  # type: ignore[arg-type]
+
+
+def test_restarts_back_off_as_a_kubelets() -> None:
+    spec = PodSpec("u", "d/p", (launch("app"),), 30.0, ())
+    now, life, waits = 0.0, NEW, []
+    for _ in range(8):
+        assert [a.verb for a in actions(spec, {"app": life}, now, None)] == ["start"]
+        life = ended(began(life, now), 1, False, now + 1, Backoff())
+        now += 1
+        wait = next_due(spec, {"app": life}, now) or 0.0
+        assert not actions(spec, {"app": life}, now + wait - 0.01, None)
+        waits.append(wait)
+        now += wait
+    assert waits == [10, 20, 40, 80, 160, 300, 300, 300]
+    life = ended(began(life, now), 1, False, now + 600, Backoff())
+    assert life.delay == 10, "a long run resets it"
+
+
+def test_ending_asks_the_work_first_then_sidecars_in_reverse() -> None:
+    spec = PodSpec(
+        "u", "d/p", (launch("s1", "sidecar"), launch("s2", "sidecar"), launch("app")), 10.0, ()
+    )
+    lives = {name: began(NEW, 0.0) for name in ("s1", "s2", "app")}
+    ending = Ending(100.0, 10.0)
+    said = []
+    for now in (100.0, 101.0, 102.0):
+        due = actions(spec, lives, now, ending)
+        said += [(one.verb, one.name) for one in due]
+        lives[due[0].name] = ended(lives[due[0].name], 0, False, now, Backoff())
+    assert said == [("signal", "app"), ("signal", "s2"), ("signal", "s1")]
+
+
+def test_after_the_grace_period_everything_is_killed() -> None:
+    spec = PodSpec("u", "d/p", (launch("a"), launch("b")), 10.0, ())
+    lives = {name: began(NEW, 0.0) for name in ("a", "b")}
+    due = actions(spec, lives, 110.0, Ending(100.0, 10.0))
+    assert [(one.verb, one.name) for one in due] == [("kill", "a"), ("kill", "b")]

@@ -1,0 +1,270 @@
+"""What the process runtime reads of a pod document, refuses, and says that it cannot do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from qoslet.core.api.pod import Container, Pod, Resources, Role
+from qoslet.core.quantity import parse
+from qoslet.core.workload.env import Surroundings, expand
+from qoslet.core.workload.image_spec import read_images
+from qoslet.core.workload.process_spec import PodSpec, read
+from qoslet.core.workload.security_context import CAPABILITIES, DEFAULT_CAPABILITIES, Powers
+
+
+def pod_of(document: dict) -> Pod:
+    """A pod whose containers follow the document, without the manifest reader."""
+    spec = document["spec"]
+    containers = []
+    for index, raw in enumerate(spec.get("initContainers", ())):
+        role: Role = "sidecar" if raw.get("restartPolicy") == "Always" else "init"
+        containers.append(Container(raw["name"], role, f"spec.initContainers[{index}]"))
+    for index, raw in enumerate(spec.get("containers", ())):
+        resources = raw.get("resources", {})
+        asked = Resources(
+            requests={k: parse(v) for k, v in resources.get("requests", {}).items()},
+            limits={k: parse(v) for k, v in resources.get("limits", {}).items()},
+        )
+        containers.append(Container(raw["name"], "regular", f"spec.containers[{index}]", asked))
+    meta = document.get("metadata", {})
+    return Pod(
+        "default", meta.get("name", "p"), "u-1", "pod.yaml: Pod default/p", tuple(containers)
+    )
+
+
+def document_of(container: dict | None = None, **spec: object) -> dict:
+    """A pod document with one container ``app``."""
+    app = {"name": "app", "image": "busybox", "command": ["true"], **(container or {})}
+    return {"metadata": {"name": "p"}, "spec": {"containers": [app], **spec}}
+
+
+def read_(container: dict | None = None, *, unconfined: bool = False, **spec: object) -> PodSpec:
+    """``read`` of a document with one container."""
+    document = document_of(container, **spec)
+    return read(pod_of(document), document, unconfined=unconfined)
+
+
+EXPANSIONS = [
+    ("plain", "plain"),
+    ("$(A)", "1"),
+    ("$(A)-$(B)", "1-two"),
+    ("$$(A)", "$(A)"),
+    ("$$$(A)", "$1"),
+    ("$(MISSING)", "$(MISSING)"),
+    ("$A", "$A"),
+    ("$", "$"),
+    ("a$", "a$"),
+    ("$(A", "$(A"),
+    ("$(", "$("),
+    ("$()", "$()"),
+    ("$($(A))", "$($(A))"),
+    ("$(A)$(A)$$", "11$"),
+    ("%(A) ${A}", "%(A) ${A}"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), EXPANSIONS)
+def test_expansion_is_that_of_kubernetes(text: str, expected: str) -> None:
+    assert expand(text, {"A": "1", "B": "two"}) == expected
+
+
+def test_args_see_the_environment_and_values_see_earlier_ones() -> None:
+    spec = read_(
+        {
+            "command": ["echo", "$(GREETING)"],
+            "args": ["$(WHO)", "$$(WHO)"],
+            "env": [{"name": "WHO", "value": "you"}, {"name": "GREETING", "value": "hi $(WHO)"}],
+        }
+    )
+    assert spec.launches[0].argv == ("echo", "hi you", "you", "$(WHO)")
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ({"fieldRef": {"fieldPath": "metadata.name"}}, "p"),
+        ({"fieldRef": {"fieldPath": "metadata.namespace"}}, "default"),
+        ({"fieldRef": {"fieldPath": "metadata.uid"}}, "u-1"),
+        ({"fieldRef": {"fieldPath": "spec.nodeName"}}, "n1"),
+        ({"fieldRef": {"fieldPath": "metadata.labels['tier']"}}, "web"),
+        ({"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}}, "64"),
+        ({"resourceFieldRef": {"resource": "requests.cpu"}}, "1"),
+        ({"resourceFieldRef": {"resource": "requests.cpu", "divisor": "1m"}}, "250"),
+        ({"resourceFieldRef": {"resource": "limits.cpu"}}, "4"),
+    ],
+)
+def test_downward_api(source: dict, expected: str) -> None:
+    document = document_of(
+        {
+            "env": [{"name": "X", "valueFrom": source}],
+            "resources": {"requests": {"cpu": "250m"}, "limits": {"memory": "64Mi"}},
+        }
+    )
+    document["metadata"]["labels"] = {"tier": "web"}
+    around = Surroundings("n1", {"cpu": parse("4")})
+    spec = read(pod_of(document), document, around=around)
+    assert dict(spec.launches[0].env)["X"] == expected
+
+
+def test_environment_has_a_path_and_nothing_of_ours() -> None:
+    names = set(dict(read_().launches[0].env))
+    assert names == {"PATH", "HOME"}
+
+
+def test_secrets_are_named_not_dropped() -> None:
+    source = {"secretKeyRef": {"name": "s", "key": "k"}}
+    spec = read_({"env": [{"name": "TOKEN", "valueFrom": source}]})
+    assert any("spec.containers[0].env[0] (TOKEN)" in row.message for row in spec.problems)
+    assert spec.runnable
+
+
+REFUSED = [
+    ({"securityContext": {"runAsNonRoot": True}}, {}, "runAsNonRoot"),
+    ({"securityContext": {"readOnlyRootFilesystem": True}}, {}, "readOnlyRootFilesystem"),
+    ({"securityContext": {"seccompProfile": {"type": "RuntimeDefault"}}}, {}, "seccompProfile"),
+    ({"securityContext": {"appArmorProfile": {"type": "Localhost"}}}, {}, "appArmorProfile"),
+    ({"securityContext": {"seLinuxOptions": {"type": "t"}}}, {}, "seLinuxOptions"),
+    ({"securityContext": {"capabilities": {"drop": ["NO_SUCH"]}}}, {}, "capabilities"),
+    ({"securityContext": {"runAsUser": "root"}}, {}, "runAsUser"),
+    ({}, {"securityContext": {"runAsNonRoot": True}}, "runAsNonRoot"),
+    ({}, {"securityContext": {"seccompProfile": {"type": "RuntimeDefault"}}}, "seccompProfile"),
+    ({}, {"hostUsers": False}, "hostUsers"),
+    ({}, {"runtimeClassName": "gvisor"}, "runtimeClassName"),
+]
+
+
+@pytest.mark.parametrize(("container", "spec", "field"), REFUSED)
+def test_less_isolation_than_asked_is_refused(container: dict, spec: dict, field: str) -> None:
+    refused = read_(container, **spec)
+    errors = [row for row in refused.problems if row.severity == "error"]
+    assert len(errors) == 1
+    assert field in errors[0].where
+    assert "--unconfined" in errors[0].hint
+    assert not refused.runnable
+    allowed = read_(container, unconfined=True, **spec)
+    assert allowed.runnable
+    assert any("--unconfined" in row.message for row in allowed.problems)
+
+
+GIVEN = [
+    {"securityContext": {"runAsNonRoot": True, "runAsUser": 1000}},
+    {"securityContext": {"seccompProfile": {"type": "Unconfined"}}},
+    {"securityContext": {"readOnlyRootFilesystem": False}},
+    {"securityContext": {"capabilities": {"drop": ["ALL"]}, "allowPrivilegeEscalation": False}},
+    {"securityContext": {"privileged": True}},
+]
+
+
+@pytest.mark.parametrize("container", GIVEN)
+def test_what_can_be_given_is_not_refused(container: dict) -> None:
+    assert read_(container).runnable
+
+
+def test_another_user_is_refused_without_root() -> None:
+    document = document_of({"securityContext": {"runAsUser": 5}})
+    spec = read(pod_of(document), document, powers=Powers(uid=1000, gid=1000, root=False))
+    assert not spec.runnable
+
+
+def test_capabilities_are_the_default_of_runtimes_changed_as_asked() -> None:
+    context = {"capabilities": {"drop": ["net_raw", "CAP_KILL"], "add": ["SYS_TIME"]}}
+    identity = read_({"securityContext": context}).launches[0].identity
+    less = {CAPABILITIES["NET_RAW"], CAPABILITIES["KILL"]}
+    assert identity.capabilities == DEFAULT_CAPABILITIES - less | {CAPABILITIES["SYS_TIME"]}
+
+
+def test_groups_and_users_come_from_pod_and_container() -> None:
+    spec = read_(
+        {"securityContext": {"runAsUser": 10}},
+        securityContext={"runAsUser": 5, "runAsGroup": 6, "supplementalGroups": [7], "fsGroup": 8},
+    )
+    identity = spec.launches[0].identity
+    assert (identity.uid, identity.gid, identity.groups) == (10, 6, (7, 8))
+
+
+def test_every_field_without_effect_is_named_once() -> None:
+    spec = read_(
+        {
+            "ports": [{"containerPort": 80}],
+            "volumeMounts": [{"name": "v", "mountPath": "/v"}],
+            "livenessProbe": {"exec": {"command": ["x"]}},
+            "lifecycle": {"preStop": {"exec": {"command": ["x"]}}},
+            "resources": {"claims": [{"name": "gpu"}]},
+            "somethingNew": True,
+        },
+        volumes=[{"name": "v"}],
+        securityContext={"sysctls": [{"name": "a", "value": "b"}]},
+        futureField=1,
+    )
+    said = " ".join(row.message for row in spec.problems if row.severity == "warning")
+    for field in (
+        "containers[0].ports",
+        "containers[0].volumeMounts",
+        "containers[0].livenessProbe",
+        "containers[0].lifecycle.preStop",
+        "containers[0].resources.claims",
+        "containers[0].somethingNew",
+        "spec.volumes",
+        "spec.securityContext.sysctls",
+        "spec.futureField",
+    ):
+        assert said.count(field) == 1
+    assert sum(row.severity == "info" for row in spec.problems) == 1
+    assert "busybox" in next(row.message for row in spec.problems if row.severity == "info")
+
+
+NULS = [
+    ({"command": ["sh", "a\0b"]}, "spec.containers[0].command[1]"),
+    ({"args": ["\0"]}, "spec.containers[0].args[0]"),
+    ({"env": [{"name": "A", "value": "1\0"}]}, "spec.containers[0].env ('A')"),
+    ({"env": [{"name": "A\0", "value": "1"}]}, "spec.containers[0].env ('A\\x00')"),
+    (
+        {
+            "env": [
+                {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['l']"}}}
+            ],
+            "args": ["$(A)"],
+        },
+        "spec.containers[0].env ('A')",
+    ),
+    ({"workingDir": "/a\0"}, "spec.containers[0].workingDir"),
+]
+
+
+@pytest.mark.parametrize("reader", [read, read_images])
+@pytest.mark.parametrize(("container", "field"), NULS)
+def test_a_nul_in_what_a_process_is_given_is_an_error_of_its_field(
+    reader: Callable[[Pod, dict], PodSpec], container: dict, field: str
+) -> None:
+    document = document_of(container)
+    document["metadata"]["labels"] = {"l": "x\0"}
+    spec = reader(pod_of(document), document)
+    assert not spec.runnable
+    [row] = [row for row in spec.problems if row.severity == "error"]
+    assert (row.where, row.message) == (f"pod.yaml: Pod default/p: {field}", "has a NUL in it")
+
+
+def test_a_command_that_only_the_image_knows_is_an_error() -> None:
+    spec = read_({"command": None, "args": ["-x"]})
+    assert not spec.runnable
+    assert "entrypoint of image busybox" in spec.problems[0].message
+
+
+@pytest.mark.parametrize(
+    ("policy", "roles"),
+    [
+        (None, ("OnFailure", "Always", "Always")),
+        ("OnFailure", ("OnFailure", "Always", "OnFailure")),
+        ("Never", ("Never", "Always", "Never")),
+    ],
+)
+def test_restart_policies_by_role(policy: str | None, roles: tuple[str, ...]) -> None:
+    inits = [
+        {"name": "i", "command": ["true"]},
+        {"name": "s", "command": ["true"], "restartPolicy": "Always"},
+    ]
+    document = document_of(initContainers=inits, restartPolicy=policy)
+    spec = read(pod_of(document), document)
+    assert tuple(launch.restart for launch in spec.launches) == roles

@@ -1,0 +1,616 @@
+"""Manifest files that change while they are watched, on this machine's file system."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from qoslet.core.api.manifest_set import FileChange
+from qoslet.errors import BadInput
+from qoslet.host.files.stable_read import FILE_MAX
+from qoslet.host.files.watched_manifests import RESCAN, ManifestFiles
+from qoslet.host.linux.inotify import Event, Inotify, Watch
+
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {{name: {0}}}\nspec: {{containers: [{{name: c}}]}}\n"
+
+
+class Time:
+    """Seconds that pass when a test says so."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Heard:
+    """A watch that tells what a test says, and refuses what it says."""
+
+    def __init__(self, refuses: OSError | None = None) -> None:
+        self.waiting: list[Event] = []
+        self.later: list[Event] = []
+        self.refuses = refuses
+
+    def add(self, directory: str) -> None:
+        if self.refuses is not None:
+            raise self.refuses
+
+    def drop(self, directory: str) -> None:
+        pass
+
+    def events(self) -> list[Event]:
+        found, self.waiting = self.waiting, []
+        self.waiting, self.later = self.later, []
+        return found
+
+    def descriptors(self) -> list[int]:
+        return []
+
+    def close(self) -> None:
+        pass
+
+
+Opening = Callable[..., ManifestFiles]
+
+
+@pytest.fixture
+def opened() -> Iterator[Opening]:
+    made: list[ManifestFiles] = []
+
+    def opening(
+        *paths: Path | str,
+        time: Time | None = None,
+        stdin: bytes = b"",
+        strict: bool = False,
+        watch: Callable[[], Watch] = Inotify,
+    ) -> ManifestFiles:
+        texts = [str(path) for path in paths]
+        spooled = io.BytesIO(stdin)
+        made.append(ManifestFiles(texts, time or Time(), stdin=spooled, strict=strict, watch=watch))
+        return made[-1]
+
+    yield opening
+    for files in made:
+        files.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    found = tmp_path / "manifests"
+    found.mkdir(mode=0o755)
+    return found
+
+
+def write(path: Path, name: str) -> None:
+    """As a careful writer does."""
+    hidden = path.with_name(f".{path.name}.tmp")
+    hidden.write_text(POD.format(name))
+    os.rename(hidden, path)
+
+
+def said(change: FileChange) -> str:
+    """What a file says: its pods, its fault, or that it is gone."""
+    if change.documents is None:
+        return "gone"
+    found = []
+    for one in change.documents:
+        if isinstance(one, BadInput):
+            found.append(f"fault: {one.message}")
+        else:
+            value = bytes(one.data)
+            found.append(value.split(b'"metadata":{"name":"')[1].split(b'"')[0].decode())
+    return " ".join(found)
+
+
+def told(files: ManifestFiles) -> dict[str, str]:
+    return {os.path.basename(change.file): said(change) for change in files.changes()}
+
+
+def rows(files: ManifestFiles) -> list[str]:
+    return [f"{row.severity} {row.where}: {row.message}" for row in files.rows()]
+
+
+# --- what a directory holds -------------------------------------------------------------------
+
+
+def test_each_file_is_told_once_and_in_order(opened: Opening, folder: Path) -> None:
+    for name in ("b.yaml", "a.yml", "c.json", ".d.yaml", "e.txt"):
+        write(folder / name, name[:1].strip(".") or "d")
+    (folder / "sub.yaml").mkdir()
+    files = opened(folder)
+    changes = files.changes()
+    assert [change.order for change in changes] == [(0, "a.yml"), (0, "b.yaml"), (0, "c.json")]
+    assert changes[0].file == f"{folder}/a.yml"
+    assert not any(change.given for change in changes)
+    assert files.changes() == []
+    assert rows(files) == []
+
+
+def test_files_come_change_and_go(opened: Opening, folder: Path) -> None:
+    files = opened(folder)
+    assert told(files) == {}
+    write(folder / "a.yaml", "one")
+    assert told(files) == {"a.yaml": "one"}
+    write(folder / "a.yaml", "two")
+    assert told(files) == {"a.yaml": "two"}
+    (folder / "a.yaml").write_text(POD.format("three"))
+    assert told(files) == {"a.yaml": "three"}
+    os.rename(folder / "a.yaml", folder / "b.yaml")
+    assert told(files) == {"a.yaml": "gone", "b.yaml": "three"}
+    (folder / "b.yaml").unlink()
+    assert told(files) == {"b.yaml": "gone"}
+    write(folder / "c.yaml", "short")
+    (folder / "c.yaml").unlink()
+    assert told(files) == {}
+
+
+def test_a_half_written_file_is_waited_for(opened: Opening, folder: Path) -> None:
+    files = opened(folder)
+    files.changes()
+    with open(folder / "a.yaml", "w") as file:
+        file.write("apiVersion: v1\nkind: Pod\n")
+        file.flush()
+        assert told(files) == {}
+        assert rows(files) == [
+            f"info {folder}/a.yaml: is open for writing: it is read when it is closed"
+        ]
+        file.write("metadata: {name: whole}\nspec: {containers: [{name: c}]}\n")
+    assert told(files) == {"a.yaml": "whole"}
+    assert rows(files) == []
+
+
+def test_a_file_that_is_written_when_we_come_is_waited_for(opened: Opening, folder: Path) -> None:
+    time = Time()
+    with open(folder / "a.yaml", "w") as file:
+        file.write("apiVersion: v1\nkind: Pod\nmetadata: {name: half}\n")
+        file.flush()
+        files = opened(folder, time=time)
+        assert told(files) == {}
+        time.now += RESCAN
+        assert told(files) == {}
+        file.write("spec: {containers: [{name: c}]}\n")
+    assert told(files) == {"a.yaml": "half"}
+
+
+def test_a_file_that_only_came_may_be_written_still(opened: Opening, folder: Path) -> None:
+    heard = Heard()
+    files = opened(folder, watch=lambda: heard)
+    files.changes()
+    write(folder / "a.yaml", "linked")
+    heard.waiting.append(Event("made", str(folder), "a.yaml"))
+    assert told(files) == {"a.yaml": "linked"}, "nobody has it open"
+
+
+def test_faults_are_told_in_place_of_the_file(opened: Opening, folder: Path) -> None:
+    (folder / "a.yaml").write_text("a: [")
+    os.mkfifo(folder / "b.yaml")
+    os.symlink("nothing", folder / "c.yaml")
+    with open(folder / "d.yaml", "wb") as file:
+        file.truncate(FILE_MAX + 1)
+    (folder / "e.yaml").write_bytes(b"a\0b")
+    found = told(opened(folder))
+    assert found.pop("a.yaml").startswith("fault: broken YAML")
+    assert found == {
+        "b.yaml": "fault: is a FIFO",
+        "c.yaml": "fault: is a link to nothing",
+        "d.yaml": "fault: is 10 MiB, at most 10 are read",
+        "e.yaml": "fault: is binary: byte 1 is NUL",
+    }
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_file_that_may_not_be_read_is_a_fault(opened: Opening, folder: Path) -> None:
+    write(folder / "a.yaml", "one")
+    os.chmod(folder / "a.yaml", 0)
+    files = opened(folder)
+    assert told(files) == {"a.yaml": "fault: cannot be read: Permission denied"}
+    os.chmod(folder / "a.yaml", 0o600)
+    assert told(files) == {"a.yaml": "one"}
+
+
+def test_a_fault_is_told_once(opened: Opening, folder: Path) -> None:
+    time = Time()
+    os.mkfifo(folder / "b.yaml")
+    os.symlink("nothing", folder / "c.yaml")
+    files = opened(folder, time=time)
+    assert len(files.changes()) == 2
+    time.now += RESCAN
+    assert [change.file for change in files.changes()] == [f"{folder}/c.yaml"]
+
+
+# --- who may write ----------------------------------------------------------------------------
+
+
+def test_what_everybody_can_write_is_refused(opened: Opening, folder: Path) -> None:
+    write(folder / "a.yaml", "one")
+    os.chmod(folder, 0o777)
+    files = opened(folder, strict=True)
+    assert told(files) == {}
+    assert [fault.message for fault in files.faults] == ["everybody can write this directory"]
+    os.chmod(folder, 0o755)
+    assert told(files) == {"a.yaml": "one"}
+    os.chmod(folder / "a.yaml", 0o666)
+    assert told(files) == {"a.yaml": "fault: everybody can write this file"}
+    os.chmod(folder / "a.yaml", 0o644)
+    assert told(files) == {"a.yaml": "one"}
+    assert files.faults == []
+
+
+def test_a_directory_that_is_opened_to_everybody_is_read_no_longer(
+    opened: Opening, folder: Path
+) -> None:
+    write(folder / "a.yaml", "one")
+    heard = Heard()
+    files = opened(folder, strict=True, watch=lambda: heard)
+    files.changes()
+    os.chmod(folder, 0o777)
+    write(folder / "a.yaml", "anybody")
+    write(folder / "b.yaml", "anybody")
+    (folder / "a.yaml").unlink()
+    heard.waiting += [Event("there", str(folder), name) for name in ("a.yaml", "b.yaml")]
+    assert told(files) == {}
+    assert rows(files) == [f"error {folder}: everybody can write this directory"]
+    os.chmod(folder, 0o755)
+    heard.waiting.append(Event("there", str(folder), ""))
+    assert told(files) == {"a.yaml": "gone", "b.yaml": "anybody"}
+
+
+# --- directories ------------------------------------------------------------------------------
+
+
+def test_a_directory_goes_and_comes_again(opened: Opening, folder: Path) -> None:
+    write(folder / "a.yaml", "one")
+    files = opened(folder)
+    files.changes()
+    for _ in range(3):
+        shutil.rmtree(folder)
+        assert told(files) == {"a.yaml": "gone"}
+        assert rows(files) == [f"error {folder}: does not exist"]
+        folder.mkdir()
+        write(folder / "a.yaml", "again")
+        assert told(files) == {"a.yaml": "again"}
+        write(folder / "a.yaml", "more")
+        assert told(files) == {"a.yaml": "more"}
+        assert rows(files) == []
+
+
+def test_the_directories_above_go_and_come_again(opened: Opening, tmp_path: Path) -> None:
+    deep = tmp_path / "a" / "b" / "c"
+    deep.mkdir(parents=True)
+    write(deep / "a.yaml", "one")
+    files = opened(deep)
+    files.changes()
+    shutil.rmtree(tmp_path / "a")
+    assert told(files) == {"a.yaml": "gone"}
+    for made in (tmp_path / "a", tmp_path / "a" / "b", deep):
+        made.mkdir()
+        assert told(files) == {}
+    write(deep / "a.yaml", "two")
+    assert told(files) == {"a.yaml": "two"}
+
+
+def test_a_directory_is_replaced_at_once(opened: Opening, folder: Path) -> None:
+    write(folder / "a.yaml", "old")
+    files = opened(folder)
+    files.changes()
+    other = folder.with_name("other")
+    other.mkdir()
+    write(other / "b.yaml", "new")
+    os.rename(folder, folder.with_name("away"))
+    os.rename(other, folder)
+    assert told(files) == {"a.yaml": "gone", "b.yaml": "new"}
+    write(folder / "c.yaml", "later")
+    assert told(files) == {"c.yaml": "later"}
+
+
+def test_a_directory_behind_a_link_changes_with_the_link(opened: Opening, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name / "a.yaml", name)
+    link = tmp_path / "link"
+    link.symlink_to("one")
+    files = opened(link)
+    assert told(files) == {"a.yaml": "one"}
+    (tmp_path / "new").symlink_to("two")
+    os.rename(tmp_path / "new", link)
+    assert told(files) == {"a.yaml": "two"}
+    write(tmp_path / "two" / "a.yaml", "three")
+    assert told(files) == {"a.yaml": "three"}
+
+
+# --- links ------------------------------------------------------------------------------------
+
+
+def test_a_mounted_configmap_changes_by_one_link(opened: Opening, folder: Path) -> None:
+    def version(number: int) -> None:
+        inside = folder / f"..{number}"
+        inside.mkdir()
+        for name in ("a", "b"):
+            (inside / f"{name}.yaml").write_text(POD.format(f"{name}{number}"))
+        (folder / "..data_tmp").symlink_to(inside.name)
+        os.rename(folder / "..data_tmp", folder / "..data")
+        if number:
+            shutil.rmtree(folder / f"..{number - 1}")
+
+    version(0)
+    for name in ("a.yaml", "b.yaml"):
+        (folder / name).symlink_to(f"..data/{name}")
+    files = opened(folder)
+    assert told(files) == {"a.yaml": "a0", "b.yaml": "b0"}
+    for number in range(1, 5):
+        version(number)
+        assert told(files) == {"a.yaml": f"a{number}", "b.yaml": f"b{number}"}
+        assert told(files) == {}
+
+
+def test_what_a_link_leads_to_is_watched(opened: Opening, folder: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    store.mkdir()
+    write(store / "real", "one")
+    (folder / "a.yaml").symlink_to(store / "real")
+    files = opened(folder)
+    assert told(files) == {"a.yaml": "one"}
+    write(store / "real", "two")
+    assert told(files) == {"a.yaml": "two"}
+    (store / "real").unlink()
+    assert told(files) == {"a.yaml": "fault: is a link to nothing"}
+    write(store / "real", "three")
+    assert told(files) == {"a.yaml": "three"}
+    write(folder / "a.yaml", "four")
+    assert told(files) == {"a.yaml": "four"}
+    write(store / "real", "five")
+    assert told(files) == {}
+
+
+# --- files, standard input --------------------------------------------------------------------
+
+
+def test_a_file_that_a_person_names_is_watched(opened: Opening, tmp_path: Path) -> None:
+    path, other = tmp_path / "pod.anything", tmp_path / "other.yaml"
+    write(path, "one")
+    files = opened(path)
+    (change,) = files.changes()
+    assert (said(change), change.given, change.file) == ("one", True, str(path))
+    write(other, "other")
+    assert told(files) == {}
+    write(path, "two")
+    assert told(files) == {path.name: "two"}
+    path.unlink()
+    assert told(files) == {path.name: "gone"}
+    write(path, "three")
+    assert told(files) == {path.name: "three"}
+    os.chmod(path, 0o666)
+    assert told(files) == {path.name: "three"}
+
+
+def test_a_file_of_the_working_directory_is_watched(
+    opened: Opening, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "a.yaml", "one")
+    files = opened("a.yaml")
+    assert told(files) == {"a.yaml": "one"}
+    write(tmp_path / "a.yaml", "two")
+    assert told(files) == {"a.yaml": "two"}
+
+
+def test_a_path_that_is_not_there_is_a_fault(opened: Opening, tmp_path: Path) -> None:
+    files = opened(tmp_path / "nothing")
+    assert told(files) == {}
+    assert [str(fault) for fault in files.faults] == [
+        f"{tmp_path}/nothing: does not exist (check the path)"
+    ]
+
+
+def test_standard_input_is_read_once(opened: Opening) -> None:
+    files = opened("-", stdin=POD.format("piped").encode())
+    assert told(files) == {"stdin": "piped"}
+    assert told(files) == {}
+    assert rows(files) == []
+
+
+def test_paths_keep_their_order(opened: Opening, folder: Path, tmp_path: Path) -> None:
+    write(folder / "b.yaml", "b")
+    write(tmp_path / "a.yaml", "a")
+    files = opened(tmp_path / "a.yaml", "-", folder, stdin=POD.format("x").encode())
+    assert [change.order[0] for change in files.changes()] == [0, 1, 2]
+
+
+# --- without inotify, and when it loses events ------------------------------------------------
+
+
+def limits() -> Sequence[tuple[Callable[[], Watch], str]]:
+    def none() -> Watch:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    return [(none, "Too many open files"), (lambda: Heard(full), "No space left on device")]
+
+
+@pytest.mark.parametrize(("watch", "reason"), limits())
+def test_where_nothing_can_be_watched_files_are_polled(
+    opened: Opening, folder: Path, watch: Callable[[], Watch], reason: str
+) -> None:
+    time = Time()
+    write(folder / "a.yaml", "one")
+    files = opened(folder, time=time, watch=watch)
+    assert told(files) == {"a.yaml": "one"}
+    assert rows(files) == [f"warning manifests: not watched ({reason}): looked at every 1 s"]
+    write(folder / "a.yaml", "two")
+    assert files.descriptors()
+    time.now += RESCAN
+    assert told(files) == {"a.yaml": "two"}
+
+
+def test_after_lost_events_everything_is_looked_at(opened: Opening, folder: Path) -> None:
+    heard = Heard()
+    write(folder / "a.yaml", "one")
+    write(folder / "b.yaml", "one")
+    files = opened(folder, watch=lambda: heard)
+    files.changes()
+    write(folder / "a.yaml", "two")
+    (folder / "b.yaml").unlink()
+    assert told(files) == {}
+    heard.waiting.append(Event("lost", "", ""))
+    assert told(files) == {"a.yaml": "two", "b.yaml": "gone"}
+
+
+def test_what_no_event_told_is_found_by_the_next_look(opened: Opening, folder: Path) -> None:
+    time = Time()
+    files = opened(folder, time=time, watch=Heard)
+    files.changes()
+    write(folder / "a.yaml", "one")
+    assert told(files) == {}
+    time.now += RESCAN
+    assert told(files) == {"a.yaml": "one"}
+
+
+# --- races ------------------------------------------------------------------------------------
+
+REPLACER = """
+import os, sys
+path, count, how = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+pod = "apiVersion: v1\\nkind: Pod\\nmetadata: {name: n%d}\\nspec: {containers: [{name: c}]}\\n"
+for number in range(1, count + 1):
+    place = path + ".tmp" if how == "rename" else path
+    with open(place, "w") as file:
+        for _ in range(40):
+            file.write((pod % number) + "---\\n")
+            file.flush()
+    if how == "rename":
+        os.rename(place, path)
+"""
+
+
+@pytest.mark.parametrize("how", ["rename", "write"])
+def test_a_file_is_whole_while_it_is_replaced(opened: Opening, folder: Path, how: str) -> None:
+    count = 1000 if how == "rename" else 300
+    path = folder / "a.yaml"
+    path.write_text(POD.format("n0"))
+    files = opened(folder)
+    files.changes()
+    program = [sys.executable, "-c", textwrap.dedent(REPLACER), str(path), str(count), how]
+    writer = subprocess.Popen(program)
+    seen: list[str] = []
+    try:
+        while writer.poll() is None or not seen or seen[-1] != f"n{count}":
+            for change in files.changes():
+                words = said(change).split()
+                assert words == [words[0]] * 40, "a file was read in part"
+                seen.append(words[0])
+            assert writer.poll() in (None, 0)
+    finally:
+        writer.kill()
+        writer.wait()
+    numbers = [int(name[1:]) for name in seen]
+    assert numbers == sorted(numbers)
+    assert seen
+    # read whole before it was closed: its closing tells of the same text once more
+    assert {word for change in files.changes() for word in said(change).split()} <= {f"n{count}"}
+    assert files.changes() == []
+    assert rows(files) == []
+
+
+def test_a_rename_that_is_told_in_two_halves_is_one_change(opened: Opening, folder: Path) -> None:
+    heard = Heard()
+    write(folder / "a.yaml", "one")
+    files = opened(folder, watch=lambda: heard)
+    files.changes()
+    os.rename(folder / "a.yaml", folder / "b.yaml")
+    heard.waiting.append(Event("taken", str(folder), "a.yaml"))
+    heard.later.append(Event("there", str(folder), "b.yaml"))
+    assert told(files) == {"a.yaml": "gone", "b.yaml": "one"}
+
+
+NAMES = st.sampled_from(["a.yaml", "b.yaml", "c.yaml", ".hidden", "other"])
+DOINGS = st.one_of(
+    st.tuples(st.sampled_from(["write", "replace", "remove", "fifo", "folder"]), NAMES, NAMES),
+    st.tuples(st.sampled_from(["rename", "link", "bad", "away"]), NAMES, NAMES),
+)
+
+
+def do(folder: Path, what: str, name: str, other: str, number: int) -> None:
+    """One thing that a person may do to a directory."""
+    path = folder / name
+    match what:
+        case "write":
+            path.write_text(POD.format(f"n{number}"))
+        case "bad":
+            path.write_text("a: [")
+        case "replace":
+            write(path, f"n{number}")
+        case "remove":
+            path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+        case "fifo":
+            os.mkfifo(path)
+        case "folder":
+            path.mkdir()
+        case "rename":
+            os.rename(path, folder / other)
+        case "link":
+            path.symlink_to(other)
+        case "away":
+            os.rename(folder, folder.with_name(f"away{number}"))
+            folder.mkdir()
+
+
+@settings(max_examples=40)
+@given(st.lists(st.lists(DOINGS, min_size=1, max_size=4), max_size=8))
+def test_what_is_told_adds_up_to_what_is_there(
+    moves: list[list[tuple[str, str, str]]],
+) -> None:
+    with tempfile.TemporaryDirectory() as above:
+        folder = Path(above) / "manifests"
+        folder.mkdir()
+        files = ManifestFiles([str(folder)], Time())
+        known: dict[str, str] = {}
+        for number, move in enumerate(moves):
+            for what, name, other in move:
+                # a FIFO that nobody reads is not written to
+                if what in ("write", "bad") and (folder / name).is_fifo():
+                    continue
+                with suppress(OSError):
+                    do(folder, what, name, other, number)
+            known |= told(files)
+            found = {name: text for name, text in known.items() if text != "gone"}
+            fresh = ManifestFiles([str(folder)], Time())
+            assert found == told(fresh)
+            assert files.faults == fresh.faults == []
+            fresh.close()
+        assert told(files) == {}
+        files.close()
+
+
+def test_fifty_files_at_once_are_one_look(opened: Opening, folder: Path) -> None:
+    files = opened(folder)
+    files.changes()
+    for number in range(50):
+        write(folder / f"{number}.yaml", f"n{number}")
+    assert len(files.changes()) == 50
+    shutil.rmtree(folder)
+    assert set(told(files).values()) == {"gone"}
+
+
+def test_no_descriptor_is_left_behind(opened: Opening, folder: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    files = opened(folder)
+    for _ in range(20):
+        write(folder / "a.yaml", "one")
+        os.mkfifo(folder / "b.yaml")
+        files.changes()
+        (folder / "b.yaml").unlink()
+    files.close()
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -1,0 +1,69 @@
+"""Control groups made of nothing but an environment variable, for tests without rights."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable
+from pathlib import Path
+
+from qoslet.host.keeper.protocol import Setting
+from qoslet.host.keeper.server import main
+
+
+class Sessions:
+    """Matches ``groups.Groups``: a process is in the group that its ``GROUP`` names."""
+
+    def join_fds(self, path: str) -> list[int]:
+        return []
+
+    def members(self, path: str) -> set[int]:
+        found = set()
+        for entry in os.listdir("/proc"):
+            if not entry.isdigit():
+                continue
+            try:
+                text = Path(f"/proc/{entry}/environ").read_bytes()
+                state = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[0]
+            except OSError:
+                continue
+            if f"GROUP={path}\0".encode() in text and state != "Z":
+                found.add(int(entry))
+        return found
+
+    def identity(self, path: str) -> int | None:
+        return None
+
+    def oom_kills(self, path: str) -> int | None:
+        return None
+
+    def tidy(self, paths: Iterable[str]) -> None:
+        pass
+
+    def strike(self, path: str) -> bool:
+        found = self.members(path)
+        for pid in found:
+            self._kill(path, pid)
+        return not found
+
+    def _kill(self, path: str, pid: int) -> None:
+        try:
+            descriptor = os.pidfd_open(pid)
+        except OSError:
+            return
+        try:
+            if pid in self.members(path):
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+        finally:
+            os.close(descriptor)
+
+
+def keep() -> None:
+    """A keeper with such groups."""
+
+    def groups(_: Setting) -> Sessions:
+        return Sessions()
+
+    main(groups)

@@ -1,0 +1,390 @@
+"""The process runtime with real processes; their groups are sessions here, not cgroups."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qoslet.core.workload.lifecycle import Backoff, ContainerState
+from qoslet.core.workload.process_spec import Launch, PodSpec
+from qoslet.core.workload.security_context import DEFAULT_CAPABILITIES, Identity
+from qoslet.host.containers.log_files import LogLimits, Logs
+from qoslet.host.containers.records import Records
+from qoslet.host.containers.spawn import spawn
+from qoslet.host.keeper.container_process import Tracked
+from qoslet.host.keeper.process_runtime import ProcessRuntime
+from tests.host.keeper.sessions import Sessions
+
+ME = Identity(os.getuid(), os.getgid(), (), DEFAULT_CAPABILITIES, os.getuid() != 0)
+ENV = (("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/"))
+QUICK = Backoff(first=0.05, longest=0.2, reset_after=60)
+
+
+def launch(name: str, *argv: str, role: str = "regular", restart: str = "Never") -> Launch:
+    """A container that runs ``argv``; its environment names its group."""
+    env = (*ENV, ("GROUP", f"/g/{os.getpid()}/{name}"))
+    return Launch(name, role, argv, env, "/", ME, restart)  # type: ignore[arg-type]
+
+
+def shell(name: str, text: str, **options: str) -> Launch:
+    """A container that runs a shell line."""
+    return launch(name, "sh", "-c", text, **options)
+
+
+class Bench:
+    """One pod in a runtime of its own."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *launches: Launch,
+        grace: float = 5.0,
+        groups: Sessions | None = None,
+        **how: int,
+    ) -> None:
+        self.groups = groups or Sessions()
+        self.folder = folder / "logs"
+        self.spec = PodSpec("u", "default/p", launches, grace, ())
+        self.runtime = ProcessRuntime(
+            self.groups,
+            Logs(str(self.folder), LogLimits(**how)),
+            Records(str(folder / "keeper"), "boot"),
+            backoff=QUICK,
+        )
+        self.paths = {one.name: f"/g/{os.getpid()}/{one.name}" for one in launches}
+
+    def start(self) -> None:
+        self.runtime.start(self.spec, self.paths)
+
+    def states(self) -> dict[str, ContainerState]:
+        return {state.name: state for state in self.runtime.poll()}
+
+    def until(
+        self, ready: Callable[[dict[str, ContainerState]], bool]
+    ) -> dict[str, ContainerState]:
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            states = self.states()
+            if ready(states):
+                return states
+            time.sleep(0.01)
+        raise AssertionError(f"not reached: {states}")
+
+    def log(self, name: str, run: int | None = None) -> str:
+        """What a container printed, over all its runs unless one is named."""
+        folder = self.folder / "default_p_u" / name
+        paths = sorted(folder.glob("*.log") if run is None else folder.glob(f"{run}.log"))
+        lines = [line for path in paths for line in path.read_text().splitlines()]
+        return "".join(line.split(" ", 3)[3] + "\n" for line in lines)
+
+    def end(self) -> None:
+        self.runtime.stop("u", 0)
+        self.until(lambda states: not any(state.running for state in states.values()))
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
+    made: list[Bench] = []
+
+    def make(*launches: Launch, grace: float = 5.0, **how: Any) -> Bench:
+        made.append(Bench(tmp_path, *launches, grace=grace, **how))
+        made[-1].start()
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.end()
+
+
+def ended(states: dict[str, ContainerState]) -> bool:
+    """Whether nothing runs any more."""
+    return all(not s.running and s.exit_code is not None for s in states.values())
+
+
+@pytest.mark.parametrize(
+    ("argv", "code"),
+    [
+        (("true",), 0),
+        (("sh", "-c", "exit 7"), 7),
+        (("sh", "-c", "kill -9 $$"), 137),
+        (("sh", "-c", "kill -TERM $$"), 143),
+        (("no-such-program",), 127),
+        (("/no/such/program",), 127),
+        (("/etc/passwd",), 126),
+        (("/",), 126),
+        (("sh", "-c", "a\0b"), 126),
+    ],
+)
+def test_exit_codes_are_those_of_runtimes(
+    bench: Callable[..., Bench], argv: tuple[str, ...], code: int
+) -> None:
+    states = bench(launch("app", *argv)).until(ended)
+    assert states["app"].exit_code == code
+
+
+class Counting(Sessions):
+    """Groups whose counters of OOM kills are a test's. ``asked`` are the groups that were read."""
+
+    def __init__(self) -> None:
+        self.kills: dict[str, int] = {}
+        self.inodes: dict[str, int] = {}
+        self.asked: list[str] = []
+
+    def identity(self, path: str) -> int | None:
+        return self.inodes.get(path)
+
+    def oom_kills(self, path: str) -> int | None:
+        self.asked.append(path)
+        return self.kills.get(path)
+
+
+def test_oom_kills_of_a_plain_process_are_read_before_it_and_after_it(tmp_path: Path) -> None:
+    groups = Counting()
+    one = Bench(tmp_path, launch("app", "true"), groups=groups)
+    one.start()
+    one.until(ended)
+    assert groups.asked == [one.paths["app"]] * 2
+
+
+def test_an_oom_kill_counted_above_is_of_one_run(tmp_path: Path) -> None:
+    groups, logs = Counting(), Logs(str(tmp_path), LogLimits())
+
+    def run(name: str) -> Tracked:
+        log = logs.file(logs.path("default/p", "u", name, 0), print)
+        made = Tracked(f"{tmp_path}/{name}", log)
+        made.count_before(groups, f"/pod/{name}", new=True)
+        return made
+
+    def killed(name: str) -> bool:
+        one = runs[name]
+        one.over, one.code = True, 137
+        one.see_oom(groups, f"/pod/{name}", runs.values())
+        return one.oom_killed
+
+    groups.kills = {"/pod": 3}
+    runs = {name: run(name) for name in ("seen", "beside", "at-once", "later")}
+    with subprocess.Popen(["true"]) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        runs["at-once"].pidfd = os.pidfd_open(process.pid)
+        groups.kills = {"/pod": 5, "/pod/seen": 1}
+        assert killed("seen")
+        assert killed("at-once"), "it had ended when the first kill was seen"
+    assert not killed("beside"), "the kill was another's"
+    groups.kills = {"/pod": 6}
+    assert killed("later"), "one has come since"
+    assert not killed("beside"), "nor is it where it is looked at again"
+    os.close(runs["at-once"].pidfd)
+
+
+@pytest.mark.parametrize(
+    ("name", "after", "inode", "told"),
+    [
+        ("app.scope", {"/pod": 1}, None, True),
+        ("app.scope", {"/pod": 1, "/pod/app.scope": 0}, 8, True),
+        ("app.scope", {"/pod": 1, "/pod/app.scope": 0}, 7, False),
+        ("app.scope", {"/pod": 0, "/pod/app.scope": 0}, 8, False),
+        ("app", {"/pod": 1}, None, False),
+    ],
+)
+def test_an_oom_kill_that_ended_its_scope_is_told_by_the_pods_count(
+    tmp_path: Path, name: str, after: dict[str, int], inode: int | None, told: bool
+) -> None:
+    groups, path = Counting(), f"/pod/{name}"
+    groups.kills, groups.inodes = {"/pod": 0, path: 0}, {path: 7}
+    logs = Logs(str(tmp_path), LogLimits())
+    one = Tracked(f"{tmp_path}/app", logs.file(logs.path("default/p", "u", "app", 0), print))
+    one.count_before(groups, path, new=False)
+    groups.kills, groups.inodes = after, {} if inode is None else {path: inode}
+    one.over, one.code = True, 137
+    one.see_oom(groups, path, [one])
+    assert one.oom_killed is told
+
+
+def test_the_container_inherits_nothing(bench: Callable[..., Bench], monkeypatch) -> None:
+    monkeypatch.setenv("OURS", "secret")
+    leaked = os.open("/etc/hostname", os.O_RDONLY)
+    os.set_inheritable(leaked, True)
+    try:
+        one = bench(
+            shell(
+                "app",
+                "env | cut -d= -f1 | sort | tr '\\n' ' '; ls /proc/self/fd | tr '\\n' ' ';"
+                " umask; pwd; cut -d' ' -f6 /proc/$$/stat; echo $$; grep SigIgn /proc/self/status",
+            )
+        )
+        one.until(ended)
+    finally:
+        os.close(leaked)
+    lines = one.log("app").splitlines()
+    assert lines[0].startswith("GROUP HOME PATH PWD")
+    assert "OURS" not in lines[0]
+    assert lines[0].split()[-5:-1] == ["0", "1", "2", "3"], "3 is the listing itself"
+    assert lines[0].split()[-1] == "0022"
+    assert lines[1] == "/"
+    assert lines[2] == lines[3], "it leads a session of its own"
+    # 32 and 33 are the C library's own: it lets no program set or reset them.
+    assert int(lines[4].split()[1], 16) & ~(0b11 << 31) == 0
+
+
+def test_init_containers_come_one_by_one_and_sidecars_stay(bench: Callable[..., Bench]) -> None:
+    one = bench(
+        shell("first", "sleep 0.1; date +%s%N", role="init"),
+        shell("side", "date +%s%N; exec sleep 60", role="sidecar", restart="Always"),
+        shell("second", "date +%s%N", role="init"),
+        shell("app", "date +%s%N; exec sleep 60"),
+    )
+    states = one.until(lambda s: s["app"].running and bool(one.log("app")))
+    assert states["side"].running
+    times = {name: int(one.log(name)) for name in ("first", "side", "second", "app")}
+    # A sidecar has started once its process runs, which is before its shell says so.
+    assert times["first"] < times["side"]
+    assert times["first"] < times["second"] < times["app"]
+    assert states["first"].exit_code == states["second"].exit_code == 0
+
+
+def test_a_failing_init_container_is_tried_again_and_holds_up_the_rest(
+    bench: Callable[..., Bench], tmp_path: Path
+) -> None:
+    flag = tmp_path / "flag"
+    line = f"test -e {flag} || {{ touch {flag}; exit 3; }}"
+    one = bench(shell("i", line, role="init", restart="OnFailure"), shell("app", "true"))
+    states = one.until(ended)
+    assert states["i"].restarts == 1
+    assert states["app"].exit_code == 0
+
+
+def test_a_failing_init_container_ends_a_pod_that_never_restarts(
+    bench: Callable[..., Bench],
+) -> None:
+    one = bench(shell("i", "exit 3", role="init"), shell("app", "true"))
+    states = one.until(lambda s: s["i"].exit_code == 3)
+    assert states["app"].exit_code is None
+    assert not states["app"].running
+
+
+@pytest.mark.parametrize(
+    ("restart", "line", "again"),
+    [
+        ("Always", "true", True),
+        ("OnFailure", "exit 1", True),
+        ("OnFailure", "true", False),
+        ("Never", "exit 1", False),
+    ],
+)
+def test_restart_policy(bench: Callable[..., Bench], restart: str, line: str, again: bool) -> None:
+    one = bench(shell("app", line, restart=restart))
+    if again:
+        one.until(lambda s: s["app"].restarts >= 2)
+    else:
+        one.until(ended)
+        time.sleep(0.15)
+        assert one.states()["app"].restarts == 0
+
+
+def test_sidecars_end_after_the_work_in_reverse_order(bench: Callable[..., Bench]) -> None:
+    trap = "trap 'date +%s%N; exit 0' TERM; echo up; while :; do sleep 0.02; done"
+    one = bench(
+        shell("s1", trap, role="sidecar", restart="Always"),
+        shell("s2", trap, role="sidecar", restart="Always"),
+        shell("app", trap),
+    )
+    one.until(lambda s: s["app"].running and all("up" in one.log(name) for name in s))
+    one.runtime.stop("u", 5)
+    one.until(ended)
+    times = [int(one.log(name).split()[-1]) for name in ("app", "s2", "s1")]
+    assert times == sorted(times)
+
+
+def test_what_ignores_sigterm_is_killed_after_the_grace_period(
+    bench: Callable[..., Bench],
+) -> None:
+    one = bench(shell("app", "trap '' TERM; sleep 60 & echo up; while :; do sleep 0.02; done"))
+    one.until(lambda s: s["app"].running and "up" in one.log("app"))
+    begun = time.monotonic()
+    one.runtime.stop("u", 0.3)
+    states = one.until(ended)
+    assert 0.25 < time.monotonic() - begun < 3
+    assert states["app"].exit_code == 137
+    assert not one.groups.members(one.paths["app"]), "its background process is gone too"
+
+
+def test_a_second_stop_hurries(bench: Callable[..., Bench]) -> None:
+    one = bench(shell("app", "trap '' TERM; echo up; while :; do sleep 0.02; done"))
+    one.until(lambda s: s["app"].running and "up" in one.log("app"))
+    one.runtime.stop("u", 60)
+    one.runtime.stop("u", 0)
+    one.until(ended)
+
+
+def test_the_rest_of_a_container_ends_with_its_main_process(bench: Callable[..., Bench]) -> None:
+    one = bench(shell("app", "sleep 60 & exit 4"))
+    states = one.until(ended)
+    assert states["app"].exit_code == 4
+    assert not one.groups.members(one.paths["app"])
+
+
+def test_a_working_directory_that_is_not_there(bench: Callable[..., Bench]) -> None:
+    one = launch("app", "true")
+    bad = Launch(one.name, one.role, one.argv, one.env, "/no/such", ME, "Never")
+    made = bench(bad)
+    assert made.until(ended)["app"].exit_code == 126
+    assert any("workingDir /no/such" in note for note in made.runtime.notes)
+
+
+def test_logs_of_a_running_pod_are_kept_within_bounds(bench, tmp_path: Path) -> None:
+    text = "i=0; while [ $i -lt 2000 ]; do echo $i; i=$((i+1)); done; echo end >&2; sleep 60"
+    one = bench(shell("app", text), size=10_000, files=3)
+    one.until(lambda states: "end" in one.log("app"))
+    folder = tmp_path / "logs" / "default_p_u" / "app"
+    assert (tmp_path / "logs").stat().st_mode & 0o777 == 0o700
+    parts = sorted(path.name for path in folder.iterdir())
+    assert parts[0] == "0.log"
+    assert len(parts) == 3, "the oldest ones are gone"
+    assert all(part.startswith("0.log.20") for part in parts[1:])
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+    assert all(path.stat().st_size <= 10_000 for path in folder.iterdir())
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+def test_identity_is_taken_before_the_command_runs(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    identity = Identity(1234, 2345, (7, 8), frozenset({0, 5}), True)
+    command = (
+        "sh",
+        "-c",
+        "id -u; id -g; id -G; grep -E 'CapBnd|CapEff|NoNewPrivs' /proc/self/status",
+    )
+    one = Launch("app", "regular", command, ENV, "/", identity, "Never", oom_score_adj=123)
+    output = os.open(log, os.O_WRONLY | os.O_CREAT)
+    started = spawn(one, [], output)
+    os.close(output)
+    os.waitpid(started.pid, 0)
+    os.close(started.pidfd)
+    lines = log.read_text().split()
+    assert lines[:3] == ["1234", "2345", "2345"]
+    assert lines[3:5] == ["7", "8"]
+    text = " ".join(lines)
+    assert "CapEff: 0000000000000000" in text
+    assert "CapBnd: 0000000000000021" in text
+    assert "NoNewPrivs: 1" in text
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root has capabilities to lose")
+def test_root_keeps_only_what_the_bounds_allow(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    identity = Identity(0, 0, (), frozenset({0}), False)
+    one = Launch("a", "regular", ("grep", "Cap", "/proc/self/status"), ENV, "/", identity, "Never")
+    output = os.open(log, os.O_WRONLY | os.O_CREAT)
+    started = spawn(one, [], output)
+    os.close(output)
+    os.waitpid(started.pid, 0)
+    os.close(started.pidfd)
+    values = dict(line.split(":\t") for line in log.read_text().splitlines())
+    assert values["CapEff"] == values["CapPrm"] == values["CapBnd"] == "0000000000000001"
+    assert values["CapInh"] == values["CapAmb"] == "0000000000000000"

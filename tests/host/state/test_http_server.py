@@ -1,0 +1,152 @@
+"""The agent's socket: private, bounded, and no peer holds up another."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from qoslet.errors import BadInput, CannotDo
+from qoslet.host.state.http_server import (
+    AT_ONCE,
+    NAME,
+    Page,
+    Pages,
+    StateServer,
+    ask,
+    private,
+    public,
+)
+
+
+def late() -> Page:
+    time.sleep(0.5)
+    return Page("text/plain", b"late")
+
+
+def pages() -> Pages:
+    return {"/v1/pods": lambda: Page("application/json", b'{"items": []}'), "/slow": late}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = tmp_path / ("long" * 40)
+    place.mkdir(mode=0o700)
+    return place
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[StateServer]:
+    made = private(str(folder), pages())
+    yield made
+    made.close()
+
+
+def test_a_question_and_its_answer(server: StateServer, folder: Path) -> None:
+    assert ask(str(folder), "/v1/pods") == b'{"items": []}'
+    facts = os.stat(folder / NAME)
+    assert stat.S_ISSOCK(facts.st_mode)
+    assert stat.S_IMODE(facts.st_mode) == 0o600
+    assert [entry.name for entry in folder.iterdir()] == [NAME]
+
+
+def test_a_page_that_is_not_there(server: StateServer, folder: Path) -> None:
+    with pytest.raises(CannotDo, match="404"):
+        ask(str(folder), "/v1/secrets")
+
+
+def test_a_second_agent_takes_the_place_of_a_dead_one(folder: Path) -> None:
+    first = private(str(folder), pages())
+    second = private(str(folder), pages())
+    first.close()
+    assert ask(str(folder), "/v1/pods") == b'{"items": []}'
+    second.close()
+    with pytest.raises(CannotDo, match="no agent runs"):
+        ask(str(folder), "/v1/pods")
+
+
+def test_nobody_there(folder: Path) -> None:
+    with pytest.raises(CannotDo, match="no agent runs"):
+        ask(str(folder), "/v1/pods")
+    with pytest.raises(CannotDo, match="no agent runs"):
+        ask(str(folder / "gone"), "/v1/pods")
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [b"", b"\x00\xff" * 100, b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n", b"POST /v1/pods HTTP/1.1\r\n\r\n",
+     b"GET /v1/pods HTTP/1.1\r\n" + b"a: b\r\n" * 5000 + b"\r\n"],
+    ids=["nothing", "binary", "long", "post", "headers"],
+)  # fmt: skip
+def test_nonsense_harms_nobody(server: StateServer, folder: Path, nonsense: bytes) -> None:
+    with socket.socket(socket.AF_UNIX) as peer:
+        os.chdir(folder)
+        peer.connect(NAME)
+        try:
+            peer.sendall(nonsense)
+        except OSError:
+            pass
+    assert ask(str(folder), "/v1/pods") == b'{"items": []}'
+
+
+def test_peers_that_ask_nothing_hold_up_others_for_a_while_only(
+    server: StateServer, folder: Path
+) -> None:
+    os.chdir(folder)
+    idle = [socket.socket(socket.AF_UNIX) for _ in range(AT_ONCE)]
+    for peer in idle:
+        peer.connect(NAME)
+    assert ask(str(folder), "/v1/pods") == b'{"items": []}'
+    for peer in idle:
+        peer.close()
+    assert ask(str(folder), "/v1/pods") == b'{"items": []}'
+
+
+def test_a_slow_page_holds_up_no_other(server: StateServer, folder: Path) -> None:
+    answers: list[bytes] = []
+    asking = threading.Thread(target=lambda: answers.append(ask(str(folder), "/slow")))
+    asking.start()
+    assert ask(str(folder), "/v1/pods") == b'{"items": []}'
+    assert answers == []
+    asking.join()
+    assert answers == [b"late"]
+
+
+def test_over_tcp() -> None:
+    made = public("127.0.0.1:0", pages())
+    with socket.create_connection(made.address) as peer:
+        peer.sendall(b"GET /v1/pods?x=1 HTTP/1.0\r\n\r\n")
+        answer = b"".join(iter(lambda: peer.recv(4096), b""))
+    assert answer.startswith(b"HTTP/1.0 200 OK\r\n")
+    assert answer.endswith(b'{"items": []}')
+    with pytest.raises(CannotDo, match="cannot listen"):
+        public(f"127.0.0.1:{made.address[1]}", pages())
+    made.close()
+
+
+@pytest.mark.parametrize("address", ["", "x", "127.0.0.1:", "127.0.0.1:99999", "host:80", "::1"])
+def test_what_is_no_address(address: str) -> None:
+    with pytest.raises(BadInput):
+        public(address, pages())
+
+
+def test_descriptors_and_threads_are_given_back(folder: Path) -> None:
+    def count() -> tuple[int, int]:
+        return len(os.listdir("/proc/self/fd")), threading.active_count()
+
+    before = count()
+    for _ in range(3):
+        made = private(str(folder), pages())
+        for _ in range(20):
+            ask(str(folder), "/v1/pods")
+        made.close()
+    deadline = time.monotonic() + 10
+    while count() != before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert count() == before

@@ -1,0 +1,152 @@
+"""One state directory over boots into either hierarchy, on kernels made of values: real journals,
+and the pass that uses them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from qoslet.agent.one_shot import Work, perform, prepare
+from qoslet.core.node.node import Hierarchy
+from qoslet.core.reconcile.journal import Entry, Header, read
+from qoslet.core.reconcile.restore import Standing, restore
+from qoslet.core.reconcile.steps import Step
+from qoslet.errors import CannotDo
+from qoslet.host.state.journal_file import Journal
+from qoslet.host.state.resume import peek, resume
+from qoslet.sim.kernel import SimKernel
+from tests.agent.test_one_shot import Book, Driver, Sight
+from tests.core.reconcile.trees import plan_of
+
+ROOT = "/q"
+FILE: dict[Hierarchy, str] = {"v1": "memory.limit_in_bytes", "v2": "memory.max"}
+
+
+class Owned:
+    """A kernel as claiming sees it."""
+
+    def __init__(self, kernel: SimKernel) -> None:
+        self.kernel = kernel
+        self.hierarchy: str = kernel.hierarchy
+
+    def identity(self, path: str) -> int | None:
+        group = self.kernel.observe(path).cgroups.get(path)
+        return group.identity if group is not None else None
+
+    def below(self, path: str) -> list[str]:
+        return sorted(self.kernel.observe(path).cgroups, reverse=True)
+
+    def members(self, path: str) -> set[int]:
+        return {*self.kernel.observe(path).cgroups[path].pids}
+
+    def kill(self, path: str) -> bool:
+        return not self.members(path)
+
+    def discard(self, path: str) -> str | None:
+        return self.kernel.perform([Step("remove", path)])[0].error
+
+
+class Boot:
+    """One boot of a machine whose state directory outlives it."""
+
+    def __init__(self, state: Path, name: str, hierarchy: Hierarchy) -> None:
+        self.state, self.name = str(state), name
+        self.kernel = SimKernel(hierarchy)
+        self.plan = plan_of(hierarchy, {
+            "/q/kubepods": {FILE[hierarchy]: "104857600"},
+            "/q/kubepods/poda": {FILE[hierarchy]: "8388608", "pids.max": "7"},
+        })  # fmt: skip
+
+    @contextmanager
+    def journal(self) -> Iterator[Journal]:
+        journal = resume(ROOT, Owned(self.kernel), state=self.state, boot=self.name)
+        try:
+            yield journal
+        finally:
+            journal.close(gone=not journal.ledger.groups and not journal.ledger.files)
+
+    def apply(self) -> tuple[int, list[str]]:
+        """How many steps were done, and what taking the journal up met."""
+        with self.journal() as journal:
+            driver = Driver(self.kernel, _Book(journal))
+
+            def look() -> Work:
+                return prepare(self.plan, ROOT, journal.ledger, Sight(self.kernel))
+
+            done = perform(look(), look, driver, journal)
+            assert not done.left
+            assert not done.failures
+            return len(done.outcomes), journal.notes
+
+    def release(self) -> None:
+        with self.journal() as journal:
+            now = Standing(ROOT, self.kernel.observe(ROOT))
+            what = restore(journal.ledger, now, hierarchy=self.kernel.hierarchy)
+            assert not what.refusals
+            steps = list(what.steps)
+            assert len(Driver(self.kernel, _Book(journal)).perform(steps)) == len(steps)
+        assert not self.kernel.observe(ROOT).cgroups
+
+
+class _Book(Book):
+    """A real journal as the driver of values writes it."""
+
+    def __init__(self, journal: Journal) -> None:
+        super().__init__()
+        self.ledger = journal.ledger
+        self._journal = journal
+
+    def record(self, entries: Sequence[Entry]) -> None:
+        self._journal.record(entries)
+
+
+@pytest.mark.parametrize("boots", ["another", "the same"])
+@pytest.mark.parametrize("first", get_args(Hierarchy))
+def test_a_journal_of_another_boot_or_hierarchy_is_put_aside_and_never_used(
+    tmp_path: Path, first: Hierarchy, boots: str
+) -> None:
+    state, other = tmp_path / "state", "v2" if first == "v1" else "v1"
+    order: list[Hierarchy] = [first, "v2" if other == "v2" else "v1", first]
+    headers: list[Header] = []
+    for number, hierarchy in enumerate(order):
+        name = f"boot{number}" if boots == "another" else "boot"
+        boot = Boot(state, name, hierarchy)
+        assert peek(ROOT, Owned(boot.kernel), state=boot.state, boot=name)[0].groups == {}
+        steps, notes = boot.apply()
+        assert steps == 5, "everything is made anew"
+        what = "boot" if boots == "another" else "hierarchy"
+        assert notes == ([f"{ROOT}: a journal of another {what} was put aside"] if number else [])
+        assert boot.apply() == (0, []), "its own journal is taken up"
+        header = read((state / "q/journal").read_bytes()).header
+        assert header is not None
+        assert (header.boot, header.hierarchy) == (name, hierarchy)
+        headers.append(header)
+        if number:
+            aside = state / "q" / f"journal.{headers[-2].boot}"
+            assert read(aside.read_bytes()).header == headers[-2]
+    boot.release()
+    assert not (state / "q/journal").exists()
+
+
+@pytest.mark.parametrize("hierarchy", get_args(Hierarchy))
+def test_groups_that_only_an_old_journal_names_are_somebody_elses(
+    tmp_path: Path, hierarchy: Hierarchy
+) -> None:
+    old = Boot(tmp_path / "state", "boot0", hierarchy)
+    old.apply()
+    now = Boot(tmp_path / "state", "boot1", hierarchy)
+    paths = list(old.kernel.observe(ROOT).cgroups)
+    now.kernel.perform([Step("create", path) for path in paths])
+    same = [now.kernel.observe(ROOT).cgroups[path].identity for path in paths]
+    assert same == [one.identity for one in old.kernel.observe(ROOT).cgroups.values()]
+    with pytest.raises(CannotDo, match="no journal of ours names it"):
+        now.apply()
+    with pytest.raises(CannotDo, match="no journal of ours names it"):
+        now.release()
+    assert list(now.kernel.observe(ROOT).cgroups) == paths
+    assert sorted(os.listdir(tmp_path / "state/q")) == ["journal.boot0"]
