@@ -162,7 +162,7 @@ def current(path: Path) -> str:
 
 def pages() -> list[Path]:
     """The pages that hold parts from the code."""
-    found = sorted((ROOT / "docs").glob("*.md"))
+    found = sorted((ROOT / "docs").rglob("*.md"))
     return [path for path in found if PART.search(path.read_text(encoding="utf-8"))]
 
 

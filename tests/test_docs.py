@@ -20,14 +20,27 @@ import pytest
 from bench import memqosdraw
 from docs import generate
 from docs.pictures import render
+from tests.frozen import counts
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def pages_of(root: Path) -> list[Path]:
+    """The README and every page below ``docs``."""
+    return [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
+
+
+PAGES = pages_of(ROOT)
 
 BLOCK = re.compile(
     r"(?P<exempt><!-- not run: (?P<reason>[^>]+) -->\n+)?^```console\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
+
+
+def named(path: Path) -> str:
+    """A page as it is called from the repository's root."""
+    return path.relative_to(ROOT).as_posix()
 
 
 class Example(NamedTuple):
@@ -60,7 +73,7 @@ def page_of(path: Path) -> Page:
         if match["exempt"]:
             page.exempt.append(match["reason"])
             continue
-        place = f"{path.name}:{text.count(chr(10), 0, match.start('text')) + 1}"
+        place = f"{named(path)}:{text.count(chr(10), 0, match.start('text')) + 1}"
         page.examples.extend(commands(match["text"], place))
     return page
 
@@ -98,7 +111,7 @@ def run(command: str) -> str:
     return done.stdout if done.returncode == 0 else f"{done.stdout}[exit {done.returncode}]\n"
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", PAGES, ids=named)
 def test_examples_print_what_the_page_shows(path: Path) -> None:
     for example in page_of(path).examples:
         printed = run(example.command)
@@ -109,11 +122,21 @@ def test_examples_print_what_the_page_shows(path: Path) -> None:
 
 
 def test_documents_hold_examples_that_run() -> None:
-    pages = {path.name: page_of(path) for path in PAGES}
+    pages = {named(path): page_of(path) for path in PAGES}
     executed = sum(len(page.examples) for page in pages.values())
     exempt = [f"{name}: {reason}" for name, page in pages.items() for reason in page.exempt]
     assert pages["README.md"].examples
     assert executed > len(exempt), exempt
+    assert executed >= counts.written()["documents"]["all"]
+
+
+def test_pages_are_read_from_every_folder(tmp_path: Path) -> None:
+    inner = tmp_path / "docs/how/deep"
+    inner.mkdir(parents=True)
+    (inner / "page.md").write_text("")
+    assert pages_of(tmp_path) == [tmp_path / "README.md", inner / "page.md"]
+    shown = {named(path): len(page_of(path).examples) for path in PAGES}
+    assert counts.documented(ROOT) == {name: count for name, count in shown.items() if count}
 
 
 @pytest.mark.parametrize(
@@ -136,7 +159,7 @@ def test_the_comparison_bites(expected: str, printed: str, fits: bool) -> None:
 
 def test_links_lead_somewhere() -> None:
     wrong = [
-        f"{path.name}: {target}"
+        f"{named(path)}: {target}"
         for path in PAGES
         for target in re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text(encoding="utf-8"))
         if "://" not in target and not (path.parent / target).exists()
@@ -144,14 +167,14 @@ def test_links_lead_somewhere() -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize("path", generate.pages(), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", generate.pages(), ids=named)
 def test_parts_from_the_code_are_current(path: Path) -> None:
     assert generate.current(path) == path.read_text(encoding="utf-8"), "make docs writes it"
 
 
 def test_index_names_every_page() -> None:
     index = (ROOT / "docs/index.md").read_text(encoding="utf-8")
-    names = {path.name for path in PAGES[1:]} - {"index.md"}
+    names = {path.relative_to(ROOT / "docs").as_posix() for path in PAGES[1:]} - {"index.md"}
     assert not [name for name in sorted(names) if f"]({name})" not in index]
 
 
