@@ -141,6 +141,13 @@ def printed_schemas() -> Json:
     return found
 
 
+def doctor() -> Json:
+    """The keys of what ``doctor`` prints; the values are this machine's."""
+    document = json.loads(ask(["doctor", "-o", "json"]).out)
+    rows = {tuple(row) for row in document["findings"]}
+    return {"document": list(document), "findings": sorted(map(list, rows))}
+
+
 def machine() -> str:
     """Tells machines apart that answer otherwise: their mounts of cgroups, and the user."""
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
@@ -155,6 +162,7 @@ def found() -> Json:
         "metrics": metrics(),
         "printed schemas": printed_schemas(),
         "library": library(),
+        "doctor": doctor(),
         "schemas": schemas(),
         "machine": machine(),
     }

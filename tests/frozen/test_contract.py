@@ -41,6 +41,13 @@ def test_printed_schemas() -> None:
     assert contract.printed_schemas() == KEPT["printed schemas"]
 
 
+def test_doctor() -> None:
+    now = contract.doctor()
+    assert [key for key in KEPT["doctor"]["document"] if key not in now["document"]] == []
+    for row in now["findings"]:
+        assert [key for key in KEPT["doctor"]["findings"][0] if key not in row] == []
+
+
 def test_library() -> None:
     now, wrong = contract.library(), []
     for name, parameters in KEPT["library"].items():

@@ -13,6 +13,8 @@ import pytest
 
 from tests.frozen import contract, store
 from tests.frozen.answers import MACHINE, asked, compared
+from tests.frozen.compare import Difference
+from tests.frozen.program import ask
 
 CHUNK = 130
 SHOWN = 12
@@ -34,6 +36,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+def said(was: store.Asked, difference: Difference) -> str:
+    """Where another exit code came, what the program complains of."""
+    if difference.place != "code":
+        return ""
+    data = Path(was.stdin).read_bytes() if was.stdin else b""
+    return f"\n  {ask(was.argv, data).err[:400]}"
+
+
 @pytest.mark.parametrize(("group", "start"), chunks())
 def test_answers_are_as_they_were(
     group: str, start: int, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -44,7 +54,8 @@ def test_answers_are_as_they_were(
     wrong = []
     for was in store.read(group)[start : start + CHUNK]:
         now = asked(group, was.argv, was.stdin)
-        wrong += [f"qoslet {was.name}\n  {one}" for one in compared(was, now) if not one.wording]
+        found = [one for one in compared(was, now) if not one.wording]
+        wrong += [f"qoslet {was.name}\n  {one}{said(was, one)}" for one in found]
     if wrong:
         rest = f"\nand {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
         pytest.fail("\n".join(wrong[:SHOWN]) + rest, pytrace=False)
