@@ -22,8 +22,9 @@ from qoslet.host.state.http_server import Page, private
 from qoslet.host.state.requests import Questions
 from qoslet.host.state.root_lock import escaped
 from qoslet.render.documents.plan import encode
-from qoslet.render.documents.pods import age, pods_document
+from qoslet.render.documents.pods import pods_document
 from qoslet.render.metrics import exposition
+from qoslet.render.text.pods import age
 from tests.cli.fixtures import run
 
 STATE = ContainerState("u1", "app", "/qoslet/a", True, pid=7, restarts=2, started_at=1000.5)

@@ -18,12 +18,14 @@ from qoslet.core.memory.graph import SPANS
 from qoslet.core.memory.rows import MemoryEvent, MemoryRow
 from qoslet.core.memory.sample import NodeMemory, Pressure
 from qoslet.core.status.memory_view import MemoryView
-from qoslet.render.documents import memory as memory_rendering
-from qoslet.render.documents.memory import memory_document, screen_lines, spark
+from qoslet.render.documents.memory import memory_document
 from qoslet.render.documents.plan import encode
-from qoslet.render.documents.pods import pods_document, table
+from qoslet.render.documents.pods import pods_document
 from qoslet.render.metrics import exposition
 from qoslet.render.terminal import Terminal
+from qoslet.render.text import memory as memory_rendering
+from qoslet.render.text.memory import screen_lines, spark
+from qoslet.render.text.pods import table
 from tests.cli.test_ps import SNAPSHOT
 
 PLAIN = Terminal(width=80, color=False, unicode=False)

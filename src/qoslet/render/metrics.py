@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from qoslet.core.workload.pod_status import BOUNDS
-from qoslet.render.documents import guard, pressure
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -107,6 +106,24 @@ def _node_pressure(snapshot: Snapshot) -> Iterator[Sample]:
         yield ("full",), node.pressure.full_total / 1e6
 
 
+def _guard_decisions(snapshot: Snapshot) -> Iterator[Sample]:
+    """How often the guard decided what, by mode and answer."""
+    for key, count in snapshot.memory_view.guard.counts.items():
+        mode, _, answer = key.partition("/")
+        yield (mode, answer), count
+
+
+def _guard_overrides(snapshot: Snapshot) -> Iterator[Sample]:
+    """How many groups have another memory.high than planned."""
+    yield (), len(snapshot.memory_view.guard.held)
+
+
+def _pressure_verdicts(snapshot: Snapshot) -> Iterator[tuple[tuple[str, ...], float]]:
+    """How often what was decided."""
+    for verdict, count in snapshot.memory_view.pressure.counts.items():
+        yield (verdict,), count
+
+
 def _one(read: Callable[[Snapshot], float]) -> Callable[[Snapshot], Iterator[Sample]]:
     return lambda snapshot: iter([((), read(snapshot))])
 
@@ -132,16 +149,16 @@ GAUGES: tuple[tuple[str, str, tuple[str, ...], Callable[[Snapshot], Iterable[Sam
     ("qoslet_memory_room_bytes", "Memory that a group may still use before a limit binds.", _GROUP,
      _memory(_room)),
     ("qoslet_guard_held", "Groups whose memory.high the guard has raised or lifted.", (),
-     guard.held),
+     _guard_overrides),
 )  # fmt: skip
 """Name, help, labels, samples."""
 
 COUNTERS: tuple[tuple[str, str, tuple[str, ...], Callable[[Snapshot], Iterable[Sample]]], ...] = (
     ("qoslet_cycles", "Turns of the loop.", (), _one(lambda one: one.cycle)),
     ("qoslet_guard_decisions", "What the guard did, or would have done (mode observe).",
-     ("mode", "answer"), guard.decisions),
+     ("mode", "answer"), _guard_decisions),
     ("qoslet_memory_pressure_decisions", "What was decided where memory was short.", ("verdict",),
-     pressure.verdicts),
+     _pressure_verdicts),
     ("qoslet_container_restarts", "Starts of a container after its first.",
      (*_POD, "container"), _restarts),
     ("qoslet_cpu_usage_seconds", "CPU time of a group.", _GROUP,

@@ -15,9 +15,10 @@ from qoslet.agent.ports import MemoryParts
 from qoslet.agent.reconciler import Wheel
 from qoslet.core.api.memory_annotations import MemoryPolicy
 from qoslet.core.pressure.throttle_guard import Mode
-from qoslet.render.documents.pods import pods_document, table
+from qoslet.render.documents.pods import pods_document
 from qoslet.render.metrics import exposition
 from qoslet.render.terminal import Terminal
+from qoslet.render.text.pods import table
 from qoslet.sim.memory import SimMemory
 from tests.agent.fixtures import ROOT, Bench, pod_of, resources, spec_of
 

@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
         return EXIT_OK
     import time
 
-    from qoslet.render.documents.pods import table
+    from qoslet.render.text.pods import table
 
     if not items:
         emit_lines([f"no pods: {document.get('summary') or 'the agent has none'}"], screen(args))

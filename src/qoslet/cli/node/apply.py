@@ -98,7 +98,6 @@ def _plan(inputs: Inputs) -> Plan:
 def _pass(args: argparse.Namespace, plan: Plan) -> int:
     """The one pass; the exit code."""
     from qoslet.app.apply import apply_plan
-    from qoslet.render.documents import apply
 
     node = plan.node
     with apply_plan(plan, args.cgroup_root, args.shrink, dry_run=args.dry_run) as result:
@@ -106,14 +105,17 @@ def _pass(args: argparse.Namespace, plan: Plan) -> int:
         said = describe(result.tree, node.driver, args.dry_run)
         root = result.tree.place.root
     if args.output == "json":
+        from qoslet.render.documents.apply import apply_document
         from qoslet.render.documents.plan import encode
 
-        emit(encode(apply.apply_document(said, done, lost, missing, result.commands)))
+        emit(encode(apply_document(said, done, lost, missing, result.commands)))
     elif args.dry_run:
         emit("".join(f"{line}\n" for line in result.commands).encode())
     else:
+        from qoslet.render.text.apply import apply_lines
+
         title = f"{root} · {node.hierarchy} · {node.driver}"
-        lines = apply.apply_lines(title, done, lost, missing, args.verbose)
+        lines = apply_lines(title, done, lost, missing, args.verbose)
         show(lines)
     if args.dry_run:
         return EXIT_OK

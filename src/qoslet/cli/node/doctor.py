@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING
 
 from qoslet.app import inspect
 from qoslet.cli.parser import add_drawing_arguments, emit_lines, screen
-from qoslet.core.node.doctor import Finding, can_write, findings
-from qoslet.core.node.machine import Machine
+from qoslet.core.node.doctor import can_write, findings
 from qoslet.errors import EXIT_CANNOT, EXIT_OK
 from qoslet.render.text.streams import emit
 
 if TYPE_CHECKING:
     import argparse
 
-    from qoslet.render.terminal import Terminal
 
 EPILOG = """\
 examples:
@@ -38,39 +36,12 @@ def run(args: argparse.Namespace) -> int:
     if args.output == "json":
         from msgspec import json
 
-        emit(json.format(json.encode(document(machine, rows)), indent=2) + b"\n")
+        from qoslet.render.documents.doctor import doctor_document
+
+        document = doctor_document(machine, rows)
+        emit(json.format(json.encode(document), indent=2) + b"\n")
     else:
-        emit_lines(text(rows, screen(args)), screen(args))
+        from qoslet.render.text.doctor import draw
+
+        emit_lines(draw(rows, screen(args)), screen(args))
     return EXIT_OK if can_write(machine) else EXIT_CANNOT
-
-
-def document(machine: Machine, rows: list[Finding]) -> dict[str, object]:
-    """The answer for programs."""
-    return {
-        "apiVersion": "qoslet/v1",
-        "kind": "Doctor",
-        "hierarchy": machine.layout,
-        "canWrite": can_write(machine),
-        "findings": rows,
-    }
-
-
-_MARKS = {"ok": ("✓", "+", "green"), "missing": ("✗", "x", "red"), "unknown": ("?", "?", "yellow")}
-
-
-def text(rows: list[Finding], terminal: Terminal) -> list[str]:
-    """The answer for people: a line a finding, cost and remedy below what is not there."""
-    from qoslet.render.terminal import printable
-
-    wide = max(len(row.topic) for row in rows)
-    lines = []
-    for row in rows:
-        nice, plain, colour = _MARKS[row.state]
-        mark = terminal.paint(terminal.mark(nice, plain), colour)
-        lines.append(f"{mark} {row.topic:<{wide}}  {printable(row.value)}")
-        if row.cost:
-            lines.append(f"  {'':<{wide}}  {terminal.paint(row.cost, 'dim')}")
-        if row.remedy:
-            arrow = terminal.mark("→", "->")
-            lines.append(f"  {'':<{wide}}  {arrow} {row.remedy}")
-    return lines

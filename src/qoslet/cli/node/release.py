@@ -99,16 +99,17 @@ def _emptied(tree: Tree) -> Standing:
 def _print(
     args: argparse.Namespace, tree: Tree, what: Restoring, outcomes: Sequence[Outcome]
 ) -> None:
-    from qoslet.render.documents import apply
-
     commands = [tree.driver.shell(step) for step in what.steps] if args.dry_run else []
     if args.output == "json":
+        from qoslet.render.documents.apply import release_document
         from qoslet.render.documents.plan import encode
 
         said = describe(tree, tree.place.driver, args.dry_run)
-        emit(encode(apply.release_document(said, what, outcomes, commands)))
+        emit(encode(release_document(said, what, outcomes, commands)))
     elif args.dry_run and not what.refusals:
         emit("".join(f"{line}\n" for line in commands).encode())
     else:
+        from qoslet.render.text.apply import release_lines
+
         title = f"{tree.place.root} · {tree.place.hierarchy}"
-        show(apply.release_lines(title, what, outcomes, args.verbose))
+        show(release_lines(title, what, outcomes, args.verbose))

@@ -16,12 +16,9 @@ if TYPE_CHECKING:
     from qoslet.core.explain.node_config import InForce
     from qoslet.core.node.node import Node
     from qoslet.core.problem import Problem
-    from qoslet.render.terminal import Terminal
 
 USAGE = "[OPTION]... [FILE]..."
 
-WIDEST = 40
-"""Columns of the values; a longer one has its source on the next line."""
 
 EPILOG = """\
 examples:
@@ -66,7 +63,9 @@ def run(args: argparse.Namespace) -> int:
     node, problems = inspect.node([*args.node, *args.paths], flags_of(args))
     shown = [row for row in rows(node) if not args.changed or not row.source.startswith("default")]
     if args.output == "table":
-        emit_lines(_table(shown, screen(args)), screen(args))
+        from qoslet.render.text.config import table
+
+        emit_lines(table(shown, screen(args)), screen(args))
     else:
         _emit(args.output, node, shown, problems)
     if args.output != "json":
@@ -78,62 +77,10 @@ def _emit(form: str, node: Node, shown: Sequence[InForce], problems: Sequence[Pr
     from qoslet.render.documents import plan
 
     if form == "json":
-        emit(plan.encode(document(node, shown, problems)))
+        from qoslet.render.documents.config import config_document
+
+        emit(plan.encode(config_document(node, shown, problems)))
         return
     from qoslet.core.explain.node_config import documents
 
     emit(b"---\n".join(plan.encode_yaml(one).rstrip() + b"\n" for one in documents(node)))
-
-
-def document(
-    node: Node, shown: Sequence[InForce], problems: Sequence[Problem]
-) -> dict[str, object]:
-    """The answer for programs."""
-    from qoslet.render.documents.plan import API_VERSION, problem_row
-
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "Config",
-        "node": node.name,
-        "fields": [
-            {"field": row.field, "value": row.value, "source": row.source, "flag": row.flag or None}
-            for row in shown
-        ],
-        "problems": [problem_row(row) for row in problems],
-    }
-
-
-def _table(shown: Sequence[InForce], terminal: Terminal) -> list[str]:
-    """A line a field: name, value, where it came from; what the owner gave stands out."""
-    from qoslet.render.terminal import printable
-
-    cells = [(row.field, _text(row.value), row.source) for row in shown]
-    first = max((len(field) for field, _, _ in cells), default=0)
-    room = max(terminal.width - first - 4, 20)
-    second = min(max((len(value) for _, value, _ in cells), default=0), room // 2, WIDEST)
-    lines = []
-    for field, value, source in cells:
-        default = source.startswith("default")
-        text = printable(value)
-        name = terminal.paint(f"{field:<{first}}", "dim" if default else "bold")
-        origin = terminal.paint(printable(source), "dim")
-        if len(text) > second:
-            lines += [f"{name}  {text}", f"{'':<{first}}  {'':<{second}}  {origin}"]
-        else:
-            lines.append(f"{name}  {text:<{second}}  {origin}")
-    return lines
-
-
-def _text(value: object) -> str:
-    """A value on one line, as YAML's flow style writes it, without its outer brackets."""
-    match value:
-        case None:
-            return "-"
-        case bool():
-            return "true" if value else "false"
-        case dict():
-            return ", ".join(f"{key}={_text(entry)}" for key, entry in value.items()) or "-"
-        case list():
-            return ", ".join(map(_text, value)) or "-"
-        case _:
-            return str(value) or "-"

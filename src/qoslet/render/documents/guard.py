@@ -1,20 +1,14 @@
-"""What the guard did and holds: as a document for programs, as lines for people, as metrics."""
+"""What the guard did and holds, as a document."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from qoslet.core.cgroup.interface_files import NO_LIMIT
-from qoslet.render.units import size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from qoslet.core.pressure.throttle_guard import GuardReport
-    from qoslet.core.status.snapshot import Snapshot
     from qoslet.render.documents.plan import Document
-
-Sample = tuple[tuple[str, ...], float]
 
 
 def guard_document(report: GuardReport) -> Document:
@@ -48,29 +42,3 @@ def guard_document(report: GuardReport) -> Document:
             for one in report.held
         ],
     }
-
-
-def held_lines(document: object, cgroups: Mapping[str, str]) -> Iterator[str]:
-    """A line for each hold of a guard's document on these groups, which are given with the
-    names of their containers."""
-    rows = document.get("held") if isinstance(document, dict) else None
-    for row in rows if isinstance(rows, list) else []:
-        name = cgroups.get(str(row.get("cgroup"))) if isinstance(row, dict) else None
-        if name is None:
-            continue
-        high, planned = row.get("highBytes"), row.get("plannedHighBytes")
-        value = size(high) if isinstance(high, int) else "max"
-        instead = size(planned) if isinstance(planned, int) else "?"
-        yield f"{name}: memory.high {value} instead of {instead}, by the guard: {row.get('because')}"
-
-
-def decisions(snapshot: Snapshot) -> Iterator[Sample]:
-    """How often the guard decided what, by mode and answer."""
-    for key, count in snapshot.memory_view.guard.counts.items():
-        mode, _, answer = key.partition("/")
-        yield (mode, answer), count
-
-
-def held(snapshot: Snapshot) -> Iterator[Sample]:
-    """How many groups have another memory.high than planned."""
-    yield (), len(snapshot.memory_view.guard.held)

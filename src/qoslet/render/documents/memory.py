@@ -1,33 +1,18 @@
-"""What happened to memory: as a document for programs, as lines and graphs for people."""
+"""What happened to memory, as a document."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from qoslet.core.cgroup.interface_files import NO_LIMIT
 from qoslet.render.documents.guard import guard_document
 from qoslet.render.documents.plan import Document
 from qoslet.render.documents.pressure import pressure_document
-from qoslet.render.terminal import Terminal, cut, pad, printable, wrap
-from qoslet.render.units import size
 
 if TYPE_CHECKING:
     from qoslet.core.memory.effective_protection import Binding, Loss
-    from qoslet.core.memory.rows import MemoryEvent, MemoryRow
+    from qoslet.core.memory.rows import MemoryRow
     from qoslet.core.status.memory_view import MemoryView
-
-ZONES = {
-    "below_request": "below request",
-    "above_request": "above request",
-    "above_high": "above high",
-}
-"""Where pages were taken, as people read it."""
-
-_STYLE = {"below_request": "red", "above_request": "yellow", "above_high": "blue"}
-_NICE, _PLAIN = "▁▂▃▄▅▆▇█", "_.-=+*%#"
-MOST = 8
-"""Lines of graphs on a screen."""
 
 
 def memory_document(view: MemoryView) -> Document:
@@ -121,123 +106,3 @@ def _loss(one: Loss) -> Document:
         if cut is None
         else {"cgroup": cut.path, "heldBytes": cut.held, "claimedBytes": cut.claimed},
     }
-
-
-def spark(values: Sequence[int], terminal: Terminal) -> str:
-    """A graph of one line: each value by its share of the largest; nothing is a blank."""
-    marks = terminal.mark(_NICE, _PLAIN)
-    most = max(values, default=0)
-    return "".join(
-        " " if value <= 0 else marks[(value * len(marks) - 1) // most] for value in values
-    )
-
-
-def screen_lines(view: MemoryView, terminal: Terminal, width: int) -> list[str]:
-    """What was taken from whom in the last minute, and the last thing that happened; empty where
-    nothing was."""
-    drawn = [
-        (row, zone, spans)
-        for row in view.groups
-        if row.level == "container" or not row.uid
-        for zone, spans in row.recent.items()
-        if row.level == "container" or not _below(row, view.groups)
-    ]
-    drawn.sort(key=lambda one: -sum(one[2]))
-    lines: list[str] = []
-    if drawn:
-        head = f"memory taken back, last {2 * len(drawn[0][2])} s"
-        lines = ["", terminal.paint(head, "dim")]
-    label = max(12, width - 56)
-    for row, zone, spans in drawn[:MOST]:
-        name = pad(cut(printable(row.title), label, terminal.mark("…", "~")), label)
-        graph = terminal.paint(spark(spans, terminal), _STYLE[zone])
-        amount = size(_whole(sum(spans) * view.page)).lstrip("~")
-        lines.append(f"{name} {pad(ZONES[zone], 13)} {graph} {pad(amount, 9, right=True)}")
-    if view.events:
-        last = wrap(printable(last_line(view.events[-1])), width)
-        lines += ["", *(terminal.paint(line, "dim") for line in last)]
-    return lines
-
-
-def _below(row: MemoryRow, rows: Iterable[MemoryRow]) -> bool:
-    """Whether a group below has a graph of its own."""
-    return any(one.path.startswith(f"{row.path}/") and one.recent for one in rows)
-
-
-def _whole(amount: int) -> int:
-    """Bytes in whole Mi above one Mi, in whole Ki below."""
-    unit = 1 << 20 if amount >= 1 << 20 else 1 << 10
-    return amount // unit * unit
-
-
-def last_line(one: MemoryEvent) -> str:
-    """The event in a line."""
-    from qoslet.core.memory.event_log import sentence
-
-    return f"{one.title}: {sentence(one, one.count)}"
-
-
-def remarks(rows: Iterable[Mapping[str, object]], page: int, terminal: Terminal) -> Iterator[str]:
-    """What happened to the containers of a ``PodStates`` document, what was taken from them, and
-    which of their values are worth less than they say."""
-    for row in rows:
-        name = row.get("container")
-        counts, taken = list(_counts(row, terminal)), list(_taken(row, page, terminal))
-        if name and counts:
-            yield f"{name}: {', '.join(counts)}"
-        if name and taken:
-            yield f"{name}: memory taken back {', '.join(taken)}"
-        if name:
-            yield from (f"{name}: {line}" for line in _worthless(row))
-
-
-def _counts(row: Mapping[str, object], terminal: Terminal) -> Iterator[str]:
-    found = row.get("events")
-    events = found if isinstance(found, dict) else {}
-    kills, high = events.get("oom_kill", 0), events.get("high", 0)
-    breaches = events.get("below_low", 0) + events.get("below_min", 0)
-    if kills:
-        yield "1 OOM kill" if kills == 1 else f"{kills} OOM kills"
-    if high:
-        yield f"throttled {high}{terminal.mark('×', 'x')} at memory.high"
-    waits = events.get("pressure", 0)
-    if waits:
-        yield f"waited for memory {waits}{terminal.mark('×', 'x')}"
-    if breaches:
-        yield f"{breaches} breach{'' if breaches == 1 else 'es'} of its protection"
-
-
-def _worthless(row: Mapping[str, object]) -> Iterator[str]:
-    found = row.get("worthLess")
-    for one in found if isinstance(found, list) else []:
-        if not isinstance(one, dict):
-            continue
-        value, used, kept = (
-            _amount(one.get(name)) for name in ("bytes", "usedBytes", "worthBytes")
-        )
-        why, cut = "", one.get("because")
-        if isinstance(cut, dict):
-            held, claimed = _amount(cut.get("heldBytes")), _amount(cut.get("claimedBytes"))
-            holds = f"holds {held} of {claimed} that its groups claim and use"
-            if not cut.get("heldBytes"):
-                holds = f"has no {one.get('file')}"
-            why = f": {cut.get('cgroup')} {holds}"
-        yield f"{one.get('file')} {value} is worth {kept} of {used} used{why}"
-
-
-def _amount(value: object) -> str:
-    return size(_whole(value)).lstrip("~") if isinstance(value, int) else "?"
-
-
-def _taken(row: Mapping[str, object], page: int, terminal: Terminal) -> Iterator[str]:
-    found, recent = row.get("reclaim"), row.get("recent")
-    if not isinstance(found, dict) or not isinstance(recent, dict):
-        return
-    for zone, words in ZONES.items():
-        amounts = found.get(zone)
-        taken = amounts.get("taken", 0) if isinstance(amounts, dict) else 0
-        if not taken:
-            continue
-        spans = recent.get(zone)
-        graph = f" {spark(spans, terminal).strip()}" if isinstance(spans, list) else ""
-        yield f"{words} {size(_whole(taken * page)).lstrip('~')}{graph}"

@@ -1,22 +1,17 @@
-"""What an agent tells of its pods: as a document for programs, as a table for people."""
+"""The pods of an agent, as a document: ``kind: PodStates`` of ``qoslet/v1``."""
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING
 
-from qoslet.render.documents.guard import held_lines
-from qoslet.render.documents.memory import memory_document, remarks
+from qoslet.render.documents.memory import memory_document
 from qoslet.render.documents.plan import API_VERSION, Document, problem_row
 from qoslet.render.documents.timestamps import moment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from qoslet.core.status.snapshot import Snapshot
     from qoslet.core.workload.lifecycle import ContainerState
     from qoslet.core.workload.pod_status import PodRow
-    from qoslet.render.terminal import Terminal
 
 
 def pods_document(snapshot: Snapshot, root: str, driver: str) -> Document:
@@ -70,111 +65,3 @@ def _container(state: ContainerState) -> Document:
         "finishedAt": None if state.finished_at is None else moment(state.finished_at),
         "log": state.log or None,
     }
-
-
-def age(seconds: float) -> str:
-    """A span as people say it: ``42s``, ``3m5s``, ``7h``, ``12d``. Source: kubectl's ages."""
-    whole = max(0, int(seconds))
-    if whole < 120:
-        return f"{whole}s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 10:
-        return f"{minutes}m{rest}s" if rest else f"{minutes}m"
-    if minutes < 180:
-        return f"{minutes}m"
-    hours, rest = divmod(minutes, 60)
-    if hours < 8:
-        return f"{hours}h{rest}m" if rest else f"{hours}h"
-    return f"{hours}h" if hours < 48 else f"{hours // 24}d"
-
-
-_COLOURS = {"Running": "green", "Succeeded": "dim", "Failed": "red", "Pending": "yellow"}
-
-
-def table(
-    items: Sequence[Mapping[str, object]],
-    now: float,
-    terminal: Terminal,
-    wide: bool,
-    spaces: bool,
-    memory: Mapping[str, object] | None = None,
-) -> list[str]:
-    """The pods of a ``PodStates`` document, a line each; ``spaces`` shows namespaces. ``memory``
-    is that of the document: what happened to them."""
-    from qoslet.render.terminal import pad, printable
-
-    heads = [
-        *(["NAMESPACE"] if spaces else []),
-        "NAME",
-        "READY",
-        "STATUS",
-        "RESTARTS",
-        "AGE",
-        "QOS",
-    ]
-    heads += ["RESIZE", "UID", "MANIFEST"] if wide else []
-    cells = [_cells(item, now, wide, spaces) for item in items]
-    clean = [[printable(cell) for cell in row] for row in cells]
-    widths = [max(len(row[at]) for row in [heads, *clean]) for at in range(len(heads))]
-    lines = [
-        "  ".join(pad(head, width) for head, width in zip(heads, widths, strict=True)).rstrip()
-    ]
-    at = heads.index("STATUS")
-    for item, row in zip(items, clean, strict=True):
-        drawn = [pad(cell, width) for cell, width in zip(row, widths, strict=True)]
-        drawn[at] = terminal.paint(drawn[at], _COLOURS.get(str(item.get("phase")), "bold"))
-        lines.append("  ".join(drawn).rstrip())
-        said = [*_remarks(item), *_memory(item, memory or {}, terminal)]
-        lines += [f"  {terminal.paint(printable(line), 'dim')}" for line in said]
-    return lines
-
-
-def _memory(
-    item: Mapping[str, object], memory: Mapping[str, object], terminal: Terminal
-) -> Iterable[str]:
-    """What happened to the memory of a pod's containers."""
-    rows, page = memory.get("groups"), memory.get("pageSize")
-    known = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-    mine = [row for row in known if row.get("uid") == item.get("uid")]
-    yield from remarks(mine, page if isinstance(page, int) else 4096, terminal)
-    groups = {str(one.get("cgroup")): str(one.get("name")) for one in _containers(item)}
-    yield from held_lines(memory.get("guard"), groups)
-
-
-def _cells(item: Mapping[str, object], now: float, wide: bool, spaces: bool) -> list[str]:
-    containers = _containers(item)
-    running = sum(bool(one.get("running")) for one in containers)
-    since = item.get("since")
-    born = datetime.fromisoformat(since).timestamp() if isinstance(since, str) else None
-    phase, reason = str(item.get("phase")), item.get("reason")
-    cells = [
-        *([str(item.get("namespace"))] if spaces else []),
-        str(item.get("name")),
-        f"{running}/{len(containers)}",
-        f"{phase} ({reason})" if reason else phase,
-        str(sum(_whole(one.get("restarts")) for one in containers)),
-        "-" if born is None else age(now - born),
-        str(item.get("qosClass")),
-    ]
-    extra = [str(item.get(name) or "-") for name in ("resize", "uid", "manifest")]
-    return cells + extra if wide else cells
-
-
-def _containers(item: Mapping[str, object]) -> list[Mapping[str, object]]:
-    found = item.get("containers")
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-
-
-def _whole(value: object) -> int:
-    return value if isinstance(value, int) else 0
-
-
-def _remarks(item: Mapping[str, object]) -> Iterable[str]:
-    """Why a pod is not as asked, and when it is tried again."""
-    message, again = item.get("message"), item.get("retryInSeconds")
-    if message:
-        later = f"; again in {age(again)}" if isinstance(again, int | float) else ""
-        yield f"{message}{later}"
-    if item.get("resize") not in (None, "Done"):
-        why = item.get("resizeReason")
-        yield f"resize {item['resize']}" + (f": {why}" if why else "")

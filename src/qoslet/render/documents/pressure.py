@@ -1,14 +1,11 @@
-"""What was decided where memory was short: as a document for programs, as metrics."""
+"""What was decided where memory was short, as a document."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from qoslet.core.pressure.eviction_ranking import PressureReport
-    from qoslet.core.status.snapshot import Snapshot
     from qoslet.render.documents.plan import Document
 
 
@@ -29,9 +26,3 @@ def pressure_document(report: PressureReport) -> Document:
             for one in report.decisions
         ]
     }
-
-
-def verdicts(snapshot: Snapshot) -> Iterator[tuple[tuple[str, ...], float]]:
-    """How often what was decided."""
-    for verdict, count in snapshot.memory_view.pressure.counts.items():
-        yield (verdict,), count

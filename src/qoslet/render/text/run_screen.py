@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from qoslet.core.status.run_report import Got, Report
 from qoslet.core.status.snapshot import GroupRow, Snapshot
-from qoslet.render.documents.memory import screen_lines
 from qoslet.render.terminal import Terminal, cut, pad, printable, wrap
+from qoslet.render.text.memory import screen_lines
 from qoslet.render.units import bandwidth, memory, size
 
 WIDEST = 100
