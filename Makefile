@@ -43,7 +43,7 @@ can-write: $(VENV)/run.stamp
 test-vm: $(VENV)/run.stamp ## The live tests in real systems: Debian 12 (v1), 13 and sid (v2), under QEMU (root, once)
 	@$(BIN)/python -m tests.vm test $(ARGS)
 
-test-vm-full: $(VENV)/run.stamp ## The same in every system of the matrix; writes docs/vm-table.md
+test-vm-full: $(VENV)/run.stamp ## The same in every system of the matrix; writes docs/development/vm-table.md
 	@$(BIN)/python -m tests.vm full $(ARGS)
 
 # Handed over as it was typed: a $ in it is the shell's.

@@ -1,4 +1,4 @@
-"""What a dependency costs: time to import, memory it adds, size on disk. Feeds docs/dependencies.md."""
+"""What a dependency costs: time to import, memory it adds, size on disk. Feeds docs/development/dependencies.md."""
 
 from __future__ import annotations
 

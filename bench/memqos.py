@@ -2,7 +2,7 @@
 
 ``python -m bench.memqos measure FILE`` runs each case as a pod of ``qoslet run`` on this kernel (root,
 cgroup v2) and writes what was read; ``python -m bench.memqos draw`` makes the pictures of
-``docs/memory-qos.md`` from what is kept in ``docs/pictures/memory-qos.json``.
+``docs/explanation/memory-qos.md`` from what is kept in ``docs/pictures/memory-qos.json``.
 """
 
 from __future__ import annotations

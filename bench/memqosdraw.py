@@ -1,4 +1,4 @@
-"""Draws usage over time as SVG, for ``docs/memory-qos.md``."""
+"""Draws usage over time as SVG, for ``docs/explanation/memory-qos.md``."""
 
 from __future__ import annotations
 

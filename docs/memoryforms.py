@@ -1,4 +1,4 @@
-"""The tables of docs/memory-qos.md: what each form writes, what that is worth, and the design's
+"""The tables of docs/explanation/memory-qos.md: what each form writes, what that is worth, and the design's
 own tables, computed."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The picture of docs/architecture.md, held true: import directions, purity, sizes, words."""
+"""The picture of docs/explanation/architecture.md, held true: import directions, purity, sizes, words."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tests.vm.image import Facts, image
 from tests.vm.systems import ALL, System
 from tests.vm.table import Row
 
-PAGE = REPO / "docs" / "vm-table.md"
+PAGE = REPO / "docs" / "development" / "vm-table.md"
 _COLLECTED = (0, 1)
 
 

@@ -27,7 +27,7 @@ def test_a_form_that_nobody_named_says_why_it_is_in_force() -> None:
     answer = explain(plan([WEB], chosen({}, GATE)), "web/c0", "memory.low")
     found = value(answer)
     assert found.profile == "Memory QoS qoslet, as no Kubernetes release is named"
-    assert "docs/memory-qos.md" in (found.evidence or "")
+    assert "docs/explanation/memory-qos.md" in (found.evidence or "")
     current = {row.axis: row.profiles for row in found.alternatives if row.current}
     assert "qoslet" in current["memoryQos"].split(", ")
     assert "kubernetes" not in current

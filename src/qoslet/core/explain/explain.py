@@ -138,7 +138,7 @@ def _form(basis: Basis, release: str, row: kubernetes.Row | None) -> tuple[str, 
     how = f", {origin(node, 'memoryQos')}" if node.profile.memory_qos_forced else ""
     if form == "qoslet":
         unnamed = how or ", as no Kubernetes release is named"
-        return f"Memory QoS qoslet{unnamed}", "the program's own: docs/memory-qos.md"
+        return f"Memory QoS qoslet{unnamed}", "the program's own: docs/explanation/memory-qos.md"
     known = f"{row.evidence}: {row.source}" if row is not None else None
     if not basis.v2:
         return f"{release}: Memory QoS off: the node has cgroup v1", None

@@ -81,7 +81,7 @@ def _low_tiered(request: int) -> str:
     return f"TieredReservation, not Guaranteed: memory request {request}"
 
 
-QOSLET = "form qoslet: docs/memory-qos.md"
+QOSLET = "form qoslet: docs/explanation/memory-qos.md"
 
 
 @rule("memory.min.qoslet", f"{QOSLET}; kubernetes PR 126485")
@@ -124,7 +124,7 @@ def _low_reserved(what: str, amount: int) -> str:
     return f"{what} memory {amount}"
 
 
-ANNOTATION = "annotation of the pod: docs/memory-qos.md"
+ANNOTATION = "annotation of the pod: docs/explanation/memory-qos.md"
 
 
 @rule("memory.high.annotation", ANNOTATION)
