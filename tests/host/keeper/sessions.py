@@ -67,3 +67,17 @@ def keep() -> None:
         return Sessions()
 
     main(groups)
+
+
+def watched(boot: str, file: Path) -> str:
+    """A keeper's program that writes down, from the moment on at which it has been imported, the
+    name of every module that it or a child of it asks for."""
+    head, _, call = boot.rpartition("; ")
+    note = f"open({str(file)!r}, 'a').write(name + chr(10)) and None"
+    finder = f"type('Finder', (), {{'find_spec': staticmethod(lambda name, *_: {note})}})"
+    return f"{head}; sys.meta_path.insert(0, {finder}); {call}"
+
+
+def asked(file: Path) -> set[str]:
+    """What was written down."""
+    return set(file.read_text().split()) if file.exists() else set()

@@ -1,0 +1,138 @@
+"""What is stored on disk or sent between processes, as names: a table of all fields and their types.
+
+A row is ``ROOT.FIELD.FIELD`` and the type there. Classes are not named in it: they may be renamed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import inspect
+
+from qoslet.app import cri_run, host_run
+from qoslet.core.api.ids import bundle_id
+from qoslet.core.managers import checkpoint
+from qoslet.core.memory import counters
+from qoslet.core.reconcile import journal
+from qoslet.core.reconcile.resize import _Memo
+from qoslet.core.workload import bundle
+from qoslet.core.workload.lifecycle import ContainerState, Life
+from qoslet.core.workload.pod_status import Held
+from qoslet.core.workload.process_spec import PodSpec
+from qoslet.host.containers import records
+from qoslet.host.cri import requests, shims
+from qoslet.host.cri.pod_record import Kept
+from qoslet.host.keeper import protocol
+from qoslet.host.oci import bundle_folder
+from qoslet.host.state import http_server, memory_counters, root_lock
+
+ROOTS: Mapping[str, Any] = {
+    "journal": journal.Entry,
+    "record": records.Record,
+    "cri-record": Kept,
+    "pod": PodSpec,
+    "held": Held,
+    "container": ContainerState,
+    "life": Life,
+    "memo": _Memo,
+    "memory-events": counters._Kept,
+    "cpu_manager_state": checkpoint._Cpu,
+    "memory_manager_state": checkpoint._Memory,
+    "keeper-setting": protocol.Setting,
+    "keeper-request": protocol.Requests,
+    "keeper-news": protocol.AllNews,
+}
+
+_SHARED = {kind: name for name, kind in ROOTS.items() if isinstance(kind, type)}
+
+Rows = dict[str, str]
+
+
+NAMES: Mapping[str, object] = {
+    "journal.format": journal.FORMAT,
+    "record.format": records.FORMAT,
+    "record.file": records.RECORD,
+    "state": root_lock.STATE,
+    "state.folders": " ".join(host_run.OWN),
+    "state.oci": bundle_folder.FOLDER,
+    "state.memory-events": memory_counters.NAME,
+    "state.managers": " ".join(checkpoint.FILES),
+    "state.cri-endpoint": cri_run.ENDPOINT,
+    "state.agent-socket": http_server.NAME,
+    "keeper.version": protocol.VERSION,
+    "keeper.socket": protocol.SOCKET,
+    "keeper.lock": protocol.LOCK_FILE,
+    "keeper.errors": protocol.ERRORS,
+    "cri.label.root": requests.ROOT,
+    "cri.label.uid": requests.UID,
+    "cri.label.name": requests.NAME,
+    "cri.label.namespace": requests.NAMESPACE,
+    "cri.label.container": requests.CONTAINER,
+    "cri.annotation.pod": requests.SPEC,
+    "cri.annotation.digest": requests.DIGEST,
+    "cri.monitors": shims.leaf_of("/pod"),
+    "cri.monitors.systemd": shims.leaf_of("/a.slice/a-b.slice"),
+    "bundle.id": bundle_id("uid-0", "app"),
+    "bundle.stop-signal": bundle.STOP_SIGNAL,
+}
+"""Names and numbers that are no fields."""
+
+
+def table() -> Rows:
+    """All rows."""
+    rows = {f"name:{name}": str(value) for name, value in NAMES.items()}
+    for name, kind in ROOTS.items():
+        rows.update(_rows(name, inspect.type_info(kind)))
+    return rows
+
+
+def _rows(at: str, kind: inspect.Type) -> Iterator[tuple[str, str]]:
+    """The rows of a type that stands at ``at``."""
+    match kind:
+        case inspect.StructType() if kind.cls in _SHARED and at not in ROOTS:
+            yield at, f"{_SHARED[kind.cls]}, see there"
+        case inspect.StructType():
+            yield from _struct(at, kind)
+        case inspect.UnionType():
+            inner = [one for one in kind.types if not isinstance(one, inspect.NoneType)]
+            if len(inner) < len(kind.types):
+                yield f"{at}?", "null"
+            for one in inner:
+                yield from _rows(at, one)
+        case inspect.DictType():
+            if isinstance(kind.key_type, inspect.LiteralType):
+                yield from _rows(f"{at}{{}}", kind.key_type)
+            yield from _rows(f"{at}{{}}", kind.value_type)
+        case inspect.ListType() | inspect.VarTupleType() | inspect.FrozenSetType():
+            yield from _rows(f"{at}[]", kind.item_type)
+        case inspect.TupleType():
+            for number, one in enumerate(kind.item_types):
+                yield from _rows(f"{at}[{number}]", one)
+        case inspect.LiteralType():
+            for value in sorted(kind.values, key=str):
+                yield f"{at}={value}", "value"
+        case inspect.CustomType():
+            yield at, kind.cls.__name__
+        case _:
+            yield at, _SCALARS[type(kind)]
+
+
+_SCALARS: Mapping[type, str] = {
+    inspect.StrType: "text",
+    inspect.IntType: "integer",
+    inspect.FloatType: "number",
+    inspect.BoolType: "boolean",
+    inspect.AnyType: "any",
+}
+
+
+def _struct(at: str, kind: inspect.StructType) -> Iterator[tuple[str, str]]:
+    """The rows of a struct: its tag, then its fields, by position where they have no names."""
+    if kind.tag is not None:
+        at = f"{at}({kind.tag_field or 0}={kind.tag})"
+        yield at, "tag"
+    for number, field in enumerate(kind.fields, start=kind.tag is not None):
+        name = f"{at}[{number}]" if kind.array_like else f"{at}.{field.encode_name}"
+        yield f"{name}!", "needed" if field.required else "optional"
+        yield from _rows(name, field.type)
