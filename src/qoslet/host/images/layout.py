@@ -6,7 +6,6 @@ said. Source: OCI image-spec image-layout.md; ``skopeo copy … oci:DIR:NAME``, 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from collections.abc import Iterator
@@ -50,10 +49,12 @@ class Blob:
     raises ValueError where it is not what was asked for."""
 
     def __init__(self, descriptor: int, offset: int, size: int, digest: str) -> None:
+        from hashlib import new
+
         self._descriptor = descriptor
         self._at, self._end = offset, offset + size
         self._digest = digest
-        self._hash = hashlib.new(digest.partition(":")[0])
+        self._hash = new(digest.partition(":")[0])
 
     def __enter__(self) -> Blob:
         return self

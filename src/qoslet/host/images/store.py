@@ -8,7 +8,6 @@ unpacked once, whatever image they belong to.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import stat
 import zlib
@@ -34,12 +33,12 @@ _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 def chain_of(diff_ids: tuple[str, ...]) -> str:
     """The ChainID of all layers, as a file name."""
+    from hashlib import sha256
+
     chain = ""
     for one in diff_ids:
-        chain = (
-            one if not chain else f"sha256:{hashlib.sha256(f'{chain} {one}'.encode()).hexdigest()}"
-        )
-    return (chain or f"sha256:{hashlib.sha256().hexdigest()}").replace(":", "-")
+        chain = one if not chain else f"sha256:{sha256(f'{chain} {one}'.encode()).hexdigest()}"
+    return (chain or f"sha256:{sha256().hexdigest()}").replace(":", "-")
 
 
 class Store:
@@ -104,10 +103,12 @@ class _Content:
     """A layer as it was before it was compressed, hashed while it is read."""
 
     def __init__(self, blob: Blob, layer: Descriptor, diff_id: str, budget: Budget) -> None:
+        from hashlib import new
+
         self._blob = blob
         self._budget = budget
         self._diff_id = diff_id
-        self._hash = hashlib.new(diff_id.partition(":")[0])
+        self._hash = new(diff_id.partition(":")[0])
         self._first = blob.read(_CHUNK)
         if self._first.startswith(_ZSTD):
             raise ValueError(

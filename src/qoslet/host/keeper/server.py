@@ -3,10 +3,13 @@
 It is single-threaded and waits in one place. It holds the lock of its state folder for as long
 as it lives, so there is one for each root; it ends when it keeps nothing and nobody is there.
 Killed, it leaves the containers running: the next one takes them up by their records.
+
+It outlives the files that it was started from: everything of this package is imported at its start.
 """
 
 from __future__ import annotations
 
+import encodings.ascii  # noqa: F401
 import os
 import resource
 import select

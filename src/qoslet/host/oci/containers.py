@@ -17,6 +17,7 @@ from qoslet.core.workload.oci_spec import shared
 from qoslet.core.workload.process_spec import Launch, PodSpec
 from qoslet.host.containers.spawn import NOT_EXECUTABLE, NOT_FOUND, Spawned, StartFailed
 from qoslet.host.linux.mountinfo import mounts
+from qoslet.host.oci import create
 from qoslet.host.oci.bundle_folder import FOLDER, Place, removed
 from qoslet.host.oci.namespaces import Spaces
 
@@ -124,8 +125,8 @@ class Bundled:
     ) -> OciBirth:
         """Begin to make a container. ``outputs`` are for its stdout and stderr, ``pids`` processes
         of the pod. Raises ``StartFailed``, OSError."""
-        # here, so that no child loads it again
-        from qoslet.host.oci import create
+        # 4 MB of OpenSSL for keepers with images only; here, so that no child loads it again
+        import hashlib  # noqa: F401
 
         place = self.place(spec, launch.name)
         box = spec.sandbox
@@ -137,15 +138,11 @@ class Bundled:
 
     def rejoin(self, spec: PodSpec, name: str, is_mine: Callable[[int], bool]) -> OciBirth:
         """A container that a keeper before was making: wait for who still does."""
-        from qoslet.host.oci import create
-
         place = self.place(spec, name)
         return OciBirth(place, _fork(lambda: create.waiter(place)), is_mine)
 
     def clear(self, spec: PodSpec, name: str) -> Clearing:
         """Begin to clear a container away."""
-        from qoslet.host.oci import create
-
         place = self.place(spec, name)
         return Clearing(place, _fork(lambda: create.undertaker(place)))
 
