@@ -1,6 +1,8 @@
-"""Every figure of the README in one table, each beside its floor; ends with 1 if one is missed.
+"""Every figure in one table, each beside its floor; ends with 1 if one is missed.
 
-Each benchmark is a process of its own, so that none pays for another's memory.
+Each benchmark is a process of its own, so that none pays for another's memory. ``--keep`` writes
+the run to ``bench/results/figures.json``, from which ``make docs`` makes the tables of README and
+``docs/performance.md``.
 """
 
 from __future__ import annotations
@@ -26,8 +28,16 @@ BENCHMARKS = (
 )
 
 
+KEPT = Path(__file__).parent / "results" / "figures.json"
+
+
+def load() -> float:
+    """How many tasks wanted a CPU over the last minute."""
+    return os.getloadavg()[0]
+
+
 def machine() -> str:
-    """What the figures were measured on, in one line."""
+    """What the figures are measured on, in one line."""
     model = "unknown processor"
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         if line.startswith("model name"):
@@ -51,9 +61,14 @@ def figures_of(module: str) -> list[Figure]:
 
 def main() -> int:
     """Measure all and print the table."""
+    here, before = machine(), load()
     results = [(module, figures_of(module)) for module in BENCHMARKS]
     figures = [figure for _, some in results for figure in some]
-    print(f"{machine()}\n\n{table(figures)}")
+    print(f"{here}, load {before:.2f} before the run\n\n{table(figures)}")
+    if "--keep" in sys.argv:
+        rows = [figure._asdict() for figure in figures]
+        document = {"machine": here, "load": round(before, 2), "figures": rows}
+        KEPT.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     silent = [module for module, some in results if not some]
     for module in silent:
         print(f"{module} measured nothing", file=sys.stderr)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import json
 import pkgutil
 import re
 import sys
@@ -18,6 +19,9 @@ from types import ModuleType
 from msgspec import structs
 
 import qoslet.core.rules
+from bench.figures import Figure
+from bench.figures import table as figure_table
+from bench.run import KEPT
 from docs import memoryforms
 from docs.specimens import sentences
 from qoslet.core.rules.catalog import RULES, Rule
@@ -50,6 +54,18 @@ def first_sentence(path: Path) -> str:
     text = prose(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))))
     return re.split(r"(?<=[.;?!:])\s", text, maxsplit=1)[0].rstrip(".;:")
 
+
+SHOWN = (
+    "plan, JSON to JSON, cold",
+    "10,000 pods of 5 KB read and planned",
+    "50 pods, manifest to cgroups",
+    "333 groups, nothing to do, cold",
+    "convert: one block, JSON in, rows out",
+    "one manifest, p50",
+    "idle with 50 pods",
+    "resident with 50 pods",
+)
+"""The figures of the README."""
 
 FLOORS = ("", "core", "agent", "sim", "host", "render", "app", "cli", "schema")
 """The packages at the top, in the order in which a value passes them."""
@@ -141,11 +157,36 @@ def choices() -> Iterator[str]:
     )
 
 
+def measured() -> tuple[str, list[Figure]]:
+    """The kept run of ``make bench``: where it ran, and its figures."""
+    document = json.loads(KEPT.read_text(encoding="utf-8"))
+    about = f"{document['machine']}; load {document['load']:.2f} before the run."
+    return about, [Figure(**row) for row in document["figures"]]
+
+
+def figures() -> Iterator[str]:
+    """Every figure of the kept run."""
+    about, rows = measured()
+    yield about
+    yield ""
+    yield figure_table(rows)
+
+
+def main_figures() -> Iterator[str]:
+    """Those of the kept run that the README shows."""
+    about, rows = measured()
+    yield figure_table(row for row in rows if row.name in SHOWN)
+    yield ""
+    yield about
+
+
 PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "layout": layout,
     "rules": rules,
     "profiles": profiles,
     "choices": choices,
+    "figures": figures,
+    "main figures": main_figures,
     **memoryforms.PARTS,
 }
 
@@ -162,7 +203,7 @@ def current(path: Path) -> str:
 
 def pages() -> list[Path]:
     """The pages that hold parts from the code."""
-    found = sorted((ROOT / "docs").rglob("*.md"))
+    found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     return [path for path in found if PART.search(path.read_text(encoding="utf-8"))]
 
 
