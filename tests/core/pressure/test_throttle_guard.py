@@ -8,19 +8,16 @@ from hypothesis import strategies as st
 
 from qoslet.core.cgroup.interface_files import NO_LIMIT
 from qoslet.core.memory.sample import MemorySample, NodeMemory
+from qoslet.core.pressure.guard_decision import Bounds, Decision, answer, spare
+from qoslet.core.pressure.guard_report import GuardRow
 from qoslet.core.pressure.headroom import Room
 from qoslet.core.pressure.throttle_guard import (
     POLICY,
-    Bounds,
-    Decision,
-    GuardRow,
     Hold,
-    answer,
     by_form,
     held_on,
     is_over,
     lowered,
-    spare,
     stays,
 )
 from qoslet.core.pressure.throttle_stall import Signs, Verdict

@@ -9,7 +9,9 @@ from qoslet.agent.pods.teardown import stop
 from qoslet.agent.state.pod_worker import Pace, never_restarts
 from qoslet.agent.state.sync_context import Shared
 from qoslet.core.cgroup.interface_files import NO_LIMIT
-from qoslet.core.pressure.throttle_guard import REASON, HeldRow, Hold
+from qoslet.core.pressure.guard_decision import REASON
+from qoslet.core.pressure.guard_report import HeldRow
+from qoslet.core.pressure.throttle_guard import Hold
 from qoslet.core.reconcile.steps import Step
 from qoslet.errors import QosletError
 

@@ -19,7 +19,7 @@ from qoslet.core.cgroup.interface_files import NO_LIMIT
 from qoslet.core.memory.rows import WatchRow
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.pressure.eviction_ranking import NO_REPORT as NO_PRESSURE
-from qoslet.core.pressure.throttle_guard import NO_REPORT
+from qoslet.core.pressure.guard_report import NO_REPORT
 from qoslet.core.status.memory_view import MemoryView
 
 CLOSE = 1.0

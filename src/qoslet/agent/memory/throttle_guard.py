@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.agent.memory.guard_actions import HIGH, KILLS, Ends, Holding
-from qoslet.agent.memory.headroom import Grants
 from qoslet.agent.memory.tracked_cgroups import MemoryGroups
 from qoslet.agent.ports import MemoryParts
 from qoslet.agent.state.pod_worker import Pace
@@ -21,7 +21,9 @@ from qoslet.agent.state.sync_context import Shared
 from qoslet.core.memory.rows import Followed, WatchRow
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.pressure import throttle_guard, throttle_stall
-from qoslet.core.pressure.throttle_guard import Decision, GuardReport, GuardRow, Mode
+from qoslet.core.pressure.guard_decision import Decision, Situation, decide
+from qoslet.core.pressure.guard_report import GuardReport, GuardRow
+from qoslet.core.pressure.throttle_guard import Hold, Mode
 from qoslet.core.resources.cgroup_tree import Cgroup
 
 CALM = 5.0
@@ -32,8 +34,6 @@ KEPT = 50
 """Decisions that are remembered."""
 RECLAIMS = 1.0
 """Seconds for which a reclaim is waited for."""
-BUSY = 0.5
-"""Seconds for which the reclaim of another group is waited for."""
 ENDING = KILLS + 1.0
 """Seconds for which the memory of a container that was ended is waited for."""
 
@@ -70,7 +70,7 @@ class Guard:
         self._tuning = tuning
         self._policy = policy
         self._holding = Holding(shared)
-        self._grants = Grants(groups, parts.reader, policy)
+        self._reader = parts.reader
         self._ends = Ends(shared)
         self._ended: tuple[str, float] = ("", 0.0)
         self._close: dict[str, Close] = {}
@@ -170,65 +170,66 @@ class Guard:
 
     def _answer(self, path: str, one: Close, sample: MemorySample, node: NodeMemory) -> None:
         """Answer a stall, or say what would be done."""
-        now = self._shared.now
-        hold = self._holding.of(path, one.planned, sample.identity)
-        if self._cold is None:
-            hold = replace(hold, reclaimed=True)
-        mode = self._mode(self._shared.paces.get(one.group.uid))
-        decision, lower = self._decide(one, hold, sample, node)
-        if mode == "act" and self._queues(one, decision):
-            one.queues = now if one.queues is None else one.queues
-            if now - one.queues < BUSY:
-                return
-            decision, lower = self._decide(one, replace(hold, reclaimed=True), sample, node)
-            busy = f"{decision.because}; another group is reclaimed, what is cold here is not"
-            decision = replace(decision, because=busy)
-        if mode == "act" and decision.answer == "end" and now < self._ended[1]:
-            waits = f"{decision.because}; {self._ended[0]} was ended, its memory is waited for"
-            decision = Decision("none", waits)
+        now, mode = self._shared.now, self._mode(self._shared.paces.get(one.group.uid))
+        situation = self._situation(one, sample, node, mode)
+        found = decide(situation, self._policy)
+        one.queues = (now if one.queues is None else one.queues) if found.queued else None
+        decision = found.decision
+        if decision is None:
+            return
         if (mode != "act" or decision.answer == "none") and self._is_said(one, decision.answer):
             return
-        error = self._do(path, one, hold, decision, lower) if mode == "act" else ""
+        error = ""
+        if mode == "act":
+            error = self._do(path, one, situation.hold, decision, found.lowered)
         if error:
             one.waits = now + RECLAIMS
         if not (error and self._is_said(one, f"{decision.answer}{error}")):
             self._tell(one, decision, error, mode)
 
-    def _decide(
-        self, one: Close, hold: throttle_guard.Hold, sample: MemorySample, node: NodeMemory
-    ) -> tuple[Decision, dict[str, int]]:
-        """What to do about a stalled group, and what others have to give back for it: their
-        memory.high by path."""
-        holds, lower, first = dict(self._holding.holds), dict[str, int](), None
-        while True:
-            ground = self._grants.ground(one.group, sample, node, holds)
-            verdict = one.track.verdict
-            found = throttle_guard.answer(
-                hold, verdict, sample, ground.room, ground.bounds, self._policy
-            )
-            if found.answer not in ("end", "none"):
-                return found, lower
-            first = first or found
-            path, value = self._grants.idlest(sample.path, ground, holds)
-            if not path:
-                return first, {}
-            lower[path] = value
-            holds[path] = replace(holds[path], value=value)
+    def _situation(
+        self, one: Close, sample: MemorySample, node: NodeMemory, mode: Mode
+    ) -> Situation:
+        """Everything that the decision needs: groups whose memory.high is raised are looked at
+        afresh, with all above them."""
+        now, path = self._shared.now, one.group.path
+        above = self._groups.above(path)
+        reclaim: Literal["idle", "busy", "absent"] = "idle"
+        if self._cold is None:
+            reclaim = "absent"
+        elif mode == "act" and self._cold.busy:
+            reclaim = "busy"
+        return Situation(
+            path=path,
+            pod=next((row.path for row in (*above, one.group) if row.uid), ""),
+            verdict=one.track.verdict,
+            hold=self._holding.of(path, one.planned, sample.identity),
+            node=node,
+            samples=self._samples(sample),
+            holds=dict(self._holding.holds),
+            reclaim=reclaim,
+            queued=0.0 if one.queues is None else now - one.queues,
+            killed=self._ended[0] if mode == "act" and now < self._ended[1] else "",
+        )
 
-    def _queues(self, one: Close, decision: Decision) -> bool:
-        """Whether a group has to wait for the reclaim of another one."""
-        if decision.answer == "reclaim" and self._cold is not None and self._cold.busy:
-            return True
-        one.queues = None
-        return False
+    def _samples(self, sample: MemorySample) -> dict[str, MemorySample]:
+        """The stalled group as it was just seen, and afresh the raised ones and all above."""
+        raised = [path for path, hold in self._holding.holds.items() if hold.raised]
+        paths = {one.path for path in (sample.path, *raised) for one in self._groups.above(path)}
+        samples = {sample.path: sample}
+        for path in paths.union(raised) - {sample.path}:
+            seen = self._reader.sample(path)
+            if seen is not None:
+                samples[path] = seen
+        return samples
 
     def _do(
         self,
         path: str,
         one: Close,
-        hold: throttle_guard.Hold,
+        hold: Hold,
         decision: Decision,
-        lower: dict[str, int],
+        lower: Mapping[str, int],
     ) -> str:
         """Carry a decision out; what went wrong."""
         now = self._shared.now

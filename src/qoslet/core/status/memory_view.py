@@ -8,7 +8,7 @@ from qoslet.core.memory.rows import MemoryEvent, MemoryRow, WatchRow
 from qoslet.core.memory.sample import NodeMemory
 from qoslet.core.pressure.eviction_ranking import NO_REPORT as NO_PRESSURE
 from qoslet.core.pressure.eviction_ranking import PressureReport
-from qoslet.core.pressure.throttle_guard import NO_REPORT, GuardReport
+from qoslet.core.pressure.guard_report import NO_REPORT, GuardReport
 
 
 class MemoryView(Struct, frozen=True):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from qoslet.core.cgroup.interface_files import NO_LIMIT
 
 if TYPE_CHECKING:
-    from qoslet.core.pressure.throttle_guard import GuardReport
+    from qoslet.core.pressure.guard_report import GuardReport
     from qoslet.render.documents.plan import Document
 
 

@@ -1,0 +1,160 @@
+"""The guard's decision as one pure call, held to decisions that were recorded on random samples."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from qoslet.core.memory.sample import MemorySample, NodeMemory
+from qoslet.core.pressure.guard_decision import Resolution, Situation, decide
+from qoslet.core.pressure.throttle_guard import Hold
+from qoslet.core.pressure.throttle_stall import Signs, Verdict
+
+MIB = 1 << 20
+RECORDED = Path(__file__).parents[2] / "data" / "guard-decisions.jsonl.xz"
+"""One line a decision: the cgroups, their samples and raised values, and what was decided."""
+
+
+def recorded() -> list[dict[str, Any]]:
+    lines = lzma.decompress(RECORDED.read_bytes()).splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def situation_of(row: dict[str, Any]) -> Situation:
+    """A recorded row as the guard would gather it."""
+    uid = {group["path"]: group["uid"] for group in row["groups"]}
+    path = row["path"]
+    samples = {one["path"]: MemorySample(at=9.0, **one) for one in row["samples"]}
+    holds = {
+        one["path"]: Hold(**{key: one[key] for key in one if key != "path"})
+        for one in row["overrides"]
+    }
+    raised = [at for at, hold in holds.items() if hold.raised]
+    read = {
+        path,
+        *raised,
+        *(at for one in (path, *raised) for at in uid if one.startswith(f"{at}/")),
+    }
+    own = [at for at in sorted(uid, key=len) if f"{path}/".startswith(f"{at}/") and uid[at]]
+    sample, cold = samples[path], row["reclaimable"]
+    signs = Signs(0.5, sample.current, sample.high or 0, sample.current - cold, cold, 0, 0.0, 300.0)
+    hold = holds.get(path) or Hold(0, 0, 0.0, sample.identity)
+    return Situation(
+        path=path,
+        pod=own[0] if own else "",
+        verdict=Verdict("stalled", 8.0, "", signs),
+        hold=replace(hold, reclaimed=row["reclaimed"]),
+        node=NodeMemory(9.0, row["total"], row["available"], 0),
+        samples={at: one for at, one in samples.items() if at in read},
+        holds=holds,
+    )
+
+
+def test_decisions_are_those_that_were_recorded() -> None:
+    rows, met = recorded(), Counter[tuple[str, bool]]()
+    for row in rows:
+        wanted = row["decision"]
+        found = decide(situation_of(row))
+        assert found.decision is not None
+        decision = found.decision
+        assert (decision.answer, decision.value) == (wanted["answer"], wanted["value"]), row
+        assert decision.because == wanted["because"]
+        assert list(found.lowered.items()) == [tuple(pair) for pair in wanted["lower"]]
+        met[decision.answer, bool(found.lowered)] += 1
+    assert met == {
+        ("reclaim", False): 60,
+        ("limit", False): 60,
+        ("raise", False): 60,
+        ("end", False): 60,
+        ("none", False): 60,
+        ("limit", True): 29,
+        ("raise", True): 31,
+    }
+
+
+def scene(**more: Any) -> Situation:
+    """A container of 250 MiB that is stalled on a node with 1000 MiB, its limit 256 MiB."""
+    sample = MemorySample("/q/podx/a", 9.0, 1, 250 * MIB, 243 * MIB, max=256 * MIB)
+    signs = Signs(0.5, 250 * MIB, 243 * MIB, 250 * MIB, more.pop("cold", 0), 0, 0.0, 300.0)
+    situation = Situation(
+        path=sample.path,
+        pod="/q/podx",
+        verdict=Verdict("stalled", 8.0, "", signs),
+        hold=Hold(243 * MIB, 243 * MIB, 0.0, 1),
+        node=NodeMemory(9.0, 4096 * MIB, more.pop("available", 1000) * MIB, 0),
+        samples={sample.path: sample},
+        holds={},
+    )
+    return replace(situation, **more)
+
+
+def answered(found: Resolution) -> str:
+    return "" if found.decision is None else found.decision.answer
+
+
+def test_a_reclaim_waits_for_that_of_another_cgroup_and_not_for_long() -> None:
+    assert answered(decide(scene(cold=8 * MIB))) == "reclaim"
+    first = decide(scene(cold=8 * MIB, reclaim="busy"))
+    assert first == Resolution(None, queued=True)
+    later = decide(scene(cold=8 * MIB, reclaim="busy", queued=0.5))
+    assert answered(later) == "limit"
+    assert later.queued
+    assert later.decision is not None
+    assert later.decision.because.endswith("; another group is reclaimed, what is cold here is not")
+    assert not decide(scene(reclaim="busy")).queued, "nothing is cold: nobody is waited for"
+
+
+def test_without_reclaim_the_next_answer_is_given_at_once() -> None:
+    assert answered(decide(scene(cold=8 * MIB, reclaim="absent"))) == "limit"
+
+
+def test_nobody_is_killed_while_the_memory_of_another_is_being_freed() -> None:
+    assert answered(decide(scene(available=200))) == "end"
+    found = decide(scene(available=200, killed="d/a/app"))
+    assert found.decision is not None
+    assert found.decision.answer == "none"
+    assert found.decision.because.endswith("; d/a/app was ended, its memory is waited for")
+    assert answered(decide(scene(killed="d/a/app"))) == "limit"
+
+
+def test_a_pod_and_its_containers_that_were_all_raised_do_not_hold_the_decision_up() -> None:
+    """What the containers keep counts for the pod, too: to lower the pod again frees nothing."""
+    pod, names = "/q/pody", ("a", "b", "c")
+    samples = {f"{pod}/{name}": MemorySample("", 9.0, 3, 30 * MIB) for name in names}
+    holds = {path: Hold(20 * MIB, 200 * MIB, 0.0, 3, 1) for path in samples}
+    samples[pod] = MemorySample(pod, 9.0, 2, 90 * MIB)
+    holds[pod] = Hold(80 * MIB, 300 * MIB, 0.0, 2, 1)
+    base = scene(available=700)
+    base = replace(base, samples={**base.samples, **samples}, holds=holds)
+    found = decide(base)
+    assert answered(found) == "limit"
+    assert found.lowered == {pod: 106 * MIB, f"{pod}/c": 46 * MIB}
+    tight = decide(replace(base, node=NodeMemory(9.0, 4096 * MIB, 220 * MIB, 0)))
+    assert answered(tight) == "end"
+    assert not tight.lowered
+
+
+@given(st.sampled_from(recorded()), st.integers(0, 1 << 12), st.integers(0, 1 << 12))
+def test_a_decision_changes_nothing_and_lowers_only_what_is_raised(
+    row: dict[str, Any], available: int, total: int
+) -> None:
+    situation = replace(
+        situation_of(row),
+        node=NodeMemory(9.0, total * MIB, available * MIB, 0),
+        reclaim="absent",
+    )
+    holds, samples = dict(situation.holds), dict(situation.samples)
+    found = decide(situation)
+    assert found == decide(situation)
+    assert (situation.holds, situation.samples) == (holds, samples)
+    for path, value in found.lowered.items():
+        assert holds[path].raised
+        assert value > max(holds[path].planned, samples[path].current)
+        assert answered(found) in ("raise", "limit")
