@@ -23,7 +23,7 @@ from qoslet.core.workload.security_context import Identity
 from qoslet.errors import CannotDo
 from qoslet.sim.kernel import Fault, SimKernel
 from qoslet.sim.memory import SimMemory
-from qoslet.sim.refusals import Facts
+from tests.core.reconcile.trees import FOUR_CPUS
 from tests.core.vectors.fixtures import node_of
 
 ROOT = "/q"
@@ -323,7 +323,7 @@ class Bench:
     ) -> None:
         self.clock = Clock()
         self.kernel = SimKernel(
-            hierarchy, clock=self.clock.monotonic, facts=Facts(cpus="0-3"), faults=faults
+            hierarchy, clock=self.clock.monotonic, facts=FOUR_CPUS, faults=faults
         )
         self.driver = Recorder(self.kernel)
         self.keeper = Keeper(self.kernel)

@@ -45,9 +45,10 @@ from qoslet.host.cgroupfs.v2 import Unified
 from qoslet.host.linux.openat import Tree
 from qoslet.host.state.journal_file import Journal
 from qoslet.host.state.resume import resume
+from qoslet.sim.cgroups import refusal
 from qoslet.sim.kernel import SimKernel
-from qoslet.sim.refusals import Facts, refusal
 from tests.agent.fixtures import ROOT, Clock, Manifests, resources
+from tests.core.reconcile.trees import FOUR_CPUS
 
 TREES = ("memory", "cpu", "cpuacct", "cpuset", "pids")
 WHO = Identity(0, 0, (), frozenset(), False)
@@ -409,7 +410,7 @@ class World:
         self.clock = Clock()
         self.kernel = SimKernel(
             hierarchy,  # type: ignore[arg-type]
-            facts=Facts(cpus="0-3"),
+            facts=FOUR_CPUS,
             controllers=TREES if hierarchy == "v1" else None,
             hugepages=(),
         )

@@ -12,10 +12,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from qoslet.agent.ports import Driver, Observer
+from qoslet.core.cgroup.features import Ground
+from qoslet.core.cgroup.interface_files import cpu_numbers
 from qoslet.core.node.node import Hierarchy
 from qoslet.core.reconcile.steps import Step
+from qoslet.sim.cgroups import FACTS
 from qoslet.sim.kernel import SimKernel
-from qoslet.sim.refusals import Facts
 
 if TYPE_CHECKING:
     from qoslet.host.cgroupfs.driver import Cgroupfs
@@ -50,7 +52,7 @@ class Bench:
         driver: Driver,
         observer: Observer,
         processes: Processes,
-        facts: Facts,
+        facts: Ground,
         root: str,
     ) -> None:
         self.hierarchy: Hierarchy = hierarchy
@@ -115,7 +117,7 @@ class _Real:
 
 
 def simulated(
-    hierarchy: Hierarchy, facts: Facts | None = None, controllers: tuple[str, ...] = ()
+    hierarchy: Hierarchy, facts: Ground = FACTS, controllers: tuple[str, ...] = ()
 ) -> Bench:
     """A bench on a kernel made of values."""
     kernel = SimKernel(hierarchy, facts=facts, controllers=controllers or None)
@@ -166,11 +168,16 @@ def mounts_of(hierarchy: Hierarchy) -> Mapping[str, str] | str:
     return (here.unified or "") if hierarchy == "v2" else (here.mounts or {})
 
 
-def _facts(driver: Cgroupfs) -> Facts:
+def _facts(driver: Cgroupfs) -> Ground:
     """The machine's page size, CPUs and memory nodes."""
     tree = driver.layout.tree_of("cpuset")
     assert tree is not None, "no cpuset controller"
     last = ".effective" if driver.hierarchy == "v2" else ""
     cpus, mems = (tree.read("", f"cpuset.{name}{last}") for name in ("cpus", "mems"))
-    kernel = tuple(int(part) for part in platform.release().split("-")[0].split(".")[:2])
-    return Facts(os.sysconf("SC_PAGE_SIZE"), cpus, mems, "1" if kernel >= (6, 12) else "0")
+    major, minor = platform.release().split("-")[0].split(".")[:2]
+    return Ground(
+        page_size=os.sysconf("SC_PAGE_SIZE"),
+        cpus=cpu_numbers(cpus),
+        mems=cpu_numbers(mems),
+        kernel=(int(major), int(minor)),
+    )

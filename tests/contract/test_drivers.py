@@ -8,10 +8,11 @@ from contextlib import AbstractContextManager, contextmanager
 import pytest
 from msgspec.structs import replace
 
+from qoslet.core.cgroup.accepts import effective
+from qoslet.core.cgroup.interface_files import joined
 from qoslet.core.node.node import Hierarchy
 from qoslet.core.reconcile.steps import Step
 from qoslet.sim.cgroups import CONTROLLERS
-from qoslet.sim.refusals import unlimited
 from tests.contract.cases import CASES, Case
 from tests.contract.drivers import Bench, real, simulated
 
@@ -78,8 +79,9 @@ def _state(bench: Bench, top: str) -> tuple[dict[str, str], list[str]]:
 
 def wanted(bench: Bench, text: str) -> str:
     """A value of a case on this bench's machine."""
-    most = unlimited("memory.limit_in_bytes", bench.facts.page_size)
-    return text.format(cpus=bench.facts.cpus, mems=bench.facts.mems, most=most)
+    facts = bench.facts
+    most = effective("memory.limit_in_bytes", "-1", facts.page_size)
+    return text.format(cpus=joined(facts.cpus or ()), mems=joined(facts.mems or ()), most=most)
 
 
 @pytest.mark.parametrize("opened", BENCHES)

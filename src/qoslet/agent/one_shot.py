@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.core.cgroup.interface_files import controller, same
+from qoslet.core.cgroup.accepts import same
+from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.reconcile.drift import RESET, Difference, compare
 from qoslet.core.reconcile.give_back import hand_back, kept_in

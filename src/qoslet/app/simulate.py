@@ -17,9 +17,8 @@ from qoslet.core.reconcile.steps import Step
 from qoslet.core.rules.hugetlb import size_text
 from qoslet.host.linux.clock import Signals, WakingClock
 from qoslet.sim.behaviour import Behaviour, behaviour_of
-from qoslet.sim.kernel import SimKernel
+from qoslet.sim.kernel import SimKernel, facts_of
 from qoslet.sim.memory import SimMemory
-from qoslet.sim.refusals import Facts
 from qoslet.sim.runtime import SimRuntime
 from qoslet.sim.volumes import SimVolumes
 
@@ -35,7 +34,7 @@ def simulated(config: Config, source: LiveSource, node: Node, signals: Signals) 
     kernel = SimKernel(
         node.hierarchy,
         clock=time.monotonic,
-        facts=Facts(page_size=node.host.page_size, cpus=cpus),
+        facts=facts_of(node, cpus),
         swap=node.host.swap_controller,
         hugepages=[size_text(size) for size in node.host.hugepage_sizes],
     )

@@ -10,15 +10,17 @@ mm/memcontrol*.c of Linux 6.12 and 6.18; the contract tests compare it with a re
 from __future__ import annotations
 
 import errno
+import os
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.core.cgroup.interface_files import controller, cpu_numbers
+from qoslet.core.cgroup.accepts import ERRNOS, effective, written
+from qoslet.core.cgroup.features import Ground
+from qoslet.core.cgroup.interface_files import controller, cpu_numbers, joined
 from qoslet.core.node.node import Hierarchy
-from qoslet.sim.refusals import Facts, kept, refusal, unlimited
 
 CONTROLLERS: Mapping[Hierarchy, tuple[str, ...]] = {
     "v1": ("cpu", "cpuacct", "cpuset", "memory", "pids", "hugetlb"),
@@ -58,6 +60,14 @@ _LIMIT, _SWAP_TOTAL = "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"
 _QUOTA, _PERIOD = "cpu.cfs_quota_us", "cpu.cfs_period_us"
 _RATIO_SHIFT = 20
 KILLED = 137
+
+FACTS = Ground(cpus=frozenset((0, 1)), mems=frozenset((0,)))
+"""A kernel of today on a machine with two CPUs and one memory node."""
+
+
+def refusal(code: int) -> OSError:
+    """The error that a system call would give."""
+    return OSError(code, os.strerror(code))
 
 
 class Process(Struct):
@@ -99,16 +109,16 @@ class Groups:
         hierarchy: Hierarchy,
         *,
         controllers: Sequence[str] | None = None,
-        facts: Facts | None = None,
+        facts: Ground = FACTS,
         swap: bool = True,
         hugepages: Sequence[str] = ("2MB", "1GB"),
     ) -> None:
         self.hierarchy = hierarchy
-        self.facts = facts or Facts()
+        self.facts = facts
         self.controllers = tuple(controllers or CONTROLLERS[hierarchy])
         self.trees = self.controllers if hierarchy == "v1" else ("",)
         self.processes: dict[int, Process] = {}
-        top = {"cpuset.cpus": self.facts.cpus, "cpuset.mems": self.facts.mems}
+        top = {"cpuset.cpus": joined(facts.cpus or ()), "cpuset.mems": joined(facts.mems or ())}
         self.groups = {"/": Group(dict.fromkeys(self.trees, 1), top)}
         self._identity = 1
         self._pid = 1000
@@ -167,7 +177,10 @@ class Groups:
             return
         if file not in group.files:
             raise refusal(errno.ENOENT)
-        value = kept(file, text, group.files[file], self.facts)
+        # a driver clears a list with an empty line
+        value = written(file, text or "\n", group.files[file], self.facts)
+        if isinstance(value, tuple):
+            raise refusal(ERRNOS[value[0]])
         if file == "cpu.weight" and group.files["cpu.idle"] == "1":
             raise refusal(errno.EINVAL)
         if file == "cpu.idle" and value != group.files[file]:
@@ -262,7 +275,7 @@ class Groups:
     def _defaults(self, swap: bool, hugepages: Sequence[str]) -> dict[str, str]:
         """The files of a new group with every controller."""
         names = dict(_FRESH[self.hierarchy])
-        last = "max" if self.hierarchy == "v2" else "limit_in_bytes"
+        last, unlimited = ("max", "max") if self.hierarchy == "v2" else ("limit_in_bytes", "-1")
         for size in hugepages:
             names |= {f"hugetlb.{size}.{last}": "", f"hugetlb.{size}.rsvd.{last}": ""}
         if not swap:
@@ -270,7 +283,7 @@ class Groups:
             names.pop("memory.swap.max", None)
         for file, value in names.items():
             if not value and not file.startswith("cpuset."):
-                names[file] = unlimited(file, self.facts.page_size)
+                names[file] = effective(file, unlimited, self.facts.page_size)
         return {file: v for file, v in names.items() if controller(file) in self.controllers}
 
     def _group(self, path: str) -> Group:

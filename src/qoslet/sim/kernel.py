@@ -16,14 +16,25 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.core.cgroup.interface_files import controller
+from qoslet.core.cgroup.features import NEWEST_KERNEL, Ground
+from qoslet.core.cgroup.interface_files import controller, cpu_numbers
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
-from qoslet.core.node.node import Hierarchy
+from qoslet.core.node.host_facts import kernel_version
+from qoslet.core.node.node import Hierarchy, Node
 from qoslet.core.reconcile.steps import Outcome, Step
-from qoslet.sim.cgroups import Groups, inside
-from qoslet.sim.refusals import Facts, refusal
+from qoslet.sim.cgroups import FACTS, Groups, inside, refusal
 
 _MOUNT = "/sys/fs/cgroup"
+
+
+def facts_of(node: Node, cpus: str) -> Ground:
+    """The kernel of a node that has these CPUs."""
+    return replace(
+        FACTS,
+        page_size=node.host.page_size,
+        cpus=cpu_numbers(cpus),
+        kernel=kernel_version(node.host.kernel) or NEWEST_KERNEL,
+    )
 
 
 class Fault(Struct, frozen=True):
@@ -50,7 +61,7 @@ class SimKernel(Groups):
         *,
         clock: Callable[[], float] = lambda: 0.0,
         controllers: Sequence[str] | None = None,
-        facts: Facts | None = None,
+        facts: Ground = FACTS,
         swap: bool = True,
         hugepages: Sequence[str] = ("2MB", "1GB"),
         faults: Sequence[Fault] = (),

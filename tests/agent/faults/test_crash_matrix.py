@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from qoslet.core.api.pod import Pod
-from qoslet.core.cgroup.interface_files import same
+from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.observed import Observed
 from qoslet.core.node.node import Node
 from qoslet.core.plan.live_plan import Live

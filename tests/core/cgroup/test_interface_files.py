@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from qoslet.core.cgroup.interface_files import effective, knob, property_of, same
+from qoslet.core.cgroup.accepts import effective, same
+from qoslet.core.cgroup.interface_files import knob, property_of
 
 KiB4 = 4096
 V1_MOST = "9223372036854771712"

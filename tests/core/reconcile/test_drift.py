@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from qoslet.core.cgroup.interface_files import effective
+from qoslet.core.cgroup.accepts import effective
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.node.node import Hierarchy
 from qoslet.core.reconcile.drift import compare

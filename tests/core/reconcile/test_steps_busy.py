@@ -11,8 +11,7 @@ from qoslet.core.reconcile.drift import compare
 from qoslet.core.reconcile.steps import Step, ordered
 from qoslet.core.resources.cgroup_tree import Plan
 from qoslet.sim.kernel import SimKernel
-from qoslet.sim.refusals import Facts
-from tests.core.reconcile.trees import ROOT, plan_of
+from tests.core.reconcile.trees import FOUR_CPUS, ROOT, plan_of
 
 CPUS: tuple[int, ...] = (0, 1, 2, 3)
 TIER, POD, LEAF = f"{ROOT}/tier", f"{ROOT}/tier/poda", f"{ROOT}/tier/poda/c1"
@@ -59,7 +58,7 @@ def perform(kernel: SimKernel, steps: list[Step]) -> None:
 def test_lists_move_at_every_level_after_any_prefix(hierarchy, old, new, planned):
     before = listed(hierarchy, old, frozenset(planned))
     after = listed(hierarchy, new, frozenset(planned))
-    kernel = SimKernel(hierarchy, facts=Facts(cpus="0-3"))
+    kernel = SimKernel(hierarchy, facts=FOUR_CPUS)
     perform(kernel, next_steps(before, kernel))
     assert compare(before, kernel.observe(ROOT)) == []
     steps = next_steps(after, kernel)
@@ -73,7 +72,7 @@ def test_lists_move_at_every_level_after_any_prefix(hierarchy, old, new, planned
 
 
 def test_a_parent_grows_before_its_child():
-    kernel = SimKernel("v1", facts=Facts(cpus="0-3"))
+    kernel = SimKernel("v1", facts=FOUR_CPUS)
     perform(kernel, next_steps(listed("v1", ("2,3", "3", "3", "3"), frozenset(CHAIN)), kernel))
     steps = next_steps(listed("v1", ("0,2,3", "0,3", "0,3", "0"), frozenset(CHAIN)), kernel)
     assert [step.path for step in steps[:3]] == [ROOT, TIER, POD]
@@ -82,7 +81,7 @@ def test_a_parent_grows_before_its_child():
 
 def test_a_group_without_a_plan_grows_for_the_one_below():
     planned = frozenset({ROOT, LEAF})
-    kernel = SimKernel("v1", facts=Facts(cpus="0-3"))
+    kernel = SimKernel("v1", facts=FOUR_CPUS)
     perform(kernel, next_steps(listed("v1", ("0", "0", "0", "0"), planned), kernel))
     perform(kernel, next_steps(listed("v1", ("0,1", "0", "0", "1"), planned), kernel))
     values = {path: kernel.read(path, "cpuset.cpus") for path in CHAIN}

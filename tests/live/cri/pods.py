@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from qoslet.core.cgroup.interface_files import same
+from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.names import root_path
 from qoslet.core.cgroup.unit_properties import left
 from qoslet.host.linux.mountinfo import beside

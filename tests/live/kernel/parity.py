@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.agent.ports import Driver, Observer
-from qoslet.core.cgroup.interface_files import same
+from qoslet.core.cgroup.accepts import same
 from qoslet.core.node.node import Hierarchy
 from qoslet.core.plan.plan import plan
 from qoslet.core.reconcile.drift import compare

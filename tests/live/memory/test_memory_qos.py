@@ -19,7 +19,8 @@ import pytest
 
 from qoslet.cli import main
 from qoslet.core.api.manifest import Options
-from qoslet.core.cgroup.interface_files import released, same
+from qoslet.core.cgroup.accepts import same
+from qoslet.core.cgroup.interface_files import released
 from qoslet.core.cgroup.names import root_path
 from qoslet.core.node.flags import Flags
 from qoslet.core.node.resolve import as_written

@@ -3,13 +3,15 @@
 Bounds that depend on the machine (its CPUs, devices, hugepage sizes) count only where the
 ``Ground`` knows them. Source: kernel/sched/core.c, mm/page_counter.c, mm/memcontrol.c,
 mm/memcontrol-v1.c, kernel/cgroup/cgroup.c, pids.c, cpuset.c, fs/kernfs/file.c; read back on
-kernels 6.1, 6.12 and 6.18.
+kernels 6.1, 6.12, 6.18 and 7.2.
 """
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from qoslet.core.cgroup import keyed_files
 from qoslet.core.cgroup.features import Ground
@@ -19,6 +21,7 @@ from qoslet.core.cgroup.kernel_numbers import (
     INVALID,
     MOST,
     RANGE,
+    WIDE,
     members,
     memparse,
     plain,
@@ -28,6 +31,14 @@ from qoslet.core.cgroup.kernel_numbers import (
 from qoslet.core.cgroup.keyed_files import NO_DEVICE
 
 MISSING, TOO_LONG = "no such file or directory", "argument list too long"
+ERRNOS = {
+    INVALID: errno.EINVAL,
+    RANGE: errno.ERANGE,
+    WIDE: errno.EOVERFLOW,
+    MISSING: errno.ENOENT,
+    TOO_LONG: errno.E2BIG,
+    NO_DEVICE: errno.ENODEV,
+}
 
 Complaint = tuple[str, str]
 """The error in strerror's words, and what the kernel takes instead."""
@@ -41,19 +52,22 @@ _MOST_BYTES = 2**63 - 1
 _SPAN = f"{SHORTEST_US} to {LONGEST_US} us"
 _NANO = 1000
 _LONGEST_LIST = 100 + 6 * MOST_CPUS
-_INT = 32
+_INT, _LONG = 32, 64
 
 Write = Callable[[str, str | None, Ground], str | Complaint]
 """Text, and what stands in the file (None: nobody wrote): what is read back, or a complaint."""
 
 
 def _number(
-    least: int, most: int, word: str, signed: bool = False, strips: bool = False, bits: int = 64
+    least: int, most: int, word: str, signed: bool = False, strips: bool = False, bits: int = _LONG
 ) -> Write:
     """A whole number between two bounds; ``word`` is the error beyond them."""
     takes = f"{least} to {most}"
+    wide = bits == _LONG
 
     def write(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+        if wide and plain(text):
+            return text if least <= int(text) <= most else (word, takes)
         amount = whole(text.strip(BLANKS) if strips else text, signed, bits)
         if isinstance(amount, str):
             return amount, takes
@@ -102,18 +116,20 @@ def _quota(text: str, stands: str | None, ground: Ground) -> str | Complaint:
 
 
 _CPU_MAX = re.compile(rf"[{BLANKS}]*([^{BLANKS}]{{1,20}})(.*)\Z", re.DOTALL)
+_INFINITE_SINCE = (6, 17)
+"""Since this version 2^64 - 1 is a quota without an end; before it is too much."""
 
 
 def _cpu_max(text: str, stands: str | None, ground: Ground) -> str | Complaint:
     """``QUOTA [PERIOD]``; without a period the one that stands stays."""
     found = _CPU_MAX.match(text)
-    quota = scanned(found[1]) if found is not None else None
+    quota = scanned(found[1], ground.wraps) if found is not None else None
     if found is None or (quota is None and found[1] != "max"):
         return INVALID, "a quota in us or max, and a period"
-    period = scanned(found[2])
+    period = scanned(found[2], ground.wraps)
     if period is None:
-        period = int(stands.rpartition(" ")[2]) if stands else DEFAULT_PERIOD_US
-    if quota == MOST:
+        period = scanned((stands or "").partition(" ")[2]) or DEFAULT_PERIOD_US
+    if quota == MOST and ground.kernel >= _INFINITE_SINCE:
         quota = None
     fault = None if quota is None else _quota_fault(quota)
     if fault is not None:
@@ -137,26 +153,29 @@ def _percent(text: str, stands: str | None, ground: Ground) -> str | Complaint:
     return held if float(held) <= 100 else (RANGE, takes)
 
 
-def _bytes(unlimited: str, page: int, unit: int, text: str) -> str | Complaint:
+def _bytes(unlimited: str, unit: int, text: str, ground: Ground) -> str | Complaint:
     """Bytes in whole units; what is not below the largest counter is no limit, which v1 prints
     as a number."""
-    text = text if plain(text) else text.strip(BLANKS)
-    most = _MOST_BYTES // page * page // unit * unit
+    if plain(text):
+        beyond = int(text) % unit
+        return str(int(text) - beyond) if beyond else text
+    text = text.strip(BLANKS)
+    most = _MOST_BYTES // ground.page_size * ground.page_size // unit * unit
     shown = str(most) if unlimited == "-1" else "max"
     if text == unlimited:
         return shown
-    amount = memparse(text)
+    amount = memparse(text, ground.wraps)
     if amount is None:
         return INVALID, f"bytes, or {unlimited}"
     return shown if amount >= most else str(amount // unit * unit)
 
 
 def _bytes_v1(text: str, stands: str | None, ground: Ground) -> str | Complaint:
-    return _bytes("-1", ground.page_size, ground.page_size, text)
+    return _bytes("-1", ground.page_size, text, ground)
 
 
 def _bytes_v2(text: str, stands: str | None, ground: Ground) -> str | Complaint:
-    return _bytes("max", ground.page_size, ground.page_size, text)
+    return _bytes("max", ground.page_size, text, ground)
 
 
 def _shares(text: str, stands: str | None, ground: Ground) -> str | Complaint:
@@ -298,7 +317,24 @@ def _hugepages(file: str, text: str, ground: Ground) -> str | Complaint:
     if found is None or (ground.sizes is not None and found[1] not in ground.sizes):
         return MISSING, "a page size that the machine has" if found else "a page size such as 2MB"
     unit = max(ground.page_size, hugepage_size(file))
-    return _bytes("max" if found[2] == "max" else "-1", ground.page_size, unit, text)
+    return _bytes("max" if found[2] == "max" else "-1", unit, text, ground)
+
+
+def effective(file: str, value: str, page_size: int) -> str:
+    """What a group that has never had another value keeps of ``value``; the text itself where the
+    kernel refuses it."""
+    found = written(file, value, None, _pages(page_size))
+    return found if isinstance(found, str) else value
+
+
+def same(file: str, wanted: str, found: str, page_size: int = 4096) -> bool:
+    """Whether ``found`` is what stands after ``wanted`` was written over it."""
+    return wanted == found or written(file, wanted, found, _pages(page_size)) == found
+
+
+@lru_cache(maxsize=8)
+def _pages(size: int) -> Ground:
+    return Ground(page_size=size)
 
 
 def complaint(file: str, value: str, ground: Ground) -> Complaint | None:

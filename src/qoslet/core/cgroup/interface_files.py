@@ -1,4 +1,4 @@
-"""One row for each setting: its file on v1 and v2, its systemd property, how the kernel keeps it.
+"""One row for each setting: its file on v1 and v2, its systemd property, what a new group has.
 
 Sources: Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst; systemd.resource-control(5);
 read back on kernels 6.12 and 6.18.
@@ -14,11 +14,6 @@ from msgspec import Struct
 NO_LIMIT = 1 << 63
 """A limit that the kernel prints as ``max``; above every amount of memory."""
 
-Kept = Literal["exact", "pages", "hugepages", "bandwidth", "list", "shares", "quota"]
-"""How a value is read back: as written, cut to pages, cut to its own page size, with its period,
-as a normalised list, as shares within their bounds, or as a quota of which every negative one is
-none."""
-
 
 class Knob(Struct, frozen=True, gc=False):
     """A setting. ``since`` is the systemd version that has ``property``, ``since_v1`` that of
@@ -32,43 +27,39 @@ class Knob(Struct, frozen=True, gc=False):
     property: str | None = None
     property_v1: str | None = None
     since: int = 205
-    kept: Kept = "exact"
     released: str | None = "max"
     released_v1: str | None = "-1"
     since_v1: int | None = None
 
 
-_PERIOD = 100_000
-"""Microseconds of a quota's period unless told otherwise."""
-
 KNOBS: tuple[Knob, ...] = (
     Knob("cpu", "cpu.shares", "cpu.weight", "weight", "CPUWeight", "CPUShares", 232,
-         "shares", "100", "1024", 205),
-    Knob("cpu", None, "cpu.max", "us", "CPUQuotaPerSecUSec", None, 213, "bandwidth",
+         "100", "1024", 205),
+    Knob("cpu", None, "cpu.max", "us", "CPUQuotaPerSecUSec", None, 213,
          released="max 100000"),
-    Knob("cpu", "cpu.cfs_quota_us", None, "us", None, "CPUQuotaPerSecUSec", 213, "quota"),
+    Knob("cpu", "cpu.cfs_quota_us", None, "us", None, "CPUQuotaPerSecUSec", 213),
     Knob("cpu", "cpu.cfs_period_us", None, "us", None, "CPUQuotaPeriodUSec", 242,
          released_v1="100000"),
     Knob("cpu", None, "cpu.idle", "flag", released="0"),
     Knob("memory", "memory.limit_in_bytes", "memory.max", "bytes", "MemoryMax", "MemoryLimit",
-         231, "pages", since_v1=205),
-    Knob("memory", None, "memory.high", "bytes", "MemoryHigh", None, 231, "pages"),
-    Knob("memory", None, "memory.low", "bytes", "MemoryLow", None, 231, "pages", released="0"),
-    Knob("memory", None, "memory.min", "bytes", "MemoryMin", None, 240, "pages", released="0"),
-    Knob("memory", None, "memory.swap.max", "bytes", "MemorySwapMax", None, 232, "pages"),
-    Knob("memory", "memory.memsw.limit_in_bytes", None, "bytes", kept="pages"),
+         231, since_v1=205),
+    Knob("memory", None, "memory.high", "bytes", "MemoryHigh", None, 231),
+    Knob("memory", None, "memory.low", "bytes", "MemoryLow", None, 231, released="0"),
+    Knob("memory", None, "memory.min", "bytes", "MemoryMin", None, 240, released="0"),
+    Knob("memory", None, "memory.swap.max", "bytes", "MemorySwapMax", None, 232),
+    Knob("memory", "memory.memsw.limit_in_bytes", None, "bytes"),
     Knob("memory", None, "memory.oom.group", "flag", released="0"),
     Knob("pids", "pids.max", "pids.max", "count", "TasksMax", "TasksMax", 227,
          released_v1="max"),
-    Knob("cpuset", "cpuset.cpus", "cpuset.cpus", "list", "AllowedCPUs", None, 244, "list",
+    Knob("cpuset", "cpuset.cpus", "cpuset.cpus", "list", "AllowedCPUs", None, 244,
          released="", released_v1=None),
-    Knob("cpuset", "cpuset.mems", "cpuset.mems", "list", "AllowedMemoryNodes", None, 244, "list",
+    Knob("cpuset", "cpuset.mems", "cpuset.mems", "list", "AllowedMemoryNodes", None, 244,
          released="", released_v1=None),
 )  # fmt: skip
 
 _BY_FILE = {file: knob for knob in KNOBS for file in (knob.v1, knob.v2) if file}
 
-_HUGETLB = Knob("hugetlb", None, None, "bytes", kept="hugepages", released_v1="-1")
+_HUGETLB = Knob("hugetlb", None, None, "bytes", released_v1="-1")
 
 _UNIT_SHIFT = {"KB": 10, "MB": 20, "GB": 30, "TB": 40}
 
@@ -156,47 +147,3 @@ def cpu_numbers(text: str) -> frozenset[int]:
         first, _, last = part.partition("-")
         found.update(range(int(first), int(last or first) + 1))
     return frozenset(found)
-
-
-def effective(file: str, value: str, page_size: int) -> str:
-    """What the kernel keeps of ``value``: bytes are cut to whole pages, lists are normalised,
-    ``cpu.max`` gets its period, shares and quotas their bounds. Other text stays as it is."""
-    try:
-        kept = knob(file).kept
-    except ValueError:
-        return value
-    match kept:
-        case "pages" | "hugepages":
-            return _bytes(file, value, page_size, hugepage_size(file) if kept != "pages" else 1)
-        case "bandwidth":
-            return value if " " in value else f"{value} {_PERIOD}"
-        case "list":
-            return cpu_list(value)
-        case "shares" if file == "cpu.shares" and value.isdecimal():
-            return str(min(max(int(value), 2), 262144))
-        case "quota":
-            return "-1" if value.startswith("-") else value
-    return value
-
-
-def _bytes(file: str, value: str, page_size: int, hugepage: int) -> str:
-    """Bytes as they are kept. What is not below the largest number of pages is no limit.
-    Source: mm/page_counter.c page_counter_memparse, mm/hugetlb_cgroup.c."""
-    first = file.endswith("limit_in_bytes")
-    most = (2**63 - 1) // page_size * page_size
-    unit = max(page_size, hugepage)
-    if first and value in ("-1", "max"):
-        return str(most // unit * unit)
-    if not value.isdecimal():
-        return value
-    if int(value) >= most // unit * unit:
-        return str(most // unit * unit) if first else "max"
-    return str(int(value) // unit * unit)
-
-
-def same(file: str, wanted: str, found: str, page_size: int = 4096) -> bool:
-    """Whether the kernel's answer is what a written value becomes. ``cpu.max`` without a period
-    leaves the period as it was."""
-    if file == "cpu.max" and " " not in wanted:
-        return found.split(" ")[0] == wanted
-    return found in (wanted, effective(file, wanted, page_size))

@@ -1,7 +1,8 @@
 """Numbers and lists as the kernel's parsers read them, which is not as Python does.
 
 Source: lib/kstrtox.c, lib/cmdline.c memparse, lib/vsprintf.c sscanf, lib/bitmap-str.c; written to
-files of kernel 6.18.
+files of kernels 6.1, 6.12, 6.18 and 7.2. ``wraps``: before Linux 7 a number beyond 64 bits wraps,
+where no error is given, and a suffix without a number is 0.
 """
 
 from __future__ import annotations
@@ -62,30 +63,31 @@ def whole(text: str, signed: bool = False, bits: int = 64) -> int | str:
     return amount if (-most if signed else 0) <= amount < most else RANGE
 
 
-def memparse(text: str) -> int | None:
-    """Bytes with a suffix K to E, hexadecimal and octal, too; None for other text. Nothing is 0,
-    and what does not fit 64 bits is the most that does, as since Linux 7; before it wrapped, and
-    a suffix alone was 0."""
+def _fitted(amount: int, wraps: bool) -> int:
+    return amount & MOST if wraps else min(amount, MOST)
+
+
+def memparse(text: str, wraps: bool = False) -> int | None:
+    """Bytes with a suffix K to E, hexadecimal and octal, too; None for other text. Nothing is 0."""
     if plain(text):
         return int(text)
     found = _MEMPARSE.match(text)
-    if found is None or (found[2] and not found[1]):
+    if found is None or (found[2] and not found[1] and not wraps):
         return None
     amount = _value(found[1]) if found[1] else 0
-    return min(amount << _SHIFTS[found[2].upper()], MOST)
+    return _fitted(amount << _SHIFTS[found[2].upper()], wraps)
 
 
-def simple(text: str) -> int | None:
+def simple(text: str, wraps: bool = False) -> int | None:
     """simple_strtoull of a whole text: as memparse, without a suffix."""
     found = _MEMPARSE.match(text)
-    return None if found is None or found[2] else memparse(text)
+    return None if found is None or found[2] else memparse(text, wraps)
 
 
-def scanned(text: str) -> int | None:
-    """What sscanf's %llu takes from the beginning of the text, at most what fits; the rest does
-    not matter."""
+def scanned(text: str, wraps: bool = False) -> int | None:
+    """What sscanf's %llu takes from the beginning of the text; the rest does not matter."""
     found = _SCANNED.match(text)
-    return None if found is None else min(_value(found[1].lstrip("0") or "0"), MOST)
+    return None if found is None else _fitted(_value(found[1].lstrip("0") or "0"), wraps)
 
 
 def members(text: str, bits: int) -> frozenset[int] | str:

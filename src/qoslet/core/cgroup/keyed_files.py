@@ -79,7 +79,7 @@ def rates(text: str, stands: str | None, ground: Ground) -> str | Complaint:
     found = _settings(lines.get(device), _RATES)
     for word in rest.split():
         key, equals, given = word.partition("=")
-        amount = scanned(given)
+        amount = scanned(given, ground.wraps)
         if not equals or len(word) > _TOKEN or (amount is None and given != "max"):
             return INVALID, takes
         if amount == 0:
@@ -116,7 +116,7 @@ def _weighed(
     stands: str | None,
     ground: Ground,
     most: int,
-    bare: Callable[[str], int | None],
+    bare: Callable[[str, bool], int | None],
     beyond: Complaint,
     none: Complaint,
 ) -> str | Complaint:
@@ -133,7 +133,7 @@ def _weighed(
         read = scanned
     elif words.startswith("default"):
         rest, read = words.removeprefix("default"), scanned
-    amount = read(rest)
+    amount = read(rest, ground.wraps)
     if amount is None:
         return none
     if not 1 <= amount <= most:
@@ -149,7 +149,7 @@ def latency(text: str, stands: str | None, ground: Ground) -> str | Complaint:
     if device in (INVALID, NO_DEVICE):
         return device, rest
     key, _, given = rest.strip(BLANKS).partition("=")
-    amount = 0 if given == "max" else scanned(given)
+    amount = 0 if given == "max" else scanned(given, ground.wraps)
     if key != "target" or amount is None:
         return INVALID, takes
     lines = _lines(stands)
@@ -193,7 +193,7 @@ def misc(text: str, stands: str | None, ground: Ground) -> str | Complaint:
 def regions(text: str, stands: str | None, ground: Ground) -> str | Complaint:
     """dmem.max, low, min: one region of device memory and its bytes."""
     name, _, given = text.strip(BLANKS).partition(" ")
-    amount = memparse(given)
+    amount = memparse(given, ground.wraps)
     if not name or not given or (given != "max" and amount is None):
         return INVALID, "a region with bytes, or max"
     return _text(_lines(stands) | {name: given if given == "max" else str(amount)})

@@ -136,7 +136,7 @@ def _cpu_v2(pen: Pen, cpu: Cpu, traits: Traits) -> None:
         same(pen, "cpu.idle", "cpu.idle", cpu.idle)
         weight_row = pen.rows.get("cpu.weight")
         if cpu.idle == 1 and weight_row is not None:
-            pen.rows["cpu.weight"] = structs.replace(weight_row, effective="0")
+            pen.rows["cpu.weight"] = structs.replace(weight_row, effective=pen.ground.idle_weight)
     quota, period = cpu.quota or -1, cpu.period or -1
     if quota > 0 or period > 0:
         text = f"{quota if quota >= 0 else 'max'} {period if period > 0 else 100_000}"

@@ -10,7 +10,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from qoslet.core.cgroup.interface_files import effective, released, same
+from qoslet.core.cgroup.accepts import effective, same
+from qoslet.core.cgroup.interface_files import released
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.cgroup.unit_properties import left
 from qoslet.core.node.node import Node

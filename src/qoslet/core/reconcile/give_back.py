@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct
 
-from qoslet.core.cgroup.interface_files import released, same
+from qoslet.core.cgroup.accepts import same
+from qoslet.core.cgroup.interface_files import released
 from qoslet.core.cgroup.observed import ObservedCgroup
 from qoslet.core.node.node import Hierarchy
 from qoslet.core.reconcile.drift import Difference

@@ -11,7 +11,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from qoslet.core.cgroup.interface_files import controller, released, same
+from qoslet.core.cgroup.accepts import same
+from qoslet.core.cgroup.interface_files import controller, released
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.node.node import Hierarchy
 from qoslet.core.reconcile.drift import Difference

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from qoslet.core.cgroup.interface_files import effective
+from qoslet.core.cgroup.accepts import effective
 from qoslet.core.resources.cgroup_tree import Setting, Writer
 from qoslet.core.resources.cri_resources import Sent, Unified, Why
 from qoslet.core.resources.node_policy import Basis

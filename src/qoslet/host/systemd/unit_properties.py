@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from qoslet.core.cgroup import unit_properties
-from qoslet.core.cgroup.interface_files import UNMANAGED, controller, property_of, released, same
+from qoslet.core.cgroup.accepts import same
+from qoslet.core.cgroup.interface_files import UNMANAGED, controller, property_of, released
 from qoslet.core.cgroup.unit_properties import Signed
 from qoslet.core.reconcile.steps import Step
 from qoslet.host.cgroupfs.kill import Layout
