@@ -165,7 +165,7 @@ def test_a_message_holds_no_amount_that_it_cannot() -> None:
 
 def test_the_table_is_that_of_the_protocol() -> None:
     """Every message of ours that it has is told with the same types, and no field is missed."""
-    pb = pytest.importorskip("qoslet.host.runtimes.cri.pb.cri_pb2")
+    pb = pytest.importorskip("qoslet.host.cri.pb.cri_pb2")
     kinds = {3: "int64", 4: "uint64", 5: "int32", 8: "bool", 9: "string", 13: "uint32"}
     compared = 0
     for name, descriptor in pb.DESCRIPTOR.message_types_by_name.items():

@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 from qoslet.core.cgroup.controllers import hugepage_sizes
-from qoslet.core.cgroup.features import Ground
+from qoslet.core.cgroup.features import NEWEST_KERNEL, Ground
 from qoslet.core.cgroup.interface_files import cpu_numbers
+from qoslet.core.node.host_facts import kernel_version
 from qoslet.host.machine.probe import probe
 from tests.contract.drivers import mounts_of
 
@@ -234,6 +235,7 @@ class Container:
             mems=cpu_numbers(Path("/sys/devices/system/node/has_memory").read_text().strip()),
             controllers=controllers,
             devices=frozenset({one} if one else ()),
+            kernel=kernel_version(os.uname().release) or NEWEST_KERNEL,
         )
 
 
