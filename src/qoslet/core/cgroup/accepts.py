@@ -102,6 +102,10 @@ def _word(*words: str) -> Write:
 _period = _number(SHORTEST_US, LONGEST_US, INVALID)
 
 
+def _lasts(period: int) -> bool:
+    return SHORTEST_US <= period <= LONGEST_US
+
+
 def _quota_fault(amount: int) -> Complaint | None:
     if SHORTEST_US <= amount <= MOST_QUOTA_US:
         return None
@@ -122,6 +126,9 @@ _INFINITE_SINCE = (6, 17)
 
 def _cpu_max(text: str, stands: str | None, ground: Ground) -> str | Complaint:
     """``QUOTA [PERIOD]``; without a period the one that stands stays."""
+    first, _, last = text.partition(" ")
+    if plain(first) and plain(last) and _lasts(int(last)):
+        return _quota_fault(int(first)) or text
     found = _CPU_MAX.match(text)
     quota = scanned(found[1], ground.wraps) if found is not None else None
     if found is None or (quota is None and found[1] != "max"):
@@ -134,7 +141,7 @@ def _cpu_max(text: str, stands: str | None, ground: Ground) -> str | Complaint:
     fault = None if quota is None else _quota_fault(quota)
     if fault is not None:
         return fault
-    if not SHORTEST_US <= period <= LONGEST_US:
+    if not _lasts(period):
         return INVALID, f"a period of {_SPAN}"
     return f"{'max' if quota is None else quota} {period}"
 
@@ -157,17 +164,18 @@ def _bytes(unlimited: str, unit: int, text: str, ground: Ground) -> str | Compla
     """Bytes in whole units; what is not below the largest counter is no limit, which v1 prints
     as a number."""
     if plain(text):
-        beyond = int(text) % unit
-        return str(int(text) - beyond) if beyond else text
+        amount = int(text)
+        beyond = amount % unit
+        return str(amount - beyond) if beyond else text
     text = text.strip(BLANKS)
     most = _MOST_BYTES // ground.page_size * ground.page_size // unit * unit
     shown = str(most) if unlimited == "-1" else "max"
     if text == unlimited:
         return shown
-    amount = memparse(text, ground.wraps)
-    if amount is None:
+    parsed = memparse(text, ground.wraps)
+    if parsed is None:
         return INVALID, f"bytes, or {unlimited}"
-    return shown if amount >= most else str(amount // unit * unit)
+    return shown if parsed >= most else str(parsed // unit * unit)
 
 
 def _bytes_v1(text: str, stands: str | None, ground: Ground) -> str | Complaint:

@@ -84,6 +84,10 @@ _OF_CONTROLLERS = frozenset(
     ]
 )
 
+_OF_EVERY_KERNEL = frozenset(
+    file for file in _OF_CONTROLLERS if file.partition(".")[0] != "io" and ".swap." not in file
+)
+
 _OF_CONTROLLERS_READ = frozenset(
     [
         "cpuset.cpus.effective",
@@ -120,6 +124,9 @@ _HUGETLB_READ = re.compile(r"hugetlb\.([0-9]{1,9}[KMG]B)\.(events|events\.local|
 
 def unopened(key: str, ground: Ground) -> str:
     """The error of opening a file of the group for writing; empty where it opens."""
+    there = ground.controllers
+    if key in _OF_EVERY_KERNEL and (there is None or key.partition(".")[0] in there):
+        return ""
     if key in ("", ".", ".."):
         return DIRECTORY
     if "\0" in key:
@@ -128,7 +135,6 @@ def unopened(key: str, ground: Ground) -> str:
         return LONG
     if key in _CORE or key in _CORE_READ:
         return ""
-    there = ground.controllers
     if there is not None and key.partition(".")[0] not in there:
         return MISSING
     return "" if _has(key, ground) else MISSING

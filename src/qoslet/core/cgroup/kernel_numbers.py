@@ -32,13 +32,15 @@ _HALF = 3
 
 def plain(text: str) -> bool:
     """Whether the text is a number in every notation and below any bound of 64 bits."""
-    return text.isdigit() and text.isascii() and text[0] != "0" and len(text) <= _PLAIN
+    return len(text) <= _PLAIN and text.isdigit() and text.isascii() and text[0] != "0"
 
 
 def _value(digits: str) -> int:
     """The number, in the base that its first letters say."""
     if digits[:1] == "0":
         return int(digits, 16 if digits[1:2] in ("x", "X") else 8)
+    if len(digits) <= _CHUNK:
+        return int(digits)
     found = 0
     for at in range(0, len(digits), _CHUNK):
         part = digits[at : at + _CHUNK]

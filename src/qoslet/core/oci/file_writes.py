@@ -8,6 +8,8 @@ from qoslet.core.cgroup.features import Ground
 from qoslet.core.oci.result import Refusal, Row, Stop
 
 _SHOWN = 120
+_BESIDE = frozenset(("cpu.max", "cpu.max.burst", "cpu.weight"))
+"""Files of which another file bounds what the kernel takes."""
 
 
 class Pen:
@@ -28,15 +30,14 @@ class Pen:
     def put(self, file: str, value: str, field: str, rule: str, *inputs: object) -> None:
         """One write; Stop where the kernel refuses it."""
         before = self.rows.get(file)
-        stands = written(
-            file,
-            value,
-            before.applied if before is not None else self.stood.get(file),
-            self.ground,
-        )
-        found = stands if isinstance(stands, tuple) else self._beside(file, stands)
-        if found is not None or isinstance(stands, tuple):
-            raise Stop(refused(field, file, value, *(found or stands)))
+        stood = self.stood.get(file) if before is None else before.applied
+        stands = written(file, value, stood, self.ground)
+        if isinstance(stands, tuple):
+            raise Stop(refused(field, file, value, *stands))
+        if file in _BESIDE:
+            found = self._beside(file, stands)
+            if found is not None:
+                raise Stop(refused(field, file, value, *found))
         value = value.removesuffix("\n") or value
         if before is not None and file in KEYED:
             value = f"{before.value}\n{value}"
@@ -44,14 +45,14 @@ class Pen:
 
     def _beside(self, file: str, stands: str) -> Complaint | None:
         """What the kernel refuses for what stands in another file."""
-        if file in ("cpu.max", "cpu.max.burst"):
+        if file != "cpu.weight":
             other = self._stands("cpu.max.burst" if file == "cpu.max" else "cpu.max")
             if other is not None:
                 quota, burst = (stands, other) if file == "cpu.max" else (other, stands)
                 amount = quota.partition(" ")[0]
                 if amount != "max" and int(burst) > int(amount):
                     return INVALID, f"a burst of at most the quota {amount}"
-        elif file == "cpu.weight" and self._stands("cpu.idle") == "1":
+        elif self._stands("cpu.idle") == "1":
             return INVALID, "no weight while cpu.idle is 1"
         return None
 

@@ -61,7 +61,7 @@ def write_v2(
 ) -> None:
     """The v2 files; Stop at the first refusal. ``usage`` is memory.current of an update."""
     memory = block.memory or NO_MEMORY
-    if not traits.tables and not update:
+    if memory.swap and not traits.tables and not update:
         # a new container's swap is judged before its group is made
         _checked_swap(memory.swap or 0, memory.limit or 0, traits)
     pids = block.pids
