@@ -14,7 +14,7 @@ from qoslet.core.oci.resources import Block, block_of
 from qoslet.core.oci.result import Hierarchy, Part
 from qoslet.core.oci.runc_update import updated
 from qoslet.core.oci.write import Update, files
-from qoslet.core.versions.traits import traits_of
+from qoslet.core.versions.runtime import converting_runtime
 from qoslet.errors import BadInput
 from tests.cli.fixtures import made
 
@@ -26,7 +26,7 @@ NEW, OLD = "runc-1.3.2", "runc-1.1.5"
 
 def part(block: Json, to: str = "v2", runtime: str = NEW, **ground: Any) -> Part:
     hierarchy: Hierarchy = "v1" if to == "v1" else "v2"
-    return files(block_of(block), hierarchy, traits_of(runtime), Ground(**ground))
+    return files(block_of(block), hierarchy, converting_runtime(runtime), Ground(**ground))
 
 
 def values(found: Part) -> dict[str, str]:
@@ -191,7 +191,7 @@ def test_fields_that_a_version_does_not_know() -> None:
 def test_an_update_keeps_quota_or_period() -> None:
     before = block_of({"cpu": {"quota": 20000, "period": 50000, "shares": 512}})
     for runtime, shares in ((OLD, None), (NEW, 512)):
-        found = updated(before, block_of({"cpu": {"period": 100000}}), traits_of(runtime))
+        found = updated(before, block_of({"cpu": {"period": 100000}}), converting_runtime(runtime))
         assert found.cpu is not None
         assert (found.cpu.quota, found.cpu.period, found.cpu.shares) == (20000, 100000, shares)
 
@@ -202,11 +202,11 @@ def test_check_before_update() -> None:
         (NEW, "rejecting memory limit 4096 <= usage 8192"),
         ("crun-1.21", "cannot set the memory limit lower than its current usage"),
     ):
-        found = files(block, "v2", traits_of(runtime), update=Update(usage=8192))
+        found = files(block, "v2", converting_runtime(runtime), update=Update(usage=8192))
         assert found.refusal is not None
         assert found.refusal.message == words
-    assert files(block, "v2", traits_of(OLD), update=Update(usage=8192)).refusal is None
-    assert files(block, "v2", traits_of(NEW), update=Update(Block(), 4095)).refusal is None
+    assert files(block, "v2", converting_runtime(OLD), update=Update(usage=8192)).refusal is None
+    assert files(block, "v2", converting_runtime(NEW), update=Update(Block(), 4095)).refusal is None
 
 
 def test_systemd_properties() -> None:

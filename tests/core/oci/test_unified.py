@@ -17,7 +17,7 @@ from qoslet.core.convert.inputs import Kind
 from qoslet.core.oci.resources import block_of
 from qoslet.core.oci.result import Part
 from qoslet.core.oci.write import Update, files
-from qoslet.core.versions.traits import traits_of
+from qoslet.core.versions.runtime import converting_runtime
 from qoslet.render.documents.conversion import conversion_document
 from qoslet.render.documents.plan import encode
 from qoslet.render.terminal import Terminal
@@ -29,7 +29,7 @@ SOURCES: tuple[Kind, ...] = ("oci", "cri")
 
 
 def part(block: dict[str, Any], runtime: str = NEW, **ground: Any) -> Part:
-    return files(block_of(block), "v2", traits_of(runtime), Ground(**ground))
+    return files(block_of(block), "v2", converting_runtime(runtime), Ground(**ground))
 
 
 def stands(found: Part) -> dict[str, str]:
@@ -238,7 +238,7 @@ def test_a_period_stays_where_none_is_written() -> None:
     block = {"cpu": {"quota": 5000, "period": 20000}, "unified": {"cpu.max": "9000"}}
     assert stands(part(block)) == {"cpu.max": "9000 20000"}
     update = Update(block_of({"cpu": {"period": 30000}}))
-    made = files(block_of({"unified": {"cpu.max": "9000"}}), "v2", traits_of("crun-1.21"),
+    made = files(block_of({"unified": {"cpu.max": "9000"}}), "v2", converting_runtime("crun-1.21"),
                  update=update)  # fmt: skip
     assert stands(made) == {"cpu.max": "9000 30000"}
 

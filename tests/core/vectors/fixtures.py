@@ -15,7 +15,7 @@ from qoslet.core.quantity import Quantity, parse
 from qoslet.core.resources.cgroup_tree import Setting
 from qoslet.core.resources.node_policy import Basis, basis_of
 from qoslet.core.versions.kubernetes import Profile, resolve
-from qoslet.core.versions.traits import traits_of
+from qoslet.core.versions.runtime import converting_runtime
 
 Json = Mapping[str, Any]
 
@@ -113,9 +113,9 @@ def block_rows(basis: Basis, block: Json) -> tuple[Row, ...]:
     """The v2 rows of an OCI block by the runtime of a basis; ValueError where it refuses it."""
     choices = basis.choices
     documents = choices.bfq_weight == "scaled" and choices.swap_conversion == "same"
-    traits = traits_of("kep-2254" if documents else basis.runtime.name)
+    runtime = converting_runtime("kep-2254" if documents else basis.runtime.name)
     ground = Ground(rsvd=basis.node.host.hugetlb_rsvd)
-    part = convert_files(block_of(block), "v2", traits, ground)
+    part = convert_files(block_of(block), "v2", runtime, ground)
     if part.refusal is not None:
         raise ValueError(part.refusal.message)
     return part.rows

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from qoslet.core.cgroup.features import Ground
-from qoslet.core.versions.traits import traits_of
+from qoslet.core.versions.runtime import converting_runtime
 
 MIB = 1 << 20
 Json = dict[str, Any]
@@ -21,7 +21,7 @@ class Blocks:
         self._random = random.Random(seed)
         self._v2 = hierarchy == "v2"
         # where it is not known, so low a limit kills the container
-        self._checks = traits_of(runtime).check
+        self._checks = converting_runtime(runtime).check
         self._ground = ground
 
     def one(self, create: bool = False) -> Json:

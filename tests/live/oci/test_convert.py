@@ -21,7 +21,7 @@ from qoslet.core.oci.resources import Block, block_of
 from qoslet.core.oci.result import Part
 from qoslet.core.oci.runc_update import updated
 from qoslet.core.oci.write import Update, files
-from qoslet.core.versions.traits import Traits, traits_of
+from qoslet.core.versions.runtime import Runtime, converting_runtime
 from qoslet.host.machine.probe import probe
 from tests.live.oci.blocks import Blocks
 from tests.live.oci.real import Container, Scoped, found, microseconds, version
@@ -70,7 +70,7 @@ class Trial:
 
     def __init__(self, container: Container, runtime: str) -> None:
         self.container = container
-        self.traits: Traits = traits_of(runtime)
+        self.runtime: Runtime = converting_runtime(runtime)
         self.before = Block()
         self.ground = Ground()
         self.compared = self.refused = self.blocks = 0
@@ -97,15 +97,15 @@ class Trial:
         part = files(
             block,
             container.hierarchy,
-            self.traits,
+            self.runtime,
             self.ground,
             Update(self.before, usage, swapped),
         )
         said = container.update(given)
         self.judge("update", given, part, said)
         self.compare("update", given, part, container.read(), stood)
-        if not said and self.traits.family == "runc":
-            self.before = updated(self.before, block, self.traits)
+        if not said and self.runtime.family == "runc":
+            self.before = updated(self.before, block, self.runtime)
 
     def judge(self, how: str, given: object, part: Part, said: str) -> None:
         """Both refuse, for the same reason, or none does."""
@@ -161,7 +161,7 @@ def test_convert_says_what_a_runtime_writes(
 ) -> None:
     record_property("driver", "cgroupfs")
     container, hierarchy = trial.container, trial.container.hierarchy
-    blocks = Blocks(SEED, hierarchy, trial.traits.name, trial.ground)
+    blocks = Blocks(SEED, hierarchy, trial.runtime.name, trial.ground)
     for _ in range(UPDATES):
         trial.update(blocks.one())
     container.delete()
@@ -169,7 +169,7 @@ def test_convert_says_what_a_runtime_writes(
         given = blocks.one(create=True)
 
         def make(given: dict[str, Any]) -> Part:
-            return files(block_of(given), hierarchy, trial.traits, trial.ground)
+            return files(block_of(given), hierarchy, trial.runtime, trial.ground)
 
         trial.created(given, make)
         container.delete()
@@ -178,7 +178,7 @@ def test_convert_says_what_a_runtime_writes(
     assert trial.refused >= trial.blocks // 20, "too little was refused to prove anything"
     record_property("compared", trial.compared)
     record_property(
-        "of", f"{trial.traits.name} {hierarchy}: {trial.blocks} blocks, {trial.refused} refused"
+        "of", f"{trial.runtime.name} {hierarchy}: {trial.blocks} blocks, {trial.refused} refused"
     )
 
 
@@ -198,7 +198,7 @@ def test_convert_says_what_becomes_of_unified_texts_v2(
     assert trial.refused >= len(blocks) // 3, "too little was refused to prove anything"
     record_property("compared", trial.compared)
     record_property(
-        "of", f"{trial.traits.name}: {len(blocks)} unified maps, {trial.refused} refused"
+        "of", f"{trial.runtime.name}: {len(blocks)} unified maps, {trial.refused} refused"
     )
 
 

@@ -32,8 +32,7 @@ from qoslet.core.resources.cgroup_tree import Cgroup
 from qoslet.core.resources.cgroup_writer import linux_cri
 from qoslet.core.resources.node_policy import Basis
 from qoslet.core.resources.windows import hyperv, windows_cri, windows_oci, windows_settings
-from qoslet.core.versions.runtime import Runtime, runtime_of
-from qoslet.core.versions.traits import Traits, traits_of
+from qoslet.core.versions.runtime import Runtime, converting_runtime
 from qoslet.errors import BadInput
 
 Driver = Literal["cgroupfs", "systemd"]
@@ -54,7 +53,6 @@ class Wish(Struct, frozen=True):
     """Into what, and as whom: see ``wish_of``."""
 
     to: Target
-    traits: Traits
     runtime: Runtime
     hierarchy: Hierarchy
     driver: Driver = "cgroupfs"
@@ -104,8 +102,7 @@ def wish_of(
         raise BadInput(f"{to!r} is nothing to convert to", where="--to", hint=", ".join(TARGETS))
     check_options(runtime, driver, hierarchy, update, usage)
     try:
-        traits = traits_of(runtime)
-        named = runtime_of("runc-1.1" if traits.tables else runtime)
+        named = converting_runtime(runtime)
     except ValueError as error:
         raise BadInput(str(error), where="--runtime") from None
     wrong = [name for name in without if name not in LACKS]
@@ -121,8 +118,7 @@ def wish_of(
         named = structs.replace(named, cri="containerd", hugetlb=False, swap_from_limit=True)
     return Wish(
         to,
-        traits,
-        structs.replace(named, name=runtime),
+        named,
         "v1" if hierarchy == "v1" else "v2",
         "systemd" if driver == "systemd" or to == "systemd" else "cgroupfs",
         ground,
@@ -196,8 +192,8 @@ def _part_of_block(block: Block, wish: Wish, where: str) -> Part:
     if wish.to == "cri":
         return part_of_block(block)
     systemd = wish.driver == "systemd"
-    part = files(block, wish.hierarchy, wish.traits, wish.ground, wish.update, systemd)
-    if wish.update is not None and unchecked(block, wish.hierarchy, wish.traits, wish.update):
+    part = files(block, wish.hierarchy, wish.runtime, wish.ground, wish.update, systemd)
+    if wish.update is not None and unchecked(block, wish.hierarchy, wish.runtime, wish.update):
         part = structs.replace(part, lost=(*part.lost, UNCHECKED))
     if wish.to != "systemd":
         return part
@@ -206,7 +202,7 @@ def _part_of_block(block: Block, wish: Wish, where: str) -> Part:
 
 def _as_unit(part: Part, block: Block, wish: Wish) -> Part:
     try:
-        rows = unit_rows(part.rows, block, wish.hierarchy, wish.traits, wish.systemd)
+        rows = unit_rows(part.rows, block, wish.hierarchy, wish.runtime, wish.systemd)
     except ValueError as error:
         refusal = Refusal("unified", str(error), "refused.unified", ("", str(error)))
         return structs.replace(part, rows=(), refusal=refusal)
@@ -301,5 +297,5 @@ def _group_part(group: Cgroup, wish: Wish) -> Part:
         for row in group.settings
     )
     if wish.to == "systemd":
-        rows = unit_rows(rows, Block(), wish.hierarchy, wish.traits, wish.systemd)
+        rows = unit_rows(rows, Block(), wish.hierarchy, wish.runtime, wish.systemd)
     return Part(rows, name=name)

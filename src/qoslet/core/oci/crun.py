@@ -24,7 +24,7 @@ from qoslet.core.oci.runc import (
     realtime_v1,
     weight_v1,
 )
-from qoslet.core.versions.traits import Traits
+from qoslet.core.versions.runtime import Runtime
 
 _32 = 2**32
 LINE_BY_LINE = (1, 21)
@@ -39,43 +39,43 @@ def _stop(field: str, words: str) -> Stop:
     return Stop(Refusal(field, words, "refused.v2", (field,)))
 
 
-def _number(value: int, traits: Traits) -> str:
+def _number(value: int, runtime: Runtime) -> str:
     """A v2 amount: -1, or since 1.13 anything negative, is no limit."""
-    unlimited = value < 0 if traits.any_negative else value == -1
+    unlimited = value < 0 if runtime.any_negative else value == -1
     return "max" if unlimited else str(value)
 
 
 def write_v2(
-    pen: Pen, block: Block, traits: Traits, usage: int | None = None, swapped: int = 0
+    pen: Pen, block: Block, runtime: Runtime, usage: int | None = None, swapped: int = 0
 ) -> None:
     """The v2 files; Stop at the first refusal. ``usage`` and ``swapped`` are memory.current and
     memory.swap.current of an update."""
     if block.network is not None:
         raise _stop("network", "network limits not supported on cgroupv2")
     if block.memory is not None:
-        _memory_v2(pen, block.memory, traits, usage, swapped)
+        _memory_v2(pen, block.memory, runtime, usage, swapped)
     limit = block.pids.limit if block.pids is not None else None
     if limit:
-        pen.put("pids.max", _number(limit, traits), "pids.limit", "oci.pids", limit)
+        pen.put("pids.max", _number(limit, runtime), "pids.limit", "oci.pids", limit)
     if block.cpu is not None:
-        _cpu_v2(pen, block.cpu, traits)
+        _cpu_v2(pen, block.cpu, runtime)
         _cpuset(pen, block.cpu)
     if block.block_io is not None:
         _io_v2(pen, block.block_io)
     hugepages(pen, block.hugepage_limits or (), "max", False)
     if block.unified:
-        _unified(pen, block.unified, traits)
+        _unified(pen, block.unified, runtime)
 
 
-def _memory_v2(pen: Pen, memory: Memory, traits: Traits, usage: int | None, swapped: int) -> None:
+def _memory_v2(pen: Pen, memory: Memory, runtime: Runtime, usage: int | None, swapped: int) -> None:
     if usage is not None:
-        _usage(memory, traits, usage + swapped)
+        _usage(memory, runtime, usage + swapped)
     limit = memory.limit
     if limit is not None:
-        text = _number(limit, traits)
+        text = _number(limit, runtime)
         rule = "oci.unlimited" if text == "max" else "oci.same"
         pen.put("memory.max", text, "memory.limit", rule, "memory.limit", limit)
-    _swap_v2(pen, memory, traits)
+    _swap_v2(pen, memory, runtime)
     if memory.kernel is not None:
         raise _stop("memory.kernel", "cannot set kernel memory with cgroupv2")
     if memory.use_hierarchy is not None:
@@ -92,20 +92,20 @@ def _memory_v2(pen: Pen, memory: Memory, traits: Traits, usage: int | None, swap
         raise _stop("memory.swappiness", "cannot set memory swappiness with cgroupv2")
 
 
-def _usage(memory: Memory, traits: Traits, usage: int) -> None:
-    if not (traits.check and memory.check_before_update):
+def _usage(memory: Memory, runtime: Runtime, usage: int) -> None:
+    if not (runtime.check and memory.check_before_update):
         return
     limit = max(memory.limit or 0, 0) + max(memory.swap or 0, 0)
     if limit <= usage:
         raise Stop(Refusal("memory.limit", _USED, "refused.usage", (limit, usage)))
 
 
-def _swap_v2(pen: Pen, memory: Memory, traits: Traits) -> None:
+def _swap_v2(pen: Pen, memory: Memory, runtime: Runtime) -> None:
     swap, limit = memory.swap, memory.limit
     if swap is None:
         return
     value = swap
-    if swap > 0 if traits.swap_zero else swap != -1:
+    if swap > 0 if runtime.swap_zero else swap != -1:
         if limit is None:
             raise Stop(Refusal("memory.swap", _WITHOUT, "refused.swap", (swap, None)))
         if swap < limit:
@@ -113,7 +113,7 @@ def _swap_v2(pen: Pen, memory: Memory, traits: Traits) -> None:
         value = swap - limit
     if not pen.ground.swap:
         return
-    text = _number(value, traits)
+    text = _number(value, runtime)
     if text == "max":
         pen.put("memory.swap.max", text, "memory.swap", "oci.swap.unlimited", swap, limit or 0)
     elif value == swap:
@@ -122,17 +122,17 @@ def _swap_v2(pen: Pen, memory: Memory, traits: Traits) -> None:
         pen.put("memory.swap.max", text, "memory.swap", "oci.swap.difference", swap, limit)
 
 
-def _cpu_v2(pen: Pen, cpu: Cpu, traits: Traits) -> None:
+def _cpu_v2(pen: Pen, cpu: Cpu, runtime: Runtime) -> None:
     shares = (cpu.shares or 0) % _32
     if cpu.shares:
-        weight = traits.weight(shares) % _32
-        rule = "oci.cpu.weight.linear" if traits.linear else "oci.cpu.weight.quadratic"
+        weight = runtime.weight(shares) % _32
+        rule = "oci.cpu.weight.linear" if runtime.curve == "linear" else "oci.cpu.weight.quadratic"
         pen.put("cpu.weight", str(weight), "cpu.shares", rule, shares, weight)
     if cpu.realtime_period:
         raise _stop("cpu.realtimePeriod", "realtime period not supported on cgroupv2")
     if cpu.realtime_runtime:
         raise _stop("cpu.realtimeRuntime", "realtime runtime not supported on cgroupv2")
-    if traits.idle and cpu.idle is not None:
+    if runtime.idle and cpu.idle is not None:
         same(pen, "cpu.idle", "cpu.idle", cpu.idle)
         weight_row = pen.rows.get("cpu.weight")
         if cpu.idle == 1 and weight_row is not None:
@@ -141,12 +141,12 @@ def _cpu_v2(pen: Pen, cpu: Cpu, traits: Traits) -> None:
     if quota > 0 or period > 0:
         text = f"{quota if quota >= 0 else 'max'} {period if period > 0 else 100_000}"
         pen.put("cpu.max", text, "cpu.quota", "oci.cpu.max", cpu.quota or 0, cpu.period or 0)
-    _burst(pen, cpu, traits, "cpu.max.burst")
+    _burst(pen, cpu, runtime, "cpu.max.burst")
 
 
-def _burst(pen: Pen, cpu: Cpu, traits: Traits, file: str) -> None:
+def _burst(pen: Pen, cpu: Cpu, runtime: Runtime, file: str) -> None:
     burst = cpu.burst
-    if not traits.burst or burst is None:
+    if not runtime.burst or burst is None:
         return
     if 0 < (cpu.quota or 0) < burst:
         error, takes = "invalid argument", f"at most the quota {cpu.quota}"
@@ -184,7 +184,7 @@ def _io_v2(pen: Pen, io: BlockIo) -> None:
     rates_v2(pen, io)
 
 
-def _unified(pen: Pen, entries: dict[str, str], traits: Traits) -> None:
+def _unified(pen: Pen, entries: dict[str, str], runtime: Runtime) -> None:
     for key, value in entries.items():
         if "/" in key:
             raise unified.slashed(key, f"key `{key}` must be a file name without any slash")
@@ -196,31 +196,31 @@ def _unified(pen: Pen, entries: dict[str, str], traits: Traits) -> None:
         controller = key.partition(".")[0]
         absent = f"controller `{controller}` is not available"
         unified.opened(pen, key, value, dotless, absent)
-        by_line = traits.version >= LINE_BY_LINE
+        by_line = runtime.oci_version >= LINE_BY_LINE
         unified.write(pen, key, value.split("\n") if by_line else (value,))
 
 
-def write_v1(pen: Pen, block: Block, traits: Traits) -> None:
+def write_v1(pen: Pen, block: Block, runtime: Runtime) -> None:
     """The v1 files; Stop at the first refusal."""
     if block.block_io is not None:
-        _io_v1(pen, block.block_io, traits)
+        _io_v1(pen, block.block_io, runtime)
     network_v1(pen, block)
     hugepages(pen, block.hugepage_limits or (), "limit_in_bytes", False)
     _memory_v1(pen, block.memory or NO_MEMORY)
     limit = block.pids.limit if block.pids is not None else None
     if limit:
-        negative = limit < 0 and traits.any_negative
+        negative = limit < 0 and runtime.any_negative
         pen.put("pids.max", "max" if negative else str(limit), "pids.limit", "oci.pids", limit)
     if block.cpu is not None:
-        _cpu_v1(pen, block.cpu, traits)
+        _cpu_v1(pen, block.cpu, runtime)
         _cpuset(pen, block.cpu)
     if block.unified and not block.cpu_without_lists:
         words = "invalid configuration: cannot use unified on cgroup v1"
         raise Stop(Refusal("unified", words, "refused.unified", ("", "cgroup v1 has none")))
 
 
-def _io_v1(pen: Pen, io: BlockIo, traits: Traits) -> None:
-    name = weight_v1(pen, io, traits.bfq_v1)
+def _io_v1(pen: Pen, io: BlockIo, runtime: Runtime) -> None:
+    name = weight_v1(pen, io, runtime.bfq_v1)
     if io.leaf_weight:
         leaf_v1(pen, io)
     for at, one in enumerate(io.weight_device or (), 1):
@@ -256,15 +256,15 @@ def _memory_v1(pen: Pen, memory: Memory) -> None:
         same(pen, "memory.swappiness", "memory.swappiness", memory.swappiness)
 
 
-def _cpu_v1(pen: Pen, cpu: Cpu, traits: Traits) -> None:
+def _cpu_v1(pen: Pen, cpu: Cpu, runtime: Runtime) -> None:
     if cpu.shares:
         same(pen, "cpu.shares", "cpu.shares", cpu.shares % _32)
-    period_v1(pen, cpu, traits.period_retry)
+    period_v1(pen, cpu, runtime.period_retry)
     if cpu.quota:
         # before 1.8.4 printed as an unsigned number
-        quota = cpu.quota if traits.quota_signed else cpu.quota % 2**64
+        quota = cpu.quota if runtime.quota_signed else cpu.quota % 2**64
         same(pen, "cpu.cfs_quota_us", "cpu.quota", quota)
     realtime_v1(pen, cpu)
-    if traits.idle and cpu.idle is not None:
+    if runtime.idle and cpu.idle is not None:
         idle_v1(pen, cpu.idle)
-    _burst(pen, cpu, traits, "cpu.cfs_burst_us")
+    _burst(pen, cpu, runtime, "cpu.cfs_burst_us")

@@ -25,7 +25,7 @@ from qoslet.core.oci.resources import (
 )
 from qoslet.core.oci.result import Refusal, Stop
 from qoslet.core.rules.oci import bfq_to_io_weight
-from qoslet.core.versions.traits import Traits
+from qoslet.core.versions.runtime import Runtime
 
 _WITHOUT = "unable to set swap limit without memory limit"
 _BELOW = "memory+swap limit should be >= memory limit"
@@ -57,40 +57,40 @@ def _text(value: int) -> str:
 
 
 def write_v2(
-    pen: Pen, block: Block, traits: Traits, usage: int | None = None, update: bool = False
+    pen: Pen, block: Block, runtime: Runtime, usage: int | None = None, update: bool = False
 ) -> None:
     """The v2 files; Stop at the first refusal. ``usage`` is memory.current of an update."""
     memory = block.memory or NO_MEMORY
-    if memory.swap and not traits.tables and not update:
+    if memory.swap and not runtime.tables and not update:
         # a new container's swap is judged before its group is made
-        _checked_swap(memory.swap or 0, memory.limit or 0, traits)
+        _checked_swap(memory.swap or 0, memory.limit or 0, runtime)
     pids = block.pids
-    if pids is not None and pids.limit is not None and (pids.limit or traits.pids_zero):
+    if pids is not None and pids.limit is not None and (pids.limit or runtime.pids_zero):
         value = "max" if pids.limit == -1 else str(pids.limit or 1)
         pen.put("pids.max", value, "pids.limit", "oci.pids", pids.limit)
-    _memory_v2(pen, memory, traits, usage)
+    _memory_v2(pen, memory, runtime, usage)
     if block.block_io is not None:
-        _io_v2(pen, block.block_io, traits)
+        _io_v2(pen, block.block_io, runtime)
     if block.cpu is not None:
-        _cpu_v2(pen, block.cpu, traits)
+        _cpu_v2(pen, block.cpu, runtime)
     if block.cpu is not None:
         _cpuset(pen, block.cpu)
-    hugepages(pen, block.hugepage_limits or (), "max", traits.rsvd)
+    hugepages(pen, block.hugepage_limits or (), "max", runtime.rsvd)
     if block.unified:
-        _unified(pen, block.unified, traits)
+        _unified(pen, block.unified, runtime)
 
 
-def _checked_swap(swap: int, limit: int, traits: Traits) -> int:
+def _checked_swap(swap: int, limit: int, runtime: Runtime) -> int:
     try:
-        return swap_value(swap, limit, traits.swap_alone)
+        return swap_value(swap, limit, runtime.swap_alone)
     except ValueError as error:
         inputs = (swap, limit or None)
         raise Stop(Refusal("memory.swap", str(error), "refused.swap", inputs)) from None
 
 
-def _usage(memory: Memory, traits: Traits, usage: int) -> None:
+def _usage(memory: Memory, runtime: Runtime, usage: int) -> None:
     """CheckMemoryUsage: memory+swap, then memory, against memory.current."""
-    if not (traits.check and memory.check_before_update):
+    if not (runtime.check and memory.check_before_update):
         return
     for field, amount, word in (
         ("memory.swap", memory.swap or 0, "memory+swap"),
@@ -101,17 +101,17 @@ def _usage(memory: Memory, traits: Traits, usage: int) -> None:
             raise Stop(Refusal(field, words, "refused.usage", (amount, usage)))
 
 
-def _memory_v2(pen: Pen, memory: Memory, traits: Traits, usage: int | None) -> None:
+def _memory_v2(pen: Pen, memory: Memory, runtime: Runtime, usage: int | None) -> None:
     limit, swap, low = memory.limit or 0, memory.swap or 0, memory.reservation or 0
     if usage is not None and (limit or swap or low):
-        _usage(memory, traits, usage)
-    if traits.tables:
+        _usage(memory, runtime, usage)
+    if runtime.tables:
         if swap:
             pen.put("memory.swap.max", _text(swap), "memory.swap", "oci.swap.same", swap)
     else:
-        value = _checked_swap(swap, limit, traits)
+        value = _checked_swap(swap, limit, runtime)
         if value or swap > 0:
-            _swap_v2(pen, value, swap, limit, traits)
+            _swap_v2(pen, value, swap, limit, runtime)
     if limit == -1:
         pen.put("memory.max", "max", "memory.limit", "oci.unlimited", "memory.limit", limit)
     elif limit:
@@ -122,10 +122,10 @@ def _memory_v2(pen: Pen, memory: Memory, traits: Traits, usage: int | None) -> N
         same(pen, "memory.low", "memory.reservation", low)
 
 
-def _swap_v2(pen: Pen, value: int, swap: int, limit: int, traits: Traits) -> None:
+def _swap_v2(pen: Pen, value: int, swap: int, limit: int, runtime: Runtime) -> None:
     text = _text(value)
     if not pen.ground.swap:
-        if traits.swap_missing and text in ("max", "0"):
+        if runtime.swap_missing and text in ("max", "0"):
             return
         raise pen.absent("memory.swap.max", text, "memory.swap")
     if value == -1:
@@ -136,10 +136,10 @@ def _swap_v2(pen: Pen, value: int, swap: int, limit: int, traits: Traits) -> Non
         pen.put("memory.swap.max", text, "memory.swap", "oci.swap.difference", swap, limit)
 
 
-def _io_v2(pen: Pen, io: BlockIo, traits: Traits) -> None:
+def _io_v2(pen: Pen, io: BlockIo, runtime: Runtime) -> None:
     weight = io.weight or 0
     devices = io.weight_device or ()
-    if weight and traits.tables:
+    if weight and runtime.tables:
         written = bfq_to_io_weight(weight)
         rule = "oci.io.weight.scaled"
         field = "blockIO.weight"
@@ -154,9 +154,9 @@ def _io_v2(pen: Pen, io: BlockIo, traits: Traits) -> None:
     elif weight:
         pen.put("io.bfq.weight", str(weight), "blockIO.weight", "oci.io.weight", 1)
     for at, one in enumerate(devices if pen.ground.bfq else (), 2 if weight else 1):
-        amount = bfq_to_io_weight(one.weight or 0) if traits.tables else one.weight or 0
+        amount = bfq_to_io_weight(one.weight or 0) if runtime.tables else one.weight or 0
         line = f"{one.major}:{one.minor} {amount}"
-        field, judged = "blockIO.weightDevice", not traits.tables
+        field, judged = "blockIO.weightDevice", not runtime.tables
         pen.add("io.bfq.weight", line, field, "oci.io.weight", at, judged=judged)
     rates_v2(pen, io)
 
@@ -179,19 +179,19 @@ def rates_v2(pen: Pen, io: BlockIo) -> None:
             pen.add("io.max", line, f"blockIO.{field}", "oci.io.rates", count)
 
 
-def _cpu_v2(pen: Pen, cpu: Cpu, traits: Traits) -> None:
+def _cpu_v2(pen: Pen, cpu: Cpu, runtime: Runtime) -> None:
     quota, period, shares = cpu.quota or 0, cpu.period or 0, cpu.shares or 0
-    idle = cpu.idle if traits.idle else None
+    idle = cpu.idle if runtime.idle else None
     if idle is not None:
         same(pen, "cpu.idle", "cpu.idle", idle)
-    weight = traits.weight(shares)
+    weight = runtime.weight(shares)
     if weight:
         if idle == 1:
             error, takes = "invalid argument", "no weight while cpu.idle is 1"
             raise Stop(refused("cpu.shares", "cpu.weight", str(weight), error, takes))
-        rule = "oci.cpu.weight.linear" if traits.linear else "oci.cpu.weight.quadratic"
+        rule = "oci.cpu.weight.linear" if runtime.curve == "linear" else "oci.cpu.weight.quadratic"
         pen.put("cpu.weight", str(weight), "cpu.shares", rule, shares, weight)
-    burst = cpu.burst if traits.burst else None
+    burst = cpu.burst if runtime.burst else None
     if burst is not None:
         check_burst(burst, quota, "cpu.max.burst")
         same(pen, "cpu.max.burst", "cpu.burst", burst)
@@ -227,7 +227,7 @@ def hugepages(
             pen.put(f"{name}.rsvd.{suffix}", value, "hugepageLimits", "oci.hugetlb.rsvd", *inputs)
 
 
-def _unified(pen: Pen, entries: Mapping[str, str], traits: Traits) -> None:
+def _unified(pen: Pen, entries: Mapping[str, str], runtime: Runtime) -> None:
     """The unified map. runc takes it in any order; here in the document's."""
     for key, value in entries.items():
         said = f'unified resource "{key}"'
@@ -241,24 +241,24 @@ def _unified(pen: Pen, entries: Mapping[str, str], traits: Traits) -> None:
             f"{said} must be in the form CONTROLLER.PARAMETER",
             f'{said} can\'t be set: controller "{controller}" not available',
         )
-        by_line = traits.version >= LINE_BY_LINE
+        by_line = runtime.oci_version >= LINE_BY_LINE
         unified.write(pen, key, unified.lines(value) if by_line else (value,))
 
 
-def write_v1(pen: Pen, block: Block, traits: Traits, update: bool = False) -> None:
+def write_v1(pen: Pen, block: Block, runtime: Runtime, update: bool = False) -> None:
     """The v1 files; Stop at the first refusal."""
     if block.unified or (update and block.unified is not None):
         raise Stop(Refusal("unified", _NO_UNIFIED, "refused.unified", ("", "cgroup v1 has none")))
     cpu = block.cpu or NO_CPU
     _cpuset(pen, cpu)
     _memory_v1(pen, block.memory or NO_MEMORY)
-    _cpu_v1(pen, cpu, traits)
+    _cpu_v1(pen, cpu, runtime)
     limit = block.pids.limit if block.pids is not None else None
-    if limit or (limit == 0 and traits.pids_zero):
+    if limit or (limit == 0 and runtime.pids_zero):
         value = "max" if limit < 0 else str(limit or 1)
         pen.put("pids.max", value, "pids.limit", "oci.pids", limit)
     _io_v1(pen, block.block_io or NO_IO)
-    hugepages(pen, block.hugepage_limits or (), "limit_in_bytes", traits.rsvd)
+    hugepages(pen, block.hugepage_limits or (), "limit_in_bytes", runtime.rsvd)
     network_v1(pen, block)
 
 
@@ -296,7 +296,7 @@ def check_memsw(limit: int, swap: int) -> None:
         raise Stop(refused("memory.swap", file, str(swap), error, takes))
 
 
-def _cpu_v1(pen: Pen, cpu: Cpu, traits: Traits) -> None:
+def _cpu_v1(pen: Pen, cpu: Cpu, runtime: Runtime) -> None:
     shares = cpu.shares or 0
     if shares:
         same(pen, "cpu.shares", "cpu.shares", shares)
@@ -306,14 +306,14 @@ def _cpu_v1(pen: Pen, cpu: Cpu, traits: Traits) -> None:
             words = f"the {word} allowed cpu-shares is {kept}"
             raise Stop(Refusal("cpu.shares", words, "refused.shares", (shares, kept)))
     period_v1(pen, cpu, True)
-    burst = cpu.burst if traits.burst else None
+    burst = cpu.burst if runtime.burst else None
     if burst is not None:
         check_burst(burst, cpu.quota or 0, "cpu.cfs_burst_us")
     if cpu.quota:
         same(pen, "cpu.cfs_quota_us", "cpu.quota", cpu.quota)
     if burst is not None:
         same(pen, "cpu.cfs_burst_us", "cpu.burst", burst)
-    if traits.idle and cpu.idle is not None:
+    if runtime.idle and cpu.idle is not None:
         idle_v1(pen, cpu.idle)
     realtime_v1(pen, cpu)
 

@@ -7,32 +7,32 @@ from msgspec import structs
 
 from qoslet.core.oci.file_writes import RATES
 from qoslet.core.oci.resources import NO_CPU, NO_IO, NO_MEMORY, Block, BlockIo, Cpu, Memory, Pids
-from qoslet.core.versions.traits import Traits
+from qoslet.core.versions.runtime import Runtime
 
 
-def updated(before: Block, given: Block, traits: Traits) -> Block:
+def updated(before: Block, given: Block, runtime: Runtime) -> Block:
     """What ``runc update`` writes: the container's block with that of the update.
 
     Up to 1.1 a field that is not named is not written; since 1.2 it keeps its value. Of quota
     and period one alone keeps the other. What an update does not know stays as it is.
     """
-    memory = _memory_of(before.memory or NO_MEMORY, given.memory or NO_MEMORY, traits)
-    io = _io_of(before.block_io or NO_IO, given.block_io or NO_IO, traits)
+    memory = _memory_of(before.memory or NO_MEMORY, given.memory or NO_MEMORY, runtime)
+    io = _io_of(before.block_io or NO_IO, given.block_io or NO_IO, runtime)
     limit = given.pids.limit if given.pids is not None else None
-    if limit is None and traits.pids_zero:
+    if limit is None and runtime.pids_zero:
         limit = before.pids.limit if before.pids is not None else None
     return structs.replace(
         before,
         memory=memory,
-        cpu=_cpu_of(before.cpu or NO_CPU, given.cpu or NO_CPU, traits),
+        cpu=_cpu_of(before.cpu or NO_CPU, given.cpu or NO_CPU, runtime),
         pids=Pids(limit),
         block_io=io,
         unified=given.unified,
     )
 
 
-def _memory_of(before: Memory, given: Memory, traits: Traits) -> Memory:
-    if not traits.merges:
+def _memory_of(before: Memory, given: Memory, runtime: Runtime) -> Memory:
+    if not runtime.merges:
         return structs.replace(
             before, limit=given.limit, swap=given.swap, reservation=given.reservation
         )
@@ -44,16 +44,16 @@ def _memory_of(before: Memory, given: Memory, traits: Traits) -> Memory:
     return structs.replace(before, **{k: v for k, v in named.items() if v is not None})
 
 
-def _cpu_of(before: Cpu, given: Cpu, traits: Traits) -> Cpu:
+def _cpu_of(before: Cpu, given: Cpu, runtime: Runtime) -> Cpu:
     quota, period = given.quota or 0, given.period or 0
     if period and not quota:
         quota = before.quota or 0
     elif quota and not period:
         period = before.period or 0
     made = structs.replace(
-        given, quota=quota, period=period, burst=given.burst if traits.burst else None
+        given, quota=quota, period=period, burst=given.burst if runtime.burst else None
     )
-    if not traits.merges:
+    if not runtime.merges:
         return structs.replace(made, idle=None)
     shares = given.shares
     if shares is None:
@@ -68,12 +68,12 @@ def _cpu_of(before: Cpu, given: Cpu, traits: Traits) -> Cpu:
     )  # fmt: skip
 
 
-def _io_of(before: BlockIo, given: BlockIo, traits: Traits) -> BlockIo:
+def _io_of(before: BlockIo, given: BlockIo, runtime: Runtime) -> BlockIo:
     weight = given.weight
-    if weight is None and traits.merges:
+    if weight is None and runtime.merges:
         weight = before.weight
     made = structs.replace(before, weight=weight)
-    if not traits.io_updates:
+    if not runtime.io_updates:
         return made
     if given.leaf_weight is not None:
         made = structs.replace(made, leaf_weight=given.leaf_weight)

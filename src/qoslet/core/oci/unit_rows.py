@@ -11,8 +11,7 @@ from qoslet.core.cgroup.unit_properties import IDLE_SINCE, carried, properties, 
 from qoslet.core.oci.resources import NO_CPU, NO_IO, NO_MEMORY, Block, Cpu
 from qoslet.core.oci.result import Hierarchy, Row
 from qoslet.core.rules.cpu import QUOTA_PERIOD_US
-from qoslet.core.versions.runtime import CRUN_TELLS_ALL, crun_tells
-from qoslet.core.versions.traits import Traits
+from qoslet.core.versions.runtime import CRUN_TELLS_ALL, Runtime, crun_tells
 
 
 def io_weight_of_bfq(weight: int) -> int:
@@ -23,7 +22,7 @@ def io_weight_of_bfq(weight: int) -> int:
 
 
 def unit_rows(
-    rows: Iterable[Row], block: Block, hierarchy: Hierarchy, traits: Traits, version: int
+    rows: Iterable[Row], block: Block, hierarchy: Hierarchy, runtime: Runtime, version: int
 ) -> tuple[Row, ...]:
     """Rows of files as the rows of a unit; ``version`` is systemd's. ValueError for a value of
     the unified map that is none of its property."""
@@ -31,15 +30,15 @@ def unit_rows(
     given = {row.file: row for row in rows}
     found: list[Row] = []
     for row in rows:
-        found += _row(row, given, block, hierarchy, traits, version)
-    if traits.family == "crun" and hierarchy == "v2" and traits.version >= CRUN_TELLS_ALL:
+        found += _row(row, given, block, hierarchy, runtime, version)
+    if runtime.family == "crun" and hierarchy == "v2" and runtime.oci_version >= CRUN_TELLS_ALL:
         found += _crun_io_rows(block)
     return tuple(found)
 
 
-def _crun_tells(row: Row, traits: Traits, cpu: Cpu) -> bool:
+def _crun_tells(row: Row, runtime: Runtime, cpu: Cpu) -> bool:
     """Whether crun tells systemd: of a quota only with its period, of neither by ``unified``."""
-    if not crun_tells(row.file, traits.version):
+    if not crun_tells(row.file, runtime.oci_version):
         return False
     own = row.rule != "oci.unified"
     if row.file == "cpu.idle":
@@ -52,22 +51,22 @@ def _row(
     given: dict[str, Row],
     block: Block,
     hierarchy: Hierarchy,
-    traits: Traits,
+    runtime: Runtime,
     version: int,
 ) -> list[Row]:
     cpu, memory = block.cpu or NO_CPU, block.memory or NO_MEMORY
     own = row.rule != "oci.unified"
-    if traits.family == "crun" and not _crun_tells(row, traits, cpu):
+    if runtime.family == "crun" and not _crun_tells(row, runtime, cpu):
         return [row]
     if row.file == "cpu.idle" and hierarchy == "v2" and row.value == "1" and version >= IDLE_SINCE:
         return [Row("CPUWeight", "idle", row.field, "unit.idle", (1,))]
     if row.file == "memory.swap.max" and own and memory.swap is not None:
-        if traits.family == "crun" and memory.swap > 0:
+        if runtime.family == "crun" and memory.swap > 0:
             told = Row(
                 "MemorySwapMax", str(memory.swap), row.field, "unit.crun.swap", (memory.swap,)
             )
             return [told, row]
-        if row.value == "0" and traits.family == "runc":
+        if row.value == "0" and runtime.family == "runc":
             return [row]
     if not carried(row.file, hierarchy, version) and row.file not in _V1_TOO.get(hierarchy, ()):
         return [row]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from qoslet.core.oci.resources import NO_CPU, NO_IO, NO_MEMORY, Block
 from qoslet.core.oci.result import Hierarchy, Lost
-from qoslet.core.versions.traits import Traits
+from qoslet.core.versions.runtime import Runtime
 
 _ONE = "one hierarchy, whose inner groups have no processes of their own"
 
@@ -105,12 +105,14 @@ _RDMA = Lost("rdma", "qoslet does not convert it", "rdma.max, written by the run
              "elsewhere", "rdma")  # fmt: skip
 
 
-def _old(field: str, traits: Traits) -> Lost:
-    what = f"{field} under {traits.name}"
+def _old(field: str, runtime: Runtime) -> Lost:
+    what = f"{field} under {runtime.name}"
     return Lost(what, "this version does not know the field", "a newer one", field=field)
 
 
-def lost(block: Block, hierarchy: Hierarchy, traits: Traits, bfq: bool = True) -> tuple[Lost, ...]:
+def lost(
+    block: Block, hierarchy: Hierarchy, runtime: Runtime, bfq: bool = True
+) -> tuple[Lost, ...]:
     """What of a block does not reach a file of the hierarchy, under that runtime."""
     found: list[Lost] = []
     memory, cpu = block.memory or NO_MEMORY, block.cpu or NO_CPU
@@ -118,22 +120,22 @@ def lost(block: Block, hierarchy: Hierarchy, traits: Traits, bfq: bool = True) -
         found.append(_DEVICES)
     if block.rdma:
         found.append(_RDMA)
-    if not traits.idle and cpu.idle is not None:
-        found.append(_old("cpu.idle", traits))
-    if not traits.burst and cpu.burst is not None:
-        found.append(_old("cpu.burst", traits))
-    if not traits.check and memory.check_before_update:
-        found.append(_old("memory.checkBeforeUpdate", traits))
+    if not runtime.idle and cpu.idle is not None:
+        found.append(_old("cpu.idle", runtime))
+    if not runtime.burst and cpu.burst is not None:
+        found.append(_old("cpu.burst", runtime))
+    if not runtime.check and memory.check_before_update:
+        found.append(_old("memory.checkBeforeUpdate", runtime))
     if hierarchy == "v1":
-        if traits.family == "runc" and memory.kernel is not None:
+        if runtime.family == "runc" and memory.kernel is not None:
             found.append(_KERNEL_V1)
-        if traits.family == "runc" and memory.kernel_tcp is not None:
+        if runtime.family == "runc" and memory.kernel_tcp is not None:
             found.append(_TCP_V1)
         if block.unified:
-            unseen = traits.family == "crun" and block.cpu_without_lists
+            unseen = runtime.family == "crun" and block.cpu_without_lists
             found.append(_UNSEEN_V1 if unseen else _UNIFIED_V1)
         return tuple(found)
-    return (*found, *_lost_v2(block, traits, bfq), *_unwritten(block))
+    return (*found, *_lost_v2(block, runtime, bfq), *_unwritten(block))
 
 
 def _unwritten(block: Block) -> list[Lost]:
@@ -146,7 +148,7 @@ def _unwritten(block: Block) -> list[Lost]:
     ]
 
 
-def _lost_v2(block: Block, traits: Traits, bfq: bool) -> list[Lost]:
+def _lost_v2(block: Block, runtime: Runtime, bfq: bool) -> list[Lost]:
     memory, cpu, io = block.memory or NO_MEMORY, block.cpu or NO_CPU, block.block_io or NO_IO
     network = block.network
     asked = (
@@ -162,7 +164,7 @@ def _lost_v2(block: Block, traits: Traits, bfq: bool) -> list[Lost]:
         (_WEIGHTS, bool(io.weight_device) and not bfq),
     )
     rows = [row for row, wanted in asked if wanted]
-    return [_refused(row) for row in rows] if traits.family == "crun" else rows
+    return [_refused(row) for row in rows] if runtime.family == "crun" else rows
 
 
 def _refused(row: Lost) -> Lost:

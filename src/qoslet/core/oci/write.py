@@ -12,7 +12,7 @@ from qoslet.core.oci.result import Hierarchy, Part, Row, Stop
 from qoslet.core.oci.runc_update import updated
 from qoslet.core.oci.unsupported import lost
 from qoslet.core.rules.cpu import QUOTA_PERIOD_US, systemd_quota
-from qoslet.core.versions.traits import Traits
+from qoslet.core.versions.runtime import Runtime
 
 
 class Update(Struct, frozen=True):
@@ -27,7 +27,7 @@ class Update(Struct, frozen=True):
 def files(
     block: Block,
     hierarchy: Hierarchy,
-    traits: Traits,
+    runtime: Runtime,
     ground: Ground = WHOLE,
     update: Update | None = None,
     systemd: bool = False,
@@ -39,32 +39,32 @@ def files(
     """
     pen, refusal = Pen(ground, _stood(update)), None
     asked = block
-    if update is not None and traits.family == "runc":
-        block = updated(update.before, block, traits)
+    if update is not None and runtime.family == "runc":
+        block = updated(update.before, block, runtime)
     try:
-        _write(pen, block, hierarchy, traits, update)
+        _write(pen, block, hierarchy, runtime, update)
     except Stop as stop:
         refusal = stop.refusal
     rows = tuple(pen.rows.values())
-    if systemd and traits.rounds:
+    if systemd and runtime.rounds_quota:
         rows = tuple([_whole_percents(row) for row in rows])
-    return Part(rows, refusal, lost(asked, hierarchy, traits, ground.bfq))
+    return Part(rows, refusal, lost(asked, hierarchy, runtime, ground.bfq))
 
 
 def _write(
-    pen: Pen, block: Block, hierarchy: Hierarchy, traits: Traits, update: Update | None
+    pen: Pen, block: Block, hierarchy: Hierarchy, runtime: Runtime, update: Update | None
 ) -> None:
     usage = update.usage if update is not None else None
     swapped = update.swapped if update is not None else 0
-    if traits.family == "crun":
+    if runtime.family == "crun":
         if hierarchy == "v2":
-            crun.write_v2(pen, block, traits, usage, swapped)
+            crun.write_v2(pen, block, runtime, usage, swapped)
         else:
-            crun.write_v1(pen, block, traits)
+            crun.write_v1(pen, block, runtime)
     elif hierarchy == "v2":
-        runc.write_v2(pen, block, traits, usage, update is not None)
+        runc.write_v2(pen, block, runtime, usage, update is not None)
     else:
-        runc.write_v1(pen, block, traits, update is not None)
+        runc.write_v1(pen, block, runtime, update is not None)
 
 
 def _whole_percents(row: Row) -> Row:

@@ -1,19 +1,23 @@
 """Runtimes: which program writes container cgroups, and how its version does it.
 
 Text such as ``containerd-1.7.24+crun-1.21`` names the CRI runtime and the OCI runtime below it.
+Source: CHANGELOG of runc and NEWS of crun; the sources of runc 1.1.5, 1.1.15, 1.3.6, crun 1.8.1,
+1.21 and opencontainers/cgroups 0.0.5.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
 
-from qoslet.core.rules.cpu import weight_linear, weight_quadratic
+from qoslet.core.rules.cpu import MAX_SHARES, MIN_SHARES, weight_linear, weight_quadratic
 
 WeightCurve = Literal["linear", "quadratic"]
 Cri = Literal["containerd", "cri-o"]
 Oci = Literal["runc", "crun", "youki", "process"]
+Family = Literal["runc", "crun"]
 
 
 class Runtime(Struct, frozen=True):
@@ -23,6 +27,15 @@ class Runtime(Struct, frozen=True):
     ``hugetlb``: container hugepage limits reach the kernel; ``rsvd``: reservations are limited
     with them; ``swap_from_limit``: OCI swap := memory limit where the CRI sends none. ``bundles``:
     it is called by qoslet itself, which then names the containers.
+
+    ``idle``, ``burst``, ``check``: the field is known; ``swap_alone``: memory -1 with a swap amount
+    is taken; ``swap_missing``: no error where the kernel has no swap limit; ``pids_zero``: 0 is 1;
+    ``merges``: an update keeps what it does not name; ``io_updates``: it knows devices;
+    ``tables``: KEP-2254's tables instead of a runtime.
+
+    Of crun: ``swap_zero``: 0 is no swap; ``any_negative``: every negative limit is none;
+    ``period_retry``: a period is tried again after the quota; ``quota_signed``: -1 is written as
+    that; ``bfq_v1``: BFQ's file on v1.
     """
 
     name: str
@@ -36,10 +49,34 @@ class Runtime(Struct, frozen=True):
     rsvd: bool = True
     swap_from_limit: bool = False
     bundles: bool = False
+    idle: bool = True
+    burst: bool = True
+    check: bool = True
+    swap_alone: bool = True
+    swap_missing: bool = True
+    pids_zero: bool = False
+    merges: bool = True
+    io_updates: bool = True
+    tables: bool = False
+    swap_zero: bool = True
+    any_negative: bool = True
+    period_retry: bool = True
+    quota_signed: bool = True
+    bfq_v1: bool = True
+
+    @property
+    def family(self) -> Family:
+        """Whose code writes the files: what is not crun does as runc."""
+        return "crun" if self.oci == "crun" else "runc"
 
     def weight(self, shares: int) -> int:
-        """cpu.weight for cpu.shares; 0 is "not written"."""
-        return weight_linear(shares) if self.curve == "linear" else weight_quadratic(shares)
+        """cpu.weight as this version computes it, beyond its bounds, too; 0 is "not written"."""
+        if self.curve == "quadratic":
+            return weight_quadratic(shares)
+        if MIN_SHARES <= shares <= MAX_SHARES:
+            return weight_linear(shares)
+        # 64-bit unsigned arithmetic without a clamp
+        return (1 + ((shares - 2) % 2**64 * 9999 % 2**64) // 262142) if shares else 0
 
     @property
     def rounds_quota(self) -> bool:
@@ -47,7 +84,9 @@ class Runtime(Struct, frozen=True):
         systemd driver. Others write it as it is, beside what they tell systemd, whose own value
         comes when it writes the unit again. Source: opencontainers/cgroups 0.0.2, its pull
         request 4; runc issue 4622; containers through runc 1.1.15 under systemd 257."""
-        return self.oci != "crun" and (self.oci != "runc" or self.oci_version >= (1, 4))
+        if self.oci == "runc":
+            return self.tables or self.oci_version >= (1, 4)
+        return self.oci != "crun"
 
 
 CRUN_TELLS_ALL = (1, 16)
@@ -141,6 +180,33 @@ def curve_of(oci: str, version: tuple[int, ...]) -> tuple[WeightCurve, str]:
     return "quadratic", "qoslet's own process runtime follows the newest runc"
 
 
+def _behaviour(oci: Oci, version: tuple[int, ...]) -> dict[str, bool]:
+    """What that version does otherwise than the newest."""
+    if oci == "crun":
+        return {
+            "idle": version >= (1, 5),
+            "check": version >= (1, 7),
+            "bfq_v1": version >= (1, 8, 2),
+            "period_retry": version >= (1, 8, 4),
+            "quota_signed": version >= (1, 8, 4),
+            "swap_zero": version >= (1, 8, 6),
+            "burst": version >= (1, 11),
+            "any_negative": version >= (1, 13),
+            "rsvd": False,
+        }
+    if oci != "runc":
+        return {"rsvd": oci == "process", "pids_zero": True}
+    main = version >= (1, 2)
+    return {
+        **dict.fromkeys(("idle", "burst", "check", "swap_missing", "merges"), main),
+        "rsvd": version >= (1, 1, 10),
+        "swap_alone": version >= (1, 2, 1),
+        "io_updates": version >= (1, 3, 3),
+        "pids_zero": version >= (1, 4),
+    }
+
+
+@lru_cache(maxsize=256)
 def runtime_of(text: str) -> Runtime:
     """The runtime that ``NAME-VERSION[+NAME-VERSION]`` names; ValueError says what is wrong.
 
@@ -162,9 +228,23 @@ def runtime_of(text: str) -> Runtime:
         cri=_CRI[cri[0]] if cri else None,
         cri_version=cri[1] if cri else (),
         hugetlb=cri is None or _CRI[cri[0]] != "containerd",
-        rsvd=(oci == "runc" and version >= (1, 1, 10)) or oci == "process",
         swap_from_limit=cri is not None,
+        **_behaviour(oci, version),
     )
+
+
+_KEP = Runtime(
+    "kep-2254", "runc", (1, 1), "linear", "KEP-2254's own tables", rsvd=False, tables=True
+)
+
+
+def converting_runtime(text: str) -> Runtime:
+    """The runtime whose writes are known, or ``kep-2254``, the document's own tables; ValueError says
+    what is wrong."""
+    found = _KEP if text == _KEP.name else runtime_of(text)
+    if found.oci == "youki":
+        raise ValueError("youki's conversions are not known: runc and crun are")
+    return found
 
 
 def _parts(text: str) -> list[str]:
