@@ -24,6 +24,7 @@ from bench.figures import table as figure_table
 from bench.run import KEPT
 from docs import memoryforms
 from docs.specimens import sentences
+from qoslet.cli.help.man_page import page
 from qoslet.core.rules.catalog import RULES, Rule
 from qoslet.core.versions.kubernetes import DESIGN_ROWS, ROWS, Choices
 
@@ -201,6 +202,9 @@ def current(path: Path) -> str:
     return PART.sub(fill, path.read_text(encoding="utf-8"))
 
 
+MAN_PAGE = ROOT / "docs" / "qoslet.1"
+
+
 def pages() -> list[Path]:
     """The pages that hold parts from the code."""
     found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -209,13 +213,14 @@ def pages() -> list[Path]:
 
 def main() -> int:
     """Write the pages, or with ``--check`` name those that are out of date."""
-    stale = [path for path in pages() if current(path) != path.read_text(encoding="utf-8")]
+    made = {path: current(path) for path in pages()} | {MAN_PAGE: page()}
+    stale = [path for path, text in made.items() if not path.exists() or path.read_text() != text]
     if "--check" in sys.argv:
         for path in stale:
             print(f"{path.relative_to(ROOT)} is out of date: make docs")
         return int(bool(stale))
     for path in stale:
-        path.write_text(current(path), encoding="utf-8")
+        path.write_text(made[path], encoding="utf-8")
         print(f"{path.relative_to(ROOT)} written")
     return 0
 

@@ -98,7 +98,7 @@ def test_an_update_of_a_block(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "given", "words"),
     [
-        ((), None, "no document is given"),
+        ((), None, "no document given"),
         (("-",), BLOCK, "--to: is missing"),
         (("-", "--to", "v2"), {}, "say which: --from"),
         (("-", "--to", "v2"), [], "must be an object"),

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from qoslet.cli import main
+from qoslet.cli.commands import COMMANDS
 from qoslet.version import VERSION
 from tests.cli.fixtures import NODE, PODS, command, environment, run, write
 from tests.paths import REPO as ROOT
@@ -30,12 +31,12 @@ spec: {containers: [{name: a, image: x}]}
 
 
 def test_version_and_help() -> None:
-    assert run("--version").stdout == f"qoslet {VERSION}\n"
+    assert run("--version").stdout == run("version").stdout == f"qoslet {VERSION}\n"
     done = run("--help")
     assert done.returncode == 0
-    assert all(f"\n  {verb} " in done.stdout for verb in main.VERBS)
-    for verb in main.VERBS:
-        helped = run(verb, "-h", COLUMNS="80")
+    assert all(f"\n  {name} " in done.stdout for name in COMMANDS)
+    for name in COMMANDS:
+        helped = run(name, "-h", COLUMNS="80")
         assert helped.returncode == 0
         assert helped.stderr == ""
         assert max(map(len, helped.stdout.splitlines())) <= 100
@@ -44,17 +45,21 @@ def test_version_and_help() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "usage: qoslet VERB"),
-        (("plann",), "qoslet: there is no verb plann (the verbs are plan, explain, "),
-        (("--verbose",), "qoslet: there is no option --verbose"),
+        ((), "usage: qoslet COMMAND"),
+        (("plann",), "qoslet: unknown command plann (did you mean plan?)"),
+        (("xyzzy",), "qoslet: unknown command xyzzy (qoslet --help lists the commands)"),
+        (("--verbose",), "qoslet: unknown option --verbose"),
         (("plan",), "qoslet: -f: no pods are given"),
         (("plan", "--nod", "x"), "did you mean --node?"),
         (("plan", "x", "-o", "xml"), "invalid choice: 'xml'"),
+        (("plan", "x", "-o", "tre"), "-o/--output: invalid choice: 'tre' (did you mean tree?)"),
+        (("run", "x", "--with", "podman"), "--with: invalid choice: 'podman' (choose from process"),
+        (("help", "plna"), "invalid choice: 'plna' (did you mean plan?)"),
         (("plan", "x", "--memory-qos"), "expected one argument"),
         (("plan", "/nowhere.yaml"), "qoslet: /nowhere.yaml: does not exist"),
         (("plan", "-f", "-", "--node", "-"), "standard input can be read once"),
         (("plan", "pods.yaml", "--kubernetes", "1.99"), "--kubernetes"),
-        (("explain",), "nothing to explain is named"),
+        (("explain",), "name a pod, a container or a cgroup"),
         (("explain", "web"), "no pods are given"),
         (("explain", "wob", "-f", "pods.yaml"), "did you mean web?"),
         (("explain", "web", "memory.hi", "-f", "pods.yaml"), "did you mean memory.high"),

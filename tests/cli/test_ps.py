@@ -113,7 +113,7 @@ def test_ps(agent: Path, tmp_path: Path) -> None:
     assert [item["name"] for item in json.loads(out)["items"]] == ["web"]
     code, out, err = ps("nobody")
     assert (code, out) == (3, "")
-    assert "there is no pod nobody" in err
+    assert "pod nobody does not exist" in err
     assert ps("-n", "empty")[1].startswith("no pods")
     assert ps("--schema") == (0, schema.text("podstates"), "")
     assert ps("--schema", "-o", "stats") == (0, schema.text("podstats"), "")

@@ -1,7 +1,7 @@
-"""The program ``qoslet``: picks the verb, turns failures into one line and an exit code.
+"""The program ``qoslet``: picks the command, turns failures into one line and an exit code.
 
-Starting must cost no more than the verb uses, so only the chosen verb's module is imported and
-only its parser is built. Nothing above this module prints or exits.
+Starting must cost no more than the command uses, so only the chosen command's module is imported
+and only its parser is built. Nothing above this module prints or exits.
 """
 
 from __future__ import annotations
@@ -9,33 +9,14 @@ from __future__ import annotations
 import os
 import sys
 
+from qoslet.cli.commands import COMMANDS, module_of, overview, parser_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import ModuleType
 
     from qoslet.errors import QosletError
 
-VERBS = {
-    "plan": "which cgroups the pods need on a node, and every value in them",
-    "explain": "why a value is what it is, or why a file is not written",
-    "convert": "what a resource block of the OCI, the CRI or a pod turns into",
-    "config": "what is in force on a node, where each value came from, and whether it can be run",
-    "doctor": "what this machine offers, what is missing, and how to get it",
-    "run": "make the cgroups on this machine and keep them true",
-    "ps": "the pods of a running agent, and why each is where it is",
-    "logs": "what the containers of an agent printed",
-    "apply": "make the cgroups on this machine once and leave them standing",
-    "release": "undo an apply or a run: restore what was there, remove what was made",
-}
-
-_GROUPS = {
-    **dict.fromkeys(("plan", "explain", "convert", "config"), "offline"),
-    **dict.fromkeys(("doctor", "apply", "release"), "node"),
-    **dict.fromkeys(("run", "ps", "logs"), "agent"),
-}
-
-_USAGE = "usage: qoslet VERB [OPTION]..."
 _EXIT_BAD_INPUT = 2
 _EXIT_CANNOT = 3
 _EXIT_INTERRUPTED = 130
@@ -43,9 +24,9 @@ _EXIT_PIPE = 141
 
 
 def main() -> None:
-    """The console script: run the verb and end the process with its exit code.
+    """The console script: run the command and end the process with its exit code.
 
-    Short verbs leave without the interpreter's teardown, which would only cost time.
+    Short commands leave without the interpreter's teardown, which would only cost time.
     """
     arguments = sys.argv[1:]
     short = bool(arguments) and arguments[0] != "run"
@@ -85,28 +66,24 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _dispatch(arguments: Sequence[str]) -> int:
-    if not arguments or arguments[0] in ("-h", "--help", "help"):
-        return _overview(to_stdout=bool(arguments))
-    verb = arguments[0]
-    if verb == "--version":
+    if not arguments:
+        from qoslet.render.text.streams import complain
+
+        complain(overview())
+        return _EXIT_BAD_INPUT
+    command, *rest = arguments
+    if command in ("-h", "--help") or (command == "help" and not rest):
         from qoslet.render.text.streams import emit
-        from qoslet.version import VERSION
 
-        emit(f"qoslet {VERSION}\n".encode())
+        emit(overview().encode())
         return 0
-    if verb not in VERBS:
-        raise _unknown(verb)
+    if command == "--version":
+        command = "version"
+    if command not in COMMANDS:
+        raise _unknown(command)
     _import_msgspec()
-    module = _verb_module(verb)
-    parser = _parser(verb, module)
-    code: int = module.run(parser.parse_args(arguments[1:]))
+    code: int = module_of(command).run(parser_of(command).parse_args(rest))
     return code
-
-
-def _verb_module(verb: str) -> ModuleType:
-    from importlib import import_module
-
-    return import_module(f"qoslet.cli.{_GROUPS[verb]}.{verb}")
 
 
 def _import_msgspec() -> None:
@@ -135,36 +112,16 @@ class _System:
         return os.uname().sysname
 
 
-def _parser(verb: str, module: ModuleType):  # type: ignore[no-untyped-def]
-    from qoslet.cli.parser import Parser
-
-    parser = Parser(
-        prog=f"qoslet {verb}",
-        usage=getattr(module, "USAGE", "[OPTION]... FILE..."),
-        description=VERBS[verb][0].upper() + VERBS[verb][1:] + ".",
-        epilog=getattr(module, "EPILOG", None),
-    )
-    module.add_arguments(parser)
-    return parser
-
-
-def _overview(to_stdout: bool) -> int:
-    from qoslet.render.text.streams import complain, emit
-
-    rows = "\n".join(f"  {verb:<9} {about}" for verb, about in VERBS.items())
-    text = f"{_USAGE}\n\n{rows}\n\nqoslet VERB -h says more; qoslet --version is the version.\n"
-    if to_stdout:
-        emit(text.encode())
-        return 0
-    complain(text)
-    return _EXIT_BAD_INPUT
-
-
-def _unknown(verb: str) -> QosletError:
+def _unknown(command: str) -> QosletError:
     from qoslet.errors import BadInput
 
-    kind = "option" if verb.startswith("-") else "verb"
-    return BadInput(f"there is no {kind} {verb}", hint=f"the verbs are {', '.join(VERBS)}")
+    if command.startswith("-"):
+        return BadInput(f"unknown option {command}", hint="qoslet --help lists the commands")
+    from difflib import get_close_matches
+
+    near = get_close_matches(command, COMMANDS, 1, 0.6)
+    hint = f"did you mean {near[0]}?" if near else "qoslet --help lists the commands"
+    return BadInput(f"unknown command {command}", hint=hint)
 
 
 def _silence_stdout() -> None:

@@ -1,4 +1,4 @@
-"""What verbs share: the parser, the options that describe pods and a node, output and notes."""
+"""What commands share: the parser, the options that describe pods and a node, output and notes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, max_help_position=30, width=_Formatter.width)
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
-        """``-o, --output FORM``: the value once, older spellings of a flag not at all."""
+        """``-o, --output FORMAT``: the value once, older spellings of a flag not at all."""
         if not action.option_strings:
             return super()._format_action_invocation(action)
         names = action.option_strings
@@ -41,17 +41,48 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose faults are ``BadInput`` with a hint; options are never abbreviated."""
+    """A parser whose faults are ``BadInput`` with a hint; options are never abbreviated.
+
+    ``folded`` actions are counted in the help instead of listed; ``shows_all`` lists them.
+    """
 
     def __init__(self, prog: str, usage: str, description: str, epilog: str | None) -> None:
         super().__init__(
             prog=prog,
-            usage=f"{prog} {usage}",
+            usage=f"{prog} {usage}".rstrip(),
             description=description,
             epilog=epilog,
             allow_abbrev=False,
+            add_help=False,
             formatter_class=_Formatter,
         )
+        self._positionals.title = "arguments"
+        self.folded: list[argparse.Action] = []
+        self.shows_all = False
+        self.add_argument("-h", "--help", action="help", help="Show this help")
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
+        """As argparse does; ``--all`` beside ``-h`` unfolds the help."""
+        self.shows_all = self.shows_all or "--all" in (args or ())
+        return super().parse_known_args(args, namespace)
+
+    def format_help(self) -> str:
+        """The help without folded options."""
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        for group in self._action_groups:
+            actions = group._group_actions
+            shown = [one for one in actions if self.shows_all or one not in self.folded]
+            formatter.start_section(group.title)
+            formatter.add_text(group.description)
+            formatter.add_arguments(shown)
+            if len(shown) < len(actions):
+                count = len(actions) - len(shown)
+                formatter.add_text(f"{count} more {group.title}: qoslet help node, or -h --all")
+            formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
 
     def print_help(self, file: object = None) -> None:
         """Write the help to standard output, whatever its encoding."""
@@ -60,14 +91,30 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise what argparse would print."""
-        text = message
         hint = f"{self.prog} -h lists the options"
-        for word in message.removeprefix("unrecognized arguments: ").split():
+        unknown = "unrecognized arguments: "
+        words = message.removeprefix(unknown).split() if message.startswith(unknown) else []
+        for word in words:
             near = self._near(word) if word.startswith("--") else None
             if near:
                 hint = f"did you mean {near}?"
                 break
-        raise BadInput(text, hint=hint)
+        raise BadInput(message, hint=hint)
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        """Raise BadInput for a value that is not a choice, with the choice that is meant."""
+        if action.choices is None or value in action.choices:
+            return
+        from difflib import get_close_matches
+
+        near = get_close_matches(str(value), list(map(str, action.choices)), 1, 0.6)
+        hint = f"choose from {', '.join(map(str, action.choices))}"
+        name = "/".join(action.option_strings) or str(action.metavar or action.dest)
+        raise BadInput(
+            f"invalid choice: {value!r}",
+            where=name,
+            hint=f"did you mean {near[0]}?" if near else hint,
+        )
 
     def _near(self, word: str) -> str | None:
         from difflib import get_close_matches
@@ -78,28 +125,45 @@ class Parser(argparse.ArgumentParser):
         return found[0] if found else None
 
 
+def add_schema_argument(parser: argparse.ArgumentParser) -> None:
+    """The option of every command that prints a document."""
+    parser.add_argument("--schema", action="store_true", help="Print the JSON Schema of the output")
+
+
+def add_shrink_argument(parser: argparse._ActionsContainer) -> None:
+    """The option about memory limits below the usage."""
+    parser.add_argument(
+        "--shrink",
+        choices=("converge", "refuse", "force"),
+        default="converge",
+        metavar="HOW",
+        help="How to apply a memory limit below the current usage: converge (lower it gradually), "
+        "refuse or force (default: converge)",
+    )
+
+
 def add_document_arguments(parser: argparse.ArgumentParser, positional: bool) -> None:
     """The options that name pods, and how they are read."""
     group = parser.add_argument_group("pods")
     if positional:
-        group.add_argument("paths", nargs="*", metavar="FILE", help="the same as -f")
+        group.add_argument("paths", nargs="*", metavar="FILE", help="The same as -f FILE")
     group.add_argument(
         "-f",
         "--filename",
         action="append",
         default=[],
         metavar="FILE",
-        help="manifests: a file, a directory or - (repeatable)",
+        help="Read manifests from a file, a directory, or - for standard input (repeatable)",
     )
     group.add_argument(
         "--resources",
         choices=("spec", "allocated"),
         default="spec",
         metavar="FROM",
-        help="spec, or allocated: what the status says is actuated",
+        help="Take resources from the spec, or as allocated in the status (default: spec)",
     )
     group.add_argument(
-        "--expand", action="store_true", help="make a pod for each replica of a template"
+        "--expand", action="store_true", help="Make one pod for each replica of a template"
     )
 
 
@@ -107,31 +171,34 @@ def add_node_arguments(parser: argparse.ArgumentParser) -> None:
     """The options that describe the node: documents, and a flag for each row of FLAG_ROWS."""
     from qoslet.core.node.flags import FLAG_ROWS
 
-    group = parser.add_argument_group("node")
+    group = parser.add_argument_group("node options")
     group.add_argument(
         "--node",
         action="append",
         default=[],
         metavar="FILE",
-        help="KubeletConfiguration, kubectl get node, or qoslet's Node (repeatable)",
+        help="Read a KubeletConfiguration, kubectl's Node or qoslet's Node (repeatable)",
     )
     for row in FLAG_ROWS:
         help = row.help.replace("%", "%%")
-        group.add_argument(*row.names, dest=row.field, metavar=row.metavar, help=help)
+        action = group.add_argument(*row.names, dest=row.field, metavar=row.metavar, help=help)
+        if isinstance(parser, Parser):
+            parser.folded.append(action)
 
 
-def add_drawing_arguments(parser: argparse.ArgumentParser) -> None:
+def add_drawing_arguments(parser: argparse.ArgumentParser, exact: bool = True) -> None:
     """The options of everything that is drawn for people."""
-    group = parser.add_argument_group("drawing")
+    group = parser.add_argument_group("display options")
     group.add_argument(
         "--color",
         choices=("auto", "always", "never"),
         default="auto",
         metavar="WHEN",
-        help="auto, always or never",
+        help="Use colors: auto, always or never (default: auto)",
     )
-    group.add_argument("--ascii", action="store_true", help="no box characters")
-    group.add_argument("--exact", action="store_true", help="every number with all its digits")
+    group.add_argument("--ascii", action="store_true", help="Draw with ASCII characters only")
+    if exact:
+        group.add_argument("--exact", action="store_true", help="Print every digit of numbers")
 
 
 def screen(args: argparse.Namespace) -> Terminal:

@@ -1,4 +1,4 @@
-"""``qoslet logs``: what the containers of a running agent printed."""
+"""``qoslet logs``: the logs of the agent's containers."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ examples:
   qoslet logs web/busy -f --tail 20
   qoslet logs web --previous --timestamps
 
-On a terminal control characters are shown as escapes; a pipe or a file gets every byte as it was
-printed.
+On a terminal, control characters are printed as escapes. A pipe or a file gets every byte
+unchanged.
 
-exit code: 0 shown, 3 there is no such pod, container or run, or no right to read it
+exit code: 0 done, 2 bad input, 3 the pod, container or run does not exist, or may not be read
 """
 
 DEFAULT_ROOT = "/qoslet"
 LOOK_SECONDS = 0.1
-"""How often a log is looked at that is followed."""
+"""Between two reads of a log that is followed."""
 
 _PIECE = 1 << 16
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -44,7 +44,7 @@ _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+")
 def _duration(text: str) -> float:
     """Seconds of ``90s``, ``1h30m``."""
     if not _DURATION.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no duration such as 10s, 5m or 1h30m")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration such as 10s, 5m or 1h30m")
     parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h)", text)
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
@@ -52,21 +52,34 @@ def _duration(text: str) -> float:
 def _count(text: str) -> int:
     """A number of lines."""
     if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of lines")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of lines")
     return int(text)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the verb, named as kubectl's."""
-    parser.add_argument("pod", metavar="POD[/CONTAINER]", help="by default its only container")
-    parser.add_argument("-c", "--container", metavar="NAME", help="the same as POD/NAME")
-    parser.add_argument("-n", "--namespace", metavar="NAME", help="the pod's namespace")
-    parser.add_argument("-f", "--follow", action="store_true", help="go on until the run is over")
-    parser.add_argument("-p", "--previous", action="store_true", help="of the run before the last")
-    parser.add_argument("--tail", type=_count, metavar="N", help="the last N lines only")
-    parser.add_argument("--since", type=_duration, metavar="DURATION", help="younger lines only")
-    parser.add_argument("--timestamps", action="store_true", help="begin each line with its time")
-    parser.add_argument("--cgroup-root", metavar="NAME", help="the root of the tree (/qoslet)")
+    """The options of the command, named as kubectl's."""
+    parser.add_argument(
+        "pod", metavar="POD[/CONTAINER]", help="The pod, and the container if the pod has several"
+    )
+    parser.add_argument("-c", "--container", metavar="NAME", help="The same as POD/NAME")
+    parser.add_argument("-n", "--namespace", metavar="NAME", help="Namespace of the pod")
+    parser.add_argument(
+        "-f", "--follow", action="store_true", help="Follow until the container exits"
+    )
+    parser.add_argument(
+        "-p", "--previous", action="store_true", help="Print the log of the previous run"
+    )
+    parser.add_argument("--tail", type=_count, metavar="NUMBER", help="Print only the last lines")
+    parser.add_argument(
+        "--since",
+        type=_duration,
+        metavar="DURATION",
+        help="Print only lines younger than this, such as 5m",
+    )
+    parser.add_argument("--timestamps", action="store_true", help="Begin each line with its time")
+    parser.add_argument(
+        "--cgroup-root", metavar="NAME", help="Root of the agent's tree (default: /qoslet)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -77,8 +90,8 @@ def run(args: argparse.Namespace) -> int:
     number = runs[-1] - 1 if args.previous else runs[-1]
     if number not in runs:
         raise CannotDo(
-            f"{place.pod}/{place.container} has no run before this one",
-            hint=f"there are: {', '.join(map(str, runs))} (numbers of restarts)",
+            f"{place.pod}/{place.container} has no previous run",
+            hint=f"runs by restart count: {', '.join(map(str, runs))}",
         )
     one = inspect.log_run(place, number, folder)
     begin = b"" if args.since is None else _stamp(time.time() - args.since)
@@ -136,18 +149,18 @@ def _place(args: argparse.Namespace, folder: str) -> Place:
         os.listdir(folder)
     except OSError as error:
         raise CannotDo(
-            f"no agent keeps logs here: {error.strerror}",
+            f"no agent's logs: {error.strerror}",
             where=folder,
-            hint="--cgroup-root names the agent's root; only its user and root may read them",
+            hint="give the agent's --cgroup-root; only its user and root can read the logs",
         ) from error
     found = inspect.log_places(folder)
     named = [one for one in found if one.pod == pod and args.namespace in (None, one.namespace)]
     if not named:
         known = ", ".join(dict.fromkeys(one.pod for one in found)) or "none"
-        raise CannotDo(f"there are no logs of a pod {pod}", hint=f"there are: {known}")
+        raise CannotDo(f"pod {pod} has no logs", hint=f"pods with logs: {known}")
     if len({one.namespace for one in named}) > 1:
         spaces = ", ".join(sorted({one.namespace for one in named}))
-        raise CannotDo(f"there is a pod {pod} in {spaces}", hint="-n tells which one")
+        raise CannotDo(f"several namespaces have a pod {pod}: {spaces}", hint="choose with -n")
     newest = max(named, key=lambda one: one.age())
     return _container([one for one in named if one.uid == newest.uid], container)
 
@@ -159,7 +172,9 @@ def _container(places: Sequence[Place], name: str) -> Place:
         if name == one.container and one.runs():
             return one
     if name:
-        raise CannotDo(f"{places[0].pod} has no logs of a container {name}", hint=f"of: {known}")
+        raise CannotDo(
+            f"pod {places[0].pod} has no logs of container {name}", hint=f"containers: {known}"
+        )
     if len(places) > 1:
-        note(f"container {places[0].container}, by default, of: {known}")
+        note(f"showing container {places[0].container} of: {known}")
     return places[0]

@@ -1,11 +1,11 @@
-"""``qoslet ps``: the pods of a running agent, and why each is where it is."""
+"""``qoslet ps``: the agent's pods with status and reason."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from qoslet.app import inspect
-from qoslet.cli.parser import emit_lines, screen
+from qoslet.cli.parser import add_drawing_arguments, add_schema_argument, emit_lines, screen
 from qoslet.errors import EXIT_OK, CannotDo
 from qoslet.render.text.streams import emit
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 USAGE = "[OPTION]... [POD]..."
 STATS_SECONDS = 0.5
-"""Between two looks, for what was used in between."""
+"""Between the two samples from which usage is computed."""
 
 EPILOG = """\
 examples:
@@ -23,34 +23,32 @@ examples:
   qoslet ps web -o json
   qoslet ps -o stats
 
-exit code: 0 done, 2 bad input, 3 no agent answers, or a named pod is not there
+exit code: 0 done, 2 bad input, 3 no agent answers, or a named pod does not exist
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the verb."""
-    parser.add_argument("pods", nargs="*", metavar="POD", help="names of pods (all)")
-    parser.add_argument("-n", "--namespace", metavar="NAME", help="only this namespace")
+    """The options of the command."""
+    parser.add_argument("pods", nargs="*", metavar="POD", help="Names of pods (default: all)")
+    parser.add_argument(
+        "-n", "--namespace", metavar="NAME", help="List pods of this namespace only"
+    )
     parser.add_argument(
         "-o",
         "--output",
         choices=("table", "wide", "json", "stats"),
         default="table",
-        metavar="FORM",
-        help="table, wide, json, or stats: what is used, in the CRI's shape (table)",
+        metavar="FORMAT",
+        help="Print as table, wide or json, or usage as CRI stats (default: table)",
     )
     parser.add_argument(
-        "--cgroup-root", default="/qoslet", metavar="NAME", help="whose agent (/qoslet)"
+        "--cgroup-root",
+        default="/qoslet",
+        metavar="NAME",
+        help="Root of the agent's tree (default: /qoslet)",
     )
-    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of the output")
-    parser.add_argument(
-        "--color",
-        choices=("auto", "always", "never"),
-        default="auto",
-        metavar="WHEN",
-        help="auto, always or never",
-    )
-    parser.add_argument("--ascii", action="store_true", help="no box characters")
+    add_schema_argument(parser)
+    add_drawing_arguments(parser, exact=False)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -96,5 +94,5 @@ def _chosen(
     for name in names:
         if all(name != item.get("name") for item in items):
             known = ", ".join(sorted({str(item.get("name")) for item in items})) or "none"
-            raise CannotDo(f"there is no pod {name}", hint=f"there are: {known}")
+            raise CannotDo(f"pod {name} does not exist", hint=f"pods: {known}")
     return [item for item in items if not names or item.get("name") in names]

@@ -1,4 +1,4 @@
-"""``qoslet run``: make the tree of the pods on this machine, run them in it, keep it true."""
+"""``qoslet run``: run pods on this machine and keep their cgroups as planned."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from qoslet.cli.parser import add_document_arguments, add_node_arguments, screen
+from qoslet.cli.parser import (
+    add_document_arguments,
+    add_drawing_arguments,
+    add_node_arguments,
+    add_shrink_argument,
+    screen,
+)
 from qoslet.core.node.flags import flags_of
 from qoslet.errors import EXIT_NO, EXIT_OK, BadInput
 from qoslet.render.text.problems import tell
@@ -30,10 +36,20 @@ CRI = ("containerd", "cri-o")
 RUNTIMES = ("process", *OCI, *CRI)
 DEFAULT_ROOT = "/qoslet"
 
+USAGE = "[OPTION]... [FILE]..."
 EPILOG = """\
-Everything is made below --cgroup-root and removed at the end: Ctrl-C once ends the pods in their
-grace periods, twice at once. Exit code 1 says that a pod was refused or the plan cannot stand,
-3 that this machine cannot do it; --simulate always can."""
+examples:
+  qoslet run examples/
+  qoslet run pods.yaml --simulate --for 10
+  qoslet run pods/ --node kubelet.yaml --with runc --images images/
+  qoslet run /etc/qoslet/pods --keep --log-format journal
+
+Run creates everything below --cgroup-root and removes it at the end. Ctrl-C stops the pods in their
+grace periods, a second Ctrl-C stops them at once.
+
+exit code: 0 done, 1 a pod was rejected or the plan has an error, 2 bad input, 3 not possible on
+this machine (--simulate always is)
+"""
 
 
 class Options:
@@ -77,32 +93,30 @@ class Options:
 def _check(options: Options, args: argparse.Namespace) -> None:
     """What the parser cannot know. Raises BadInput."""
     if not options.paths:
-        raise BadInput("no manifests", hint="give files or directories: qoslet run examples/")
+        raise BadInput("no manifests given", hint="name files or directories: qoslet run examples/")
     if not options.by_oci and (options.images or options.rootfs or options.storage):
-        hint = "--with runc, or --with crun"
-        raise BadInput("--images, --rootfs and --storage are for OCI runtimes", hint=hint)
+        hint = "add --with runc or --with crun"
+        raise BadInput("--images, --rootfs and --storage need an OCI runtime", hint=hint)
     if options.by_cri:
         _check_with(options)
         return
     if args.container_runtime_endpoint is not None:
-        hint = "--with containerd, or --with cri-o"
-        raise BadInput("no runtime is called", where="--container-runtime-endpoint", hint=hint)
+        hint = "add --with containerd or --with cri-o"
+        raise BadInput("needs a CRI runtime", where="--container-runtime-endpoint", hint=hint)
     if options.by_oci:
         _check_with(options)
         return
     if options.flags.runtime != "process":
         hint = "leave it out; qoslet plan --runtime shows what another runtime would write"
-        raise BadInput(
-            "containers are processes of qoslet's own here", where="--runtime", hint=hint
-        )
+        raise BadInput("cannot be combined with --with process", where="--runtime", hint=hint)
     _check_root(options)
 
 
 def _check_with(options: Options) -> None:
     """The same where a runtime makes the containers. Raises BadInput."""
     if options.simulate:
-        hint = "leave out --simulate, or --with: plan --runtime shows what a runtime is sent"
-        raise BadInput("the simulated kernel has no container runtime", where="--with", hint=hint)
+        hint = "leave out --simulate or --with; plan --runtime shows what a runtime gets"
+        raise BadInput("cannot be combined with --simulate", where="--with", hint=hint)
     _check_root(options)
 
 
@@ -110,13 +124,13 @@ def _check_root(options: Options) -> None:
     """The root and what can be had there. Raises BadInput."""
     parts = [part for part in options.root.split("/") if part]
     if not options.root.startswith("/") or not parts or any(p in (".", "..") for p in parts):
-        hint = f"such as {DEFAULT_ROOT}: everything below it is made and removed"
+        hint = f"such as {DEFAULT_ROOT}: qoslet creates and removes everything below it"
         raise BadInput(
-            f"{options.root!r} is no root of one's own", where="--cgroup-root", hint=hint
+            f"{options.root!r} must be a cgroup below /", where="--cgroup-root", hint=hint
         )
     if options.simulate and options.flags.cgroup_driver != "cgroupfs":
-        hint = "leave out --simulate, or --cgroup-driver; plan shows what systemd would be told"
-        raise BadInput("the simulated kernel has no systemd", where="--cgroup-driver", hint=hint)
+        hint = "leave out --simulate or --cgroup-driver; plan shows the unit properties"
+        raise BadInput("--simulate has no systemd", where="--cgroup-driver", hint=hint)
 
 
 def _seconds(text: str) -> float:
@@ -126,25 +140,19 @@ def _seconds(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value < 10**9:
-        raise argparse.ArgumentTypeError(f"{text!r} is no positive number of seconds")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of seconds")
     return value
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the verb."""
+    """The options of the command."""
     add_document_arguments(parser, positional=True)
     add_node_arguments(parser)
-    running = parser.add_argument_group("running")
+    running = parser.add_argument_group("run options")
     _add_runtime(running)
     _add_running(running)
-    group = parser.add_argument_group("drawing")
-    group.add_argument(
-        "--color", choices=("auto", "always", "never"), default="auto", help="colours (auto)"
-    )
-    group.add_argument("--ascii", action="store_true", help="no box characters")
-    group.add_argument(
-        "--plain", action="store_true", help="a line for each change instead of a screen"
-    )
+    _add_output(running)
+    add_drawing_arguments(parser, exact=False)
 
 
 def _add_runtime(parser: argparse._ArgumentGroup) -> None:
@@ -154,12 +162,13 @@ def _add_runtime(parser: argparse._ArgumentGroup) -> None:
         dest="runs_with",
         default="process",
         choices=RUNTIMES,
-        help="what runs the containers (process)",
+        metavar="RUNTIME",
+        help=f"Run containers with {', '.join(RUNTIMES[:-1])} or {RUNTIMES[-1]} (default: process)",
     )
     parser.add_argument(
         "--container-runtime-endpoint",
         metavar="SOCKET",
-        help="of containerd or CRI-O (unix:///run/containerd/containerd.sock)",
+        help="Socket of containerd or CRI-O (default: unix:///run/containerd/containerd.sock)",
     )
     _add_images(parser)
 
@@ -167,49 +176,60 @@ def _add_runtime(parser: argparse._ArgumentGroup) -> None:
 def _add_running(parser: argparse._ArgumentGroup) -> None:
     """The options about the run itself."""
     parser.add_argument(
-        "--for", dest="seconds", type=_seconds, metavar="SECONDS", help="end by itself"
+        "--for", dest="seconds", type=_seconds, metavar="SECONDS", help="Stop after this time"
     )
     parser.add_argument(
-        "--interval", type=_seconds, default=1.0, metavar="SECONDS", help="between two looks (1)"
+        "--interval",
+        type=_seconds,
+        default=1.0,
+        metavar="SECONDS",
+        help="Seconds between checks (default: 1)",
     )
-    parser.add_argument("--simulate", action="store_true", help="use a kernel made of values")
-    parser.add_argument("--dry-run", action="store_true", help="print the commands, do nothing")
     parser.add_argument(
-        "--unconfined", action="store_true", help="run pods with less isolation than they ask"
+        "--simulate", action="store_true", help="Use a simulated kernel; needs no privileges"
     )
     parser.add_argument(
-        "--shrink",
-        choices=("converge", "refuse", "force"),
-        default="converge",
-        metavar="HOW",
-        help="a memory limit below what is in use: converge (go near it), refuse, force",
+        "--dry-run", action="store_true", help="Print the commands and change nothing"
     )
+    parser.add_argument(
+        "--unconfined",
+        action="store_true",
+        help="Run pods even if the runtime cannot isolate them as they ask",
+    )
+    add_shrink_argument(parser)
     parser.add_argument(
         "--guard",
         choices=("off", "observe", "act"),
         metavar="MODE",
-        help="what is done about a stall at memory.high and memory pressure: off, observe (say "
-        "it), act; by default act with Memory QoS form qoslet, observe with the others",
+        help="React to stalls at memory.high and to memory pressure: off, observe (log only) or act "
+        "(default: act with --memory-qos qoslet, else observe)",
     )
+
+
+def _add_output(parser: argparse._ArgumentGroup) -> None:
+    """The options about a service, and what is shown of the run."""
     parser.add_argument(
         "--keep",
         action="store_true",
-        help="as a service: the end of this process ends no pod, the next run takes them up",
+        help="Keep pods running when this process exits; the next run adopts them",
     )
     parser.add_argument(
         "--log-format",
         choices=("text", "json", "journal"),
         default="text",
-        metavar="FORM",
-        help="with --keep: text, json (an object a line) or journal (levels for journald)",
+        metavar="FORMAT",
+        help="Log format with --keep: text, json or journal (default: text)",
     )
     parser.add_argument(
         "--metrics-bind-address",
         dest="metrics_address",
         metavar="HOST:PORT",
-        help="serve /metrics over TCP, too, such as 127.0.0.1:9753",
+        help="Serve /metrics over TCP too, such as 127.0.0.1:9753",
     )
-    parser.add_argument("--logs", action="store_true", help="show what containers print")
+    parser.add_argument("--logs", action="store_true", help="Show the output of containers")
+    parser.add_argument(
+        "--plain", action="store_true", help="Print a line for each change instead of a screen"
+    )
 
 
 def _add_images(parser: argparse._ArgumentGroup) -> None:
@@ -219,19 +239,19 @@ def _add_images(parser: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="PATH",
-        help="with runc, crun: an OCI layout, an archive of one, or a folder of some (repeatable)",
+        help="An OCI image layout, its archive, or a directory of them, for runc and crun (repeatable)",
     )
     parser.add_argument(
         "--rootfs",
         action="append",
         default=[],
         metavar="IMAGE=DIR",
-        help="with runc, crun: a directory for containers of this image (repeatable)",
+        help="Root file system of this image, for runc and crun (repeatable)",
     )
     parser.add_argument(
         "--storage",
         metavar="DIR",
-        help="with runc, crun: unpacked images, what containers write (/var/lib/qoslet)",
+        help="Directory of unpacked images and container writes, for runc and crun (default: /var/lib/qoslet)",
     )
 
 
@@ -252,7 +272,7 @@ def run(args: argparse.Namespace) -> int:
             _dry_run(parts)
             return EXIT_NO if wrong else EXIT_OK
         if options.simulate:
-            note("simulated: a kernel made of values, no process is started")
+            note("simulated kernel: no process is started")
         _watch(args, options, parts, first)
         problems = parts.source.current().problems
         return EXIT_NO if any(row.severity == "error" for row in problems) else EXIT_OK

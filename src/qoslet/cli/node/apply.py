@@ -1,4 +1,4 @@
-"""``qoslet apply``: one pass that makes a tree of cgroups true and leaves it standing."""
+"""``qoslet apply``: one pass that creates the cgroups of pods and writes their values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from qoslet.cli.parser import add_document_arguments, add_node_arguments
+from qoslet.cli.parser import (
+    add_document_arguments,
+    add_node_arguments,
+    add_schema_argument,
+    add_shrink_argument,
+)
 from qoslet.errors import EXIT_NO, EXIT_OK, BadInput
 from qoslet.render.text.problems import tell
 from qoslet.render.text.streams import emit
@@ -18,6 +23,7 @@ if TYPE_CHECKING:
     from qoslet.app.tree import Tree
     from qoslet.core.resources.cgroup_tree import Plan
 
+USAGE = "[OPTION]... [FILE]..."
 EPILOG = """\
 examples:
   qoslet apply pods.yaml --node node.yaml
@@ -25,41 +31,46 @@ examples:
   systemd-run --user -p Delegate=yes -p DelegateSubgroup=main sleep infinity
   qoslet apply pods.yaml --cgroup-root /user.slice/.../run-r1.service/qoslet
 
-The tree stays until qoslet release. Applying again adopts it and writes what is off.
+The cgroups stay until qoslet release removes them. Applying again writes only what differs.
 
-exit code: 0 the tree is as planned, 1 something still differs or the plan cannot stand,
-2 bad input, 3 this machine cannot do it
+exit code: 0 the cgroups are as planned, 1 something still differs or the plan has an error,
+2 bad input, 3 not possible on this machine
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the verb."""
+    """The options of the command."""
     add_pass_arguments(parser)
-    parser.add_argument(
-        "--shrink",
-        choices=("converge", "refuse", "force"),
-        default="converge",
-        metavar="HOW",
-        help="a memory limit below what is in use: converge (go near it), refuse, force",
-    )
-    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of the output")
+    add_shrink_argument(parser)
+    add_schema_argument(parser)
     add_document_arguments(parser, positional=True)
     add_node_arguments(parser)
 
 
 def add_pass_arguments(parser: argparse.ArgumentParser) -> None:
-    """What every pass over a standing tree takes."""
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="the form")
-    parser.add_argument("-v", "--verbose", action="store_true", help="every step and difference")
-    parser.add_argument("--dry-run", action="store_true", help="print the commands, do nothing")
+    """The options of every pass over an existing tree."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=("text", "json"),
+        default="text",
+        metavar="FORMAT",
+        help="Print as text or json (default: text)",
+    )
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="List every step and difference"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="Print the commands and change nothing"
+    )
 
 
 def checked_root(root: str) -> str:
-    """A root of one's own. Raises BadInput."""
+    """A cgroup below the root of the hierarchy. Raises BadInput."""
     parts = [part for part in root.split("/") if part]
     if not root.startswith("/") or not parts or any(p in (".", "..") for p in parts):
-        hint = "such as /qoslet: everything below it is made and removed"
-        raise BadInput(f"{root!r} is no root of one's own", where="--cgroup-root", hint=hint)
+        hint = "such as /qoslet: qoslet creates and removes everything below it"
+        raise BadInput(f"{root!r} must be a cgroup below /", where="--cgroup-root", hint=hint)
     return f"/{'/'.join(parts)}"
 
 
@@ -75,7 +86,9 @@ def run(args: argparse.Namespace) -> int:
 
     paths = [*args.filename, *args.paths]
     if not paths:
-        raise BadInput("no manifests", hint="give files or directories: qoslet apply examples/")
+        raise BadInput(
+            "no manifests given", hint="name files or directories: qoslet apply examples/"
+        )
     args.cgroup_root = checked_root(args.cgroup_root or owned_tree.default_root())
     plan = _plan(read(args, paths, writes=True))
     tell(plan.problems)

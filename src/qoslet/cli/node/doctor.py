@@ -1,4 +1,4 @@
-"""``qoslet doctor``: what this machine offers, what is missing, what that costs, how to get it."""
+"""``qoslet doctor``: what this machine supports, what is missing, and how to get it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,28 @@ if TYPE_CHECKING:
     import argparse
 
 
+USAGE = "[OPTION]..."
 EPILOG = """\
 examples:
   qoslet doctor
   qoslet doctor -o json
 
-exit code: 0 groups can be made here, 3 they cannot; it only reads
+It only reads.
+
+exit code: 0 qoslet can create cgroups here, 3 it cannot
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the verb."""
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="the form")
+    """The options of the command."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=("text", "json"),
+        default="text",
+        metavar="FORMAT",
+        help="Print as text or json (default: text)",
+    )
     add_drawing_arguments(parser)
 
 

@@ -1,5 +1,4 @@
-"""``qoslet release``: undo an apply or a run: values of before come back, groups that were made
-go, pods are ended."""
+"""``qoslet release``: undo an apply or a run: stop pods, restore values, remove cgroups."""
 
 from __future__ import annotations
 
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from qoslet.cli.node.apply import add_pass_arguments, checked_root, describe, show
+from qoslet.cli.parser import add_schema_argument
 from qoslet.errors import EXIT_NO, EXIT_OK
 from qoslet.render.text.streams import emit, note
 
@@ -19,31 +19,35 @@ if TYPE_CHECKING:
     from qoslet.core.reconcile.restore import Restoring, Standing
     from qoslet.core.reconcile.steps import Outcome
 
+USAGE = "[OPTION]..."
 EPILOG = """\
 examples:
   qoslet release
   qoslet release --cgroup-root /qoslet --dry-run
 
-It undoes what apply or run has left. The pods of a run are ended first, in their grace periods,
-also where it was killed. Then everything is checked: where somebody else has written since, or a
-process is in a group that apply made, nothing is done and each place is named.
+Release stops the pods of a run first, in their grace periods. Then it checks everything: if another
+process changed a value, or runs in a cgroup that apply created, release changes nothing and lists
+each place.
 
-exit code: 0 nothing of ours stands any more, 1 refused or not finished, 3 this machine cannot
-do it
+exit code: 0 nothing is left to undo, 1 refused or not finished, 2 bad input,
+3 not possible on this machine
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the verb."""
+    """The options of the command."""
     add_pass_arguments(parser)
-    parser.add_argument("--cgroup-root", metavar="NAME", help="the root of the tree (/qoslet)")
+    parser.add_argument("--cgroup-root", metavar="NAME", help="Root of the tree (default: /qoslet)")
     parser.add_argument(
-        "--cgroup-driver", choices=("cgroupfs", "systemd"), help="what made it (by its journal)"
+        "--cgroup-driver",
+        choices=("cgroupfs", "systemd"),
+        metavar="DRIVER",
+        help="Driver that created the tree: cgroupfs or systemd (default: from the journal)",
     )
     parser.add_argument(
-        "--force", action="store_true", help="let go of what others have written since"
+        "--force", action="store_true", help="Keep values that another process changed since"
     )
-    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of the output")
+    add_schema_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,10 +1,16 @@
-"""``qoslet config``: what is in force on a node and where each value came from; checks it too."""
+"""``qoslet config``: the configuration of a node, where each value is set, and whether it is valid."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qoslet.cli.parser import add_drawing_arguments, add_node_arguments, emit_lines, screen
+from qoslet.cli.parser import (
+    add_drawing_arguments,
+    add_node_arguments,
+    add_schema_argument,
+    emit_lines,
+    screen,
+)
 from qoslet.core.node.flags import flags_of
 from qoslet.errors import EXIT_NO, EXIT_OK, BadInput
 from qoslet.render.text.streams import emit
@@ -26,23 +32,25 @@ examples:
   qoslet config --node kubelet.yaml --changed
   qoslet config -o yaml > node.yaml
 
-exit code: 0 it can be run with, 1 a problem is an error, 2 bad input; nothing is started
+exit code: 0 a kubelet would start with it, 1 it has an error, 2 bad input
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the verb."""
-    parser.add_argument("paths", nargs="*", metavar="FILE", help="the same as --node")
+    """The options of the command."""
+    parser.add_argument("paths", nargs="*", metavar="FILE", help="The same as --node FILE")
     parser.add_argument(
         "-o",
         "--output",
         choices=("table", "json", "yaml"),
         default="table",
-        metavar="FORM",
-        help="table, json, or yaml: documents that say it all (table)",
+        metavar="FORMAT",
+        help="Print as table, json, or yaml, which --node reads again (default: table)",
     )
-    parser.add_argument("--changed", action="store_true", help="leave out what is a default")
-    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of the output")
+    parser.add_argument(
+        "--changed", action="store_true", help="Leave out fields that have their default"
+    )
+    add_schema_argument(parser)
     add_node_arguments(parser)
     add_drawing_arguments(parser)
 
@@ -59,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     from qoslet.render.text.problems import tell
 
     if args.changed and args.output == "yaml":
-        raise BadInput("--changed is for the table and json", where="--changed")
+        raise BadInput("cannot be used with -o yaml", where="--changed")
     node, problems = inspect.node([*args.node, *args.paths], flags_of(args))
     shown = [row for row in rows(node) if not args.changed or not row.source.startswith("default")]
     if args.output == "table":

@@ -1,10 +1,16 @@
-"""``qoslet convert``: what a resource block turns into, as each runtime does it."""
+"""``qoslet convert``: a resource block as the cgroup files that a runtime would write."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qoslet.cli.parser import add_drawing_arguments, add_node_arguments, emit_lines, screen
+from qoslet.cli.parser import (
+    add_drawing_arguments,
+    add_node_arguments,
+    add_schema_argument,
+    emit_lines,
+    screen,
+)
 from qoslet.errors import EXIT_NO, EXIT_OK, BadInput
 from qoslet.render.text.streams import emit
 
@@ -13,7 +19,7 @@ if TYPE_CHECKING:
 
     from qoslet.core.convert.convert import Conversion
 
-USAGE = "FILE|- --to v1|v2|systemd|oci|cri|windows [OPTION]..."
+USAGE = "[OPTION]... FILE --to TARGET"
 RUNTIME = "runc-1.4"
 """The runtime where none is named."""
 
@@ -24,46 +30,51 @@ examples:
   qoslet convert pod.yaml --node node.yaml --to systemd
   qoslet convert block.json --to v1 --runtime runc-1.1.5 -o shell
 
-exit code: 0 done, 1 the runtime or the kernel refuses it, 2 bad input, 3 cannot be done
+exit code: 0 done, 1 the runtime or the kernel rejects it, 2 bad input, 3 not possible here
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the verb."""
+    """The options of the command."""
     parser.add_argument(
-        "path", metavar="FILE", nargs="?", help="a document, or - for standard input"
+        "path", metavar="FILE", nargs="?", help="A document, or - for standard input"
     )
     parser.add_argument(
         "--from", dest="source", choices=("oci", "cri", "pod"), metavar="KIND",
-        help="oci, cri or pod, where the document does not say",
+        help="Kind of the document: oci, cri or pod (default: recognized)",
     )  # fmt: skip
     parser.add_argument(
-        "--to", choices=("v1", "v2", "systemd", "oci", "cri", "windows"), metavar="FORM",
-        help="v1 or v2 files, systemd properties, an oci block, a cri message, windows",
+        "--to", choices=("v1", "v2", "systemd", "oci", "cri", "windows"), metavar="TARGET",
+        help="Convert to v1 or v2 files, systemd properties, an oci block, a cri message or windows",
     )  # fmt: skip
     parser.add_argument(
         "-o", "--output", choices=("text", "json", "files", "shell"), default="text",
-        metavar="FORM", help="text, json, files or shell (text)",
+        metavar="FORMAT", help="Print as text, json, files or shell (default: text)",
     )  # fmt: skip
-    parser.add_argument("-v", "--verbose", action="store_true", help="every rule with its source")
-    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of the output")
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="Show every rule with its source"
+    )
+    add_schema_argument(parser)
     parser.add_argument(
         "--update", nargs="?", const="", metavar="FILE",
-        help="as an update of a container that has the block in FILE, or none",
+        help="Convert an update of a container that has the block in FILE, or no block",
     )  # fmt: skip
     parser.add_argument(
         "--usage", metavar="BYTES[,SWAP]",
-        help="memory.current and memory.swap.current of that container",
+        help="memory.current and memory.swap.current of the container to update",
     )  # fmt: skip
     parser.add_argument(
-        "--hierarchy", choices=("v1", "v2"), metavar="V", help="v1 or v2, for --to systemd (v2)"
+        "--hierarchy",
+        choices=("v1", "v2"),
+        metavar="VERSION",
+        help="cgroup version of --to systemd: v1 or v2 (default: v2)",
     )
     parser.add_argument(
-        "--without", default="", metavar="WHAT,...",
-        help="what the kernel lacks: bfq, iocost, rsvd, swap",
+        "--without", default="", metavar="FEATURE,...",
+        help="Kernel features to leave out: bfq, iocost, rsvd, swap",
     )  # fmt: skip
     parser.add_argument(
-        "--processors", metavar="N", help="processors of the Windows machine, for --to windows"
+        "--processors", metavar="NUMBER", help="Processors of the Windows machine, for --to windows"
     )
     add_node_arguments(parser)
     add_drawing_arguments(parser)
@@ -77,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
         emit(text("conversion").encode())
         return EXIT_OK
     if args.path is None:
-        raise BadInput("no document is given", hint="qoslet convert FILE, or - for standard input")
+        raise BadInput("no document given", hint="qoslet convert FILE, or - for standard input")
     if args.to is None:
         raise BadInput("is missing", where="--to", hint="v1, v2, systemd, oci, cri or windows")
     from qoslet.app.convert_inputs import answer
@@ -102,7 +113,7 @@ def _print(made: Conversion, args: argparse.Namespace) -> None:
 
     shown = screen(args)
     if args.output != "text" and args.to in ("oci", "cri", "windows"):
-        raise BadInput(f"is for files and properties, not for {args.to}", where=f"-o {args.output}")
+        raise BadInput(f"cannot be used with --to {args.to}", where=f"-o {args.output}")
     match args.output:
         case "files":
             lines = conversion.pairs(made)

@@ -8,6 +8,7 @@ from qoslet.cli.parser import (
     add_document_arguments,
     add_drawing_arguments,
     add_node_arguments,
+    add_schema_argument,
     emit_lines,
     screen,
 )
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     import argparse
 
 FORMS = ("text", "json", "yaml")
-USAGE = "[OPTION]... POD[/CONTAINER]|/CGROUP [FILE] -f PODS..."
+USAGE = "[OPTION]... POD[/CONTAINER]|/CGROUP [CGROUP-FILE] -f FILE"
 EPILOG = """\
 examples:
   qoslet explain web -f pods.yaml --node kubelet.yaml --node node.yaml
@@ -26,33 +27,37 @@ examples:
   qoslet explain -n shop web/app -f pods.yaml --node node.yaml -o json
   qoslet explain /kubepods/burstable cpu.weight -f pods.yaml --node node.yaml
 
-exit code: 0 done, 2 bad input (an unknown or ambiguous name, too),
-3 cannot be done
+exit code: 0 done, 2 bad input, or an unknown or ambiguous name, 3 not possible here
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the verb."""
+    """The options of the command."""
     parser.add_argument(
         "target",
-        metavar="POD[/CONTAINER]",
+        metavar="POD[/CONTAINER]|/CGROUP",
         nargs="?",
-        help="a pod, a container, or the name of a cgroup beginning with /",
+        help="A pod, a container, or a cgroup whose name begins with /",
     )
     parser.add_argument(
-        "file", metavar="FILE", nargs="?", help="one file, such as memory.high; oom_score_adj, too"
+        "file",
+        metavar="CGROUP-FILE",
+        nargs="?",
+        help="Explain one file only, such as memory.high or oom_score_adj",
     )
-    parser.add_argument("-n", "--namespace", metavar="NAME", help="the pod's namespace")
+    parser.add_argument("-n", "--namespace", metavar="NAME", help="Namespace of the pod")
     parser.add_argument(
         "-o",
         "--output",
         choices=FORMS,
         default="text",
-        metavar="FORM",
-        help="text, json or yaml (text)",
+        metavar="FORMAT",
+        help="Print as text, json or yaml (default: text)",
     )
-    parser.add_argument("-v", "--verbose", action="store_true", help="all details of each value")
-    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of the output")
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="Show every detail of each value"
+    )
+    add_schema_argument(parser)
     add_document_arguments(parser, positional=False)
     add_node_arguments(parser)
     add_drawing_arguments(parser)
@@ -69,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
         from qoslet.errors import BadInput
 
         hint = "qoslet explain web/app memory.high -f pods.yaml"
-        raise BadInput("nothing to explain is named", where="POD", hint=hint)
+        raise BadInput("name a pod, a container or a cgroup", where="POD", hint=hint)
     from qoslet.app.inputs import read
     from qoslet.core.explain.explain import explain
 

@@ -1,4 +1,4 @@
-"""``qoslet plan``: the cgroups that pods need on a node, in the form that is asked for."""
+"""``qoslet plan``: the cgroups that pods get on a node, in the format that is asked for."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from qoslet.cli.parser import (
     add_document_arguments,
     add_drawing_arguments,
     add_node_arguments,
+    add_schema_argument,
     emit_lines,
     screen,
 )
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 OUTPUTS = ("tree", "table", "json", "yaml", "files", "shell", "oci", "cri")
 
+USAGE = "[OPTION]... [FILE]..."
 EPILOG = """\
 examples:
   qoslet plan pods.yaml --node kubelet.yaml --node node.yaml
@@ -28,28 +30,27 @@ examples:
   qoslet plan pods/ --node node.yaml --kubernetes 1.37 --memory-qos qoslet
   qoslet plan pods.yaml --node node.yaml -o shell
 
-exit code: 0 done, 1 the plan cannot stand (a problem is an error), 2 bad input,
-3 cannot be done
+exit code: 0 done, 1 the plan has an error, 2 bad input, 3 not possible here
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the verb."""
+    """The options of the command."""
     parser.add_argument(
         "-o",
         "--output",
         choices=OUTPUTS,
         default="tree",
-        metavar="FORM",
-        help=f"{', '.join(OUTPUTS)} (tree)",
+        metavar="FORMAT",
+        help=f"Print as {', '.join(OUTPUTS[:-1])} or {OUTPUTS[-1]} (default: tree)",
     )
     parser.add_argument(
         "-v",
         "--verbose",
         action="store_true",
-        help="tree and table: sandboxes, hugepages, every file, too",
+        help="List sandboxes, huge pages and every file (tree and table)",
     )
-    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of the output")
+    add_schema_argument(parser)
     add_document_arguments(parser, positional=True)
     add_node_arguments(parser)
     add_drawing_arguments(parser)

@@ -54,7 +54,8 @@ NO_FLAGS = Flags()
 class FlagRow(Struct, frozen=True):
     """One flag: its spellings (the first is used in messages), how help shows its value, the
     field of ``Flags`` that takes the text, and the KubeletConfiguration field it overrides
-    (None for what is not the kubelet's). ``shape`` tells how the text is decoded."""
+    (None for what is not the kubelet's). ``shape`` tells how the text is decoded, ``values`` what
+    a shell offers to complete."""
 
     names: tuple[str, ...]
     metavar: str
@@ -62,28 +63,43 @@ class FlagRow(Struct, frozen=True):
     field: str
     config: str | None = None
     shape: Shape = "text"
+    values: tuple[str, ...] = ()
 
 
 FLAG_ROWS: tuple[FlagRow, ...] = (
     FlagRow(
         ("--kubernetes",),
         "VERSION",
-        "release whose rules apply: 1.6 to 1.37, or design",
+        "Kubernetes release: 1.6 to 1.37, or design",
         "kubernetes",
     ),
-    FlagRow(("--runtime",), "NAME-VERSION", "container runtime, such as runc-1.4.0", "runtime"),
+    FlagRow(("--runtime",), "NAME-VERSION", "Container runtime, such as runc-1.4.0", "runtime"),
     FlagRow(
         ("--memory-qos",),
-        "FORM",
-        "form of Memory QoS: 1.22, 1.27, 1.36, 1.37, design, qoslet or off",
+        "VARIANT",
+        "Variant of Memory QoS: 1.22, 1.27, 1.36, 1.37, design, qoslet or off",
         "memory_qos",
+        values=("1.22", "1.27", "1.36", "1.37", "design", "qoslet", "off"),
     ),
-    FlagRow(("--isolation",), "KIND", "Windows isolation: process or hyperv", "isolation"),
-    FlagRow(("--cgroup-driver",), "DRIVER", "cgroupfs or systemd", "cgroup_driver", "cgroupDriver"),
+    FlagRow(
+        ("--isolation",),
+        "KIND",
+        "Windows isolation: process or hyperv",
+        "isolation",
+        values=("process", "hyperv"),
+    ),
+    FlagRow(
+        ("--cgroup-driver",),
+        "DRIVER",
+        "Cgroup driver: cgroupfs or systemd",
+        "cgroup_driver",
+        "cgroupDriver",
+        values=("cgroupfs", "systemd"),
+    ),
     FlagRow(
         ("--cgroups-per-qos",),
         "BOOL",
-        "whether QoS and pod cgroups are made",
+        "Create QoS and pod cgroups: true or false",
         "cgroups_per_qos",
         "cgroupsPerQOS",
         "bool",
@@ -91,30 +107,30 @@ FLAG_ROWS: tuple[FlagRow, ...] = (
     FlagRow(
         ("--cgroup-root",),
         "NAME",
-        "cgroup below which kubepods stands",
+        "Parent cgroup of kubepods",
         "cgroup_root",
         "cgroupRoot",
     ),
     FlagRow(
         ("--qos-reserved", "--experimental-qos-reserved", "--qos-reserve-requests"),
         "memory=PERCENT",
-        "share of the requests of a class that lower classes cannot use",
+        "Share of a QoS class's memory requests that lower classes cannot use",
         "qos_reserved",
         "qosReserved",
         "pairs",
     ),
     FlagRow(
         ("--kube-reserved",),
-        "RESOURCE=AMOUNT,…",
-        "kept for Kubernetes' own processes",
+        "RESOURCE=AMOUNT,...",
+        "Resources reserved for Kubernetes components",
         "kube_reserved",
         "kubeReserved",
         "pairs",
     ),
     FlagRow(
         ("--system-reserved",),
-        "RESOURCE=AMOUNT,…",
-        "kept for the system's processes",
+        "RESOURCE=AMOUNT,...",
+        "Resources reserved for system processes",
         "system_reserved",
         "systemReserved",
         "pairs",
@@ -122,44 +138,44 @@ FLAG_ROWS: tuple[FlagRow, ...] = (
     FlagRow(
         ("--kube-reserved-cgroup",),
         "NAME",
-        "cgroup on which kube-reserved is enforced",
+        "Cgroup on which kube-reserved is enforced",
         "kube_reserved_cgroup",
         "kubeReservedCgroup",
     ),
     FlagRow(
         ("--system-reserved-cgroup",),
         "NAME",
-        "cgroup on which system-reserved is enforced",
+        "Cgroup on which system-reserved is enforced",
         "system_reserved_cgroup",
         "systemReservedCgroup",
     ),
     FlagRow(
         ("--reserved-cpus",),
         "CPUS",
-        "CPUs kept for the system and Kubernetes, such as 0-1",
+        "CPUs reserved for the system and Kubernetes, such as 0-1",
         "reserved_cpus",
         "reservedSystemCPUs",
     ),
     FlagRow(
         ("--enforce-node-allocatable",),
-        "OPTION,…",
-        "what is enforced: pods, system-reserved, kube-reserved, their -compressible forms, none",
+        "OPTION,...",
+        "What to enforce: pods, system-reserved, kube-reserved, their -compressible variants, none",
         "enforce_node_allocatable",
         "enforceNodeAllocatable",
         "list",
     ),
     FlagRow(
         ("--eviction-hard",),
-        "SIGNAL<AMOUNT,…",
-        "hard eviction thresholds, such as memory.available<100Mi",
+        "SIGNAL<AMOUNT,...",
+        "Hard eviction thresholds, such as memory.available<100Mi",
         "eviction_hard",
         "evictionHard",
         "below",
     ),
     FlagRow(
         ("--feature-gates",),
-        "NAME=BOOL,…",
-        "feature gates of the kubelet",
+        "NAME=BOOL,...",
+        "Feature gates of the kubelet",
         "feature_gates",
         "featureGates",
         "gates",
@@ -167,7 +183,7 @@ FLAG_ROWS: tuple[FlagRow, ...] = (
     FlagRow(
         ("--cpu-cfs-quota",),
         "BOOL",
-        "whether CPU limits are enforced",
+        "Enforce CPU limits: true or false",
         "cpu_cfs_quota",
         "cpuCFSQuota",
         "bool",
@@ -175,14 +191,14 @@ FLAG_ROWS: tuple[FlagRow, ...] = (
     FlagRow(
         ("--cpu-cfs-quota-period",),
         "DURATION",
-        "period of the CPU quota, 1ms to 1s",
+        "Period of the CPU quota, 1ms to 1s",
         "cpu_cfs_quota_period",
         "cpuCFSQuotaPeriod",
     ),
     FlagRow(
         ("--pod-max-pids",),
         "NUMBER",
-        "processes in a pod; -1: no limit",
+        "Maximum number of processes in a pod; -1 is no limit",
         "pod_max_pids",
         "podPidsLimit",
         "int",
@@ -190,14 +206,15 @@ FLAG_ROWS: tuple[FlagRow, ...] = (
     FlagRow(
         ("--cpu-manager-policy",),
         "POLICY",
-        "none or static",
+        "CPU manager policy: none or static",
         "cpu_manager_policy",
         "cpuManagerPolicy",
+        values=("none", "static"),
     ),
     FlagRow(
         ("--cpu-manager-policy-options",),
         "OPTION=BOOL,...",
-        "how CPUs of their own are picked, such as full-pcpus-only=true",
+        "How exclusive CPUs are chosen, such as full-pcpus-only=true",
         "cpu_manager_policy_options",
         "cpuManagerPolicyOptions",
         "pairs",
@@ -205,14 +222,15 @@ FLAG_ROWS: tuple[FlagRow, ...] = (
     FlagRow(
         ("--memory-manager-policy",),
         "POLICY",
-        "None or Static",
+        "Memory manager policy: None or Static",
         "memory_manager_policy",
         "memoryManagerPolicy",
+        values=("None", "Static"),
     ),
     FlagRow(
         ("--reserved-memory",),
         "NODE:memory=SIZE;...",
-        "memory of each NUMA node that is never handed out",
+        "Memory of each NUMA node that is not given to pods",
         "reserved_memory",
         "reservedMemory",
         "nodes",
@@ -220,34 +238,44 @@ FLAG_ROWS: tuple[FlagRow, ...] = (
     FlagRow(
         ("--topology-manager-policy",),
         "POLICY",
-        "none, best-effort, restricted or single-numa-node",
+        "Topology manager policy: none, best-effort, restricted or single-numa-node",
         "topology_manager_policy",
         "topologyManagerPolicy",
+        values=("none", "best-effort", "restricted", "single-numa-node"),
     ),
     FlagRow(
         ("--topology-manager-scope",),
         "SCOPE",
-        "container or pod",
+        "Topology manager scope: container or pod",
         "topology_manager_scope",
         "topologyManagerScope",
+        values=("container", "pod"),
     ),
     FlagRow(
         ("--memory-swap-behavior",),
         "BEHAVIOR",
-        "NoSwap or LimitedSwap",
+        "Use of swap: NoSwap or LimitedSwap",
         "memory_swap_behavior",
         "memorySwap",
         "swap",
+        values=("NoSwap", "LimitedSwap"),
     ),
     FlagRow(
         ("--fail-swap-on",),
         "BOOL",
-        "whether swap on the node is refused",
+        "Refuse to start if swap is on: true or false",
         "fail_swap_on",
         "failSwapOn",
         "bool",
     ),
-    FlagRow(("--max-pods",), "NUMBER", "pods on the node", "max_pods", "maxPods", "int"),
+    FlagRow(
+        ("--max-pods",),
+        "NUMBER",
+        "Maximum number of pods on the node",
+        "max_pods",
+        "maxPods",
+        "int",
+    ),
 )
 
 _TRUE = {"1", "t", "T", "true", "TRUE", "True"}
