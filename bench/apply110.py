@@ -24,13 +24,13 @@ from pathlib import Path
 from bench.apply50 import CPUSET, bare, timed
 from bench.figures import Figure, paired, show
 from bench.pods import pod
-from qoslet.agent.one_shot import Work, perform, prepare
+from qoslet.agent.one_shot import ApplyPlan, perform, prepare
 from qoslet.core.api.manifest import Options
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.node.flags import Flags
 from qoslet.core.plan.plan import plan
-from qoslet.core.reconcile.journal import Ledger
+from qoslet.core.reconcile.journal import JournalState
 from qoslet.core.reconcile.steps import Step
 from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.cgroupfs.fast_observer import Glance
@@ -65,7 +65,7 @@ class Bench:
         self.eyes.watch(self.plan.files)
         self.quick = Glance(self.hierarchy, self.mounts, self.plan.files)
         self.steps: tuple[Step, ...] = ()
-        self.ledger = Ledger()
+        self.ledger = JournalState()
         paths = {group.path for group in self.plan.cgroups if group.path}
         if len(paths) != GROUPS:
             raise SystemExit(f"the plan has {len(paths)} groups, not {GROUPS}")
@@ -86,7 +86,7 @@ class Bench:
         """Page cache of a group."""
         return self.eyes.cache(path)
 
-    def found(self) -> Work:
+    def found(self) -> ApplyPlan:
         """What a pass finds."""
         return prepare(self.plan, self.root, self.ledger, self)
 
@@ -104,7 +104,7 @@ class Bench:
         self.driver.journal = journal
         written = 0.0
 
-        def again() -> Work:
+        def again() -> ApplyPlan:
             nonlocal written
             written = time.perf_counter()
             return self.found()

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from bench.figures import Figure, paired, show
 from bench.pods import listing
-from qoslet.agent.desired_state import LiveSource
+from qoslet.agent.desired_state import ManifestSource
 from qoslet.core.api.manifest import Options
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.node.flags import Flags
@@ -69,7 +69,7 @@ class Bench:
         """From the manifest to the last value."""
         powers = Powers(os.geteuid(), os.getegid(), os.geteuid() == 0)
         files = ManifestFiles([str(self.manifests)], time.monotonic)
-        source = LiveSource(files, Options(keep_raw=True), self.node, powers, unconfined=True)
+        source = ManifestSource(files, Options(keep_raw=True), self.node, powers, unconfined=True)
         plan = source.current().live.plan()
         observed = eyes.observe(self.root)
         self.steps = ordered(compare(plan, observed), observed)

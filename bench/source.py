@@ -17,7 +17,7 @@ from pathlib import Path
 import yaml
 
 from bench.figures import Figure, paired, show
-from qoslet.agent.desired_state import LiveSource
+from qoslet.agent.desired_state import ManifestSource
 from qoslet.core.api.manifest import Options
 from qoslet.core.node.flags import Flags
 from qoslet.core.workload.security_context import Powers
@@ -68,7 +68,7 @@ class Bench:
         node = load_node([], Flags(kubernetes="1.36", cgroup_root="/b", runtime="process"))[0]
         powers = Powers(os.geteuid(), os.getegid(), os.geteuid() == 0)
         files = ManifestFiles([str(folder)], time.monotonic)
-        self.source = LiveSource(files, Options(), node, powers)
+        self.source = ManifestSource(files, Options(), node, powers)
         if len(self.source.current().changed) != count:
             raise SystemExit(f"not all {count} pods were found")
 

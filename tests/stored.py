@@ -18,7 +18,7 @@ from qoslet.core.reconcile import journal
 from qoslet.core.reconcile.resize import _Memo
 from qoslet.core.workload import bundle
 from qoslet.core.workload.lifecycle import ContainerState, Life
-from qoslet.core.workload.pod_status import Held
+from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.host.containers import records
 from qoslet.host.cri import requests, shims
@@ -32,7 +32,7 @@ ROOTS: Mapping[str, Any] = {
     "record": records.Record,
     "cri-record": Kept,
     "pod": PodSpec,
-    "held": Held,
+    "held": RuntimePod,
     "container": ContainerState,
     "life": Life,
     "memo": _Memo,

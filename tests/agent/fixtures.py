@@ -8,16 +8,16 @@ from typing import Any
 from msgspec.structs import replace
 
 from qoslet.agent.config import Config
-from qoslet.agent.ports import Desired, MemoryParts, Wanted
-from qoslet.agent.reconciler import Wheel
-from qoslet.agent.snapshots import Turn
+from qoslet.agent.ports import DesiredPod, DesiredState, MemoryParts
+from qoslet.agent.reconciler import Reconciler
+from qoslet.agent.snapshots import SyncResult
 from qoslet.core.api.pod import Container, Pod, Resources
 from qoslet.core.node.node import Hierarchy, Node
 from qoslet.core.plan.live_plan import Live
 from qoslet.core.quantity import parse
 from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.core.workload.lifecycle import ContainerState
-from qoslet.core.workload.pod_status import Held, PodRow
+from qoslet.core.workload.pod_status import PodRow, RuntimePod
 from qoslet.core.workload.process_spec import Launch, MemoryVolume, PodSpec, RestartPolicy
 from qoslet.core.workload.security_context import Identity
 from qoslet.errors import CannotDo
@@ -86,7 +86,7 @@ class Manifests:
 
     def __init__(self, node: Node) -> None:
         self.live = Live(node)
-        self.pods: dict[str, Wanted] = {}
+        self.pods: dict[str, DesiredPod] = {}
         self._changed: set[str] = set()
         self._gone: set[str] = set()
         self._version = 0
@@ -94,7 +94,7 @@ class Manifests:
     def put(self, pod: Pod, spec: PodSpec | None = None) -> None:
         spec = spec or spec_of(pod)
         found = self.live.put(pod)
-        self.pods[pod.uid] = Wanted(pod, spec, found, f"{pod.name}.yaml", spec.grace)
+        self.pods[pod.uid] = DesiredPod(pod, spec, found, f"{pod.name}.yaml", spec.grace)
         self._changed.add(pod.uid)
         for uid in found.others & self.pods.keys():
             self.pods[uid] = replace(self.pods[uid], groups=self.live.groups(uid))
@@ -114,11 +114,11 @@ class Manifests:
         for one in wanted.values():
             self.put(one.pod, one.spec)
 
-    def current(self) -> Desired:
+    def current(self) -> DesiredState:
         changed, gone = frozenset(self._changed), frozenset(self._gone)
         self._changed.clear()
         self._gone.clear()
-        return Desired(self._version, dict(self.pods), changed, gone, (), self.live)
+        return DesiredState(self._version, dict(self.pods), changed, gone, (), self.live)
 
     def descriptors(self) -> Sequence[int]:
         return ()
@@ -186,9 +186,9 @@ class Keeper:
             for name, pid in kept.pids.items()
         ]
 
-    def held(self) -> dict[str, Held]:
+    def held(self) -> dict[str, RuntimePod]:
         return {
-            uid: Held(
+            uid: RuntimePod(
                 uid,
                 kept.spec.key,
                 kept.spec.digest(),
@@ -336,7 +336,7 @@ class Bench:
 
     def begin(self) -> None:
         """A new agent: what stands and what the keeper has is from before."""
-        self.wheel = Wheel(
+        self.reconciler = Reconciler(
             self.config,
             self.driver,
             self.kernel,
@@ -347,10 +347,10 @@ class Bench:
             memory=MemoryParts(self.memory, self.memory, self.memory, keep=self.memory.kept),
         )
 
-    def turn(self, seconds: float = 0.0, *, whole: bool = False) -> Turn:
+    def turn(self, seconds: float = 0.0, *, whole: bool = False) -> SyncResult:
         """One turn, so many seconds after the last one."""
         self.clock.now += seconds
-        turn = self.wheel.turn(self.source.current(), whole=whole)
+        turn = self.reconciler.turn(self.source.current(), whole=whole)
         self.said += [*turn.errors, *turn.notes]
         return turn
 
@@ -363,7 +363,7 @@ class Bench:
     @property
     def rows(self) -> dict[str, PodRow]:
         """The pods as surfaces see them."""
-        return {row.uid: row for row in self.wheel.snapshot().pods}
+        return {row.uid: row for row in self.reconciler.snapshot().pods}
 
     def value(self, path: str, file: str) -> str:
         return self.kernel.read(path, file)

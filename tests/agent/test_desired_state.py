@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from qoslet.agent.desired_state import LiveSource
-from qoslet.agent.ports import Desired, Source, Wanted
+from qoslet.agent.desired_state import ManifestSource
+from qoslet.agent.ports import DesiredPod, DesiredState, Source
 from qoslet.core.api.documents import value_document
 from qoslet.core.api.ids import generated_uid
 from qoslet.core.api.manifest import Options
@@ -70,19 +70,19 @@ def here(**kubelet: Any) -> Node:
     return node_of("1.36", capacity=capacity, host=host, runtime="process", **kubelet)
 
 
-def made(files: Given, node: Node | None = None, **more: Any) -> LiveSource:
-    return LiveSource(files, Options(), node or here(), ROOT, **more)
+def made(files: Given, node: Node | None = None, **more: Any) -> ManifestSource:
+    return ManifestSource(files, Options(), node or here(), ROOT, **more)
 
 
 def uid(name: str) -> str:
     return generated_uid("default", name)
 
 
-def errors(desired: Desired) -> list[str]:
+def errors(desired: DesiredState) -> list[str]:
     return [f"{row.where}: {row.message}" for row in desired.problems if row.severity == "error"]
 
 
-def told(desired: Desired) -> tuple[set[str], set[str]]:
+def told(desired: DesiredState) -> tuple[set[str], set[str]]:
     """What changed and what is gone."""
     return set(desired.changed), set(desired.gone)
 
@@ -362,9 +362,9 @@ def test_a_fault_of_a_named_file_that_comes_later_is_a_row() -> None:
 
 
 @pytest.fixture
-def real(tmp_path: Path) -> Iterator[tuple[Path, LiveSource]]:
+def real(tmp_path: Path) -> Iterator[tuple[Path, ManifestSource]]:
     files = ManifestFiles([str(tmp_path)], time.monotonic)
-    yield tmp_path, LiveSource(files, Options(), here(), ROOT)
+    yield tmp_path, ManifestSource(files, Options(), here(), ROOT)
     files.close()
 
 
@@ -379,11 +379,11 @@ def put(folder: Path, name: str, cpu: str) -> None:
     os.rename(folder / f".{name}", folder / f"{name}.yaml")
 
 
-def request(wanted: Wanted) -> str:
+def request(wanted: DesiredPod) -> str:
     return str(wanted.pod.containers[0].resources.requests["cpu"])
 
 
-def test_a_directory_is_followed(real: tuple[Path, LiveSource]) -> None:
+def test_a_directory_is_followed(real: tuple[Path, ManifestSource]) -> None:
     folder, source = real
     assert source.current().pods == {}
     for number in range(20):
@@ -401,7 +401,7 @@ def test_a_directory_is_followed(real: tuple[Path, LiveSource]) -> None:
     assert desired.pods == {}
 
 
-def test_churn_leaves_nothing_behind(real: tuple[Path, LiveSource]) -> None:
+def test_churn_leaves_nothing_behind(real: tuple[Path, ManifestSource]) -> None:
     folder, source = real
     for number in range(300):
         put(folder, f"p{number}", f"{number + 1}m")

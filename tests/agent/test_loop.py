@@ -6,8 +6,8 @@ import pytest
 
 from qoslet.agent.config import Config
 from qoslet.agent.loop import run
-from qoslet.agent.ports import Desired
-from qoslet.agent.snapshots import Turn
+from qoslet.agent.ports import DesiredState
+from qoslet.agent.snapshots import SyncResult
 from qoslet.core.reconcile.steps import Step
 from qoslet.core.status.snapshot import Snapshot
 from qoslet.errors import CannotDo
@@ -33,11 +33,11 @@ class Screen:
     """Keeps what it is shown."""
 
     def __init__(self) -> None:
-        self.turns: list[Turn] = []
+        self.turns: list[SyncResult] = []
         self.snapshots: list[Snapshot] = []
         self.lines: list[str] = []
 
-    def turned(self, turn: Turn) -> None:
+    def turned(self, turn: SyncResult) -> None:
         self.turns.append(turn)
 
     def publish(self, snapshot: Snapshot) -> None:
@@ -53,7 +53,7 @@ def looped(
     screen = Screen()
     run(
         bench.config,
-        bench.wheel,
+        bench.reconciler,
         source or bench.source,
         bench.clock,
         asked or Asked(),
@@ -88,7 +88,7 @@ def test_nobody_watches_so_it_turns_when_something_is_due_only() -> None:
 
 def test_an_error_ends_the_loop_and_leaves_nothing() -> None:
     class Broken(Manifests):
-        def current(self) -> Desired:
+        def current(self) -> DesiredState:
             if bench.clock.now >= 2:
                 raise OSError("the disk is gone")
             return super().current()

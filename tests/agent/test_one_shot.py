@@ -9,11 +9,26 @@ from errno import EBUSY, EINVAL
 
 import pytest
 
-from qoslet.agent.one_shot import Pass, Work, perform, prepare, reduced
+from qoslet.agent.one_shot import (
+    ApplyPlan,
+    ApplyResult,
+    perform,
+    prepare,
+    without_missing_controllers,
+)
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.node.node import Hierarchy
-from qoslet.core.reconcile.journal import Entry, Key, Ledger, Made, Making, Met, Removed, Set
-from qoslet.core.reconcile.restore import Standing, restore
+from qoslet.core.reconcile.journal import (
+    Adopted,
+    Created,
+    CreateIntent,
+    Entry,
+    JournalState,
+    Key,
+    Removed,
+    Set,
+)
+from qoslet.core.reconcile.restore import TreeState, restore
 from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.core.resources.cgroup_tree import Plan
 from qoslet.errors import CannotDo
@@ -54,7 +69,7 @@ class Book:
     """A journal made of values."""
 
     def __init__(self) -> None:
-        self.ledger = Ledger()
+        self.ledger = JournalState()
         self.entries: list[Entry] = []
         self._seen: Mapping[Key, str] = {}
 
@@ -109,14 +124,14 @@ class Driver:
     def _intent(self, step: Step) -> Entry:
         if step.kind == "create":
             if ROOT not in {**self.book.ledger.groups, **self.book.ledger.met}:
-                self.book.record([Making(ROOT)])
-            return Making(step.path)
+                self.book.record([CreateIntent(ROOT)])
+            return CreateIntent(step.path)
         if step.kind == "remove":
             return Removed(step.path)
         return Set(step.path, step.file, self.book.before(step), step.value)
 
     def _made(self, path: str) -> Entry:
-        return Made(path, self.kernel.observe(path).cgroups[path].identity)
+        return Created(path, self.kernel.observe(path).cgroups[path].identity)
 
     def settled(self) -> list[Outcome]:
         return []
@@ -133,10 +148,10 @@ class Machine:
         self.book = Book()
         self.driver = Driver(self.kernel, self.book)
 
-    def work(self, plan: Plan) -> Work:
+    def work(self, plan: Plan) -> ApplyPlan:
         return prepare(plan, ROOT, self.book.ledger, Sight(self.kernel))
 
-    def apply(self, groups: Mapping[str, dict[str, str]] = TREE) -> Pass:
+    def apply(self, groups: Mapping[str, dict[str, str]] = TREE) -> ApplyResult:
         plan = plan_of(self.kernel.hierarchy, dict(groups))
         return perform(self.work(plan), lambda: self.work(plan), self.driver, self.book)
 
@@ -144,7 +159,7 @@ class Machine:
         """Undo; what was refused."""
         seen = self.kernel.observe(ROOT)
         others = {p: one for p in self.book.ledger.met if (one := Sight(self.kernel).look(p))}
-        now = Standing(ROOT, seen, others)
+        now = TreeState(ROOT, seen, others)
         what = restore(self.book.ledger, now, hierarchy=self.kernel.hierarchy)
         if not what.refusals:
             assert all(one.error is None for one in self.driver.perform(what.steps))
@@ -161,7 +176,7 @@ def test_a_tree_is_made_adopted_and_undone() -> None:
     second = machine.apply()
     assert (second.outcomes, second.left) == ((), ())
     kinds = Counter(type(one).__name__ for one in machine.book.entries)
-    assert kinds == {"Made": 4, "Set": 5}, "what was read back needs no other lines"
+    assert kinds == {"Created": 4, "Set": 5}, "what was read back needs no other lines"
     assert machine.release() == []
     assert not machine.kernel.observe(ROOT).cgroups
 
@@ -214,7 +229,7 @@ def test_a_reserved_group_is_written_where_it_stands_and_restored() -> None:
     assert machine.apply({**TREE, **SYSTEM}).left == ()
     assert machine.value("/system", "cpu.shares") == "204"
     assert machine.value("/system", "pids.max") == "7"
-    assert Met("/system", machine.kernel.observe("/system").cgroups["/system"].identity) in (
+    assert Adopted("/system", machine.kernel.observe("/system").cgroups["/system"].identity) in (
         machine.book.entries
     )
     assert machine.release() == []
@@ -305,13 +320,13 @@ def test_a_group_filled_with_a_process_meanwhile_is_named_and_stays() -> None:
 
 
 def test_values_of_controllers_that_are_missing_are_taken_out_and_listed() -> None:
-    plan, lost = reduced(plan_of("v1", TREE), ["memory"])
+    plan, lost = without_missing_controllers(plan_of("v1", TREE), ["memory"])
     assert plan.files == {"pids.max", "cpu.shares"}
     assert [(row.path, row.wanted) for row in lost] == [
         ("/q/kubepods", "104857600"),
         ("/q/kubepods/poda", "8388608"),
     ]
-    assert reduced(plan, ["io"]) == (plan, ())
+    assert without_missing_controllers(plan, ["io"]) == (plan, ())
 
 
 def test_what_a_pass_no_longer_plans_in_groups_of_others_is_given_back() -> None:
@@ -394,7 +409,7 @@ def test_a_root_that_was_handed_to_us_gets_what_is_planned_and_its_own_values_ba
             Step("set", "/q", "pids.max", "77"),
         ]
     )
-    machine.book.record([Met("/q", machine.kernel.observe("/q").cgroups["/q"].identity)])
+    machine.book.record([Adopted("/q", machine.kernel.observe("/q").cgroups["/q"].identity)])
     on = {"/q": {"memory.low": "8192"}, "/q/kubepods": {"memory.low": "8192"}}
     off: dict[str, dict[str, str]] = {"/q/kubepods": {}}
     for groups in (on, off, on, off):

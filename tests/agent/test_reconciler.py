@@ -295,7 +295,7 @@ def test_orphans_are_reported_and_removed_at_a_measured_pace() -> None:
     assert bench.turn(11.0).notes == (
         f"{tier}/podx belongs to no pod: process {pid}; it is removed",
     )
-    assert bench.wheel.next_at() == pytest.approx(bench.clock.now + 0.1)
+    assert bench.reconciler.next_at() == pytest.approx(bench.clock.now + 0.1)
     left = []
     for _ in range(4):
         left.append(sum(len(bench.groups(name)) for name in "xyz") // 2)

@@ -18,11 +18,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.agent.config import Config
-from qoslet.agent.reconciler import Wheel
-from qoslet.agent.snapshots import Turn
+from qoslet.agent.reconciler import Reconciler
+from qoslet.agent.snapshots import SyncResult
 from qoslet.core.api.pod import Container, Pod, Resources
 from qoslet.core.node.node import Node
-from qoslet.core.reconcile.journal import Entry, Key, Ledger
+from qoslet.core.reconcile.journal import Entry, JournalState, Key
 from qoslet.core.workload.lifecycle import (
     NEW,
     Backoff,
@@ -35,7 +35,7 @@ from qoslet.core.workload.lifecycle import (
     finished,
     next_due,
 )
-from qoslet.core.workload.pod_status import Held
+from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import Launch, MemoryVolume, Mount, PodSpec, RestartPolicy
 from qoslet.core.workload.security_context import Identity
 from qoslet.errors import CannotDo
@@ -278,10 +278,10 @@ class Runtime:
         before, self._told = self._told, now
         return {uid: now.get(uid, ()) for uid in {*before, *now} if before.get(uid) != now.get(uid)}
 
-    def held(self) -> dict[str, Held]:
+    def held(self) -> dict[str, RuntimePod]:
         self.on("held")
         return {
-            uid: Held(
+            uid: RuntimePod(
                 uid,
                 kept.spec.key,
                 kept.digest,
@@ -389,7 +389,7 @@ class Paper:
     def __init__(self, journal: Journal, on: On) -> None:
         self._journal = journal
         self._on = on
-        self.ledger: Ledger = journal.ledger
+        self.ledger: JournalState = journal.ledger
 
     def seen(self, values: Mapping[Key, str]) -> None:
         self._journal.seen(values)
@@ -398,8 +398,8 @@ class Paper:
         self._on("record")
         self._journal.record(entries)
 
-    def owe(self, entries: Sequence[Entry]) -> None:
-        self._journal.owe(entries)
+    def record_later(self, entries: Sequence[Entry]) -> None:
+        self._journal.record_later(entries)
 
 
 class World:
@@ -487,7 +487,7 @@ class Agent:
         self.source = Manifests(node)
         for one, spec in pods:
             self.source.put(one, spec)
-        self.wheel = Wheel(
+        self.reconciler = Reconciler(
             config or Config(root=ROOT, interval=None),
             self.driver,
             world.kernel,
@@ -501,9 +501,9 @@ class Agent:
         self.said: list[str] = list(self.journal.notes)
         self.turns = 0
 
-    def turn(self, *, whole: bool = False) -> Turn:
+    def turn(self, *, whole: bool = False) -> SyncResult:
         self.world._told("turn")
-        turn = self.wheel.turn(self.source.current(), whole=whole)
+        turn = self.reconciler.turn(self.source.current(), whole=whole)
         self.turns += 1
         self.said += [*turn.errors, *turn.notes]
         return turn
@@ -519,7 +519,7 @@ class Agent:
 
     def wait(self, longest: float = 1.0) -> None:
         """Let time pass until something is due."""
-        clock, at = self.world.clock, self.wheel.next_at()
+        clock, at = self.world.clock, self.reconciler.next_at()
         times = [longest, self.world.runtime.due()]
         times += [] if at is None else [at - clock.now]
         clock.now += max(0.001, min(one for one in times if one is not None))
@@ -527,18 +527,18 @@ class Agent:
     @property
     def idle(self) -> bool:
         """Whether every pod is where it is to be."""
-        wheel = self.wheel
-        if wheel._orphans.count or self.world.runtime.due() is not None:
+        reconciler = self.reconciler
+        if reconciler._orphans.count or self.world.runtime.due() is not None:
             return False
         return all(
-            (pace.stage == "over" and pace.cleared)
+            (worker.stage == "over" and worker.cleared)
             or (
-                pace.stage == "running"
-                and pace.wanted is not None
-                and pace.resize != "InProgress"
-                and not pace.held_up(wheel.shared.now)
+                worker.stage == "running"
+                and worker.wanted is not None
+                and worker.resize != "InProgress"
+                and not worker.held_up(reconciler.context.now)
             )
-            for pace in wheel.shared.paces.values()
+            for worker in reconciler.context.workers.values()
         )
 
     def settle(self, most: int = 40) -> int:
@@ -554,7 +554,7 @@ class Agent:
             whole = False
             self.wait()
         raise AssertionError(
-            (self.said[-8:], [p.row(0.0) for p in self.wheel.shared.paces.values()])
+            (self.said[-8:], [p.row(0.0) for p in self.reconciler.context.workers.values()])
         )
 
     def close(self) -> bytes:

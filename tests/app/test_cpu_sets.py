@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from qoslet.agent.ports import Wanted
+from qoslet.agent.ports import DesiredPod
 from qoslet.errors import CannotDo
 from qoslet.host.state.manager_checkpoint import ManagerFiles
 from tests.agent.test_desired_state import Given, here, made, pod
@@ -23,7 +23,7 @@ def static(**more: Any) -> Any:
     return here(cpu_manager_policy="static", reserved_system_cpus="0", **more)
 
 
-def cpus(wanted: Wanted) -> str:
+def cpus(wanted: DesiredPod) -> str:
     (group,) = [one for one in wanted.groups.groups if one.level == "container"]
     return next(row.value for row in group.settings if row.file == "cpuset.cpus")
 

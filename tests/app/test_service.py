@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from qoslet.agent.snapshots import Turn
+from qoslet.agent.snapshots import SyncResult
 from qoslet.app.service import Asked, Log, LogFormat, Service, pages_of
 from qoslet.core.problem import Problem
 from qoslet.core.status.snapshot import Snapshot
@@ -22,8 +22,8 @@ from qoslet.host.systemd.sd_notify import Notifier
 SNAPSHOT = Snapshot(cycle=1, at=0.0, cores=1.0, memory=1, groups=(), summary="1 pod")
 
 
-def turn(cycle: int, done: int = 0, errors: tuple[str, ...] = (), failed: int = 0) -> Turn:
-    return Turn(cycle, 0.0, 1, done, done, failed, (), (), errors, (), f"turn {cycle}")
+def turn(cycle: int, done: int = 0, errors: tuple[str, ...] = (), failed: int = 0) -> SyncResult:
+    return SyncResult(cycle, 0.0, 1, done, done, failed, (), (), errors, (), f"turn {cycle}")
 
 
 def service(out: io.StringIO, form: LogFormat, notifier: Notifier) -> Service:

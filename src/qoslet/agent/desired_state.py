@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from qoslet.agent.ports import Desired, Wanted
+from qoslet.agent.ports import DesiredPod, DesiredState
 from qoslet.core.api.manifest import Options, no_pod
 from qoslet.core.api.manifest_set import Entry, FileChange, ManifestSet, Place
 from qoslet.core.api.pod import Pod
@@ -25,7 +25,7 @@ from qoslet.core.workload.security_context import Powers
 from qoslet.errors import BadInput, BadInputs
 
 
-class Files(Protocol):
+class ManifestReader(Protocol):
     """Manifest files that may change (``host.manifestfiles.ManifestFiles``)."""
 
     def changes(self) -> Sequence[FileChange]:
@@ -42,7 +42,7 @@ class Files(Protocol):
         """Readable when ``changes`` may have something."""
 
 
-class Store(Protocol):
+class CheckpointStore(Protocol):
     """Where it is kept who has which CPUs and memory (``host.managerfiles.ManagerFiles``)."""
 
     def read(self) -> Mapping[str, bytes]:
@@ -52,11 +52,11 @@ class Store(Protocol):
         """Keep this; whether it differs from what was kept. Raises OSError."""
 
 
-Reader = Callable[[Pod, Mapping[str, Any], Surroundings], PodSpec]
+SpecReader = Callable[[Pod, Mapping[str, Any], Surroundings], PodSpec]
 """Reads a pod document for the runtime that is to run it."""
 
 
-class LiveSource:
+class ManifestSource:
     """The desired state of some manifest files; ``agent.ports.Source``.
 
     A pod that may not run is wanted without groups, and its ``spec`` tells why. Raises BadInputs
@@ -68,7 +68,7 @@ class LiveSource:
 
     def __init__(
         self,
-        files: Files,
+        files: ManifestReader,
         options: Options,
         node: Node,
         powers: Powers,
@@ -76,7 +76,7 @@ class LiveSource:
         unconfined: bool = False,
         problems: tuple[Problem, ...] = (),
         wakes: Callable[[], Sequence[int]] = tuple,
-        reads: Reader | None = None,
+        reads: SpecReader | None = None,
     ) -> None:
         self._reads = reads or self._processes
         self._files = files
@@ -84,13 +84,13 @@ class LiveSource:
         self._set = ManifestSet(options)
         self._powers = powers
         self._unconfined = unconfined
-        self._pods: dict[str, Wanted] = {}
+        self._pods: dict[str, DesiredPod] = {}
         self._before: dict[str, set[str]] = {}
         self._version = 0
         self._changed: set[str] = set()
         self._gone: set[str] = set()
         self._stale = True
-        self._store: Store | None = None
+        self._store: CheckpointStore | None = None
         self._unkept = ""
         self._refused: dict[str, Refusal] = {}
         self._paths: list[Problem] = []
@@ -103,7 +103,7 @@ class LiveSource:
         """Readable when ``current`` has something new to tell."""
         return [*self._files.descriptors(), *self._wakes()]
 
-    def current(self) -> Desired:
+    def current(self) -> DesiredState:
         """What should be now. Only what has changed is read."""
         self._take(self._files.changes())
         self._keep_placed()
@@ -120,7 +120,7 @@ class LiveSource:
         self._changed.clear()
         self._gone.clear()
         pods = dict(self._pods)
-        return Desired(self._version, pods, changed, gone, self._problems, self.live)
+        return DesiredState(self._version, pods, changed, gone, self._problems, self.live)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -150,7 +150,7 @@ class LiveSource:
         self._configure(node, problems, None if managers is None else managers.kept())
         self._plan_all()
 
-    def take_up(self, store: Store, where: str, standing: Collection[str]) -> None:
+    def take_up(self, store: CheckpointStore, where: str, standing: Collection[str]) -> None:
         """Go on with the CPUs and the memory that an earlier run handed out to pods that are
         wanted or are ``standing``, and keep what is handed out in ``store`` from now on.
         ``where`` is its directory. Raises CannotDo where it does not fit the node."""
@@ -242,7 +242,7 @@ class LiveSource:
         else:
             groups = PodGroups(pod, self.live.planner.qos(pod), (), ())
         after = self._standing(pod.key) - {pod.uid} if self._before else frozenset()
-        wanted = Wanted(pod, spec, groups, entry.file, spec.grace, after)
+        wanted = DesiredPod(pod, spec, groups, entry.file, spec.grace, after)
         before = self._pods.get(pod.uid)
         if wanted != before:
             if before is None or before.spec.problems != spec.problems:

@@ -12,17 +12,17 @@ from typing import Protocol
 
 from qoslet.agent.config import Config
 from qoslet.agent.ports import Clock, Source
-from qoslet.agent.reconciler import Wheel
+from qoslet.agent.reconciler import Reconciler
 from qoslet.agent.shutdown import end
-from qoslet.agent.snapshots import Turn
+from qoslet.agent.snapshots import SyncResult
 from qoslet.core.status.snapshot import Snapshot
 from qoslet.errors import CannotDo
 
-LONGEST = 3600.0
+LONGEST_SLEEP_SECONDS = 3600.0
 """Seconds that the loop sleeps at most."""
 
 
-class Stop(Protocol):
+class StopSignal(Protocol):
     """Who wants the loop to end, or to read its configuration again."""
 
     def requested(self) -> int:
@@ -35,7 +35,7 @@ class Stop(Protocol):
 class Surface(Protocol):
     """Whoever is told what happens."""
 
-    def turned(self, turn: Turn) -> None:
+    def turned(self, turn: SyncResult) -> None:
         """A turn is over."""
 
     def publish(self, snapshot: Snapshot) -> None:
@@ -47,19 +47,18 @@ class Surface(Protocol):
 
 def run(
     config: Config,
-    wheel: Wheel,
+    reconciler: Reconciler,
     source: Source,
     clock: Clock,
-    stop: Stop,
+    stop: StopSignal,
     surface: Surface,
     *,
     reload: Callable[[], None] = lambda: None,
     undo: Callable[[], list[str]] = list,
-) -> Turn | None:
+) -> SyncResult | None:
     """Turn until asked to end or ``config.lasts`` seconds are over, then remove everything.
 
-    ``reload`` reads the configuration again. Returns the last turn, None if it was asked to end
-    before the first. Raises ``CannotDo`` naming what could not be removed.
+    Returns the last result, None without any sync. Raises ``CannotDo`` naming what is left.
     """
     begun = clock.monotonic()
     left: list[str] = []
@@ -68,10 +67,10 @@ def run(
             if stop.reload():
                 reload()
             watched = config.interval is not None
-            surface.turned(wheel.turn(source.current(), whole=watched))
+            surface.turned(reconciler.turn(source.current(), whole=watched))
             if watched:
-                surface.publish(wheel.snapshot())
-            wait = _wait(config, wheel, clock.monotonic())
+                surface.publish(reconciler.snapshot())
+            wait = _wait(config, reconciler, clock.monotonic())
             if config.lasts is not None:
                 left_over = begun + config.lasts - clock.monotonic()
                 if left_over <= 0:
@@ -80,24 +79,26 @@ def run(
             clock.sleep(max(0.0, wait))
     finally:
         if config.keep:
-            if wheel.started:
-                kept = len(wheel.started)
+            if reconciler.started:
+                kept = len(reconciler.started)
                 surface.say(f"{kept} pod{'' if kept == 1 else 's'} kept for the next run")
         else:
-            if wheel.started:
-                surface.say(f"ending {len(wheel.started)} pods; Ctrl-C again ends them at once")
-            left = end(wheel, lambda: stop.requested() > 1, undo)
+            if reconciler.started:
+                surface.say(
+                    f"ending {len(reconciler.started)} pods; Ctrl-C again ends them at once"
+                )
+            left = end(reconciler, lambda: stop.requested() > 1, undo)
     if left:
         raise CannotDo(
             f"{len(left)} things could not be undone: {left[0]}",
             where=config.root,
             hint="see what holds them: cat cgroup.procs below the root",
         )
-    return wheel.last
+    return reconciler.last
 
 
-def _wait(config: Config, wheel: Wheel, now: float) -> float:
+def _wait(config: Config, reconciler: Reconciler, now: float) -> float:
     """Seconds until something is due that no descriptor tells."""
-    due = wheel.next_at()
-    wait = LONGEST if due is None else due - now
+    due = reconciler.next_at()
+    wait = LONGEST_SLEEP_SECONDS if due is None else due - now
     return wait if config.interval is None else min(wait, config.interval)

@@ -18,8 +18,16 @@ from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.reconcile.drift import RESET, Difference, compare
-from qoslet.core.reconcile.give_back import hand_back, kept_in
-from qoslet.core.reconcile.journal import Entry, Kept, Key, Ledger, Left, Met, Settled
+from qoslet.core.reconcile.give_back import give_back, written_files
+from qoslet.core.reconcile.journal import (
+    Adopted,
+    Entry,
+    JournalState,
+    Key,
+    ReadBack,
+    Released,
+    Verified,
+)
 from qoslet.core.reconcile.limit_shrink import Shrink, Waiting, eased, with_cache
 from qoslet.core.reconcile.steps import Outcome, Step, ordered
 from qoslet.core.resources.cgroup_tree import Plan
@@ -28,16 +36,16 @@ from qoslet.errors import CannotDo
 if TYPE_CHECKING:
     from qoslet.agent.ports import Driver
 
-ALIKE = 3
+MAX_SAME_FAILURES = 3
 """Failures of one file with one errno after which that file is tried no more in this pass."""
-FAILURES = 60
+MAX_FAILURES = 60
 """Failures after which a pass gives up."""
 
 
 class Book(Protocol):
     """The journal of the tree, open."""
 
-    ledger: Ledger
+    ledger: JournalState
 
     def seen(self, values: Mapping[Key, str]) -> None:
         """What stands in files that are about to be written: their value of before."""
@@ -65,7 +73,7 @@ class Sight(Protocol):
         """Bytes of page cache in a group that can be taken back without a kill."""
 
 
-class Work(Struct, frozen=True):
+class ApplyPlan(Struct, frozen=True):
     """What a pass found: all differences that are its business, and the steps that end them.
 
     ``others`` are the planned groups that somebody else made and that stand, with their inode;
@@ -81,14 +89,14 @@ class Work(Struct, frozen=True):
     others: Mapping[str, int] = {}
     waiting: tuple[Waiting, ...] = ()
     skipped: tuple[str, ...] = ()
-    left: tuple[Left, ...] = ()
+    left: tuple[Released, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-class Pass(Struct, frozen=True):
+class ApplyResult(Struct, frozen=True):
     """What one pass did, and what is still off."""
 
-    before: Work
+    before: ApplyPlan
     outcomes: tuple[Outcome, ...]
     left: tuple[Difference, ...]
 
@@ -104,7 +112,9 @@ class Pass(Struct, frozen=True):
         return count + bool(root)
 
 
-def reduced(plan: Plan, missing: Iterable[str]) -> tuple[Plan, tuple[Difference, ...]]:
+def without_missing_controllers(
+    plan: Plan, missing: Iterable[str]
+) -> tuple[Plan, tuple[Difference, ...]]:
     """The plan without the values of controllers that are missing here, and those values."""
     lost = frozenset(missing)
     if not lost:
@@ -122,7 +132,7 @@ def reduced(plan: Plan, missing: Iterable[str]) -> tuple[Plan, tuple[Difference,
     return replace(plan, cgroups=tuple(groups)), tuple(rows)
 
 
-def startless(plan: Plan, stands: Callable[[str], bool]) -> Plan:
+def without_unstarted_scopes(plan: Plan, stands: Callable[[str], bool]) -> Plan:
     """The plan where containers' groups cannot be made without a process, as systemd's scopes:
     those that do not stand are left to whoever starts the containers."""
     groups = [
@@ -135,12 +145,12 @@ def startless(plan: Plan, stands: Callable[[str], bool]) -> Plan:
 
 
 def prepare(
-    plan: Plan, root: str, ledger: Ledger, sight: Sight, shrink: Shrink = "converge"
-) -> Work:
+    plan: Plan, root: str, ledger: JournalState, sight: Sight, shrink: Shrink = "converge"
+) -> ApplyPlan:
     """Look and compare. Raises CannotDo where a planned group below the root is another's."""
     planned = [one.path for one in plan.cgroups if one.path is not None and _within(one.path, root)]
     if ledger.groups.keys() <= {root, *planned}:
-        kept = [root] if kept_in(ledger, root) and root not in planned else []
+        kept = [root] if written_files(ledger, root) and root not in planned else []
         observed = sight.glance([*kept, *planned])
         if observed is not None:
             work = _compared(plan, root, ledger, observed, sight, shrink)
@@ -150,8 +160,8 @@ def prepare(
 
 
 def _compared(
-    plan: Plan, root: str, ledger: Ledger, observed: Observed, sight: Sight, shrink: Shrink
-) -> Work:
+    plan: Plan, root: str, ledger: JournalState, observed: Observed, sight: Sight, shrink: Shrink
+) -> ApplyPlan:
     """The differences between the plan and what was seen below the root."""
     others = _others(plan, root, ledger, observed, sight)
     merged = Observed(observed.at, {**observed.cgroups, **others})
@@ -167,7 +177,7 @@ def _compared(
     merged = Observed(observed.at, {**observed.cgroups, **others})
     ours = [row for row in differences if _is_business(row, theirs, ledger, observed)]
     page = plan.node.host.page_size
-    back = hand_back(ledger, {**others, **apart}, plan.cgroups, plan.node.hierarchy, page)
+    back = give_back(ledger, {**others, **apart}, plan.cgroups, plan.node.hierarchy, page)
     ours += back.rows
     blocked = _blocked(differences, ledger, observed)
     mended = [row for row in ours if row.path not in theirs or row.verdict == "differs"]
@@ -177,7 +187,7 @@ def _compared(
         for step in ordered(mended, merged, shrink)
         if step.kind != "remove" or step.path not in blocked
     ]
-    return Work(
+    return ApplyPlan(
         root,
         merged,
         tuple(ours),
@@ -190,14 +200,16 @@ def _compared(
     )
 
 
-def perform(work: Work, again: Callable[[], Work], driver: Driver, book: Book) -> Pass:
+def perform(
+    work: ApplyPlan, again: Callable[[], ApplyPlan], driver: Driver, book: Book
+) -> ApplyResult:
     """Do the steps, each after it was journalled; ``again`` looks anew after it."""
     if work.left:
         book.record(work.left)
     if not work.steps:
-        return Pass(work, (), work.differences)
+        return ApplyResult(work, (), work.differences)
     touched = {step.path for step in work.steps} & work.others.keys()
-    met = [Met(path, work.others[path]) for path in sorted(touched)]
+    met = [Adopted(path, work.others[path]) for path in sorted(touched)]
     book.record([one for one in met if book.ledger.met.get(one.path) != one.inode])
     book.seen(_standing(work))
     outcomes = _all(work.steps, driver)
@@ -205,7 +217,7 @@ def perform(work: Work, again: Callable[[], Work], driver: Driver, book: Book) -
     _settle(work, outcomes, after, book)
     if after.left:
         book.record(after.left)
-    return Pass(work, tuple(outcomes), after.differences)
+    return ApplyResult(work, tuple(outcomes), after.differences)
 
 
 def _within(path: str, root: str) -> bool:
@@ -213,7 +225,7 @@ def _within(path: str, root: str) -> bool:
 
 
 def _others(
-    plan: Plan, root: str, ledger: Ledger, observed: Observed, sight: Sight
+    plan: Plan, root: str, ledger: JournalState, observed: Observed, sight: Sight
 ) -> dict[str, ObservedCgroup]:
     """Planned groups that stand and that we did not make: outside the root, and containers that
     a runtime made. Raises CannotDo for any other below the root."""
@@ -242,7 +254,7 @@ def _others(
 
 def _apart(
     root: str,
-    ledger: Ledger,
+    ledger: JournalState,
     observed: Observed,
     sight: Sight,
     planned: Collection[str | None],
@@ -251,7 +263,7 @@ def _apart(
     root."""
     found = {}
     for path in sorted({*ledger.met, root}):
-        if path not in planned and kept_in(ledger, path):
+        if path not in planned and written_files(ledger, path):
             within = _within(path, root)
             seen = observed.cgroups.get(path) if within else sight.look(path)
             if seen is not None:
@@ -260,7 +272,7 @@ def _apart(
 
 
 def _is_business(
-    row: Difference, theirs: Mapping[str, bool], ledger: Ledger, observed: Observed
+    row: Difference, theirs: Mapping[str, bool], ledger: JournalState, observed: Observed
 ) -> bool:
     """Whether a difference is a pass's business. ``theirs`` are planned groups of others, with
     whether they stand: in them only what is planned counts, and one that is absent counts as
@@ -273,7 +285,9 @@ def _is_business(
     return row.why != RESET and (row.verdict == "absent") is not stands
 
 
-def _blocked(differences: Sequence[Difference], ledger: Ledger, observed: Observed) -> set[str]:
+def _blocked(
+    differences: Sequence[Difference], ledger: JournalState, observed: Observed
+) -> set[str]:
     """Groups that cannot be removed: others' ones, and those above them."""
     found: set[str] = set()
     for row in differences:
@@ -286,7 +300,7 @@ def _blocked(differences: Sequence[Difference], ledger: Ledger, observed: Observ
     return found
 
 
-def _standing(work: Work) -> dict[Key, str]:
+def _standing(work: ApplyPlan) -> dict[Key, str]:
     """The values in front of the steps."""
     found = {}
     for step in work.steps:
@@ -302,7 +316,7 @@ def _all(steps: Sequence[Step], driver: Driver) -> list[Outcome]:
     outcomes: list[Outcome] = []
     refused: Counter[tuple[str, str | None]] = Counter()
     left = list(steps)
-    while left and refused.total() < FAILURES:
+    while left and refused.total() < MAX_FAILURES:
         tried = driver.perform(left)
         outcomes += tried
         left = left[len(tried) :]
@@ -313,12 +327,12 @@ def _all(steps: Sequence[Step], driver: Driver) -> list[Outcome]:
         refused[alike] += 1
         if wrong.kind == "create":
             left = [step for step in left if not _within(step.path, wrong.path)]
-        elif wrong.file and refused[alike] >= ALIKE:
+        elif wrong.file and refused[alike] >= MAX_SAME_FAILURES:
             left = [step for step in left if step.file != wrong.file]
     return outcomes
 
 
-def _settle(work: Work, outcomes: Sequence[Outcome], after: Work, book: Book) -> None:
+def _settle(work: ApplyPlan, outcomes: Sequence[Outcome], after: ApplyPlan, book: Book) -> None:
     """Write down what the kernel made of the values, and that they were read back: then what
     led there need not be read by the next process."""
     off = {(row.path, row.file) for row in after.differences}
@@ -332,11 +346,11 @@ def _settle(work: Work, outcomes: Sequence[Outcome], after: Work, book: Book) ->
         if found is None or key in off or key not in book.ledger.files:
             seen = False
         elif not same(file, book.ledger.files[key][1], found):
-            kept.append(Kept(path, file, found))
+            kept.append(ReadBack(path, file, found))
     settled = seen and keys >= book.ledger.earlier.keys()
     if settled and not any(one.error for one in outcomes):
-        kept.append(Settled())
+        kept.append(Verified())
     if kept:
         book.record(kept)
-    if Settled() in kept:
+    if Verified() in kept:
         book.rewrite()

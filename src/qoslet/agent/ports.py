@@ -17,7 +17,7 @@ from qoslet.core.problem import Problem
 from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.core.workload.lifecycle import ContainerState
-from qoslet.core.workload.pod_status import Held
+from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import MemoryVolume, PodSpec
 
 
@@ -52,7 +52,7 @@ class Observer(Protocol):
         """Bytes of page cache below a group that can be taken back without a kill."""
 
 
-class Killing(Protocol):
+class CgroupKiller(Protocol):
     """Ends what is in a group, whoever put it there."""
 
     def kill(self, path: str) -> bool:
@@ -121,7 +121,7 @@ class Runtime(Protocol):
         """Advance (init order, restarts with back-off) and tell the state of every container of
         every pod that is kept, those begun under an earlier agent too."""
 
-    def held(self) -> Mapping[str, Held]:
+    def held(self) -> Mapping[str, RuntimePod]:
         """The pods that are kept, by UID."""
 
     def stop(self, uid: str, grace_seconds: float) -> None:
@@ -143,7 +143,7 @@ class Runtime(Protocol):
         """Become readable when ``poll`` has something to tell."""
 
 
-class Planned(Protocol):
+class PlanView(Protocol):
     """The plan of the pods that count, followed pod by pod (``core.live.Live``)."""
 
     @property
@@ -173,7 +173,7 @@ class Planned(Protocol):
         """Everything at once, for surfaces."""
 
 
-class Wanted(Struct, frozen=True):
+class DesiredPod(Struct, frozen=True):
     """A pod that is to run. ``groups`` are as it was put last; ``manifest`` is its file,
     ``grace`` seconds. ``after`` are UIDs of earlier pods of its name, which must be gone first.
     One that may not run (``spec.runnable``) has no groups and is not in the plan; where it ran
@@ -197,23 +197,23 @@ class Wanted(Struct, frozen=True):
         return None if refusal is None else (refusal.reason, refusal.message)
 
 
-class Desired(Struct, frozen=True):
+class DesiredState(Struct, frozen=True):
     """What should be. ``version`` differs whenever anything else does; ``changed`` and ``gone``
     are UIDs since the last ``current()``. Whoever reads manifests puts pods into ``live``; the
     loop drops them: a pod counts in the tiers until its groups are gone."""
 
     version: int
-    pods: Mapping[str, Wanted]
+    pods: Mapping[str, DesiredPod]
     changed: frozenset[str]
     gone: frozenset[str]
     problems: tuple[Problem, ...]
-    live: Planned
+    live: PlanView
 
 
 class Source(Protocol):
     """Where the desired state comes from."""
 
-    def current(self) -> Desired:
+    def current(self) -> DesiredState:
         """What should be now; the last good state of each file whose input has become bad.
         Only what changed since the last call is read."""
 
@@ -273,7 +273,7 @@ class MemoryWatch(Protocol):
         """Become readable when ``woken`` has something to tell."""
 
 
-class KillLog(Protocol):
+class OomLog(Protocol):
     """What the kernel writes down of its kills for memory."""
 
     @property
@@ -284,7 +284,7 @@ class KillLog(Protocol):
         """Those since asked last, in order."""
 
 
-class ColdMemory(Protocol):
+class ProactiveReclaim(Protocol):
     """Takes memory back from groups, without waiting for it."""
 
     @property
@@ -296,7 +296,7 @@ class ColdMemory(Protocol):
         empty if nothing; nothing is begun while it is busy."""
 
 
-class MemoryKeep(Protocol):
+class CounterFile(Protocol):
     """Keeps what was counted over the end of the agent."""
 
     def load(self) -> bytes | None:
@@ -312,6 +312,6 @@ class MemoryParts(Struct, frozen=True):
 
     reader: MemoryReader
     watch: MemoryWatch
-    log: KillLog
-    keep: MemoryKeep | None = None
-    cold: ColdMemory | None = None
+    log: OomLog
+    keep: CounterFile | None = None
+    cold: ProactiveReclaim | None = None

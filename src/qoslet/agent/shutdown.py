@@ -5,63 +5,67 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from qoslet.agent.pods.teardown import deepest_first
-from qoslet.agent.reconciler import Wheel
+from qoslet.agent.reconciler import Reconciler
 from qoslet.core.reconcile.steps import Step
 from qoslet.errors import QosletError
 
-TICK = 0.05
+POLL_SECONDS = 0.05
 """Seconds between two looks at what is ending."""
 
 
-def end(wheel: Wheel, hurry: Callable[[], bool], undo: Callable[[], list[str]] = list) -> list[str]:
+def end(
+    reconciler: Reconciler, hurry: Callable[[], bool], undo: Callable[[], list[str]] = list
+) -> list[str]:
     """End all pods, remove all groups of ours below the root; what could not be done is returned.
 
     ``hurry`` is asked on the way: once true, grace periods end at once. ``undo`` gives values
     of before back to groups of others and tells what it could not.
     """
-    shared = wheel.shared
-    if shared.desired is None:
+    context = reconciler.context
+    if context.desired is None:
         return []
     hurried = False
     deadline: float | None = None
-    for pace in shared.paces.values():
-        pace.again = False
-    while shared.paces:
+    for worker in context.workers.values():
+        worker.again = False
+    while context.workers:
         if hurry() and not hurried:
             hurried = True
-            for pace in shared.paces.values():
-                if pace.stage == "ending":
-                    wheel.falling.stop(pace, 0.0)
-        wheel.fall()
-        left = [pace for pace in shared.paces.values() if pace.stage != "ending"]
-        if shared.paces and len(left) == len(shared.paces):
+            for worker in context.workers.values():
+                if worker.stage == "ending":
+                    reconciler.falling.stop(worker, 0.0)
+        reconciler.fall()
+        left = [worker for worker in context.workers.values() if worker.stage != "ending"]
+        if context.workers and len(left) == len(context.workers):
             # nothing but removals are left, which are over within moments or not at all
-            deadline = deadline or shared.now + shared.config.settle
-            if shared.now >= deadline:
+            deadline = deadline or context.now + context.config.settle
+            if context.now >= deadline:
                 break
-        if shared.paces:
-            shared.clock.sleep(TICK)
-    wrong = [pace.message or f"{pace.key} is {pace.stage}" for pace in shared.paces.values()]
+        if context.workers:
+            context.clock.sleep(POLL_SECONDS)
+    wrong = [
+        worker.message or f"{worker.key} is {worker.stage}" for worker in context.workers.values()
+    ]
     try:
-        return wrong + _remove_all(wheel) + undo()
+        return wrong + _remove_all(reconciler) + undo()
     except (QosletError, OSError) as error:
         return [*wrong, str(error)]
 
 
-def _remove_all(wheel: Wheel) -> list[str]:
+def _remove_all(reconciler: Reconciler) -> list[str]:
     """Remove the groups below the root, children first; busy ones are tried again."""
-    shared, hands = wheel.shared, wheel.shared.hands
-    deadline = shared.now + shared.config.settle
+    context, executor = reconciler.context, reconciler.context.executor
+    deadline = context.now + context.config.settle
     while True:
-        seen = hands.observer.observe(hands.root, values=False).cgroups
-        ours = [path for path, one in seen.items() if hands.ours(path, one.identity)]
+        seen = executor.observer.observe(executor.root, values=False).cgroups
+        ours = [path for path, one in seen.items() if executor.ours(path, one.identity)]
         wrong = [
             failed
             for path in deepest_first(ours)
-            for failed in hands.perform(
+            for failed in executor.perform(
                 [Step("remove", path, why="the run ends")], lambda step: ""
             ).failed.values()
         ]
-        if not wrong or shared.now >= deadline:
+        if not wrong or context.now >= deadline:
             return wrong
-        shared.clock.sleep(TICK)
+        context.clock.sleep(POLL_SECONDS)

@@ -8,8 +8,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.agent.ports import Machine, NoMachine
-from qoslet.agent.state.pod_worker import Pace
-from qoslet.agent.state.sync_context import Shared
+from qoslet.agent.state.pod_worker import PodWorker
+from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.cgroup.rates import between
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan, PlannedPod
@@ -18,7 +18,7 @@ from qoslet.core.status.snapshot import GroupRow, Snapshot, rows
 from qoslet.core.workload.lifecycle import ContainerState
 
 
-class Turn(Struct, frozen=True):
+class SyncResult(Struct, frozen=True):
     """What one turn did. ``looked`` counts the pods that were due; the rest is as in
     ``Snapshot``."""
 
@@ -45,23 +45,23 @@ class Snapshots:
     of pods that are over, which are removed."""
 
     def __init__(
-        self, shared: Shared, final: Mapping[str, ObservedCgroup], machine: Machine | None
+        self, context: SyncContext, final: Mapping[str, ObservedCgroup], machine: Machine | None
     ) -> None:
-        self._shared = shared
+        self._context = context
         self._final = final
         self._machine: Machine = machine or NoMachine()
         self._before: Observed | None = None
 
-    def take(self, turn: Turn, memory: MemoryView) -> Snapshot:
+    def take(self, turn: SyncResult, memory: MemoryView) -> Snapshot:
         """Look at the whole tree and join."""
-        shared = self._shared
-        observed = shared.hands.observer.observe(shared.config.root)
-        states = [state for pace in shared.paces.values() for state in pace.states]
+        context = self._context
+        observed = context.executor.observer.observe(context.config.root)
+        states = [state for worker in context.workers.values() for state in worker.states]
         usage = between(self._before, observed) if self._before else {}
         self._before = observed
-        assert shared.desired is not None
-        now = shared.now
-        ordered = sorted(shared.paces.values(), key=lambda pace: pace.number)
+        assert context.desired is not None
+        now = context.now
+        ordered = sorted(context.workers.values(), key=lambda worker: worker.number)
         plan = self._plan()
         groups = rows(plan, observed, usage, states, self._demand(observed, states))
         return Snapshot(
@@ -71,7 +71,7 @@ class Snapshots:
             memory=self._machine.memory,
             busy_seconds=self._machine.busy_seconds(),
             groups=tuple(self._with_final(row) for row in groups),
-            problems=shared.desired.problems,
+            problems=context.desired.problems,
             differences=turn.differences,
             done=turn.done,
             failed=turn.failed,
@@ -80,22 +80,22 @@ class Snapshots:
             errors=turn.errors,
             notes=turn.notes,
             summary=turn.summary,
-            pods=tuple(pace.row(now) for pace in ordered),
-            meters=dict(shared.hands.meters),
+            pods=tuple(worker.row(now) for worker in ordered),
+            meters=dict(context.executor.meters),
             memory_view=memory,
         )
 
     def _plan(self) -> Plan:
         """The groups that pods have or will get, those of pods that are over or ending too."""
-        shared = self._shared
-        paces = sorted(shared.paces.values(), key=lambda pace: pace.number)
-        groups = list(shared.live.upper())
+        context = self._context
+        workers = sorted(context.workers.values(), key=lambda worker: worker.number)
+        groups = list(context.live.upper())
         pods = []
-        for pace in paces:
-            groups += _placed(pace)
-            if pace.pod is not None:
-                pods.append(PlannedPod(pace.pod, pace.qos))
-        return Plan(shared.node, tuple(pods), tuple(shared.hands.in_force(groups)), ())
+        for worker in workers:
+            groups += _placed(worker)
+            if worker.pod is not None:
+                pods.append(PlannedPod(worker.pod, worker.qos))
+        return Plan(context.node, tuple(pods), tuple(context.executor.in_force(groups)), ())
 
     def _with_final(self, row: GroupRow) -> GroupRow:
         """A row with the last counters of a group that is removed."""
@@ -122,12 +122,12 @@ class Snapshots:
         }
 
 
-def _placed(pace: Pace) -> list[Cgroup]:
+def _placed(worker: PodWorker) -> list[Cgroup]:
     """The groups of a pod; those that its runtime made stand where it says."""
-    made = {one.name: one.cgroup for one in pace.states if one.cgroup}
+    made = {one.name: one.cgroup for one in worker.states if one.cgroup}
     return [
         replace(group, path=made[group.container.name])
         if group.path is None and group.container is not None and group.container.name in made
         else group
-        for group in pace.groups
+        for group in worker.groups
     ]

@@ -8,7 +8,13 @@ from functools import partial
 
 from msgspec import Struct
 
-from qoslet.agent.one_shot import Pass, perform, prepare, reduced, startless
+from qoslet.agent.one_shot import (
+    ApplyResult,
+    perform,
+    prepare,
+    without_missing_controllers,
+    without_unstarted_scopes,
+)
 from qoslet.app import tree as owned_tree
 from qoslet.core.reconcile.drift import Difference
 from qoslet.core.reconcile.journal import CONTROL
@@ -22,7 +28,7 @@ class Applied(Struct, frozen=True):
     ``commands`` the shell lines of a dry run."""
 
     tree: owned_tree.Tree
-    done: Pass
+    done: ApplyResult
     lost: tuple[Difference, ...]
     commands: list[str]
 
@@ -35,9 +41,9 @@ def apply_plan(plan: Plan, root: str, shrink: Shrink, *, dry_run: bool) -> Itera
     with owned_tree.tree(place, write=not dry_run) as tree:
         for text in tree.notes:
             note(text)
-        plan, lost = reduced(plan, tree.reach.missing)
+        plan, lost = without_missing_controllers(plan, tree.reach.missing)
         if place.driver == "systemd":
-            plan = startless(plan, tree.stands)
+            plan = without_unstarted_scopes(plan, tree.stands)
         tree.watch(plan.files | {file for _, file in tree.ledger.files if file != CONTROL})
         done, commands = _pass(plan, tree, shrink)
         for text in done.before.notes:
@@ -45,18 +51,20 @@ def apply_plan(plan: Plan, root: str, shrink: Shrink, *, dry_run: bool) -> Itera
         yield Applied(tree, done, lost, commands)
 
 
-def _pass(plan: Plan, tree: owned_tree.Tree, shrink: Shrink) -> tuple[Pass, list[str]]:
+def _pass(plan: Plan, tree: owned_tree.Tree, shrink: Shrink) -> tuple[ApplyResult, list[str]]:
     """The pass itself; without a journal only its commands."""
     look = partial(prepare, plan, tree.place.root, tree.ledger, tree, shrink)
     work = look()
     tree.meet(work.others)
     if tree.journal is None:
-        return Pass(work, (), work.differences), [tree.driver.shell(step) for step in work.steps]
+        return ApplyResult(work, (), work.differences), [
+            tree.driver.shell(step) for step in work.steps
+        ]
     made = any(step.kind == "create" for step in work.steps)
     enabled = made and (tree.enable() or tree.place.driver == "systemd")
     done = perform(work, look, tree.driver, tree.journal)
     if enabled and done.left and not done.failures:
         # groups of others have files that they had not
         more = perform(look(), look, tree.driver, tree.journal)
-        done = Pass(work, (*done.outcomes, *more.outcomes), more.left)
+        done = ApplyResult(work, (*done.outcomes, *more.outcomes), more.left)
     return done, []

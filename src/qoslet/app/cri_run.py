@@ -23,7 +23,7 @@ from qoslet.host.state.manager_checkpoint import ManagerFiles
 from qoslet.host.systemd.select_driver import fits_runtime
 
 if TYPE_CHECKING:
-    from qoslet.agent.desired_state import LiveSource
+    from qoslet.agent.desired_state import ManifestSource
     from qoslet.app.tree import Tree
     from qoslet.core.api.pod import Pod
     from qoslet.core.node.flags import Flags
@@ -119,7 +119,7 @@ def _drives(node: Node) -> bool:
     return origin not in (None, "probed", node.origins.get("host.systemd"))
 
 
-def taken_up(chosen: Chosen, tree: Tree, folder: str, source: LiveSource) -> CriRuntime:
+def taken_up(chosen: Chosen, tree: Tree, folder: str, source: ManifestSource) -> CriRuntime:
     """The pods of a tree in the runtime's hands, those of earlier agents known to ``source``.
     Raises ``CannotDo``."""
     if os.path.isdir(f"{folder}/keeper") and os.listdir(f"{folder}/keeper"):

@@ -15,10 +15,10 @@ from msgspec import Struct
 
 from qoslet.agent.config import Config
 from qoslet.agent.ports import MemoryParts, Observer
-from qoslet.agent.reconciler import Wheel
+from qoslet.agent.reconciler import Reconciler
 from qoslet.app import cri_run
 from qoslet.core.managers.checkpoint import FILES
-from qoslet.core.reconcile.journal import Ledger
+from qoslet.core.reconcile.journal import JournalState
 from qoslet.errors import CannotDo, QosletError
 from qoslet.host.cgroupfs.async_writes import SlowWrites
 from qoslet.host.cgroupfs.proactive_reclaim import ColdReclaim
@@ -39,7 +39,7 @@ from qoslet.host.state.resume import state_directory
 from qoslet.host.state.root_lock import escaped
 
 if TYPE_CHECKING:
-    from qoslet.agent.desired_state import LiveSource
+    from qoslet.agent.desired_state import ManifestSource
     from qoslet.app.cri_run import Chosen
     from qoslet.app.tree import Tree
     from qoslet.host.cri.runtime import CriRuntime
@@ -56,7 +56,7 @@ TICK = 0.02
 class Joined(Struct):
     """A wheel on this machine with what surfaces need of it."""
 
-    wheel: Wheel
+    reconciler: Reconciler
     clock: WakingClock
     eyes: Observer
     folder: str
@@ -73,7 +73,7 @@ def folder_of(root: str) -> str:
 @contextmanager
 def joined(
     config: Config,
-    source: LiveSource,
+    source: ManifestSource,
     tree: Tree,
     signals: Signals,
     machine: ThisMachine,
@@ -91,7 +91,7 @@ def joined(
     rest = ExitStack()
     wakes: list[Callable[[], Sequence[int]]] = [runtime.descriptors, source.descriptors]
     clock = WakingClock(signals, lambda: [fd for one in wakes for fd in one()])
-    wheel = Wheel(
+    reconciler = Reconciler(
         config,
         driver,
         eyes,
@@ -104,12 +104,12 @@ def joined(
         memory=rest.enter_context(memory_of(tree, config.root)),
         meet=tree.meet,
     )
-    _remember(wheel, wakes, rest)
+    _remember(reconciler, wakes, rest)
     fresh = Fresh(f"{folder}/logs")
     tree.enable()
     try:
         yield Joined(
-            wheel,
+            reconciler,
             clock,
             eyes,
             folder,
@@ -119,29 +119,33 @@ def joined(
         )
     finally:
         rest.close()
-        _leave(wheel, runtime, folder)
+        _leave(reconciler, runtime, folder)
 
 
-def _leave(wheel: Wheel, runtime: KeeperRuntime | CriRuntime, folder: str) -> None:
+def _leave(reconciler: Reconciler, runtime: KeeperRuntime | CriRuntime, folder: str) -> None:
     """Part from the runtime; where nothing is kept, nothing of it stays."""
-    over = not wheel.shared.config.keep and not wheel.shared.paces
+    over = not reconciler.context.config.keep and not reconciler.context.workers
     runtime.close(1.0 if over else 0.0)
     if over:
         clear(folder)
 
 
-def _remember(wheel: Wheel, wakes: list[Callable[[], Sequence[int]]], rest: ExitStack) -> None:
+def _remember(
+    reconciler: Reconciler, wakes: list[Callable[[], Sequence[int]]], rest: ExitStack
+) -> None:
     """What happens to memory wakes the loop, and is kept for the next one; an agent that guards the
     memory of others keeps its own."""
-    wakes.append(wheel.memory.descriptors)
-    rest.callback(wheel.memory.close)
-    wrong = stay() if wheel.shared.config.guard != "off" else ""
+    wakes.append(reconciler.memory.descriptors)
+    rest.callback(reconciler.memory.close)
+    wrong = stay() if reconciler.context.config.guard != "off" else ""
     if wrong:
-        wheel.shared.say(f"the agent's own memory may be taken from it under pressure: {wrong}")
+        reconciler.context.say(
+            f"the agent's own memory may be taken from it under pressure: {wrong}"
+        )
 
 
 def _taken_up(
-    tree: Tree, folder: str, source: LiveSource, chosen: Chosen | None
+    tree: Tree, folder: str, source: ManifestSource, chosen: Chosen | None
 ) -> KeeperRuntime | CriRuntime:
     """The containers of a tree, those of earlier agents known to ``source``. Raises CannotDo."""
     if chosen is not None:
@@ -206,7 +210,9 @@ def undo(tree: Tree) -> list[str]:
     if not ledger.met:
         return []
     tree.meet(ledger.met)
-    only = Ledger(files={key: row for key, row in ledger.files.items() if key[0] in ledger.met})
+    only = JournalState(
+        files={key: row for key, row in ledger.files.items() if key[0] in ledger.met}
+    )
     only.met, only.earlier, only.kept = ledger.met, ledger.earlier, ledger.kept
     what = restore(only, tree.standing(), hierarchy=tree.place.hierarchy)
     if what.refusals:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from qoslet.agent.config import Config
-from qoslet.agent.desired_state import LiveSource
-from qoslet.agent.loop import Stop
+from qoslet.agent.desired_state import ManifestSource
+from qoslet.agent.loop import StopSignal
 from qoslet.agent.ports import Driver, Observer
-from qoslet.agent.reconciler import Wheel
+from qoslet.agent.reconciler import Reconciler
 from qoslet.core.node.node import Node
 from qoslet.core.reconcile.drift import RESET, compare
 from qoslet.core.reconcile.limit_shrink import Shrink
@@ -53,16 +53,16 @@ class Parts:
     def __init__(
         self,
         config: Config,
-        source: LiveSource,
-        wheel: Wheel,
+        source: ManifestSource,
+        reconciler: Reconciler,
         clock: WakingClock,
-        stop: Stop,
+        stop: StopSignal,
         title: str,
         shell_lines: Callable[[], list[str]],
     ) -> None:
         self.config = config
         self.source = source
-        self.wheel = wheel
+        self.reconciler = reconciler
         self.clock = clock
         self.stop = stop
         self.title = title
@@ -79,14 +79,14 @@ def title_of(config: Config, node: Node, cores: float) -> str:
     return f"qoslet {config.root} · {node.hierarchy} · {cores:g} CPUs"
 
 
-def reserved_paths(source: LiveSource, root: str) -> list[str]:
+def reserved_paths(source: ManifestSource, root: str) -> list[str]:
     """The planned groups outside the root: those of reservations."""
     paths = [one.path for one in source.live.upper() if one.path is not None]
     return [path for path in paths if path != root and not path.startswith(f"{root}/")]
 
 
 def shell_lines(
-    driver: Driver, observer: Observer, config: Config, source: LiveSource
+    driver: Driver, observer: Observer, config: Config, source: ManifestSource
 ) -> list[str]:
     """The commands that would make the tree true as it stands now."""
     wanted = source.live.plan()

@@ -14,7 +14,7 @@ from qoslet.errors import QosletError
 def reload(choices: Choices, made: Parts, root: str) -> None:
     """Read the node's configuration again; what cannot change while pods run is said and stays.
     Manifests are followed anyway."""
-    note = made.wheel.shared.say
+    note = made.reconciler.context.say
     old = made.source.live.node
     try:
         node, problems = node_of(choices)
@@ -45,6 +45,6 @@ def reload(choices: Choices, made: Parts, root: str) -> None:
         said = f"{wrong.where}: {wrong.message}"
         note(f"the configuration is not taken: {said}; the last good one stands")
         return
-    shared = made.wheel.shared
+    shared = made.reconciler.context
     shared.config = replace(shared.config, guard=guard_of(choices, node))
     note("the configuration was read again")

@@ -12,10 +12,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from qoslet.agent.config import Config
-from qoslet.agent.desired_state import LiveSource, Reader
+from qoslet.agent.desired_state import ManifestSource, SpecReader
 from qoslet.agent.loop import Surface as Surface
 from qoslet.agent.loop import run as run_loop
-from qoslet.agent.ports import Desired as Desired
+from qoslet.agent.ports import DesiredState as DesiredState
 from qoslet.app.node import guard_of, node_of
 from qoslet.app.parts import Choices, Parts, reserved_paths, shell_lines, title_of
 from qoslet.app.reload import reload
@@ -58,7 +58,7 @@ def _parts(choices: Choices, nodes: NodeFiles) -> Iterator[Parts]:
         stdin=io.BytesIO(piped),
         strict=not choices.simulate and os.geteuid() == 0,
     )
-    source = LiveSource(
+    source = ManifestSource(
         files,
         Reading(choices.expand, choices.allocated, node.name, keep_raw=True),
         node,
@@ -93,7 +93,7 @@ def _parts(choices: Choices, nodes: NodeFiles) -> Iterator[Parts]:
 
 def _runtime(
     choices: Choices,
-) -> tuple[Node, tuple[Problem, ...], Chosen | None, Reader | None]:
+) -> tuple[Node, tuple[Problem, ...], Chosen | None, SpecReader | None]:
     """The node as the runtime that was asked for makes it, who that is, and how it wants pods."""
     if choices.by_cri:
         from qoslet.app import cri_run
@@ -120,7 +120,7 @@ def _follow(choices: Choices, made: Parts, root: str, signals: Signals, nodes: N
 @contextmanager
 def _real(
     config: Config,
-    source: LiveSource,
+    source: ManifestSource,
     root: str,
     signals: Signals,
     dry_run: bool,
@@ -146,7 +146,7 @@ def _real(
         else:
             with joined(config, source, tree, signals, machine, chosen) as real:
                 shell = partial(shell_lines, tree.driver, real.eyes, config, source)
-                made = Parts(config, source, real.wheel, real.clock, signals, title, shell)
+                made = Parts(config, source, real.reconciler, real.clock, signals, title, shell)
                 made.undo, made.notes, made.log_lines = real.undo, real.notes, real.log_lines
                 made.folder = real.folder
                 yield made
@@ -182,11 +182,11 @@ def _need_rights(points: Sequence[str], root: str) -> None:
 class _First:
     """A source whose first answer was asked for already."""
 
-    def __init__(self, parts: Parts, first: Desired) -> None:
+    def __init__(self, parts: Parts, first: DesiredState) -> None:
         self._source = parts.source
-        self._first: Desired | None = first
+        self._first: DesiredState | None = first
 
-    def current(self) -> Desired:
+    def current(self) -> DesiredState:
         """The first one, then what the source says."""
         first, self._first = self._first, None
         return first or self._source.current()
@@ -196,11 +196,11 @@ class _First:
         return self._source.descriptors()
 
 
-def turn(parts: Parts, first: Desired, surface: Surface) -> None:
+def turn(parts: Parts, first: DesiredState, surface: Surface) -> None:
     """Run the loop until it ends. ``first`` is what the source said already."""
     run_loop(
         parts.config,
-        parts.wheel,
+        parts.reconciler,
         _First(parts, first),
         parts.clock,
         parts.stop,

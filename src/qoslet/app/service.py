@@ -20,7 +20,7 @@ from qoslet.render.terminal import printable
 
 if TYPE_CHECKING:
     from qoslet.agent.loop import Surface
-    from qoslet.agent.snapshots import Turn
+    from qoslet.agent.snapshots import SyncResult
     from qoslet.app.parts import Parts
     from qoslet.core.problem import Problem
     from qoslet.core.status.snapshot import Snapshot
@@ -79,7 +79,7 @@ class Service:
         self._look = look
         self._ready = False
 
-    def turned(self, turn: Turn) -> None:
+    def turned(self, turn: SyncResult) -> None:
         """One sentence where something happened; the watchdog is fed, who asked is answered."""
         self._questions.answer(self._look)
         self._notifier.alive()
@@ -117,7 +117,7 @@ class Service:
         self._log.line("info", line)
 
 
-def _counts(turn: Turn) -> Mapping[str, int]:
+def _counts(turn: SyncResult) -> Mapping[str, int]:
     """The numbers behind the sentence."""
     return {
         "cycle": turn.cycle,
@@ -158,7 +158,7 @@ class Answering:
         self._watching = watching
         self._questions = questions
 
-    def turned(self, turn: Turn) -> None:
+    def turned(self, turn: SyncResult) -> None:
         """A turn is over."""
         self._watching.turned(turn)
 
@@ -225,13 +225,15 @@ def answering(parts: Parts, watching: Surface, address: str | None) -> Iterator[
 @contextmanager
 def serving(parts: Parts, form: LogFormat, address: str | None) -> Iterator[Surface]:
     """The surface of a run as a service."""
-    wheel = parts.wheel
+    reconciler = parts.reconciler
     with _asked(parts, address) as questions:
         notifier = Notifier(os.environ)
         if notifier.watchdog_seconds is not None:
             parts.clock.longest = notifier.watchdog_seconds / 4
         log = Log(sys.stderr, form)
         try:
-            yield Service(log, notifier, questions, wheel.snapshot, lambda: wheel.problems)
+            yield Service(
+                log, notifier, questions, reconciler.snapshot, lambda: reconciler.problems
+            )
         finally:
             notifier.close()

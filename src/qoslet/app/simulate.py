@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from qoslet.agent.config import Config
-from qoslet.agent.desired_state import LiveSource
+from qoslet.agent.desired_state import ManifestSource
 from qoslet.agent.ports import MemoryParts
-from qoslet.agent.reconciler import Wheel
+from qoslet.agent.reconciler import Reconciler
 from qoslet.app.parts import Parts, reserved_paths, shell_lines, title_of
 from qoslet.core.node.node import Node
 from qoslet.core.reconcile.steps import Step
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from qoslet.app.tree import Tree
 
 
-def simulated(config: Config, source: LiveSource, node: Node, signals: Signals) -> Parts:
+def simulated(config: Config, source: ManifestSource, node: Node, signals: Signals) -> Parts:
     """The loop on a kernel made of values."""
 
     cores = max(node.capacity["cpu"].milli / 1000, 1.0)
@@ -59,18 +59,20 @@ def simulated(config: Config, source: LiveSource, node: Node, signals: Signals) 
     clock = WakingClock(signals, source.descriptors)
     seen = SimMemory(sim, time.monotonic, node.capacity["memory"].value, summed=True)
     memory = MemoryParts(seen, seen, seen)
-    wheel = Wheel(config, kernel, sim, sim, SimVolumes(), clock, kernel, machine=sim, memory=memory)
+    reconciler = Reconciler(
+        config, kernel, sim, sim, SimVolumes(), clock, kernel, machine=sim, memory=memory
+    )
     title = f"{title_of(config, node, cores)} · simulated"
     shell = partial(shell_lines, kernel, kernel, config, source)
-    return Parts(config, source, wheel, clock, signals, title, shell)
+    return Parts(config, source, reconciler, clock, signals, title, shell)
 
 
-def dry(config: Config, source: LiveSource, tree: Tree, signals: Signals, title: str) -> Parts:
+def dry(config: Config, source: ManifestSource, tree: Tree, signals: Signals, title: str) -> Parts:
     """A loop that is not turned: only its commands are shown."""
 
     clock = WakingClock(signals)
     kernel = SimKernel(tree.place.hierarchy)
     nobody = SimRuntime(kernel, lambda uid, name, role: Behaviour(0.0), time.monotonic, config.root)
-    wheel = Wheel(config, kernel, kernel, nobody, SimVolumes(), clock, kernel)
+    reconciler = Reconciler(config, kernel, kernel, nobody, SimVolumes(), clock, kernel)
     shell = partial(shell_lines, tree.driver, tree.eyes, config, source)
-    return Parts(config, source, wheel, clock, signals, title, shell)
+    return Parts(config, source, reconciler, clock, signals, title, shell)

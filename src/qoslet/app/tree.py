@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from qoslet.core.cgroup.interface_files import UNMANAGED, controller
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
-from qoslet.core.reconcile.journal import CONTROL, Ledger, Met, Set
+from qoslet.core.reconcile.journal import CONTROL, Adopted, JournalState, Set
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.cgroupfs.delegation import Reach, missing_below, own_root, reach
 from qoslet.host.cgroupfs.mounted import mounted
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from qoslet.core.cgroup.names import Kind
     from qoslet.core.node.node import Hierarchy
-    from qoslet.core.reconcile.restore import Standing
+    from qoslet.core.reconcile.restore import TreeState
     from qoslet.host.cgroupfs.driver import Cgroupfs
     from qoslet.host.cgroupfs.fast_observer import Glance
     from qoslet.host.cgroupfs.observer import Eyes
@@ -52,7 +52,7 @@ class Tree:
         self.place = place
         self.reach = reached
         self.driver = driver
-        self.ledger = Ledger()
+        self.ledger = JournalState()
         self.journal: Journal | None = None
         self.notes: list[str] = []
         self.verb = "apply"
@@ -128,7 +128,7 @@ class Tree:
             name, enabled = path or "/", True
             after = " ".join([*given, *sorted(added)])
             self.journal.record(
-                [Met(name, group.identity), Set(name, CONTROL, " ".join(given), after)]
+                [Adopted(name, group.identity), Set(name, CONTROL, " ".join(given), after)]
             )
         return enabled
 
@@ -149,9 +149,9 @@ class Tree:
         self.ledger.files.clear()
         self.ledger.met.clear()
 
-    def standing(self) -> Standing:
+    def standing(self) -> TreeState:
         """Everything that undoing needs to know."""
-        from qoslet.core.reconcile.restore import Standing
+        from qoslet.core.reconcile.restore import TreeState
 
         root, driver = self.place.root, self.driver
         self.eyes.watch({file for _, file in self.ledger.files if file != CONTROL})
@@ -168,7 +168,7 @@ class Tree:
         looked = {path: self.eyes.look(path) for path in self.ledger.met}
         others = {path: one for path, one in looked.items() if one is not None}
         beside = {path: self._beside(path) for path in controls}
-        return Standing(root, Observed(seen.at, tree), others, beside)
+        return TreeState(root, Observed(seen.at, tree), others, beside)
 
     def _beside(self, path: str) -> list[ObservedCgroup]:
         """The groups directly below ``path`` except the one towards our root."""
@@ -293,7 +293,7 @@ def _given(made: Tree) -> None:
         return
     made.driver.stands(root)
     if made.journal is not None and made.ledger.met.get(root) != inode:
-        made.journal.record([Met(root, inode)])
+        made.journal.record([Adopted(root, inode)])
 
 
 def _nothing_left(made: Tree) -> bool:

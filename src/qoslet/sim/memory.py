@@ -14,7 +14,7 @@ from qoslet.core.memory.stat_parser import limit_v1, number
 
 
 class SimKept:
-    """Matches ``agent.ports.MemoryKeep``: what would be in a file."""
+    """Matches ``agent.ports.CounterFile``: what would be in a file."""
 
     def __init__(self) -> None:
         self.text: bytes | None = None

@@ -27,7 +27,7 @@ from qoslet.core.workload.lifecycle import (
     finished,
     restarted,
 )
-from qoslet.core.workload.pod_status import Held
+from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.errors import CannotDo
 from qoslet.sim.behaviour import GROWTH, Behaviour
@@ -133,10 +133,10 @@ class SimRuntime:
             over = ended(restarted(life, now, 0.0), 143, False, now, self._backoff)
             run.lives[container] = began(over, now)
 
-    def held(self) -> Mapping[str, Held]:
+    def held(self) -> Mapping[str, RuntimePod]:
         """The pods that are kept."""
         return {
-            uid: Held(
+            uid: RuntimePod(
                 uid,
                 run.spec.key,
                 run.digest,

@@ -23,7 +23,7 @@ from qoslet.core.node.node import Node
 from qoslet.core.plan.live_plan import Live
 from qoslet.core.quantity import parse
 from qoslet.core.reconcile.drift import RESET, Difference, compare
-from qoslet.core.reconcile.journal import Ledger, read
+from qoslet.core.reconcile.journal import JournalState, read
 from qoslet.core.workload.process_spec import PodSpec
 from tests.agent.fixtures import node
 from tests.agent.world import ROOT, Agent, World, pod
@@ -232,7 +232,7 @@ class Witness:
     def _journal(self, world: World, agent: Agent) -> None:
         """It names what stands, with its inode, and what was before in groups of others."""
         said = read(agent.file.read_bytes())
-        ledger = Ledger()
+        ledger = JournalState()
         ledger.add(said.entries)
         seen = world.kernel.observe(ROOT).cgroups
         standing = {path: one.identity for path, one in seen.items()}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from qoslet.core.node.node import Hierarchy
-from qoslet.core.reconcile.journal import Ledger, read
+from qoslet.core.reconcile.journal import JournalState, read
 from qoslet.errors import CannotDo
 from tests.agent.fixtures import node
 from tests.agent.world import ROOT, Agent, World, pod
@@ -43,7 +43,7 @@ class Removed:
 def true(world: World, agent: Agent) -> None:
     """Each pod runs, and the journal's file names what stands, with its inode."""
     said = read(agent.file.read_bytes())
-    ledger = Ledger()
+    ledger = JournalState()
     ledger.add(said.entries)
     groups = world.kernel.observe(ROOT).cgroups
     assert said.bad == 0

@@ -129,7 +129,7 @@ def reachable(agent: Agent) -> int:
     """Bytes of all that the agent remembers."""
     gc.collect()
     seen: set[int] = set()
-    waiting: list[object] = [agent.wheel, agent.driver, agent.source]
+    waiting: list[object] = [agent.reconciler, agent.driver, agent.source]
     total = 0
     world = {id(agent.world), id(agent.world.kernel), id(agent.world.runtime), id(sys.modules)}
     while waiting:
@@ -172,17 +172,19 @@ def calm(agent: Agent, weather: Weather) -> None:
 def ended_as_it_should(agent: Agent) -> None:
     """What is wanted stands, as often and as it is wanted; of all others nothing is left."""
     world, wanted = agent.world, agent.source.pods
-    assert world.runtime.kept.keys() == wanted.keys() == agent.wheel.shared.paces.keys()
-    over = {uid for uid, one in wanted.items() if agent.wheel.shared.paces[uid].stage == "over"}
+    assert world.runtime.kept.keys() == wanted.keys() == agent.reconciler.context.workers.keys()
+    over = {
+        uid for uid, one in wanted.items() if agent.reconciler.context.workers[uid].stage == "over"
+    }
     for uid, kept in world.runtime.kept.items():
         assert (uid in over) == (not kept.pids), uid
     live = Live(agent.source.live.node)
     for uid, one in wanted.items():
-        pace = agent.wheel.shared.paces[uid]
-        assert pace.pod == one.pod or pace.resize in ("Deferred", "Infeasible")
+        worker = agent.reconciler.context.workers[uid]
+        assert worker.pod == one.pod or worker.resize in ("Deferred", "Infeasible")
         if uid not in over:
-            assert pace.pod is not None
-            live.put(pace.pod)
+            assert worker.pod is not None
+            live.put(worker.pod)
     assert compare(live.plan(), world.kernel.observe(ROOT)) == []
     groups = world.kernel.observe(ROOT).cgroups
     assert agent.journal.ledger.groups.keys() == groups.keys()
@@ -209,7 +211,7 @@ def test_two_thousand_pods(hierarchy: str, tmp_path: Path) -> None:
         agent.said.clear()
         sizes.append(reachable(agent))
         files.append(len(os.listdir("/proc/self/fd")))
-    assert not agent.wheel.shared.paces
+    assert not agent.reconciler.context.workers
     assert dict(world.processes) == {}
     assert world.disk.there == {}
     assert {*weather.met} == {

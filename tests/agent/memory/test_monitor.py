@@ -38,14 +38,14 @@ class Counted(Bench):
         return path
 
     def row(self, title: str) -> MemoryRow:
-        rows = self.wheel.snapshot().memory_view.groups
+        rows = self.reconciler.snapshot().memory_view.groups
         [found] = [row for row in rows if row.title == title]
         return found
 
     @property
     def quiet(self) -> bool:
         """Whether nobody is looked at soon; the machine is, now and then."""
-        at = self.wheel.memory.next_at()
+        at = self.reconciler.memory.next_at()
         return at is None or at - self.clock.now > 2 * CLOSE
 
     def happen(self, path: str, kind: str, count: int, **more: Any) -> None:
@@ -73,7 +73,7 @@ def test_nobody_is_looked_at_while_nothing_happens(bench: Counted) -> None:
     for _ in range(20):
         bench.turn(1.0)
     assert bench.quiet
-    assert bench.wheel.snapshot().memory_view.events == ()
+    assert bench.reconciler.snapshot().memory_view.events == ()
 
 
 def test_a_group_that_wakes_us_is_counted_at_every_level(bench: Counted) -> None:
@@ -81,7 +81,7 @@ def test_a_group_that_wakes_us_is_counted_at_every_level(bench: Counted) -> None
     bench.happen(app, "oom_kill", 1)
     bench.memory.log.append(Kill(31, "hog", app, app, 64 * MIB))
     bench.turn(1.0)
-    view = bench.wheel.snapshot().memory_view
+    view = bench.reconciler.snapshot().memory_view
     [event] = view.events
     assert (event.kind, event.title, event.process, event.pid) == ("oom_kill", "d/a/app", "hog", 31)
     assert event.at == 1e9 + bench.clock.now
@@ -98,25 +98,25 @@ def test_what_a_surface_sees_first_is_told_at_once_and_once(bench: Counted) -> N
     bench.clock.now += FRESH
     bench.happen(app, "oom_kill", 1)
     bench.memory.log.append(Kill(31, "hog", app, app, 64 * MIB))
-    [event] = bench.wheel.snapshot().memory_view.events
+    [event] = bench.reconciler.snapshot().memory_view.events
     assert event.process == "hog"
-    assert (bench.wheel.next_at() or 0) <= bench.clock.now
+    assert (bench.reconciler.next_at() or 0) <= bench.clock.now
     for _ in range(3):
         bench.turn(0.1)
     line = "d/a/app: the kernel killed process 31 (hog) for memory: 64 MiB, at its limit"
     assert bench.said.count(line) == 1
-    assert (bench.wheel.next_at() or 0) > bench.clock.now
+    assert (bench.reconciler.next_at() or 0) > bench.clock.now
 
 
 def test_a_kill_that_the_log_does_not_tell_is_of_an_unknown_process(bench: Counted) -> None:
     bench.happen(bench.app("a"), "oom_kill", 2)
     bench.turn(1.0)
     assert not any("killed" in line for line in bench.said)
-    at = bench.wheel.memory.next_at()
+    at = bench.reconciler.memory.next_at()
     assert at is not None
     bench.turn(at - bench.clock.now)
     assert bench.said[-1] == "d/a/app: the kernel killed 2 processes for memory"
-    [event] = bench.wheel.snapshot().memory_view.events
+    [event] = bench.reconciler.snapshot().memory_view.events
     assert (event.process, event.pid, event.count) == ("", 0, 2)
 
 
@@ -125,21 +125,21 @@ def test_without_the_kernel_s_log_nobody_waits_for_a_name(bench: Counted) -> Non
     bench.happen(bench.app("a"), "oom_kill", 1)
     bench.turn(1.0)
     assert bench.said[-1] == "d/a/app: the kernel killed a process for memory"
-    assert "log cannot be read" in bench.wheel.snapshot().memory_view.how[-1]
+    assert "log cannot be read" in bench.reconciler.snapshot().memory_view.how[-1]
 
 
 def test_a_group_that_is_throttled_without_end_is_looked_at_once_a_second(bench: Counted) -> None:
     app = bench.app("a")
     bench.memory.descriptors = lambda: [7]  # type: ignore[method-assign]
-    assert bench.wheel.memory.descriptors() == [7]
+    assert bench.reconciler.memory.descriptors() == [7]
     looks = []
     for tick in range(100):
         bench.happen(app, "high", 10 * (tick + 1), current=MIB * 70, high=MIB * 70)
         before = len(bench.looked)
         bench.turn(0.1)
         looks.append(app in bench.looked[before:])
-        assert not bench.wheel.memory.descriptors(), "it would wake us all the time"
-        assert bench.wheel.memory.next_at() is not None
+        assert not bench.reconciler.memory.descriptors(), "it would wake us all the time"
+        assert bench.reconciler.memory.next_at() is not None
     assert sum(looks) <= 10 / CLOSE + 1
     assert bench.row("d/a/app").events["high"] >= 900
     assert sum("throttled" in line for line in bench.said) == 1
@@ -147,14 +147,14 @@ def test_a_group_that_is_throttled_without_end_is_looked_at_once_a_second(bench:
     for _ in range(4):
         bench.turn(1.0)
     assert bench.quiet, "nothing happens any more"
-    assert bench.wheel.memory.descriptors() == [7]
+    assert bench.reconciler.memory.descriptors() == [7]
 
 
 def test_pressure_of_the_machine_looks_at_everybody(bench: Counted) -> None:
     bench.memory.fired.add("")
     bench.memory.set(bench.app("b"), pressure=Pressure(9.0, 10, 5.0, 4_000_000))
     bench.turn(1.0)
-    groups = bench.wheel.memory.groups.groups
+    groups = bench.reconciler.memory.groups.groups
     assert groups.keys() <= set(bench.looked)
     assert bench.row("d/b/app").stalled == 4.0
     bench.looked.clear()
@@ -183,7 +183,7 @@ def test_a_group_that_waits_is_said_once_and_so_is_its_end(bench: Counted) -> No
     ], said
     row = bench.row("d/b/app")
     assert (row.events, row.stalled, row.waited) == ({"pressure": 1, "pressure_end": 1}, 5.0, 5.0)
-    events = bench.wheel.snapshot().memory_view.events
+    events = bench.reconciler.snapshot().memory_view.events
     assert [(one.kind, one.level) for one in events] == [
         ("pressure", "pod"),
         ("pressure", "container"),
@@ -224,7 +224,7 @@ def test_counters_are_kept_after_a_pod_and_by_the_next_agent(bench: Counted) -> 
     assert bench.groups("a") == []
     row = bench.row("d/a/app")
     assert (row.events, row.gone) == ({"high": 7}, True)
-    bench.wheel.memory.close()
+    bench.reconciler.memory.close()
     bench.begin()
     bench.turn(1.0)
     row = bench.row("d/a/app")
@@ -265,7 +265,7 @@ def test_v1_counts_a_container_s_kills_for_those_above() -> None:
 
 def test_a_breach_of_protection_needs_it_on_every_level(bench: Counted) -> None:
     app = bench.app("a")
-    above = [ROOT, *(one.path for one in bench.wheel.memory.groups.above(app))]
+    above = [ROOT, *(one.path for one in bench.reconciler.memory.groups.above(app))]
     for low in ({}, {"low": 64 * MIB}):
         for path in above:
             bench.memory.set(path, current=90 * MIB, **low)
@@ -310,7 +310,7 @@ def test_what_a_neighbour_uses_changes_a_share_that_nobody_looked_at(bench: Coun
         app = bench.app(name)
         for path in (app, app.rpartition("/")[0]):
             bench.memory.set(path, current=32 * MIB, low=64 * MIB)
-    above = [ROOT, *(one.path for one in bench.wheel.memory.groups.above(bench.app("a")))]
+    above = [ROOT, *(one.path for one in bench.reconciler.memory.groups.above(bench.app("a")))]
     for path in above[:-1]:
         bench.memory.set(path, current=64 * MIB, low=64 * MIB)
     bench.memory.machine = replace(bench.memory.machine, stolen=0)
@@ -366,7 +366,7 @@ def test_a_kill_in_a_group_that_went_before_anybody_looked(bench: Counted) -> No
     bench.memory.log.append(Kill(31, "hog", f"/outer{app}/deep", pod))
     bench.turn(1.0)
     bench.turn(1.0)
-    view = bench.wheel.snapshot().memory_view
+    view = bench.reconciler.snapshot().memory_view
     assert [(one.title, one.container, one.process, one.count) for one in view.events] == [
         ("d/a/app", "app", "hog", 1),
         ("d/a", "", "", 1),
@@ -375,7 +375,7 @@ def test_a_kill_in_a_group_that_went_before_anybody_looked(bench: Counted) -> No
     assert bench.row("d/a").events == {"oom_kill": 2}
     bench.memory.fired.add("")
     bench.turn(2.0)
-    assert len(bench.wheel.snapshot().memory_view.events) == 2, "each is told once"
+    assert len(bench.reconciler.snapshot().memory_view.events) == 2, "each is told once"
 
 
 def test_v1_wakes_before_it_counts_and_the_pod_goes_at_once() -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from qoslet.agent.config import Config
 from qoslet.agent.ports import MemoryParts
-from qoslet.agent.reconciler import Wheel
+from qoslet.agent.reconciler import Reconciler
 from qoslet.core.api.memory_annotations import MemoryPolicy
 from qoslet.core.memory.sample import Pressure
 from qoslet.core.workload.lifecycle import Backoff
@@ -36,7 +36,7 @@ class Pressed(Bench):
 
     def begin(self) -> None:
         self.memory = SimMemory(self.kernel, self.clock.monotonic, TOTAL)
-        self.wheel = Wheel(
+        self.reconciler = Reconciler(
             self.config,
             self.driver,
             self.kernel,
@@ -212,7 +212,7 @@ def test_observed_only_it_is_said_and_nobody_is_ended() -> None:
     assert bench.keeper.running == {"hog", "small", "b", "g"}
     assert len(said) == 1, "the same is not said again and again"
     assert "d/hog would be ended (observed only), because best-effort" in said[0]
-    (row,) = bench.wheel.memory.watchers[-1].rows()
+    (row,) = bench.reconciler.memory.watchers[-1].rows()
     assert (row.path, row.who, row.what) == ("", "pressure", "would end")
 
 
@@ -288,7 +288,7 @@ def test_a_victim_on_its_way_down_does_not_keep_the_loop_awake(edited: bool) -> 
     bench.frees("hog")
     bench.time(8)
     assert ("hog" in bench.keeper.running) == (edited or "hog" in bench.keeper.stuck)
-    at = bench.wheel.next_at()
+    at = bench.reconciler.next_at()
     assert at is None or at > bench.clock.now
 
 
@@ -357,7 +357,7 @@ def test_page_cache_that_is_protected_does_not_count_as_memory_to_be_had() -> No
 def test_an_agent_that_sees_nothing_looks_at_nothing_but_the_node() -> None:
     bench = usual(Pressed())
     bench.time(10)
-    watcher = bench.wheel.memory.watchers[-1]
+    watcher = bench.reconciler.memory.watchers[-1]
     assert watcher.watching() == frozenset()
     later = watcher.next_at()
     assert later is not None
@@ -382,7 +382,7 @@ def test_protection_that_holds_no_page_cache_is_no_reason_to_look_closely(
         bench.memory.set(path, low=1400 * MIB, current=(100 + cache) * MIB)
     bench.memory.fired.add("")
     bench.time(20)
-    watcher = bench.wheel.memory.watchers[-1]
+    watcher = bench.reconciler.memory.watchers[-1]
     looks, at = 0, None
     for _ in range(40):
         bench.time(0.25)

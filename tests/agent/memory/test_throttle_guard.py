@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from qoslet import schema
 from qoslet.agent.config import Config
 from qoslet.agent.ports import MemoryParts
-from qoslet.agent.reconciler import Wheel
+from qoslet.agent.reconciler import Reconciler
 from qoslet.core.api.memory_annotations import MemoryPolicy
 from qoslet.core.pressure.throttle_guard import Mode
 from qoslet.render.documents.pods import pods_document
@@ -56,7 +56,7 @@ class Throttled(Bench):
 
     def begin(self) -> None:
         self.memory = SimMemory(self.kernel, self.clock.monotonic, TOTAL)
-        self.wheel = Wheel(
+        self.reconciler = Reconciler(
             self.config,
             self.driver,
             self.kernel,
@@ -228,7 +228,7 @@ def test_a_pod_that_goes_takes_its_hold_with_it() -> None:
     bench.pushing.clear()
     bench.source.drop("hog")
     bench.time(5)
-    assert not bench.wheel.shared.hands.held
+    assert not bench.reconciler.context.executor.held
     path = bench.pod("hog")
     bench.time(1)
     assert bench.high(path) == str(HIGH)
@@ -239,8 +239,8 @@ def test_nothing_is_looked_at_while_nobody_is_throttled() -> None:
     for name in "abc":
         bench.holds(bench.pod(name), 100)
     bench.time(20)
-    assert bench.wheel.memory.watchers[0].watching() == frozenset()
-    assert bench.wheel.memory.watchers[0].next_at() is None
+    assert bench.reconciler.memory.watchers[0].watching() == frozenset()
+    assert bench.reconciler.memory.watchers[0].next_at() is None
 
 
 def hogs(bench: Throttled, count: int, **more: Any) -> list[str]:
@@ -305,7 +305,7 @@ def test_what_is_not_used_is_taken_back_before_anybody_is_ended() -> None:
     assert "d/hog1/app: stalled at memory.high: memory.high is raised: to 127.0 MiB" in raised
     assert "there are 1091.6 MiB to spare beside 16.0 MiB that others" in raised
     assert bench.high(first) == str(118 * MIB)
-    held = bench.wheel.snapshot().memory_view.guard.held
+    held = bench.reconciler.snapshot().memory_view.guard.held
     assert [(row.path, row.value) for row in held] == [(first, 118 * MIB), (second, 127 * MIB)]
     bench.pushing.clear()
     bench.holds(first, 60)
@@ -396,7 +396,7 @@ def test_a_reclaim_that_does_not_end_keeps_nobody_waiting() -> None:
     assert "memory.high is lifted: memory.max 256.0 MiB decides, there are 1397.6" in said
     assert "to spare; another group is reclaimed, what is cold here is not (245.0 MiB of" in said
     assert bench.cold.asked == []
-    assert bench.wheel.snapshot().memory_view.guard.counts == {"act/limit": 1}
+    assert bench.reconciler.snapshot().memory_view.guard.counts == {"act/limit": 1}
 
 
 def test_what_is_held_is_shown() -> None:
@@ -404,7 +404,7 @@ def test_what_is_held_is_shown() -> None:
     path = bench.pod("hog")
     bench.stalls(path)
     bench.time(3)
-    snapshot = bench.wheel.snapshot()
+    snapshot = bench.reconciler.snapshot()
     row = next(row for row in snapshot.groups if row.path == path)
     assert (row.planned["memory.high"], row.found["memory.high"]) == ("max", "max")
     document: Any = pods_document(snapshot, ROOT, "cgroupfs")

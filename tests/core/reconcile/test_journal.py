@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qoslet.core.reconcile.journal import (
+    Adopted,
+    Created,
+    CreateIntent,
     Entry,
     Header,
-    Ledger,
-    Left,
-    Made,
-    Making,
-    Met,
-    Read,
+    JournalState,
+    ParsedJournal,
+    Released,
     Removed,
     Set,
     lines,
@@ -24,27 +24,27 @@ from qoslet.core.reconcile.journal import (
 HEADER = Header("boot", "v1", "/qoslet", 7)
 PATHS = st.sampled_from(["/q", "/q/a", "/q/a/b"]) | st.text(max_size=8)
 ENTRIES = st.one_of(
-    st.builds(Making, PATHS),
-    st.builds(Made, PATHS, st.integers(1, 9)),
+    st.builds(CreateIntent, PATHS),
+    st.builds(Created, PATHS, st.integers(1, 9)),
     st.builds(Set, PATHS, st.sampled_from(["f", "g"]), st.none() | st.text(max_size=4), st.text()),
     st.builds(Removed, PATHS, st.booleans()),
-    st.builds(Left, PATHS, st.sampled_from(["f", "g"])),
+    st.builds(Released, PATHS, st.sampled_from(["f", "g"])),
 )
 
 
-def ledger(*entries: Entry) -> Ledger:
-    made = Ledger()
+def ledger(*entries: Entry) -> JournalState:
+    made = JournalState()
     made.add(entries)
     return made
 
 
 def test_a_line_is_a_checksum_and_json() -> None:
-    assert lines([Made("/q/ü", 5)]) == '40b1aa9e ["made","/q/ü",5]\n'.encode()
+    assert lines([Created("/q/ü", 5)]) == '40b1aa9e ["made","/q/ü",5]\n'.encode()
 
 
 @given(st.lists(ENTRIES))
 def test_what_is_written_is_read(entries: list[Entry]) -> None:
-    assert read(lines([HEADER, *entries])) == Read(HEADER, tuple(entries))
+    assert read(lines([HEADER, *entries])) == ParsedJournal(HEADER, tuple(entries))
 
 
 @given(st.lists(ENTRIES, min_size=1), st.data())
@@ -53,7 +53,7 @@ def test_a_torn_tail_costs_what_is_torn(entries: list[Entry], data: st.DataObjec
     last = len(lines(entries[-1:]))
     cut = data.draw(st.integers(1, last))
     found = read(whole[:-cut])
-    assert found == Read(HEADER, tuple(entries[:-1]), int(cut < last))
+    assert found == ParsedJournal(HEADER, tuple(entries[:-1]), int(cut < last))
 
 
 @given(st.lists(ENTRIES, min_size=1), st.data())
@@ -75,7 +75,7 @@ def test_any_bytes_are_read(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\n", lines([Made("/q", 1)]), lines([Header("b", "v1", "/q", 1, format=2)])]
+    "data", [b"", b"\n", lines([Created("/q", 1)]), lines([Header("b", "v1", "/q", 1, format=2)])]
 )
 def test_without_a_header_of_this_format_there_is_none(data: bytes) -> None:
     assert read(data).header is None
@@ -100,15 +100,15 @@ def test_the_first_value_before_and_the_last_one_written_count() -> None:
     ("entries", "ours"),
     [
         ([], False),
-        ([Made("/q", 5)], True),
-        ([Made("/q", 6)], False),
-        ([Making("/q")], True),
-        ([Made("/q", 6), Making("/q")], True),
-        ([Made("/q", 6), Making("/q"), Made("/q", 7)], False),
-        ([Made("/q", 5), Removed("/q")], True),
-        ([Made("/q", 6), Removed("/q")], False),
-        ([Made("/q", 5), Removed("/q", done=True)], False),
-        ([Made("/q", 5), Removed("/q", done=True), Making("/q"), Made("/q", 6)], False),
+        ([Created("/q", 5)], True),
+        ([Created("/q", 6)], False),
+        ([CreateIntent("/q")], True),
+        ([Created("/q", 6), CreateIntent("/q")], True),
+        ([Created("/q", 6), CreateIntent("/q"), Created("/q", 7)], False),
+        ([Created("/q", 5), Removed("/q")], True),
+        ([Created("/q", 6), Removed("/q")], False),
+        ([Created("/q", 5), Removed("/q", done=True)], False),
+        ([Created("/q", 5), Removed("/q", done=True), CreateIntent("/q"), Created("/q", 6)], False),
     ],
 )
 def test_ours_is_what_was_made_and_is_not_gone(entries: list[Entry], ours: bool) -> None:
@@ -117,7 +117,7 @@ def test_ours_is_what_was_made_and_is_not_gone(entries: list[Entry], ours: bool)
 
 def test_a_file_that_was_left_begins_anew_with_its_next_value() -> None:
     found = ledger(
-        Met("/s", 5), Set("/s", "f", "0", "1"), Set("/s", "g", "7", "8"), Left("/s", "f")
+        Adopted("/s", 5), Set("/s", "f", "0", "1"), Set("/s", "g", "7", "8"), Released("/s", "f")
     )
     assert (found.names, found.files) == ({"/s": {"g"}}, {("/s", "g"): ("7", "8")})
     found.add([Set("/s", "f", "3", "1")])

@@ -8,23 +8,23 @@ from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.reconcile.file_writers import place_of, resets
 from qoslet.core.reconcile.journal import (
     CONTROL,
+    Adopted,
+    Created,
+    CreateIntent,
     Entry,
-    Kept,
-    Ledger,
-    Made,
-    Making,
-    Met,
+    JournalState,
+    ReadBack,
     Removed,
     Set,
-    Settled,
+    Verified,
 )
-from qoslet.core.reconcile.restore import Restoring, Standing, restore
+from qoslet.core.reconcile.restore import RestorePlan, TreeState, restore
 
 ROOT = "/q"
 
 
-def ledger(*entries: Entry) -> Ledger:
-    made = Ledger()
+def ledger(*entries: Entry) -> JournalState:
+    made = JournalState()
     made.add(entries)
     return made
 
@@ -37,14 +37,14 @@ def group(
 
 
 def undo(
-    book: Ledger,
+    book: JournalState,
     *tree: ObservedCgroup,
     others: tuple[ObservedCgroup, ...] = (),
     beside: dict[str, list[ObservedCgroup]] | None = None,
     force: bool = False,
     hierarchy: str = "v2",
-) -> Restoring:
-    now = Standing(
+) -> RestorePlan:
+    now = TreeState(
         ROOT,
         Observed(0.0, {one.path: one for one in tree}),
         {one.path: one for one in others},
@@ -53,23 +53,23 @@ def undo(
     return restore(book, now, hierarchy="v1" if hierarchy == "v1" else "v2", force=force)
 
 
-def said(what: Restoring) -> list[str]:
+def said(what: RestorePlan) -> list[str]:
     return [step.describe() for step in what.steps]
 
 
 def test_groups_go_children_first() -> None:
-    book = ledger(Made("/q", 1), Made("/q/a", 2), Made("/q/a/b", 3))
+    book = ledger(Created("/q", 1), Created("/q/a", 2), Created("/q/a/b", 3))
     what = undo(book, group("/q", 1), group("/q/a", 2), group("/q/a/b", 3))
     assert said(what) == ["remove /q/a/b", "remove /q/a", "remove /q"]
     assert not what.refusals
 
 
 def test_nothing_stands_nothing_is_done() -> None:
-    assert undo(ledger(Made("/q", 1), Set("/q", "pids.max", None, "5"))) == Restoring(())
+    assert undo(ledger(Created("/q", 1), Set("/q", "pids.max", None, "5"))) == RestorePlan(())
 
 
 def test_a_value_of_before_comes_back_and_is_not_restored_twice() -> None:
-    book = ledger(Met("/sys", 4), Set("/sys", "cpu.weight", "77", "5"))
+    book = ledger(Adopted("/sys", 4), Set("/sys", "cpu.weight", "77", "5"))
     what = undo(book, others=(group("/sys", 4, cpu_weight="5"),))
     assert said(what) == ["set /sys/cpu.weight = 77"]
     assert said(undo(book, others=(group("/sys", 4, cpu_weight="77"),))) == []
@@ -77,24 +77,28 @@ def test_a_value_of_before_comes_back_and_is_not_restored_twice() -> None:
 
 @pytest.mark.parametrize("found", ["77", "5", "6", "8"])
 def test_any_value_that_may_be_ours_counts_until_it_was_read_back(found: str) -> None:
-    book = ledger(Met("/sys", 4), *(Set("/sys", "cpu.weight", "77", v) for v in ("5", "6", "8")))
+    book = ledger(
+        Adopted("/sys", 4), *(Set("/sys", "cpu.weight", "77", v) for v in ("5", "6", "8"))
+    )
     assert not undo(book, others=(group("/sys", 4, cpu_weight=found),)).refusals
-    book.add([Settled()])
+    book.add([Verified()])
     settled = undo(book, others=(group("/sys", 4, cpu_weight=found),))
     assert bool(settled.refusals) is (found in ("5", "6"))
 
 
 def test_the_kernels_own_form_of_a_value_is_ours() -> None:
     key = ("/sys", "cpu.max")
-    book = ledger(Met("/sys", 4), Set(*key, "max 100000", "12500 50000"), Kept(*key, "13000 50000"))
+    book = ledger(
+        Adopted("/sys", 4), Set(*key, "max 100000", "12500 50000"), ReadBack(*key, "13000 50000")
+    )
     group_ = ObservedCgroup("/sys", 4, values={"cpu.max": "13000 50000"})
     assert said(undo(book, others=(group_,))) == ["set /sys/cpu.max = max 100000"]
-    pages = ledger(Met("/sys", 4), Set("/sys", "memory.max", "max", "10000"))
+    pages = ledger(Adopted("/sys", 4), Set("/sys", "memory.max", "max", "10000"))
     assert not undo(pages, others=(group("/sys", 4, memory_max="8192"),)).refusals
 
 
 def test_somebody_elses_value_stops_everything_and_says_who_resets_it() -> None:
-    book = ledger(Made("/q", 1), Met("/sys", 4), Set("/sys", "cpu.weight", "77", "5"))
+    book = ledger(Created("/q", 1), Adopted("/sys", 4), Set("/sys", "cpu.weight", "77", "5"))
     other = group("/sys", 4, cpu_weight="9")
     what = undo(book, group("/q", 1), others=(other,))
     (row,) = what.refusals
@@ -106,7 +110,7 @@ def test_somebody_elses_value_stops_everything_and_says_who_resets_it() -> None:
 
 
 def test_a_value_changed_in_a_group_of_ours_stops_everything() -> None:
-    book = ledger(Made("/q", 1), Set("/q", "pids.max", None, "5"))
+    book = ledger(Created("/q", 1), Set("/q", "pids.max", None, "5"))
     (row,) = undo(book, group("/q", 1, pids_max="6")).refusals
     assert "the next apply writes ours again" in row.message
     assert said(undo(book, group("/q", 1, pids_max="6"), force=True)) == ["remove /q"]
@@ -114,7 +118,7 @@ def test_a_value_changed_in_a_group_of_ours_stops_everything() -> None:
 
 @pytest.mark.parametrize("force", [False, True])
 def test_processes_and_groups_of_others_stop_everything(force: bool) -> None:
-    book = ledger(Made("/q", 1), Made("/q/a", 2))
+    book = ledger(Created("/q", 1), Created("/q/a", 2))
     busy = undo(book, group("/q", 1), group("/q/a", 2, 77, 78), force=force)
     assert [(row.kind, row.pids) for row in busy.refusals] == [("process", (77, 78))]
     foreign = undo(book, group("/q", 1), group("/q/a", 9), group("/q/a/x", 8), force=force)
@@ -122,19 +126,19 @@ def test_processes_and_groups_of_others_stop_everything(force: bool) -> None:
 
 
 def test_groups_beside_ours_in_a_root_that_was_given_are_left_alone() -> None:
-    book = ledger(Met("/q", 1), Made("/q/kubepods", 2))
+    book = ledger(Adopted("/q", 1), Created("/q/kubepods", 2))
     what = undo(book, group("/q", 1), group("/q/kubepods", 2), group("/q/main", 3, 44))
     assert said(what) == ["remove /q/kubepods"]
     assert not what.refusals
 
 
-@pytest.mark.parametrize("entries", [[Making("/q")], [Made("/q", 1), Removed("/q")]])
+@pytest.mark.parametrize("entries", [[CreateIntent("/q")], [Created("/q", 1), Removed("/q")]])
 def test_a_group_on_its_way_is_ours(entries: list[Entry]) -> None:
     assert said(undo(ledger(*entries), group("/q", 1))) == ["remove /q"]
 
 
 def test_a_group_of_others_that_was_made_anew_has_nothing_of_ours() -> None:
-    book = ledger(Met("/sys", 4), Set("/sys", "cpu.weight", "77", "5"))
+    book = ledger(Adopted("/sys", 4), Set("/sys", "cpu.weight", "77", "5"))
     anew = undo(book, others=(group("/sys", 5, cpu_weight="5"),))
     assert (anew.steps, anew.refusals) == ((), ())
     assert anew.notes == ("/sys was made anew meanwhile: nothing of ours is in it",)
@@ -142,14 +146,14 @@ def test_a_group_of_others_that_was_made_anew_has_nothing_of_ours() -> None:
 
 
 def test_a_limit_below_what_is_in_use_is_not_restored() -> None:
-    book = ledger(Met("/sys", 4), Set("/sys", "memory.max", "4096", "max"))
+    book = ledger(Adopted("/sys", 4), Set("/sys", "memory.max", "4096", "max"))
     (row,) = undo(book, others=(group("/sys", 4, memory=1 << 20, memory_max="max"),)).refusals
     assert row.kind == "held"
     assert "1048576 bytes are in use" in row.message
 
 
 CONTROLS = ledger(
-    Met("/", 1), Set("/", CONTROL, "cpu memory", "cpu memory cpuset pids"), Made("/q", 2)
+    Adopted("/", 1), Set("/", CONTROL, "cpu memory", "cpu memory cpuset pids"), Created("/q", 2)
 )
 
 
@@ -173,9 +177,9 @@ def test_controllers_that_nobody_else_uses_are_switched_off_again() -> None:
 def test_a_group_that_gets_its_value_of_before_uses_no_controller() -> None:
     top, reserved = control("/", 1, "cpu memory pids"), control("/s", 3, "", pids_max="9")
     told = ledger(
-        Met("/", 1),
+        Adopted("/", 1),
         Set("/", CONTROL, "cpu memory", "cpu memory pids"),
-        Met("/s", 3),
+        Adopted("/s", 3),
         Set("/s", "pids.max", "max", "9"),
     )
     done = undo(told, others=(top, reserved), beside={"/": [reserved]})
@@ -184,9 +188,9 @@ def test_a_group_that_gets_its_value_of_before_uses_no_controller() -> None:
 
 def test_controllers_are_switched_off_after_a_release_that_was_killed() -> None:
     told = ledger(
-        Met("/", 1),
+        Adopted("/", 1),
         Set("/", CONTROL, "cpu memory", "cpu memory pids"),
-        Settled(),
+        Verified(),
         Set("/", CONTROL, "cpu memory pids", "-pids"),
     )
     done = undo(told, others=(control("/", 1, "cpu memory pids"),))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from qoslet.core.reconcile.journal import Entry, Making, Removed
+from qoslet.core.reconcile.journal import CreateIntent, Entry, Removed
 from qoslet.core.reconcile.steps import Step
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.driver import Cgroupfs
@@ -248,7 +248,7 @@ class Book:
     def record(self, entries: Sequence[Entry]) -> None:
         self.entries += entries
 
-    owe = record
+    record_later = record
 
 
 def test_a_batch_names_each_group_that_it_makes_once(v2: Cgroupfs) -> None:
@@ -257,11 +257,11 @@ def test_a_batch_names_each_group_that_it_makes_once(v2: Cgroupfs) -> None:
     paths = ["/q/a/b", "/q/a/c", "/q/a/b"]
     v2.perform([Step("create", paths[0]), Step("create", paths[1]), Step("remove", paths[0]),
                 Step("create", paths[2])])  # fmt: skip
-    intents = [Making("/q/a/b"), Making("/q/a/c")]
-    assert book.entries[:4] == [*intents, Removed("/q/a/b"), Making("/q/a/b")]
+    intents = [CreateIntent("/q/a/b"), CreateIntent("/q/a/c")]
+    assert book.entries[:4] == [*intents, Removed("/q/a/b"), CreateIntent("/q/a/b")]
     book.entries.clear()
     v2.perform([Step("remove", paths[1]), Step("create", paths[1])])
-    assert book.entries[:2] == [Removed("/q/a/c"), Making("/q/a/c")]
+    assert book.entries[:2] == [Removed("/q/a/c"), CreateIntent("/q/a/c")]
 
 
 def test_a_glance_sees_a_group_that_is_gone_from_one_hierarchy(tmp_path: Path) -> None:

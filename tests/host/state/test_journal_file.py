@@ -11,7 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from qoslet.core.reconcile.journal import Header, Made, Making, Read, Removed, Set, lines, read
+from qoslet.core.reconcile.journal import (
+    Created,
+    CreateIntent,
+    Header,
+    ParsedJournal,
+    Removed,
+    Set,
+    lines,
+    read,
+)
 from qoslet.errors import CannotDo
 from qoslet.host.state import journal_file, root_lock
 from qoslet.host.state.journal_file import Journal, claim
@@ -68,11 +77,11 @@ def claimed(state: str, tree: Groups | None = None, root: str = ROOT) -> Iterato
         journal.close(gone=True)
 
 
-def said(state: str) -> Read:
+def said(state: str) -> ParsedJournal:
     return read(Path(state, escaped(ROOT), "journal").read_bytes())
 
 
-def left(state: str, *entries: Made | Making | Removed | Set, boot: str = BOOT) -> None:
+def left(state: str, *entries: Created | CreateIntent | Removed | Set, boot: str = BOOT) -> None:
     """What a run that was killed leaves."""
     journal = claim(ROOT, Groups(), state=state, boot=boot)
     journal.record(entries)
@@ -81,8 +90,8 @@ def left(state: str, *entries: Made | Making | Removed | Set, boot: str = BOOT) 
 
 def test_entries_are_on_disk_at_once_and_only_ours_to_read(state: str) -> None:
     with claimed(state) as journal:
-        journal.record([Making("/qoslet")])
-        journal.record([Made("/qoslet", 4), Set("/qoslet", "pids.max", None, "7")])
+        journal.record([CreateIntent("/qoslet")])
+        journal.record([Created("/qoslet", 4), Set("/qoslet", "pids.max", None, "7")])
         found = said(state)
         assert found.header == Header(BOOT, "v1", ROOT, os.getpid())
         assert len(found.entries) == 3
@@ -146,7 +155,13 @@ def test_a_foreign_tree_is_refused_and_stays(state: str) -> None:
 
 
 def test_what_a_dead_run_left_is_killed_and_removed(state: str) -> None:
-    left(state, Made("/qoslet", 4), Making("/qoslet/a"), Made("/qoslet/a", 5), Making("/qoslet/b"))
+    left(
+        state,
+        Created("/qoslet", 4),
+        CreateIntent("/qoslet/a"),
+        Created("/qoslet/a", 5),
+        CreateIntent("/qoslet/b"),
+    )
     tree = Groups(qoslet=4, qoslet_a=5, qoslet_b=9)
     tree.pids = {"/qoslet/a": {77, 78}}
     with claimed(state, tree) as journal:
@@ -159,7 +174,7 @@ def test_what_a_dead_run_left_is_killed_and_removed(state: str) -> None:
 
 @pytest.mark.parametrize("cut", [1, 5, 30])
 def test_a_torn_tail_is_tolerated(state: str, cut: int) -> None:
-    left(state, Made("/qoslet", 4), Making("/qoslet/a"), Made("/qoslet/a", 5))
+    left(state, Created("/qoslet", 4), CreateIntent("/qoslet/a"), Created("/qoslet/a", 5))
     path = Path(state, "qoslet", "journal")
     path.write_bytes(path.read_bytes()[:-cut])
     tree = Groups(qoslet=4, qoslet_a=5)
@@ -168,7 +183,7 @@ def test_a_torn_tail_is_tolerated(state: str, cut: int) -> None:
 
 
 def test_a_group_made_anew_by_another_is_not_ours(state: str) -> None:
-    left(state, Made("/qoslet", 4))
+    left(state, Created("/qoslet", 4))
     tree = Groups(qoslet=44)
     with pytest.raises(CannotDo, match="no journal of ours names it"):
         claim(ROOT, tree, state=state, boot=BOOT)
@@ -176,7 +191,7 @@ def test_a_group_made_anew_by_another_is_not_ours(state: str) -> None:
 
 
 def test_a_strangers_group_in_our_tree_is_named(state: str) -> None:
-    left(state, Made("/qoslet", 4), Made("/qoslet/a", 5))
+    left(state, Created("/qoslet", 4), Created("/qoslet/a", 5))
     tree = Groups(qoslet=4, qoslet_a=5, qoslet_x=6)
     with pytest.raises(CannotDo, match=r"1 group in this tree .* such as /qoslet/x"):
         claim(ROOT, tree, state=state, boot=BOOT)
@@ -187,7 +202,7 @@ def test_a_strangers_group_in_our_tree_is_named(state: str) -> None:
 
 
 def test_a_journal_of_another_boot_is_put_aside_and_never_used(state: str) -> None:
-    left(state, Made("/qoslet", 4), boot="b0/../x")
+    left(state, Created("/qoslet", 4), boot="b0/../x")
     tree = Groups(qoslet=4)
     with pytest.raises(CannotDo, match="no journal of ours names it"):
         claim(ROOT, tree, state=state, boot=BOOT)
@@ -198,7 +213,7 @@ def test_a_journal_of_another_boot_is_put_aside_and_never_used(state: str) -> No
 
 
 def test_a_journal_of_another_hierarchy_counts_as_another_boots(state: str) -> None:
-    left(state, Made("/qoslet", 4))
+    left(state, Created("/qoslet", 4))
     tree = Groups(qoslet=4)
     tree.hierarchy = "v2"
     with pytest.raises(CannotDo, match="no journal of ours names it"):
@@ -213,7 +228,7 @@ def test_rubbish_is_put_aside(state: str) -> None:
 
 
 def test_what_cannot_be_ended_is_said_and_the_journal_stays(state: str) -> None:
-    left(state, Made("/qoslet", 4))
+    left(state, Created("/qoslet", 4))
     tree = Groups(qoslet=4)
     tree.pids, tree.immortal = {"/qoslet": {77}}, True
     with pytest.raises(CannotDo, match="cannot be killed"):
@@ -241,7 +256,7 @@ def test_a_link_is_no_state_directory(tmp_path: Path, state: str, place: str) ->
 def test_a_linked_journal_is_not_followed(tmp_path: Path, state: str) -> None:
     left(state)
     victim = tmp_path / "victim"
-    victim.write_bytes(lines([Header(BOOT, "v1", ROOT, 1), Made("/qoslet", 4)]))
+    victim.write_bytes(lines([Header(BOOT, "v1", ROOT, 1), Created("/qoslet", 4)]))
     path = Path(state, "qoslet", "journal")
     path.unlink()
     path.symlink_to(victim)
@@ -267,14 +282,14 @@ def test_a_state_directory_that_cannot_be_made_is_one_line(tmp_path: Path) -> No
 def test_a_long_journal_is_written_anew(state: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_file, "LARGEST", 2000)
     with claimed(state) as journal:
-        journal.record([Made("/qoslet", 4)])
+        journal.record([Created("/qoslet", 4)])
         for number in range(200):
             journal.record([Set("/qoslet", "cpu.shares", None, str(number))])
         found = said(state)
         assert found.header is not None
         assert found.bad == 0
         assert Path(state, "qoslet", "journal").stat().st_size < 3000
-        assert found.entries[0] == Made("/qoslet", 4)
+        assert found.entries[0] == Created("/qoslet", 4)
         assert found.entries[-1] == Set("/qoslet", "cpu.shares", None, "199")
 
 
@@ -284,28 +299,28 @@ def test_a_full_disk_stops_the_writer(state: str) -> None:
         os.dup2(full, journal._file)
         os.close(full)
         with pytest.raises(CannotDo, match="No space left"):
-            journal.record([Making("/qoslet")])
+            journal.record([CreateIntent("/qoslet")])
 
 
 def test_what_is_owed_counts_at_once_and_is_written_first(state: str) -> None:
     with claimed(state) as journal:
-        journal.record([Making("/qoslet")])
-        journal.owe([Made("/qoslet", 4), Made("/qoslet/a", 5)])
+        journal.record([CreateIntent("/qoslet")])
+        journal.record_later([Created("/qoslet", 4), Created("/qoslet/a", 5)])
         assert journal.ledger.ours("/qoslet/a", 5)
-        assert said(state).entries == (Making("/qoslet"),)
-        for entry in (Removed("/qoslet/a", done=True), Making("/qoslet/b")):
+        assert said(state).entries == (CreateIntent("/qoslet"),)
+        for entry in (Removed("/qoslet/a", done=True), CreateIntent("/qoslet/b")):
             journal.record([entry])
         assert said(state).entries == (
-            Making("/qoslet"),
-            Made("/qoslet", 4),
-            Made("/qoslet/a", 5),
+            CreateIntent("/qoslet"),
+            Created("/qoslet", 4),
+            Created("/qoslet/a", 5),
             Removed("/qoslet/a", done=True),
-            Making("/qoslet/b"),
+            CreateIntent("/qoslet/b"),
         )
-        journal.owe([Made("/qoslet/b", 6)])
+        journal.record_later([Created("/qoslet/b", 6)])
         journal.rewrite()
-        journal.record([Made("/qoslet/c", 7)])
-        assert said(state).entries == tuple(Made(f"/qoslet{one}", inode) for one, inode in (
+        journal.record([Created("/qoslet/c", 7)])
+        assert said(state).entries == tuple(Created(f"/qoslet{one}", inode) for one, inode in (
             ("", 4), ("/b", 6), ("/c", 7)
         ))  # fmt: skip
 
@@ -319,9 +334,9 @@ def test_roots_have_names_of_their_own(root: str) -> None:
 def test_a_root_that_is_left_leaves_no_directory(state: str) -> None:
     with claimed(state) as journal:
         assert sorted(os.listdir(f"{state}/qoslet")) == ["journal", "lock"]
-        journal.record([Made("/qoslet", 4)])
+        journal.record([Created("/qoslet", 4)])
     assert os.listdir(state) == []
-    left(state, Made("/qoslet", 4))
+    left(state, Created("/qoslet", 4))
     assert sorted(os.listdir(f"{state}/qoslet")) == ["journal", "lock"], "it has a journal"
     with pytest.raises(CannotDo), claimed(state, Groups(other=7), root="/other"):
         pass

@@ -16,7 +16,7 @@ from qoslet.core.managers.container_manager import Managers, managers_of
 from qoslet.core.memory.counters import Tallies
 from qoslet.core.quantity import from_int
 from qoslet.core.reconcile import journal
-from qoslet.core.reconcile.journal import Entry, Ledger, Made, Met, Set
+from qoslet.core.reconcile.journal import Adopted, Created, Entry, JournalState, Set
 from qoslet.core.resources.node_policy import basis_of
 from tests.core.managers.fixtures import node_of
 from tests.old_state import BOOT, DATA, Tell, lost, values
@@ -64,19 +64,19 @@ def test_a_journals_lines_say_what_they_said() -> None:
     )
     root = "/qoslet-test-state-apply"
     assert found.entries == (
-        Met("/others", 443363),
-        journal.Making(root),
-        Made(root, 443395),
+        Adopted("/others", 443363),
+        journal.CreateIntent(root),
+        Created(root, 443395),
         Set(root, "memory.max", None, "60000000"),
         Set("/others", "cpu.weight", "100", "17"),
-        journal.Kept(root, "memory.max", "59998208"),
-        journal.Settled(),
-        journal.Left("/others", "cpu.weight"),
+        journal.ReadBack(root, "memory.max", "59998208"),
+        journal.Verified(),
+        journal.Released("/others", "cpu.weight"),
         journal.Removed(root),
         journal.Removed(root, done=True),
         Set(f'{root}/ü "x"', "cpu.max", "max 100000", "25000 100000"),
     )
-    ledger = Ledger()
+    ledger = JournalState()
     ledger.add(journal.read((DATA / "process/journal").read_bytes()).entries)
     names = {path.rpartition("/")[2] for path in ledger.groups}
     assert {name for name in names if name.startswith("pod")} == {

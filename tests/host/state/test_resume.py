@@ -11,10 +11,10 @@ from typing import get_args
 
 import pytest
 
-from qoslet.agent.one_shot import Work, perform, prepare
+from qoslet.agent.one_shot import ApplyPlan, perform, prepare
 from qoslet.core.node.node import Hierarchy
 from qoslet.core.reconcile.journal import Entry, Header, read
-from qoslet.core.reconcile.restore import Standing, restore
+from qoslet.core.reconcile.restore import TreeState, restore
 from qoslet.core.reconcile.steps import Step
 from qoslet.errors import CannotDo
 from qoslet.host.state.journal_file import Journal
@@ -75,7 +75,7 @@ class Boot:
         with self.journal() as journal:
             driver = Driver(self.kernel, _Book(journal))
 
-            def look() -> Work:
+            def look() -> ApplyPlan:
                 return prepare(self.plan, ROOT, journal.ledger, Sight(self.kernel))
 
             done = perform(look(), look, driver, journal)
@@ -85,7 +85,7 @@ class Boot:
 
     def release(self) -> None:
         with self.journal() as journal:
-            now = Standing(ROOT, self.kernel.observe(ROOT))
+            now = TreeState(ROOT, self.kernel.observe(ROOT))
             what = restore(journal.ledger, now, hierarchy=self.kernel.hierarchy)
             assert not what.refusals
             steps = list(what.steps)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from qoslet.core.cgroup.names import root_path
-from qoslet.core.reconcile.journal import Entry, Ledger
+from qoslet.core.reconcile.journal import Entry, JournalState
 from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.cgroupfs.observer import Eyes
@@ -43,12 +43,12 @@ class Journal:
     wants_before = False
 
     def __init__(self) -> None:
-        self.ledger = Ledger()
+        self.ledger = JournalState()
 
     def record(self, entries: Any) -> None:
         self.ledger.add(entries)
 
-    owe = record
+    record_later = record
 
 
 class Bench:

@@ -18,7 +18,7 @@ from qoslet.app import host_run, service, tree
 from qoslet.app import run as agent_run
 from qoslet.cli import main
 from qoslet.cli.agent import run
-from qoslet.core.reconcile.journal import Ledger, read
+from qoslet.core.reconcile.journal import JournalState, read
 from tests.live.agent.test_agent import SLOW, Agent
 from tests.live.agent.test_run import EMULATED
 
@@ -186,7 +186,7 @@ class Machine(Agent):
 
     def named(self) -> bool:
         """Whether the journal names what stands and nothing else."""
-        said, ledger = read((self.folder / "journal").read_bytes()), Ledger()
+        said, ledger = read((self.folder / "journal").read_bytes()), JournalState()
         ledger.add(said.entries)
         standing = {path: self.tree.identity(path) for path in self.groups()}
         return {path: inode for path, (_, inode) in ledger.groups.items()} == standing

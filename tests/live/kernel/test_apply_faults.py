@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from qoslet.cli import main
-from qoslet.core.reconcile.journal import Header, Met, Set, lines, read
+from qoslet.core.reconcile.journal import Adopted, Header, Set, lines, read
 from qoslet.core.reconcile.steps import Step
 from qoslet.host.linux.openat import parent
 from qoslet.host.state.journal_file import claim
@@ -227,7 +227,7 @@ def test_a_boot_into_the_other_hierarchy_and_back_begins_anew(machine: Machine) 
     file = "cpu.weight" if there == "v2" else "cpu.shares"
     for boot, hierarchy, name in (("1st", here, machine.share), ("2nd", there, file)):
         header = Header(boot, hierarchy, machine.root, verb="apply")
-        met, written = Met(machine.system, 1), Set(machine.system, name, "55", "66")
+        met, written = Adopted(machine.system, 1), Set(machine.system, name, "55", "66")
         aside = f"{machine.root}: a journal of another boot was put aside"
 
         carried = partial(carry, machine, lines([header, met, written]))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from qoslet.core.reconcile.journal import Entry, Made, Making, Removed, Set
+from qoslet.core.reconcile.journal import Created, CreateIntent, Entry, Removed, Set
 from qoslet.core.reconcile.steps import Step
 from qoslet.errors import CannotDo, QosletError
 from qoslet.host.cgroupfs.driver import Cgroupfs
@@ -439,9 +439,9 @@ class Memory:
     def record(self, entries: Sequence[Entry]) -> None:
         if self.fails:
             raise CannotDo("the disk is full")
-        self.owe(entries)
+        self.record_later(entries)
 
-    def owe(self, entries: Sequence[Entry]) -> None:
+    def record_later(self, entries: Sequence[Entry]) -> None:
         self.entries += entries
 
 
@@ -451,11 +451,11 @@ def test_nothing_is_done_that_was_not_written_down_first(v1: Cgroupfs) -> None:
     good(v1, Step("create", path), Step("set", path, "cpu.shares", "256"))
     inodes = {name: v1.identity(name) for name in (v1.root, path)}
     assert journal.entries == [
-        Making(v1.root),
-        Making(path),
+        CreateIntent(v1.root),
+        CreateIntent(path),
         Set(path, "cpu.shares", None, "256"),
-        Made(v1.root, inodes[v1.root] or 0),
-        Made(path, inodes[path] or 0),
+        Created(v1.root, inodes[v1.root] or 0),
+        Created(path, inodes[path] or 0),
     ]
     outcome = v1.perform([Step("set", path, "cpu.shares", "300")])[0]
     assert outcome.before == "256"

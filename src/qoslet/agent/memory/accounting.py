@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from qoslet.agent.memory.tracked_cgroups import MemoryGroups, Moved
 from qoslet.agent.ports import MemoryParts
-from qoslet.agent.state.sync_context import Shared
+from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.memory.counters import Key, Tallies, event
 from qoslet.core.memory.effective_protection import ClaimTree, Known, Worth, claim_of, parents
 from qoslet.core.memory.event_log import Lines
@@ -25,8 +25,8 @@ KEEP = 60.0
 class Counting:
     """One for each agent; goes on where the one before it was."""
 
-    def __init__(self, shared: Shared, parts: MemoryParts, groups: MemoryGroups) -> None:
-        self._shared = shared
+    def __init__(self, context: SyncContext, parts: MemoryParts, groups: MemoryGroups) -> None:
+        self._context = context
         self._parts = parts
         self._groups = groups
         self.tallies = Tallies()
@@ -35,14 +35,14 @@ class Counting:
         self._lines = Lines()
         self._pids: dict[Key, int] = {}
         self._changed = False
-        self._kept_at = shared.now
+        self._kept_at = context.now
         kept = parts.keep.load() if parts.keep is not None else None
         if kept is not None and not self.tallies.load(kept):
-            shared.say("what an earlier agent counted of memory cannot be read; counting anew")
+            context.say("what an earlier agent counted of memory cannot be read; counting anew")
 
     def follow(self, moved: Moved) -> None:
         """The groups have changed."""
-        ended = self.tallies.went(moved.gone, self._shared.clock.wall())
+        ended = self.tallies.went(moved.gone, self._context.clock.wall())
         self.tallies.events.extend(ended)
         self.tallies.come(moved.come)
         if ended:
@@ -65,7 +65,7 @@ class Counting:
 
     def see(self, samples: Mapping[str, MemorySample]) -> None:
         """What was looked at in this turn."""
-        wall = self._shared.clock.wall()
+        wall = self._context.clock.wall()
         found: list[MemoryEvent] = []
         self._note_pids({self._groups.groups[path].uid for path in samples})
         worth = self._worth(samples)
@@ -102,7 +102,7 @@ class Counting:
     def _killed(self, one: MemoryEvent, key: Key, *, whole: bool) -> None:
         """Kills that were counted; who it was is asked of the log."""
         readable = self._parts.log.readable
-        self._kills.counted(one, key, self._shared.now, readable, whole=whole)
+        self._kills.counted(one, key, self._context.now, readable, whole=whole)
 
     def _worth(self, samples: Mapping[str, MemorySample]) -> dict[str, Protection]:
         """What of each group is protected, by the last looks at those above and beside it."""
@@ -125,7 +125,7 @@ class Counting:
                 self._claims.drop(at)
             else:
                 self._claims.put(claim_of(sample))
-        handed_down = recursive(self._shared.node.host)
+        handed_down = recursive(self._context.node.host)
         known: dict[str, Known] = {}
         found = {
             path: self._claims.worth(path, recursive=handed_down, known=known) for path in paths
@@ -142,13 +142,13 @@ class Counting:
         return self._kills.next_at()
 
     def _say(self, found: list[MemoryEvent]) -> None:
-        now = self._shared.now
+        now = self._context.now
         if self._kills.next_at() is not None:
             self._kills.told(self._parts.log.kills(), now)
             for settled in self._kills.settled(now, self._ended()):
                 found.append(self._placed(settled))
                 self.tallies.happened(found[-1], settled.key)
-        self._shared.said.notes += self._lines.of(found, now)
+        self._context.said.notes += self._lines.of(found, now)
 
     def _placed(self, one: Settled) -> MemoryEvent:
         """A kill that was counted for a pod, in the container where the log says it was."""
@@ -168,8 +168,8 @@ class Counting:
     def _note_pids(self, uids: Iterable[str]) -> None:
         """The first process of each container that runs, of these pods."""
         for uid in uids:
-            pace = self._shared.paces.get(uid)
-            for state in pace.states if pace is not None else ():
+            worker = self._context.workers.get(uid)
+            for state in worker.states if worker is not None else ():
                 if state.running and state.pid is not None:
                     self._pids[uid, state.name] = state.pid
         if len(self._pids) > 2 * len(self._groups.groups):
@@ -180,16 +180,16 @@ class Counting:
         """The first process of containers whose runtime says that they ended for memory."""
         return {
             key: self._pids[key]
-            for pace in self._shared.paces.values()
-            for state in pace.states
+            for worker in self._context.workers.values()
+            for state in worker.states
             if not state.running
             and state.reason == "OOMKilled"
-            and (key := (pace.uid, state.name)) in self._pids
+            and (key := (worker.uid, state.name)) in self._pids
         }
 
     def rows(self) -> list[MemoryRow]:
         """Every group that was ever counted."""
-        rows = self.tallies.rows(self._shared.now)
+        rows = self.tallies.rows(self._context.now)
         solved = self._solved({row.path for row in rows if not row.gone})
         return [
             row if row.gone or row.path not in solved else self._told(row, solved[row.path])
@@ -199,18 +199,18 @@ class Counting:
     def _told(self, row: MemoryRow, worth: Worth) -> MemoryRow:
         """A row with what its values are worth at this moment."""
         binds = worth.binds
-        if binds is not None and self._shared.node.hierarchy == "v1":
+        if binds is not None and self._context.node.hierarchy == "v1":
             binds = replace(binds, file="memory.limit_in_bytes")
         losses = self._claims.losses(row.path, worth)
         return replace(row, low=worth.protected, min=worth.hard, binds=binds, losses=losses)
 
     def keep(self, *, now: bool = False) -> None:
         """Write down what was counted: now and then, or ``now``."""
-        due = now or self._shared.now - self._kept_at >= KEEP
+        due = now or self._context.now - self._kept_at >= KEEP
         if self._parts.keep is None or not self._changed or not due:
             return
-        self._changed, self._kept_at = False, self._shared.now
+        self._changed, self._kept_at = False, self._context.now
         try:
             self._parts.keep.save(self.tallies.dump())
         except OSError as error:
-            self._shared.said.errors.append(f"memory events are not kept: {error.strerror}")
+            self._context.said.errors.append(f"memory events are not kept: {error.strerror}")

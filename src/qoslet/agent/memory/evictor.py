@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from qoslet.agent.pods.teardown import stop
-from qoslet.agent.state.pod_worker import Pace, never_restarts
-from qoslet.agent.state.sync_context import Shared
+from qoslet.agent.state.pod_worker import PodWorker, never_restarts
+from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.memory.breakdown import size
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.pressure.eviction_ranking import Candidate, PressureReport, PressureRow
@@ -28,7 +28,7 @@ PATIENCE = 10.0
 class _Ending(Struct):
     """A victim that was asked to end at ``at`` for the group ``path``, with what could be had then."""
 
-    pace: Pace
+    worker: PodWorker
     path: str
     at: float
     available: int
@@ -46,8 +46,8 @@ class _Back(Struct):
 class Evicting:
     """One for each watcher."""
 
-    def __init__(self, shared: Shared) -> None:
-        self._shared = shared
+    def __init__(self, context: SyncContext) -> None:
+        self._context = context
         self._rows: deque[PressureRow] = deque(maxlen=KEPT)
         self._counts: dict[str, int] = {}
         self._ending: _Ending | None = None
@@ -59,7 +59,7 @@ class Evicting:
         """One line, one row, one count."""
         self._rows.append(row)
         self._counts[row.verdict] = self._counts.get(row.verdict, 0) + 1
-        self._shared.said.notes.append(line)
+        self._context.said.notes.append(line)
 
     def report(self) -> PressureReport:
         """What was decided."""
@@ -73,100 +73,100 @@ class Evicting:
     @property
     def settling(self) -> bool:
         """Whether the last end is too fresh for another."""
-        return self._shared.now < self._quiet_until
+        return self._context.now < self._quiet_until
 
     @property
     def because(self) -> str:
         """Why nobody else is ended meanwhile."""
         if self._ending is not None:
-            seconds = self._shared.now - self._ending.at
-            return f"{self._ending.pace.key} is ending since {seconds:.1f} s"
+            seconds = self._context.now - self._ending.at
+            return f"{self._ending.worker.key} is ending since {seconds:.1f} s"
         return f"{self._last} has just been ended"
 
     def evict(
         self, victim: Candidate, path: str, message: str, node: NodeMemory, now: float
     ) -> None:
         """End a pod at once, for the group ``path``."""
-        pace = self._shared.paces[victim.uid]
-        config = self._shared.config.evicted
-        before = self._back.get(pace.uid)
+        worker = self._context.workers[victim.uid]
+        config = self._context.config.evicted
+        before = self._back.get(worker.uid)
         fresh = before is None or (
             before.begun is not None and now - before.begun >= config.reset_after
         )
         delay = config.first if fresh or before is None else min(2 * before.delay, config.longest)
-        self._back[pace.uid] = _Back(delay, now + delay)
-        pace.failed, pace.again = True, False
-        pace.evicted = (REASON, message)
-        self._ending = _Ending(pace, path, now, node.available, victim.frees)
-        stop(self._shared, pace, 0.0)
+        self._back[worker.uid] = _Back(delay, now + delay)
+        worker.failed, worker.again = True, False
+        worker.evicted = (REASON, message)
+        self._ending = _Ending(worker, path, now, node.available, victim.frees)
+        stop(self._context, worker, 0.0)
 
     def follow(self, samples: Mapping[str, MemorySample], node: NodeMemory, now: float) -> bool:
         """See whether the victim is gone; True in the turn in which it is."""
         ending = self._ending
         if ending is None:
             return False
-        pace, seconds = ending.pace, now - ending.at
-        note = self._shared.said.notes.append
-        if not _gone(pace, samples):
+        worker, seconds = ending.worker, now - ending.at
+        note = self._context.said.notes.append
+        if not _gone(worker, samples):
             if seconds < PATIENCE:
                 return False
             self._ending = None
-            left = sum(samples[path].current for path in pace.tops if path in samples)
-            note(f"{pace.key} is not gone {seconds:.0f} s after its end: {size(left)} are held")
+            left = sum(samples[path].current for path in worker.tops if path in samples)
+            note(f"{worker.key} is not gone {seconds:.0f} s after its end: {size(left)} are held")
             return False
         self._ending = None
-        self._last = pace.key
+        self._last = worker.key
         self._quiet_until = now + SETTLE
         freed = node.available - ending.available
         because = (
             f"gone {seconds:.1f} s after the decision, no process is left: "
             f"{size(ending.frees)} expected, {_signed(freed)} freed, {size(node.available)} can be had"
         )
-        wall = self._shared.clock.wall()
-        row = PressureRow(wall, ending.path, "ended", because, pace.key, freed)
-        self.tell(row, f"{pace.key} is {because}")
+        wall = self._context.clock.wall()
+        row = PressureRow(wall, ending.path, "ended", because, worker.key, freed)
+        self.tell(row, f"{worker.key} is {because}")
         return True
 
     def begin_anew(self, now: float, *, calm: bool) -> None:
         """Begin evicted pods whose time has come, where no memory is short."""
         for uid, back in list(self._back.items()):
-            pace = self._shared.paces.get(uid)
-            if pace is None:
+            worker = self._context.workers.get(uid)
+            if worker is None:
                 del self._back[uid]
-            elif pace.evicted[0] != REASON and back.begun is None:
+            elif worker.evicted[0] != REASON and back.begun is None:
                 # something else has begun it anew
                 back.begun = now
             elif now < back.at or back.begun is not None:
                 continue
-            elif pace.wanted is None or never_restarts(pace.wanted.spec):
+            elif worker.wanted is None or never_restarts(worker.wanted.spec):
                 del self._back[uid]
             elif not calm:
-                back.at = now + self._shared.config.evicted.first
-            elif pace.stage == "over":
+                back.at = now + self._context.config.evicted.first
+            elif worker.stage == "over":
                 back.begun = now
-                pace.again = True
-                note = f"{pace.key} was evicted {back.delay:.0f} s ago; it is begun anew"
-                self._shared.said.notes.append(note)
-                stop(self._shared, pace)
+                worker.again = True
+                note = f"{worker.key} was evicted {back.delay:.0f} s ago; it is begun anew"
+                self._context.said.notes.append(note)
+                stop(self._context, worker)
 
     def next_at(self) -> float | None:
         """When the next pod begins anew, of those that are gone: others wake the loop themselves."""
-        paces = self._shared.paces
+        workers = self._context.workers
         return min(
             (
                 back.at
                 for uid, back in self._back.items()
-                if back.begun is None and uid in paces and paces[uid].stage == "over"
+                if back.begun is None and uid in workers and workers[uid].stage == "over"
             ),
             default=None,
         )
 
 
-def _gone(pace: Pace, samples: Mapping[str, MemorySample]) -> bool:
+def _gone(worker: PodWorker, samples: Mapping[str, MemorySample]) -> bool:
     """Whether no process of a pod is left: its groups are empty, or were and are removed."""
-    if pace.cleared:
+    if worker.cleared:
         return True
-    seen = [samples.get(path) for path in pace.tops]
+    seen = [samples.get(path) for path in worker.tops]
     return all(one is not None and one.populated is False for one in seen)
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from qoslet.agent.pods.teardown import stop
-from qoslet.agent.state.pod_worker import Pace, never_restarts
-from qoslet.agent.state.sync_context import Shared
+from qoslet.agent.state.pod_worker import PodWorker, never_restarts
+from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.cgroup.interface_files import NO_LIMIT
 from qoslet.core.pressure.guard_decision import REASON
 from qoslet.core.pressure.guard_report import HeldRow
@@ -23,14 +23,14 @@ KILLS = 2.0
 class Holding:
     """One for each guard. ``holds`` are its groups by path."""
 
-    def __init__(self, shared: Shared) -> None:
-        self._shared = shared
+    def __init__(self, context: SyncContext) -> None:
+        self._context = context
         self._why: dict[str, tuple[float, str]] = {}
         self.holds: dict[str, Hold] = {}
 
     def of(self, path: str, planned: int, identity: int) -> Hold:
         """The hold of a group; a new one holds nothing yet."""
-        return self.holds.get(path) or Hold(planned, planned, self._shared.now, identity)
+        return self.holds.get(path) or Hold(planned, planned, self._context.now, identity)
 
     def take(self, path: str, hold: Hold, value: int, why: str) -> str:
         """Another memory.high from now on, until it is given back; what went wrong."""
@@ -38,8 +38,8 @@ class Holding:
         if wrong:
             return wrong
         times = hold.times if hold.raised else hold.times + 1
-        self.holds[path] = Hold(hold.planned, value, self._shared.now, hold.identity, times)
-        self._why[path] = (self._shared.clock.wall(), why)
+        self.holds[path] = Hold(hold.planned, value, self._context.now, hold.identity, times)
+        self._why[path] = (self._context.clock.wall(), why)
         return ""
 
     def give_back(self, path: str, why: str) -> str:
@@ -48,10 +48,10 @@ class Holding:
         hold = self.holds[path]
         wrong = self._write(path, hold.planned, why)
         if not wrong:
-            self._shared.hands.held.pop((path, HIGH), None)
+            self._context.executor.held.pop((path, HIGH), None)
             self._why.pop(path, None)
             self.holds[path] = Hold(
-                hold.planned, hold.planned, self._shared.now, hold.identity, hold.times
+                hold.planned, hold.planned, self._context.now, hold.identity, hold.times
             )
         return wrong
 
@@ -59,12 +59,12 @@ class Holding:
         """What is planned counts again; it is written with the next look at the group's pod."""
         hold = self.holds.pop(path, None)
         self._why.pop(path, None)
-        self._shared.hands.held.pop((path, HIGH), None)
+        self._context.executor.held.pop((path, HIGH), None)
         if hold is None or not hold.raised:
             return
-        for pace in self._shared.paces.values():
-            if any(one.path == path for one in pace.groups):
-                self._shared.due.add(pace.uid)
+        for worker in self._context.workers.values():
+            if any(one.path == path for one in worker.groups):
+                self._context.due.add(worker.uid)
 
     def rows(self) -> Iterable[HeldRow]:
         """What is held, for surfaces."""
@@ -76,14 +76,14 @@ class Holding:
 
     def _write(self, path: str, value: int, why: str) -> str:
         """Set memory.high through the driver, and let what is planned follow; what went wrong."""
-        shared = self._shared
-        held, key = shared.hands.held, (path, HIGH)
+        context = self._context
+        held, key = context.executor.held, (path, HIGH)
         text = "max" if value >= NO_LIMIT else str(value)
         before = held.get(key)
         held[key] = text
         step = Step("set", path, HIGH, text, why=f"guard: {why}")
-        batch = shared.hands.perform([step], lambda one: "")
-        shared.said.outcomes += batch.outcomes
+        batch = context.executor.perform([step], lambda one: "")
+        context.said.outcomes += batch.outcomes
         wrong = batch.failed.get("", "")
         if wrong and before is None:
             del held[key]
@@ -95,57 +95,57 @@ class Holding:
 class Ends:
     """Ends stalled containers through their runtime, as the policy of their pod demands."""
 
-    def __init__(self, shared: Shared) -> None:
-        self._shared = shared
+    def __init__(self, context: SyncContext) -> None:
+        self._context = context
         self._asked: dict[str, tuple[float, int | None]] = {}
 
-    def end(self, pace: Pace, path: str, why: str) -> str:
+    def end(self, worker: PodWorker, path: str, why: str) -> str:
         """End the container of a group, or the pod's that holds most where it is the pod's; what
         went wrong."""
-        shared = self._shared
-        group = path if path in pace.cgroups.values() else self._largest(pace)
-        name = next((name for name, at in pace.cgroups.items() if at == group), "")
+        context = self._context
+        group = path if path in worker.cgroups.values() else self._largest(worker)
+        name = next((name for name, at in worker.cgroups.items() if at == group), "")
         message = f"container {name} stalled at memory.high: {why}"
         try:
-            if pace.wanted is not None and never_restarts(pace.wanted.spec):
-                pace.failed, pace.again = True, False
-                pace.evicted = (REASON, message)
-                stop(shared, pace, min(pace.grace, KILLS))
+            if worker.wanted is not None and never_restarts(worker.wanted.spec):
+                worker.failed, worker.again = True, False
+                worker.evicted = (REASON, message)
+                stop(context, worker, min(worker.grace, KILLS))
                 return ""
-            shared.runtime.restart(pace.uid, name)
+            context.runtime.restart(worker.uid, name)
         except (QosletError, OSError) as error:
             return str(error)
-        pace.say(REASON, message, shared.clock.wall())
-        self._asked[group] = (shared.now + KILLS, _pid(pace, name))
+        worker.say(REASON, message, context.clock.wall())
+        self._asked[group] = (context.now + KILLS, _pid(worker, name))
         return ""
 
     def carry(self) -> None:
         """Kill those that did not end when they were asked: a stalled process hears no signal
         but the last one."""
-        shared = self._shared
+        context = self._context
         for path, (at, pid) in list(self._asked.items()):
-            if shared.now < at:
+            if context.now < at:
                 continue
             del self._asked[path]
-            for pace in shared.paces.values():
-                states = [one for one in pace.states if one.cgroup == path and one.running]
+            for worker in context.workers.values():
+                states = [one for one in worker.states if one.cgroup == path and one.running]
                 if any(one.pid == pid for one in states):
                     try:
-                        shared.killing.kill(path)
+                        context.killer.kill(path)
                     except (QosletError, OSError) as error:
-                        shared.said.errors.append(f"guard: {path}: {error}")
+                        context.said.errors.append(f"guard: {path}: {error}")
 
     def next_at(self) -> float | None:
         """When there is something to carry, in monotonic seconds."""
         return min((at for at, _ in self._asked.values()), default=None)
 
-    def _largest(self, pace: Pace) -> str:
+    def _largest(self, worker: PodWorker) -> str:
         """The group of the pod's container that uses most."""
-        looks = (self._shared.hands.observer.look(path) for path in pace.cgroups.values())
+        looks = (self._context.executor.observer.look(path) for path in worker.cgroups.values())
         used = [(one.memory or 0, one.path) for one in looks if one is not None]
-        return max(used)[1] if used else next(iter(pace.cgroups.values()), "")
+        return max(used)[1] if used else next(iter(worker.cgroups.values()), "")
 
 
-def _pid(pace: Pace, container: str) -> int | None:
+def _pid(worker: PodWorker, container: str) -> int | None:
     """The process of a container."""
-    return next((one.pid for one in pace.states if one.name == container and one.running), None)
+    return next((one.pid for one in worker.states if one.name == container and one.running), None)

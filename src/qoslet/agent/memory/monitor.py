@@ -14,7 +14,7 @@ from qoslet.agent.memory.pressure_eviction import Pressing
 from qoslet.agent.memory.throttle_guard import Guard
 from qoslet.agent.memory.tracked_cgroups import MemoryGroups
 from qoslet.agent.ports import MemoryParts
-from qoslet.agent.state.sync_context import Shared
+from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.cgroup.interface_files import NO_LIMIT
 from qoslet.core.memory.rows import WatchRow
 from qoslet.core.memory.sample import MemorySample, NodeMemory
@@ -52,9 +52,9 @@ class Watcher(Protocol):
         """What it says of groups, for surfaces."""
 
 
-PLUGS: tuple[Callable[[Shared, MemoryGroups, MemoryParts], Watcher], ...] = (
-    lambda shared, groups, parts: Guard(shared, groups, parts),
-    lambda shared, groups, parts: Pressing(shared, groups),
+PLUGS: tuple[Callable[[SyncContext, MemoryGroups, MemoryParts], Watcher], ...] = (
+    lambda context, groups, parts: Guard(context, groups, parts),
+    lambda context, groups, parts: Pressing(context, groups),
 )
 """Plug point: who watches, in the order in which they are told. Each is made once."""
 
@@ -62,12 +62,12 @@ PLUGS: tuple[Callable[[Shared, MemoryGroups, MemoryParts], Watcher], ...] = (
 class Memory:
     """One for each wheel. Without ``parts`` it does nothing."""
 
-    def __init__(self, shared: Shared, parts: MemoryParts | None) -> None:
-        self._shared = shared
+    def __init__(self, context: SyncContext, parts: MemoryParts | None) -> None:
+        self._context = context
         self._parts = parts
-        self.groups = MemoryGroups(shared)
-        self.watchers = [plug(shared, self.groups, parts) for plug in PLUGS] if parts else []
-        self._counting = Counting(shared, parts, self.groups) if parts else None
+        self.groups = MemoryGroups(context)
+        self.watchers = [plug(context, self.groups, parts) for plug in PLUGS] if parts else []
+        self._counting = Counting(context, parts, self.groups) if parts else None
         self._close: frozenset[str] = frozenset()
         self._look_at: float | None = None
         self._node: NodeMemory | None = None
@@ -80,8 +80,8 @@ class Memory:
         """See what woke us and what is looked at closely; tell the watchers."""
         if self._parts is None or self._counting is None:
             return
-        now = self._shared.now
-        self._touched |= self._shared.due
+        now = self._context.now
+        self._touched |= self._context.due
         self._rang = False
         wanted = self._wanted(now, whole)
         if wanted or self._due(now):
@@ -98,7 +98,7 @@ class Memory:
         """At the end of a turn: the groups of pods that it touched, or of all."""
         if self._parts is None or self._counting is None:
             return
-        touched = self._touched | self._shared.due
+        touched = self._touched | self._context.due
         self._touched = set()
         moved = self.groups.update(None if whole else touched)
         self._counting.follow(moved)
@@ -114,7 +114,7 @@ class Memory:
         """Whom to look at in this turn."""
         assert self._parts is not None
         held = self._look_at is not None and now < self._look_at
-        if held and not self._shared.due and not whole:
+        if held and not self._context.due and not whole:
             return frozenset()
         woken = self._parts.watch.woken()
         self._rang = bool(woken)
@@ -129,13 +129,13 @@ class Memory:
 
     def _leaving(self) -> frozenset[str]:
         """The groups of pods that are about to lose them: this may be the last look."""
-        paces = self._shared.paces
-        over = [paces[uid] for uid in self._shared.due if uid in paces]
+        workers = self._context.workers
+        over = [workers[uid] for uid in self._context.due if uid in workers]
         return frozenset(
             group.path
-            for pace in over
-            if pace.stage in ("over", "ending", "clearing") and not pace.cleared
-            for group in pace.groups
+            for worker in over
+            if worker.stage in ("over", "ending", "clearing") and not worker.cleared
+            for group in worker.groups
             if group.path is not None
         )
 
@@ -207,7 +207,7 @@ class Memory:
         or the last such look is too old, and at those that nobody has looked at."""
         if self._parts is None or self._counting is None:
             return MemoryView()
-        now = self._shared.now
+        now = self._context.now
         if self._missed(now) or now - self._viewed_at >= FRESH:
             self._viewed_at = now
             self._look(frozenset(self.groups.groups))
@@ -223,7 +223,7 @@ class Memory:
                 (w.report() for w in self.watchers if isinstance(w, Pressing)), NO_PRESSURE
             ),
             how=(*self._parts.watch.how, *(() if self._parts.log.readable else (UNREAD,))),
-            page=self._shared.node.host.page_size,
+            page=self._context.node.host.page_size,
         )
 
     def close(self) -> None:

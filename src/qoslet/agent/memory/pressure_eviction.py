@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from qoslet.agent.memory.evictor import Evicting
 from qoslet.agent.memory.tracked_cgroups import MemoryGroups
-from qoslet.agent.state.pod_worker import Pace
-from qoslet.agent.state.sync_context import Shared
+from qoslet.agent.state.pod_worker import PodWorker
+from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.api.aggregate import requests
 from qoslet.core.api.memory_annotations import GuardMode
 from qoslet.core.cgroup.interface_files import NO_LIMIT
@@ -69,10 +69,10 @@ CLOSEST = 0.25
 class Pressing:
     """A watcher of ``agent.memory``. It does nothing where the guard is off for all pods."""
 
-    def __init__(self, shared: Shared, groups: MemoryGroups) -> None:
-        self._shared = shared
+    def __init__(self, context: SyncContext, groups: MemoryGroups) -> None:
+        self._context = context
         self._groups = groups
-        self._evicting = Evicting(shared)
+        self._evicting = Evicting(context)
         self._node: deque[NodeMemory] = deque(maxlen=LOOKS)
         self._looks: dict[str, deque[MemorySample]] = {}
         self._close_until = 0.0
@@ -113,7 +113,7 @@ class Pressing:
 
     def watching(self) -> frozenset[str]:
         """The tiers while something waits for memory, with pods where somebody may be ended."""
-        if self._shared.now > self._close_until and not self._evicting.busy:
+        if self._context.now > self._close_until and not self._evicting.busy:
             return frozenset()
         levels = ("node", "qos", "pod") if self._pods_too else ("node", "qos")
         rows = self._groups.groups.values()
@@ -134,25 +134,25 @@ class Pressing:
         """What was decided."""
         return self._evicting.report()
 
-    def _mode(self, pace: Pace) -> GuardMode:
+    def _mode(self, worker: PodWorker) -> GuardMode:
         """The pod's own word, else the node's."""
-        own = pace.pod.memory.guard if pace.pod is not None else None
-        return own or self._shared.config.guard
+        own = worker.pod.memory.guard if worker.pod is not None else None
+        return own or self._context.config.guard
 
     def _any(self) -> bool:
         """Whether any pod may be looked at."""
-        shared = self._shared
-        if shared.config.guard != "off":
+        context = self._context
+        if context.config.guard != "off":
             return True
-        version = None if shared.desired is None else shared.desired.version
-        if self._asked[:2] != (version, len(shared.paces)):
-            found = any(self._mode(pace) != "off" for pace in shared.paces.values())
-            self._asked = version, len(shared.paces), found
+        version = None if context.desired is None else context.desired.version
+        if self._asked[:2] != (version, len(context.workers)):
+            found = any(self._mode(worker) != "off" for worker in context.workers.values())
+            self._asked = version, len(context.workers), found
         return self._asked[2]
 
     def _marks(self) -> Marks:
         """With the node's own threshold of hard eviction."""
-        hard = eviction_reservation(self._shared.node).get("memory", ZERO).value
+        hard = eviction_reservation(self._context.node).get("memory", ZERO).value
         return replace(MARKS, hard=hard) if hard else MARKS
 
     def _keep(self, samples: Mapping[str, MemorySample], node: NodeMemory) -> None:
@@ -224,50 +224,58 @@ class Pressing:
         """What the protection of each group is worth where the group ``short`` is."""
         claims = [claim_of(one) for one in samples.values()]
         above = {path for one in samples for path in parents(one)} - samples.keys()
-        seen = [self._shared.hands.observer.look(path) for path in above]
+        seen = [self._context.executor.observer.look(path) for path in above]
         claims += [_claim(one) for one in seen if one is not None]
-        return solve(claims, recursive=recursive(self._shared.node.host), root=short)
+        return solve(claims, recursive=recursive(self._context.node.host), root=short)
 
     def _choice(self, state: State, lasted: float, samples: Mapping[str, MemorySample]) -> Choice:
         """Who is ended for it."""
         if self._evicting.busy or self._evicting.settling:
             return Choice("none", self._evicting.because)
-        paces = [pace for pace in self._shared.paces.values() if _below(pace, state.path)]
-        if state.path in {path for pace in paces for path in pace.tops} and lasted < STUCK_AFTER:
+        workers = [
+            worker for worker in self._context.workers.values() if _below(worker, state.path)
+        ]
+        if (
+            state.path in {path for worker in workers for path in worker.tops}
+            and lasted < STUCK_AFTER
+        ):
             text = f"it presses against its own limit for {lasted:.1f} s, which is left to the "
             return Choice("none", f"{text}kernel and the guard for {STUCK_AFTER:.0f} s")
         worth = self._worth(samples, state.path)
-        found = [self._candidate(pace, samples, worth) for pace in paces]
+        found = [self._candidate(worker, samples, worth) for worker in workers]
         return choose([one for one in found if one is not None], state.missing, lasted)
 
     def _seen(self, path: str, samples: Mapping[str, MemorySample]) -> bool:
         """Whether the pods below a group were looked at; there may be none."""
         tops = [
-            top for pace in self._shared.paces.values() if _below(pace, path) for top in pace.tops
+            top
+            for worker in self._context.workers.values()
+            if _below(worker, path)
+            for top in worker.tops
         ]
         return not tops or any(top in samples for top in tops)
 
     def _candidate(
-        self, pace: Pace, samples: Mapping[str, MemorySample], worth: Mapping[str, Worth]
+        self, worker: PodWorker, samples: Mapping[str, MemorySample], worth: Mapping[str, Worth]
     ) -> Candidate | None:
         """A pod as it was seen in this turn; None where it was not."""
-        seen = [samples[path] for path in pace.tops if path in samples]
-        if not seen or pace.pod is None:
+        seen = [samples[path] for path in worker.tops if path in samples]
+        if not seen or worker.pod is None:
             return None
-        volumes = pace.wanted is not None and bool(pace.wanted.spec.volumes)
+        volumes = worker.wanted is not None and bool(worker.wanted.spec.volumes)
         parts = [amounts(one, volumes=volumes) for one in seen]
         return Candidate(
-            uid=pace.uid,
-            key=pace.key,
-            qos=pace.qos,
-            request=requests(pace.pod).get("memory", ZERO).value,
+            uid=worker.uid,
+            key=worker.key,
+            qos=worker.qos,
+            request=requests(worker.pod).get("memory", ZERO).value,
             held=sum(held for held, _ in parts),
             frees=sum(frees for _, frees in parts),
             protected=sum(worth[one.path].protected for one in seen if one.path in worth),
-            priority=pace.pod.priority or 0,
-            critical=pace.pod.critical,
-            ending=pace.stage != "running",
-            mode=self._mode(pace),
+            priority=worker.pod.priority or 0,
+            critical=worker.pod.critical,
+            ending=worker.stage != "running",
+            mode=self._mode(worker),
         )
 
     def _done(self, state: State, choice: Choice, node: NodeMemory, now: float) -> bool:
@@ -288,7 +296,7 @@ class Pressing:
             self._said[state.path] = (about, now)
             key = "" if victim is None else victim.key
             because = f"{choice.because}; {state.because}"
-            wall = self._shared.clock.wall()
+            wall = self._context.clock.wall()
             row = PressureRow(wall, state.path, choice.verdict, because, key)
             self._evicting.tell(row, f"memory is short on {where}: {line}")
         if victim is None or choice.verdict != "end":
@@ -298,9 +306,9 @@ class Pressing:
         return True
 
 
-def _below(pace: Pace, path: str) -> bool:
+def _below(worker: PodWorker, path: str) -> bool:
     """Whether a pod is below a group, or is it; all are below the node."""
-    return not path or any(top == path or top.startswith(f"{path}/") for top in pace.tops)
+    return not path or any(top == path or top.startswith(f"{path}/") for top in worker.tops)
 
 
 def _claim(seen: ObservedCgroup) -> Claim:

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from qoslet.agent.memory.guard_actions import HIGH, KILLS, Ends, Holding
 from qoslet.agent.memory.tracked_cgroups import MemoryGroups
 from qoslet.agent.ports import MemoryParts
-from qoslet.agent.state.pod_worker import Pace
-from qoslet.agent.state.sync_context import Shared
+from qoslet.agent.state.pod_worker import PodWorker
+from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.memory.rows import Followed, WatchRow
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.pressure import throttle_guard, throttle_stall
@@ -57,21 +57,21 @@ class Guard:
 
     def __init__(
         self,
-        shared: Shared,
+        context: SyncContext,
         groups: MemoryGroups,
         parts: MemoryParts,
         *,
         tuning: throttle_stall.Tuning = throttle_stall.TUNING,
         policy: throttle_guard.Policy = throttle_guard.POLICY,
     ) -> None:
-        self._shared = shared
+        self._context = context
         self._groups = groups
         self._cold = parts.cold
         self._tuning = tuning
         self._policy = policy
-        self._holding = Holding(shared)
+        self._holding = Holding(context)
         self._reader = parts.reader
-        self._ends = Ends(shared)
+        self._ends = Ends(context)
         self._ended: tuple[str, float] = ("", 0.0)
         self._close: dict[str, Close] = {}
         self._rows: deque[GuardRow] = deque(maxlen=KEPT)
@@ -88,7 +88,7 @@ class Guard:
 
     def watching(self) -> frozenset[str]:
         """The groups to look at; those that are calm and held now and then only."""
-        now = self._shared.now
+        now = self._context.now
         return frozenset(path for path, one in self._close.items() if self._due(one) <= now)
 
     def next_at(self) -> float | None:
@@ -110,7 +110,7 @@ class Guard:
 
     def _due(self, one: Close) -> float:
         """When to look at a group again."""
-        now = self._shared.now
+        now = self._context.now
         if one.calm_since is None or now - one.calm_since < CALM:
             return one.seen
         return one.seen + HELD
@@ -125,9 +125,9 @@ class Guard:
     def _look(self, path: str, sample: MemorySample, node: NodeMemory, now: float) -> None:
         """One look at a group."""
         group = self._groups.groups.get(path)
-        pace = self._shared.paces.get(group.uid) if group is not None else None
-        planned = self._planned(path, pace)
-        if group is None or planned is None or self._mode(pace) == "off":
+        worker = self._context.workers.get(group.uid) if group is not None else None
+        planned = self._planned(path, worker)
+        if group is None or planned is None or self._mode(worker) == "off":
             self._forget(path)
             return
         one = self._close.setdefault(path, Close(group, planned))
@@ -170,7 +170,7 @@ class Guard:
 
     def _answer(self, path: str, one: Close, sample: MemorySample, node: NodeMemory) -> None:
         """Answer a stall, or say what would be done."""
-        now, mode = self._shared.now, self._mode(self._shared.paces.get(one.group.uid))
+        now, mode = self._context.now, self._mode(self._context.workers.get(one.group.uid))
         situation = self._situation(one, sample, node, mode)
         found = decide(situation, self._policy)
         one.queues = (now if one.queues is None else one.queues) if found.queued else None
@@ -192,7 +192,7 @@ class Guard:
     ) -> Situation:
         """Everything that the decision needs: groups whose memory.high is raised are looked at
         afresh, with all above them."""
-        now, path = self._shared.now, one.group.path
+        now, path = self._context.now, one.group.path
         above = self._groups.above(path)
         reclaim: Literal["idle", "busy", "absent"] = "idle"
         if self._cold is None:
@@ -232,7 +232,7 @@ class Guard:
         lower: Mapping[str, int],
     ) -> str:
         """Carry a decision out; what went wrong."""
-        now = self._shared.now
+        now = self._context.now
         for other, value in lower.items():
             error = self._lower(other, value, one)
             if error:
@@ -248,8 +248,8 @@ class Guard:
             case "end":
                 one.waits = now + 2 * KILLS
                 one.track = throttle_stall.Track(verdict=one.track.verdict)
-                pace = self._shared.paces[one.group.uid]
-                error = self._ends.end(pace, path, decision.because)
+                worker = self._context.workers[one.group.uid]
+                error = self._ends.end(worker, path, decision.because)
                 if not error:
                     self._ended = (one.group.title, now + ENDING)
                 return error
@@ -270,31 +270,31 @@ class Guard:
     def _is_said(self, one: Close, key: str) -> bool:
         """Whether an answer, with what went wrong, was said of a group a short while ago."""
         said, at = one.said
-        return said == key and self._shared.now - at < self._policy.quiet
+        return said == key and self._context.now - at < self._policy.quiet
 
-    def _mode(self, pace: Pace | None) -> Mode:
+    def _mode(self, worker: PodWorker | None) -> Mode:
         """The pod's own word, or the node's."""
-        default = self._shared.config.guard
-        if pace is None or pace.pod is None:
+        default = self._context.config.guard
+        if worker is None or worker.pod is None:
             return default
-        return pace.pod.memory.guard or default
+        return worker.pod.memory.guard or default
 
-    def _planned(self, path: str, pace: Pace | None) -> int | None:
+    def _planned(self, path: str, worker: PodWorker | None) -> int | None:
         """The memory.high that is planned for a group; None where there is none, or it is not
         ours."""
-        shared = self._shared
-        for group in shared.live.upper() if pace is None else pace.groups:
-            if group.path == path and shared.hands.inside(path):
+        context = self._context
+        for group in context.live.upper() if worker is None else worker.groups:
+            if group.path == path and context.executor.inside(path):
                 return planned_of(group)
         return None
 
     def _tell(self, one: Close, decision: Decision, error: str, mode: Mode) -> None:
         """One line, one row, one count."""
-        shared = self._shared
+        context = self._context
         signs = one.track.verdict.signs if decision.answer not in ("lower", "restore") else None
-        one.said = (f"{decision.answer}{error}", shared.now)
+        one.said = (f"{decision.answer}{error}", context.now)
         row = GuardRow(
-            at=shared.clock.wall(),
+            at=context.clock.wall(),
             path=one.group.path,
             pod=one.group.pod,
             container=one.group.container,
@@ -308,7 +308,7 @@ class Guard:
         self._rows.append(row)
         key = f"{mode}/{decision.answer}"
         self._counts[key] = self._counts.get(key, 0) + 1
-        shared.said.notes.append(f"guard: {row.describe()}")
+        context.said.notes.append(f"guard: {row.describe()}")
 
     def _forget(self, path: str) -> None:
         """A group is watched no more."""

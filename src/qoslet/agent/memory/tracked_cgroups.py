@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.agent.state.pod_worker import Pace
-from qoslet.agent.state.sync_context import Shared
+from qoslet.agent.state.pod_worker import PodWorker
+from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.api.aggregate import requests
 from qoslet.core.memory.rows import Followed
 from qoslet.core.quantity import ZERO
@@ -25,8 +25,8 @@ class Moved(Struct):
 class MemoryGroups:
     """The groups of the tiers, of pods and their containers, by path."""
 
-    def __init__(self, shared: Shared) -> None:
-        self._shared = shared
+    def __init__(self, context: SyncContext) -> None:
+        self._context = context
         self._of_pod: dict[str, tuple[tuple[Cgroup, ...], list[Followed]]] = {}
         self._upper: tuple[Cgroup, ...] = ()
         self._requests: dict[str, int] = {}
@@ -40,18 +40,18 @@ class MemoryGroups:
     def update(self, uids: Iterable[str] | None = None) -> Moved:
         """Follow what is there now; of these pods, or of all."""
         moved = Moved()
-        paces = self._shared.paces
-        for uid in {*paces, *self._of_pod} if uids is None else {*uids}:
-            pace = paces.get(uid)
+        workers = self._context.workers
+        for uid in {*workers, *self._of_pod} if uids is None else {*uids}:
+            worker = workers.get(uid)
             known = self._of_pod.get(uid)
-            groups = pace.groups if pace is not None else ()
+            groups = worker.groups if worker is not None else ()
             if known is not None and known[0] is groups:
                 continue
             if known is not None:
                 self._drop(uid, moved)
-            if pace is not None:
-                self._add(pace, moved)
-        upper = self._shared.live.upper()
+            if worker is not None:
+                self._add(worker, moved)
+        upper = self._context.live.upper()
         if upper is not self._upper or moved.come or moved.gone:
             self._tiers(upper, moved)
         return moved
@@ -72,9 +72,9 @@ class MemoryGroups:
             at = at.rpartition("/")[0]
         return found[::-1]
 
-    def _add(self, pace: Pace, moved: Moved) -> None:
-        rows = _of_pod(pace)
-        self._of_pod[pace.uid] = (pace.groups, rows)
+    def _add(self, worker: PodWorker, moved: Moved) -> None:
+        rows = _of_pod(worker)
+        self._of_pod[worker.uid] = (worker.groups, rows)
         for row in rows:
             self._groups[row.path] = row
         moved.come += rows
@@ -115,24 +115,24 @@ class MemoryGroups:
             self._groups[group.path] = replace(known, request=request)
 
 
-def _of_pod(pace: Pace) -> list[Followed]:
+def _of_pod(worker: PodWorker) -> list[Followed]:
     """A pod's groups."""
     found = []
-    for group in pace.groups:
+    for group in worker.groups:
         if group.path is None or group.level not in ("pod", "container"):
             continue
         asked = group.container.resources.requests if group.container is not None else None
         if asked is None:
-            asked = requests(pace.pod) if pace.pod is not None else {}
+            asked = requests(worker.pod) if worker.pod is not None else {}
         found.append(
             Followed(
                 path=group.path,
                 level=group.level,
-                title=f"{pace.key}/{group.container.name}" if group.container else pace.key,
-                uid=pace.uid,
-                pod=pace.key,
+                title=f"{worker.key}/{group.container.name}" if group.container else worker.key,
+                uid=worker.uid,
+                pod=worker.key,
                 container=group.container.name if group.container is not None else "",
-                qos=pace.qos,
+                qos=worker.qos,
                 request=asked.get("memory", ZERO).value,
             )
         )

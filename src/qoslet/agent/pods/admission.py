@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from qoslet.agent.pods.resize import Resizing
-from qoslet.agent.pods.teardown import Falling
-from qoslet.agent.ports import Desired, Wanted
-from qoslet.agent.state.pod_worker import Pace, adopted, never_restarts, places_of
-from qoslet.agent.state.sync_context import Shared
+from qoslet.agent.pods.resize import PodResizer
+from qoslet.agent.pods.teardown import PodTeardown
+from qoslet.agent.ports import DesiredPod, DesiredState
+from qoslet.agent.state.pod_worker import PodWorker, adopted_worker, container_paths, never_restarts
+from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.api.pod import Pod
-from qoslet.core.reconcile.resize import asks, remembered
-from qoslet.core.workload.pod_status import Held
+from qoslet.core.reconcile.resize import decode_allocation, resizable_fields
+from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.errors import QosletError
 
 
-class Taking:
+class Admission:
     """Turns the desired state into stages of pods."""
 
-    def __init__(self, shared: Shared, falling: Falling, resizing: Resizing) -> None:
-        self._shared = shared
+    def __init__(self, context: SyncContext, falling: PodTeardown, resizing: PodResizer) -> None:
+        self._context = context
         self._falling = falling
         self._resizing = resizing
         self._version: int | None = None
         self._taken_over = False
-        self._edited_before: list[Pace] = []
+        self._edited_before: list[PodWorker] = []
 
-    def take(self, desired: Desired) -> bool:
+    def take(self, desired: DesiredState) -> bool:
         """Take in what changed since the last call; whether this is another plan altogether."""
-        shared = self._shared
-        before = shared.desired
+        context = self._context
+        before = context.desired
         anew = before is None or before.live is not desired.live
-        shared.desired = desired
+        context.desired = desired
         if anew:
             self._version = desired.version
             self._all(desired)
@@ -44,229 +44,235 @@ class Taking:
                 self._wanted(uid, desired.pods[uid])
         return False
 
-    def _all(self, desired: Desired) -> None:
+    def _all(self, desired: DesiredState) -> None:
         """The first desired state, or one on another node configuration."""
-        shared = self._shared
+        context = self._context
         if not self._taken_over:
             self._take_over(desired)
-        for uid in shared.paces.keys() - desired.pods.keys():
+        for uid in context.workers.keys() - desired.pods.keys():
             self._gone(uid)
         for uid, wanted in desired.pods.items():
             self._wanted(uid, wanted)
-        for pace in shared.paces.values():
-            if pace.pod is not None and pace.groups and not pace.cleared:
-                self._as_it_stands(pace, pace.pod)
+        for worker in context.workers.values():
+            if worker.pod is not None and worker.groups and not worker.cleared:
+                self._as_it_stands(worker, worker.pod)
 
-    def _as_it_stands(self, pace: Pace, pod: Pod) -> None:
+    def _as_it_stands(self, worker: PodWorker, pod: Pod) -> None:
         """Plan a pod on this node that has groups and is not wanted as it is: one that ends, or
         one that goes on because its edit was refused. It counts until its groups are gone."""
-        live, places = self._shared.live, (pace.cgroups, pace.tops)
-        if pace.uid in live:
+        live, places = self._context.live, (worker.cgroups, worker.tops)
+        if worker.uid in live:
             return
         found = live.put(pod)
         if found.refused is None:
-            pace.plan(found.pod, found.qos, found.groups)
-        if pace.cgroups != places[0]:
-            pace.cgroups, pace.tops = places
-            pace.groups = ()
-        if found.refused is not None or not pace.groups:
-            live.drop(pace.uid)
+            worker.plan(found.pod, found.qos, found.groups)
+        if worker.cgroups != places[0]:
+            worker.cgroups, worker.tops = places
+            worker.groups = ()
+        if found.refused is not None or not worker.groups:
+            live.drop(worker.uid)
 
-    def _take_over(self, desired: Desired) -> None:
+    def _take_over(self, desired: DesiredState) -> None:
         """The pods that the runtime keeps from an earlier agent."""
-        shared = self._shared
-        wall = shared.clock.wall()
-        kept = shared.runtime.held()
+        context = self._context
+        wall = context.clock.wall()
+        kept = context.runtime.held()
         self._give_back(kept.keys())
         for uid, held in kept.items():
-            pace = adopted(held, wall)
-            shared.add(pace)
+            worker = adopted_worker(held, wall)
+            context.add(worker)
             wanted = desired.pods.get(uid)
             if wanted is None:
-                self._falling.stop(pace)
+                self._falling.stop(worker)
             else:
-                self._take_up(pace, held, wanted)
+                self._take_up(worker, held, wanted)
         # judged by what all pods have
-        for pace in self._edited_before:
-            self._resizing.propose(pace)
+        for worker in self._edited_before:
+            self._resizing.propose(worker)
         self._taken_over = True
 
     def _give_back(self, kept: Collection[str]) -> None:
         """Volumes of wanted pods that were not begun: they may want others. Those of pods that
         nobody wants are orphans."""
-        shared = self._shared
-        wanted = shared.desired.pods if shared.desired is not None else {}
+        context = self._context
+        wanted = context.desired.pods if context.desired is not None else {}
         try:
-            for uid in shared.volumes.standing():
+            for uid in context.volumes.standing():
                 if uid in wanted and uid not in kept:
-                    shared.volumes.remove(uid)
+                    context.volumes.remove(uid)
         except (QosletError, OSError) as error:
-            shared.said.errors.append(f"volumes: {error}")
+            context.said.errors.append(f"volumes: {error}")
 
-    def _take_up(self, pace: Pace, held: Held, wanted: Wanted) -> None:
+    def _take_up(self, worker: PodWorker, held: RuntimePod, wanted: DesiredPod) -> None:
         """A kept pod that is wanted: it goes on where it is right."""
-        pace.wanted = wanted
+        worker.wanted = wanted
         if wanted.refused is not None:
-            pace.stage = "over" if held.ended else "running"
+            worker.stage = "over" if held.ended else "running"
             if not held.ended:
-                self._as_it_stands(pace, remembered(wanted.pod, held.memo))
-            self._refuse(pace, wanted)
+                self._as_it_stands(worker, decode_allocation(wanted.pod, held.memo))
+            self._refuse(worker, wanted)
             return
-        places = dict(pace.cgroups), pace.tops
-        old = remembered(wanted.pod, held.memo)
-        edited = asks(old) != asks(wanted.pod)
-        found = self._shared.live.put(old) if edited else wanted.groups
-        pace.plan(old, found.qos, found.groups)
-        moved = (pace.cgroups, pace.tops) != places if held.tops else pace.cgroups != places[0]
+        places = dict(worker.cgroups), worker.tops
+        old = decode_allocation(wanted.pod, held.memo)
+        edited = resizable_fields(old) != resizable_fields(wanted.pod)
+        found = self._context.live.put(old) if edited else wanted.groups
+        worker.plan(old, found.qos, found.groups)
+        moved = (
+            (worker.cgroups, worker.tops) != places if held.tops else worker.cgroups != places[0]
+        )
         if held.ending:
-            pace.cgroups, pace.tops = places
-            self._ended_before(pace, held, wanted, moved)
+            worker.cgroups, worker.tops = places
+            self._ended_before(worker, held, wanted, moved)
             return
         if held.ended:
-            pace.cgroups, pace.tops = places
+            worker.cgroups, worker.tops = places
             if held.digest != wanted.spec.digest():
-                self.restart(pace, "its containers have changed")
+                self.restart(worker, "its containers have changed")
                 return
-            pace.stage = "over"
+            worker.stage = "over"
             return
         if not moved and held.digest == wanted.spec.digest():
-            self._edited_before += [pace] if edited else []
+            self._edited_before += [worker] if edited else []
             return
-        pace.cgroups, pace.tops = places
+        worker.cgroups, worker.tops = places
         if moved and never_restarts(wanted.spec):
-            self._give_up(pace)
+            self._give_up(worker)
             return
-        self.restart(pace, "it runs outside its group" if moved else "its containers have changed")
+        self.restart(
+            worker, "it runs outside its group" if moved else "its containers have changed"
+        )
 
-    def _give_up(self, pace: Pace) -> None:
+    def _give_up(self, worker: PodWorker) -> None:
         """End a pod that may neither stay where it is nor be started again."""
-        pace.failed = True
-        self._shared.said.notes.append(
-            f"{pace.key} runs outside its group and is not restarted (restartPolicy Never): "
+        worker.failed = True
+        self._context.said.notes.append(
+            f"{worker.key} runs outside its group and is not restarted (restartPolicy Never): "
             "it is ended and has failed"
         )
-        self._falling.stop(pace)
+        self._falling.stop(worker)
 
-    def _ended_before(self, pace: Pace, held: Held, wanted: Wanted, moved: bool) -> None:
+    def _ended_before(
+        self, worker: PodWorker, held: RuntimePod, wanted: DesiredPod, moved: bool
+    ) -> None:
         """A kept pod that is wanted and was asked to end: by an agent that did not live to begin
         it anew, or that no longer wanted it."""
         if not (moved and never_restarts(wanted.spec)):
-            self.restart(pace, "it was asked to end before")
+            self.restart(worker, "it was asked to end before")
         elif held.ended:
-            pace.stage, pace.failed = "over", True
+            worker.stage, worker.failed = "over", True
         else:
-            self._give_up(pace)
+            self._give_up(worker)
 
-    def meet(self, held: Held) -> Pace:
+    def meet(self, held: RuntimePod) -> PodWorker:
         """A pod that the runtime keeps though nobody here asked for it, because the word of an
         agent before came late: it ends."""
-        shared = self._shared
-        pace = adopted(held, shared.clock.wall())
-        shared.add(pace)
-        shared.said.notes.append(f"{pace.key}: begun by an agent before; it is ended")
-        self._falling.stop(pace)
-        return pace
+        context = self._context
+        worker = adopted_worker(held, context.clock.wall())
+        context.add(worker)
+        context.said.notes.append(f"{worker.key}: begun by an agent before; it is ended")
+        self._falling.stop(worker)
+        return worker
 
-    def restart(self, pace: Pace, why: str) -> None:
+    def restart(self, worker: PodWorker, why: str) -> None:
         """End the pod and begin it anew as it is wanted now."""
-        pace.again = True
-        self._shared.said.notes.append(f"{pace.key}: {why}; it is started anew")
-        self._falling.stop(pace)
+        worker.again = True
+        self._context.said.notes.append(f"{worker.key}: {why}; it is started anew")
+        self._falling.stop(worker)
 
     def _gone(self, uid: str) -> None:
         """A pod is not wanted any more."""
-        pace = self._shared.paces.get(uid)
-        if pace is None:
+        worker = self._context.workers.get(uid)
+        if worker is None:
             # it went before it was seen
-            self._shared.drop(uid)
+            self._context.drop(uid)
             return
-        if pace.wanted is None and pace.stage in ("ending", "clearing"):
+        if worker.wanted is None and worker.stage in ("ending", "clearing"):
             return
-        pace.wanted, pace.again = None, False
-        pace.resize, pace.resize_reason = "", ""
-        self._shared.due.add(uid)
-        if pace.stage not in ("ending", "clearing"):
-            self._falling.stop(pace)
+        worker.wanted, worker.again = None, False
+        worker.resize, worker.resize_reason = "", ""
+        self._context.due.add(uid)
+        if worker.stage not in ("ending", "clearing"):
+            self._falling.stop(worker)
 
-    def _wanted(self, uid: str, wanted: Wanted) -> None:
+    def _wanted(self, uid: str, wanted: DesiredPod) -> None:
         """A pod came or changed."""
-        shared = self._shared
-        shared.due.add(uid)
-        pace = shared.paces.get(uid)
-        if pace is None:
-            pace = Pace(uid, wanted.pod.key, since=shared.clock.wall(), wanted=wanted)
-            pace.plan(wanted.pod, wanted.groups.qos, wanted.groups.groups)
-            shared.add(pace)
+        context = self._context
+        context.due.add(uid)
+        worker = context.workers.get(uid)
+        if worker is None:
+            worker = PodWorker(uid, wanted.pod.key, since=context.clock.wall(), wanted=wanted)
+            worker.plan(wanted.pod, wanted.groups.qos, wanted.groups.groups)
+            context.add(worker)
             if wanted.refused is not None:
-                self._refuse(pace, wanted)
+                self._refuse(worker, wanted)
             return
-        if wanted.refused is not None and pace.stage in ("running", "over", "refused"):
-            self._refuse(pace, wanted)
+        if wanted.refused is not None and worker.stage in ("running", "over", "refused"):
+            self._refuse(worker, wanted)
             return
-        before, pace.wanted = pace.wanted, wanted
-        pace.key = wanted.pod.key
-        match pace.stage:
+        before, worker.wanted = worker.wanted, wanted
+        worker.key = wanted.pod.key
+        match worker.stage:
             case "ending" | "clearing":
                 # a pod that failed for good stays so until its processes would differ
-                if before is None or not pace.failed:
-                    pace.again = True
+                if before is None or not worker.failed:
+                    worker.again = True
             case "over":
-                if wanted.spec.digest() == pace.digest:
-                    shared.drop(uid)
+                if wanted.spec.digest() == worker.digest:
+                    context.drop(uid)
                 else:
-                    self.restart(pace, "its containers have changed")
+                    self.restart(worker, "its containers have changed")
             case "refused":
-                pace.plan(wanted.pod, wanted.groups.qos, wanted.groups.groups)
-                shared.turn_to_waiting(pace)
+                worker.plan(wanted.pod, wanted.groups.qos, wanted.groups.groups)
+                context.turn_to_waiting(worker)
             case "waiting":
-                self._replanned(pace, wanted)
+                self._replanned(worker, wanted)
             case "running":
-                self._edited(pace, wanted)
+                self._edited(worker, wanted)
 
-    def _refuse(self, pace: Pace, wanted: Wanted) -> None:
+    def _refuse(self, worker: PodWorker, wanted: DesiredPod) -> None:
         """A pod that may not run here; one that was begun before the edit stays as it is."""
         reason, message = wanted.refused or ("Refused", "")
-        if pace.stage in ("running", "over"):
+        if worker.stage in ("running", "over"):
             message = f"the edit is refused, what runs stays: {message}"
         else:
-            pace.stage, pace.wanted = "refused", wanted
-            self._shared.refused.add(pace.uid)
-        pace.say(reason, message, self._shared.clock.wall())
+            worker.stage, worker.wanted = "refused", wanted
+            self._context.refused.add(worker.uid)
+        worker.say(reason, message, self._context.clock.wall())
 
-    def _replanned(self, pace: Pace, wanted: Wanted) -> None:
+    def _replanned(self, worker: PodWorker, wanted: DesiredPod) -> None:
         """A pod changed before it was begun: what was made elsewhere goes first."""
         if wanted.refused is not None:
-            self._falling.stop(pace)
-            pace.again = True
+            self._falling.stop(worker)
+            worker.again = True
             return
-        places = pace.cgroups, pace.tops
-        pace.plan(wanted.pod, wanted.groups.qos, wanted.groups.groups)
-        if pace.cgroups != places[0]:
-            pace.cgroups, pace.tops = places
-            pace.again = True
-            self._falling.stop(pace)
+        places = worker.cgroups, worker.tops
+        worker.plan(wanted.pod, wanted.groups.qos, wanted.groups.groups)
+        if worker.cgroups != places[0]:
+            worker.cgroups, worker.tops = places
+            worker.again = True
+            self._falling.stop(worker)
             return
         # what was refused may be right now
-        pace.went_well()
+        worker.went_well()
 
-    def _edited(self, pace: Pace, wanted: Wanted) -> None:
+    def _edited(self, worker: PodWorker, wanted: DesiredPod) -> None:
         """A running pod's manifest changed."""
-        if wanted.spec.digest() != pace.digest:
-            self.restart(pace, "its containers have changed")
+        if wanted.spec.digest() != worker.digest:
+            self.restart(worker, "its containers have changed")
             return
-        if pace.stop_within is not None:
-            if not pace.again or places_of(wanted.groups.groups) != pace.cgroups:
+        if worker.stop_within is not None:
+            if not worker.again or container_paths(wanted.groups.groups) != worker.cgroups:
                 return
             # what runs is wanted again before it could be stopped
-            pace.again, pace.stop_within = False, None
-        if wanted.grace != pace.grace:
-            pace.grace = wanted.grace
-        if pace.pod is not None and asks(pace.pod) != asks(wanted.pod):
-            self._resizing.propose(pace)
+            worker.again, worker.stop_within = False, None
+        if wanted.grace != worker.grace:
+            worker.grace = wanted.grace
+        if worker.pod is not None and resizable_fields(worker.pod) != resizable_fields(wanted.pod):
+            self._resizing.propose(worker)
             return
-        if pace.resize in ("Deferred", "Infeasible"):
-            pace.resize, pace.resize_reason = "", ""
-        pace.plan(wanted.pod, wanted.groups.qos, wanted.groups.groups)
+        if worker.resize in ("Deferred", "Infeasible"):
+            worker.resize, worker.resize_reason = "", ""
+        worker.plan(wanted.pod, wanted.groups.qos, wanted.groups.groups)
         # what could not be written may be right now
-        pace.not_before = None
-        self._shared.tell(pace)
+        worker.not_before = None
+        self._context.tell(worker)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from qoslet.agent.pods.teardown import deepest_first
-from qoslet.agent.state.sync_context import Shared
+from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.reconcile.steps import Step
 from qoslet.core.workload.lifecycle import Backoff
@@ -23,11 +23,11 @@ class _Orphan(Struct):
     reported: bool = False
 
 
-class Orphans:
+class GarbageCollector:
     """``groups`` are the topmost ones, by path; ``volumes`` are pods' UIDs."""
 
-    def __init__(self, shared: Shared) -> None:
-        self._shared = shared
+    def __init__(self, context: SyncContext) -> None:
+        self._context = context
         self._groups: dict[str, _Orphan] = {}
         self._volumes: dict[str, _Orphan] = {}
         self._left_alone: set[str] = set()
@@ -40,9 +40,9 @@ class Orphans:
 
     def find(self, seen: Observed) -> None:
         """Compare everything that stands with what the pods have."""
-        shared = self._shared
-        upper = {group.path for group in shared.live.upper()} - {None}
-        known = upper | {top for pace in shared.paces.values() for top in pace.tops}
+        context = self._context
+        upper = {group.path for group in context.live.upper()} - {None}
+        known = upper | {top for worker in context.workers.values() for top in worker.tops}
         above = {path for one in known if one for path in _above(one)}
         found: list[str] = []
         for path, group in seen.cgroups.items():
@@ -52,12 +52,14 @@ class Orphans:
                 or any(one in known - upper or one in found for one in _above(path))
             ):
                 continue
-            if shared.hands.ours(path, group.identity):
+            if context.executor.ours(path, group.identity):
                 found.append(path)
             elif path not in self._left_alone:
                 self._left_alone.add(path)
-                shared.said.notes.append(f"{path}: somebody else made this group: it is left alone")
-        now = shared.now
+                context.said.notes.append(
+                    f"{path}: somebody else made this group: it is left alone"
+                )
+        now = context.now
         self._groups = {path: self._groups.get(path) or _Orphan(now) for path in found}
         self._left_alone &= seen.cgroups.keys()
         self._find_volumes(now)
@@ -66,44 +68,46 @@ class Orphans:
     def _find_lost(self, seen: Observed) -> None:
         """Groups that somebody else removed, and that are not to be made again: everybody who
         knows them is told that they are gone."""
-        shared = self._shared
-        standing = (pace.groups for pace in shared.paces.values() if not pace.cleared)
-        paths = {group.path for groups in (shared.live.upper(), *standing) for group in groups}
+        context = self._context
+        standing = (worker.groups for worker in context.workers.values() if not worker.cleared)
+        paths = {group.path for groups in (context.live.upper(), *standing) for group in groups}
         try:
-            lost = shared.hands.reconcile(seen, {path for path in paths if path is not None})
+            lost = context.executor.reconcile(seen, {path for path in paths if path is not None})
         except (QosletError, OSError) as error:
-            shared.said.errors.append(f"the journal: {error}")
+            context.said.errors.append(f"the journal: {error}")
             return
         steps = [Step("remove", path, why="it is gone already") for path in deepest_first(lost)]
-        shared.said.errors += shared.hands.perform(steps, lambda step: step.path).failed.values()
+        context.said.errors += context.executor.perform(
+            steps, lambda step: step.path
+        ).failed.values()
 
     def _find_volumes(self, now: float) -> None:
         """Volumes of pods that are not known."""
-        shared = self._shared
+        context = self._context
         try:
-            standing = shared.volumes.standing()
+            standing = context.volumes.standing()
         except (QosletError, OSError) as error:
-            shared.said.errors.append(f"volumes: {error}")
+            context.said.errors.append(f"volumes: {error}")
             return
-        gone = standing.keys() - shared.paces.keys()
+        gone = standing.keys() - context.workers.keys()
         self._volumes = {uid: self._volumes.get(uid) or _Orphan(now) for uid in sorted(gone)}
 
     def carry(self) -> None:
         """Remove one, if it is time for it."""
-        now = self._shared.now
+        now = self._context.now
         if now < self._next:
             return
         for path, orphan in self._groups.items():
             if now >= orphan.not_before:
                 if self._remove(path, orphan):
                     del self._groups[path]
-                self._next = now + self._shared.config.orphans
+                self._next = now + self._context.config.orphans
                 return
         for uid, orphan in self._volumes.items():
             if now >= orphan.not_before:
                 if self._give_back(uid, orphan):
                     del self._volumes[uid]
-                self._next = now + self._shared.config.orphans
+                self._next = now + self._context.config.orphans
                 return
 
     def next_at(self) -> float | None:
@@ -113,23 +117,25 @@ class Orphans:
 
     def _remove(self, path: str, orphan: _Orphan) -> bool:
         """End what is in it and remove it; whether it is gone."""
-        shared = self._shared
-        below = shared.hands.observer.observe(path, values=False).cgroups
+        context = self._context
+        below = context.executor.observer.observe(path, values=False).cgroups
         if not orphan.reported:
             orphan.reported = True
-            shared.said.notes.append(f"{path} belongs to no pod: {self._who(below)}; it is removed")
+            context.said.notes.append(
+                f"{path} belongs to no pod: {self._who(below)}; it is removed"
+            )
         try:
-            if any(one.pids for one in below.values()) and not shared.killing.kill(path):
+            if any(one.pids for one in below.values()) and not context.killer.kill(path):
                 self._wait(orphan)
                 return False
         except (QosletError, OSError) as error:
             self._wait(orphan)
-            shared.said.errors.append(f"{path}: {error}")
+            context.said.errors.append(f"{path}: {error}")
             return False
         steps = [Step("remove", one, why="no pod has it") for one in deepest_first(below)]
-        batch = shared.hands.perform(steps, lambda step: "orphan")
-        shared.said.outcomes += batch.outcomes
-        shared.said.errors += batch.failed.values()
+        batch = context.executor.perform(steps, lambda step: "orphan")
+        context.said.outcomes += batch.outcomes
+        context.said.errors += batch.failed.values()
         if batch.failed:
             self._wait(orphan)
         return not batch.failed
@@ -139,28 +145,28 @@ class Orphans:
         held = {path: one.pids for path, one in below.items() if one.pids}
         if not held:
             return "nothing is in it"
-        some = [self._shared.killing.holders(path, pids) for path, pids in held.items()]
+        some = [self._context.killer.holders(path, pids) for path, pids in held.items()]
         return ", ".join(some[:4]) + (" and more" if len(some) > 4 else "")
 
     def _give_back(self, uid: str, orphan: _Orphan) -> bool:
         """Remove the volumes of a pod that nobody knows."""
-        shared = self._shared
+        context = self._context
         if not orphan.reported:
             orphan.reported = True
-            shared.said.notes.append(f"volumes of pod {uid}, which nobody knows, are removed")
+            context.said.notes.append(f"volumes of pod {uid}, which nobody knows, are removed")
         try:
-            shared.volumes.remove(uid)
+            context.volumes.remove(uid)
         except (QosletError, OSError) as error:
             self._wait(orphan)
-            shared.said.errors.append(f"volumes of pod {uid}: {error}")
+            context.said.errors.append(f"volumes of pod {uid}: {error}")
             return False
         return True
 
     def _wait(self, orphan: _Orphan) -> None:
         """Try it again later, and later each time."""
-        policy: Backoff = self._shared.config.retry
+        policy: Backoff = self._context.config.retry
         orphan.delay = min(orphan.delay * 2, policy.longest) if orphan.delay else policy.first
-        orphan.not_before = self._shared.now + orphan.delay
+        orphan.not_before = self._context.now + orphan.delay
 
 
 def _above(path: str) -> Iterable[str]:

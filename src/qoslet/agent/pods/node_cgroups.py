@@ -12,16 +12,16 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from qoslet.agent.state.cgroup_executor import Off
-from qoslet.agent.state.sync_context import Shared
+from qoslet.agent.state.cgroup_executor import CgroupDiff
+from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.cgroup.observed import ObservedCgroup
 from qoslet.core.reconcile.drift import RESET
-from qoslet.core.reconcile.give_back import HandBack, hand_back, kept_in
-from qoslet.core.reconcile.journal import Key, Met, Set
+from qoslet.core.reconcile.give_back import GiveBack, give_back, written_files
+from qoslet.core.reconcile.journal import Adopted, Key, Set
 from qoslet.core.reconcile.steps import Step
 from qoslet.core.resources.cgroup_tree import Cgroup
 
-FOLLOW = 1.0
+FOLLOW_USAGE_SECONDS = 1.0
 """Seconds after which a limit above the plan is looked at again, doubled up to the resync."""
 
 
@@ -39,19 +39,19 @@ class Meeting(Protocol):
         """Let the driver write in these groups of others."""
 
 
-class Tiers:
+class NodeCgroups:
     """One writer of the groups above the pods. ``absent`` are those that could not be made."""
 
     def __init__(
         self,
-        shared: Shared,
+        context: SyncContext,
         *,
         meet: Callable[[Sequence[str]], None] = lambda paths: None,
     ) -> None:
-        self._shared = shared
+        self._context = context
         self._meet = meet
         self._retries: dict[Key, _Retry] = {}
-        self._follow = FOLLOW
+        self._follow = FOLLOW_USAGE_SECONDS
         self.absent: set[str] = set()
         self.look_at: float | None = None
         self._written: tuple[Cgroup, ...] | None = None
@@ -61,22 +61,22 @@ class Tiers:
     def behind(self) -> bool:
         """Whether the pods come to something else than when the groups were written last: an
         edit can do that to a pod that neither came nor went."""
-        return self._shared.live.upper() is not self._written
+        return self._context.live.upper() is not self._written
 
     def write(self) -> None:
         """Make them true for the pods that count. What fails is said and waits on its own."""
-        shared = self._shared
+        context = self._context
         self.look_at = None
-        self._written = shared.live.upper()
-        off = self._outside(shared.hands.off(shared.node, self._written))
-        now = shared.now
+        self._written = context.live.upper()
+        off = self._outside(context.executor.off(context.node, self._written))
+        now = context.now
         due = {(step.path, step.file) for step in off.steps}
         # what needs no step any more waits for no attempt
         self._retries = {key: retry for key, retry in self._retries.items() if key in due}
         steps = [step for step in off.steps if not self._held_up(step, now)]
         self._write_down(steps, off)
-        batch = shared.hands.perform(steps, lambda step: "")
-        said = shared.said
+        batch = context.executor.perform(steps, lambda step: "")
+        said = context.said
         said.differences += len(off.differences)
         said.outcomes += batch.outcomes
         for one in batch.outcomes:
@@ -93,11 +93,11 @@ class Tiers:
             self.absent.add(path)
         self._come_back(off, bool(batch.pending))
 
-    def _outside(self, off: Off) -> Off:
+    def _outside(self, off: CgroupDiff) -> CgroupDiff:
         """Groups of others are never made, only what is planned is written in them, and what we
         wrote there, or in the root, without a plan for it any more is given back."""
-        hands = self._shared.hands
-        theirs = [row for row in off.differences if hands.theirs(row.path)]
+        executor = self._context.executor
+        theirs = [row for row in off.differences if executor.theirs(row.path)]
         seen = {**off.seen, **self._kept(off.seen)}
         back = self._given_back(seen)
         if not theirs and not back.rows:
@@ -106,55 +106,55 @@ class Tiers:
         kept = [
             row
             for row in off.differences
-            if not hands.theirs(row.path) or (row.path not in gone and row.why != RESET)
+            if not executor.theirs(row.path) or (row.path not in gone and row.why != RESET)
         ]
         kept += back.rows
-        self._shared.said.errors += [f"{path} is reserved and does not exist" for path in gone]
-        found = Off(kept, (), off.waiting, seen, off.foreign)
-        return Off(kept, hands.in_order([kept], found), off.waiting, seen, off.foreign)
+        self._context.said.errors += [f"{path} is reserved and does not exist" for path in gone]
+        found = CgroupDiff(kept, (), off.waiting, seen, off.foreign)
+        return CgroupDiff(kept, executor.in_order([kept], found), off.waiting, seen, off.foreign)
 
     def _kept(self, seen: Mapping[str, ObservedCgroup]) -> dict[str, ObservedCgroup]:
         """The groups that keep something of ours, besides those that were ``seen``: of others,
         and the root."""
-        hands = self._shared.hands
-        ledger = hands.book.ledger
+        executor = self._context.executor
+        ledger = executor.book.ledger
         found = {}
-        for path in (*ledger.met, hands.root):
-            files = kept_in(ledger, path)
+        for path in (*ledger.met, executor.root):
+            files = written_files(ledger, path)
             if files and path not in seen:
-                hands.watch_files(files)
-                there = hands.observer.look(path)
+                executor.watch_files(files)
+                there = executor.observer.look(path)
                 if there is not None:
                     found[path] = there
         return found
 
-    def _given_back(self, seen: Mapping[str, ObservedCgroup]) -> HandBack:
+    def _given_back(self, seen: Mapping[str, ObservedCgroup]) -> GiveBack:
         """What is to be given back; what is done with is written down."""
-        shared, hands = self._shared, self._shared.hands
-        upper = shared.live.upper()
-        root = hands.root if all(group.path != hands.root for group in upper) else ""
-        apart = {path: one for path, one in seen.items() if path == root or hands.theirs(path)}
-        page = shared.node.host.page_size
-        back = hand_back(hands.book.ledger, apart, upper, shared.node.hierarchy, page)
+        context, executor = self._context, self._context.executor
+        upper = context.live.upper()
+        root = executor.root if all(group.path != executor.root for group in upper) else ""
+        apart = {path: one for path, one in seen.items() if path == root or executor.theirs(path)}
+        page = context.node.host.page_size
+        back = give_back(executor.book.ledger, apart, upper, context.node.hierarchy, page)
         if back.left:
-            hands.book.record(back.left)
-        shared.said.notes += back.notes
+            executor.book.record(back.left)
+        context.said.notes += back.notes
         return back
 
-    def _write_down(self, steps: Sequence[Step], off: Off) -> None:
+    def _write_down(self, steps: Sequence[Step], off: CgroupDiff) -> None:
         """Groups of others are met; the values that stand there before ours, and in the root,
         are written down."""
-        hands = self._shared.hands
+        executor = self._context.executor
         apart = [
             step
             for step in steps
-            if step.kind == "set" and (step.path == hands.root or hands.theirs(step.path))
+            if step.kind == "set" and (step.path == executor.root or executor.theirs(step.path))
         ]
         if not apart:
             return
-        book = hands.book
-        others = sorted({step.path for step in apart if hands.theirs(step.path)})
-        met = [Met(path, off.seen[path].identity) for path in others]
+        book = executor.book
+        others = sorted({step.path for step in apart if executor.theirs(step.path)})
+        met = [Adopted(path, off.seen[path].identity) for path in others]
         book.record([one for one in met if book.ledger.met.get(one.path) != one.inode])
         sets = []
         for step in apart:
@@ -171,21 +171,21 @@ class Tiers:
 
     def _fail(self, key: Key, now: float) -> None:
         """A step failed: the next attempt waits."""
-        policy = self._shared.config.retry
+        policy = self._context.config.retry
         last = self._retries.get(key)
         delay = min(last.delay * 2, policy.longest) if last else policy.first
         self._retries[key] = _Retry(delay, now + delay)
 
-    def _come_back(self, off: Off, pending: bool) -> None:
+    def _come_back(self, off: CgroupDiff, pending: bool) -> None:
         """When to look again: at the next attempt, or to follow a usage down."""
         self.waiting = tuple(one.describe() for one in off.waiting)
-        now = self._shared.now
+        now = self._context.now
         at = [retry.not_before for retry in self._retries.values()]
         if off.waiting or pending:
             at.append(now + self._follow)
-            self._follow = min(self._follow * 2, self._shared.config.resync)
+            self._follow = min(self._follow * 2, self._context.config.resync)
         else:
-            self._follow = FOLLOW
+            self._follow = FOLLOW_USAGE_SECONDS
         if self.absent and not at:
-            at.append(now + self._shared.config.retry.longest)
+            at.append(now + self._context.config.retry.longest)
         self.look_at = min(at, default=None)

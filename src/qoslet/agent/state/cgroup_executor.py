@@ -16,36 +16,38 @@ from qoslet.agent.ports import Driver, Observer
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.node.node import Node
 from qoslet.core.reconcile.drift import Difference, compare
-from qoslet.core.reconcile.journal import Entry, Key, Ledger, Made, Recorder, happened
+from qoslet.core.reconcile.journal import Created, Entry, JournalState, Key, Recorder, record_done
 from qoslet.core.reconcile.limit_shrink import Shrink, Waiting, eased, with_cache
 from qoslet.core.reconcile.steps import Outcome, Step, ordered
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.core.workload.pod_status import Meter
 
-Kinds = dict[str, Meter]
+Meters = dict[str, Meter]
 """Meters of the work on groups, by ``create``, ``update`` and ``destroy``."""
 
 
-class Book(Recorder, Protocol):
+class Journal(Recorder, Protocol):
     """The journal of the tree, open."""
 
-    ledger: Ledger
+    ledger: JournalState
 
 
-class NoBook:
+class MemoryJournal:
     """A tree in which everything is ours; what is recorded ends with the process."""
 
+    wants_before = False
+
     def __init__(self) -> None:
-        self.ledger = Ledger()
+        self.ledger = JournalState()
 
     def record(self, entries: Sequence[Entry]) -> None:
         """Remember entries."""
         self.ledger.add(entries)
 
-    owe = record
+    record_later = record
 
 
-class Batch(Struct):
+class BatchResult(Struct):
     """What came of steps. ``failed`` is the first failure of each owner; ``absent`` are groups
     that could not be made."""
 
@@ -64,7 +66,7 @@ class Batch(Struct):
         return [one.step.describe() for one in self.outcomes if one.pending]
 
 
-class Off(Struct):
+class CgroupDiff(Struct):
     """What is off in some groups: all of it, the steps that end it, and what waits for usage.
     ``foreign`` are planned groups that somebody else made."""
 
@@ -75,7 +77,7 @@ class Off(Struct):
     foreign: frozenset[str] = frozenset()
 
 
-class Hands:
+class CgroupExecutor:
     """The only place of the loop that reads groups and performs steps. ``book`` tells which
     groups are ours; ``clock`` gives monotonic seconds. ``held`` are values that count instead of
     the planned ones, until they are taken out."""
@@ -87,14 +89,14 @@ class Hands:
         observer: Observer,
         clock: Callable[[], float],
         *,
-        book: Book | None = None,
+        book: Journal | None = None,
         shrink: Shrink = "converge",
     ) -> None:
         self.root = root
         self.driver = driver
         self.observer = observer
-        self.book: Book = book or NoBook()
-        self.meters: Kinds = {}
+        self.book: Journal = book or MemoryJournal()
+        self.meters: Meters = {}
         self.notes: list[str] = []
         self.held: dict[Key, str] = {}
         self._all_ours = book is None
@@ -159,7 +161,7 @@ class Hands:
     def _take_over(self, path: str, identity: int) -> None:
         """A group that stands where one of ours was is ours to remove."""
         if path in self.book.ledger.groups:
-            happened(self.book, [Made(path, identity)])
+            record_done(self.book, [Created(path, identity)])
 
     def ours(self, path: str, identity: int) -> bool:
         """Whether a group that stands was made by us."""
@@ -171,7 +173,7 @@ class Hands:
         Raises QosletError or OSError."""
         groups = self.book.ledger.groups
         made = [
-            Made(path, seen.cgroups[path].identity)
+            Created(path, seen.cgroups[path].identity)
             for path, (_, inode) in groups.items()
             if inode == 0 and path in seen.cgroups
         ]
@@ -183,7 +185,7 @@ class Hands:
             if path not in seen.cgroups and path not in wanted and self.inside(path)
         ]
 
-    def off(self, node: Node, groups: Sequence[Cgroup]) -> Off:
+    def off(self, node: Node, groups: Sequence[Cgroup]) -> CgroupDiff:
         """What is off in these groups. One that somebody else made inside the root is left."""
         seen = {}
         foreign = set()
@@ -217,23 +219,23 @@ class Hands:
         observed = with_cache(rows, observed, self.observer.cache)
         steps = ordered(rows, observed, self._shrink)
         waiting = eased(rows, observed, self._shrink)[1]
-        return Off(rows, steps, waiting, observed.cgroups, frozenset(foreign))
+        return CgroupDiff(rows, steps, waiting, observed.cgroups, frozenset(foreign))
 
     def in_force(self, groups: Sequence[Cgroup]) -> Sequence[Cgroup]:
         """Groups with the values that are held instead of what is planned."""
         if not self.held:
             return groups
-        return [held_in(group, self.held) for group in groups]
+        return [with_overrides(group, self.held) for group in groups]
 
-    def in_order(self, phases: Iterable[Sequence[Difference]], off: Off) -> list[Step]:
+    def in_order(self, phases: Iterable[Sequence[Difference]], off: CgroupDiff) -> list[Step]:
         """The steps of each phase in its safe order, one phase after the other."""
         observed = Observed(self._clock(), off.seen)
         return [step for rows in phases for step in ordered(rows, observed, self._shrink)]
 
-    def perform(self, steps: Sequence[Step], owner_of: Callable[[Step], str]) -> Batch:
+    def perform(self, steps: Sequence[Step], owner_of: Callable[[Step], str]) -> BatchResult:
         """Do the steps in their order. An owner's first failure leaves the rest of its own, a
         group that could not be made all that would be done in it. Owner ``""`` fails alone."""
-        batch = Batch()
+        batch = BatchResult()
         left = list(steps)
         while left:
             begun = self._clock()
@@ -281,7 +283,7 @@ class Hands:
         return self.driver.settled()
 
 
-def held_in(group: Cgroup, held: Mapping[Key, str]) -> Cgroup:
+def with_overrides(group: Cgroup, held: Mapping[Key, str]) -> Cgroup:
     """A group with what is held of its planned values."""
     path = group.path or ""
     if not any((path, row.file) in held for row in group.settings):

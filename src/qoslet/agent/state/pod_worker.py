@@ -7,13 +7,13 @@ from typing import Literal
 
 from msgspec import Struct
 
-from qoslet.agent.ports import Wanted
+from qoslet.agent.ports import DesiredPod
 from qoslet.core.api.pod import Pod, QosClass
 from qoslet.core.cgroup.names import escape
 from qoslet.core.reconcile.resize import ResizeState
 from qoslet.core.resources.cgroup_tree import Cgroup
 from qoslet.core.workload.lifecycle import Backoff, ContainerState
-from qoslet.core.workload.pod_status import Held, PodPhase, PodRow
+from qoslet.core.workload.pod_status import PodPhase, PodRow, RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
 
 Stage = Literal["refused", "waiting", "running", "over", "ending", "clearing"]
@@ -22,11 +22,11 @@ and its containers to be begun. ``running``: the runtime has it. ``over``: it ha
 and is still wanted. ``ending``: it was asked to end. ``clearing``: it has ended, its volumes and
 groups are to go."""
 
-SETTLING = Backoff(first=0.01, longest=1.0, reset_after=0.0)
+LEFTOVER_BACKOFF = Backoff(first=0.01, longest=1.0, reset_after=0.0)
 """Attempts at what ends by itself within moments: the last processes of a group."""
 
 
-class Pace(Struct):
+class PodWorker(Struct):
     """A pod that the loop has to do with.
 
     ``wanted`` is None for one that is only on its way out. ``groups`` are those that it has or
@@ -41,7 +41,7 @@ class Pace(Struct):
     uid: str
     key: str
     stage: Stage = "waiting"
-    wanted: Wanted | None = None
+    wanted: DesiredPod | None = None
     pod: Pod | None = None
     groups: tuple[Cgroup, ...] = ()
     qos: QosClass = "BestEffort"
@@ -89,7 +89,7 @@ class Pace(Struct):
     def plan(self, pod: Pod, qos: QosClass, groups: Sequence[Cgroup]) -> None:
         """These are the groups that it is to have."""
         self.pod, self.qos, self.groups = pod, qos, tuple(groups)
-        self.cgroups = places_of(groups)
+        self.cgroups = container_paths(groups)
         pods = tuple(one.path for one in groups if one.level == "pod" and one.path is not None)
         self.tops = pods or tuple(self.cgroups.values())
 
@@ -122,7 +122,7 @@ class Pace(Struct):
 
     def settle(self, wall: float) -> None:
         """Work out the phase."""
-        phase = phase_of(self)
+        phase = status_phase_of(self)
         if phase != self.phase:
             self.phase, self.since = phase, wall
 
@@ -152,37 +152,39 @@ class Pace(Struct):
         )
 
 
-def phase_of(pace: Pace) -> PodPhase:
+def status_phase_of(worker: PodWorker) -> PodPhase:
     """The phase as core/v1 has it. Source: kubelet_pods.go getPhase."""
-    if pace.stage == "refused":
+    if worker.stage == "refused":
         return "Failed"
-    if pace.stage == "over":
-        return "Failed" if pace.failed or _any_failed(pace) else "Succeeded"
-    if pace.stage in ("ending", "clearing"):
+    if worker.stage == "over":
+        return "Failed" if worker.failed or _any_failed(worker) else "Succeeded"
+    if worker.stage in ("ending", "clearing"):
         return "Terminating"
-    if pace.stage == "waiting":
+    if worker.stage == "waiting":
         return "Pending"
-    begun = [one for one in pace.states if _role(pace, one.name) == "regular"]
+    begun = [one for one in worker.states if _role(worker, one.name) == "regular"]
     if any(one.running or one.restarts or one.exit_code is not None for one in begun):
         return "Running"
     return "Pending"
 
 
-def _any_failed(pace: Pace) -> bool:
+def _any_failed(worker: PodWorker) -> bool:
     """Whether a container that decides ended with another code than 0."""
     return any(
-        one.exit_code not in (0, None) for one in pace.states if _role(pace, one.name) != "sidecar"
+        one.exit_code not in (0, None)
+        for one in worker.states
+        if _role(worker, one.name) != "sidecar"
     )
 
 
-def _role(pace: Pace, container: str) -> str:
+def _role(worker: PodWorker, container: str) -> str:
     """The role of a container; regular where nothing is known."""
-    pod = pace.pod
+    pod = worker.pod
     found = (one.role for one in pod.containers if one.name == container) if pod else ()
     return next(iter(found), "regular")
 
 
-def places_of(groups: Sequence[Cgroup]) -> dict[str, str]:
+def container_paths(groups: Sequence[Cgroup]) -> dict[str, str]:
     """The groups of containers by their name."""
     return {
         group.container.name: group.path
@@ -191,15 +193,17 @@ def places_of(groups: Sequence[Cgroup]) -> dict[str, str]:
     }
 
 
-def adopted(held: Held, wall: float) -> Pace:
+def adopted_worker(held: RuntimePod, wall: float) -> PodWorker:
     """A pod that a runtime keeps from before, of which nobody wants anything yet."""
-    pace = Pace(held.uid, held.key, "running", digest=held.digest, grace=held.grace, since=wall)
-    pace.cgroups = dict(held.cgroups)
-    pace.tops = held.tops or tops_of(held.uid, held.cgroups)
-    return pace
+    worker = PodWorker(
+        held.uid, held.key, "running", digest=held.digest, grace=held.grace, since=wall
+    )
+    worker.cgroups = dict(held.cgroups)
+    worker.tops = held.tops or top_cgroups_of(held.uid, held.cgroups)
+    return worker
 
 
-def tops_of(uid: str, cgroups: Mapping[str, str]) -> tuple[str, ...]:
+def top_cgroups_of(uid: str, cgroups: Mapping[str, str]) -> tuple[str, ...]:
     """The topmost groups of a pod, by its containers': the pod's own one, where it has one."""
     above = {path.rpartition("/")[0] for path in cgroups.values()}
     leaf = next(iter(above)).rpartition("/")[2] if len(above) == 1 else ""

@@ -8,19 +8,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.agent.config import Config
-from qoslet.agent.ports import Clock, Desired, Killing, Planned, Runtime, Volumes
-from qoslet.agent.state.cgroup_executor import Hands
-from qoslet.agent.state.pod_worker import Pace
+from qoslet.agent.ports import CgroupKiller, Clock, DesiredState, PlanView, Runtime, Volumes
+from qoslet.agent.state.cgroup_executor import CgroupExecutor
+from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.core.node.node import Node
-from qoslet.core.reconcile.resize import memo_of
+from qoslet.core.reconcile.resize import encode_allocation
 from qoslet.core.reconcile.steps import Outcome
 from qoslet.core.workload.lifecycle import Backoff, ContainerState
-from qoslet.core.workload.pod_status import Held
+from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.errors import QosletError
 
 
-class Said(Struct):
+class SyncLog(Struct):
     """What one turn met and did."""
 
     differences: int = 0
@@ -31,7 +31,7 @@ class Said(Struct):
     looked: int = 0
 
 
-class Shared:
+class SyncContext:
     """One for each wheel. ``paces`` are the pods by UID; ``due`` are those to be looked at in
     this turn, ``ending`` those whose containers were asked to end. ``containers`` counts
     those that run and all, ``refused`` the pods that may not run here."""
@@ -39,32 +39,32 @@ class Shared:
     def __init__(
         self,
         config: Config,
-        hands: Hands,
+        executor: CgroupExecutor,
         runtime: Runtime,
         volumes: Volumes,
         clock: Clock,
-        killing: Killing,
+        killer: CgroupKiller,
     ) -> None:
         self.config = config
-        self.hands = hands
+        self.executor = executor
         self.runtime = runtime
         self.volumes = volumes
         self.clock = clock
-        self.killing = killing
-        self.paces: dict[str, Pace] = {}
+        self.killer = killer
+        self.workers: dict[str, PodWorker] = {}
         self.due: set[str] = set()
         self.ending: set[str] = set()
         self.refused: set[str] = set()
         self.containers = (0, 0)
-        self._held: Mapping[str, Held] | None = None
-        self.said = Said()
-        self.desired: Desired | None = None
+        self._held: Mapping[str, RuntimePod] | None = None
+        self.said = SyncLog()
+        self.desired: DesiredState | None = None
         self._count = 0
         self._followers: dict[str, set[str]] = {}
         self._timers: dict[str, float] = {}
 
     @property
-    def live(self) -> Planned:
+    def live(self) -> PlanView:
         """The plan of the pods that count."""
         assert self.desired is not None
         return self.desired.live
@@ -82,7 +82,7 @@ class Shared:
     def begin_turn(self) -> None:
         """Of this turn nothing is known yet, and what was said since the last one was told;
         those that end are looked at each time."""
-        self.said = Said(notes=self.said.notes, errors=self.said.errors)
+        self.said = SyncLog(notes=self.said.notes, errors=self.said.errors)
         self.due = self.woken() | self.ending
         self._held = None
 
@@ -90,60 +90,62 @@ class Shared:
         """A line for people, told with this turn, or between two with the next."""
         self.said.notes.append(line)
 
-    def note(self, pace: Pace, states: tuple[ContainerState, ...]) -> None:
+    def note(self, worker: PodWorker, states: tuple[ContainerState, ...]) -> None:
         """Keep the states of a pod's containers, and count them."""
         running, every = self.containers
-        for sign, found in ((-1, pace.states), (1, states)):
+        for sign, found in ((-1, worker.states), (1, states)):
             running += sign * sum(one.running for one in found)
             every += sign * len(found)
-        pace.states, self.containers = states, (running, every)
+        worker.states, self.containers = states, (running, every)
 
-    def held(self, *, anew: bool = False) -> Mapping[str, Held]:
+    def held(self, *, anew: bool = False) -> Mapping[str, RuntimePod]:
         """What the runtime keeps, asked once in a turn. Raises ``QosletError``, OSError."""
         if self._held is None or anew:
             self._held = self.runtime.held()
         return self._held
 
-    def add(self, pace: Pace) -> None:
+    def add(self, worker: PodWorker) -> None:
         """A pod that comes to be known."""
         self._count += 1
-        pace.number = self._count
-        self.paces[pace.uid] = pace
-        self.due.add(pace.uid)
+        worker.number = self._count
+        self.workers[worker.uid] = worker
+        self.due.add(worker.uid)
 
-    def fail(self, pace: Pace, reason: str, message: str, policy: Backoff | None = None) -> None:
+    def fail(
+        self, worker: PodWorker, reason: str, message: str, policy: Backoff | None = None
+    ) -> None:
         """A pod's attempt failed: it is said, and tried again after its back-off. With a
         ``policy`` of its own it is only waited for, and nothing is said."""
         if policy is None:
             self.said.errors.append(message)
-        pace.fail(reason, message, policy or self.config.retry, self.now, self.clock.wall())
-        assert pace.not_before is not None
-        self._timers[pace.uid] = pace.not_before
+        worker.fail(reason, message, policy or self.config.retry, self.now, self.clock.wall())
+        assert worker.not_before is not None
+        self._timers[worker.uid] = worker.not_before
 
-    def ready(self, pace: Pace) -> PodSpec:
+    def ready(self, worker: PodWorker) -> PodSpec:
         """The pod's processes with their volumes, which are provided, and planned scores.
         Raises ``QosletError`` or OSError where a volume cannot be had."""
-        assert pace.wanted is not None
-        assert pace.pod is not None
-        spec = replace(pace.wanted.spec.scored(pace.scores), memo=memo_of(pace.pod))
-        spec = self.live.equipped(pace.uid, spec)
+        assert worker.wanted is not None
+        assert worker.pod is not None
+        spec = replace(worker.wanted.spec.scored(worker.scores), memo=encode_allocation(worker.pod))
+        spec = self.live.equipped(worker.uid, spec)
         if not spec.volumes:
             return spec
-        return spec.sourced(self.volumes.provide(pace.uid, spec.volumes))
+        return spec.sourced(self.volumes.provide(worker.uid, spec.volumes))
 
-    def tell(self, pace: Pace) -> None:
+    def tell(self, worker: PodWorker) -> None:
         """Later starts of the pod's containers use what has changed in place."""
         try:
-            self.runtime.update(self.ready(pace))
+            self.runtime.update(self.ready(worker))
         except (QosletError, OSError) as error:
-            self.fail(pace, "UpdateFailed", f"updating {pace.key}: {error}")
+            self.fail(worker, "UpdateFailed", f"updating {worker.key}: {error}")
 
-    def turn_to_waiting(self, pace: Pace) -> None:
+    def turn_to_waiting(self, worker: PodWorker) -> None:
         """The pod's groups are to be made and its containers begun, in this turn."""
-        pace.turn_to("waiting", self.clock.wall())
-        pace.again = False
-        self.refused.discard(pace.uid)
-        self.due.add(pace.uid)
+        worker.turn_to("waiting", self.clock.wall())
+        worker.again = False
+        self.refused.discard(worker.uid)
+        self.due.add(worker.uid)
 
     def woken(self) -> set[str]:
         """Pods whose back-off is over."""
@@ -157,23 +159,23 @@ class Shared:
         """Look at a pod again, though nothing went wrong with it."""
         self._timers[uid] = self.now + seconds
 
-    def follows(self, pace: Pace) -> str | None:
+    def follows(self, worker: PodWorker) -> str | None:
         """The pod of before that must be gone before this one is made, None if there is none."""
-        for uid in sorted(pace.wanted.after if pace.wanted is not None else ()):
-            if uid in self.paces:
-                self._followers.setdefault(uid, set()).add(pace.uid)
+        for uid in sorted(worker.wanted.after if worker.wanted is not None else ()):
+            if uid in self.workers:
+                self._followers.setdefault(uid, set()).add(worker.uid)
                 return uid
         return None
 
-    def remove(self, pace: Pace) -> None:
+    def remove(self, worker: PodWorker) -> None:
         """A pod is gone; whoever had to wait for it may go on."""
-        self.note(pace, ())
-        del self.paces[pace.uid]
-        self._timers.pop(pace.uid, None)
-        self.due.discard(pace.uid)
-        self.ending.discard(pace.uid)
-        self.refused.discard(pace.uid)
-        self.due |= self._followers.pop(pace.uid, set())
+        self.note(worker, ())
+        del self.workers[worker.uid]
+        self._timers.pop(worker.uid, None)
+        self.due.discard(worker.uid)
+        self.ending.discard(worker.uid)
+        self.refused.discard(worker.uid)
+        self.due |= self._followers.pop(worker.uid, set())
 
     def next_timer(self) -> float | None:
         """The monotonic time at which the next back-off is over."""
@@ -186,15 +188,15 @@ class Shared:
 
     def replan(self, uid: str) -> None:
         """A pod's groups have other values because of another pod."""
-        pace = self.paces.get(uid)
-        if pace is not None and pace.pod is not None and pace.wanted is not None:
+        worker = self.workers.get(uid)
+        if worker is not None and worker.pod is not None and worker.wanted is not None:
             found = self.live.groups(uid)
             if found.refused is not None:
                 return
-            pace.plan(found.pod, found.qos, found.groups)
-            if pace.stage == "running" and self.node.profile.runtime.oci != "process":
-                self.tell(pace)
-            if pace.stage == "refused":
+            worker.plan(found.pod, found.qos, found.groups)
+            if worker.stage == "running" and self.node.profile.runtime.oci != "process":
+                self.tell(worker)
+            if worker.stage == "refused":
                 # there is room for it since
-                self.turn_to_waiting(pace)
+                self.turn_to_waiting(worker)
             self.due.add(uid)

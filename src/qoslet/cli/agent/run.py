@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from qoslet.app.parts import Parts
-    from qoslet.app.run import Desired, Surface
+    from qoslet.app.run import DesiredState, Surface
     from qoslet.app.service import LogFormat
     from qoslet.core.pressure.throttle_guard import Mode
     from qoslet.core.reconcile.limit_shrink import Shrink
@@ -284,7 +284,7 @@ def _dry_run(parts: Parts) -> None:
         sys.stdout.write(f"{line}\n")
 
 
-def _watch(args: argparse.Namespace, options: Options, parts: Parts, first: Desired) -> None:
+def _watch(args: argparse.Namespace, options: Options, parts: Parts, first: DesiredState) -> None:
     """Run the loop with its screen until it ends."""
     from qoslet.app.run import turn
 
@@ -312,7 +312,9 @@ def _surface(
     return service.serving(parts, options.log_format, options.metrics_address)
 
 
-def _screen(args: argparse.Namespace, options: Options, parts: Parts, first: Desired) -> Watching:
+def _screen(
+    args: argparse.Namespace, options: Options, parts: Parts, first: DesiredState
+) -> Watching:
     """The screen for this terminal."""
     from qoslet.render.text.live_view import Watching
 

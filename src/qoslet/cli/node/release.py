@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from qoslet.app.tree import Tree
-    from qoslet.core.reconcile.restore import Restoring, Standing
+    from qoslet.core.reconcile.restore import RestorePlan, TreeState
     from qoslet.core.reconcile.steps import Outcome
 
 USAGE = "[OPTION]..."
@@ -93,7 +93,7 @@ def _end_pods(tree: Tree, dry_run: bool) -> None:
         note(line)
 
 
-def _emptied(tree: Tree) -> Standing:
+def _emptied(tree: Tree) -> TreeState:
     """What stands, as it is once the pods have ended."""
     seen = tree.standing()
     groups = {path: replace(one, pids=()) for path, one in seen.tree.cgroups.items()}
@@ -101,7 +101,7 @@ def _emptied(tree: Tree) -> Standing:
 
 
 def _print(
-    args: argparse.Namespace, tree: Tree, what: Restoring, outcomes: Sequence[Outcome]
+    args: argparse.Namespace, tree: Tree, what: RestorePlan, outcomes: Sequence[Outcome]
 ) -> None:
     commands = [tree.driver.shell(step) for step in what.steps] if args.dry_run else []
     if args.output == "json":

@@ -15,61 +15,61 @@ from qoslet.core.cgroup.interface_files import released
 from qoslet.core.cgroup.observed import ObservedCgroup
 from qoslet.core.node.node import Hierarchy
 from qoslet.core.reconcile.drift import Difference
-from qoslet.core.reconcile.journal import CONTROL, Key, Ledger, Left
+from qoslet.core.reconcile.journal import CONTROL, JournalState, Key, Released
 from qoslet.core.resources.cgroup_tree import Cgroup
 
 WHY = "not planned any more: as it was before"
 
 
-class HandBack(Struct, frozen=True):
+class GiveBack(Struct, frozen=True):
     """``rows`` are files that are to be written back; ``left`` are those that need it no more,
     to be written down; ``notes`` say what somebody else has written."""
 
     rows: tuple[Difference, ...] = ()
-    left: tuple[Left, ...] = ()
+    left: tuple[Released, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def kept_in(ledger: Ledger, path: str) -> Collection[str]:
+def written_files(ledger: JournalState, path: str) -> Collection[str]:
     """The files of a group that we have written, controllers aside."""
     return ledger.names.get(path, set()) - {CONTROL}
 
 
-def hand_back(
-    ledger: Ledger,
+def give_back(
+    ledger: JournalState,
     seen: Mapping[str, ObservedCgroup],
     planned: Iterable[Cgroup],
     hierarchy: Hierarchy,
     page_size: int,
-) -> HandBack:
+) -> GiveBack:
     """What to give back in the groups that were ``seen``, which are others' or above all that is
     planned. A file that cannot be read is left for a time when it can."""
     names = {group.path: {row.file for row in group.settings} for group in planned}
     rows: list[Difference] = []
-    left: list[Left] = []
+    left: list[Released] = []
     notes: list[str] = []
     for path, group in seen.items():
         if ledger.met.get(path, group.identity) != group.identity:
             continue
-        for file in sorted(set(kept_in(ledger, path)) - names.get(path, set())):
+        for file in sorted(set(written_files(ledger, path)) - names.get(path, set())):
             found = group.values.get(file)
             before = ledger.files[path, file][0]
             before = released(file, hierarchy) if before is None else before
             if found is None or before is None:
                 continue
             if same(file, before, found, page_size):
-                left.append(Left(path, file))
+                left.append(Released(path, file))
             elif is_ours(ledger, (path, file), found, page_size):
                 rows.append(Difference(path, "differs", file, before, found, WHY))
             else:
-                left.append(Left(path, file))
+                left.append(Released(path, file))
                 notes.append(
                     f"{path}/{file}: somebody has written {found!r} since, we had written "
                     f"{ledger.files[path, file][1]!r}; it is not planned any more and stays"
                 )
-    return HandBack(tuple(rows), tuple(left), tuple(notes))
+    return GiveBack(tuple(rows), tuple(left), tuple(notes))
 
 
-def is_ours(ledger: Ledger, key: Key, found: str, page_size: int) -> bool:
+def is_ours(ledger: JournalState, key: Key, found: str, page_size: int) -> bool:
     """Whether a value is one that may stand by our hand, as the kernel reads it back."""
     return any(same(key[1], value, found, page_size) for value in ledger.standing(key))

@@ -35,13 +35,13 @@ class Header(Struct, frozen=True, array_like=True, tag="qoslet"):
     driver: str = "cgroupfs"
 
 
-class Making(Struct, frozen=True, array_like=True, tag="making", gc=False):
+class CreateIntent(Struct, frozen=True, array_like=True, tag="making", gc=False):
     """A group that is not there is about to be made; one of that name that was is gone."""
 
     path: str
 
 
-class Made(Struct, frozen=True, array_like=True, tag="made", gc=False):
+class Created(Struct, frozen=True, array_like=True, tag="made", gc=False):
     """A group was made; its inode."""
 
     path: str
@@ -64,14 +64,14 @@ class Removed(Struct, frozen=True, array_like=True, tag="removed", gc=False):
     done: bool = False
 
 
-class Met(Struct, frozen=True, array_like=True, tag="met", gc=False):
+class Adopted(Struct, frozen=True, array_like=True, tag="met", gc=False):
     """A group of somebody else in which files are about to be written; its inode."""
 
     path: str
     inode: int
 
 
-class Kept(Struct, frozen=True, array_like=True, tag="kept", gc=False):
+class ReadBack(Struct, frozen=True, array_like=True, tag="kept", gc=False):
     """What the kernel made of our last value of a file, as it was read back."""
 
     path: str
@@ -79,36 +79,39 @@ class Kept(Struct, frozen=True, array_like=True, tag="kept", gc=False):
     found: str
 
 
-class Settled(Struct, frozen=True, array_like=True, tag="settled"):
+class Verified(Struct, frozen=True, array_like=True, tag="settled"):
     """Every value so far was read back: the last one of each file is what stands."""
 
 
-class Left(Struct, frozen=True, array_like=True, tag="left", gc=False):
+class Released(Struct, frozen=True, array_like=True, tag="left", gc=False):
     """A file of a group of somebody else has nothing of ours any more."""
 
     path: str
     file: str
 
 
-Entry = Header | Making | Made | Set | Removed | Met | Kept | Settled | Left
+Entry = Header | CreateIntent | Created | Set | Removed | Adopted | ReadBack | Verified | Released
 
 
 class Recorder(Protocol):
-    """Where changes are written down before they are made."""
+    """Takes entries before the changes they describe are made. ``wants_before``: a ``Set`` is to
+    carry the value that it replaces."""
+
+    wants_before: bool
 
     def record(self, entries: Sequence[Entry]) -> None:
         """Append entries. Raises QosletError or OSError: then nothing is written."""
 
-    def owe(self, entries: Sequence[Entry]) -> None:
+    def record_later(self, entries: Sequence[Entry]) -> None:
         """Take entries in that could not be appended; they are, before the next ones."""
 
 
-def happened(journal: Recorder, entries: Sequence[Entry]) -> None:
+def record_done(journal: Recorder, entries: Sequence[Entry]) -> None:
     """Write down what was done already, now or before the next entries."""
     try:
         journal.record(entries)
     except (QosletError, OSError):
-        journal.owe(entries)
+        journal.record_later(entries)
 
 
 _decoder: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
@@ -121,7 +124,7 @@ def lines(entries: Iterable[Entry]) -> bytes:
     return b"".join([b"%08x %b\n" % (crc32(text), text) for text in texts])
 
 
-class Read(Struct, frozen=True):
+class ParsedJournal(Struct, frozen=True):
     """What a journal says: ``header`` is None where it has none that can be used; ``bad`` is
     the number of lines that did not count."""
 
@@ -130,7 +133,7 @@ class Read(Struct, frozen=True):
     bad: int = 0
 
 
-def read(data: bytes) -> Read:
+def read(data: bytes) -> ParsedJournal:
     """Every good line. A line without its newline is a torn one."""
     whole, _, tail = data.rpartition(b"\n")
     found = whole.split(b"\n") if whole else []
@@ -147,10 +150,10 @@ def read(data: bytes) -> Read:
     if header is not None and header.format != FORMAT:
         header = None
     rest = tuple(entry for entry in good if not isinstance(entry, Header))
-    return Read(header, rest, bad)
+    return ParsedJournal(header, rest, bad)
 
 
-Standing = Literal["making", "made", "removing"]
+CgroupState = Literal["making", "made", "removing"]
 
 
 Key = tuple[str, str]
@@ -162,14 +165,14 @@ EARLIER = 3
 three times, and each is read back soon after."""
 
 
-class Ledger(Struct):
+class JournalState(Struct):
     """What the entries come to. ``groups`` is path to how it stands and its inode (0 while
     unknown); ``files`` is (path, file) to the value before our first write and our last;
     ``earlier`` are values of ours that may stand because the last write was not seen to work;
     ``kept`` is what the kernel made of the last one; ``met`` are the groups of others. ``names``
     are the files by path, so that what a group costs does not depend on the others."""
 
-    groups: dict[str, tuple[Standing, int]] = {}
+    groups: dict[str, tuple[CgroupState, int]] = {}
     files: dict[Key, tuple[str | None, str]] = {}
     earlier: dict[Key, tuple[str, ...]] = {}
     kept: dict[Key, str] = {}
@@ -182,19 +185,19 @@ class Ledger(Struct):
             match entry:
                 case Set(path, file, before, value):
                     self._set((path, file), before, value)
-                case Making(path):
+                case CreateIntent(path):
                     self.groups[path] = ("making", 0)
-                case Made(path, inode):
+                case Created(path, inode):
                     self.groups[path] = ("made", inode)
                 case Removed(path, done):
                     self._remove(path, done)
-                case Met(path, inode):
+                case Adopted(path, inode):
                     self._meet(path, inode)
-                case Kept(path, file, found):
+                case ReadBack(path, file, found):
                     self.kept[path, file] = found
-                case Settled():
+                case Verified():
                     self.earlier.clear()
-                case Left(path, file):
+                case Released(path, file):
                     self._leave((path, file))
 
     def _set(self, key: Key, before: str | None, value: str) -> None:
@@ -247,14 +250,14 @@ class Ledger(Struct):
 
     def entries(self) -> list[Entry]:
         """The shortest journal that comes to the same."""
-        found: list[Entry] = [Met(path, inode) for path, inode in self.met.items()]
+        found: list[Entry] = [Adopted(path, inode) for path, inode in self.met.items()]
         for path, (standing, inode) in self.groups.items():
-            found.append(Made(path, inode) if inode else Making(path))
+            found.append(Created(path, inode) if inode else CreateIntent(path))
             if standing == "removing":
                 found.append(Removed(path))
         for key, (before, value) in self.files.items():
             found += [Set(*key, before, one) for one in (*self.earlier.get(key, ()), value)]
-        return [*found, *(Kept(*key, value) for key, value in self.kept.items())]
+        return [*found, *(ReadBack(*key, value) for key, value in self.kept.items())]
 
     def ours(self, path: str, inode: int) -> bool:
         """Whether a group that stands is the one that was made: by its inode, or where it was

@@ -30,30 +30,30 @@ RESOURCES = ("memory", "cpu")
 """In the order in which a resize goes through them."""
 
 
-class Verdict(Struct, frozen=True):
+class ResizeDecision(Struct, frozen=True):
     """What becomes of a resize, and why it is not done now."""
 
     state: ResizeState
     reason: str = ""
 
 
-ALLOWED = Verdict("InProgress")
+ALLOWED = ResizeDecision("InProgress")
 
 
-def asks(pod: Pod) -> tuple[object, ...]:
+def resizable_fields(pod: Pod) -> tuple[object, ...]:
     """What a resize may change: all resources of a pod."""
     own = tuple((one.name, one.resources) for one in pod.containers)
     return own, pod.resources, pod.overhead
 
 
-def memo_of(pod: Pod) -> str:
+def encode_allocation(pod: Pod) -> str:
     """What is allocated to a pod, as text that a runtime keeps with it."""
     own = {one.name: _texts(one.resources) for one in pod.containers}
     level = None if pod.resources is None else _texts(pod.resources)
     return msgspec.json.encode((own, level)).decode()
 
 
-def remembered(pod: Pod, memo: str) -> Pod:
+def decode_allocation(pod: Pod, memo: str) -> Pod:
     """``pod`` with what was allocated to it when ``memo`` was made; as it is where that tells
     nothing about these containers."""
     try:
@@ -87,28 +87,28 @@ def _resources(texts: tuple[_Amounts, _Amounts]) -> Resources:
     )
 
 
-def judge(
+def check_resize(
     basis: Basis, old: tuple[Pod, QosClass], new: tuple[Pod, QosClass], others: Mapping[str, int]
-) -> Verdict:
+) -> ResizeDecision:
     """Whether ``new`` may take the place of ``old`` now. ``others`` is what all other pods
     request: millicores of ``cpu``, bytes of ``memory``."""
     if old[1] != new[1]:
-        return Verdict("Infeasible", f"the QoS class would change from {old[1]} to {new[1]}")
+        return ResizeDecision("Infeasible", f"the QoS class would change from {old[1]} to {new[1]}")
     reason = _managed(basis, old, new[0])
     if reason:
-        return Verdict("Infeasible", reason)
+        return ResizeDecision("Infeasible", reason)
     had, gets = amounts(basis, old[0]), amounts(basis, new[0])
     most = _allocatable(basis)
     for name in RESOURCES:
         if name in most and gets[name] > most[name] and gets[name] > had[name]:
-            return Verdict(
+            return ResizeDecision(
                 "Infeasible",
                 f"{name}: {_many(name, gets[name])} requested, the node has {_many(name, most[name])}",
             )
     for name in RESOURCES:
         used = others.get(name, 0)
         if name in most and gets[name] > had[name] and used + gets[name] > most[name]:
-            return Verdict(
+            return ResizeDecision(
                 "Deferred",
                 f"{name}: {_many(name, gets[name])} requested, other pods request "
                 f"{_many(name, used)} of {_many(name, most[name])}",
@@ -193,7 +193,7 @@ _LIMITS = ("memory.max", "memory.high", "memory.limit_in_bytes", "memory.memsw.l
 """Files that hold a limit; others hold a request. The two of a v1 bandwidth go together."""
 
 
-def in_phases(rows: Sequence[Difference], tops: Sequence[str]) -> list[list[Difference]]:
+def resize_phases(rows: Sequence[Difference], tops: Sequence[str]) -> list[list[Difference]]:
     """The differences of one pod in a kubelet's order: what is new first, then memory before
     CPU, and for each the pod's limit up, its request up, the containers (those that lose before
     those that gain), its request down, its limit down."""

@@ -18,14 +18,14 @@ from qoslet.core.node.node import Hierarchy
 from qoslet.core.reconcile.drift import Difference
 from qoslet.core.reconcile.file_writers import resets
 from qoslet.core.reconcile.give_back import is_ours
-from qoslet.core.reconcile.journal import CONTROL, Key, Ledger
+from qoslet.core.reconcile.journal import CONTROL, JournalState, Key
 from qoslet.core.reconcile.limit_shrink import eased
 from qoslet.core.reconcile.steps import Step, ordered
 
 Kind = Literal["written", "process", "foreign", "held"]
 
 
-class Refusal(Struct, frozen=True):
+class RestoreConflict(Struct, frozen=True):
     """One thing that stands in the way.
 
     ``written``: ``found`` is in the file, not ``ours``; ``before`` would be restored.
@@ -65,17 +65,17 @@ class Refusal(Struct, frozen=True):
         )
 
 
-class Restoring(Struct, frozen=True):
+class RestorePlan(Struct, frozen=True):
     """``steps`` in their order, to be done only if there are no ``refusals``; ``notes`` say what
     needs or gets nothing; ``left`` are values of others that stay because of ``force``."""
 
     steps: tuple[Step, ...]
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[RestoreConflict, ...] = ()
     notes: tuple[str, ...] = ()
-    left: tuple[Refusal, ...] = ()
+    left: tuple[RestoreConflict, ...] = ()
 
 
-class Standing(Struct, frozen=True):
+class TreeState(Struct, frozen=True):
     """What was read: ``tree`` from ``root`` down with every process over all hierarchies,
     ``others`` the groups of others that the journal names, ``beside`` by the path of a group
     whose controllers we enabled: the groups below it that are not ours."""
@@ -87,18 +87,18 @@ class Standing(Struct, frozen=True):
 
 
 def restore(
-    ledger: Ledger,
-    now: Standing,
+    ledger: JournalState,
+    now: TreeState,
     *,
     hierarchy: Hierarchy,
     page_size: int = 4096,
     force: bool = False,
-) -> Restoring:
+) -> RestorePlan:
     """The steps that undo the journal. ``force`` lets go of what others have written: their
     values stay in their groups, and go with groups that we made."""
     own = [path for path, one in now.tree.cgroups.items() if ledger.ours(path, one.identity)]
     refusals = [
-        Refusal("process", path, pids=tuple(sorted(now.tree.cgroups[path].pids)))
+        RestoreConflict("process", path, pids=tuple(sorted(now.tree.cgroups[path].pids)))
         for path in own
         if now.tree.cgroups[path].pids
     ]
@@ -117,7 +117,7 @@ def restore(
     seen = Observed(now.tree.at, dict(now.others))
     _, waiting = eased(back, seen, "refuse")
     refusals += [
-        Refusal("held", row.path, row.file, found=str(row.used), before=row.wanted)
+        RestoreConflict("held", row.path, row.file, found=str(row.used), before=row.wanted)
         for row in waiting
     ]
     steps = ordered(back, seen)
@@ -125,8 +125,8 @@ def restore(
     restored = {(row.path, row.file): row.wanted or "" for row in back}
     steps += _controls(ledger, now, hierarchy, notes, restored)
     if force:
-        return Restoring(tuple(steps), tuple(refusals), tuple(notes), tuple(written))
-    return Restoring(tuple(steps), (*written, *refusals), tuple(notes))
+        return RestorePlan(tuple(steps), tuple(refusals), tuple(notes), tuple(written))
+    return RestorePlan(tuple(steps), (*written, *refusals), tuple(notes))
 
 
 def _deepest(path: str) -> tuple[int, str]:
@@ -145,32 +145,32 @@ def _untouched(key: tuple[str, str], found: str, tree: Observed, hierarchy: Hier
 
 
 def _written(
-    ledger: Ledger, key: tuple[str, str], found: str, root: str, *, owned: bool
-) -> Refusal:
+    ledger: JournalState, key: tuple[str, str], found: str, root: str, *, owned: bool
+) -> RestoreConflict:
     """The refusal of a file that somebody else has written."""
     path, file = key
     before, ours = ledger.files[key]
     who = resets(path, file, root, owned)
-    return Refusal("written", path, file, ours, found, before, who)
+    return RestoreConflict("written", path, file, ours, found, before, who)
 
 
-def _foreign(own: Iterable[str], now: Standing) -> list[Refusal]:
+def _foreign(own: Iterable[str], now: TreeState) -> list[RestoreConflict]:
     """Groups of others inside groups of ours, the topmost of each."""
     ours = set(own)
     return [
-        Refusal("foreign", path)
+        RestoreConflict("foreign", path)
         for path in now.tree.cgroups
         if path not in ours and path.rpartition("/")[0] in ours
     ]
 
 
 def _values(
-    ledger: Ledger, now: Standing, page: int
-) -> tuple[list[Difference], list[Refusal], list[str]]:
+    ledger: JournalState, now: TreeState, page: int
+) -> tuple[list[Difference], list[RestoreConflict], list[str]]:
     """What is to be written back in groups of others, what somebody else has written there, and
     what can no longer be restored."""
     back: list[Difference] = []
-    theirs: list[Refusal] = []
+    theirs: list[RestoreConflict] = []
     notes: list[str] = []
     for path, inode in ledger.met.items():
         group = now.others.get(path)
@@ -195,8 +195,8 @@ def _values(
 
 
 def _controls(
-    ledger: Ledger,
-    now: Standing,
+    ledger: JournalState,
+    now: TreeState,
     hierarchy: Hierarchy,
     notes: list[str],
     restored: Mapping[Key, str],

@@ -14,7 +14,7 @@ PodPhase = Literal["Pending", "Running", "Succeeded", "Failed", "Terminating"]
 """As core/v1 PodPhase, and ``Terminating`` where a pod is on its way out."""
 
 
-class Held(Struct, frozen=True):
+class RuntimePod(Struct, frozen=True):
     """A pod that a runtime keeps, begun under this agent or an earlier one. ``digest`` is that
     of the ``PodSpec`` it was started with, ``grace`` seconds, ``cgroups`` the path of each
     container's group by its name. ``ended``: no container runs, and none will be started.

@@ -10,10 +10,17 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from errno import EBUSY, ENODEV, ENOENT
-from typing import Protocol
 
 from qoslet.core.cgroup.interface_files import controller, knob
-from qoslet.core.reconcile.journal import Entry, Made, Making, Recorder, Removed, Set, happened
+from qoslet.core.reconcile.journal import (
+    Created,
+    CreateIntent,
+    Entry,
+    Recorder,
+    Removed,
+    Set,
+    record_done,
+)
 from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.errors import CannotDo, QosletError
 from qoslet.host.cgroupfs.async_writes import Pending, SlowWrites
@@ -26,13 +33,6 @@ from qoslet.host.linux.openat import Tree, checked, contains, file_name, parent
 
 REMOVE_TRIES = 10
 """A group whose last process is just ending is busy for a moment: 1 ms, doubled each time."""
-
-
-class Book(Recorder, Protocol):
-    """Where changes are written down before they are made. ``wants_before`` asks for the value
-    that a ``set`` replaces."""
-
-    wants_before: bool
 
 
 def layout_of(hierarchy: str, mounts: Mapping[str, str] | str) -> Layout:
@@ -56,7 +56,7 @@ class Cgroupfs:
         mounts: Mapping[str, str] | str,
         root: str,
         *,
-        journal: Book | None = None,
+        journal: Recorder | None = None,
         files: Iterable[str] = (),
         sleep: Callable[[float], None] = time.sleep,
         slow: SlowWrites | None = None,
@@ -108,7 +108,7 @@ class Cgroupfs:
         made, self._made = self._made, []
         self._new.clear()
         if self.journal is not None and made:
-            happened(self.journal, made)
+            record_done(self.journal, made)
 
     def _record(self, entries: Sequence[Entry]) -> None:
         """Append to the journal, if there is one."""
@@ -137,7 +137,7 @@ class Cgroupfs:
         before come to."""
         try:
             return [
-                Making(path)
+                CreateIntent(path)
                 for path in chain
                 if not (there[path] if path in there else self.identity(path) is not None)
             ]
@@ -278,7 +278,7 @@ class Cgroupfs:
         """Make groups, parents first."""
         for group in chain:
             if self.layout.create(group):
-                self._made.append(Made(group, self.layout.trees[0].inode(group)))
+                self._made.append(Created(group, self.layout.trees[0].inode(group)))
                 self._new.add(group)
             self._known.add(group)
 

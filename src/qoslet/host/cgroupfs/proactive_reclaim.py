@@ -23,7 +23,7 @@ FRUITLESS = 2
 
 
 class ColdReclaim:
-    """Matches ``agent.ports.ColdMemory``, one group at a time. ``hierarchy`` and ``mounts`` are as
+    """Matches ``agent.ports.ProactiveReclaim``, one group at a time. ``hierarchy`` and ``mounts`` are as
     for ``cgroupfs.layout_of``."""
 
     def __init__(self, hierarchy: str, mounts: Mapping[str, str] | str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import field
 
 from qoslet.core.workload.lifecycle import NEW, ContainerState, Ending, Life
-from qoslet.core.workload.pod_status import Held
+from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.host.containers.records import FORMAT, Record, Times
 
@@ -88,10 +88,10 @@ class KeptPod:
         """The pod's group."""
         return self.spec.messages.parent if self.spec.messages is not None else ""
 
-    def held(self) -> Held:
+    def held(self) -> RuntimePod:
         """The pod as the loop wants it: the groups of its containers are not the loop's."""
         spec = self.spec
-        return Held(
+        return RuntimePod(
             spec.uid,
             spec.key,
             self.digest,

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from qoslet.core.api.schema import shown
 from qoslet.core.workload.lifecycle import ContainerState
-from qoslet.core.workload.pod_status import Held
+from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.errors import CannotDo, QosletError
 from qoslet.host.cri.calls import CallFailed, Calls
@@ -31,7 +31,7 @@ class _View(Struct):
     """A pod as it was told last."""
 
     pod: KeptPod
-    held: Held
+    held: RuntimePod
     states: tuple[ContainerState, ...]
 
 
@@ -105,7 +105,7 @@ class CriRuntime:
             self._place(path, pid)
         return states
 
-    def held(self) -> Mapping[str, Held]:
+    def held(self) -> Mapping[str, RuntimePod]:
         """The pods that are kept, by UID."""
         with self._lock:
             return {uid: view.held for uid, view in self._views.items()}

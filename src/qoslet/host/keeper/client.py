@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.workload.lifecycle import Backoff, ContainerState
-from qoslet.core.workload.pod_status import Held
+from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.errors import CannotDo
 from qoslet.host.containers.log_files import LogLimits
@@ -55,7 +55,7 @@ NOTES = 1000
 class _View(Struct):
     """A pod as the keeper told it last."""
 
-    held: Held
+    held: RuntimePod
     states: tuple[ContainerState, ...]
 
 
@@ -130,7 +130,7 @@ class KeeperRuntime:
             return
         check(spec, cgroups)
         digest = spec.digest()
-        held = Held(spec.uid, spec.key, digest, spec.grace, dict(cgroups), memo=spec.memo)
+        held = RuntimePod(spec.uid, spec.key, digest, spec.grace, dict(cgroups), memo=spec.memo)
         waiting = tuple(
             ContainerState(spec.uid, launch.name, cgroups[launch.name], running=False)
             for launch in spec.launches
@@ -149,7 +149,7 @@ class KeeperRuntime:
             self._states = tuple(state for view in views for state in view.states)
         return self._states
 
-    def held(self) -> Mapping[str, Held]:
+    def held(self) -> Mapping[str, RuntimePod]:
         """The pods that are kept, by UID. Waits for a keeper that was there before us to tell
         them, once. Raises ``CannotDo`` where it does not answer."""
         self._listen()

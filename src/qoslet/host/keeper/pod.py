@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from qoslet.core.workload.lifecycle import NEW, ContainerState, Ending, finished
-from qoslet.core.workload.pod_status import Held
+from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import Launch, PodSpec
 from qoslet.errors import CannotDo
 from qoslet.host.containers.records import FORMAT, Record, Times
@@ -55,10 +55,10 @@ class Pod:
         """Its containers as the loop wants them."""
         return tuple(self._state(launch.name) for launch in self.spec.launches)
 
-    def held(self) -> Held:
+    def held(self) -> RuntimePod:
         """The pod as the loop wants it."""
         spec = self.spec
-        return Held(
+        return RuntimePod(
             spec.uid,
             spec.key,
             self.digest,

@@ -29,7 +29,7 @@ from qoslet.core.workload.lifecycle import (
     postponed,
     restarted,
 )
-from qoslet.core.workload.pod_status import Held
+from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import Launch, PodSpec
 from qoslet.errors import CannotDo, QosletError
 from qoslet.host.containers.log_files import Logs
@@ -158,11 +158,11 @@ class ProcessRuntime:
             self._states = tuple(state for pod in self._pods.values() for state in pod.states())
         return self._states
 
-    def held(self) -> dict[str, Held]:
+    def held(self) -> dict[str, RuntimePod]:
         """The pods that are kept, by UID."""
         return {uid: self.held_pod(uid) for uid in self._pods}
 
-    def held_pod(self, uid: str) -> Held:
+    def held_pod(self, uid: str) -> RuntimePod:
         """One that is kept. Raises KeyError."""
         return self._pods[uid].held()
 

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from qoslet.core.workload.lifecycle import Backoff, ContainerState
-from qoslet.core.workload.pod_status import Held
+from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
 
 VERSION = 1
@@ -114,7 +114,7 @@ class Welcome(News, tag="welcome", frozen=True, omit_defaults=True):
 class Kept(News, tag="kept", frozen=True, omit_defaults=True):
     """A pod that is new or different."""
 
-    held: Held
+    held: RuntimePod
     states: tuple[ContainerState, ...]
     done: int = 0
 

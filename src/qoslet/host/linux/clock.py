@@ -11,7 +11,7 @@ from types import FrameType
 
 
 class Signals:
-    """Counts SIGINT and SIGTERM while it is entered; matches ``agent.loop.Stop``. SIGHUP asks to
+    """Counts SIGINT and SIGTERM while it is entered; matches ``agent.loop.StopSignal``. SIGHUP asks to
     read the configuration again; where ``hangs_up``, it says that the terminal is gone and counts
     as the others."""
 
@@ -64,7 +64,7 @@ class Signals:
 
 class Rereading:
     """What ``signals`` say, and that the configuration is to be read again, too, whenever
-    ``changed``; matches ``agent.loop.Stop``."""
+    ``changed``; matches ``agent.loop.StopSignal``."""
 
     def __init__(self, signals: Signals, changed: Callable[[], bool]) -> None:
         self._signals = signals

@@ -36,7 +36,7 @@ HOLDERS_TOLD = 5
 
 
 class Killing:
-    """Matches ``agent.ports.Killing``. ``kill`` is a driver's."""
+    """Matches ``agent.ports.CgroupKiller``. ``kill`` is a driver's."""
 
     def __init__(self, kill: Callable[[str], bool]) -> None:
         self.kill = kill

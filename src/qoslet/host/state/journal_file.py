@@ -13,7 +13,16 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from qoslet.core.reconcile.journal import Entry, Header, Key, Ledger, Read, Set, lines, read
+from qoslet.core.reconcile.journal import (
+    Entry,
+    Header,
+    JournalState,
+    Key,
+    ParsedJournal,
+    Set,
+    lines,
+    read,
+)
 from qoslet.errors import CannotDo
 from qoslet.host.state.root_lock import STATE as STATE
 from qoslet.host.state.root_lock import cannot, enter, leave, unlink
@@ -61,7 +70,7 @@ class Journal:
         self._file = -1
         self._seen: Mapping[Key, str] = {}
         self._owed: list[Entry] = []
-        self.ledger = Ledger()
+        self.ledger = JournalState()
         self.root = root
         self.notes: list[str] = []
 
@@ -95,7 +104,7 @@ class Journal:
         if self._size > LARGEST:
             self.rewrite()
 
-    def owe(self, entries: Sequence[Entry]) -> None:
+    def record_later(self, entries: Sequence[Entry]) -> None:
         """Entries about what was done already, which could not be recorded: the ledger has them at
         once, the file before the next ones."""
         self.ledger.add(entries)
@@ -108,7 +117,7 @@ class Journal:
         before = self._seen.get((entry.path, entry.file))
         return entry if before is None else replace(entry, before=before)
 
-    def read(self) -> Read:
+    def read(self) -> ParsedJournal:
         """What a journal says that is there already."""
         return read(_contents(self._folder))
 
@@ -225,7 +234,7 @@ def _succeed(journal: Journal, tree: Owned, header: Header) -> None:
     """Deal with the journal of a run before us and with the tree that stands now."""
     old = journal.read()
     valid = same_place(old.header, header)
-    ledger = Ledger()
+    ledger = JournalState()
     if valid:
         ledger.add(old.entries)
     standing = tree.below(header.root)
@@ -266,7 +275,7 @@ def _archive(folder: int, header: Header | None) -> bool:
 
 
 def refuse_foreign(
-    tree: Owned, root: str, standing: Sequence[str], ledger: Ledger, valid: bool
+    tree: Owned, root: str, standing: Sequence[str], ledger: JournalState, valid: bool
 ) -> None:
     """Raise ``CannotDo`` if anything that stands is not what the journal names."""
     foreign = [path for path in standing if not ledger.ours(path, tree.identity(path) or 0)]

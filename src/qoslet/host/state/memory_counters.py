@@ -1,4 +1,4 @@
-"""Keeps what was counted of memory in the state folder of a root; matches ``agent.ports.MemoryKeep``."""
+"""Keeps what was counted of memory in the state folder of a root; matches ``agent.ports.CounterFile``."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from errno import ENOENT
 
-from qoslet.core.reconcile.journal import Header, Ledger, read
+from qoslet.core.reconcile.journal import Header, JournalState, read
 from qoslet.errors import CannotDo
 from qoslet.host.state.journal_file import (
     Journal,
@@ -111,14 +111,14 @@ def _take_up(journal: Journal, tree: Owned, header: Header, given: bool) -> None
         journal.rewrite()
 
 
-def _check_root(root: str, tree: Owned, ledger: Ledger, given: bool) -> None:
+def _check_root(root: str, tree: Owned, ledger: JournalState, given: bool) -> None:
     """Raise ``CannotDo`` where the root stands and is neither ours nor given to us."""
     inode = tree.identity(root)
     if inode is not None and not given and not ledger.ours(root, inode):
         refuse_foreign(tree, root, [root], ledger, valid=False)
 
 
-def prune(ledger: Ledger, tree: Owned) -> bool:
+def prune(ledger: JournalState, tree: Owned) -> bool:
     """Drop groups that are gone or were made anew by somebody; know the inodes of all others.
     True if that changed anything."""
     changed = False
@@ -136,10 +136,10 @@ def prune(ledger: Ledger, tree: Owned) -> bool:
 
 def peek(
     root: str, tree: Owned, *, state: str, given: bool = False, boot: str | None = None
-) -> tuple[Ledger, Header]:
+) -> tuple[JournalState, Header]:
     """What the journal of a root says, without taking it; empty where it says nothing about this
     boot and hierarchy. Raises ``CannotDo`` where it cannot be read, or the root is another's."""
-    header, ledger = Header(boot or this_boot(), tree.hierarchy, root), Ledger()
+    header, ledger = Header(boot or this_boot(), tree.hierarchy, root), JournalState()
     try:
         with open(f"{state}/{escaped(root)}/journal", "rb") as file:
             old = read(file.read())

@@ -18,12 +18,12 @@ from typing import NamedTuple
 from qoslet.core.cgroup import names
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.cgroup.unit_properties import Signed, alone, creation
-from qoslet.core.reconcile.journal import Entry, Made
+from qoslet.core.reconcile.journal import Created, Entry, Recorder
 from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.core.reconcile.unit_jobs import Numbered, Piece, pieces, runs, waves
 from qoslet.errors import QosletError
 from qoslet.host.cgroupfs.async_writes import Pending, SlowWrites, may_wait
-from qoslet.host.cgroupfs.driver import Book, Cgroupfs
+from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.cgroupfs.write_errors import Refused, refused
 from qoslet.host.linux.openat import Tree, checked, contains, parent
 from qoslet.host.systemd.unit_properties import Values
@@ -64,7 +64,7 @@ class UnitDriver(Cgroupfs):
         units: Units,
         *,
         own: Sequence[str] = (),
-        journal: Book | None = None,
+        journal: Recorder | None = None,
         files: Iterable[str] = (),
         sleep: Callable[[float], None] = time.sleep,
         slow: SlowWrites | None = None,
@@ -217,7 +217,7 @@ class UnitDriver(Cgroupfs):
             self.layout.create(path)
             inode = self.layout.trees[0].inode(path)
         if new or path not in self._known:
-            self._made.append(Made(path, inode))
+            self._made.append(Created(path, inode))
             self._new.add(path)
         self._known.add(path)
         self._values.sent(path, values)

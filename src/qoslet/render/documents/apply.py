@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 from qoslet.core.cgroup.interface_files import controller
 
 if TYPE_CHECKING:
-    from qoslet.agent.one_shot import Pass
+    from qoslet.agent.one_shot import ApplyResult
     from qoslet.core.reconcile.drift import Difference
-    from qoslet.core.reconcile.restore import Refusal, Restoring
+    from qoslet.core.reconcile.restore import RestoreConflict, RestorePlan
     from qoslet.core.reconcile.steps import Outcome, Step
     from qoslet.render.documents.plan import Document
 
 
 def apply_document(
     place: Mapping[str, object],
-    done: Pass,
+    done: ApplyResult,
     lost: Sequence[Difference],
     missing: Mapping[str, str],
     commands: Sequence[str],
@@ -69,7 +69,7 @@ def _failure(one: Outcome) -> Document:
 
 def release_document(
     place: Mapping[str, object],
-    what: Restoring,
+    what: RestorePlan,
     outcomes: Sequence[Outcome],
     commands: Sequence[str],
 ) -> Document:
@@ -91,7 +91,7 @@ def release_document(
     }
 
 
-def _refusal(row: Refusal) -> Document:
+def _refusal(row: RestoreConflict) -> Document:
     return {
         "kind": row.kind,
         "path": row.path,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from qoslet.core.cgroup.interface_files import controller
 
 if TYPE_CHECKING:
-    from qoslet.agent.one_shot import Pass
+    from qoslet.agent.one_shot import ApplyResult
     from qoslet.core.reconcile.drift import Difference
-    from qoslet.core.reconcile.restore import Restoring
+    from qoslet.core.reconcile.restore import RestorePlan
     from qoslet.core.reconcile.steps import Outcome
 
 
@@ -26,7 +26,7 @@ def many(count: int, noun: str, ending: str = "s") -> str:
 
 def apply_lines(
     title: str,
-    done: Pass,
+    done: ApplyResult,
     lost: Sequence[Difference],
     missing: Mapping[str, str],
     verbose: bool,
@@ -50,7 +50,7 @@ def apply_lines(
     return [*lines, f"{title}: {_sentence(done, len(lost))}"]
 
 
-def _sentence(done: Pass, lost: int) -> str:
+def _sentence(done: ApplyResult, lost: int) -> str:
     counts = [
         f"{many(done.done('create'), 'group')} made",
         f"{many(done.done('set'), 'value')} written",
@@ -67,7 +67,7 @@ def _outcome(one: Outcome) -> str:
     return f"{mark}: {one.step.describe()}{was}"
 
 
-def _off(row: Difference, done: Pass) -> str:
+def _off(row: Difference, done: ApplyResult) -> str:
     """One difference that is left, with what it waits for."""
     match row.verdict:
         case "absent":
@@ -99,7 +99,7 @@ def _some(lines: list[str], verbose: bool) -> list[str]:
 
 
 def release_lines(
-    title: str, what: Restoring, outcomes: Sequence[Outcome], verbose: bool
+    title: str, what: RestorePlan, outcomes: Sequence[Outcome], verbose: bool
 ) -> list[str]:
     """The undoing for people."""
     lines = [_outcome(one) for one in outcomes] if verbose else []
@@ -118,7 +118,7 @@ def release_lines(
     return [*lines, f"{title}: {_undone(what, outcomes)}"]
 
 
-def _undone(what: Restoring, outcomes: Sequence[Outcome]) -> str:
+def _undone(what: RestorePlan, outcomes: Sequence[Outcome]) -> str:
     done = Counter(one.step.kind for one in outcomes if one.error is None)
     if not what.steps:
         return "nothing of ours stands here"

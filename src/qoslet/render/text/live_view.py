@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TextIO
 
-from qoslet.agent.snapshots import Turn
+from qoslet.agent.snapshots import SyncResult
 from qoslet.core.problem import Problem
 from qoslet.core.status.run_report import report
 from qoslet.core.status.snapshot import Snapshot
@@ -44,7 +44,7 @@ class Watching:
         self._watched = watched
         self.snapshots: list[Snapshot] = []
 
-    def turned(self, turn: Turn) -> None:
+    def turned(self, turn: SyncResult) -> None:
         """Say what a turn did, where nobody is shown snapshots: one sentence, and each error."""
         if self._watched or (turn.quiet and turn.cycle > 1):
             return
