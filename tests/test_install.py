@@ -1,0 +1,48 @@
+"""The wheel that `pipx install .` builds: everything is in it, and it runs where the checkout is not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.paths import REPO
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    program = Path(sys.executable).with_name("hatchling")
+    words = [str(program), "build", "-t", "wheel", "-d", str(folder)]
+    done = subprocess.run(words, cwd=REPO, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (built,) = folder.glob("qoslet-*.whl")
+    return built
+
+
+def test_everything_is_in_the_wheel(wheel: Path) -> None:
+    inside = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("qoslet/")}
+    source = REPO / "src"
+    files = {
+        path.relative_to(source).as_posix()
+        for path in (source / "qoslet").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert inside == files
+
+
+def test_the_installed_program_runs(wheel: Path, tmp_path: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run([*pip, "--target", str(tmp_path / "site"), str(wheel)], check=True)
+    env = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+    where = [sys.executable, "-c", "import qoslet; print(qoslet.__file__)"]
+    found = subprocess.run(where, cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
+    assert Path(found.stdout.strip()).is_relative_to(tmp_path / "site")
+    words = [str(tmp_path / "site" / "bin" / "qoslet"), "plan", str(REPO / "examples")]
+    words += ["--node", str(REPO / "docs" / "n1.yaml"), "-o", "files"]
+    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert (done.returncode, "memory.high=124149760" in done.stdout) == (0, True), done.stderr
