@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -64,14 +64,19 @@ def kept(place: Installed) -> dict[str, tuple[int, int, bool]]:
     }
 
 
+Keeper = Literal["stays", "is killed last", "is killed first", "there is none"]
+
 CASES = [
-    pytest.param("process", signal.SIGTERM, False, id="process"),
-    pytest.param("process", signal.SIGKILL, False, id="process-killed"),
-    pytest.param("process", signal.SIGKILL, True, id="process-killed-with-its-keeper"),
-    pytest.param("runc", signal.SIGTERM, False, id="runc"),
-    pytest.param("runc", signal.SIGKILL, True, id="runc-killed-with-its-keeper"),
-    pytest.param("containerd", signal.SIGTERM, False, id="containerd"),
-    pytest.param("containerd", signal.SIGKILL, False, id="containerd-killed"),
+    pytest.param("process", signal.SIGTERM, "stays", id="process"),
+    pytest.param("process", signal.SIGKILL, "stays", id="process-killed"),
+    pytest.param("process", signal.SIGKILL, "is killed last", id="process-killed-with-its-keeper"),
+    pytest.param("process", signal.SIGTERM, "is killed first", id="process-after-its-keeper"),
+    pytest.param("runc", signal.SIGTERM, "stays", id="runc"),
+    pytest.param("runc", signal.SIGKILL, "is killed last", id="runc-killed-with-its-keeper"),
+    pytest.param("runc", signal.SIGTERM, "is killed first", id="runc-after-its-keeper"),
+    pytest.param("crun", signal.SIGKILL, "is killed last", id="crun-killed-with-its-keeper"),
+    pytest.param("containerd", signal.SIGTERM, "there is none", id="containerd"),
+    pytest.param("containerd", signal.SIGKILL, "there is none", id="containerd-killed"),
 ]
 
 
@@ -79,14 +84,14 @@ CASES = [
 def test_pods_of_an_earlier_version_are_taken_over(
     runtime: str,
     number: int,
-    keeper: bool,
+    keeper: Keeper,
     tmp_path: Path,
     record_property: Callable[[str, object], None],
 ) -> None:
     assert os.getuid() == 0, "live tests write to this machine's kernel: run them as root"
     if runtime == "containerd":
         need_containerd()
-    elif runtime == "runc" and isinstance(wrong := found("runc"), str):
+    elif runtime != "process" and isinstance(wrong := found(runtime), str):
         pytest.skip(wrong)
     with installed(tmp_path, runtime) as place:
         place.put(web(place, "100m", "32Mi"))
@@ -97,12 +102,19 @@ def test_pods_of_an_earlier_version_are_taken_over(
         place.upgrade()
         assert place.mains() == before, "this version asks the agent of the earlier one"
         old = keeper_of(place)
-        assert (old == 0) == (runtime == "containerd")
+        assert (old == 0) == (keeper == "there is none")
+        if keeper == "is killed first":
+            os.kill(old, signal.SIGKILL)
+            place.soon(
+                lambda: keeper_of(place) not in (0, old), "the old agent starts a new keeper"
+            )
+            old = keeper_of(place)
+            place.soon(lambda: place.mains() == before, "it knows all containers")
         place.part(number)
-        if keeper:
+        if keeper == "is killed last":
             os.kill(old, signal.SIGKILL)
         is_taken_over(place, before)
-        assert keeper or keeper_of(place) == old
+        assert (keeper_of(place) == old) == (keeper != "is killed last")
         is_resized(place, before)
         is_restarted(place, before)
         place.part(signal.SIGTERM)

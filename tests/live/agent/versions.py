@@ -144,7 +144,7 @@ class Installed(Agent):
 
 @contextmanager
 def installed(folder: Path, runtime: str) -> Iterator[Installed]:
-    """An installation whose containers are processes, runc's or those of a containerd of our own."""
+    """An installation whose containers are processes, an OCI runtime's or those of a containerd of our own."""
     folder.chmod(0o755)
     if runtime == "containerd":
         with Containerd(folder / "containerd") as containerd:
@@ -153,9 +153,9 @@ def installed(folder: Path, runtime: str) -> Iterator[Installed]:
                 yield made
         return
     made = Installed(folder)
-    if runtime == "runc":
+    if runtime != "process":
         where = ("--images", str(busybox(folder)), "--storage", str(folder / "storage"))
-        made.words, made.image = ("--with", "runc", *where), "busybox:1"
+        made.words, made.image = ("--with", runtime, *where), "busybox:1"
     with _cleaned(made):
         yield made
     shutil.rmtree(folder / "storage", ignore_errors=True)

@@ -1,0 +1,1 @@
+"""Modules that programs of earlier versions name, where they look for them."""
