@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from qoslet.core.api.memory_annotations import NO_POLICY, read
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.workload.lifecycle import Backoff
 from qoslet.core.workload.process_spec import Launch, PodSpec
@@ -121,9 +122,14 @@ def test_a_pod_that_is_stopped_ends() -> None:
         ("", Behaviour()),
     ],
 )
-def test_behaviour_from_the_annotation(text: str, expected: Behaviour) -> None:
-    document = {"metadata": {"annotations": {"simulate.qoslet/app": text}}}
+@pytest.mark.parametrize("key", ["qoslet.dev/simulate.app", "simulate.qoslet/app"])
+def test_behaviour_from_the_annotation(key: str, text: str, expected: Behaviour) -> None:
+    document = {"metadata": {"annotations": {key: text}}}
     assert behaviour_of(document, "app", "regular") == expected
+
+
+def test_a_simulated_behaviour_is_no_policy_of_memory() -> None:
+    assert read({"qoslet.dev/simulate.app": "threads=2"}, ["app"]) == (NO_POLICY, ())
 
 
 def test_the_lowest_limit_on_the_way_up_counts() -> None:

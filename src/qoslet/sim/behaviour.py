@@ -1,7 +1,8 @@
 """What a simulated container does, from an annotation of its pod.
 
-``simulate.qoslet/CONTAINER: threads=2, memory=200Mi, after=3`` means: two threads that always
+``qoslet.dev/simulate.CONTAINER: threads=2, memory=200Mi, after=3`` means: two threads that always
 want a CPU, and memory that grows to 200Mi, both from three seconds after the start on.
+``simulate.qoslet/CONTAINER`` is the older spelling.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from qoslet.core.api.memory_annotations import SIMULATE
 from qoslet.core.quantity import QuantityError, parse
 
-PREFIX = "simulate.qoslet/"
+OLD_PREFIX = "simulate.qoslet/"
 GROWTH = 64 * 1024 * 1024
 """Bytes per second by which memory grows."""
 
@@ -33,11 +35,12 @@ def behaviour_of(document: Mapping[str, Any], container: str, role: str) -> Beha
     annotation it is one busy thread; init containers end after a second."""
     default = Behaviour(lasts=1.0) if role == "init" else Behaviour()
     annotations = (document.get("metadata") or {}).get("annotations") or {}
+    text = annotations.get(SIMULATE + container, annotations.get(OLD_PREFIX + container))
     values: dict[str, float] = {}
-    for word in str(annotations.get(PREFIX + container, "")).replace(",", " ").split():
-        name, _, text = word.partition("=")
+    for word in str(text or "").replace(",", " ").split():
+        name, _, amount = word.partition("=")
         try:
-            values[name] = parse(text).nano / 1e9
+            values[name] = parse(amount).nano / 1e9
         except QuantityError:
             continue
     return Behaviour(

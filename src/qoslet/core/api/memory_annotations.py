@@ -15,6 +15,8 @@ from qoslet.core.cgroup.interface_files import NO_LIMIT
 from qoslet.core.quantity import QuantityError, parse
 
 PREFIX = "qoslet.dev/"
+SIMULATE = f"{PREFIX}simulate."
+"""Before a container's name: what it does on the simulated kernel, which is no policy."""
 HIGH, FACTOR = "memory-high", "memory-throttling-factor"
 PROTECTION, OOM_GROUP, GUARD = "memory-protection", "memory-oom-group", "guard"
 KEYS = (HIGH, FACTOR, PROTECTION, OOM_GROUP, GUARD)
@@ -76,7 +78,11 @@ def read(
     annotations: Mapping[str, str], containers: Collection[str]
 ) -> tuple[MemoryPolicy, tuple[Finding, ...]]:
     """The policy of a pod with these containers, and what of its annotations does not count."""
-    ours = {key: text for key, text in annotations.items() if key.startswith(PREFIX)}
+    ours = {
+        key: text
+        for key, text in annotations.items()
+        if key.startswith(PREFIX) and not key.startswith(SIMULATE)
+    }
     if not ours:
         return NO_POLICY, ()
     reading = _Reading(containers)
