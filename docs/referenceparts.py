@@ -92,7 +92,7 @@ def exit_codes() -> Iterator[str]:
             yield f"| `{command}` | {found[1].rstrip('.')} |"
 
 
-def annotations() -> Iterator[str]:
+def pod_annotations() -> Iterator[str]:
     """Every annotation that qoslet reads from a pod."""
     yield "| annotation | value | decides |"
     yield "|---|---|---|"
@@ -106,5 +106,5 @@ def annotations() -> Iterator[str]:
 PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "json documents": documents,
     "exit codes": exit_codes,
-    "annotations": annotations,
+    "annotations": pod_annotations,
 }
