@@ -229,7 +229,8 @@ def test_ends(monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int) 
 
 
 HEAVY = ("dataclasses", "inspect", "pathlib", "logging", "json", "yaml", "typing_extensions",
-         "subprocess", "shutil", "locale", "rich", "asyncio", "platform")  # fmt: skip
+         "subprocess", "shutil", "locale", "rich", "asyncio", "platform",
+         "decimal", "uuid", "gettext", "textwrap", "msgspec.inspect")  # fmt: skip
 
 
 def test_json_in_json_out_imports_nothing_heavy(tmp_path: Path) -> None:

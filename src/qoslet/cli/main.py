@@ -10,6 +10,7 @@ import os
 import sys
 
 from qoslet.cli.commands import COMMANDS, module_of, overview, parser_of
+from qoslet.cli.lean_imports import import_argparse, import_msgspec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,35 +82,10 @@ def _dispatch(arguments: Sequence[str]) -> int:
         command = "version"
     if command not in COMMANDS:
         raise _unknown(command)
-    _import_msgspec()
+    import_msgspec()
+    import_argparse()
     code: int = module_of(command).run(parser_of(command).parse_args(rest))
     return code
-
-
-def _import_msgspec() -> None:
-    """Import msgspec without ``typing_extensions``, of which it would use one alias, and without
-    ``platform``, of which ``uuid`` wants the name of the system (Python 3.11 and 3.12).
-
-    Where the first happens to be installed, its import takes as long as the interpreter's own
-    start; msgspec takes the alias from ``typing`` when the import fails.
-    """
-    apart = {"typing_extensions": None, "platform": _System()}
-    if "msgspec" in sys.modules or apart.keys() & sys.modules.keys():
-        return
-    sys.modules.update(apart)  # type: ignore[arg-type]
-    try:
-        import msgspec  # noqa: F401
-    finally:
-        for name in apart:
-            del sys.modules[name]
-
-
-class _System:
-    """What ``uuid`` asks of ``platform``."""
-
-    def system(self) -> str:
-        """The name of the system."""
-        return os.uname().sysname
 
 
 def _unknown(command: str) -> QosletError:

@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-# argparse asks gettext for each of its words, which imports locale; nothing here is translated.
-vars(argparse)["_"] = str
-
-
 class _Formatter(argparse.RawDescriptionHelpFormatter):
     """Help for this terminal. Asking for its size without ``shutil`` spares each start that
     import: argparse makes a formatter for every argument that is added."""

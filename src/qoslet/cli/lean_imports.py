@@ -1,0 +1,113 @@
+"""Imports of msgspec and argparse without the modules that they want and qoslet does not use.
+
+The stand-ins last for one import: whoever imports such a module later gets the real one. Where a
+stand-in does not fit a later version, the real modules are imported instead.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+_LATER = ("inspect", "msgpack", "toml", "yaml")
+
+
+class _StandIn:
+    """A module of these names."""
+
+    def __init__(self, **names: object) -> None:
+        vars(self).update(names)
+
+
+def import_msgspec() -> None:
+    """Import msgspec without its other formats and the types that qoslet never encodes.
+
+    ``typing_extensions`` gives it one alias, which it takes from ``typing`` when the import
+    fails. ``Decimal`` and ``UUID`` are unknown to it afterwards.
+    """
+    if "msgspec" in sys.modules:
+        return
+    if _imported("msgspec", _beside_msgspec()):
+        # ``msgspec.inspect`` takes it for granted that ``msgspec.msgpack`` is there
+        vars(sys.modules["msgspec"])["__getattr__"] = _later
+    else:
+        import msgspec  # noqa: F401
+
+
+def import_argparse() -> None:
+    """Import argparse without ``gettext``: nothing here is translated."""
+    if "argparse" in sys.modules:
+        return
+    words = {"gettext": _StandIn(gettext=str, ngettext=_counted)}
+    if not _imported("argparse", words):
+        import argparse  # noqa: F401
+
+
+def _imported(name: str, apart: Mapping[str, object]) -> bool:
+    """Import a module while ``apart`` stand in for others that are not imported yet; whether
+    that worked."""
+    apart = {key: value for key, value in apart.items() if key not in sys.modules}
+    sys.modules.update(apart)  # type: ignore[arg-type]
+    try:
+        __import__(name)
+    except (ImportError, AttributeError):
+        for key in [key for key in sys.modules if key.partition(".")[0] == name]:
+            del sys.modules[key]
+        return False
+    finally:
+        for key, value in apart.items():
+            if sys.modules.get(key, value) is value:
+                sys.modules.pop(key, None)
+            above, _, attribute = key.rpartition(".")
+            if above in sys.modules:
+                vars(sys.modules[above]).pop(attribute, None)
+    return True
+
+
+def _beside_msgspec() -> dict[str, object]:
+    """What stands in while msgspec is imported."""
+    return {
+        **_fast_datetime(),
+        "typing_extensions": None,
+        "decimal": _StandIn(Decimal=type("Decimal", (), {})),
+        "uuid": _StandIn(UUID=type("UUID", (), {}), SafeUUID=_StandIn(unknown=None)),
+        "msgspec._json_schema": _StandIn(schema=_schema, schema_components=_schema_components),
+        **{f"msgspec.{one}": _StandIn() for one in _LATER},
+    }
+
+
+def _later(name: str) -> object:
+    """A module of msgspec that was left out."""
+    if name not in _LATER:
+        raise AttributeError(f"module 'msgspec' has no attribute {name!r}")
+    from importlib import import_module
+
+    return import_module(f"msgspec.{name}")
+
+
+def _fast_datetime() -> dict[str, object]:
+    """The types of ``datetime`` without the Python form of them, which it reads first (3.11)."""
+    try:
+        return {"datetime": __import__("_datetime")}
+    except ImportError:
+        return {}
+
+
+def _schema(*args: object, **options: object) -> object:
+    from msgspec import _json_schema
+
+    return _json_schema.schema(*args, **options)  # type: ignore[arg-type]
+
+
+def _schema_components(*args: object, **options: object) -> object:
+    from msgspec import _json_schema
+
+    return _json_schema.schema_components(*args, **options)  # type: ignore[arg-type]
+
+
+def _counted(one: str, many: str, count: int) -> str:
+    return one if count == 1 else many

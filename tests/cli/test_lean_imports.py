@@ -1,0 +1,62 @@
+"""What is left out of an import is there for whoever asks for it later."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.fixtures import environment
+
+LEFT_OUT = """
+assert not {"decimal", "uuid", "gettext", "platform", "textwrap", "msgspec.inspect"} & loaded
+"""
+REAL_ONES = """
+import argparse, datetime, decimal, gettext, msgspec, uuid
+from msgspec import inspect
+assert not hasattr(msgspec, "other")
+assert {msgspec.toml.decode("a = 1")["a"], msgspec.yaml.decode("1")} == {1}
+assert inspect.type_info(int) == inspect.IntType()
+assert msgspec.msgpack.encode(1) == b"\\x01"
+from msgspec.yaml import decode
+assert msgspec.json.schema(int) == {"type": "integer"}
+assert msgspec.json.schema_components([int])[0] == ({"type": "integer"},)
+assert msgspec.json.encode(datetime.date(2026, 1, 2)) == b'"2026-01-02"'
+assert (decimal.Decimal(1), uuid.UUID(int=1).int, gettext.gettext("a")) == (1, 1, "a")
+"""
+
+
+def python(code: str) -> None:
+    """Run code in an interpreter of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_real_modules_come_later() -> None:
+    python(
+        "import sys; from qoslet.cli.lean_imports import import_argparse, import_msgspec\n"
+        "import_msgspec(); import_argparse(); loaded = set(sys.modules)\n" + LEFT_OUT + REAL_ONES
+    )
+
+
+@pytest.mark.parametrize("wanted", ["uuid", "decimal", "msgspec._json_schema"])
+def test_a_stand_in_that_does_not_fit_is_not_used(wanted: str) -> None:
+    python(
+        "from qoslet.cli import lean_imports as lean\n"
+        "apart = lean._beside_msgspec()\n"
+        f"apart[{wanted!r}] = lean._StandIn()\n"
+        "lean._beside_msgspec = lambda: apart\n"
+        "lean.import_msgspec(); import msgspec\n" + REAL_ONES
+    )
+
+
+def test_what_is_imported_already_stays() -> None:
+    python(
+        "import decimal, msgspec, uuid; from qoslet.cli.lean_imports import import_msgspec\n"
+        "import_msgspec()\n"
+        'wanted = b\'["1","00000000-0000-0000-0000-000000000001"]\'\n'
+        "assert msgspec.json.encode([decimal.Decimal(1), uuid.UUID(int=1)]) == wanted\n"
+    )
