@@ -23,8 +23,8 @@ from tests.paths import DATA
 
 SOURCE = DATA / "state-0f4d162" / "source.tar.xz"
 NEW = Path(qoslet.__file__).parent
-SLEEPS = "trap 'exit 0' TERM; while :; do sleep 1000 & wait $!; done"
-"""What ends at once when it is asked to, and does nothing until then."""
+COUNTS = "trap 'exit 0' TERM; i=0; while :; do echo $i; i=$((i+1)); sleep 0.2 & wait $!; done"
+"""What ends at once when it is asked to, and prints numbers until then."""
 
 
 class Installed(Agent):
@@ -65,7 +65,7 @@ class Installed(Agent):
     def _environment(self) -> dict[str, str]:
         own = [path for path in sys.path if not (Path(path) / "qoslet" / "__init__.py").exists()]
         paths = os.pathsep.join([str(self.site), *filter(None, own)])
-        return {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
+        return {**os.environ, "PYTHONPATH": paths}
 
     def serve(self) -> None:
         """Begin an agent that keeps its pods."""
@@ -111,6 +111,10 @@ class Installed(Agent):
             assert time.monotonic() < deadline, (what, self.said(), self.containers())
             time.sleep(0.1)
 
+    def printed(self, pod: str, container: str = "app") -> list[int]:
+        """The numbers that a container has printed since it was started last."""
+        return [int(line) for line in self.call("logs", pod, "-c", container).split()]
+
     def mains(self) -> dict[str, int]:
         """The main processes of the containers that run."""
         return {name: one["pid"] for name, one in self.containers().items() if one["running"]}
@@ -128,8 +132,8 @@ class Installed(Agent):
         new.rename(place)
 
     def container(self, name: str, **more: Any) -> dict[str, Any]:
-        """A container that sleeps."""
-        made: dict[str, Any] = {"name": name, "command": ["sh", "-c", f"echo up; {SLEEPS}"], **more}
+        """A container that counts."""
+        made: dict[str, Any] = {"name": name, "command": ["sh", "-c", COUNTS], **more}
         return {**made, "image": self.image, "imagePullPolicy": "Never"} if self.image else made
 
     def clean(self) -> None:
