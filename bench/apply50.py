@@ -70,7 +70,7 @@ class Bench:
         powers = Powers(os.geteuid(), os.getegid(), os.geteuid() == 0)
         files = ManifestFiles([str(self.manifests)], time.monotonic)
         source = ManifestSource(files, Options(keep_raw=True), self.node, powers, unconfined=True)
-        plan = source.current().live.plan()
+        plan = source.current().plan.plan()
         observed = eyes.observe(self.root)
         self.steps = ordered(compare(plan, observed), observed)
         wrong = [one.error for one in driver.perform(self.steps) if one.error]

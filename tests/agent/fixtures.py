@@ -97,7 +97,7 @@ class Manifests:
         self.pods[pod.uid] = DesiredPod(pod, spec, found, f"{pod.name}.yaml", spec.grace)
         self._changed.add(pod.uid)
         for uid in found.others & self.pods.keys():
-            self.pods[uid] = replace(self.pods[uid], groups=self.live.groups(uid))
+            self.pods[uid] = replace(self.pods[uid], planned=self.live.groups(uid))
             self._changed.add(uid)
         self._gone.discard(pod.uid)
         self._version += 1
@@ -350,7 +350,7 @@ class Bench:
     def turn(self, seconds: float = 0.0, *, whole: bool = False) -> SyncResult:
         """One turn, so many seconds after the last one."""
         self.clock.now += seconds
-        turn = self.reconciler.turn(self.source.current(), whole=whole)
+        turn = self.reconciler.sync(self.source.current(), whole=whole)
         self.said += [*turn.errors, *turn.notes]
         return turn
 

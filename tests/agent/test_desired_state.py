@@ -84,7 +84,7 @@ def errors(desired: DesiredState) -> list[str]:
 
 def told(desired: DesiredState) -> tuple[set[str], set[str]]:
     """What changed and what is gone."""
-    return set(desired.changed), set(desired.gone)
+    return set(desired.changed), set(desired.removed)
 
 
 def test_it_is_the_loops_source() -> None:
@@ -97,12 +97,12 @@ def test_pods_come_change_and_go() -> None:
     files.say("a", pod("web"))
     source = made(files)
     first = source.current()
-    assert (first.version, set(first.changed), set(first.gone)) == (1, {uid("web")}, set())
+    assert (first.version, set(first.changed), set(first.removed)) == (1, {uid("web")}, set())
     wanted = first.pods[uid("web")]
-    assert (wanted.pod.key, wanted.manifest, wanted.grace) == ("default/web", "a", 30.0)
+    assert (wanted.pod.key, wanted.manifest, wanted.grace_seconds) == ("default/web", "a", 30.0)
     assert wanted.spec.launches[0].argv == ("true",)
-    assert [group.level for group in wanted.groups.groups] == ["pod", "container"]
-    assert wanted.groups == first.live.groups(uid("web"))
+    assert [group.level for group in wanted.planned.groups] == ["pod", "container"]
+    assert wanted.planned == first.plan.groups(uid("web"))
 
     again = source.current()
     assert (again.version, *told(again)) == (1, set(), set())
@@ -113,9 +113,9 @@ def test_pods_come_change_and_go() -> None:
     second = source.current()
     assert second.version == 2
     assert second.changed == {uid("web"), uid("db")}
-    assert second.pods[uid("db")].grace == 5.0
+    assert second.pods[uid("db")].grace_seconds == 5.0
     assert second.pods[uid("web")].spec == wanted.spec
-    assert second.pods[uid("web")].groups != wanted.groups
+    assert second.pods[uid("web")].planned != wanted.planned
     assert first.pods[uid("web")] is wanted, "an earlier answer stays as it was"
 
     files.gone("a")
@@ -128,12 +128,12 @@ def test_a_pod_counts_until_the_loop_drops_it() -> None:
     files = Given()
     files.say("a", pod("web"))
     source = made(files)
-    before = source.current().live.upper()
+    before = source.current().plan.upper()
     files.gone("a")
     desired = source.current()
-    assert desired.live.upper() == before
-    desired.live.drop(uid("web"))
-    assert desired.live.upper() != before
+    assert desired.plan.upper() == before
+    desired.plan.drop(uid("web"))
+    assert desired.plan.upper() != before
 
 
 def test_what_is_read_again_unchanged_changes_nothing() -> None:
@@ -155,10 +155,10 @@ def test_a_pod_that_moves_to_another_file_stays() -> None:
     files.say("b", pod("web"))
     desired = source.current()
     after = desired.pods[uid("web")]
-    assert desired.gone == frozenset()
+    assert desired.removed == frozenset()
     assert after.manifest == "b"
     assert after.spec.digest() == before.spec.digest()
-    assert [g.settings for g in after.groups.groups] == [g.settings for g in before.groups.groups]
+    assert [g.settings for g in after.planned.groups] == [g.settings for g in before.planned.groups]
 
 
 def test_a_broken_file_keeps_its_pods_and_gives_a_row() -> None:
@@ -185,17 +185,17 @@ def test_another_uid_is_another_pod_that_waits_for_the_first() -> None:
     files = Given()
     files.say("a", pod("web", "one"))
     source = made(files)
-    assert source.current().pods["one"].after == frozenset()
+    assert source.current().pods["one"].predecessors == frozenset()
     files.say("a", pod("web", "two"))
     desired = source.current()
     assert told(desired) == ({"two"}, {"one"})
-    assert desired.pods["two"].after == {"one"}
+    assert desired.pods["two"].predecessors == {"one"}
     files.say("a", pod("web", "three"))
     desired = source.current()
-    assert desired.pods["three"].after == {"one", "two"}
-    desired.live.drop("one")
+    assert desired.pods["three"].predecessors == {"one", "two"}
+    desired.plan.drop("one")
     files.say("a", pod("web", "four"))
-    assert source.current().pods["four"].after == {"two", "three"}
+    assert source.current().pods["four"].predecessors == {"two", "three"}
 
 
 def test_the_second_file_takes_the_place_of_the_first() -> None:
@@ -222,16 +222,16 @@ def test_a_pod_that_may_not_run_is_wanted_without_groups() -> None:
     desired = source.current()
     refused = desired.pods[uid("image")]
     assert not refused.spec.runnable
-    assert (refused.groups.groups, refused.groups.qos) == ((), "Burstable")
-    assert refused.groups.pod == refused.pod
+    assert (refused.planned.groups, refused.planned.qos) == ((), "Burstable")
+    assert refused.planned.pod == refused.pod
     assert uid("image") not in source.live
     assert any("no command" in line for line in errors(desired))
-    assert desired.live.plan().pods[0].pod.name == "web"
+    assert desired.plan.plan().pods[0].pod.name == "web"
 
     files.say("a", pod("web"), pod("image"))
     desired = source.current()
     assert uid("image") in desired.changed
-    assert desired.pods[uid("image")].groups.groups
+    assert desired.pods[uid("image")].planned.groups
 
 
 def test_a_running_pod_that_may_not_run_any_more_counts_until_it_is_dropped() -> None:
@@ -242,7 +242,7 @@ def test_a_running_pod_that_may_not_run_any_more_counts_until_it_is_dropped() ->
     files.say("a", pod("web", container={"command": []}))
     desired = source.current()
     assert desired.changed == {uid("web")}
-    assert desired.pods[uid("web")].groups.groups == ()
+    assert desired.pods[uid("web")].planned.groups == ()
     assert uid("web") in source.live
 
 
@@ -251,12 +251,12 @@ def test_pods_whose_cpus_change_with_another_have_changed() -> None:
     whole = {"resources": {"limits": {"cpu": "2", "memory": "1Gi"}}}
     files.say("a", pod("shares"), pod("image", container={"command": []}))
     source = made(files, here(cpu_manager_policy="static", kube_reserved={"cpu": parse("1")}))
-    shared = source.current().pods[uid("shares")].groups
+    shared = source.current().pods[uid("shares")].planned
     files.say("b", pod("takes", container=whole))
     desired = source.current()
     assert desired.changed == {uid("takes"), uid("shares")}
-    assert desired.pods[uid("shares")].groups != shared
-    assert desired.pods[uid("takes")].groups.others == frozenset()
+    assert desired.pods[uid("shares")].planned != shared
+    assert desired.pods[uid("takes")].planned.others == frozenset()
 
 
 def test_rows_about_paths_are_told_when_they_change() -> None:
@@ -307,11 +307,11 @@ def test_another_node_plans_everything_anew() -> None:
     before = source.current()
     source.configure(here(cgroups_per_qos=False))
     desired = source.current()
-    assert desired.live is not before.live
+    assert desired.plan is not before.plan
     assert desired.version > before.version
     assert desired.changed == before.changed
-    assert [group.level for group in desired.pods[uid("db")].groups.groups] == ["container"]
-    assert desired.live.node.kubelet.cgroups_per_qos is False
+    assert [group.level for group in desired.pods[uid("db")].planned.groups] == ["container"]
+    assert desired.plan.node.kubelet.cgroups_per_qos is False
 
 
 def test_documents_of_pods_are_there_while_they_are_wanted() -> None:
@@ -397,7 +397,7 @@ def test_a_directory_is_followed(real: tuple[Path, ManifestSource]) -> None:
     for number in range(20):
         (folder / f"p{number}.yaml").unlink()
     desired = source.current()
-    assert len(desired.gone) == 20
+    assert len(desired.removed) == 20
     assert desired.pods == {}
 
 
@@ -408,8 +408,8 @@ def test_churn_leaves_nothing_behind(real: tuple[Path, ManifestSource]) -> None:
         desired = source.current()
         (folder / f"p{number}.yaml").unlink()
         desired = source.current()
-        for gone in desired.gone:
-            desired.live.drop(gone)
+        for gone in desired.removed:
+            desired.plan.drop(gone)
     assert source.current().pods == {}
     assert source.live.uids == ()
     assert source.live.planner.shapes.count == 0

@@ -37,13 +37,13 @@ class Screen:
         self.snapshots: list[Snapshot] = []
         self.lines: list[str] = []
 
-    def turned(self, turn: SyncResult) -> None:
+    def synced(self, turn: SyncResult) -> None:
         self.turns.append(turn)
 
     def publish(self, snapshot: Snapshot) -> None:
         self.snapshots.append(snapshot)
 
-    def say(self, line: str) -> None:
+    def log(self, line: str) -> None:
         self.lines.append(line)
 
 
@@ -64,7 +64,7 @@ def looped(
 
 
 def timed(lasts: float | None = 5.0, **more: object) -> Bench:
-    return Bench(config=Config(root=ROOT, lasts=lasts, **more))  # type: ignore[arg-type]
+    return Bench(config=Config(root=ROOT, duration_seconds=lasts, **more))  # type: ignore[arg-type]
 
 
 def test_it_ends_by_itself_and_leaves_nothing() -> None:
@@ -79,7 +79,7 @@ def test_it_ends_by_itself_and_leaves_nothing() -> None:
 
 
 def test_nobody_watches_so_it_turns_when_something_is_due_only() -> None:
-    bench = timed(100.0, interval=None)
+    bench = timed(100.0, interval_seconds=None)
     bench.put("a")
     screen = looped(bench)
     assert screen.snapshots == []
@@ -130,7 +130,7 @@ def test_a_second_request_hurries() -> None:
 
 
 def test_what_is_kept_stays_and_the_next_run_takes_it_up() -> None:
-    bench = timed(3.0, interval=None, keep=True)
+    bench = timed(3.0, interval_seconds=None, keep_pods=True)
     bench.put("a")
     screen = looped(bench)
     assert screen.lines == ["1 pod kept for the next run"]
@@ -144,7 +144,7 @@ def test_what_is_kept_stays_and_the_next_run_takes_it_up() -> None:
 
 
 def test_what_cannot_be_removed_is_said() -> None:
-    bench = timed(1.0, settle=1.0)
+    bench = timed(1.0, removal_seconds=1.0)
     bench.put("a")
     bench.turn()
     bench.kernel.perform([Step("create", f"{ROOT}/kubepods/burstable/poda/theirs")])

@@ -114,7 +114,7 @@ class Driver:
             if outcomes[-1].error is not None:
                 break
             if step.kind == "create":
-                given = ROOT in self.book.ledger.met
+                given = ROOT in self.book.ledger.adopted
                 done += [self._made(path) for path in (ROOT, step.path)[given:]]
             elif step.kind == "remove":
                 done.append(Removed(step.path, done=True))
@@ -123,7 +123,7 @@ class Driver:
 
     def _intent(self, step: Step) -> Entry:
         if step.kind == "create":
-            if ROOT not in {**self.book.ledger.groups, **self.book.ledger.met}:
+            if ROOT not in {**self.book.ledger.cgroups, **self.book.ledger.adopted}:
                 self.book.record([CreateIntent(ROOT)])
             return CreateIntent(step.path)
         if step.kind == "remove":
@@ -158,7 +158,7 @@ class Machine:
     def release(self) -> list[str]:
         """Undo; what was refused."""
         seen = self.kernel.observe(ROOT)
-        others = {p: one for p in self.book.ledger.met if (one := Sight(self.kernel).look(p))}
+        others = {p: one for p in self.book.ledger.adopted if (one := Sight(self.kernel).look(p))}
         now = TreeState(ROOT, seen, others)
         what = restore(self.book.ledger, now, hierarchy=self.kernel.hierarchy)
         if not what.refusals:

@@ -15,7 +15,7 @@ from qoslet.core.workload.process_spec import MemoryVolume, PodSpec
 from qoslet.sim.kernel import Fault
 from tests.agent.fixtures import ROOT, Bench, node, pod_of, spec_of
 
-SERVICE = Config(root=ROOT, interval=None)
+SERVICE = Config(root=ROOT, interval_seconds=None)
 
 
 def with_volume(name: str) -> PodSpec:
@@ -29,10 +29,10 @@ def test_pods_are_made_begun_and_left_alone() -> None:
     bench.put("b", "", "")
     first = bench.turn()
     assert bench.keeper.running == {"a", "b"}
-    assert (first.failed, first.errors, first.looked) == (0, (), 2)
+    assert (first.failed, first.errors, first.pods_synced) == (0, (), 2)
     done = len(bench.driver.steps)
     second = bench.turn(1.0)
-    assert (second.looked, second.differences) == (0, 0)
+    assert (second.pods_synced, second.differences) == (0, 0)
     assert second.summary == "2 pods, 2 of 2 containers running; the tree is as planned"
     assert len(bench.driver.steps) == done
     rows = bench.rows
@@ -118,16 +118,16 @@ def test_drift_is_mended_when_everything_is_looked_at() -> None:
     bench.turn()
     path = next(one for one in bench.groups("a") if one.endswith("poda"))
     bench.kernel.write(path, "cpu.shares", "999")
-    assert bench.turn(1.0).looked == 0
+    assert bench.turn(1.0).pods_synced == 0
     assert bench.value(path, "cpu.shares") == "999", "nobody has looked"
-    assert bench.turn(10.0).looked == 1
+    assert bench.turn(10.0).pods_synced == 1
     assert bench.value(path, "cpu.shares") == "512"
 
 
 def test_looks_at_everything_become_rare_while_all_is_well() -> None:
     bench = Bench(config=SERVICE)
     bench.put("a")
-    looks = [bench.clock.now for _ in range(200) if bench.turn(1.0).looked]
+    looks = [bench.clock.now for _ in range(200) if bench.turn(1.0).pods_synced]
     waits = [int(after - before) for before, after in pairwise(looks)]
     assert waits == [10, 20, 40, 60, 60]
 
@@ -144,8 +144,8 @@ def test_a_pod_that_the_kernel_refuses_waits_and_the_others_run() -> None:
     row = bench.rows["a"]
     assert (row.phase, row.reason, row.retries) == ("Pending", "FailedToCreatePodContainer", 1)
     assert row.retry_in == 1.0
-    assert bench.turn(0.5).looked == 0
-    assert bench.turn(0.6).looked == 1
+    assert bench.turn(0.5).pods_synced == 0
+    assert bench.turn(0.6).pods_synced == 1
     assert bench.keeper.running == {"a", "b"}
     assert (bench.rows["a"].reason, bench.rows["a"].retries) == ("", 0)
 
@@ -212,7 +212,7 @@ def test_edited_processes_are_started_anew_and_an_edit_back_and_forth_ends_right
     assert bench.keeper.kept["a"].spec.launches[0].argv == ("z",)
     assert bench.keeper.running == {"a"}
     turn = bench.turn(11.0)
-    assert (turn.differences, turn.looked) == (0, 1)
+    assert (turn.differences, turn.pods_synced) == (0, 1)
     assert bench.groups("a") == [
         f"{ROOT}/kubepods/burstable/poda",
         f"{ROOT}/kubepods/burstable/poda/app",
@@ -334,7 +334,7 @@ def test_a_pod_waits_until_the_one_of_its_name_before_is_gone() -> None:
     bench.turn()
     bench.source.drop("a")
     bench.put("b")
-    bench.source.pods["b"] = replace(bench.source.pods["b"], after=frozenset({"a"}))
+    bench.source.pods["b"] = replace(bench.source.pods["b"], predecessors=frozenset({"a"}))
     bench.turn(1.0)
     assert bench.rows["b"].reason == "PodBefore"
     assert bench.groups("b") == []

@@ -481,14 +481,14 @@ class Agent:
             self.file.unlink(missing_ok=True)
         self.driver = world.driver()
         self.journal = resume(ROOT, self.driver, state=str(state), boot="boot", verb="run")
-        self.driver.others.update(self.journal.ledger.met)
+        self.driver.others.update(self.journal.ledger.adopted)
         self.paper = Paper(self.journal, world._told)
         self.driver.journal = self.paper
         self.source = Manifests(node)
         for one, spec in pods:
             self.source.put(one, spec)
         self.reconciler = Reconciler(
-            config or Config(root=ROOT, interval=None),
+            config or Config(root=ROOT, interval_seconds=None),
             self.driver,
             world.kernel,
             world.runtime,
@@ -503,7 +503,7 @@ class Agent:
 
     def turn(self, *, whole: bool = False) -> SyncResult:
         self.world._told("turn")
-        turn = self.reconciler.turn(self.source.current(), whole=whole)
+        turn = self.reconciler.sync(self.source.current(), whole=whole)
         self.turns += 1
         self.said += [*turn.errors, *turn.notes]
         return turn
@@ -528,15 +528,15 @@ class Agent:
     def idle(self) -> bool:
         """Whether every pod is where it is to be."""
         reconciler = self.reconciler
-        if reconciler._orphans.count or self.world.runtime.due() is not None:
+        if reconciler._collector.count or self.world.runtime.due() is not None:
             return False
         return all(
-            (worker.stage == "over" and worker.cleared)
+            (worker.stage == "over" and worker.cleanup_done)
             or (
                 worker.stage == "running"
-                and worker.wanted is not None
-                and worker.resize != "InProgress"
-                and not worker.held_up(reconciler.context.now)
+                and worker.desired is not None
+                and worker.resize_state != "InProgress"
+                and not worker.in_backoff(reconciler.context.now)
             )
             for worker in reconciler.context.workers.values()
         )
@@ -554,7 +554,7 @@ class Agent:
             whole = False
             self.wait()
         raise AssertionError(
-            (self.said[-8:], [p.row(0.0) for p in self.reconciler.context.workers.values()])
+            (self.said[-8:], [p.status_row(0.0) for p in self.reconciler.context.workers.values()])
         )
 
     def close(self) -> bytes:

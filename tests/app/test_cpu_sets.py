@@ -24,7 +24,7 @@ def static(**more: Any) -> Any:
 
 
 def cpus(wanted: DesiredPod) -> str:
-    (group,) = [one for one in wanted.groups.groups if one.level == "container"]
+    (group,) = [one for one in wanted.planned.groups if one.level == "container"]
     return next(row.value for row in group.settings if row.file == "cpuset.cpus")
 
 
@@ -91,12 +91,12 @@ def test_a_pod_without_a_place_gets_no_groups_until_there_is_one(tmp_path: Path)
     files.say("a.yaml", whole("a", "5"))
     files.say("b.yaml", whole("b", "4"))
     desired = source.current()
-    refused = desired.pods["b"].refused
+    refused = desired.pods["b"].rejection
     assert refused is not None
     assert refused[0] == "UnexpectedAdmissionError"
-    assert desired.pods["b"].groups.groups == ()
+    assert desired.pods["b"].planned.groups == ()
     files.gone("a.yaml")
-    assert source.current().pods["b"].refused is not None
+    assert source.current().pods["b"].rejection is not None
     assert any("UnexpectedAdmissionError" in row.message for row in source.current().problems)
     assert source.live.drop("a") == {"b"}
     assert source.live.groups("b").refused is None

@@ -34,10 +34,10 @@ def service(out: io.StringIO, form: LogFormat, notifier: Notifier) -> Service:
 def test_the_log_says_what_happened_and_no_more() -> None:
     out = io.StringIO()
     surface = service(out, "text", Notifier({}))
-    surface.turned(turn(1))
-    surface.turned(turn(2))
-    surface.turned(turn(3, done=2, errors=("starting a/b: no\nway",), failed=1))
-    surface.say("ending")
+    surface.synced(turn(1))
+    surface.synced(turn(2))
+    surface.synced(turn(3, done=2, errors=("starting a/b: no\nway",), failed=1))
+    surface.log("ending")
     assert out.getvalue().splitlines() == [
         "1970-01-01T00:00:00.000Z turn 1",
         "1970-01-01T00:00:00.000Z warning: turn 3",
@@ -52,18 +52,18 @@ def test_problems_are_said_when_they_come_up() -> None:
     problems: list[tuple[Problem, ...]] = [(row,)]
     log = Log(out, "journal")
     surface = Service(log, Notifier({}), Questions(), lambda: SNAPSHOT, lambda: problems[-1])
-    surface.turned(turn(2))
-    surface.turned(turn(3))
+    surface.synced(turn(2))
+    surface.synced(turn(3))
     problems.append(())
-    surface.turned(turn(4))
+    surface.synced(turn(4))
     problems.append((row,))
-    surface.turned(turn(5))
+    surface.synced(turn(5))
     assert out.getvalue().splitlines() == ["<3>bad.yaml: is no YAML (mend it)"] * 2
 
 
 def test_the_log_for_programs() -> None:
     out = io.StringIO()
-    service(out, "json", Notifier({})).turned(turn(1, done=3))
+    service(out, "json", Notifier({})).synced(turn(1, done=3))
     row = json.loads(out.getvalue())
     assert row["level"] == "info"
     assert row["message"] == "turn 1"
@@ -72,14 +72,14 @@ def test_the_log_for_programs() -> None:
 
 def test_the_log_for_a_journal() -> None:
     out = io.StringIO()
-    service(out, "journal", Notifier({})).turned(turn(2, errors=("no",)))
+    service(out, "journal", Notifier({})).synced(turn(2, errors=("no",)))
     assert out.getvalue().splitlines() == ["<6>turn 2", "<3>no"]
 
 
 def test_a_closed_log_ends_nothing() -> None:
     out = io.StringIO()
     out.close()
-    service(out, "text", Notifier({})).turned(turn(1))
+    service(out, "text", Notifier({})).synced(turn(1))
 
 
 def test_the_service_manager_hears_of_each_turn(tmp_path: Path) -> None:
@@ -88,8 +88,8 @@ def test_the_service_manager_hears_of_each_turn(tmp_path: Path) -> None:
         manager.setblocking(False)
         notifier = Notifier({"NOTIFY_SOCKET": manager.getsockname(), "WATCHDOG_USEC": "4000000"})
         surface = service(io.StringIO(), "text", notifier)
-        surface.turned(turn(1))
-        surface.turned(turn(2))
+        surface.synced(turn(1))
+        surface.synced(turn(2))
         heard = [manager.recv(1000).decode() for _ in range(3)]
         with pytest.raises(BlockingIOError):
             manager.recv(1000)
@@ -112,7 +112,7 @@ def test_whoever_asks_is_answered_by_the_next_turn(tmp_path: Path) -> None:
         cycle = 0
         while asking.is_alive():
             cycle += 1
-            surface.turned(turn(cycle))
+            surface.synced(turn(cycle))
     health, pods, metrics = answers
     assert health == b"ok\n"
     assert json.loads(pods)["summary"] == "1 pod"

@@ -251,7 +251,7 @@ class ManifestSource:
             self._changed.add(pod.uid)
         self._gone.discard(pod.uid)
         for uid in others & self._pods.keys():
-            self._pods[uid] = replace(self._pods[uid], groups=_placed(self.live.groups(uid)))
+            self._pods[uid] = replace(self._pods[uid], planned=_placed(self.live.groups(uid)))
             self._changed.add(uid)
 
     def _processes(self, pod: Pod, document: Mapping[str, Any], around: Surroundings) -> PodSpec:

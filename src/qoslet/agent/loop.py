@@ -35,13 +35,13 @@ class StopSignal(Protocol):
 class Surface(Protocol):
     """Whoever is told what happens."""
 
-    def turned(self, turn: SyncResult) -> None:
+    def synced(self, turn: SyncResult) -> None:
         """A turn is over."""
 
     def publish(self, snapshot: Snapshot) -> None:
         """Everything as it stands, at each interval and after each turn that did something."""
 
-    def say(self, line: str) -> None:
+    def log(self, line: str) -> None:
         """One line beside that, such as that the ending begins."""
 
 
@@ -66,26 +66,26 @@ def run(
         while not stop.requested():
             if stop.reload():
                 reload()
-            watched = config.interval is not None
-            surface.turned(reconciler.turn(source.current(), whole=watched))
+            watched = config.interval_seconds is not None
+            surface.synced(reconciler.sync(source.current(), whole=watched))
             if watched:
                 surface.publish(reconciler.snapshot())
             wait = _wait(config, reconciler, clock.monotonic())
-            if config.lasts is not None:
-                left_over = begun + config.lasts - clock.monotonic()
+            if config.duration_seconds is not None:
+                left_over = begun + config.duration_seconds - clock.monotonic()
                 if left_over <= 0:
                     break
                 wait = min(wait, left_over)
             clock.sleep(max(0.0, wait))
     finally:
-        if config.keep:
-            if reconciler.started:
-                kept = len(reconciler.started)
-                surface.say(f"{kept} pod{'' if kept == 1 else 's'} kept for the next run")
+        if config.keep_pods:
+            if reconciler.started_uids:
+                kept = len(reconciler.started_uids)
+                surface.log(f"{kept} pod{'' if kept == 1 else 's'} kept for the next run")
         else:
-            if reconciler.started:
-                surface.say(
-                    f"ending {len(reconciler.started)} pods; Ctrl-C again ends them at once"
+            if reconciler.started_uids:
+                surface.log(
+                    f"ending {len(reconciler.started_uids)} pods; Ctrl-C again ends them at once"
                 )
             left = end(reconciler, lambda: stop.requested() > 1, undo)
     if left:
@@ -94,11 +94,11 @@ def run(
             where=config.root,
             hint="see what holds them: cat cgroup.procs below the root",
         )
-    return reconciler.last
+    return reconciler.last_result
 
 
 def _wait(config: Config, reconciler: Reconciler, now: float) -> float:
     """Seconds until something is due that no descriptor tells."""
     due = reconciler.next_at()
     wait = LONGEST_SLEEP_SECONDS if due is None else due - now
-    return wait if config.interval is None else min(wait, config.interval)
+    return wait if config.interval_seconds is None else min(wait, config.interval_seconds)

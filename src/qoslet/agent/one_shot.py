@@ -149,7 +149,7 @@ def prepare(
 ) -> ApplyPlan:
     """Look and compare. Raises CannotDo where a planned group below the root is another's."""
     planned = [one.path for one in plan.cgroups if one.path is not None and _within(one.path, root)]
-    if ledger.groups.keys() <= {root, *planned}:
+    if ledger.cgroups.keys() <= {root, *planned}:
         kept = [root] if written_files(ledger, root) and root not in planned else []
         observed = sight.glance([*kept, *planned])
         if observed is not None:
@@ -173,7 +173,7 @@ def _compared(
     differences = compare(plan, merged)
     planned = {one.path for one in plan.cgroups} | others.keys()
     apart = _apart(root, ledger, observed, sight, planned)
-    others |= {path: one for path, one in apart.items() if path in ledger.met}
+    others |= {path: one for path, one in apart.items() if path in ledger.adopted}
     merged = Observed(observed.at, {**observed.cgroups, **others})
     ours = [row for row in differences if _is_business(row, theirs, ledger, observed)]
     page = plan.node.host.page_size
@@ -210,7 +210,7 @@ def perform(
         return ApplyResult(work, (), work.differences)
     touched = {step.path for step in work.steps} & work.others.keys()
     met = [Adopted(path, work.others[path]) for path in sorted(touched)]
-    book.record([one for one in met if book.ledger.met.get(one.path) != one.inode])
+    book.record([one for one in met if book.ledger.adopted.get(one.path) != one.inode])
     book.seen(_standing(work))
     outcomes = _all(work.steps, driver)
     after = again()
@@ -240,9 +240,9 @@ def _others(
                 found[path] = seen
             continue
         standing = observed.cgroups.get(path)
-        if standing is None or ledger.ours(path, standing.identity):
+        if standing is None or ledger.is_owned(path, standing.identity):
             continue
-        if group.level not in ("container", "sandbox") and path not in ledger.met:
+        if group.level not in ("container", "sandbox") and path not in ledger.adopted:
             raise CannotDo(
                 "somebody else made this group: it is not in our journal",
                 where=path,
@@ -262,7 +262,7 @@ def _apart(
     """Groups that are not planned and in which something of ours stands: of others, and the
     root."""
     found = {}
-    for path in sorted({*ledger.met, root}):
+    for path in sorted({*ledger.adopted, root}):
         if path not in planned and written_files(ledger, path):
             within = _within(path, root)
             seen = observed.cgroups.get(path) if within else sight.look(path)
@@ -278,7 +278,7 @@ def _is_business(
     whether they stand: in them only what is planned counts, and one that is absent counts as
     one difference."""
     if row.verdict == "surplus":
-        return ledger.ours(row.path, observed.cgroups[row.path].identity)
+        return ledger.is_owned(row.path, observed.cgroups[row.path].identity)
     stands = theirs.get(row.path)
     if stands is None:
         return True
@@ -292,7 +292,7 @@ def _blocked(
     found: set[str] = set()
     for row in differences:
         path = row.path
-        if row.verdict != "surplus" or ledger.ours(path, observed.cgroups[path].identity):
+        if row.verdict != "surplus" or ledger.is_owned(path, observed.cgroups[path].identity):
             continue
         while path:
             found.add(path)

@@ -174,40 +174,40 @@ class PlanView(Protocol):
 
 
 class DesiredPod(Struct, frozen=True):
-    """A pod that is to run. ``groups`` are as it was put last; ``manifest`` is its file,
-    ``grace`` seconds. ``after`` are UIDs of earlier pods of its name, which must be gone first.
+    """A pod that is to run. ``planned`` are as it was put last; ``manifest`` is its file,
+    ``grace_seconds`` seconds. ``predecessors`` are UIDs of earlier pods of its name, which must be gone first.
     One that may not run (``spec.runnable``) has no groups and is not in the plan; where it ran
     as something else it ends."""
 
     pod: Pod
     spec: PodSpec
-    groups: PodGroups
+    planned: PodGroups
     manifest: str = ""
-    grace: float = 30.0
-    after: frozenset[str] = frozenset()
+    grace_seconds: float = 30.0
+    predecessors: frozenset[str] = frozenset()
 
     @property
-    def refused(self) -> tuple[str, str] | None:
+    def rejection(self) -> tuple[str, str] | None:
         """Why it may not be begun, a reason and a sentence: it cannot be run here, or has no
         place. None where it may."""
         if not self.spec.runnable:
             wrong = [row for row in self.spec.problems if row.severity == "error"]
             return "Refused", wrong[0].message if wrong else "it has no container that could be run"
-        refusal = self.groups.refused
+        refusal = self.planned.refused
         return None if refusal is None else (refusal.reason, refusal.message)
 
 
 class DesiredState(Struct, frozen=True):
-    """What should be. ``version`` differs whenever anything else does; ``changed`` and ``gone``
-    are UIDs since the last ``current()``. Whoever reads manifests puts pods into ``live``; the
+    """What should be. ``version`` differs whenever anything else does; ``changed`` and ``removed``
+    are UIDs since the last ``current()``. Whoever reads manifests puts pods into ``plan``; the
     loop drops them: a pod counts in the tiers until its groups are gone."""
 
     version: int
     pods: Mapping[str, DesiredPod]
     changed: frozenset[str]
-    gone: frozenset[str]
+    removed: frozenset[str]
     problems: tuple[Problem, ...]
-    live: PlanView
+    plan: PlanView
 
 
 class Source(Protocol):

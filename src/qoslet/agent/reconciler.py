@@ -64,22 +64,22 @@ class Reconciler:
             config.root, driver, observer, clock.monotonic, book=book, shrink=config.shrink
         )
         self.context = SyncContext(config, executor, runtime, volumes, clock, killer)
-        self.falling = PodTeardown(self.context)
-        self._rising = PodStartup(self.context)
-        self._resizing = PodResizer(self.context)
-        self._taking = Admission(self.context, self.falling, self._resizing)
-        self._tiers = NodeCgroups(self.context, meet=meet)
-        self._orphans = GarbageCollector(self.context)
+        self.teardown = PodTeardown(self.context)
+        self._startup = PodStartup(self.context)
+        self._resizer = PodResizer(self.context)
+        self._admission = Admission(self.context, self.teardown, self._resizer)
+        self._node_cgroups = NodeCgroups(self.context, meet=meet)
+        self._collector = GarbageCollector(self.context)
         self.memory = Memory(self.context, memory)
-        self._snapshots = Snapshots(self.context, self.falling.final, machine)
+        self._snapshots = Snapshots(self.context, self.teardown.last_observed, machine)
         self._cycle = 0
         self._states: dict[int, ContainerState] = {}
         self._resync_at: float | None = None
-        self._resync = config.resync
-        self.last: SyncResult | None = None
+        self._resync = config.resync_seconds
+        self.last_result: SyncResult | None = None
 
     @property
-    def started(self) -> tuple[str, ...]:
+    def started_uids(self) -> tuple[str, ...]:
         """UIDs of the pods that were begun and have not ended."""
         return tuple(
             worker.uid
@@ -92,39 +92,39 @@ class Reconciler:
         """What there is to say about the manifests and the node, as of the last turn."""
         return self.context.desired.problems if self.context.desired is not None else ()
 
-    def turn(self, desired: DesiredState, *, whole: bool = False) -> SyncResult:
+    def sync(self, desired: DesiredState, *, whole: bool = False) -> SyncResult:
         """Do what is due; ``whole``: look at everything, which is due now and then anyway."""
         context = self.context
         self._cycle += 1
-        context.begin_turn()
-        anew = self._taking.take(desired)
+        context.begin_sync()
+        anew = self._admission.admit(desired)
         whole = whole or anew or self._resync_at is None or context.now >= self._resync_at
         if whole:
-            context.executor.watch(context.live.upper())
+            context.executor.watch(context.plan.upper())
             for worker in context.workers.values():
                 context.executor.watch(worker.groups)
-            seen = context.executor.look_at_all()
-            context.due |= context.workers.keys()
-            self._orphans.find(seen)
-        self._listen()
-        self._settled()
+            seen = context.executor.observe_all()
+            context.work_queue |= context.workers.keys()
+            self._collector.find(seen)
+        self._poll_runtime()
+        self._collect_pending()
         self.memory.turn(whole=whole)
-        self._carry(whole)
+        self._sync_due(whole)
         self.memory.follow(whole=whole)
-        context.executor.forget_all()
-        self.last = self._told(whole)
-        return self.last
+        context.executor.drop_cache()
+        self.last_result = self._build_result(whole)
+        return self.last_result
 
-    def _listen(self) -> None:
+    def _poll_runtime(self) -> None:
         """What containers did."""
         context = self.context
         try:
             told = {id(state): state for state in context.runtime.poll()}
             # a state is a value: another one says something new
             differ = told.keys() ^ self._states.keys()
-            held = context.held(anew=True) if differ else {}
+            held = context.runtime_pods(anew=True) if differ else {}
         except (QosletError, OSError) as error:
-            context.said.errors.append(f"the runtime: {error}")
+            context.log.errors.append(f"the runtime: {error}")
             return
         before, self._states = self._states, told
         moved: dict[str, list[ContainerState]] = {
@@ -136,120 +136,125 @@ class Reconciler:
         for uid, states in moved.items():
             worker, kept = context.workers.get(uid), held.get(uid)
             if worker is None and kept is not None:
-                worker = self._taking.meet(kept)
+                worker = self._admission.adopt_unknown(kept)
             # a runtime may need a while after the last container has ended
             over = kept is not None and kept.ended
             if (
                 worker is not None
-                and (over or tuple(states) != worker.states)
-                and not worker.cleared
+                and (over or tuple(states) != worker.container_states)
+                and not worker.cleanup_done
             ):
-                context.note(worker, tuple(states))
-                self._moved(worker, kept)
+                context.set_container_states(worker, tuple(states))
+                self._containers_changed(worker, kept)
 
-    def _moved(self, worker: PodWorker, kept: RuntimePod | None) -> None:
+    def _containers_changed(self, worker: PodWorker, kept: RuntimePod | None) -> None:
         """A pod's containers did something."""
         context = self.context
-        context.due.add(worker.uid)
+        context.work_queue.add(worker.uid)
         if worker.stage != "running":
             return
         if kept is None:
-            context.said.notes.append(f"{worker.key}: the runtime has lost it; it is begun anew")
-            context.turn_to_waiting(worker)
-        elif not kept.ended or worker.wanted is None:
+            context.log.notes.append(f"{worker.key}: the runtime has lost it; it is begun anew")
+            context.start_pending(worker)
+        elif not kept.ended or worker.desired is None:
             return
         elif kept.ending:
-            self._taking.restart(worker, "an agent before has ended it")
+            self._admission.restart(worker, "an agent before has ended it")
         else:
             worker.turn_to("over", context.clock.wall())
 
-    def _settled(self) -> None:
+    def _collect_pending(self) -> None:
         """What came of steps that were pending."""
-        for late in self.context.executor.settled():
-            self.context.said.outcomes.append(late)
+        for late in self.context.executor.poll_pending():
+            self.context.log.outcomes.append(late)
             if late.error is not None:
-                self.context.said.errors.append(f"{late.step.describe()}: {late.error}")
+                self.context.log.errors.append(f"{late.step.describe()}: {late.error}")
 
-    def _carry(self, whole: bool) -> None:
+    def _sync_due(self, whole: bool) -> None:
         """Down first, then the tiers, then up: a tier follows what went, and is ready for what
         comes before that is made."""
         context = self.context
-        gone = self._down()
-        rising = self._up()
-        look_at = self._tiers.look_at
+        gone = self._terminate_due()
+        rising = self._startable()
+        look_at = self._node_cgroups.sync_at
         if (
             whole
             or gone
-            or self._tiers.behind
-            or any(worker.stage == "waiting" or worker.resize == "InProgress" for worker in rising)
+            or self._node_cgroups.is_outdated
+            or any(
+                worker.stage == "waiting" or worker.resize_state == "InProgress"
+                for worker in rising
+            )
             or (look_at is not None and context.now >= look_at)
         ):
-            self._tiers.write()
+            self._node_cgroups.sync()
         if whole:
-            self._rising.keep([one for one in context.workers.values() if one.stage == "ending"])
-        begun = self._rising.carry(rising, self._tiers.absent)
-        self._orphans.carry()
+            self._startup.maintain(
+                [one for one in context.workers.values() if one.stage == "ending"]
+            )
+        begun = self._startup.sync(rising, self._node_cgroups.missing)
+        self._collector.sync()
         if begun:
-            self._listen()
-        for uid in context.due:
+            self._poll_runtime()
+        for uid in context.work_queue:
             worker = context.workers.get(uid)
             if worker is not None:
-                context.said.looked += 1
-                worker.settle(context.clock.wall())
+                context.log.pods_synced += 1
+                worker.update_status(context.clock.wall())
 
-    def _down(self) -> bool:
+    def _terminate_due(self) -> bool:
         """Carry down what is due; whether any groups are gone."""
         context = self.context
         gone = False
-        for uid in list(context.due):
+        for uid in list(context.work_queue):
             worker = context.workers.get(uid)
             if worker is None:
                 continue
-            unwanted = worker.wanted is None and worker.stage in ("refused", "running", "waiting")
-            refused = worker.stop_within is not None and not worker.held_up(context.now)
+            unwanted = worker.desired is None and worker.stage in ("refused", "running", "waiting")
+            refused = worker.refused_stop_seconds is not None and not worker.in_backoff(context.now)
             if unwanted or refused:
-                self.falling.stop(worker, worker.stop_within)
-            if self.falling.carry(worker):
+                self.teardown.stop(worker, worker.refused_stop_seconds)
+            if self.teardown.sync(worker):
                 gone = True
-            if worker.cleared and (
-                worker.stage == "clearing" or worker.again or worker.wanted is None
+            if worker.cleanup_done and (
+                worker.stage == "clearing" or worker.restart_pending or worker.desired is None
             ):
-                self.falling.finish(worker)
-            elif worker.cleared and worker.stage == "over":
-                context.drop(uid)
+                self.teardown.finish(worker)
+            elif worker.cleanup_done and worker.stage == "over":
+                context.drop_from_plan(uid)
         if gone:
-            self._resizing.look_again()
+            self._resizer.retry_deferred()
         return gone
 
-    def _up(self) -> list[PodWorker]:
+    def _startable(self) -> list[PodWorker]:
         """The pods that are due on their way up, in the order that they are wanted."""
         context = self.context
         now = context.now
-        for uid in list(context.due):
-            self._resizing.look_again(uid)
+        for uid in list(context.work_queue):
+            self._resizer.retry_deferred(uid)
         found = [
             worker
-            for uid in context.due
+            for uid in context.work_queue
             if (worker := context.workers.get(uid)) is not None
             and worker.stage in ("waiting", "running")
-            and worker.wanted is not None
-            and not worker.held_up(now)
+            and worker.desired is not None
+            and not worker.in_backoff(now)
         ]
-        return sorted(found, key=lambda worker: worker.number)
+        return sorted(found, key=lambda worker: worker.sequence)
 
-    def _told(self, whole: bool) -> SyncResult:
+    def _build_result(self, whole: bool) -> SyncResult:
         """The turn as a value; sets when everything is looked at again."""
-        context, said = self.context, self.context.said
+        context, said = self.context, self.context.log
         said.notes += context.executor.notes
         context.executor.notes.clear()
         failed = sum(one.error is not None for one in said.outcomes)
         pending = tuple(dict.fromkeys(o.step.describe() for o in said.outcomes if o.pending))
         done = sum(one.error is None and not one.pending for one in said.outcomes)
-        waiting = tuple(dict.fromkeys([*self._tiers.waiting, *said.waiting]))
+        waiting = tuple(dict.fromkeys([*self._node_cgroups.waiting, *said.waiting]))
         turn = SyncResult(
             cycle=self._cycle,
             at=context.now,
-            looked=said.looked,
+            pods_synced=said.pods_synced,
             differences=said.differences,
             done=done,
             failed=failed,
@@ -262,48 +267,52 @@ class Reconciler:
         said.notes, said.errors = [], []
         if whole:
             config = context.config
-            idle = turn.quiet and self._resync_at is not None and config.interval is None
-            self._resync = min(self._resync * 2, config.resync_longest) if idle else config.resync
+            idle = turn.quiet and self._resync_at is not None and config.interval_seconds is None
+            self._resync = (
+                min(self._resync * 2, config.longest_resync_seconds)
+                if idle
+                else config.resync_seconds
+            )
             self._resync_at = context.now + self._resync
         return turn
 
-    def fall(self) -> None:
+    def drain(self) -> None:
         """A turn of the end: every pod is ended, nothing is begun."""
         context = self.context
-        context.begin_turn()
+        context.begin_sync()
         for worker in list(context.workers.values()):
-            worker.wanted = None
+            worker.desired = None
             if worker.stage == "running":
-                self.falling.stop(worker)
-        self._listen()
-        self._settled()
-        context.due = set(context.workers)
-        self._down()
+                self.teardown.stop(worker)
+        self._poll_runtime()
+        self._collect_pending()
+        context.work_queue = set(context.workers)
+        self._terminate_due()
 
     def next_at(self) -> float | None:
         """The monotonic time at which something is due that no descriptor tells."""
         times = [
             self.context.next_timer(),
             self._resync_at,
-            self._tiers.look_at,
-            self._orphans.next_at(),
+            self._node_cgroups.sync_at,
+            self._collector.next_at(),
             self.memory.next_at(),
-            self.context.now if self.context.said.notes else None,
+            self.context.now if self.context.log.notes else None,
         ]
         return min((one for one in times if one is not None), default=None)
 
     def snapshot(self) -> Snapshot:
         """Everything as it stands now, for surfaces; reads the whole tree."""
-        assert self.last is not None
-        return self._snapshots.take(self.last, self.memory.view())
+        assert self.last_result is not None
+        return self._snapshots.take(self.last_result, self.memory.view())
 
 
 def summary(
     context: SyncContext, differences: int, done: int, failed: int, pending: int, waiting: int
 ) -> str:
     """The turn in one sentence."""
-    wanted = len(context.desired.pods) - len(context.refused) if context.desired is not None else 0
-    running, containers = context.containers
+    wanted = len(context.desired.pods) - len(context.rejected) if context.desired is not None else 0
+    running, containers = context.container_counts
     people = f"{_many(wanted, 'pod')}, {running} of {containers} containers running"
     waits = [f"{_many(pending, 'write')} pending"] if pending else []
     if waiting:

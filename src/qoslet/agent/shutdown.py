@@ -27,18 +27,18 @@ def end(
     hurried = False
     deadline: float | None = None
     for worker in context.workers.values():
-        worker.again = False
+        worker.restart_pending = False
     while context.workers:
         if hurry() and not hurried:
             hurried = True
             for worker in context.workers.values():
                 if worker.stage == "ending":
-                    reconciler.falling.stop(worker, 0.0)
-        reconciler.fall()
+                    reconciler.teardown.stop(worker, 0.0)
+        reconciler.drain()
         left = [worker for worker in context.workers.values() if worker.stage != "ending"]
         if context.workers and len(left) == len(context.workers):
             # nothing but removals are left, which are over within moments or not at all
-            deadline = deadline or context.now + context.config.settle
+            deadline = deadline or context.now + context.config.removal_seconds
             if context.now >= deadline:
                 break
         if context.workers:
@@ -55,10 +55,10 @@ def end(
 def _remove_all(reconciler: Reconciler) -> list[str]:
     """Remove the groups below the root, children first; busy ones are tried again."""
     context, executor = reconciler.context, reconciler.context.executor
-    deadline = context.now + context.config.settle
+    deadline = context.now + context.config.removal_seconds
     while True:
         seen = executor.observer.observe(executor.root, values=False).cgroups
-        ours = [path for path, one in seen.items() if executor.ours(path, one.identity)]
+        ours = [path for path, one in seen.items() if executor.is_owned(path, one.identity)]
         wrong = [
             failed
             for path in deepest_first(ours)

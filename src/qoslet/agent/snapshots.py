@@ -19,12 +19,12 @@ from qoslet.core.workload.lifecycle import ContainerState
 
 
 class SyncResult(Struct, frozen=True):
-    """What one turn did. ``looked`` counts the pods that were due; the rest is as in
+    """What one turn did. ``pods_synced`` counts the pods that were due; the rest is as in
     ``Snapshot``."""
 
     cycle: int
     at: float
-    looked: int
+    pods_synced: int
     differences: int
     done: int
     failed: int
@@ -56,12 +56,12 @@ class Snapshots:
         """Look at the whole tree and join."""
         context = self._context
         observed = context.executor.observer.observe(context.config.root)
-        states = [state for worker in context.workers.values() for state in worker.states]
+        states = [state for worker in context.workers.values() for state in worker.container_states]
         usage = between(self._before, observed) if self._before else {}
         self._before = observed
         assert context.desired is not None
         now = context.now
-        ordered = sorted(context.workers.values(), key=lambda worker: worker.number)
+        ordered = sorted(context.workers.values(), key=lambda worker: worker.sequence)
         plan = self._plan()
         groups = rows(plan, observed, usage, states, self._demand(observed, states))
         return Snapshot(
@@ -80,7 +80,7 @@ class Snapshots:
             errors=turn.errors,
             notes=turn.notes,
             summary=turn.summary,
-            pods=tuple(worker.row(now) for worker in ordered),
+            pods=tuple(worker.status_row(now) for worker in ordered),
             meters=dict(context.executor.meters),
             memory_view=memory,
         )
@@ -88,14 +88,14 @@ class Snapshots:
     def _plan(self) -> Plan:
         """The groups that pods have or will get, those of pods that are over or ending too."""
         context = self._context
-        workers = sorted(context.workers.values(), key=lambda worker: worker.number)
-        groups = list(context.live.upper())
+        workers = sorted(context.workers.values(), key=lambda worker: worker.sequence)
+        groups = list(context.plan.upper())
         pods = []
         for worker in workers:
             groups += _placed(worker)
             if worker.pod is not None:
                 pods.append(PlannedPod(worker.pod, worker.qos))
-        return Plan(context.node, tuple(pods), tuple(context.executor.in_force(groups)), ())
+        return Plan(context.node, tuple(pods), tuple(context.executor.with_overrides(groups)), ())
 
     def _with_final(self, row: GroupRow) -> GroupRow:
         """A row with the last counters of a group that is removed."""
@@ -124,7 +124,7 @@ class Snapshots:
 
 def _placed(worker: PodWorker) -> list[Cgroup]:
     """The groups of a pod; those that its runtime made stand where it says."""
-    made = {one.name: one.cgroup for one in worker.states if one.cgroup}
+    made = {one.name: one.cgroup for one in worker.container_states if one.cgroup}
     return [
         replace(group, path=made[group.container.name])
         if group.path is None and group.container is not None and group.container.name in made

@@ -87,7 +87,7 @@ def joined(
     driver.slow = SlowWrites()
     folder = folder_of(config.root)
     runtime = _taken_up(tree, folder, source, chosen)
-    volumes = TmpfsVolumes(f"{folder}/volumes", lasting=config.keep)
+    volumes = TmpfsVolumes(f"{folder}/volumes", lasting=config.keep_pods)
     rest = ExitStack()
     wakes: list[Callable[[], Sequence[int]]] = [runtime.descriptors, source.descriptors]
     clock = WakingClock(signals, lambda: [fd for one in wakes for fd in one()])
@@ -124,7 +124,7 @@ def joined(
 
 def _leave(reconciler: Reconciler, runtime: KeeperRuntime | CriRuntime, folder: str) -> None:
     """Part from the runtime; where nothing is kept, nothing of it stays."""
-    over = not reconciler.context.config.keep and not reconciler.context.workers
+    over = not reconciler.context.config.keep_pods and not reconciler.context.workers
     runtime.close(1.0 if over else 0.0)
     if over:
         clear(folder)
@@ -139,7 +139,7 @@ def _remember(
     rest.callback(reconciler.memory.close)
     wrong = stay() if reconciler.context.config.guard != "off" else ""
     if wrong:
-        reconciler.context.say(
+        reconciler.context.log_note(
             f"the agent's own memory may be taken from it under pressure: {wrong}"
         )
 
@@ -207,20 +207,20 @@ def undo(tree: Tree) -> list[str]:
     from qoslet.core.reconcile.restore import restore
 
     ledger = tree.ledger
-    if not ledger.met:
+    if not ledger.adopted:
         return []
-    tree.meet(ledger.met)
+    tree.meet(ledger.adopted)
     only = JournalState(
-        files={key: row for key, row in ledger.files.items() if key[0] in ledger.met}
+        files={key: row for key, row in ledger.files.items() if key[0] in ledger.adopted}
     )
-    only.met, only.earlier, only.kept = ledger.met, ledger.earlier, ledger.kept
+    only.adopted, only.earlier, only.read_back = ledger.adopted, ledger.earlier, ledger.read_back
     what = restore(only, tree.standing(), hierarchy=tree.place.hierarchy)
     if what.refusals:
         return [refusal.message for refusal in what.refusals]
     outcomes = tree.driver.perform(what.steps)
     wrong = [f"{one.step.describe()}: {one.error}" for one in outcomes if one.error is not None]
     if not wrong:
-        for path in list(ledger.met):
+        for path in list(ledger.adopted):
             ledger.forget(path)
     return wrong
 
@@ -231,7 +231,7 @@ def end_pods(tree: Tree) -> list[str]:
     Raises CannotDo where something cannot be ended."""
     folder = folder_of(tree.place.root)
     said = cri_run.end_kept(tree, folder) + _end_kept(tree, folder)
-    left = sorted({pid for path in tree.ledger.groups for pid in tree.driver.members(path)})
+    left = sorted({pid for path in tree.ledger.cgroups for pid in tree.driver.members(path)})
     if left:
         who = Killing(tree.driver.kill).holders(tree.place.root, left)
         if not tree.driver.kill(tree.place.root):
@@ -248,7 +248,7 @@ def end_pods(tree: Tree) -> list[str]:
 
 def pods_left(tree: Tree) -> list[str]:
     """What ``end_pods`` would end."""
-    pids = sorted({pid for path in tree.ledger.groups for pid in tree.driver.members(path)})
+    pids = sorted({pid for path in tree.ledger.cgroups for pid in tree.driver.members(path)})
     if not pids:
         return []
     who = Killing(tree.driver.kill).holders(tree.place.root, pids)

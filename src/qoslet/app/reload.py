@@ -14,7 +14,7 @@ from qoslet.errors import QosletError
 def reload(choices: Choices, made: Parts, root: str) -> None:
     """Read the node's configuration again; what cannot change while pods run is said and stays.
     Manifests are followed anyway."""
-    note = made.reconciler.context.say
+    note = made.reconciler.context.log_note
     old = made.source.live.node
     try:
         node, problems = node_of(choices)

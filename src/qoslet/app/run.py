@@ -73,9 +73,9 @@ def _parts(choices: Choices, nodes: NodeFiles) -> Iterator[Parts]:
         root,
         choices.interval if watched else None,
         choices.seconds,
-        resync=choices.interval if watched else SERVICE_RESYNC,
+        resync_seconds=choices.interval if watched else SERVICE_RESYNC,
         shrink=choices.shrink,
-        keep=choices.keep,
+        keep_pods=choices.keep,
         guard=guard_of(choices, node),
     )
     with Signals(hangs_up=sys.stdout.isatty()) as signals:

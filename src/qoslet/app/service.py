@@ -79,7 +79,7 @@ class Service:
         self._look = look
         self._ready = False
 
-    def turned(self, turn: SyncResult) -> None:
+    def synced(self, turn: SyncResult) -> None:
         """One sentence where something happened; the watchdog is fed, who asked is answered."""
         self._questions.answer(self._look)
         self._notifier.alive()
@@ -111,7 +111,7 @@ class Service:
     def publish(self, snapshot: Snapshot) -> None:
         """Nobody watches."""
 
-    def say(self, line: str) -> None:
+    def log(self, line: str) -> None:
         """The end has begun, or such."""
         self._notifier.stopping(line)
         self._log.line("info", line)
@@ -121,7 +121,7 @@ def _counts(turn: SyncResult) -> Mapping[str, int]:
     """The numbers behind the sentence."""
     return {
         "cycle": turn.cycle,
-        "looked": turn.looked,
+        "looked": turn.pods_synced,
         "differences": turn.differences,
         "done": turn.done,
         "failed": turn.failed,
@@ -158,18 +158,18 @@ class Answering:
         self._watching = watching
         self._questions = questions
 
-    def turned(self, turn: SyncResult) -> None:
+    def synced(self, turn: SyncResult) -> None:
         """A turn is over."""
-        self._watching.turned(turn)
+        self._watching.synced(turn)
 
     def publish(self, snapshot: Snapshot) -> None:
         """Who asked gets what is shown."""
         self._watching.publish(snapshot)
         self._questions.answer(lambda: snapshot)
 
-    def say(self, line: str) -> None:
+    def log(self, line: str) -> None:
         """One line beside that."""
-        self._watching.say(line)
+        self._watching.log(line)
 
 
 class Asked:

@@ -147,7 +147,7 @@ class Tree:
     def finish(self) -> None:
         """Everything was undone: nothing of the journal counts any more."""
         self.ledger.files.clear()
-        self.ledger.met.clear()
+        self.ledger.adopted.clear()
 
     def standing(self) -> TreeState:
         """Everything that undoing needs to know."""
@@ -165,7 +165,7 @@ class Tree:
         controls = [path for path, file in self.ledger.files if file == CONTROL]
         if controls:
             self.eyes.watch([CONTROL])
-        looked = {path: self.eyes.look(path) for path in self.ledger.met}
+        looked = {path: self.eyes.look(path) for path in self.ledger.adopted}
         others = {path: one for path, one in looked.items() if one is not None}
         beside = {path: self._beside(path) for path in controls}
         return TreeState(root, Observed(seen.at, tree), others, beside)
@@ -255,9 +255,9 @@ def tree(place: Place, *, write: bool, verb: str | None = "apply") -> Iterator[T
         else:
             made.ledger, header = peek(place.root, driver, state=state, given=reached.given)
             made.verb = header.verb
-        made.identities = {path: inode for path, (_, inode) in made.ledger.groups.items()}
+        made.identities = {path: inode for path, (_, inode) in made.ledger.cgroups.items()}
         _given(made)
-        made.meet(made.ledger.met)
+        made.meet(made.ledger.adopted)
         yield made
     finally:
         if made.journal is not None:
@@ -289,16 +289,16 @@ def _driver(place: Place, user: int) -> tuple[Cgroupfs, Reach]:
 def _given(made: Tree) -> None:
     """A root that somebody handed to us is not ours to make or remove."""
     root, inode = made.place.root, made.driver.identity(made.place.root)
-    if inode is None or made.ledger.ours(root, inode):
+    if inode is None or made.ledger.is_owned(root, inode):
         return
     made.driver.stands(root)
-    if made.journal is not None and made.ledger.met.get(root) != inode:
+    if made.journal is not None and made.ledger.adopted.get(root) != inode:
         made.journal.record([Adopted(root, inode)])
 
 
 def _nothing_left(made: Tree) -> bool:
     """Whether nothing of ours stands any more."""
-    return not made.ledger.groups and not made.ledger.files
+    return not made.ledger.cgroups and not made.ledger.files
 
 
 def page_size() -> int:

@@ -118,7 +118,7 @@ def check(bench: Bench) -> None:
     }
     alive = [one for one in bench.kernel.processes.values() if one.exit_code is None]
     assert len(alive) == 3
-    assert not bench.reconciler.context.ending
+    assert not bench.reconciler.context.terminating
     assert {row.phase for row in bench.rows.values()} == {"Running"}
 
 

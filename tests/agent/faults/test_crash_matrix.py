@@ -237,15 +237,17 @@ class Witness:
         seen = world.kernel.observe(ROOT).cgroups
         standing = {path: one.identity for path, one in seen.items()}
         assert said.bad == 0
-        assert {path: inode for path, (_, inode) in ledger.groups.items()} == standing
-        assert {how for how, _ in ledger.groups.values()} <= {"made"}
-        assert {path for path, _ in ledger.files} <= {*standing, *ledger.met}
+        assert {path: inode for path, (_, inode) in ledger.cgroups.items()} == standing
+        assert {how for how, _ in ledger.cgroups.values()} <= {"made"}
+        assert {path for path, _ in ledger.files} <= {*standing, *ledger.adopted}
         for (path, file), (before, ours) in ledger.files.items():
             if path == SYSTEM:
                 assert same(file, ours, world.kernel.read(path, file)), (path, file)
                 assert before == FRESH[self.story.hierarchy][file]
         if self.story.name == "reserved":
-            assert ledger.met == {SYSTEM: next(iter(world.kernel.groups[SYSTEM].inodes.values()))}
+            assert ledger.adopted == {
+                SYSTEM: next(iter(world.kernel.groups[SYSTEM].inodes.values()))
+            }
         assert world.kernel.groups[SYSTEM].files["pids.max"] == "77"
 
 

@@ -47,7 +47,7 @@ def true(world: World, agent: Agent) -> None:
     ledger.add(said.entries)
     groups = world.kernel.observe(ROOT).cgroups
     assert said.bad == 0
-    assert {path: inode for path, (_, inode) in ledger.groups.items()} == {
+    assert {path: inode for path, (_, inode) in ledger.cgroups.items()} == {
         path: one.identity for path, one in groups.items()
     }
     assert {path for path, _ in ledger.files} <= groups.keys()

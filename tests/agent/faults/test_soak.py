@@ -30,11 +30,11 @@ AT_ONCE = 16
 ERRORS = (errno.EBUSY, errno.ENOSPC, errno.EIO, errno.ENOMEM)
 GENTLY = Config(
     root=ROOT,
-    interval=None,
-    resync=5.0,
-    resync_longest=5.0,
-    orphans=0.01,
-    retry=Backoff(first=0.5, longest=4.0, reset_after=0.0),
+    interval_seconds=None,
+    resync_seconds=5.0,
+    longest_resync_seconds=5.0,
+    collection_seconds=0.01,
+    retry_backoff=Backoff(first=0.5, longest=4.0, reset_after=0.0),
 )
 
 
@@ -181,13 +181,13 @@ def ended_as_it_should(agent: Agent) -> None:
     live = Live(agent.source.live.node)
     for uid, one in wanted.items():
         worker = agent.reconciler.context.workers[uid]
-        assert worker.pod == one.pod or worker.resize in ("Deferred", "Infeasible")
+        assert worker.pod == one.pod or worker.resize_state in ("Deferred", "Infeasible")
         if uid not in over:
             assert worker.pod is not None
             live.put(worker.pod)
     assert compare(live.plan(), world.kernel.observe(ROOT)) == []
     groups = world.kernel.observe(ROOT).cgroups
-    assert agent.journal.ledger.groups.keys() == groups.keys()
+    assert agent.journal.ledger.cgroups.keys() == groups.keys()
     assert {path for path, _ in agent.journal.ledger.files} <= groups.keys()
     assert world.disk.there.keys() <= wanted.keys() - over
 

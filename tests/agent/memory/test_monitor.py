@@ -15,7 +15,7 @@ from qoslet.core.memory.rows import MemoryRow
 from qoslet.core.memory.sample import MemorySample, Pressure
 from tests.agent.fixtures import ROOT, Bench
 
-SERVICE = Config(root=ROOT, interval=None)
+SERVICE = Config(root=ROOT, interval_seconds=None)
 MIB = 1 << 20
 
 

@@ -18,7 +18,7 @@ from tests.agent.fixtures import ROOT, Bench, pod_of, resources, spec_of
 
 MIB = 1 << 20
 TOTAL = 2048 * MIB
-ACT = Config(root=ROOT, interval=None, guard="act")
+ACT = Config(root=ROOT, interval_seconds=None, guard="act")
 
 
 class Pressed(Bench):
@@ -165,7 +165,7 @@ def test_pressure_that_goes_on_takes_one_at_a_time_and_spares_those_under_their_
 
 
 def test_a_pod_begins_anew_after_its_back_off_once_memory_is_there() -> None:
-    config = replace(ACT, evicted=Backoff(first=20.0, longest=60.0, reset_after=300.0))
+    config = replace(ACT, eviction_backoff=Backoff(first=20.0, longest=60.0, reset_after=300.0))
     bench = short(usual(Pressed(config)))
     bench.time(2)
     bench.frees("hog")
@@ -186,7 +186,7 @@ def test_a_pod_begins_anew_after_its_back_off_once_memory_is_there() -> None:
 
 
 def test_where_it_never_restarts_it_stays_failed() -> None:
-    config = replace(ACT, evicted=Backoff(first=5.0, longest=60.0, reset_after=300.0))
+    config = replace(ACT, eviction_backoff=Backoff(first=5.0, longest=60.0, reset_after=300.0))
     bench = Pressed(config)
     pod = pod_of("hog", resources())
     bench.source.put(pod, spec_of(pod, restart="Never"))
@@ -276,7 +276,7 @@ def test_an_end_that_the_runtime_refuses_is_asked_for_again_as_it_was() -> None:
 
 @pytest.mark.parametrize("edited", [True, False])
 def test_a_victim_on_its_way_down_does_not_keep_the_loop_awake(edited: bool) -> None:
-    config = replace(ACT, evicted=Backoff(first=5.0, longest=60.0, reset_after=300.0))
+    config = replace(ACT, eviction_backoff=Backoff(first=5.0, longest=60.0, reset_after=300.0))
     bench = usual(Pressed(config))
     bench.keeper.stuck.add("hog")
     short(bench).time(2)

@@ -51,7 +51,7 @@ class Throttled(Bench):
         self.pushing: set[str] = set()
         self.met = 0
         self.cold = Cold()
-        config = Config(root=ROOT, interval=None, guard=mode)
+        config = Config(root=ROOT, interval_seconds=None, guard=mode)
         super().__init__("v2", config=config, gates={"MemoryQoS": True})
 
     def begin(self) -> None:
@@ -228,7 +228,7 @@ def test_a_pod_that_goes_takes_its_hold_with_it() -> None:
     bench.pushing.clear()
     bench.source.drop("hog")
     bench.time(5)
-    assert not bench.reconciler.context.executor.held
+    assert not bench.reconciler.context.executor.overrides
     path = bench.pod("hog")
     bench.time(1)
     assert bench.high(path) == str(HIGH)

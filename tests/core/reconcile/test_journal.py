@@ -112,7 +112,7 @@ def test_the_first_value_before_and_the_last_one_written_count() -> None:
     ],
 )
 def test_ours_is_what_was_made_and_is_not_gone(entries: list[Entry], ours: bool) -> None:
-    assert ledger(*entries).ours("/q", 5) is ours
+    assert ledger(*entries).is_owned("/q", 5) is ours
 
 
 def test_a_file_that_was_left_begins_anew_with_its_next_value() -> None:

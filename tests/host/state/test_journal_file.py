@@ -306,7 +306,7 @@ def test_what_is_owed_counts_at_once_and_is_written_first(state: str) -> None:
     with claimed(state) as journal:
         journal.record([CreateIntent("/qoslet")])
         journal.record_later([Created("/qoslet", 4), Created("/qoslet/a", 5)])
-        assert journal.ledger.ours("/qoslet/a", 5)
+        assert journal.ledger.is_owned("/qoslet/a", 5)
         assert said(state).entries == (CreateIntent("/qoslet"),)
         for entry in (Removed("/qoslet/a", done=True), CreateIntent("/qoslet/b")):
             journal.record([entry])

@@ -78,7 +78,7 @@ def test_a_journals_lines_say_what_they_said() -> None:
     )
     ledger = JournalState()
     ledger.add(journal.read((DATA / "process/journal").read_bytes()).entries)
-    names = {path.rpartition("/")[2] for path in ledger.groups}
+    names = {path.rpartition("/")[2] for path in ledger.cgroups}
     assert {name for name in names if name.startswith("pod")} == {
         "podhungry-uid",
         "podown-uid",

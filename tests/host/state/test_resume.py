@@ -68,7 +68,7 @@ class Boot:
         try:
             yield journal
         finally:
-            journal.close(gone=not journal.ledger.groups and not journal.ledger.files)
+            journal.close(gone=not journal.ledger.cgroups and not journal.ledger.files)
 
     def apply(self) -> tuple[int, list[str]]:
         """How many steps were done, and what taking the journal up met."""
@@ -116,7 +116,7 @@ def test_a_journal_of_another_boot_or_hierarchy_is_put_aside_and_never_used(
     for number, hierarchy in enumerate(order):
         name = f"boot{number}" if boots == "another" else "boot"
         boot = Boot(state, name, hierarchy)
-        assert peek(ROOT, Owned(boot.kernel), state=boot.state, boot=name)[0].groups == {}
+        assert peek(ROOT, Owned(boot.kernel), state=boot.state, boot=name)[0].cgroups == {}
         steps, notes = boot.apply()
         assert steps == 5, "everything is made anew"
         what = "boot" if boots == "another" else "hierarchy"

@@ -569,8 +569,8 @@ def test_the_journal_names_every_unit(bench: Bench) -> None:
     driver, journal = bench.driver(), Journal()
     driver.journal = journal
     good(driver.perform([Step("create", APP)]))
-    assert set(journal.ledger.groups) == {ROOT, POD, APP}
-    assert all(inode for _, inode in journal.ledger.groups.values())
+    assert set(journal.ledger.cgroups) == {ROOT, POD, APP}
+    assert all(inode for _, inode in journal.ledger.cgroups.values())
     good(driver.perform([Step("remove", path) for path in (APP, POD, ROOT)]))
     assert entries(journal) == []
 

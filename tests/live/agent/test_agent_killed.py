@@ -189,7 +189,7 @@ class Machine(Agent):
         said, ledger = read((self.folder / "journal").read_bytes()), JournalState()
         ledger.add(said.entries)
         standing = {path: self.tree.identity(path) for path in self.groups()}
-        return {path: inode for path, (_, inode) in ledger.groups.items()} == standing
+        return {path: inode for path, (_, inode) in ledger.cgroups.items()} == standing
 
     def settle(self, once: bool) -> None:
         """All is as it should be before long; who went on was not restarted. ``once``: nobody at

@@ -38,7 +38,9 @@ class Counting:
         self._kept_at = context.now
         kept = parts.keep.load() if parts.keep is not None else None
         if kept is not None and not self.tallies.load(kept):
-            context.say("what an earlier agent counted of memory cannot be read; counting anew")
+            context.log_note(
+                "what an earlier agent counted of memory cannot be read; counting anew"
+            )
 
     def follow(self, moved: Moved) -> None:
         """The groups have changed."""
@@ -148,7 +150,7 @@ class Counting:
             for settled in self._kills.settled(now, self._ended()):
                 found.append(self._placed(settled))
                 self.tallies.happened(found[-1], settled.key)
-        self._context.said.notes += self._lines.of(found, now)
+        self._context.log.notes += self._lines.of(found, now)
 
     def _placed(self, one: Settled) -> MemoryEvent:
         """A kill that was counted for a pod, in the container where the log says it was."""
@@ -169,7 +171,7 @@ class Counting:
         """The first process of each container that runs, of these pods."""
         for uid in uids:
             worker = self._context.workers.get(uid)
-            for state in worker.states if worker is not None else ():
+            for state in worker.container_states if worker is not None else ():
                 if state.running and state.pid is not None:
                     self._pids[uid, state.name] = state.pid
         if len(self._pids) > 2 * len(self._groups.groups):
@@ -181,7 +183,7 @@ class Counting:
         return {
             key: self._pids[key]
             for worker in self._context.workers.values()
-            for state in worker.states
+            for state in worker.container_states
             if not state.running
             and state.reason == "OOMKilled"
             and (key := (worker.uid, state.name)) in self._pids
@@ -213,4 +215,4 @@ class Counting:
         try:
             self._parts.keep.save(self.tallies.dump())
         except OSError as error:
-            self._context.said.errors.append(f"memory events are not kept: {error.strerror}")
+            self._context.log.errors.append(f"memory events are not kept: {error.strerror}")

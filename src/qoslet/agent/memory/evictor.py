@@ -59,7 +59,7 @@ class Evicting:
         """One line, one row, one count."""
         self._rows.append(row)
         self._counts[row.verdict] = self._counts.get(row.verdict, 0) + 1
-        self._context.said.notes.append(line)
+        self._context.log.notes.append(line)
 
     def report(self) -> PressureReport:
         """What was decided."""
@@ -88,15 +88,15 @@ class Evicting:
     ) -> None:
         """End a pod at once, for the group ``path``."""
         worker = self._context.workers[victim.uid]
-        config = self._context.config.evicted
+        config = self._context.config.eviction_backoff
         before = self._back.get(worker.uid)
         fresh = before is None or (
             before.begun is not None and now - before.begun >= config.reset_after
         )
         delay = config.first if fresh or before is None else min(2 * before.delay, config.longest)
         self._back[worker.uid] = _Back(delay, now + delay)
-        worker.failed, worker.again = True, False
-        worker.evicted = (REASON, message)
+        worker.failed, worker.restart_pending = True, False
+        worker.eviction_reason = (REASON, message)
         self._ending = _Ending(worker, path, now, node.available, victim.frees)
         stop(self._context, worker, 0.0)
 
@@ -106,12 +106,12 @@ class Evicting:
         if ending is None:
             return False
         worker, seconds = ending.worker, now - ending.at
-        note = self._context.said.notes.append
+        note = self._context.log.notes.append
         if not _gone(worker, samples):
             if seconds < PATIENCE:
                 return False
             self._ending = None
-            left = sum(samples[path].current for path in worker.tops if path in samples)
+            left = sum(samples[path].current for path in worker.top_cgroups if path in samples)
             note(f"{worker.key} is not gone {seconds:.0f} s after its end: {size(left)} are held")
             return False
         self._ending = None
@@ -133,20 +133,20 @@ class Evicting:
             worker = self._context.workers.get(uid)
             if worker is None:
                 del self._back[uid]
-            elif worker.evicted[0] != REASON and back.begun is None:
+            elif worker.eviction_reason[0] != REASON and back.begun is None:
                 # something else has begun it anew
                 back.begun = now
             elif now < back.at or back.begun is not None:
                 continue
-            elif worker.wanted is None or never_restarts(worker.wanted.spec):
+            elif worker.desired is None or never_restarts(worker.desired.spec):
                 del self._back[uid]
             elif not calm:
-                back.at = now + self._context.config.evicted.first
+                back.at = now + self._context.config.eviction_backoff.first
             elif worker.stage == "over":
                 back.begun = now
-                worker.again = True
+                worker.restart_pending = True
                 note = f"{worker.key} was evicted {back.delay:.0f} s ago; it is begun anew"
-                self._context.said.notes.append(note)
+                self._context.log.notes.append(note)
                 stop(self._context, worker)
 
     def next_at(self) -> float | None:
@@ -164,9 +164,9 @@ class Evicting:
 
 def _gone(worker: PodWorker, samples: Mapping[str, MemorySample]) -> bool:
     """Whether no process of a pod is left: its groups are empty, or were and are removed."""
-    if worker.cleared:
+    if worker.cleanup_done:
         return True
-    seen = [samples.get(path) for path in worker.tops]
+    seen = [samples.get(path) for path in worker.top_cgroups]
     return all(one is not None and one.populated is False for one in seen)
 
 

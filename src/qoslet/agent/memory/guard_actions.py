@@ -48,7 +48,7 @@ class Holding:
         hold = self.holds[path]
         wrong = self._write(path, hold.planned, why)
         if not wrong:
-            self._context.executor.held.pop((path, HIGH), None)
+            self._context.executor.overrides.pop((path, HIGH), None)
             self._why.pop(path, None)
             self.holds[path] = Hold(
                 hold.planned, hold.planned, self._context.now, hold.identity, hold.times
@@ -59,12 +59,12 @@ class Holding:
         """What is planned counts again; it is written with the next look at the group's pod."""
         hold = self.holds.pop(path, None)
         self._why.pop(path, None)
-        self._context.executor.held.pop((path, HIGH), None)
+        self._context.executor.overrides.pop((path, HIGH), None)
         if hold is None or not hold.raised:
             return
         for worker in self._context.workers.values():
             if any(one.path == path for one in worker.groups):
-                self._context.due.add(worker.uid)
+                self._context.work_queue.add(worker.uid)
 
     def rows(self) -> Iterable[HeldRow]:
         """What is held, for surfaces."""
@@ -77,13 +77,13 @@ class Holding:
     def _write(self, path: str, value: int, why: str) -> str:
         """Set memory.high through the driver, and let what is planned follow; what went wrong."""
         context = self._context
-        held, key = context.executor.held, (path, HIGH)
+        held, key = context.executor.overrides, (path, HIGH)
         text = "max" if value >= NO_LIMIT else str(value)
         before = held.get(key)
         held[key] = text
         step = Step("set", path, HIGH, text, why=f"guard: {why}")
         batch = context.executor.perform([step], lambda one: "")
-        context.said.outcomes += batch.outcomes
+        context.log.outcomes += batch.outcomes
         wrong = batch.failed.get("", "")
         if wrong and before is None:
             del held[key]
@@ -103,19 +103,19 @@ class Ends:
         """End the container of a group, or the pod's that holds most where it is the pod's; what
         went wrong."""
         context = self._context
-        group = path if path in worker.cgroups.values() else self._largest(worker)
-        name = next((name for name, at in worker.cgroups.items() if at == group), "")
+        group = path if path in worker.container_cgroups.values() else self._largest(worker)
+        name = next((name for name, at in worker.container_cgroups.items() if at == group), "")
         message = f"container {name} stalled at memory.high: {why}"
         try:
-            if worker.wanted is not None and never_restarts(worker.wanted.spec):
-                worker.failed, worker.again = True, False
-                worker.evicted = (REASON, message)
-                stop(context, worker, min(worker.grace, KILLS))
+            if worker.desired is not None and never_restarts(worker.desired.spec):
+                worker.failed, worker.restart_pending = True, False
+                worker.eviction_reason = (REASON, message)
+                stop(context, worker, min(worker.grace_seconds, KILLS))
                 return ""
             context.runtime.restart(worker.uid, name)
         except (QosletError, OSError) as error:
             return str(error)
-        worker.say(REASON, message, context.clock.wall())
+        worker.set_reason(REASON, message, context.clock.wall())
         self._asked[group] = (context.now + KILLS, _pid(worker, name))
         return ""
 
@@ -128,12 +128,14 @@ class Ends:
                 continue
             del self._asked[path]
             for worker in context.workers.values():
-                states = [one for one in worker.states if one.cgroup == path and one.running]
+                states = [
+                    one for one in worker.container_states if one.cgroup == path and one.running
+                ]
                 if any(one.pid == pid for one in states):
                     try:
                         context.killer.kill(path)
                     except (QosletError, OSError) as error:
-                        context.said.errors.append(f"guard: {path}: {error}")
+                        context.log.errors.append(f"guard: {path}: {error}")
 
     def next_at(self) -> float | None:
         """When there is something to carry, in monotonic seconds."""
@@ -141,11 +143,15 @@ class Ends:
 
     def _largest(self, worker: PodWorker) -> str:
         """The group of the pod's container that uses most."""
-        looks = (self._context.executor.observer.look(path) for path in worker.cgroups.values())
+        looks = (
+            self._context.executor.observer.look(path) for path in worker.container_cgroups.values()
+        )
         used = [(one.memory or 0, one.path) for one in looks if one is not None]
-        return max(used)[1] if used else next(iter(worker.cgroups.values()), "")
+        return max(used)[1] if used else next(iter(worker.container_cgroups.values()), "")
 
 
 def _pid(worker: PodWorker, container: str) -> int | None:
     """The process of a container."""
-    return next((one.pid for one in worker.states if one.name == container and one.running), None)
+    return next(
+        (one.pid for one in worker.container_states if one.name == container and one.running), None
+    )

@@ -81,7 +81,7 @@ class Memory:
         if self._parts is None or self._counting is None:
             return
         now = self._context.now
-        self._touched |= self._context.due
+        self._touched |= self._context.work_queue
         self._rang = False
         wanted = self._wanted(now, whole)
         if wanted or self._due(now):
@@ -98,7 +98,7 @@ class Memory:
         """At the end of a turn: the groups of pods that it touched, or of all."""
         if self._parts is None or self._counting is None:
             return
-        touched = self._touched | self._context.due
+        touched = self._touched | self._context.work_queue
         self._touched = set()
         moved = self.groups.update(None if whole else touched)
         self._counting.follow(moved)
@@ -114,7 +114,7 @@ class Memory:
         """Whom to look at in this turn."""
         assert self._parts is not None
         held = self._look_at is not None and now < self._look_at
-        if held and not self._context.due and not whole:
+        if held and not self._context.work_queue and not whole:
             return frozenset()
         woken = self._parts.watch.woken()
         self._rang = bool(woken)
@@ -130,11 +130,11 @@ class Memory:
     def _leaving(self) -> frozenset[str]:
         """The groups of pods that are about to lose them: this may be the last look."""
         workers = self._context.workers
-        over = [workers[uid] for uid in self._context.due if uid in workers]
+        over = [workers[uid] for uid in self._context.work_queue if uid in workers]
         return frozenset(
             group.path
             for worker in over
-            if worker.stage in ("over", "ending", "clearing") and not worker.cleared
+            if worker.stage in ("over", "ending", "clearing") and not worker.cleanup_done
             for group in worker.groups
             if group.path is not None
         )

@@ -236,7 +236,7 @@ class Pressing:
             worker for worker in self._context.workers.values() if _below(worker, state.path)
         ]
         if (
-            state.path in {path for worker in workers for path in worker.tops}
+            state.path in {path for worker in workers for path in worker.top_cgroups}
             and lasted < STUCK_AFTER
         ):
             text = f"it presses against its own limit for {lasted:.1f} s, which is left to the "
@@ -251,7 +251,7 @@ class Pressing:
             top
             for worker in self._context.workers.values()
             if _below(worker, path)
-            for top in worker.tops
+            for top in worker.top_cgroups
         ]
         return not tops or any(top in samples for top in tops)
 
@@ -259,10 +259,10 @@ class Pressing:
         self, worker: PodWorker, samples: Mapping[str, MemorySample], worth: Mapping[str, Worth]
     ) -> Candidate | None:
         """A pod as it was seen in this turn; None where it was not."""
-        seen = [samples[path] for path in worker.tops if path in samples]
+        seen = [samples[path] for path in worker.top_cgroups if path in samples]
         if not seen or worker.pod is None:
             return None
-        volumes = worker.wanted is not None and bool(worker.wanted.spec.volumes)
+        volumes = worker.desired is not None and bool(worker.desired.spec.volumes)
         parts = [amounts(one, volumes=volumes) for one in seen]
         return Candidate(
             uid=worker.uid,
@@ -308,7 +308,7 @@ class Pressing:
 
 def _below(worker: PodWorker, path: str) -> bool:
     """Whether a pod is below a group, or is it; all are below the node."""
-    return not path or any(top == path or top.startswith(f"{path}/") for top in worker.tops)
+    return not path or any(top == path or top.startswith(f"{path}/") for top in worker.top_cgroups)
 
 
 def _claim(seen: ObservedCgroup) -> Claim:

@@ -283,8 +283,8 @@ class Guard:
         """The memory.high that is planned for a group; None where there is none, or it is not
         ours."""
         context = self._context
-        for group in context.live.upper() if worker is None else worker.groups:
-            if group.path == path and context.executor.inside(path):
+        for group in context.plan.upper() if worker is None else worker.groups:
+            if group.path == path and context.executor.is_below_root(path):
                 return planned_of(group)
         return None
 
@@ -308,7 +308,7 @@ class Guard:
         self._rows.append(row)
         key = f"{mode}/{decision.answer}"
         self._counts[key] = self._counts.get(key, 0) + 1
-        context.said.notes.append(f"guard: {row.describe()}")
+        context.log.notes.append(f"guard: {row.describe()}")
 
     def _forget(self, path: str) -> None:
         """A group is watched no more."""

@@ -51,7 +51,7 @@ class MemoryGroups:
                 self._drop(uid, moved)
             if worker is not None:
                 self._add(worker, moved)
-        upper = self._context.live.upper()
+        upper = self._context.plan.upper()
         if upper is not self._upper or moved.come or moved.gone:
             self._tiers(upper, moved)
         return moved

@@ -20,78 +20,78 @@ class Admission:
 
     def __init__(self, context: SyncContext, falling: PodTeardown, resizing: PodResizer) -> None:
         self._context = context
-        self._falling = falling
-        self._resizing = resizing
+        self._teardown = falling
+        self._resizer = resizing
         self._version: int | None = None
-        self._taken_over = False
-        self._edited_before: list[PodWorker] = []
+        self._adopted = False
+        self._edited_while_away: list[PodWorker] = []
 
-    def take(self, desired: DesiredState) -> bool:
+    def admit(self, desired: DesiredState) -> bool:
         """Take in what changed since the last call; whether this is another plan altogether."""
         context = self._context
         before = context.desired
-        anew = before is None or before.live is not desired.live
+        anew = before is None or before.plan is not desired.plan
         context.desired = desired
         if anew:
             self._version = desired.version
-            self._all(desired)
+            self._admit_all(desired)
             return True
         if desired.version != self._version:
             self._version = desired.version
-            for uid in desired.gone - desired.pods.keys():
-                self._gone(uid)
+            for uid in desired.removed - desired.pods.keys():
+                self._not_desired(uid)
             for uid in sorted(desired.changed & desired.pods.keys()):
-                self._wanted(uid, desired.pods[uid])
+                self._desired(uid, desired.pods[uid])
         return False
 
-    def _all(self, desired: DesiredState) -> None:
+    def _admit_all(self, desired: DesiredState) -> None:
         """The first desired state, or one on another node configuration."""
         context = self._context
-        if not self._taken_over:
-            self._take_over(desired)
+        if not self._adopted:
+            self._adopt_all(desired)
         for uid in context.workers.keys() - desired.pods.keys():
-            self._gone(uid)
+            self._not_desired(uid)
         for uid, wanted in desired.pods.items():
-            self._wanted(uid, wanted)
+            self._desired(uid, wanted)
         for worker in context.workers.values():
-            if worker.pod is not None and worker.groups and not worker.cleared:
-                self._as_it_stands(worker, worker.pod)
+            if worker.pod is not None and worker.groups and not worker.cleanup_done:
+                self._plan_as_running(worker, worker.pod)
 
-    def _as_it_stands(self, worker: PodWorker, pod: Pod) -> None:
+    def _plan_as_running(self, worker: PodWorker, pod: Pod) -> None:
         """Plan a pod on this node that has groups and is not wanted as it is: one that ends, or
         one that goes on because its edit was refused. It counts until its groups are gone."""
-        live, places = self._context.live, (worker.cgroups, worker.tops)
+        live, places = self._context.plan, (worker.container_cgroups, worker.top_cgroups)
         if worker.uid in live:
             return
         found = live.put(pod)
         if found.refused is None:
             worker.plan(found.pod, found.qos, found.groups)
-        if worker.cgroups != places[0]:
-            worker.cgroups, worker.tops = places
+        if worker.container_cgroups != places[0]:
+            worker.container_cgroups, worker.top_cgroups = places
             worker.groups = ()
         if found.refused is not None or not worker.groups:
             live.drop(worker.uid)
 
-    def _take_over(self, desired: DesiredState) -> None:
+    def _adopt_all(self, desired: DesiredState) -> None:
         """The pods that the runtime keeps from an earlier agent."""
         context = self._context
         wall = context.clock.wall()
         kept = context.runtime.held()
-        self._give_back(kept.keys())
+        self._remove_stale_volumes(kept.keys())
         for uid, held in kept.items():
             worker = adopted_worker(held, wall)
-            context.add(worker)
+            context.add_worker(worker)
             wanted = desired.pods.get(uid)
             if wanted is None:
-                self._falling.stop(worker)
+                self._teardown.stop(worker)
             else:
-                self._take_up(worker, held, wanted)
+                self._adopt(worker, held, wanted)
         # judged by what all pods have
-        for worker in self._edited_before:
-            self._resizing.propose(worker)
-        self._taken_over = True
+        for worker in self._edited_while_away:
+            self._resizer.request(worker)
+        self._adopted = True
 
-    def _give_back(self, kept: Collection[str]) -> None:
+    def _remove_stale_volumes(self, kept: Collection[str]) -> None:
         """Volumes of wanted pods that were not begun: they may want others. Those of pods that
         nobody wants are orphans."""
         context = self._context
@@ -101,57 +101,59 @@ class Admission:
                 if uid in wanted and uid not in kept:
                     context.volumes.remove(uid)
         except (QosletError, OSError) as error:
-            context.said.errors.append(f"volumes: {error}")
+            context.log.errors.append(f"volumes: {error}")
 
-    def _take_up(self, worker: PodWorker, held: RuntimePod, wanted: DesiredPod) -> None:
+    def _adopt(self, worker: PodWorker, held: RuntimePod, wanted: DesiredPod) -> None:
         """A kept pod that is wanted: it goes on where it is right."""
-        worker.wanted = wanted
-        if wanted.refused is not None:
+        worker.desired = wanted
+        if wanted.rejection is not None:
             worker.stage = "over" if held.ended else "running"
             if not held.ended:
-                self._as_it_stands(worker, decode_allocation(wanted.pod, held.memo))
-            self._refuse(worker, wanted)
+                self._plan_as_running(worker, decode_allocation(wanted.pod, held.memo))
+            self._reject(worker, wanted)
             return
-        places = dict(worker.cgroups), worker.tops
+        places = dict(worker.container_cgroups), worker.top_cgroups
         old = decode_allocation(wanted.pod, held.memo)
         edited = resizable_fields(old) != resizable_fields(wanted.pod)
-        found = self._context.live.put(old) if edited else wanted.groups
+        found = self._context.plan.put(old) if edited else wanted.planned
         worker.plan(old, found.qos, found.groups)
         moved = (
-            (worker.cgroups, worker.tops) != places if held.tops else worker.cgroups != places[0]
+            (worker.container_cgroups, worker.top_cgroups) != places
+            if held.tops
+            else worker.container_cgroups != places[0]
         )
         if held.ending:
-            worker.cgroups, worker.tops = places
-            self._ended_before(worker, held, wanted, moved)
+            worker.container_cgroups, worker.top_cgroups = places
+            self._adopt_terminating(worker, held, wanted, moved)
             return
         if held.ended:
-            worker.cgroups, worker.tops = places
+            worker.container_cgroups, worker.top_cgroups = places
             if held.digest != wanted.spec.digest():
                 self.restart(worker, "its containers have changed")
                 return
             worker.stage = "over"
             return
         if not moved and held.digest == wanted.spec.digest():
-            self._edited_before += [worker] if edited else []
+            self._edited_while_away += [worker] if edited else []
             return
-        worker.cgroups, worker.tops = places
+        worker.container_cgroups, worker.top_cgroups = places
         if moved and never_restarts(wanted.spec):
-            self._give_up(worker)
+            self._end_as_failed(worker)
             return
         self.restart(
             worker, "it runs outside its group" if moved else "its containers have changed"
         )
 
-    def _give_up(self, worker: PodWorker) -> None:
+    def _end_as_failed(self, worker: PodWorker) -> None:
         """End a pod that may neither stay where it is nor be started again."""
         worker.failed = True
-        self._context.said.notes.append(
+        self._context.log.notes.append(
             f"{worker.key} runs outside its group and is not restarted (restartPolicy Never): "
             "it is ended and has failed"
         )
-        self._falling.stop(worker)
+        self._teardown.stop(worker)
 
-    def _ended_before(
+    def _adopt_terminating(
         self, worker: PodWorker, held: RuntimePod, wanted: DesiredPod, moved: bool
     ) -> None:
         """A kept pod that is wanted and was asked to end: by an agent that did not live to begin
@@ -161,118 +163,123 @@ class Admission:
         elif held.ended:
             worker.stage, worker.failed = "over", True
         else:
-            self._give_up(worker)
+            self._end_as_failed(worker)
 
-    def meet(self, held: RuntimePod) -> PodWorker:
+    def adopt_unknown(self, held: RuntimePod) -> PodWorker:
         """A pod that the runtime keeps though nobody here asked for it, because the word of an
         agent before came late: it ends."""
         context = self._context
         worker = adopted_worker(held, context.clock.wall())
-        context.add(worker)
-        context.said.notes.append(f"{worker.key}: begun by an agent before; it is ended")
-        self._falling.stop(worker)
+        context.add_worker(worker)
+        context.log.notes.append(f"{worker.key}: begun by an agent before; it is ended")
+        self._teardown.stop(worker)
         return worker
 
     def restart(self, worker: PodWorker, why: str) -> None:
         """End the pod and begin it anew as it is wanted now."""
-        worker.again = True
-        self._context.said.notes.append(f"{worker.key}: {why}; it is started anew")
-        self._falling.stop(worker)
+        worker.restart_pending = True
+        self._context.log.notes.append(f"{worker.key}: {why}; it is started anew")
+        self._teardown.stop(worker)
 
-    def _gone(self, uid: str) -> None:
+    def _not_desired(self, uid: str) -> None:
         """A pod is not wanted any more."""
         worker = self._context.workers.get(uid)
         if worker is None:
             # it went before it was seen
-            self._context.drop(uid)
+            self._context.drop_from_plan(uid)
             return
-        if worker.wanted is None and worker.stage in ("ending", "clearing"):
+        if worker.desired is None and worker.stage in ("ending", "clearing"):
             return
-        worker.wanted, worker.again = None, False
-        worker.resize, worker.resize_reason = "", ""
-        self._context.due.add(uid)
+        worker.desired, worker.restart_pending = None, False
+        worker.resize_state, worker.resize_reason = "", ""
+        self._context.work_queue.add(uid)
         if worker.stage not in ("ending", "clearing"):
-            self._falling.stop(worker)
+            self._teardown.stop(worker)
 
-    def _wanted(self, uid: str, wanted: DesiredPod) -> None:
+    def _desired(self, uid: str, wanted: DesiredPod) -> None:
         """A pod came or changed."""
         context = self._context
-        context.due.add(uid)
+        context.work_queue.add(uid)
         worker = context.workers.get(uid)
         if worker is None:
-            worker = PodWorker(uid, wanted.pod.key, since=context.clock.wall(), wanted=wanted)
-            worker.plan(wanted.pod, wanted.groups.qos, wanted.groups.groups)
-            context.add(worker)
-            if wanted.refused is not None:
-                self._refuse(worker, wanted)
+            worker = PodWorker(
+                uid, wanted.pod.key, since_wall_seconds=context.clock.wall(), desired=wanted
+            )
+            worker.plan(wanted.pod, wanted.planned.qos, wanted.planned.groups)
+            context.add_worker(worker)
+            if wanted.rejection is not None:
+                self._reject(worker, wanted)
             return
-        if wanted.refused is not None and worker.stage in ("running", "over", "refused"):
-            self._refuse(worker, wanted)
+        if wanted.rejection is not None and worker.stage in ("running", "over", "refused"):
+            self._reject(worker, wanted)
             return
-        before, worker.wanted = worker.wanted, wanted
+        before, worker.desired = worker.desired, wanted
         worker.key = wanted.pod.key
         match worker.stage:
             case "ending" | "clearing":
                 # a pod that failed for good stays so until its processes would differ
                 if before is None or not worker.failed:
-                    worker.again = True
+                    worker.restart_pending = True
             case "over":
-                if wanted.spec.digest() == worker.digest:
-                    context.drop(uid)
+                if wanted.spec.digest() == worker.spec_digest:
+                    context.drop_from_plan(uid)
                 else:
                     self.restart(worker, "its containers have changed")
             case "refused":
-                worker.plan(wanted.pod, wanted.groups.qos, wanted.groups.groups)
-                context.turn_to_waiting(worker)
+                worker.plan(wanted.pod, wanted.planned.qos, wanted.planned.groups)
+                context.start_pending(worker)
             case "waiting":
-                self._replanned(worker, wanted)
+                self._pending_changed(worker, wanted)
             case "running":
-                self._edited(worker, wanted)
+                self._running_changed(worker, wanted)
 
-    def _refuse(self, worker: PodWorker, wanted: DesiredPod) -> None:
+    def _reject(self, worker: PodWorker, wanted: DesiredPod) -> None:
         """A pod that may not run here; one that was begun before the edit stays as it is."""
-        reason, message = wanted.refused or ("Refused", "")
+        reason, message = wanted.rejection or ("Refused", "")
         if worker.stage in ("running", "over"):
             message = f"the edit is refused, what runs stays: {message}"
         else:
-            worker.stage, worker.wanted = "refused", wanted
-            self._context.refused.add(worker.uid)
-        worker.say(reason, message, self._context.clock.wall())
+            worker.stage, worker.desired = "refused", wanted
+            self._context.rejected.add(worker.uid)
+        worker.set_reason(reason, message, self._context.clock.wall())
 
-    def _replanned(self, worker: PodWorker, wanted: DesiredPod) -> None:
+    def _pending_changed(self, worker: PodWorker, wanted: DesiredPod) -> None:
         """A pod changed before it was begun: what was made elsewhere goes first."""
-        if wanted.refused is not None:
-            self._falling.stop(worker)
-            worker.again = True
+        if wanted.rejection is not None:
+            self._teardown.stop(worker)
+            worker.restart_pending = True
             return
-        places = worker.cgroups, worker.tops
-        worker.plan(wanted.pod, wanted.groups.qos, wanted.groups.groups)
-        if worker.cgroups != places[0]:
-            worker.cgroups, worker.tops = places
-            worker.again = True
-            self._falling.stop(worker)
+        places = worker.container_cgroups, worker.top_cgroups
+        worker.plan(wanted.pod, wanted.planned.qos, wanted.planned.groups)
+        if worker.container_cgroups != places[0]:
+            worker.container_cgroups, worker.top_cgroups = places
+            worker.restart_pending = True
+            self._teardown.stop(worker)
             return
         # what was refused may be right now
-        worker.went_well()
+        worker.clear_backoff()
 
-    def _edited(self, worker: PodWorker, wanted: DesiredPod) -> None:
+    def _running_changed(self, worker: PodWorker, wanted: DesiredPod) -> None:
         """A running pod's manifest changed."""
-        if wanted.spec.digest() != worker.digest:
+        if wanted.spec.digest() != worker.spec_digest:
             self.restart(worker, "its containers have changed")
             return
-        if worker.stop_within is not None:
-            if not worker.again or container_paths(wanted.groups.groups) != worker.cgroups:
+        if worker.refused_stop_seconds is not None:
+            if (
+                not worker.restart_pending
+                or container_paths(wanted.planned.groups) != worker.container_cgroups
+            ):
                 return
             # what runs is wanted again before it could be stopped
-            worker.again, worker.stop_within = False, None
-        if wanted.grace != worker.grace:
-            worker.grace = wanted.grace
+            worker.restart_pending, worker.refused_stop_seconds = False, None
+        if wanted.grace_seconds != worker.grace_seconds:
+            worker.grace_seconds = wanted.grace_seconds
         if worker.pod is not None and resizable_fields(worker.pod) != resizable_fields(wanted.pod):
-            self._resizing.propose(worker)
+            self._resizer.request(worker)
             return
-        if worker.resize in ("Deferred", "Infeasible"):
-            worker.resize, worker.resize_reason = "", ""
-        worker.plan(wanted.pod, wanted.groups.qos, wanted.groups.groups)
+        if worker.resize_state in ("Deferred", "Infeasible"):
+            worker.resize_state, worker.resize_reason = "", ""
+        worker.plan(wanted.pod, wanted.planned.qos, wanted.planned.groups)
         # what could not be written may be right now
-        worker.not_before = None
-        self._context.tell(worker)
+        worker.retry_at = None
+        self._context.update_runtime(worker)

@@ -18,8 +18,8 @@ from qoslet.errors import QosletError
 class _Orphan(Struct):
     """One of them: when to try, the last delay, and whether it was reported."""
 
-    not_before: float
-    delay: float = 0.0
+    retry_at: float
+    backoff_seconds: float = 0.0
     reported: bool = False
 
 
@@ -28,21 +28,21 @@ class GarbageCollector:
 
     def __init__(self, context: SyncContext) -> None:
         self._context = context
-        self._groups: dict[str, _Orphan] = {}
+        self._cgroups: dict[str, _Orphan] = {}
         self._volumes: dict[str, _Orphan] = {}
-        self._left_alone: set[str] = set()
+        self._foreign: set[str] = set()
         self._next = 0.0
 
     @property
     def count(self) -> int:
         """How many are known."""
-        return len(self._groups) + len(self._volumes)
+        return len(self._cgroups) + len(self._volumes)
 
     def find(self, seen: Observed) -> None:
         """Compare everything that stands with what the pods have."""
         context = self._context
-        upper = {group.path for group in context.live.upper()} - {None}
-        known = upper | {top for worker in context.workers.values() for top in worker.tops}
+        upper = {group.path for group in context.plan.upper()} - {None}
+        known = upper | {top for worker in context.workers.values() for top in worker.top_cgroups}
         above = {path for one in known if one for path in _above(one)}
         found: list[str] = []
         for path, group in seen.cgroups.items():
@@ -52,32 +52,32 @@ class GarbageCollector:
                 or any(one in known - upper or one in found for one in _above(path))
             ):
                 continue
-            if context.executor.ours(path, group.identity):
+            if context.executor.is_owned(path, group.identity):
                 found.append(path)
-            elif path not in self._left_alone:
-                self._left_alone.add(path)
-                context.said.notes.append(
-                    f"{path}: somebody else made this group: it is left alone"
-                )
+            elif path not in self._foreign:
+                self._foreign.add(path)
+                context.log.notes.append(f"{path}: somebody else made this group: it is left alone")
         now = context.now
-        self._groups = {path: self._groups.get(path) or _Orphan(now) for path in found}
-        self._left_alone &= seen.cgroups.keys()
+        self._cgroups = {path: self._cgroups.get(path) or _Orphan(now) for path in found}
+        self._foreign &= seen.cgroups.keys()
         self._find_volumes(now)
-        self._find_lost(seen)
+        self._forget_lost(seen)
 
-    def _find_lost(self, seen: Observed) -> None:
+    def _forget_lost(self, seen: Observed) -> None:
         """Groups that somebody else removed, and that are not to be made again: everybody who
         knows them is told that they are gone."""
         context = self._context
-        standing = (worker.groups for worker in context.workers.values() if not worker.cleared)
-        paths = {group.path for groups in (context.live.upper(), *standing) for group in groups}
+        standing = (worker.groups for worker in context.workers.values() if not worker.cleanup_done)
+        paths = {group.path for groups in (context.plan.upper(), *standing) for group in groups}
         try:
-            lost = context.executor.reconcile(seen, {path for path in paths if path is not None})
+            lost = context.executor.reconcile_journal(
+                seen, {path for path in paths if path is not None}
+            )
         except (QosletError, OSError) as error:
-            context.said.errors.append(f"the journal: {error}")
+            context.log.errors.append(f"the journal: {error}")
             return
         steps = [Step("remove", path, why="it is gone already") for path in deepest_first(lost)]
-        context.said.errors += context.executor.perform(
+        context.log.errors += context.executor.perform(
             steps, lambda step: step.path
         ).failed.values()
 
@@ -87,32 +87,32 @@ class GarbageCollector:
         try:
             standing = context.volumes.standing()
         except (QosletError, OSError) as error:
-            context.said.errors.append(f"volumes: {error}")
+            context.log.errors.append(f"volumes: {error}")
             return
         gone = standing.keys() - context.workers.keys()
         self._volumes = {uid: self._volumes.get(uid) or _Orphan(now) for uid in sorted(gone)}
 
-    def carry(self) -> None:
+    def sync(self) -> None:
         """Remove one, if it is time for it."""
         now = self._context.now
         if now < self._next:
             return
-        for path, orphan in self._groups.items():
-            if now >= orphan.not_before:
+        for path, orphan in self._cgroups.items():
+            if now >= orphan.retry_at:
                 if self._remove(path, orphan):
-                    del self._groups[path]
-                self._next = now + self._context.config.orphans
+                    del self._cgroups[path]
+                self._next = now + self._context.config.collection_seconds
                 return
         for uid, orphan in self._volumes.items():
-            if now >= orphan.not_before:
-                if self._give_back(uid, orphan):
+            if now >= orphan.retry_at:
+                if self._remove_volumes(uid, orphan):
                     del self._volumes[uid]
-                self._next = now + self._context.config.orphans
+                self._next = now + self._context.config.collection_seconds
                 return
 
     def next_at(self) -> float | None:
         """When the next one is to be tried."""
-        waits = [one.not_before for one in (*self._groups.values(), *self._volumes.values())]
+        waits = [one.retry_at for one in (*self._cgroups.values(), *self._volumes.values())]
         return max(min(waits), self._next) if waits else None
 
     def _remove(self, path: str, orphan: _Orphan) -> bool:
@@ -121,26 +121,26 @@ class GarbageCollector:
         below = context.executor.observer.observe(path, values=False).cgroups
         if not orphan.reported:
             orphan.reported = True
-            context.said.notes.append(
-                f"{path} belongs to no pod: {self._who(below)}; it is removed"
+            context.log.notes.append(
+                f"{path} belongs to no pod: {self._describe(below)}; it is removed"
             )
         try:
             if any(one.pids for one in below.values()) and not context.killer.kill(path):
-                self._wait(orphan)
+                self._back_off(orphan)
                 return False
         except (QosletError, OSError) as error:
-            self._wait(orphan)
-            context.said.errors.append(f"{path}: {error}")
+            self._back_off(orphan)
+            context.log.errors.append(f"{path}: {error}")
             return False
         steps = [Step("remove", one, why="no pod has it") for one in deepest_first(below)]
         batch = context.executor.perform(steps, lambda step: "orphan")
-        context.said.outcomes += batch.outcomes
-        context.said.errors += batch.failed.values()
+        context.log.outcomes += batch.outcomes
+        context.log.errors += batch.failed.values()
         if batch.failed:
-            self._wait(orphan)
+            self._back_off(orphan)
         return not batch.failed
 
-    def _who(self, below: Mapping[str, ObservedCgroup]) -> str:
+    def _describe(self, below: Mapping[str, ObservedCgroup]) -> str:
         """Who is in it, in a few words."""
         held = {path: one.pids for path, one in below.items() if one.pids}
         if not held:
@@ -148,25 +148,29 @@ class GarbageCollector:
         some = [self._context.killer.holders(path, pids) for path, pids in held.items()]
         return ", ".join(some[:4]) + (" and more" if len(some) > 4 else "")
 
-    def _give_back(self, uid: str, orphan: _Orphan) -> bool:
+    def _remove_volumes(self, uid: str, orphan: _Orphan) -> bool:
         """Remove the volumes of a pod that nobody knows."""
         context = self._context
         if not orphan.reported:
             orphan.reported = True
-            context.said.notes.append(f"volumes of pod {uid}, which nobody knows, are removed")
+            context.log.notes.append(f"volumes of pod {uid}, which nobody knows, are removed")
         try:
             context.volumes.remove(uid)
         except (QosletError, OSError) as error:
-            self._wait(orphan)
-            context.said.errors.append(f"volumes of pod {uid}: {error}")
+            self._back_off(orphan)
+            context.log.errors.append(f"volumes of pod {uid}: {error}")
             return False
         return True
 
-    def _wait(self, orphan: _Orphan) -> None:
+    def _back_off(self, orphan: _Orphan) -> None:
         """Try it again later, and later each time."""
-        policy: Backoff = self._context.config.retry
-        orphan.delay = min(orphan.delay * 2, policy.longest) if orphan.delay else policy.first
-        orphan.not_before = self._context.now + orphan.delay
+        policy: Backoff = self._context.config.retry_backoff
+        orphan.backoff_seconds = (
+            min(orphan.backoff_seconds * 2, policy.longest)
+            if orphan.backoff_seconds
+            else policy.first
+        )
+        orphan.retry_at = self._context.now + orphan.backoff_seconds
 
 
 def _above(path: str) -> Iterable[str]:

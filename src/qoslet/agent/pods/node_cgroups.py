@@ -28,8 +28,8 @@ FOLLOW_USAGE_SECONDS = 1.0
 class _Retry(Struct, frozen=True):
     """A step that failed: the last delay, and when to try again."""
 
-    delay: float
-    not_before: float
+    backoff_seconds: float
+    retry_at: float
 
 
 class Meeting(Protocol):
@@ -40,7 +40,7 @@ class Meeting(Protocol):
 
 
 class NodeCgroups:
-    """One writer of the groups above the pods. ``absent`` are those that could not be made."""
+    """One writer of the groups above the pods. ``missing`` are those that could not be made."""
 
     def __init__(
         self,
@@ -49,34 +49,34 @@ class NodeCgroups:
         meet: Callable[[Sequence[str]], None] = lambda paths: None,
     ) -> None:
         self._context = context
-        self._meet = meet
+        self._allow_foreign_writes = meet
         self._retries: dict[Key, _Retry] = {}
-        self._follow = FOLLOW_USAGE_SECONDS
-        self.absent: set[str] = set()
-        self.look_at: float | None = None
+        self._follow_seconds = FOLLOW_USAGE_SECONDS
+        self.missing: set[str] = set()
+        self.sync_at: float | None = None
         self._written: tuple[Cgroup, ...] | None = None
         self.waiting: tuple[str, ...] = ()
 
     @property
-    def behind(self) -> bool:
+    def is_outdated(self) -> bool:
         """Whether the pods come to something else than when the groups were written last: an
         edit can do that to a pod that neither came nor went."""
-        return self._context.live.upper() is not self._written
+        return self._context.plan.upper() is not self._written
 
-    def write(self) -> None:
+    def sync(self) -> None:
         """Make them true for the pods that count. What fails is said and waits on its own."""
         context = self._context
-        self.look_at = None
-        self._written = context.live.upper()
-        off = self._outside(context.executor.off(context.node, self._written))
+        self.sync_at = None
+        self._written = context.plan.upper()
+        off = self._with_foreign(context.executor.diff(context.node, self._written))
         now = context.now
         due = {(step.path, step.file) for step in off.steps}
         # what needs no step any more waits for no attempt
         self._retries = {key: retry for key, retry in self._retries.items() if key in due}
-        steps = [step for step in off.steps if not self._held_up(step, now)]
-        self._write_down(steps, off)
+        steps = [step for step in off.steps if not self._in_backoff(step, now)]
+        self._journal_foreign(steps, off)
         batch = context.executor.perform(steps, lambda step: "")
-        said = context.said
+        said = context.log
         said.differences += len(off.differences)
         said.outcomes += batch.outcomes
         for one in batch.outcomes:
@@ -85,20 +85,20 @@ class NodeCgroups:
                 self._retries.pop(key, None)
                 continue
             said.errors.append(f"{one.step.describe()}: {one.error}")
-            self._fail(key, now)
+            self._back_off(key, now)
         made = {one.step.path for one in batch.outcomes if one.step.kind == "create"}
-        self.absent = (self.absent - made) | batch.absent
+        self.missing = (self.missing - made) | batch.not_created
         for path in off.foreign:
             said.errors.append(f"{path}: somebody else made this group: it is not in our journal")
-            self.absent.add(path)
-        self._come_back(off, bool(batch.pending))
+            self.missing.add(path)
+        self._schedule(off, bool(batch.pending))
 
-    def _outside(self, off: CgroupDiff) -> CgroupDiff:
+    def _with_foreign(self, off: CgroupDiff) -> CgroupDiff:
         """Groups of others are never made, only what is planned is written in them, and what we
         wrote there, or in the root, without a plan for it any more is given back."""
         executor = self._context.executor
-        theirs = [row for row in off.differences if executor.theirs(row.path)]
-        seen = {**off.seen, **self._kept(off.seen)}
+        theirs = [row for row in off.differences if executor.is_foreign(row.path)]
+        seen = {**off.cgroups, **self._observe_written(off.cgroups)}
         back = self._given_back(seen)
         if not theirs and not back.rows:
             return off
@@ -106,20 +106,22 @@ class NodeCgroups:
         kept = [
             row
             for row in off.differences
-            if not executor.theirs(row.path) or (row.path not in gone and row.why != RESET)
+            if not executor.is_foreign(row.path) or (row.path not in gone and row.why != RESET)
         ]
         kept += back.rows
-        self._context.said.errors += [f"{path} is reserved and does not exist" for path in gone]
+        self._context.log.errors += [f"{path} is reserved and does not exist" for path in gone]
         found = CgroupDiff(kept, (), off.waiting, seen, off.foreign)
-        return CgroupDiff(kept, executor.in_order([kept], found), off.waiting, seen, off.foreign)
+        return CgroupDiff(
+            kept, executor.order_phases([kept], found), off.waiting, seen, off.foreign
+        )
 
-    def _kept(self, seen: Mapping[str, ObservedCgroup]) -> dict[str, ObservedCgroup]:
+    def _observe_written(self, seen: Mapping[str, ObservedCgroup]) -> dict[str, ObservedCgroup]:
         """The groups that keep something of ours, besides those that were ``seen``: of others,
         and the root."""
         executor = self._context.executor
-        ledger = executor.book.ledger
+        ledger = executor.journal.ledger
         found = {}
-        for path in (*ledger.met, executor.root):
+        for path in (*ledger.adopted, executor.root):
             files = written_files(ledger, path)
             if files and path not in seen:
                 executor.watch_files(files)
@@ -131,61 +133,65 @@ class NodeCgroups:
     def _given_back(self, seen: Mapping[str, ObservedCgroup]) -> GiveBack:
         """What is to be given back; what is done with is written down."""
         context, executor = self._context, self._context.executor
-        upper = context.live.upper()
+        upper = context.plan.upper()
         root = executor.root if all(group.path != executor.root for group in upper) else ""
-        apart = {path: one for path, one in seen.items() if path == root or executor.theirs(path)}
+        apart = {
+            path: one for path, one in seen.items() if path == root or executor.is_foreign(path)
+        }
         page = context.node.host.page_size
-        back = give_back(executor.book.ledger, apart, upper, context.node.hierarchy, page)
+        back = give_back(executor.journal.ledger, apart, upper, context.node.hierarchy, page)
         if back.left:
-            executor.book.record(back.left)
-        context.said.notes += back.notes
+            executor.journal.record(back.left)
+        context.log.notes += back.notes
         return back
 
-    def _write_down(self, steps: Sequence[Step], off: CgroupDiff) -> None:
+    def _journal_foreign(self, steps: Sequence[Step], off: CgroupDiff) -> None:
         """Groups of others are met; the values that stand there before ours, and in the root,
         are written down."""
         executor = self._context.executor
         apart = [
             step
             for step in steps
-            if step.kind == "set" and (step.path == executor.root or executor.theirs(step.path))
+            if step.kind == "set" and (step.path == executor.root or executor.is_foreign(step.path))
         ]
         if not apart:
             return
-        book = executor.book
-        others = sorted({step.path for step in apart if executor.theirs(step.path)})
-        met = [Adopted(path, off.seen[path].identity) for path in others]
-        book.record([one for one in met if book.ledger.met.get(one.path) != one.inode])
+        book = executor.journal
+        others = sorted({step.path for step in apart if executor.is_foreign(step.path)})
+        met = [Adopted(path, off.cgroups[path].identity) for path in others]
+        book.record([one for one in met if book.ledger.adopted.get(one.path) != one.inode])
         sets = []
         for step in apart:
-            seen = off.seen.get(step.path)
+            seen = off.cgroups.get(step.path)
             before = None if seen is None else seen.values.get(step.file)
             sets.append(Set(step.path, step.file, before, step.value))
         book.record(sets)
-        self._meet(others)
+        self._allow_foreign_writes(others)
 
-    def _held_up(self, step: Step, now: float) -> bool:
+    def _in_backoff(self, step: Step, now: float) -> bool:
         """Whether a step waits for its next attempt."""
         retry = self._retries.get((step.path, step.file))
-        return retry is not None and now < retry.not_before
+        return retry is not None and now < retry.retry_at
 
-    def _fail(self, key: Key, now: float) -> None:
+    def _back_off(self, key: Key, now: float) -> None:
         """A step failed: the next attempt waits."""
-        policy = self._context.config.retry
+        policy = self._context.config.retry_backoff
         last = self._retries.get(key)
-        delay = min(last.delay * 2, policy.longest) if last else policy.first
+        delay = min(last.backoff_seconds * 2, policy.longest) if last else policy.first
         self._retries[key] = _Retry(delay, now + delay)
 
-    def _come_back(self, off: CgroupDiff, pending: bool) -> None:
+    def _schedule(self, off: CgroupDiff, pending: bool) -> None:
         """When to look again: at the next attempt, or to follow a usage down."""
         self.waiting = tuple(one.describe() for one in off.waiting)
         now = self._context.now
-        at = [retry.not_before for retry in self._retries.values()]
+        at = [retry.retry_at for retry in self._retries.values()]
         if off.waiting or pending:
-            at.append(now + self._follow)
-            self._follow = min(self._follow * 2, self._context.config.resync)
+            at.append(now + self._follow_seconds)
+            self._follow_seconds = min(
+                self._follow_seconds * 2, self._context.config.resync_seconds
+            )
         else:
-            self._follow = FOLLOW_USAGE_SECONDS
-        if self.absent and not at:
-            at.append(now + self._context.config.retry.longest)
-        self.look_at = min(at, default=None)
+            self._follow_seconds = FOLLOW_USAGE_SECONDS
+        if self.missing and not at:
+            at.append(now + self._context.config.retry_backoff.longest)
+        self.sync_at = min(at, default=None)

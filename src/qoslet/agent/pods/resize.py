@@ -31,74 +31,81 @@ class PodResizer:
             self._basis = node, basis_of(node)
         return self._basis[1]
 
-    def propose(self, worker: PodWorker) -> None:
+    def request(self, worker: PodWorker) -> None:
         """A running pod's resources were edited: allow it, or let it keep what it has."""
         context = self._context
-        assert worker.wanted is not None
+        assert worker.desired is not None
         assert worker.pod is not None
-        wanted = worker.wanted
-        found = context.live.put(wanted.pod)
-        context.due |= found.others
+        wanted = worker.desired
+        found = context.plan.put(wanted.pod)
+        context.work_queue |= found.others
         verdict = check_resize(
-            self.basis, (worker.pod, worker.qos), (wanted.pod, found.qos), self._others(worker.uid)
+            self.basis,
+            (worker.pod, worker.qos),
+            (wanted.pod, found.qos),
+            self._other_requests(worker.uid),
         )
         self._deferred.discard(worker.uid)
         if verdict.state != "InProgress":
-            back = context.live.put(worker.pod)
-            context.due |= back.others
+            back = context.plan.put(worker.pod)
+            context.work_queue |= back.others
             worker.plan(back.pod, back.qos, back.groups)
-            self._say(worker, verdict.state, verdict.reason)
+            self._set_state(worker, verdict.state, verdict.reason)
             if verdict.state == "Deferred":
                 self._deferred.add(worker.uid)
-                context.again_in(worker.uid, DEFERRED_BACKOFF.longest)
+                context.wake_in(worker.uid, DEFERRED_BACKOFF.longest)
             return
         old = worker.pod
         worker.plan(found.pod, found.qos, found.groups)
-        self._say(worker, "InProgress", "")
-        self._tell(worker, old)
+        self._set_state(worker, "InProgress", "")
+        self._update_runtime(worker, old)
 
-    def look_again(self, uid: str | None = None) -> None:
+    def retry_deferred(self, uid: str | None = None) -> None:
         """Judge resizes anew that did not fit: one, or all because something went."""
         for one in [uid] if uid is not None else sorted(self._deferred):
             worker = self._context.workers.get(one)
             if one not in self._deferred or worker is None:
                 continue
-            if worker.stage != "running" or worker.wanted is None or worker.resize != "Deferred":
+            if (
+                worker.stage != "running"
+                or worker.desired is None
+                or worker.resize_state != "Deferred"
+            ):
                 self._deferred.discard(one)
                 continue
-            self.propose(worker)
-            self._context.due.add(one)
+            self.request(worker)
+            self._context.work_queue.add(one)
 
-    def _say(self, worker: PodWorker, state: ResizeState, reason: str) -> None:
+    def _set_state(self, worker: PodWorker, state: ResizeState, reason: str) -> None:
         """The state of a resize, noted where it changes."""
-        if (state, reason) != (worker.resize, worker.resize_reason):
+        if (state, reason) != (worker.resize_state, worker.resize_reason):
             why = f": {reason}" if reason else ""
-            self._context.said.notes.append(f"{worker.key}: resize {state}{why}")
-        worker.resize, worker.resize_reason = state, reason
+            self._context.log.notes.append(f"{worker.key}: resize {state}{why}")
+        worker.resize_state, worker.resize_reason = state, reason
 
-    def _others(self, uid: str) -> dict[str, int]:
+    def _other_requests(self, uid: str) -> dict[str, int]:
         """What all other pods request that count."""
         total = {"cpu": 0, "memory": 0}
         for worker in self._context.workers.values():
             if (
                 worker.uid == uid
                 or worker.pod is None
-                or (worker.stage == "over" and worker.cleared)
+                or (worker.stage == "over" and worker.cleanup_done)
             ):
                 continue
             for name, amount in amounts(self.basis, worker.pod).items():
                 total[name] += amount
         return total
 
-    def _tell(self, worker: PodWorker, old: Pod) -> None:
+    def _update_runtime(self, worker: PodWorker, old: Pod) -> None:
         """Later starts use the new values; containers whose policy says so are restarted."""
         context = self._context
-        assert worker.wanted is not None
+        assert worker.desired is not None
         assert worker.pod is not None
-        context.tell(worker)
+        context.update_runtime(worker)
         try:
-            for name in restarting(old, worker.pod, worker.wanted.spec.resize_restarts):
-                context.said.notes.append(
+            for name in restarting(old, worker.pod, worker.desired.spec.resize_restarts):
+                context.log.notes.append(
                     f"{worker.key}/{name}: restarted, as its resizePolicy says"
                 )
                 context.runtime.restart(worker.uid, name)

@@ -22,18 +22,18 @@ class PodStartup:
     def __init__(self, context: SyncContext) -> None:
         self._context = context
 
-    def carry(self, workers: Sequence[PodWorker], blocked: set[str]) -> list[PodWorker]:
+    def sync(self, workers: Sequence[PodWorker], blocked: set[str]) -> list[PodWorker]:
         """Make true the groups of these pods; begin those that wait. ``blocked`` are groups that
         could not be made, so nothing can be made in them. The pods that were begun."""
         context = self._context
         free = [worker for worker in workers if not self._is_blocked(worker, blocked)]
         if not free:
             return []
-        off = context.executor.off(
-            context.node, [one for worker in free for one in worker.standing]
+        off = context.executor.diff(
+            context.node, [one for worker in free for one in worker.existing_cgroups]
         )
         owners = {one.path: worker.uid for worker in free for one in worker.groups if one.path}
-        ready = [worker for worker in free if not self._refused(worker, off)]
+        ready = [worker for worker in free if not self._is_obstructed(worker, off)]
         names = {worker.uid for worker in ready}
 
         def owner_of(step: Step) -> str:
@@ -41,21 +41,25 @@ class PodStartup:
 
         steps = [step for step in self._steps(ready, off, owners) if owner_of(step) in names]
         batch = context.executor.perform(steps, owner_of)
-        self._note(off, batch)
-        return [worker for worker in ready if self._made(worker, batch, off, owners)]
+        self._log(off, batch)
+        return [worker for worker in ready if self._finish(worker, batch, off, owners)]
 
-    def keep(self, workers: Sequence[PodWorker]) -> None:
+    def maintain(self, workers: Sequence[PodWorker]) -> None:
         """Write what is off in groups of these pods, which are ending: nothing is made."""
         executor = self._context.executor
-        off = executor.off(self._context.node, [one for worker in workers for one in worker.groups])
-        rows = [row for row in off.differences if row.verdict == "differs" and row.path in off.seen]
+        off = executor.diff(
+            self._context.node, [one for worker in workers for one in worker.groups]
+        )
+        rows = [
+            row for row in off.differences if row.verdict == "differs" and row.path in off.cgroups
+        ]
         if rows:
             owners = {
                 one.path: worker.uid for worker in workers for one in worker.groups if one.path
             }
-            steps = executor.in_order([rows], off)
+            steps = executor.order_phases([rows], off)
             batch = executor.perform(steps, lambda step: owners.get(step.path, ""))
-            said = self._context.said
+            said = self._context.log
             said.differences += len(rows)
             said.outcomes += batch.outcomes
             said.errors += batch.failed.values()
@@ -64,19 +68,19 @@ class PodStartup:
         """Whether the pod has to wait: for one of before with its name, or for a group above
         its own that could not be made."""
         context = self._context
-        before = context.follows(worker) if worker.stage == "waiting" else None
+        before = context.predecessor(worker) if worker.stage == "waiting" else None
         if before is not None:
             message = f"{worker.key}: waits for pod {before} of the same name to be gone"
-            worker.say("PodBefore", message, context.clock.wall())
+            worker.set_reason("PodBefore", message, context.clock.wall())
             return True
-        if not any(at_or_below(path, blocked) for path in worker.tops):
+        if not any(at_or_below(path, blocked) for path in worker.top_cgroups):
             return False
         message = f"{worker.key}: waits for the group above it, which could not be made"
-        worker.say("FailedToCreatePodContainer", message, context.clock.wall())
-        context.again_in(worker.uid, context.config.retry.first)
+        worker.set_reason("FailedToCreatePodContainer", message, context.clock.wall())
+        context.wake_in(worker.uid, context.config.retry_backoff.first)
         return True
 
-    def _refused(self, worker: PodWorker, off: CgroupDiff) -> bool:
+    def _is_obstructed(self, worker: PodWorker, off: CgroupDiff) -> bool:
         """Whether somebody else has a group where the pod's is to be, or processes that nobody
         began are in one of its containers."""
         for path in (one.path for one in worker.groups):
@@ -90,13 +94,15 @@ class PodStartup:
                 return True
         if worker.stage != "waiting":
             return False
-        taken = [p for p in worker.cgroups.values() if p in off.seen and off.seen[p].pids]
-        return any(self._is_taken(worker, path, off.seen[path].pids) for path in taken)
+        taken = [
+            p for p in worker.container_cgroups.values() if p in off.cgroups and off.cgroups[p].pids
+        ]
+        return any(self._has_leftovers(worker, path, off.cgroups[path].pids) for path in taken)
 
-    def _is_taken(self, worker: PodWorker, path: str, pids: Sequence[int]) -> bool:
+    def _has_leftovers(self, worker: PodWorker, path: str, pids: Sequence[int]) -> bool:
         """Whether processes of an earlier life are still in a container's group; they are ended."""
         context = self._context
-        context.said.notes.append(
+        context.log.notes.append(
             f"{path}: ended {context.killer.holders(path, pids)}, which nobody keeps"
         )
         try:
@@ -114,7 +120,7 @@ class PodStartup:
         self, workers: Sequence[PodWorker], off: CgroupDiff, owners: dict[str, str]
     ) -> Sequence[Step]:
         """The steps in their order: those of a resize go pod by pod, in a kubelet's order."""
-        resizing = {worker.uid: worker for worker in workers if worker.resize == "InProgress"}
+        resizing = {worker.uid: worker for worker in workers if worker.resize_state == "InProgress"}
         if not resizing:
             return off.steps
         plain: list[Difference] = []
@@ -122,18 +128,20 @@ class PodStartup:
         for row in off.differences:
             uid = owners.get(row.path, "")
             (own.setdefault(uid, []) if uid in resizing else plain).append(row)
-        steps = self._context.executor.in_order([plain], off)
+        steps = self._context.executor.order_phases([plain], off)
         for uid, rows in own.items():
-            steps += self._context.executor.in_order(resize_phases(rows, resizing[uid].tops), off)
+            steps += self._context.executor.order_phases(
+                resize_phases(rows, resizing[uid].top_cgroups), off
+            )
         return steps
 
-    def _note(self, off: CgroupDiff, batch: BatchResult) -> None:
-        said = self._context.said
+    def _log(self, off: CgroupDiff, batch: BatchResult) -> None:
+        said = self._context.log
         said.differences += len(off.differences)
         said.outcomes += batch.outcomes
         said.waiting += [one.describe() for one in off.waiting]
 
-    def _made(
+    def _finish(
         self, worker: PodWorker, batch: BatchResult, off: CgroupDiff, owners: dict[str, str]
     ) -> bool:
         """What came of a pod's groups; whether it was begun."""
@@ -144,15 +152,15 @@ class PodStartup:
             reason = "FailedToCreatePodContainer" if up else "FailedToWriteGroup"
             context.fail(worker, reason, wrong)
             return False
-        if worker.resize == "InProgress":
-            self._resized(worker, batch, off, owners)
+        if worker.resize_state == "InProgress":
+            self._check_resize_done(worker, batch, off, owners)
         if worker.stage != "waiting":
             if worker.retries:
                 worker.turn_to(worker.stage, context.clock.wall())
             return False
-        return self._begin(worker)
+        return self._start(worker)
 
-    def _resized(
+    def _check_resize_done(
         self, worker: PodWorker, batch: BatchResult, off: CgroupDiff, owners: dict[str, str]
     ) -> None:
         """Whether a resize is through, or what it waits for."""
@@ -165,25 +173,25 @@ class PodStartup:
         ]
         if waits:
             worker.resize_reason = "; ".join(waits)
-            context.again_in(worker.uid, context.config.retry.first)
+            context.wake_in(worker.uid, context.config.retry_backoff.first)
             return
-        worker.resize, worker.resize_reason = "Done", ""
-        worker.say("", "", context.clock.wall())
+        worker.resize_state, worker.resize_reason = "Done", ""
+        worker.set_reason("", "", context.clock.wall())
 
-    def _begin(self, worker: PodWorker) -> bool:
+    def _start(self, worker: PodWorker) -> bool:
         """Provide the volumes and begin the containers."""
         context = self._context
-        assert worker.wanted is not None
+        assert worker.desired is not None
         try:
-            spec = context.ready(worker)
+            spec = context.ready_spec(worker)
         except (QosletError, OSError) as error:
             context.fail(worker, "FailedMount", f"volumes of {worker.key}: {error}")
             return False
         try:
-            context.runtime.start(spec, worker.cgroups)
+            context.runtime.start(spec, worker.container_cgroups)
         except (QosletError, OSError) as error:
             context.fail(worker, "StartError", f"starting {worker.key}: {error}")
             return False
-        worker.digest, worker.grace = spec.digest(), worker.wanted.grace
+        worker.spec_digest, worker.grace_seconds = spec.digest(), worker.desired.grace_seconds
         worker.turn_to("running", context.clock.wall())
         return True

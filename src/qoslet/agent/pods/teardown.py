@@ -12,45 +12,45 @@ from qoslet.errors import QosletError
 
 
 class PodTeardown:
-    """Carries pods down. ``final`` keeps the last look at the groups of pods that are over."""
+    """Carries pods down. ``last_observed`` keeps the last look at the groups of pods that are over."""
 
     def __init__(self, context: SyncContext) -> None:
         self._context = context
-        self.final: dict[str, ObservedCgroup] = {}
+        self.last_observed: dict[str, ObservedCgroup] = {}
 
     def stop(self, worker: PodWorker, grace: float | None = None) -> None:
         """Ask the pod's containers to end, within ``grace`` seconds: its own by default."""
         stop(self._context, worker, grace)
 
-    def carry(self, worker: PodWorker) -> bool:
+    def sync(self, worker: PodWorker) -> bool:
         """Go as far down as it goes now; whether the pod's groups are gone with this turn."""
         context = self._context
         if worker.stage == "ending" and self._has_ended(worker):
-            context.ending.discard(worker.uid)
+            context.terminating.discard(worker.uid)
             worker.turn_to("clearing", context.clock.wall())
         if (
             worker.stage not in ("clearing", "over")
-            or worker.cleared
-            or worker.held_up(context.now)
+            or worker.cleanup_done
+            or worker.in_backoff(context.now)
         ):
             return False
-        if not self._volumes(worker) or not self._groups(worker):
+        if not self._remove_volumes(worker) or not self._remove_cgroups(worker):
             return False
-        worker.cleared = True
-        worker.went_well()
-        worker.say("", "", context.clock.wall())
+        worker.cleanup_done = True
+        worker.clear_backoff()
+        worker.set_reason("", "", context.clock.wall())
         return True
 
     def _has_ended(self, worker: PodWorker) -> bool:
         """Whether the runtime says that no container runs and none will be started."""
         try:
-            kept = self._context.held().get(worker.uid)
+            kept = self._context.runtime_pods().get(worker.uid)
         except (QosletError, OSError) as error:
             self._context.fail(worker, "KillFailed", f"stopping {worker.key}: {error}")
             return False
         return kept is None or kept.ended
 
-    def _volumes(self, worker: PodWorker) -> bool:
+    def _remove_volumes(self, worker: PodWorker) -> bool:
         """Give the pod's volumes back."""
         try:
             self._context.volumes.remove(worker.uid)
@@ -59,34 +59,34 @@ class PodTeardown:
             return False
         return True
 
-    def _groups(self, worker: PodWorker) -> bool:
+    def _remove_cgroups(self, worker: PodWorker) -> bool:
         """Remove the pod's groups with all below them, once nobody is in them."""
         context, executor = self._context, self._context.executor
         below: dict[str, ObservedCgroup] = {}
-        for top in worker.tops:
+        for top in worker.top_cgroups:
             below |= executor.observer.observe(top, values=False).cgroups
         taken = {path: one.pids for path, one in below.items() if one.pids}
         if taken:
-            return self._empty(worker, taken)
+            return self._kill_leftovers(worker, taken)
         if worker.stage == "over":
-            looks = (executor.observer.look(path) for path in worker.cgroups.values())
-            self.final |= {one.path: one for one in looks if one is not None}
+            looks = (executor.observer.look(path) for path in worker.container_cgroups.values())
+            self.last_observed |= {one.path: one for one in looks if one is not None}
         steps = [Step("remove", path, why="its pod has ended") for path in deepest_first(below)]
         batch = executor.perform(steps, lambda step: worker.uid)
-        context.said.outcomes += batch.outcomes
+        context.log.outcomes += batch.outcomes
         wrong = batch.failed.get(worker.uid)
         if wrong is not None:
             context.fail(worker, "FailedToRemoveGroup", wrong)
         return wrong is None
 
-    def _empty(self, worker: PodWorker, taken: dict[str, tuple[int, ...]]) -> bool:
+    def _kill_leftovers(self, worker: PodWorker, taken: dict[str, tuple[int, ...]]) -> bool:
         """End what is still in the pod's groups though its containers have ended. Never done."""
         context = self._context
         path = min(taken, key=len)
         who = context.killer.holders(path, taken[path])
         message = f"{path}: {who} is still in it and is ended"
         try:
-            for top in worker.tops:
+            for top in worker.top_cgroups:
                 context.killer.kill(top)
         except (QosletError, OSError) as error:
             context.fail(worker, "ProcessesLeft", f"{path}: {error}")
@@ -97,40 +97,40 @@ class PodTeardown:
     def finish(self, worker: PodWorker) -> None:
         """The pod's groups are gone: what comes after."""
         context = self._context
-        if worker.wanted is not None and not worker.again:
+        if worker.desired is not None and not worker.restart_pending:
             worker.stage = "over"
-            context.drop(worker.uid)
+            context.drop_from_plan(worker.uid)
             return
         try:
             context.runtime.forget(worker.uid)
         except (QosletError, OSError) as error:
             context.fail(worker, "KillFailed", f"forgetting {worker.key}: {error}")
             return
-        for path in worker.cgroups.values():
-            self.final.pop(path, None)
-        if worker.wanted is None:
-            context.drop(worker.uid)
-            context.remove(worker)
+        for path in worker.container_cgroups.values():
+            self.last_observed.pop(path, None)
+        if worker.desired is None:
+            context.drop_from_plan(worker.uid)
+            context.remove_worker(worker)
             return
-        worker.again = worker.cleared = worker.failed = False
-        worker.evicted = ("", "")
-        worker.resize, worker.resize_reason = "", ""
-        context.note(worker, ())
-        if not worker.wanted.spec.runnable:
-            context.drop(worker.uid)
-            worker.plan(worker.wanted.pod, worker.qos, ())
+        worker.restart_pending = worker.cleanup_done = worker.failed = False
+        worker.eviction_reason = ("", "")
+        worker.resize_state, worker.resize_reason = "", ""
+        context.set_container_states(worker, ())
+        if not worker.desired.spec.runnable:
+            context.drop_from_plan(worker.uid)
+            worker.plan(worker.desired.pod, worker.qos, ())
             worker.turn_to("refused", context.clock.wall())
-            context.refused.add(worker.uid)
+            context.rejected.add(worker.uid)
             return
-        found = context.live.put(worker.wanted.pod)
+        found = context.plan.put(worker.desired.pod)
         if found.refused is not None:
             worker.plan(found.pod, found.qos, ())
             worker.turn_to("refused", context.clock.wall())
-            worker.say(found.refused.reason, found.refused.message, context.clock.wall())
-            context.refused.add(worker.uid)
+            worker.set_reason(found.refused.reason, found.refused.message, context.clock.wall())
+            context.rejected.add(worker.uid)
             return
         worker.plan(found.pod, found.qos, found.groups)
-        context.turn_to_waiting(worker)
+        context.start_pending(worker)
 
 
 def stop(context: SyncContext, worker: PodWorker, grace: float | None = None) -> None:
@@ -138,20 +138,20 @@ def stop(context: SyncContext, worker: PodWorker, grace: float | None = None) ->
     refuses is asked for again after a back-off."""
     if worker.stage in ("refused", "waiting", "over"):
         worker.turn_to("clearing", context.clock.wall())
-        context.due.add(worker.uid)
+        context.work_queue.add(worker.uid)
         return
-    within = worker.grace if grace is None else grace
+    within = worker.grace_seconds if grace is None else grace
     try:
         context.runtime.stop(worker.uid, within)
     except (QosletError, OSError) as error:
-        worker.stop_within = within
+        worker.refused_stop_seconds = within
         context.fail(worker, "KillFailed", f"stopping {worker.key}: {error}")
         return
-    worker.stop_within = None
+    worker.refused_stop_seconds = None
     if worker.stage != "ending":
         worker.turn_to("ending", context.clock.wall())
-    context.ending.add(worker.uid)
-    context.due.add(worker.uid)
+    context.terminating.add(worker.uid)
+    context.work_queue.add(worker.uid)
 
 
 def deepest_first(paths: Iterable[str]) -> list[str]:

@@ -48,12 +48,12 @@ class MemoryJournal:
 
 
 class BatchResult(Struct):
-    """What came of steps. ``failed`` is the first failure of each owner; ``absent`` are groups
+    """What came of steps. ``failed`` is the first failure of each owner; ``not_created`` are groups
     that could not be made."""
 
     outcomes: list[Outcome] = []
     failed: dict[str, str] = {}
-    absent: set[str] = set()
+    not_created: set[str] = set()
 
     @property
     def done(self) -> int:
@@ -73,13 +73,13 @@ class CgroupDiff(Struct):
     differences: Sequence[Difference] = ()
     steps: Sequence[Step] = ()
     waiting: Sequence[Waiting] = ()
-    seen: Mapping[str, ObservedCgroup] = {}
+    cgroups: Mapping[str, ObservedCgroup] = {}
     foreign: frozenset[str] = frozenset()
 
 
 class CgroupExecutor:
-    """The only place of the loop that reads groups and performs steps. ``book`` tells which
-    groups are ours; ``clock`` gives monotonic seconds. ``held`` are values that count instead of
+    """The only place of the loop that reads groups and performs steps. ``journal`` tells which
+    groups are ours; ``clock`` gives monotonic seconds. ``overrides`` are values that count instead of
     the planned ones, until they are taken out."""
 
     def __init__(
@@ -95,16 +95,16 @@ class CgroupExecutor:
         self.root = root
         self.driver = driver
         self.observer = observer
-        self.book: Journal = book or MemoryJournal()
+        self.journal: Journal = book or MemoryJournal()
         self.meters: Meters = {}
         self.notes: list[str] = []
-        self.held: dict[Key, str] = {}
+        self.overrides: dict[Key, str] = {}
         self._all_ours = book is None
         self._clock = clock
         self._shrink = shrink
-        self._whole: Observed | None = None
-        self._touched: set[str] = set()
-        self._known: dict[str, int] = {}
+        self._observed: Observed | None = None
+        self._changed: set[str] = set()
+        self._identities: dict[str, int] = {}
         self._files: set[str] = set()
 
     def watch(self, groups: Iterable[Cgroup]) -> None:
@@ -117,75 +117,77 @@ class CgroupExecutor:
             self._files.update(files)
             self.observer.watch(files)
 
-    def look_at_all(self) -> Observed:
-        """Read the whole tree once; ``look`` answers from it until ``forget_all``."""
-        self._whole = self.observer.observe(self.root)
-        self._touched.clear()
-        return self._whole
+    def observe_all(self) -> Observed:
+        """Read the whole tree once; ``read`` answers from it until ``drop_cache``."""
+        self._observed = self.observer.observe(self.root)
+        self._changed.clear()
+        return self._observed
 
-    def forget_all(self) -> None:
-        """What ``look_at_all`` has read is old."""
-        self._whole = None
-        self._touched.clear()
+    def drop_cache(self) -> None:
+        """What ``observe_all`` has read is old."""
+        self._observed = None
+        self._changed.clear()
 
-    def inside(self, path: str) -> bool:
+    def is_below_root(self, path: str) -> bool:
         """Whether a group is the root or below it."""
         return at_or_below(path, (self.root,))
 
-    def theirs(self, path: str) -> bool:
+    def is_foreign(self, path: str) -> bool:
         """Whether a group belongs to somebody else: it is outside the root, or the root itself
         where that was handed to us."""
-        return not self.inside(path) or (path == self.root and path in self.book.ledger.met)
+        return not self.is_below_root(path) or (
+            path == self.root and path in self.journal.ledger.adopted
+        )
 
-    def look(self, path: str, *, by_runtime: bool = False) -> ObservedCgroup | None:
+    def read(self, path: str, *, by_runtime: bool = False) -> ObservedCgroup | None:
         """One group, None where it is absent. What others did to one of ours is noted; what is
         ``by_runtime`` comes and goes with its container."""
-        if self._whole is not None and self.inside(path) and path not in self._touched:
-            seen = self._whole.cgroups.get(path)
+        if self._observed is not None and self.is_below_root(path) and path not in self._changed:
+            seen = self._observed.cgroups.get(path)
         else:
             seen = self.observer.look(path)
         if by_runtime:
             return seen
-        known = self._known.pop(path, None)
+        known = self._identities.pop(path, None)
         if seen is not None:
-            self._known[path] = seen.identity
+            self._identities[path] = seen.identity
         if known is not None and seen is None:
             self.notes.append(f"{path} was removed by somebody else; it is made again")
         elif known is not None and seen is not None and known != seen.identity:
             self.notes.append(
                 f"{path} was made anew by somebody else; its values are written again"
             )
-            self._take_over(path, seen.identity)
+            self._adopt_replaced(path, seen.identity)
         return seen
 
-    def _take_over(self, path: str, identity: int) -> None:
+    def _adopt_replaced(self, path: str, identity: int) -> None:
         """A group that stands where one of ours was is ours to remove."""
-        if path in self.book.ledger.groups:
-            record_done(self.book, [Created(path, identity)])
+        if path in self.journal.ledger.cgroups:
+            record_done(self.journal, [Created(path, identity)])
 
-    def ours(self, path: str, identity: int) -> bool:
+    def is_owned(self, path: str, identity: int) -> bool:
         """Whether a group that stands was made by us."""
-        return self._all_ours or self.book.ledger.ours(path, identity)
+        return self._all_ours or self.journal.ledger.is_owned(path, identity)
 
-    def reconcile(self, seen: Observed, wanted: Collection[str]) -> list[str]:
+    def reconcile_journal(self, seen: Observed, wanted: Collection[str]) -> list[str]:
         """Write down which groups stand where that could not be written before. The groups of the
         journal that are not there and are not to be made, because somebody else removed them.
         Raises QosletError or OSError."""
-        groups = self.book.ledger.groups
+        groups = self.journal.ledger.cgroups
         made = [
             Created(path, seen.cgroups[path].identity)
             for path, (_, inode) in groups.items()
             if inode == 0 and path in seen.cgroups
         ]
         if made:
-            self.book.record(made)
+            self.journal.record(made)
         return [
             path
             for path in groups
-            if path not in seen.cgroups and path not in wanted and self.inside(path)
+            if path not in seen.cgroups and path not in wanted and self.is_below_root(path)
         ]
 
-    def off(self, node: Node, groups: Sequence[Cgroup]) -> CgroupDiff:
+    def diff(self, node: Node, groups: Sequence[Cgroup]) -> CgroupDiff:
         """What is off in these groups. One that somebody else made inside the root is left."""
         seen = {}
         foreign = set()
@@ -196,20 +198,20 @@ class CgroupExecutor:
             if path is None:
                 continue
             # nothing is in a group that is not there
-            if path not in self._known and path.rpartition("/")[0] in absent:
+            if path not in self._identities and path.rpartition("/")[0] in absent:
                 continue
-            there = self.look(path, by_runtime=group.by_runtime)
+            there = self.read(path, by_runtime=group.by_runtime)
             if there is None:
                 absent.add(path)
                 continue
             seen[there.path] = there
-            if group.by_runtime or self.theirs(path):
+            if group.by_runtime or self.is_foreign(path):
                 continue
-            if not self.ours(there.path, there.identity):
+            if not self.is_owned(there.path, there.identity):
                 foreign.add(there.path)
         wanted = tuple(
             group
-            for group in self.in_force(groups)
+            for group in self.with_overrides(groups)
             if group.path not in foreign and not (group.by_runtime and group.path not in seen)
         )
         observed = Observed(self._clock(), seen)
@@ -221,15 +223,15 @@ class CgroupExecutor:
         waiting = eased(rows, observed, self._shrink)[1]
         return CgroupDiff(rows, steps, waiting, observed.cgroups, frozenset(foreign))
 
-    def in_force(self, groups: Sequence[Cgroup]) -> Sequence[Cgroup]:
+    def with_overrides(self, groups: Sequence[Cgroup]) -> Sequence[Cgroup]:
         """Groups with the values that are held instead of what is planned."""
-        if not self.held:
+        if not self.overrides:
             return groups
-        return [with_overrides(group, self.held) for group in groups]
+        return [with_overrides(group, self.overrides) for group in groups]
 
-    def in_order(self, phases: Iterable[Sequence[Difference]], off: CgroupDiff) -> list[Step]:
+    def order_phases(self, phases: Iterable[Sequence[Difference]], off: CgroupDiff) -> list[Step]:
         """The steps of each phase in its safe order, one phase after the other."""
-        observed = Observed(self._clock(), off.seen)
+        observed = Observed(self._clock(), off.cgroups)
         return [step for rows in phases for step in ordered(rows, observed, self._shrink)]
 
     def perform(self, steps: Sequence[Step], owner_of: Callable[[Step], str]) -> BatchResult:
@@ -251,12 +253,12 @@ class CgroupExecutor:
             owner = owner_of(wrong.step)
             batch.failed.setdefault(owner, f"{wrong.step.describe()}: {wrong.error}")
             if wrong.step.kind == "create":
-                batch.absent.add(wrong.step.path)
+                batch.not_created.add(wrong.step.path)
             failed = batch.failed.keys() - {""}
             left = [
                 step
                 for step in left
-                if owner_of(step) not in failed and not at_or_below(step.path, batch.absent)
+                if owner_of(step) not in failed and not at_or_below(step.path, batch.not_created)
             ]
         return batch
 
@@ -273,12 +275,12 @@ class CgroupExecutor:
             before, failed = took.get((kind, path), (0.0, False))
             took[kind, path] = before + share, failed or one.error is not None
             if one.error is None and one.step.kind in ("create", "remove"):
-                self._known.pop(path, None)
-                self._touched.add(path)
+                self._identities.pop(path, None)
+                self._changed.add(path)
         for (kind, _), (spent, failed) in took.items():
             self.meters[kind] = self.meters.get(kind, Meter()).add(spent, failed=failed)
 
-    def settled(self) -> list[Outcome]:
+    def poll_pending(self) -> list[Outcome]:
         """What came of steps that were pending."""
         return self.driver.settled()
 

@@ -29,52 +29,52 @@ LEFTOVER_BACKOFF = Backoff(first=0.01, longest=1.0, reset_after=0.0)
 class PodWorker(Struct):
     """A pod that the loop has to do with.
 
-    ``wanted`` is None for one that is only on its way out. ``groups`` are those that it has or
-    will get, ``cgroups`` its containers' by their name, ``tops`` the topmost ones. ``again``: it
-    begins anew once it has gone. ``stop_within`` are the seconds of a stop that the runtime refused:
-    it is asked for again. ``cleared``: nothing of it stands. ``failed``: it was ended by
-    us and counts as failed; ``evicted`` is the reason and the sentence that are told of it until
-    it begins anew, where that was because memory was short. Times are monotonic seconds, ``since``
-    is wall-clock time; ``number`` gives the order in which pods came.
+    ``desired`` is None for one that is only on its way out. ``groups`` are those that it has or
+    will get, ``container_cgroups`` its containers' by their name, ``top_cgroups`` the topmost ones. ``restart_pending``: it
+    begins anew once it has gone. ``refused_stop_seconds`` are the seconds of a stop that the runtime refused:
+    it is asked for again. ``cleanup_done``: nothing of it stands. ``failed``: it was ended by
+    us and counts as failed; ``eviction_reason`` is the reason and the sentence that are told of it until
+    it begins anew, where that was because memory was short. Times are monotonic seconds, ``since_wall_seconds``
+    is wall-clock time; ``sequence`` gives the order in which pods came.
     """
 
     uid: str
     key: str
     stage: Stage = "waiting"
-    wanted: DesiredPod | None = None
+    desired: DesiredPod | None = None
     pod: Pod | None = None
     groups: tuple[Cgroup, ...] = ()
     qos: QosClass = "BestEffort"
-    cgroups: dict[str, str] = {}
-    tops: tuple[str, ...] = ()
-    digest: str = ""
-    grace: float = 30.0
-    again: bool = False
-    stop_within: float | None = None
-    cleared: bool = False
+    container_cgroups: dict[str, str] = {}
+    top_cgroups: tuple[str, ...] = ()
+    spec_digest: str = ""
+    grace_seconds: float = 30.0
+    restart_pending: bool = False
+    refused_stop_seconds: float | None = None
+    cleanup_done: bool = False
     failed: bool = False
-    evicted: tuple[str, str] = ("", "")
-    states: tuple[ContainerState, ...] = ()
+    eviction_reason: tuple[str, str] = ("", "")
+    container_states: tuple[ContainerState, ...] = ()
     reason: str = ""
     message: str = ""
-    since: float = 0.0
+    since_wall_seconds: float = 0.0
     retries: int = 0
-    delay: float = 0.0
-    not_before: float | None = None
-    phase: PodPhase = "Pending"
-    resize: ResizeState = ""
+    backoff_seconds: float = 0.0
+    retry_at: float | None = None
+    status_phase: PodPhase = "Pending"
+    resize_state: ResizeState = ""
     resize_reason: str = ""
-    number: int = 0
+    sequence: int = 0
 
     @property
-    def scores(self) -> dict[str, int | None]:
+    def oom_score_adjs(self) -> dict[str, int | None]:
         """The planned ``oom_score_adj`` by container name."""
         return {one.container.name: one.oom_score_adj for one in self.groups if one.container}
 
     @property
-    def standing(self) -> tuple[Cgroup, ...]:
+    def existing_cgroups(self) -> tuple[Cgroup, ...]:
         """Its groups but for those that a runtime makes and has not made yet."""
-        begun = {one.name for one in self.states if one.running and one.pid is not None}
+        begun = {one.name for one in self.container_states if one.running and one.pid is not None}
         return tuple(
             one
             for one in self.groups
@@ -84,71 +84,75 @@ class PodWorker(Struct):
     @property
     def running(self) -> bool:
         """Whether any of its containers runs."""
-        return any(state.running for state in self.states)
+        return any(state.running for state in self.container_states)
 
     def plan(self, pod: Pod, qos: QosClass, groups: Sequence[Cgroup]) -> None:
         """These are the groups that it is to have."""
         self.pod, self.qos, self.groups = pod, qos, tuple(groups)
-        self.cgroups = container_paths(groups)
+        self.container_cgroups = container_paths(groups)
         pods = tuple(one.path for one in groups if one.level == "pod" and one.path is not None)
-        self.tops = pods or tuple(self.cgroups.values())
+        self.top_cgroups = pods or tuple(self.container_cgroups.values())
 
-    def say(self, reason: str, message: str, wall: float) -> None:
+    def set_reason(self, reason: str, message: str, wall: float) -> None:
         """Why it is as it is; the time stands while the reason does."""
         if reason != self.reason:
-            self.since = wall
+            self.since_wall_seconds = wall
         self.reason, self.message = reason, message
 
-    def fail(self, reason: str, message: str, policy: Backoff, now: float, wall: float) -> None:
+    def back_off(self, reason: str, message: str, policy: Backoff, now: float, wall: float) -> None:
         """An attempt failed: the next one waits."""
-        self.say(reason, message, wall)
+        self.set_reason(reason, message, wall)
         self.retries += 1
-        self.delay = min(self.delay * 2, policy.longest) if self.delay else policy.first
-        self.not_before = now + self.delay
+        self.backoff_seconds = (
+            min(self.backoff_seconds * 2, policy.longest) if self.backoff_seconds else policy.first
+        )
+        self.retry_at = now + self.backoff_seconds
 
-    def went_well(self) -> None:
+    def clear_backoff(self) -> None:
         """Whatever was tried has worked."""
-        self.retries, self.delay, self.not_before = 0, 0.0, None
+        self.retries, self.backoff_seconds, self.retry_at = 0, 0.0, None
 
     def turn_to(self, stage: Stage, wall: float) -> None:
         """Go on to another stage, without a reason and without back-off."""
-        self.stage, self.stop_within = stage, None
-        self.went_well()
-        self.say("", "", wall)
+        self.stage, self.refused_stop_seconds = stage, None
+        self.clear_backoff()
+        self.set_reason("", "", wall)
 
-    def held_up(self, now: float) -> bool:
+    def in_backoff(self, now: float) -> bool:
         """Whether it waits for its next attempt."""
-        return self.not_before is not None and now < self.not_before
+        return self.retry_at is not None and now < self.retry_at
 
-    def settle(self, wall: float) -> None:
+    def update_status(self, wall: float) -> None:
         """Work out the phase."""
         phase = status_phase_of(self)
-        if phase != self.phase:
-            self.phase, self.since = phase, wall
+        if phase != self.status_phase:
+            self.status_phase, self.since_wall_seconds = phase, wall
 
-    def row(self, now: float) -> PodRow:
+    def status_row(self, now: float) -> PodRow:
         """The pod as surfaces show it."""
         namespace, _, name = self.key.partition("/")
-        wait = None if self.not_before is None else max(0.0, self.not_before - now)
-        waits = next((one for one in self.states if one.message and not one.running), None)
+        wait = None if self.retry_at is None else max(0.0, self.retry_at - now)
+        waits = next(
+            (one for one in self.container_states if one.message and not one.running), None
+        )
         told = ("", "") if waits is None else (waits.reason, waits.message)
-        reason = (self.reason, self.message) if self.reason else self.evicted
+        reason = (self.reason, self.message) if self.reason else self.eviction_reason
         reason = reason if reason[0] else told
         return PodRow(
             uid=self.uid,
             namespace=namespace,
             name=name,
             qos=self.qos,
-            phase=self.phase,
+            phase=self.status_phase,
             reason=reason[0],
             message=reason[1],
-            since=self.since,
+            since=self.since_wall_seconds,
             retries=self.retries,
             retry_in=wait,
-            resize=self.resize,
+            resize=self.resize_state,
             resize_reason=self.resize_reason,
-            manifest=self.wanted.manifest if self.wanted is not None else "",
-            containers=self.states,
+            manifest=self.desired.manifest if self.desired is not None else "",
+            containers=self.container_states,
         )
 
 
@@ -162,7 +166,7 @@ def status_phase_of(worker: PodWorker) -> PodPhase:
         return "Terminating"
     if worker.stage == "waiting":
         return "Pending"
-    begun = [one for one in worker.states if _role(worker, one.name) == "regular"]
+    begun = [one for one in worker.container_states if _role(worker, one.name) == "regular"]
     if any(one.running or one.restarts or one.exit_code is not None for one in begun):
         return "Running"
     return "Pending"
@@ -172,7 +176,7 @@ def _any_failed(worker: PodWorker) -> bool:
     """Whether a container that decides ended with another code than 0."""
     return any(
         one.exit_code not in (0, None)
-        for one in worker.states
+        for one in worker.container_states
         if _role(worker, one.name) != "sidecar"
     )
 
@@ -196,10 +200,15 @@ def container_paths(groups: Sequence[Cgroup]) -> dict[str, str]:
 def adopted_worker(held: RuntimePod, wall: float) -> PodWorker:
     """A pod that a runtime keeps from before, of which nobody wants anything yet."""
     worker = PodWorker(
-        held.uid, held.key, "running", digest=held.digest, grace=held.grace, since=wall
+        held.uid,
+        held.key,
+        "running",
+        spec_digest=held.digest,
+        grace_seconds=held.grace,
+        since_wall_seconds=wall,
     )
-    worker.cgroups = dict(held.cgroups)
-    worker.tops = held.tops or top_cgroups_of(held.uid, held.cgroups)
+    worker.container_cgroups = dict(held.cgroups)
+    worker.top_cgroups = held.tops or top_cgroups_of(held.uid, held.cgroups)
     return worker
 
 

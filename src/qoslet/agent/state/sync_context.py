@@ -28,13 +28,13 @@ class SyncLog(Struct):
     errors: list[str] = []
     notes: list[str] = []
     waiting: list[str] = []
-    looked: int = 0
+    pods_synced: int = 0
 
 
 class SyncContext:
-    """One for each wheel. ``paces`` are the pods by UID; ``due`` are those to be looked at in
-    this turn, ``ending`` those whose containers were asked to end. ``containers`` counts
-    those that run and all, ``refused`` the pods that may not run here."""
+    """One for each wheel. ``paces`` are the pods by UID; ``work_queue`` are those to be looked at in
+    this turn, ``terminating`` those whose containers were asked to end. ``container_counts`` counts
+    those that run and all, ``rejected`` the pods that may not run here."""
 
     def __init__(
         self,
@@ -52,64 +52,64 @@ class SyncContext:
         self.clock = clock
         self.killer = killer
         self.workers: dict[str, PodWorker] = {}
-        self.due: set[str] = set()
-        self.ending: set[str] = set()
-        self.refused: set[str] = set()
-        self.containers = (0, 0)
-        self._held: Mapping[str, RuntimePod] | None = None
-        self.said = SyncLog()
+        self.work_queue: set[str] = set()
+        self.terminating: set[str] = set()
+        self.rejected: set[str] = set()
+        self.container_counts = (0, 0)
+        self._runtime_pods: Mapping[str, RuntimePod] | None = None
+        self.log = SyncLog()
         self.desired: DesiredState | None = None
         self._count = 0
         self._followers: dict[str, set[str]] = {}
         self._timers: dict[str, float] = {}
 
     @property
-    def live(self) -> PlanView:
+    def plan(self) -> PlanView:
         """The plan of the pods that count."""
         assert self.desired is not None
-        return self.desired.live
+        return self.desired.plan
 
     @property
     def node(self) -> Node:
         """The node that is planned for."""
-        return self.live.node
+        return self.plan.node
 
     @property
     def now(self) -> float:
         """Monotonic seconds."""
         return self.clock.monotonic()
 
-    def begin_turn(self) -> None:
+    def begin_sync(self) -> None:
         """Of this turn nothing is known yet, and what was said since the last one was told;
         those that end are looked at each time."""
-        self.said = SyncLog(notes=self.said.notes, errors=self.said.errors)
-        self.due = self.woken() | self.ending
-        self._held = None
+        self.log = SyncLog(notes=self.log.notes, errors=self.log.errors)
+        self.work_queue = self.take_expired_timers() | self.terminating
+        self._runtime_pods = None
 
-    def say(self, line: str) -> None:
+    def log_note(self, line: str) -> None:
         """A line for people, told with this turn, or between two with the next."""
-        self.said.notes.append(line)
+        self.log.notes.append(line)
 
-    def note(self, worker: PodWorker, states: tuple[ContainerState, ...]) -> None:
+    def set_container_states(self, worker: PodWorker, states: tuple[ContainerState, ...]) -> None:
         """Keep the states of a pod's containers, and count them."""
-        running, every = self.containers
-        for sign, found in ((-1, worker.states), (1, states)):
+        running, every = self.container_counts
+        for sign, found in ((-1, worker.container_states), (1, states)):
             running += sign * sum(one.running for one in found)
             every += sign * len(found)
-        worker.states, self.containers = states, (running, every)
+        worker.container_states, self.container_counts = states, (running, every)
 
-    def held(self, *, anew: bool = False) -> Mapping[str, RuntimePod]:
+    def runtime_pods(self, *, anew: bool = False) -> Mapping[str, RuntimePod]:
         """What the runtime keeps, asked once in a turn. Raises ``QosletError``, OSError."""
-        if self._held is None or anew:
-            self._held = self.runtime.held()
-        return self._held
+        if self._runtime_pods is None or anew:
+            self._runtime_pods = self.runtime.held()
+        return self._runtime_pods
 
-    def add(self, worker: PodWorker) -> None:
+    def add_worker(self, worker: PodWorker) -> None:
         """A pod that comes to be known."""
         self._count += 1
-        worker.number = self._count
+        worker.sequence = self._count
         self.workers[worker.uid] = worker
-        self.due.add(worker.uid)
+        self.work_queue.add(worker.uid)
 
     def fail(
         self, worker: PodWorker, reason: str, message: str, policy: Backoff | None = None
@@ -117,37 +117,41 @@ class SyncContext:
         """A pod's attempt failed: it is said, and tried again after its back-off. With a
         ``policy`` of its own it is only waited for, and nothing is said."""
         if policy is None:
-            self.said.errors.append(message)
-        worker.fail(reason, message, policy or self.config.retry, self.now, self.clock.wall())
-        assert worker.not_before is not None
-        self._timers[worker.uid] = worker.not_before
+            self.log.errors.append(message)
+        worker.back_off(
+            reason, message, policy or self.config.retry_backoff, self.now, self.clock.wall()
+        )
+        assert worker.retry_at is not None
+        self._timers[worker.uid] = worker.retry_at
 
-    def ready(self, worker: PodWorker) -> PodSpec:
+    def ready_spec(self, worker: PodWorker) -> PodSpec:
         """The pod's processes with their volumes, which are provided, and planned scores.
         Raises ``QosletError`` or OSError where a volume cannot be had."""
-        assert worker.wanted is not None
+        assert worker.desired is not None
         assert worker.pod is not None
-        spec = replace(worker.wanted.spec.scored(worker.scores), memo=encode_allocation(worker.pod))
-        spec = self.live.equipped(worker.uid, spec)
+        spec = replace(
+            worker.desired.spec.scored(worker.oom_score_adjs), memo=encode_allocation(worker.pod)
+        )
+        spec = self.plan.equipped(worker.uid, spec)
         if not spec.volumes:
             return spec
         return spec.sourced(self.volumes.provide(worker.uid, spec.volumes))
 
-    def tell(self, worker: PodWorker) -> None:
+    def update_runtime(self, worker: PodWorker) -> None:
         """Later starts of the pod's containers use what has changed in place."""
         try:
-            self.runtime.update(self.ready(worker))
+            self.runtime.update(self.ready_spec(worker))
         except (QosletError, OSError) as error:
             self.fail(worker, "UpdateFailed", f"updating {worker.key}: {error}")
 
-    def turn_to_waiting(self, worker: PodWorker) -> None:
+    def start_pending(self, worker: PodWorker) -> None:
         """The pod's groups are to be made and its containers begun, in this turn."""
         worker.turn_to("waiting", self.clock.wall())
-        worker.again = False
-        self.refused.discard(worker.uid)
-        self.due.add(worker.uid)
+        worker.restart_pending = False
+        self.rejected.discard(worker.uid)
+        self.work_queue.add(worker.uid)
 
-    def woken(self) -> set[str]:
+    def take_expired_timers(self) -> set[str]:
         """Pods whose back-off is over."""
         now = self.now
         woken = {uid for uid, at in self._timers.items() if at <= now}
@@ -155,48 +159,48 @@ class SyncContext:
             del self._timers[uid]
         return woken
 
-    def again_in(self, uid: str, seconds: float) -> None:
+    def wake_in(self, uid: str, seconds: float) -> None:
         """Look at a pod again, though nothing went wrong with it."""
         self._timers[uid] = self.now + seconds
 
-    def follows(self, worker: PodWorker) -> str | None:
+    def predecessor(self, worker: PodWorker) -> str | None:
         """The pod of before that must be gone before this one is made, None if there is none."""
-        for uid in sorted(worker.wanted.after if worker.wanted is not None else ()):
+        for uid in sorted(worker.desired.predecessors if worker.desired is not None else ()):
             if uid in self.workers:
                 self._followers.setdefault(uid, set()).add(worker.uid)
                 return uid
         return None
 
-    def remove(self, worker: PodWorker) -> None:
+    def remove_worker(self, worker: PodWorker) -> None:
         """A pod is gone; whoever had to wait for it may go on."""
-        self.note(worker, ())
+        self.set_container_states(worker, ())
         del self.workers[worker.uid]
         self._timers.pop(worker.uid, None)
-        self.due.discard(worker.uid)
-        self.ending.discard(worker.uid)
-        self.refused.discard(worker.uid)
-        self.due |= self._followers.pop(worker.uid, set())
+        self.work_queue.discard(worker.uid)
+        self.terminating.discard(worker.uid)
+        self.rejected.discard(worker.uid)
+        self.work_queue |= self._followers.pop(worker.uid, set())
 
     def next_timer(self) -> float | None:
         """The monotonic time at which the next back-off is over."""
         return min(self._timers.values(), default=None)
 
-    def drop(self, uid: str) -> None:
+    def drop_from_plan(self, uid: str) -> None:
         """A pod counts no more; those whose CPUs changed with it are looked at."""
-        for other in self.live.drop(uid):
+        for other in self.plan.drop(uid):
             self.replan(other)
 
     def replan(self, uid: str) -> None:
         """A pod's groups have other values because of another pod."""
         worker = self.workers.get(uid)
-        if worker is not None and worker.pod is not None and worker.wanted is not None:
-            found = self.live.groups(uid)
+        if worker is not None and worker.pod is not None and worker.desired is not None:
+            found = self.plan.groups(uid)
             if found.refused is not None:
                 return
             worker.plan(found.pod, found.qos, found.groups)
             if worker.stage == "running" and self.node.profile.runtime.oci != "process":
-                self.tell(worker)
+                self.update_runtime(worker)
             if worker.stage == "refused":
                 # there is room for it since
-                self.turn_to_waiting(worker)
-            self.due.add(uid)
+                self.start_pending(worker)
+            self.work_queue.add(uid)

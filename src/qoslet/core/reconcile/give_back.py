@@ -49,7 +49,7 @@ def give_back(
     left: list[Released] = []
     notes: list[str] = []
     for path, group in seen.items():
-        if ledger.met.get(path, group.identity) != group.identity:
+        if ledger.adopted.get(path, group.identity) != group.identity:
             continue
         for file in sorted(set(written_files(ledger, path)) - names.get(path, set())):
             found = group.values.get(file)
@@ -72,4 +72,4 @@ def give_back(
 
 def is_ours(ledger: JournalState, key: Key, found: str, page_size: int) -> bool:
     """Whether a value is one that may stand by our hand, as the kernel reads it back."""
-    return any(same(key[1], value, found, page_size) for value in ledger.standing(key))
+    return any(same(key[1], value, found, page_size) for value in ledger.possible_values(key))

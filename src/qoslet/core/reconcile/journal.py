@@ -166,17 +166,17 @@ three times, and each is read back soon after."""
 
 
 class JournalState(Struct):
-    """What the entries come to. ``groups`` is path to how it stands and its inode (0 while
+    """What the entries come to. ``cgroups`` is path to how it stands and its inode (0 while
     unknown); ``files`` is (path, file) to the value before our first write and our last;
     ``earlier`` are values of ours that may stand because the last write was not seen to work;
-    ``kept`` is what the kernel made of the last one; ``met`` are the groups of others. ``names``
+    ``read_back`` is what the kernel made of the last one; ``adopted`` are the groups of others. ``names``
     are the files by path, so that what a group costs does not depend on the others."""
 
-    groups: dict[str, tuple[CgroupState, int]] = {}
+    cgroups: dict[str, tuple[CgroupState, int]] = {}
     files: dict[Key, tuple[str | None, str]] = {}
     earlier: dict[Key, tuple[str, ...]] = {}
-    kept: dict[Key, str] = {}
-    met: dict[str, int] = {}
+    read_back: dict[Key, str] = {}
+    adopted: dict[str, int] = {}
     names: dict[str, set[str]] = {}
 
     def add(self, entries: Iterable[Entry]) -> None:
@@ -186,19 +186,19 @@ class JournalState(Struct):
                 case Set(path, file, before, value):
                     self._set((path, file), before, value)
                 case CreateIntent(path):
-                    self.groups[path] = ("making", 0)
+                    self.cgroups[path] = ("making", 0)
                 case Created(path, inode):
-                    self.groups[path] = ("made", inode)
+                    self.cgroups[path] = ("made", inode)
                 case Removed(path, done):
                     self._remove(path, done)
                 case Adopted(path, inode):
-                    self._meet(path, inode)
+                    self._adopt(path, inode)
                 case ReadBack(path, file, found):
-                    self.kept[path, file] = found
+                    self.read_back[path, file] = found
                 case Verified():
                     self.earlier.clear()
                 case Released(path, file):
-                    self._leave((path, file))
+                    self._release((path, file))
 
     def _set(self, key: Key, before: str | None, value: str) -> None:
         """A file is written once more."""
@@ -206,32 +206,32 @@ class JournalState(Struct):
         if first is None:
             self.names.setdefault(key[0], set()).add(key[1])
         elif first[1] != value:
-            last = self.kept.pop(key, first[1])
+            last = self.read_back.pop(key, first[1])
             others = [one for one in self.earlier.get(key, ()) if one != last]
             self.earlier[key] = (*others, last)[-EARLIER:]
         self.files[key] = (first[0] if first else before, value)
 
-    def _meet(self, path: str, inode: int) -> None:
+    def _adopt(self, path: str, inode: int) -> None:
         """A group of somebody else; made anew, it has nothing of ours."""
-        if self.met.get(path, inode) != inode:
+        if self.adopted.get(path, inode) != inode:
             self._forget_files(path)
-        self.met[path] = inode
+        self.adopted[path] = inode
 
     def _remove(self, path: str, done: bool) -> None:
         """A group is to go, or is gone with the values of its files."""
         if not done:
-            inode = self.groups.get(path, ("made", 0))[1]
-            self.groups[path] = ("removing", inode)
+            inode = self.cgroups.get(path, ("made", 0))[1]
+            self.cgroups[path] = ("removing", inode)
             return
         self.forget(path)
 
     def forget(self, path: str) -> None:
         """A group is gone, and with it the values of its files."""
-        self.groups.pop(path, None)
-        self.met.pop(path, None)
+        self.cgroups.pop(path, None)
+        self.adopted.pop(path, None)
         self._forget_files(path)
 
-    def _leave(self, key: Key) -> None:
+    def _release(self, key: Key) -> None:
         """A file is as it was before us: what stands there at our next write is its value of
         before."""
         path, file = key
@@ -239,34 +239,34 @@ class JournalState(Struct):
         files.discard(file)
         if not files:
             self.names.pop(path, None)
-        for values in (self.files, self.earlier, self.kept):
+        for values in (self.files, self.earlier, self.read_back):
             values.pop(key, None)
 
     def _forget_files(self, path: str) -> None:
         """Nothing is known of the group's files."""
         for file in self.names.pop(path, ()):
-            for values in (self.files, self.earlier, self.kept):
+            for values in (self.files, self.earlier, self.read_back):
                 values.pop((path, file), None)
 
     def entries(self) -> list[Entry]:
         """The shortest journal that comes to the same."""
-        found: list[Entry] = [Adopted(path, inode) for path, inode in self.met.items()]
-        for path, (standing, inode) in self.groups.items():
+        found: list[Entry] = [Adopted(path, inode) for path, inode in self.adopted.items()]
+        for path, (standing, inode) in self.cgroups.items():
             found.append(Created(path, inode) if inode else CreateIntent(path))
             if standing == "removing":
                 found.append(Removed(path))
         for key, (before, value) in self.files.items():
             found += [Set(*key, before, one) for one in (*self.earlier.get(key, ()), value)]
-        return [*found, *(ReadBack(*key, value) for key, value in self.kept.items())]
+        return [*found, *(ReadBack(*key, value) for key, value in self.read_back.items())]
 
-    def ours(self, path: str, inode: int) -> bool:
+    def is_owned(self, path: str, inode: int) -> bool:
         """Whether a group that stands is the one that was made: by its inode, or where it was
         being made when the writing stopped."""
-        _, known = self.groups.get(path, ("", -1))
+        _, known = self.cgroups.get(path, ("", -1))
         return known in (0, inode)
 
-    def standing(self, key: Key) -> tuple[str, ...]:
+    def possible_values(self, key: Key) -> tuple[str, ...]:
         """The values of a file that may be there by our hand, the last one first; as written,
         except where the kernel's own form of it is known."""
-        value = self.kept.get(key) or self.files[key][1]
+        value = self.read_back.get(key) or self.files[key][1]
         return (value, *reversed(self.earlier.get(key, ())))

@@ -96,7 +96,7 @@ def restore(
 ) -> RestorePlan:
     """The steps that undo the journal. ``force`` lets go of what others have written: their
     values stay in their groups, and go with groups that we made."""
-    own = [path for path, one in now.tree.cgroups.items() if ledger.ours(path, one.identity)]
+    own = [path for path, one in now.tree.cgroups.items() if ledger.is_owned(path, one.identity)]
     refusals = [
         RestoreConflict("process", path, pids=tuple(sorted(now.tree.cgroups[path].pids)))
         for path in own
@@ -172,7 +172,7 @@ def _values(
     back: list[Difference] = []
     theirs: list[RestoreConflict] = []
     notes: list[str] = []
-    for path, inode in ledger.met.items():
+    for path, inode in ledger.adopted.items():
         group = now.others.get(path)
         files = [key for key in ledger.files if key[0] == path and key[1] != CONTROL]
         if group is None or group.identity != inode:
@@ -206,11 +206,13 @@ def _controls(
     steps = []
     for (path, file), (before, _) in reversed(ledger.files.items()):
         group = now.others.get(path)
-        if file != CONTROL or group is None or group.identity != ledger.met.get(path):
+        if file != CONTROL or group is None or group.identity != ledger.adopted.get(path):
             continue
         # a release that was killed has written down "-name" already
         ours = {
-            word.lstrip("+-") for text in ledger.standing((path, file)) for word in text.split()
+            word.lstrip("+-")
+            for text in ledger.possible_values((path, file))
+            for word in text.split()
         }
         added = ours - set((before or "").split())
         there = set(group.values.get(CONTROL, "").split()) & added

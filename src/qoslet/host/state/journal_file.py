@@ -278,7 +278,7 @@ def refuse_foreign(
     tree: Owned, root: str, standing: Sequence[str], ledger: JournalState, valid: bool
 ) -> None:
     """Raise ``CannotDo`` if anything that stands is not what the journal names."""
-    foreign = [path for path in standing if not ledger.ours(path, tree.identity(path) or 0)]
+    foreign = [path for path in standing if not ledger.is_owned(path, tree.identity(path) or 0)]
     if not foreign:
         return
     count = len(foreign)

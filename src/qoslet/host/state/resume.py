@@ -84,7 +84,7 @@ def _take_up(journal: Journal, tree: Owned, header: Header, given: bool) -> None
     stale = bool(old.bad)
     if old.header is not None and same_place(old.header, header):
         ledger.add(old.entries)
-        if old.header.driver != header.driver and ledger.groups:
+        if old.header.driver != header.driver and ledger.cgroups:
             raise CannotDo(
                 f"the tree was made with the {old.header.driver} driver",
                 where=header.root,
@@ -99,7 +99,7 @@ def _take_up(journal: Journal, tree: Owned, header: Header, given: bool) -> None
     if old.bad:
         journal.notes.append(f"{header.root}: {old.bad} torn or damaged lines of the journal")
     stale = prune(ledger, tree) or stale
-    if old.header is not None and old.header.verb != header.verb and ledger.groups:
+    if old.header is not None and old.header.verb != header.verb and ledger.cgroups:
         other = {"apply": "an apply", "run": "a run"}.get(old.header.verb, "another verb")
         raise CannotDo(
             f"the tree of {other} stands here",
@@ -114,7 +114,7 @@ def _take_up(journal: Journal, tree: Owned, header: Header, given: bool) -> None
 def _check_root(root: str, tree: Owned, ledger: JournalState, given: bool) -> None:
     """Raise ``CannotDo`` where the root stands and is neither ours nor given to us."""
     inode = tree.identity(root)
-    if inode is not None and not given and not ledger.ours(root, inode):
+    if inode is not None and not given and not ledger.is_owned(root, inode):
         refuse_foreign(tree, root, [root], ledger, valid=False)
 
 
@@ -122,7 +122,7 @@ def prune(ledger: JournalState, tree: Owned) -> bool:
     """Drop groups that are gone or were made anew by somebody; know the inodes of all others.
     True if that changed anything."""
     changed = False
-    for path, (standing, inode) in list(ledger.groups.items()):
+    for path, (standing, inode) in list(ledger.cgroups.items()):
         now = tree.identity(path)
         if now is not None and now == inode:
             continue
@@ -130,7 +130,7 @@ def prune(ledger: JournalState, tree: Owned) -> bool:
         if now is None or inode != 0:
             ledger.forget(path)
         else:
-            ledger.groups[path] = (standing, now)
+            ledger.cgroups[path] = (standing, now)
     return changed
 
 

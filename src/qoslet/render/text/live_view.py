@@ -44,7 +44,7 @@ class Watching:
         self._watched = watched
         self.snapshots: list[Snapshot] = []
 
-    def turned(self, turn: SyncResult) -> None:
+    def synced(self, turn: SyncResult) -> None:
         """Say what a turn did, where nobody is shown snapshots: one sentence, and each error."""
         if self._watched or (turn.quiet and turn.cycle > 1):
             return
@@ -96,7 +96,7 @@ class Watching:
             name = self._terminal.paint(f"{printable(title)} | ", "dim")
             self._write(f"{name}{cut(printable(line), 2000, '…')}\n")
 
-    def say(self, line: str) -> None:
+    def log(self, line: str) -> None:
         """One line beside the snapshots, such as that the run is ending."""
         self._write(f"{printable(line)}\n")
         self._drawn = 0
