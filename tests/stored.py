@@ -6,11 +6,11 @@ A row is ``ROOT.FIELD.FIELD`` and the type there. Classes are not named in it: t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from msgspec import inspect
 
-from qoslet.app import cri_run, host_run
+from qoslet.app import cri_run, host_run, service
 from qoslet.core.api.ids import bundle_id
 from qoslet.core.managers import checkpoint
 from qoslet.core.memory import counters
@@ -59,6 +59,7 @@ NAMES: Mapping[str, object] = {
     "state.memory-events": memory_counters.NAME,
     "state.managers": " ".join(checkpoint.FILES),
     "state.cri-endpoint": cri_run.ENDPOINT,
+    "agent.pages": " ".join(sorted(service.pages_of(cast(Any, None), "", ""))),
     "state.agent-socket": http_server.NAME,
     "keeper.version": protocol.VERSION,
     "keeper.socket": protocol.SOCKET,
