@@ -26,7 +26,7 @@ from docs import memoryforms, referenceparts
 from docs.specimens import sentences
 from qoslet.cli.help.man_page import page
 from qoslet.core.rules.catalog import RULES, Rule
-from qoslet.core.versions.kubernetes import DESIGN_ROWS, ROWS, Choices
+from qoslet.core.versions.kubernetes import DESIGN_ROWS, ROWS, ReleaseBehaviour
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "qoslet"
@@ -154,7 +154,7 @@ def choices() -> Iterator[str]:
     """What a profile chooses, with the value of 1.6."""
     yield from table(
         ("choice", "in 1.6"),
-        ((f"`{field.name}`", f"`{field.default}`") for field in structs.fields(Choices)),
+        ((f"`{field.name}`", f"`{field.default}`") for field in structs.fields(ReleaseBehaviour)),
     )
 
 

@@ -15,7 +15,7 @@ from qoslet.core.node.resolve import node_from
 from qoslet.core.plan.plan import plan
 from qoslet.core.reconcile.pod_resize import Config, update_settings
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan, Setting
-from qoslet.core.resources.node_policy import basis_of
+from qoslet.core.resources.node_policy import node_policy
 from qoslet.core.rules.catalog import RULES
 from qoslet.errors import BadInput
 
@@ -225,9 +225,9 @@ def converted() -> Iterator[tuple[str, int, str]]:
 def loose_rows() -> Iterator[Setting]:
     """Values that no plan holds: of an update of a pod's group."""
     for release in ("1.36", "design"):
-        basis = basis_of(node_from([("node", NODE)], Flags(kubernetes=release), Probed)[0])
+        policy = node_policy(node_from([("node", NODE)], Flags(kubernetes=release), Probed)[0])
         config = Config(cpu_shares=204, unified={"memory.low": "134217728"})
-        yield from update_settings(basis, config)
+        yield from update_settings(policy, config)
 
 
 def telling(group: Cgroup, value: str) -> int:

@@ -13,7 +13,7 @@ from qoslet.agent.reconciler import Reconciler
 from qoslet.agent.snapshots import SyncResult
 from qoslet.core.api.pod import Container, Pod, Resources
 from qoslet.core.node.node import Hierarchy, Node
-from qoslet.core.plan.live_plan import Live
+from qoslet.core.plan.live_plan import LivePlan
 from qoslet.core.quantity import parse
 from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.core.workload.lifecycle import ContainerState
@@ -85,7 +85,7 @@ class Manifests:
     """A source that is told what is wanted."""
 
     def __init__(self, node: Node) -> None:
-        self.live = Live(node)
+        self.live = LivePlan(node)
         self.pods: dict[str, DesiredPod] = {}
         self._changed: set[str] = set()
         self._gone: set[str] = set()
@@ -93,7 +93,7 @@ class Manifests:
 
     def put(self, pod: Pod, spec: PodSpec | None = None) -> None:
         spec = spec or spec_of(pod)
-        found = self.live.put(pod)
+        found = self.live.add(pod)
         self.pods[pod.uid] = DesiredPod(pod, spec, found, f"{pod.name}.yaml", spec.grace)
         self._changed.add(pod.uid)
         for uid in found.others & self.pods.keys():
@@ -110,7 +110,7 @@ class Manifests:
 
     def again(self, node: Node) -> None:
         """The node's configuration was read again."""
-        wanted, self.live, self.pods = self.pods, Live(node), {}
+        wanted, self.live, self.pods = self.pods, LivePlan(node), {}
         for one in wanted.values():
             self.put(one.pod, one.spec)
 

@@ -132,7 +132,7 @@ def test_a_pod_counts_until_the_loop_drops_it() -> None:
     files.gone("a")
     desired = source.current()
     assert desired.plan.upper() == before
-    desired.plan.drop(uid("web"))
+    desired.plan.remove(uid("web"))
     assert desired.plan.upper() != before
 
 
@@ -193,7 +193,7 @@ def test_another_uid_is_another_pod_that_waits_for_the_first() -> None:
     files.say("a", pod("web", "three"))
     desired = source.current()
     assert desired.pods["three"].predecessors == {"one", "two"}
-    desired.plan.drop("one")
+    desired.plan.remove("one")
     files.say("a", pod("web", "four"))
     assert source.current().pods["four"].predecessors == {"two", "three"}
 
@@ -409,7 +409,7 @@ def test_churn_leaves_nothing_behind(real: tuple[Path, ManifestSource]) -> None:
         (folder / f"p{number}.yaml").unlink()
         desired = source.current()
         for gone in desired.removed:
-            desired.plan.drop(gone)
+            desired.plan.remove(gone)
     assert source.current().pods == {}
     assert source.live.uids == ()
-    assert source.live.planner.shapes.count == 0
+    assert source.live.planner.templates.count == 0

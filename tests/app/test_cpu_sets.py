@@ -57,7 +57,7 @@ def test_what_nobody_wants_and_nothing_runs_by_is_given_back(tmp_path: Path) -> 
     source.take_up(ManagerFiles(str(tmp_path)), str(tmp_path), {"a"})
     assert source.live.managers is not None
     assert source.live.managers.holders() == ("a",)
-    assert source.live.drop("a") == frozenset()
+    assert source.live.remove("a") == frozenset()
     assert source.live.managers.holders() == ()
 
 
@@ -98,6 +98,6 @@ def test_a_pod_without_a_place_gets_no_groups_until_there_is_one(tmp_path: Path)
     files.gone("a.yaml")
     assert source.current().pods["b"].rejection is not None
     assert any("UnexpectedAdmissionError" in row.message for row in source.current().problems)
-    assert source.live.drop("a") == {"b"}
+    assert source.live.remove("a") == {"b"}
     assert source.live.groups("b").refused is None
     assert not any("Unexpected" in row.message for row in source.current().problems)

@@ -16,9 +16,9 @@ from qoslet.core.managers.checkpoint import taken_up, written
 from qoslet.core.managers.container_manager import Kept, managers_of
 from qoslet.core.managers.cpu_manager import Refusal
 from qoslet.core.node.node import Node, allocatable
-from qoslet.core.plan.live_plan import Live, PodGroups
+from qoslet.core.plan.live_plan import LivePlan, PodGroups
 from qoslet.core.problem import Problem
-from qoslet.core.resources.node_policy import basis_of
+from qoslet.core.resources.node_policy import node_policy
 from qoslet.core.workload.env import Surroundings
 from qoslet.core.workload.process_spec import PodSpec, read
 from qoslet.core.workload.security_context import Powers
@@ -154,7 +154,7 @@ class ManifestSource:
         """Go on with the CPUs and the memory that an earlier run handed out to pods that are
         wanted or are ``standing``, and keep what is handed out in ``store`` from now on.
         ``where`` is its directory. Raises CannotDo where it does not fit the node."""
-        fresh = managers_of(basis_of(self.live.node))
+        fresh = managers_of(node_policy(self.live.node))
         taken_up(fresh, store.read(), where)
         self._configure(self.live.node, self._of_node, None if fresh is None else fresh.kept())
         self._plan_all()
@@ -180,7 +180,7 @@ class ManifestSource:
     def _configure(
         self, node: Node, problems: tuple[Problem, ...], kept: Kept | None = None
     ) -> None:
-        self.live = Live(node, kept)
+        self.live = LivePlan(node, kept)
         self._of_node = problems
         self._around = Surroundings(node.name, allocatable(node))
         self._stale = True
@@ -234,7 +234,7 @@ class ManifestSource:
         spec = self._reads(pod, entry.document, self._around)
         others: frozenset[str] = frozenset()
         if spec.runnable:
-            groups = self.live.put(pod)
+            groups = self.live.add(pod)
             others = groups.others
             if others:
                 groups = replace(groups, others=frozenset())

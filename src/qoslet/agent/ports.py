@@ -153,10 +153,10 @@ class PlanView(Protocol):
     def __contains__(self, uid: object) -> bool:
         """Whether a pod of this UID is in it."""
 
-    def put(self, pod: Pod) -> PodGroups:
+    def add(self, pod: Pod) -> PodGroups:
         """Plan a pod; one with its UID is replaced."""
 
-    def drop(self, uid: str) -> frozenset[str]:
+    def remove(self, uid: str) -> frozenset[str]:
         """Leave a pod out; the UIDs of pods whose groups changed."""
 
     def groups(self, uid: str) -> PodGroups:

@@ -20,7 +20,7 @@ from qoslet.core.api.pod import Pod
 from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.observed import Observed
 from qoslet.core.node.node import Node
-from qoslet.core.plan.live_plan import Live
+from qoslet.core.plan.live_plan import LivePlan
 from qoslet.core.quantity import parse
 from qoslet.core.reconcile.drift import RESET, Difference, compare
 from qoslet.core.reconcile.journal import JournalState, read
@@ -203,9 +203,9 @@ class Witness:
     def check(self, world: World, agent: Agent, number: int) -> None:
         """Nothing is missing, and nothing is there that should not be."""
         stage = self.story.stages[number]
-        live = Live(agent.source.live.node)
+        live = LivePlan(agent.source.live.node)
         standing = {uid: one for uid, one in stage.pods.items() if uid not in stage.over}
-        groups = [group for one, _ in standing.values() for group in live.put(one).groups]
+        groups = [group for one, _ in standing.values() for group in live.add(one).groups]
         assert self._off(live, world) == []
         apps = {one.path for one in groups if one.container and one.container.role != "init"}
         assert dict(world.processes) == dict.fromkeys(apps, 1)
@@ -219,7 +219,7 @@ class Witness:
             assert {life.starts for life in kept.lives.values()} == {1}, uid
         self._journal(world, agent)
 
-    def _off(self, live: Live, world: World) -> list[Difference]:
+    def _off(self, live: LivePlan, world: World) -> list[Difference]:
         """What is not as planned; of groups of others only planned values count."""
         seen = dict(world.kernel.observe(ROOT).cgroups)
         if self.story.name == "reserved":

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from qoslet.agent.config import Config
-from qoslet.core.plan.live_plan import Live
+from qoslet.core.plan.live_plan import LivePlan
 from qoslet.core.reconcile.drift import compare
 from qoslet.core.reconcile.steps import Step
 from qoslet.core.workload.lifecycle import Backoff
@@ -178,13 +178,13 @@ def ended_as_it_should(agent: Agent) -> None:
     }
     for uid, kept in world.runtime.kept.items():
         assert (uid in over) == (not kept.pids), uid
-    live = Live(agent.source.live.node)
+    live = LivePlan(agent.source.live.node)
     for uid, one in wanted.items():
         worker = agent.reconciler.context.workers[uid]
         assert worker.pod == one.pod or worker.resize_state in ("Deferred", "Infeasible")
         if uid not in over:
             assert worker.pod is not None
-            live.put(worker.pod)
+            live.add(worker.pod)
     assert compare(live.plan(), world.kernel.observe(ROOT)) == []
     groups = world.kernel.observe(ROOT).cgroups
     assert agent.journal.ledger.cgroups.keys() == groups.keys()

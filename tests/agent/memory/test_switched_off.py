@@ -245,7 +245,7 @@ def test_a_pod_whose_edit_is_refused_is_reset_as_well(again: bool) -> None:
     bench.source.put(pod, no_program("b"))
     bench.turn(1.0)
     bench.source.again(of("off"))
-    bench.source.live.drop("b")
+    bench.source.live.remove("b")
     if again:
         bench.begin()
     turn = bench.turn(1.0)

@@ -13,7 +13,7 @@ from qoslet.core.node.kubelet_config import READERS
 from qoslet.core.node.node import Node
 from qoslet.core.node.resolve import Flags, Probed, node_from
 from qoslet.core.node.topology import NumaNode
-from qoslet.core.resources.node_policy import basis_of
+from qoslet.core.resources.node_policy import node_policy
 
 OWN = {
     "apiVersion": "qoslet/v1",
@@ -97,9 +97,9 @@ def test_the_documents_keep_the_form_of_memory_qos(flags: Flags, policy: str | N
     kubelet = KUBELET | ({} if policy is None else {"memoryReservationPolicy": policy})
     node = read(OWN, kubelet, flags=flags, probed=Probed())
     again = read(*[json.loads(json.dumps(one)) for one in documents(node)])
-    before, after = basis_of(node), basis_of(again)
+    before, after = node_policy(node), node_policy(again)
     assert after.memory_qos == before.memory_qos != "off"
-    assert (after.policy, after.factor) == (before.policy, before.factor)
+    assert (after.reservation, after.factor) == (before.reservation, before.factor)
     assert again.profile == node.profile
 
 

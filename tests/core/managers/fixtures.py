@@ -10,7 +10,7 @@ from qoslet.core.managers.container_manager import Managers, managers_of
 from qoslet.core.node.node import HostFacts, Kubelet, Node
 from qoslet.core.node.topology import Layout, NumaNode
 from qoslet.core.quantity import from_int, parse
-from qoslet.core.resources.node_policy import basis_of
+from qoslet.core.resources.node_policy import node_policy
 from qoslet.core.versions.kubernetes import resolve
 
 CPU_STATE, MEMORY_STATE = "cpu_manager_state", "memory_manager_state"
@@ -58,7 +58,7 @@ def node_of(
 
 def managers(**given: Any) -> Managers:
     """The managers of such a node."""
-    found = managers_of(basis_of(node_of(**given)))
+    found = managers_of(node_policy(node_of(**given)))
     assert found is not None
     return found
 

@@ -15,7 +15,7 @@ from qoslet.core.managers.cpu_manager import Refusal
 from qoslet.core.node.topology import Layout, listed
 from qoslet.core.plan.plan import plan
 from qoslet.core.quantity import from_int, parse
-from qoslet.core.resources.node_policy import basis_of
+from qoslet.core.resources.node_policy import node_policy
 from tests.core.managers.fixtures import container, gib, managers, node_of, pod
 
 THREADS = Layout(("0-7",), ("0,4", "1,5", "2,6", "3,7"))
@@ -214,7 +214,7 @@ def test_the_scope_pod_counts_all_its_containers() -> None:
 def test_hugepages_lie_by_node() -> None:
     node = node_of(memory=True, numa=("0-7",), sizes=(gib(8),))
     capacity = {**node.capacity, "hugepages-2Mi": parse("64Mi")}
-    made = managers_of(basis_of(replace(node, capacity=capacity)))
+    made = managers_of(node_policy(replace(node, capacity=capacity)))
     assert made is not None
     one = container("c", "500m", gib(1), pages={"2Mi": 48 << 20})
     found = admit(made, Pod("d", "a", "a", "f", (one,)))

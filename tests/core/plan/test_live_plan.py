@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from qoslet.core.api.pod import NO_RESOURCES, Container, Pod, Resources, Role
 from qoslet.core.node.node import Node
-from qoslet.core.plan.live_plan import Live, PodGroups
+from qoslet.core.plan.live_plan import LivePlan, PodGroups
 from qoslet.core.plan.plan import plan
 from qoslet.core.versions.kubernetes import NEWEST, OLDEST
 from tests.core.vectors.fixtures import node_of, quantities, resources
@@ -97,23 +97,23 @@ def pods(draw: st.DrawFn) -> Pod:
 MOVES = st.lists(st.one_of(pods(), pods(), st.sampled_from("abcdef")), min_size=1, max_size=12)
 
 
-def groups_by_pod(live: Live) -> dict[str, PodGroups]:
+def groups_by_pod(live: LivePlan) -> dict[str, PodGroups]:
     return {uid: live.groups(uid) for uid in live.uids}
 
 
 @settings(max_examples=300, deadline=None)
 @given(nodes(), MOVES)
 def test_it_is_the_plan_of_the_same_pods(node: Node, moves: list[Pod | str]) -> None:
-    live = Live(node)
+    live = LivePlan(node)
     pods: dict[str, Pod] = {}
     for move in moves:
         before = groups_by_pod(live)
         if isinstance(move, str):
             pods.pop(move, None)
-            others, own = live.drop(move), move
+            others, own = live.remove(move), move
         else:
             pods[move.uid] = move
-            answer = live.put(move)
+            answer = live.add(move)
             others, own = answer.others, move.uid
             assert answer.pod is move
         kept = None if live.managers is None else live.managers.kept()
@@ -133,26 +133,26 @@ def test_it_is_the_plan_of_the_same_pods(node: Node, moves: list[Pod | str]) -> 
 @settings(max_examples=100, deadline=None)
 @given(nodes(), st.lists(pods(), min_size=1, max_size=8))
 def test_what_is_put_and_dropped_leaves_nothing(node: Node, given: list[Pod]) -> None:
-    live, fresh = Live(node), Live(node)
+    live, fresh = LivePlan(node), LivePlan(node)
     for pod in given:
-        live.put(pod)
+        live.add(pod)
     for uid in live.uids:
-        live.drop(uid)
+        live.remove(uid)
     assert live.upper() == fresh.upper()
     assert live.plan() == fresh.plan()
-    assert live.tally == fresh.tally
+    assert live.qos_totals == fresh.qos_totals
 
 
 @settings(max_examples=60, deadline=None)
 @given(nodes(), pods(), pods())
 def test_rows_about_one_pod_are_the_plans(node: Node, first: Pod, second: Pod) -> None:
-    live = Live(node)
-    alone = live.put(first).problems
+    live = LivePlan(node)
+    alone = live.add(first).problems
     whole = Counter(plan([first], node).problems)
     assert not Counter(alone) - whole
     about = [row for row in whole.elements() if row.where.startswith(first.where)]
     assert sorted(alone, key=repr) == sorted(about, key=repr)
-    live.put(replace(second, uid="z"))
+    live.add(replace(second, uid="z"))
     assert live.groups(first.uid).problems == alone
 
 
@@ -161,46 +161,46 @@ def pod(uid: str, cpu: str) -> Pod:
     return Pod("default", uid, uid, f"{uid}.yaml", (Container("c", "regular", "spec", size),))
 
 
-def static() -> Live:
-    return Live(
+def static() -> LivePlan:
+    return LivePlan(
         node_of("1.36", capacity=CAPACITY, host={"cpus": "0-7"}, cpu_manager_policy="static")
     )
 
 
 def test_a_pod_that_takes_cpus_changes_those_that_share() -> None:
     live = static()
-    assert live.put(pod("shares", "500m")).others == frozenset()
-    assert live.put(pod("takes", "2")).others == {"shares"}
-    assert live.put(pod("also", "500m")).others == frozenset()
-    assert live.drop("takes") == {"shares", "also"}
+    assert live.add(pod("shares", "500m")).others == frozenset()
+    assert live.add(pod("takes", "2")).others == {"shares"}
+    assert live.add(pod("also", "500m")).others == frozenset()
+    assert live.remove("takes") == {"shares", "also"}
 
 
 def test_the_same_again_changes_nobody() -> None:
     live = static()
-    live.put(pod("shares", "500m"))
-    live.put(pod("takes", "2"))
-    assert live.put(pod("takes", "2")).others == frozenset()
+    live.add(pod("shares", "500m"))
+    live.add(pod("takes", "2"))
+    assert live.add(pod("takes", "2")).others == frozenset()
 
 
 def test_an_unknown_pod_is_no_fault_to_drop_and_one_to_ask_for() -> None:
     live = static()
-    assert live.drop("nobody") == frozenset()
+    assert live.remove("nobody") == frozenset()
     with pytest.raises(KeyError):
         live.groups("nobody")
 
 
 def test_problems_of_reading_come_first() -> None:
-    live = Live(node_of("1.36", capacity=CAPACITY))
+    live = LivePlan(node_of("1.36", capacity=CAPACITY))
     row = plan([], node_of("1.36", runtime="containerd-2.1")).problems[0]
     assert live.plan((row,)).problems[0] == row
     assert live.plan().problems == ()
 
 
 def test_memory_is_that_of_the_pods_put() -> None:
-    live = Live(node_of("1.36", capacity=CAPACITY))
+    live = LivePlan(node_of("1.36", capacity=CAPACITY))
     for number in range(200):
-        live.put(pod("same", f"{number + 1}m"))
-        live.put(pod(f"other{number}", f"{number + 1}m"))
-        live.drop(f"other{number}")
+        live.add(pod("same", f"{number + 1}m"))
+        live.add(pod(f"other{number}", f"{number + 1}m"))
+        live.remove(f"other{number}")
     assert live.uids == ("same",)
-    assert live.planner.shapes.count == 1
+    assert live.planner.templates.count == 1

@@ -16,10 +16,10 @@ from qoslet.core.api.memory_annotations import NO_POLICY, MemoryPolicy
 from qoslet.core.api.pod import Pod
 from qoslet.core.node.node import Node
 from qoslet.core.node.resolve import Flags, Probed, node_from
-from qoslet.core.plan.live_plan import Live
+from qoslet.core.plan.live_plan import LivePlan
 from qoslet.core.plan.plan import plan
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
-from qoslet.core.resources.node_policy import basis_of
+from qoslet.core.resources.node_policy import node_policy
 from qoslet.core.versions import kubernetes
 from tests.core.vectors.fixtures import files, node_of, quantities
 
@@ -193,11 +193,11 @@ def test_a_plan_that_follows_its_pods_has_the_same_sums(
     policy = "TieredReservation" if tiered else "None"
     node = under(form, memory_reservation_policy=policy)
     pods = made_of(drawn)
-    live = Live(node)
+    live = LivePlan(node)
     for one in pods:
-        live.put(structs.replace(one, memory=MemoryPolicy(protection=False)))
+        live.add(structs.replace(one, memory=MemoryPolicy(protection=False)))
     for one in pods:
-        live.put(one)
+        live.add(one)
     assert live.plan().cgroups == plan(pods, node).cgroups
 
 
@@ -245,7 +245,7 @@ API = {
 )
 def test_form_in_force(documents: Any, flags: dict[str, str], form: str) -> None:
     made = plan([DB], chosen(*documents, **flags))
-    assert basis_of(made.node).memory_qos == form
+    assert node_policy(made.node).memory_qos == form
     assert any("min" in rows for rows in memory(made).values()) == (form != "off")
 
 

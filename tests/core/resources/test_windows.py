@@ -13,7 +13,7 @@ import pytest
 
 from qoslet.core.resources.windows import windows_settings
 from qoslet.core.rules import windows
-from tests.core.vectors.fixtures import basis_for, files, pod_of
+from tests.core.vectors.fixtures import files, pod_of, policy_for
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_the_cap_of_all_processors(milli: int, processors: int, maximum: int) ->
 def sent(release: str, cpu: str, processors: int, isolation: str = "process") -> dict[str, str]:
     limits = {"cpu": cpu} if cpu else {}
     pod = pod_of({"containers": [{"name": "c", "limits": limits, "requests": {"cpu": "1"}}]})
-    basis = basis_for(release, os="windows", capacity={"cpu": processors}, isolation=isolation)
-    return files(windows_settings(basis, pod, pod.containers[0]))
+    policy = policy_for(release, os="windows", capacity={"cpu": processors}, isolation=isolation)
+    return files(windows_settings(policy, pod, pod.containers[0]))
 
 
 def amounts(shares: int = 0, count: int = 0, maximum: int = 0) -> dict[str, str]:

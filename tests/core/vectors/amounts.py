@@ -7,7 +7,7 @@ from fractions import Fraction
 from qoslet.core import quantity
 from qoslet.core.rules import cpu
 from qoslet.core.versions.runtime import runtime_of
-from tests.core.vectors.fixtures import basis_for
+from tests.core.vectors.fixtures import policy_for
 from tests.core.vectors.vectors import Vector, runs
 
 Pair = tuple[object, object]
@@ -82,12 +82,12 @@ def shares(vector: Vector, _: int) -> Pair:
 
 @runs("milli_cpu_to_quota")
 def quota(vector: Vector, minor: int) -> Pair:
-    basis = basis_for(
+    policy = policy_for(
         minor,
         gates={"CustomCPUCFSQuotaPeriod": vector.given["customPeriodGate"]},
         cpu_cfs_quota_period_us=vector.given["periodUsec"],
     )
-    return cpu.quota(vector.given["milliCPU"], basis.period_us), vector.expected
+    return cpu.quota(vector.given["milliCPU"], policy.period_us), vector.expected
 
 
 @runs("shares_to_milli_cpu")

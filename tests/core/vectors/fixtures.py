@@ -13,7 +13,7 @@ from qoslet.core.oci.result import Row
 from qoslet.core.oci.write import files as convert_files
 from qoslet.core.quantity import Quantity, parse
 from qoslet.core.resources.cgroup_tree import Setting
-from qoslet.core.resources.node_policy import Basis, basis_of
+from qoslet.core.resources.node_policy import NodePolicy, node_policy
 from qoslet.core.versions.kubernetes import Profile, resolve
 from qoslet.core.versions.runtime import converting_runtime
 
@@ -94,9 +94,9 @@ def node_of(
     )
 
 
-def basis_for(release: int | str | Profile, **given: Any) -> Basis:
+def policy_for(release: int | str | Profile, **given: Any) -> NodePolicy:
     """The basis of such a node."""
-    return basis_of(node_of(release, **given))
+    return node_policy(node_of(release, **given))
 
 
 def files(settings: Iterable[Setting | Row]) -> dict[str, str]:
@@ -109,12 +109,12 @@ def pairs(settings: Iterable[Setting | Row]) -> list[tuple[str, str]]:
     return [(row.file, row.value) for row in settings]
 
 
-def block_rows(basis: Basis, block: Json) -> tuple[Row, ...]:
+def block_rows(policy: NodePolicy, block: Json) -> tuple[Row, ...]:
     """The v2 rows of an OCI block by the runtime of a basis; ValueError where it refuses it."""
-    choices = basis.choices
+    choices = policy.choices
     documents = choices.bfq_weight == "scaled" and choices.swap_conversion == "same"
-    runtime = converting_runtime("kep-2254" if documents else basis.runtime.name)
-    ground = Ground(rsvd=basis.node.host.hugetlb_rsvd)
+    runtime = converting_runtime("kep-2254" if documents else policy.runtime.name)
+    ground = Ground(rsvd=policy.node.host.hugetlb_rsvd)
     part = convert_files(block_of(block), "v2", runtime, ground)
     if part.refusal is not None:
         raise ValueError(part.refusal.message)

@@ -7,16 +7,16 @@ from typing import Any
 from qoslet.core.api.pod import Pod, QosClass
 from qoslet.core.plan.pod_planner import Planner
 from qoslet.core.quantity import parse
-from qoslet.core.resources.cri_resources import Sent, oom_score, swap_of
+from qoslet.core.resources.cri_resources import CriResources, oom_score, swap_of
 from qoslet.core.resources.memory_qos import container_rows
 from qoslet.core.rules import oom, swap
-from tests.core.vectors.fixtures import SIZES, Json, basis_for, node_of, pod_of
+from tests.core.vectors.fixtures import SIZES, Json, node_of, pod_of, policy_for
 from tests.core.vectors.vectors import Vector, runs
 
 Pair = tuple[object, object]
 
 
-def message(sent: Sent, wanted: Json) -> dict[str, Any]:
+def message(sent: CriResources, wanted: Json) -> dict[str, Any]:
     """The fields of a message that a vector names."""
     found: dict[str, Any] = {}
     for name in wanted:
@@ -27,7 +27,7 @@ def message(sent: Sent, wanted: Json) -> dict[str, Any]:
     return found
 
 
-def _sent(pod: Pod, planner: Planner, name: str | None = None) -> Sent:
+def _sent(pod: Pod, planner: Planner, name: str | None = None) -> CriResources:
     container = next(c for c in pod.containers if name in (None, c.name))
     return planner.message(pod, container)
 
@@ -114,7 +114,7 @@ def _bytes(container: Json, kind: str) -> int:
 @runs("container_swap_behavior")
 def swap_behavior(vector: Vector, minor: int) -> Pair:
     given = vector.given
-    basis = basis_for(
+    policy = policy_for(
         minor,
         capacity={"memory": "40Gi"},
         swap=5 << 30,
@@ -126,7 +126,7 @@ def swap_behavior(vector: Vector, minor: int) -> Pair:
     )
     pod = pod_of({"containers": [given["container"]]}, critical=given["critical"])
     request, limit = (_bytes(given["container"], kind) for kind in ("requests", "limits"))
-    _, _, why = swap_of(basis, pod, given["qosClass"] or "Burstable", request, limit)
+    _, _, why = swap_of(policy, pod, given["qosClass"] or "Burstable", request, limit)
     return "LimitedSwap" if why[0] == "swap.limited" else "NoSwap", vector.expected
 
 
@@ -142,7 +142,7 @@ def swap_limit(vector: Vector, minor: int) -> Pair:
     )
     planner = Planner(node)
     pod = pod_of({"containers": given["containers"]}, critical=given["critical"])
-    assert planner.shapes.of(pod).qos == given["qosClass"]
+    assert planner.templates.of(pod).qos == given["qosClass"]
     found = {}
     for container in pod.containers:
         sent = planner.message(pod, container)
@@ -164,8 +164,8 @@ def limited_swap(vector: Vector, _: int) -> Pair:
 @runs("memory_swap_limit_legacy")
 def legacy_swap(vector: Vector, minor: int) -> Pair:
     given = vector.given
-    basis = basis_for(minor, gates={"NodeSwap": True}, swap_behavior=given["swapBehavior"] or "")
-    _, found, _ = swap_of(basis, pod_of({}), "Burstable", 0, given["memoryLimit"])
+    policy = policy_for(minor, gates={"NodeSwap": True}, swap_behavior=given["swapBehavior"] or "")
+    _, found, _ = swap_of(policy, pod_of({}), "Burstable", 0, given["memoryLimit"])
     return found, vector.expected
 
 
@@ -178,7 +178,7 @@ def _class_of(request: int, limit: int) -> QosClass:
 def memory_qos(vector: Vector, minor: int) -> dict[str, str]:
     """The entries of Memory QoS for a container of a vector."""
     given = vector.given
-    basis = basis_for(
+    policy = policy_for(
         minor,
         capacity={"memory": given["nodeAllocatableMemory"]},
         host={"page_size": given["pageSize"]},
@@ -188,7 +188,7 @@ def memory_qos(vector: Vector, minor: int) -> dict[str, str]:
     )
     request, limit = given["memoryRequest"], given["memoryLimit"]
     qos = given.get("podQOS") or _class_of(request, limit)
-    return {file: value for file, value, _ in container_rows(basis, qos, request, limit)}
+    return {file: value for file, value, _ in container_rows(policy, qos, request, limit)}
 
 
 @runs("memory_high")
@@ -214,14 +214,14 @@ def score(vector: Vector, minor: int) -> Pair:
     )
     pod = pod_of(given["pod"])
     container = next(c for c in pod.containers if c.name == given["container"])
-    found, _ = oom_score(planner.basis, pod, container, planner.shapes.of(pod).qos)
+    found, _ = oom_score(planner.policy, pod, container, planner.templates.of(pod).qos)
     assert wanted["min"] <= found <= wanted["max"]
     return found, wanted["formulaValue"]
 
 
 @runs("oom_score_adj_constant")
 def constant(vector: Vector, minor: int) -> Pair:
-    guaranteed = basis_for(minor).choices.guaranteed_oom
+    guaranteed = policy_for(minor).choices.guaranteed_oom
     found = {
         "guaranteed": guaranteed,
         "besteffort": oom.BEST_EFFORT,

@@ -11,9 +11,9 @@ from qoslet.core.node.node import Node
 from qoslet.core.plan.plan import plan
 from qoslet.core.quantity import NANO
 from qoslet.core.reconcile.pod_resize import Config, read_config, update_settings
-from qoslet.core.resources.node_policy import Basis
+from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.resources.qos_cgroups import (
-    Tally,
+    QosTotals,
     numbers_of,
     pod_settings,
     reserved_settings,
@@ -25,11 +25,11 @@ from qoslet.core.rules.hugetlb import size_of_resource, size_text
 from tests.core.vectors.fixtures import (
     SIZES,
     Json,
-    basis_for,
     files,
     node_of,
     pairs,
     pod_of,
+    policy_for,
     quantities,
     resources,
 )
@@ -73,11 +73,11 @@ def config_of(given: Json | None) -> Config | None:
 @runs("qos_class")
 def qos_class(vector: Vector, minor: int) -> Pair:
     gates = {"PodLevelResources": vector.given["podLevelResourcesGate"]}
-    rules = basis_for(minor, gates=gates).qos_rules
+    rules = policy_for(minor, gates=gates).qos_rules
     return classify(pod_of(vector.given["pod"]), rules), vector.expected
 
 
-def _for_pod(vector: Vector, minor: int, hierarchy: str) -> Basis:
+def _for_pod(vector: Vector, minor: int, hierarchy: str) -> NodePolicy:
     given = vector.given
     gates = {
         "CustomCPUCFSQuotaPeriod": True,
@@ -85,7 +85,7 @@ def _for_pod(vector: Vector, minor: int, hierarchy: str) -> Basis:
         "PodLevelResources": given.get("podLevelResourcesGate", True),
     }
     sizes = (2 << 20, 4 << 20) if "hugepages-" in str(given["pod"]) else ()
-    return basis_for(
+    return policy_for(
         minor,
         gates=gates,
         host={"hierarchy": hierarchy, "hugepage_sizes": sizes},
@@ -96,17 +96,17 @@ def _for_pod(vector: Vector, minor: int, hierarchy: str) -> Basis:
     )
 
 
-def pod_config(basis: Basis, given: Json) -> Config:
+def pod_config(policy: NodePolicy, given: Json) -> Config:
     """What the pod's own group is written with."""
     pod = pod_of(given)
-    qos = classify(pod, basis.qos_rules)
-    return read_config(pairs(pod_settings(basis, pod, qos, numbers_of(basis, pod))))
+    qos = classify(pod, policy.qos_rules)
+    return read_config(pairs(pod_settings(policy, pod, qos, numbers_of(policy, pod))))
 
 
 @runs("resource_config_for_pod")
 def resource_config(vector: Vector, minor: int) -> Pair:
-    basis = _for_pod(vector, minor, "v1")
-    return spelled(pod_config(basis, vector.given["pod"])), vector.expected
+    policy = _for_pod(vector, minor, "v1")
+    return spelled(pod_config(policy, vector.given["pod"])), vector.expected
 
 
 @runs("resource_config_for_pod_unified")
@@ -172,8 +172,8 @@ def tier_shares(vector: Vector, minor: int) -> Pair:
 
 @runs("qos_memory_qos")
 def tier_memory_qos(vector: Vector, minor: int) -> Pair:
-    policy = vector.given.get("memoryReservationPolicy") or "None"
-    node = node_of(minor, gates={"MemoryQoS": True}, memory_reservation_policy=policy)
+    reservation = vector.given.get("memoryReservationPolicy") or "None"
+    node = node_of(minor, gates={"MemoryQoS": True}, memory_reservation_policy=reservation)
     found = tiers(node, vector.given["pods"])
     return {name: found[name].unified or {} for name in vector.expected}, vector.expected
 
@@ -182,16 +182,16 @@ def tier_memory_qos(vector: Vector, minor: int) -> Pair:
 def tier_reserve(vector: Vector, minor: int) -> Pair:
     given = vector.given
     total = given["allocatableMemory"]
-    basis = basis_for(
+    policy = policy_for(
         minor,
         capacity={} if total is None else {"memory": total},
         host={"hierarchy": "v1"},
         gates={"QOSReserved": True},
         qos_reserved=given["percent"],
     )
-    tally = Tally(given["guaranteedRequests"], given["burstableRequests"])
+    qos_totals = QosTotals(given["guaranteedRequests"], given["burstableRequests"])
     found = {
-        tier: read_config(pairs(tier_settings(basis, tally, tier))).memory
+        tier: read_config(pairs(tier_settings(policy, qos_totals, tier))).memory
         for tier in ("burstable", "besteffort")
     }
     return found, vector.expected
@@ -209,13 +209,13 @@ def reserve_retry(vector: Vector, _: int) -> Pair:
 def _reserved(vector: Vector, minor: int, hierarchy: str) -> Config:
     given = vector.given
     held = quantities(given.get("resources", given.get("reserved")))
-    basis = basis_for(
+    policy = policy_for(
         minor,
         host={"hierarchy": hierarchy},
         gates={"MemoryQoS": given.get("memoryQoSGate", False)},
         system_reserved=held,
     )
-    rows = reserved_settings(basis, "system-reserved", given["compressibleOnly"])
+    rows = reserved_settings(policy, "system-reserved", given["compressibleOnly"])
     return read_config(pairs(rows))
 
 
@@ -253,7 +253,7 @@ def update_writes(vector: Vector, minor: int) -> Pair:
         "controllers": frozenset(given["controllers"]),
         "hugetlb_rsvd": given["rsvdFiles"],
     }
-    basis = basis_for(minor, host=host, driver=given["driver"])
+    policy = policy_for(minor, host=host, driver=given["driver"])
     config = config_of(given["config"])
     assert config is not None
-    return files(update_settings(basis, config)), vector.expected
+    return files(update_settings(policy, config)), vector.expected

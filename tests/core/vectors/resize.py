@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qoslet.core.reconcile import pod_resize
-from tests.core.vectors.fixtures import Json, basis_for, quantities
+from tests.core.vectors.fixtures import Json, policy_for, quantities
 from tests.core.vectors.pods import config_of, pod_config, spelled
 from tests.core.vectors.vectors import Vector, runs
 
@@ -85,7 +85,7 @@ def written(vector: Vector, minor: int) -> Pair:
         "containers": [{"name": "c", **_resources(given["desiredContainer"])}, *others],
         "resources": None if level is None else _resources(level),
     }
-    desired = pod_config(basis_for(minor, host={"hierarchy": "v1"}), pod)
+    desired = pod_config(policy_for(minor, host={"hierarchy": "v1"}), pod)
     current = config_of(given["currentPodCgroup"])
     assert current is not None
     calls = [step for step in pod_resize.steps(current, desired) if step.part != "containers"]

@@ -12,7 +12,7 @@ from qoslet.core.resources.windows import windows_settings
 from qoslet.core.rules.cpu import systemd_quota
 from qoslet.core.rules.oci import bfq_to_io_weight
 from qoslet.core.rules.windows import milli_of_maximum
-from tests.core.vectors.fixtures import basis_for, block_rows, files, pairs, pod_of
+from tests.core.vectors.fixtures import block_rows, files, pairs, pod_of, policy_for
 from tests.core.vectors.vectors import Vector, runs
 
 Pair = tuple[object, object]
@@ -56,7 +56,7 @@ def _block(given: dict[str, Any]) -> dict[str, Any]:
 
 @runs("oci_v2_file_writes")
 def writes(vector: Vector, minor: int) -> Pair:
-    rows = block_rows(basis_for(minor), _block(vector.given["resources"]))
+    rows = block_rows(policy_for(minor), _block(vector.given["resources"]))
     return pairs(rows), list(vector.expected.items())
 
 
@@ -156,8 +156,8 @@ def _windows(
     release: int | str, processors: int, limits: dict[str, str], **node: Any
 ) -> dict[str, int]:
     pod = pod_of({"containers": [{"name": "c", "limits": limits}]})
-    basis = basis_for(release, os="windows", capacity={"cpu": processors}, **node)
-    found = files(windows_settings(basis, pod, pod.containers[0]))
+    policy = policy_for(release, os="windows", capacity={"cpu": processors}, **node)
+    found = files(windows_settings(policy, pod, pod.containers[0]))
     return {name: int(value) for name, value in found.items()}
 
 

@@ -20,7 +20,7 @@ from qoslet.core.plan.plan import plan
 from qoslet.core.resources.windows import windows_settings
 from qoslet.core.rules import cpu
 from qoslet.core.versions import kubernetes
-from tests.core.vectors.fixtures import basis_for, block_rows, files, node_of, pod_of, quantities
+from tests.core.vectors.fixtures import block_rows, files, node_of, pod_of, policy_for, quantities
 
 MI, GI = 1 << 20, 1 << 30
 
@@ -118,7 +118,7 @@ def test_prose_examples_of_the_first_formula() -> None:
     assert memory_high(50, 100, 0.8, "1.22") == 80
     assert memory_high(85, 100, 0.8, "1.22") is None
     assert memory_high(500, 1000, 0.6, "1.22") == 600
-    default = basis_for("1.22", gates={"MemoryQoS": True})
+    default = policy_for("1.22", gates={"MemoryQoS": True})
     assert default.factor == 0.8
 
 
@@ -128,7 +128,7 @@ def test_prose_example_that_writes_nothing() -> None:
 
 
 def test_second_formula_has_the_factor_of_its_text() -> None:
-    assert basis_for("design").factor == 0.9
+    assert policy_for("design").factor == 0.9
 
 
 def test_cases_of_burstable_and_besteffort() -> None:
@@ -305,7 +305,7 @@ def test_cgroup_root_is_the_hierarchys_root() -> None:
 
 
 def test_reserve_needs_no_gate() -> None:
-    assert basis_for("design", qos_reserved=10).reserve_percent == 10
+    assert policy_for("design", qos_reserved=10).reserve_percent == 10
 
 
 # KEP-2254: cgroups v2
@@ -342,7 +342,7 @@ DISK = {"major": 8, "minor": 0}
     ],
 )
 def test_conversion_of_an_oci_block(block: dict[str, Any], file: str, value: str) -> None:
-    assert files(block_rows(basis_for("design"), block))[file] == value
+    assert files(block_rows(policy_for("design"), block))[file] == value
 
 
 def test_what_runtimes_write_differently_today() -> None:
@@ -351,7 +351,7 @@ def test_what_runtimes_write_differently_today() -> None:
         "cpu": {"shares": 1024},
         "memory": {"limit": 1000, "swap": 1500},
     }
-    found = files(block_rows(basis_for("1.36"), block))
+    found = files(block_rows(policy_for("1.36"), block))
     assert found["io.bfq.weight"] == "500"
     assert found["cpu.weight"] == "100"
     assert found["memory.swap.max"] == "500"
@@ -360,7 +360,7 @@ def test_what_runtimes_write_differently_today() -> None:
 @pytest.mark.parametrize("amount", [2, 3, 51, 102, 1024, 2048, 10240, 262143, 262144])
 def test_line_of_shares_and_weight(amount: int) -> None:
     assert cpu.weight_linear(amount) == 1 + ((amount - 2) * 9999) // 262142
-    assert basis_for("design").runtime.weight(amount) == cpu.weight_linear(amount)
+    assert policy_for("design").runtime.weight(amount) == cpu.weight_linear(amount)
 
 
 # CRI: Windows container configuration
@@ -371,8 +371,8 @@ PROCESSORS = 4
 def windows(limits: dict[str, str], isolation: str, **requests: str) -> dict[str, str]:
     """The message of a container on a machine of four processors."""
     found = pod_of({"containers": [{"name": "c", "limits": limits, "requests": requests}]})
-    basis = basis_for("design", os="windows", capacity={"cpu": PROCESSORS}, isolation=isolation)
-    return files(windows_settings(basis, found, found.containers[0]))
+    policy = policy_for("design", os="windows", capacity={"cpu": PROCESSORS}, isolation=isolation)
+    return files(windows_settings(policy, found, found.containers[0]))
 
 
 @pytest.mark.parametrize("isolation", ["process", "hyperv"])

@@ -68,7 +68,7 @@ def test_every_message_equals(row: dict[str, Any]) -> None:
     pods = {pod.uid: pod for pod in answers.pods_of(request)}
     for wanted in answer["pods"]:
         pod = pods[wanted["uid"]]
-        assert planner.shapes.of(pod).qos == wanted["qos"]
+        assert planner.templates.of(pod).qos == wanted["qos"]
         for container in pod.containers:
             (message,) = (c["cri"] for c in wanted["containers"] if c["name"] == container.name)
             assert linux_cri(planner.message(pod, container)) == message, container.name

@@ -12,12 +12,12 @@ from qoslet.core.plan.plan import plan
 from qoslet.core.reconcile import pod_resize
 from qoslet.core.reconcile.pod_resize import Config
 from tests.core.vectors.fixtures import (
-    basis_for,
     block_rows,
     files,
     node_of,
     pairs,
     pod_of,
+    policy_for,
     quantities,
 )
 
@@ -95,8 +95,8 @@ BLOCK: dict[str, Any] = {
 
 
 def test_runc_and_crun_differ() -> None:
-    runc = files(block_rows(basis_for("1.36", runtime="runc-1.4.0"), BLOCK))
-    crun = files(block_rows(basis_for("1.36", runtime="crun-1.23"), BLOCK))
+    runc = files(block_rows(policy_for("1.36", runtime="runc-1.4.0"), BLOCK))
+    crun = files(block_rows(policy_for("1.36", runtime="crun-1.23"), BLOCK))
     assert runc == {
         "pids.max": "1",
         "memory.swap.max": "max",
@@ -108,7 +108,7 @@ def test_runc_and_crun_differ() -> None:
     }
     assert crun == {k: v for k, v in runc.items() if k not in ("pids.max", "memory.swap.max")}
     huge = {"hugepageLimits": [{"pageSize": "2MB", "limit": 1}]}
-    found = files(block_rows(basis_for("1.36", runtime="crun-1.23"), huge))
+    found = files(block_rows(policy_for("1.36", runtime="crun-1.23"), huge))
     assert found == {"hugetlb.2MB.max": "1"}
 
 
@@ -122,13 +122,13 @@ def test_runc_and_crun_differ() -> None:
 )
 def test_blocks_that_a_runtime_refuses(block: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
-        block_rows(basis_for("1.36"), block)
+        block_rows(policy_for("1.36"), block)
 
 
 def test_block_of_several_devices() -> None:
     devices = [{"major": 8, "minor": n, "weight": 10 * n, "rate": n} for n in (1, 2)]
     io = {"weight": 100, "weightDevice": devices, "throttleReadBpsDevice": devices}
-    found = files(block_rows(basis_for("1.36"), {"blockIO": io}))
+    found = files(block_rows(policy_for("1.36"), {"blockIO": io}))
     assert found["io.bfq.weight"] == "100\n8:1 10\n8:2 20"
     assert found["io.max"] == "8:1 rbps=1\n8:2 rbps=2"
 
@@ -170,9 +170,9 @@ def test_usage_at_the_new_limit_is_refused() -> None:
 
 
 def test_update_on_v1_writes_no_unified_entry() -> None:
-    basis = basis_for(36, host={"hierarchy": "v1"})
+    policy = policy_for(36, host={"hierarchy": "v1"})
     config = Config(cpu_quota=-1, cpu_period=5000, unified={"memory.low": "1"})
-    found = files(pod_resize.update_settings(basis, config))
+    found = files(pod_resize.update_settings(policy, config))
     assert found == {"cpu.cfs_period_us": "5000", "cpu.cfs_quota_us": "-1"}
 
 

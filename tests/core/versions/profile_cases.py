@@ -13,7 +13,7 @@ from qoslet.core.plan.pod_planner import Planner
 from qoslet.core.resources.windows import windows_settings
 from qoslet.core.versions.kubernetes import Profile
 from qoslet.errors import BadInputs
-from tests.core.vectors.fixtures import Json, basis_for, block_rows, files, node_of, pod_of
+from tests.core.vectors.fixtures import Json, block_rows, files, node_of, pod_of, policy_for
 
 Seen = Callable[[Profile], object]
 
@@ -67,16 +67,16 @@ def windows(limit: str, processors: int, **node: Any) -> Seen:
     """The message of a Windows container with a CPU limit."""
 
     def seen(profile: Profile) -> object:
-        basis = basis_for(profile, os="windows", capacity={"cpu": processors}, **node)
+        policy = policy_for(profile, os="windows", capacity={"cpu": processors}, **node)
         pod = pod_of({"containers": [{"name": "c", "limits": {"cpu": limit}}]})
-        return files(windows_settings(basis, pod, pod.containers[0]))
+        return files(windows_settings(policy, pod, pod.containers[0]))
 
     return seen
 
 
 def block(given: Json, name: str) -> Seen:
     """A file that the runtime writes for an OCI block."""
-    return lambda profile: files(block_rows(basis_for(profile), given)).get(name)
+    return lambda profile: files(block_rows(policy_for(profile), given)).get(name)
 
 
 def refused(words: str, hierarchy: str, **kubelet: object) -> Seen:

@@ -12,7 +12,15 @@ from qoslet.core.api.documents import json_documents
 from qoslet.core.api.pod import Pod
 from qoslet.core.plan.plan import plan
 from qoslet.core.versions import kubernetes
-from qoslet.core.versions.kubernetes import DESIGN_ROWS, NEWEST, OLDEST, ROWS, Choices, Profile, Row
+from qoslet.core.versions.kubernetes import (
+    DESIGN_ROWS,
+    NEWEST,
+    OLDEST,
+    ROWS,
+    Profile,
+    ReleaseBehaviour,
+    Row,
+)
 from qoslet.core.versions.runtime import BUNDLED, bundled_runc, runtime_of
 from tests.core.vectors.fixtures import node_of
 from tests.core.versions.profile_cases import CASES, DESIGN_CASES, Case
@@ -27,7 +35,7 @@ def test_every_row_has_a_case() -> None:
 
 def test_every_choice_has_a_row() -> None:
     chosen = {row.choice for row in (*ROWS, *DESIGN_ROWS)}
-    assert chosen == {field.name for field in structs.fields(Choices)}
+    assert chosen == {field.name for field in structs.fields(ReleaseBehaviour)}
 
 
 def test_every_row_cites() -> None:
@@ -40,7 +48,7 @@ def _previous(row: Row, later: Profile) -> Profile:
         earlier = [one for one in ROWS if one.choice == row.choice]
     else:
         earlier = [one for one in ROWS if one.choice == row.choice and one.since < row.since]
-    value = earlier[-1].value if earlier else getattr(Choices(), row.choice)
+    value = earlier[-1].value if earlier else getattr(ReleaseBehaviour(), row.choice)
     choices = structs.replace(later.choices, **{row.choice: value})
     return structs.replace(later, choices=choices, memory_qos=choices.memory_qos)
 

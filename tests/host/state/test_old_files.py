@@ -17,7 +17,7 @@ from qoslet.core.memory.counters import Tallies
 from qoslet.core.quantity import from_int
 from qoslet.core.reconcile import journal
 from qoslet.core.reconcile.journal import Adopted, Created, Entry, JournalState, Set
-from qoslet.core.resources.node_policy import basis_of
+from qoslet.core.resources.node_policy import node_policy
 from tests.core.managers.fixtures import node_of
 from tests.old_state import BOOT, DATA, Tell, lost, values
 from tests.paths import REPO
@@ -129,7 +129,7 @@ def _managers(size: int) -> Managers:
         reserved_memory={0: {"memory": from_int(300 << 20, "BinarySI")}},
     )
     pages = {f"hugepages-{size}": from_int(0, "BinarySI") for size in ("1Gi", "2Mi")}
-    found = managers_of(basis_of(replace(node, capacity={**node.capacity, **pages})))
+    found = managers_of(node_policy(replace(node, capacity={**node.capacity, **pages})))
     assert found is not None
     return found
 

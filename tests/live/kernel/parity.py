@@ -21,7 +21,7 @@ Row = tuple[int, str, str, str, str | None]
 """Request, path, file, what was wanted, what was found."""
 
 
-class Tally(Struct):
+class QosTotals(Struct):
     """What came of it: values that were compared, those that are not as planned, and refused
     writes by what they were refused with."""
 
@@ -64,7 +64,9 @@ def _placed(group: Cgroup, made: Plan) -> Cgroup | None:
     return replace(group, path=f"{pod.path}/{group.container.name}")
 
 
-def check(request: int, wanted: Plan, driver: Driver, observer: Observer, tally: Tally) -> None:
+def check(
+    request: int, wanted: Plan, driver: Driver, observer: Observer, qos_totals: QosTotals
+) -> None:
     """Write one plan, read it back, count."""
     root = wanted.node.kubelet.cgroup_root
     observer.watch(wanted.files)
@@ -76,7 +78,7 @@ def check(request: int, wanted: Plan, driver: Driver, observer: Observer, tally:
         steps = steps[len(outcomes) :]
         last = outcomes[-1]
         if last.error is not None:
-            tally.refused.append((request, last))
+            qos_totals.refused.append((request, last))
             refused.add((last.step.path, last.step.file))
     groups = observer.observe(root).cgroups
     page = wanted.node.host.page_size
@@ -87,8 +89,8 @@ def check(request: int, wanted: Plan, driver: Driver, observer: Observer, tally:
             if (path, row.file) in refused:
                 continue
             found = values.get(row.file)
-            tally.compared += 1
+            qos_totals.compared += 1
             if found is None or not (
                 found == row.applied or same(row.file, row.applied, found, page)
             ):
-                tally.different.append((request, path, row.file, row.applied, found))
+                qos_totals.different.append((request, path, row.file, row.applied, found))

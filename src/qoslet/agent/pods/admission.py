@@ -63,14 +63,14 @@ class Admission:
         live, places = self._context.plan, (worker.container_cgroups, worker.top_cgroups)
         if worker.uid in live:
             return
-        found = live.put(pod)
+        found = live.add(pod)
         if found.refused is None:
             worker.plan(found.pod, found.qos, found.groups)
         if worker.container_cgroups != places[0]:
             worker.container_cgroups, worker.top_cgroups = places
             worker.groups = ()
         if found.refused is not None or not worker.groups:
-            live.drop(worker.uid)
+            live.remove(worker.uid)
 
     def _adopt_all(self, desired: DesiredState) -> None:
         """The pods that the runtime keeps from an earlier agent."""
@@ -115,7 +115,7 @@ class Admission:
         places = dict(worker.container_cgroups), worker.top_cgroups
         old = decode_allocation(wanted.pod, held.memo)
         edited = resizable_fields(old) != resizable_fields(wanted.pod)
-        found = self._context.plan.put(old) if edited else wanted.planned
+        found = self._context.plan.add(old) if edited else wanted.planned
         worker.plan(old, found.qos, found.groups)
         moved = (
             (worker.container_cgroups, worker.top_cgroups) != places

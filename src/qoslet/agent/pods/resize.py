@@ -7,7 +7,7 @@ from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.api.pod import Pod
 from qoslet.core.node.node import Node
 from qoslet.core.reconcile.resize import ResizeState, amounts, check_resize, restarting
-from qoslet.core.resources.node_policy import Basis, basis_of
+from qoslet.core.resources.node_policy import NodePolicy, node_policy
 from qoslet.core.workload.lifecycle import Backoff
 from qoslet.errors import QosletError
 
@@ -20,15 +20,15 @@ class PodResizer:
 
     def __init__(self, context: SyncContext) -> None:
         self._context = context
-        self._basis: tuple[Node, Basis] | None = None
+        self._basis: tuple[Node, NodePolicy] | None = None
         self._deferred: set[str] = set()
 
     @property
-    def basis(self) -> Basis:
+    def policy(self) -> NodePolicy:
         """What rules need of the node."""
         node = self._context.node
         if self._basis is None or self._basis[0] is not node:
-            self._basis = node, basis_of(node)
+            self._basis = node, node_policy(node)
         return self._basis[1]
 
     def request(self, worker: PodWorker) -> None:
@@ -37,17 +37,17 @@ class PodResizer:
         assert worker.desired is not None
         assert worker.pod is not None
         wanted = worker.desired
-        found = context.plan.put(wanted.pod)
+        found = context.plan.add(wanted.pod)
         context.work_queue |= found.others
         verdict = check_resize(
-            self.basis,
+            self.policy,
             (worker.pod, worker.qos),
             (wanted.pod, found.qos),
             self._other_requests(worker.uid),
         )
         self._deferred.discard(worker.uid)
         if verdict.state != "InProgress":
-            back = context.plan.put(worker.pod)
+            back = context.plan.add(worker.pod)
             context.work_queue |= back.others
             worker.plan(back.pod, back.qos, back.groups)
             self._set_state(worker, verdict.state, verdict.reason)
@@ -93,7 +93,7 @@ class PodResizer:
                 or (worker.stage == "over" and worker.cleanup_done)
             ):
                 continue
-            for name, amount in amounts(self.basis, worker.pod).items():
+            for name, amount in amounts(self.policy, worker.pod).items():
                 total[name] += amount
         return total
 

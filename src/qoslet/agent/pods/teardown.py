@@ -122,7 +122,7 @@ class PodTeardown:
             worker.turn_to("refused", context.clock.wall())
             context.rejected.add(worker.uid)
             return
-        found = context.plan.put(worker.desired.pod)
+        found = context.plan.add(worker.desired.pod)
         if found.refused is not None:
             worker.plan(found.pod, found.qos, ())
             worker.turn_to("refused", context.clock.wall())

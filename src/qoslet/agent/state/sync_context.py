@@ -187,7 +187,7 @@ class SyncContext:
 
     def drop_from_plan(self, uid: str) -> None:
         """A pod counts no more; those whose CPUs changed with it are looked at."""
-        for other in self.plan.drop(uid):
+        for other in self.plan.remove(uid):
             self.replan(other)
 
     def replan(self, uid: str) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from qoslet.core.explain.node_config import InForce
+    from qoslet.core.explain.node_config import EffectiveField
     from qoslet.core.node.node import Node
     from qoslet.core.problem import Problem
 
@@ -81,7 +81,9 @@ def run(args: argparse.Namespace) -> int:
     return EXIT_NO if any(row.severity == "error" for row in problems) else EXIT_OK
 
 
-def _emit(form: str, node: Node, shown: Sequence[InForce], problems: Sequence[Problem]) -> None:
+def _emit(
+    form: str, node: Node, shown: Sequence[EffectiveField], problems: Sequence[Problem]
+) -> None:
     from qoslet.render.documents import plan
 
     if form == "json":

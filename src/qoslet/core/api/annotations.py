@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from qoslet.core.api import memory_annotations
-from qoslet.core.api.container_resources import Note
+from qoslet.core.api.container_resources import FieldFault
 from qoslet.core.api.memory_annotations import NO_POLICY, MemoryPolicy
 from qoslet.core.api.pod import Container
 from qoslet.core.api.schema import PodSpecShape, child, shown
@@ -24,10 +24,10 @@ _SYSTEM_CRITICAL = 2_000_000_000
 _CRITICAL_CLASSES = ("system-cluster-critical", "system-node-critical")
 
 
-def one_of(path: str, value: str | None, known: tuple[str | None, ...]) -> Note:
+def one_of(path: str, value: str | None, known: tuple[str | None, ...]) -> FieldFault:
     """A value that is none of those known."""
     names = ", ".join(str(each) for each in known)
-    return Note(path, f"{shown(value or '')!r} is unknown", f"known are {names}")
+    return FieldFault(path, f"{shown(value or '')!r} is unknown", f"known are {names}")
 
 
 def critical_of(spec: PodSpecShape, annotations: dict[str, str], prefix: str) -> tuple[bool, bool]:
@@ -44,7 +44,7 @@ def critical_of(spec: PodSpecShape, annotations: dict[str, str], prefix: str) ->
 
 
 def windows_of(
-    spec: PodSpecShape, annotations: dict[str, str], prefix: str, faults: list[Note]
+    spec: PodSpecShape, annotations: dict[str, str], prefix: str, faults: list[FieldFault]
 ) -> tuple[Literal["linux", "windows"], Literal["process", "hyperv"] | None]:
     """The system of a pod and how its Windows containers are isolated."""
     system = (spec.os.name if spec.os else None) or "linux"
@@ -65,7 +65,7 @@ def memory_of(
     owner: dict[str, str],
     containers: list[Container],
     prefix: str,
-    notes: list[Note],
+    notes: list[FieldFault],
 ) -> MemoryPolicy:
     """What the annotations say of memory; what does not count of them, or stands at the
     ``owner`` of a template instead, becomes a note."""
@@ -80,7 +80,7 @@ def memory_of(
         *[("metadata.annotations", one) for one in above],
     ]:
         path = child(where, found.key)
-        notes.append(Note(path, found.message, found.hint, found.severity))
+        notes.append(FieldFault(path, found.message, found.hint, found.severity))
     if not findings and not above:
         return policy
     return replace(policy, findings=(*findings, *above))

@@ -36,7 +36,7 @@ _FIELDS = ("requests", "limits", "claims")
 Level = Literal["container", "pod"]
 
 
-class Note(Struct, frozen=True, gc=False):
+class FieldFault(Struct, frozen=True, gc=False):
     """Something about a value below ``resources``: ``path`` is relative to it."""
 
     path: str
@@ -45,7 +45,7 @@ class Note(Struct, frozen=True, gc=False):
     severity: Literal["error", "warning"] = "warning"
 
 
-class Asked(Struct, frozen=True, gc=False):
+class ContainerResources(Struct, frozen=True, gc=False):
     """What one ``resources`` asks for; with faults, only what could be read.
 
     ``resources`` is None where the field is absent. ``defaulted`` names the requests that were
@@ -54,20 +54,20 @@ class Asked(Struct, frozen=True, gc=False):
 
     resources: Resources | None
     defaulted: tuple[str, ...] = ()
-    faults: tuple[Note, ...] = ()
-    notes: tuple[Note, ...] = ()
+    faults: tuple[FieldFault, ...] = ()
+    notes: tuple[FieldFault, ...] = ()
 
 
-NOT_GIVEN = Asked(None)
+NOT_SPECIFIED = ContainerResources(None)
 
 
-class AskedReader:
+class ResourceDecoder:
     """Reads ``resources`` objects; equal text is read once, for a cluster repeats itself."""
 
     def __init__(self) -> None:
-        self._container: dict[bytes, Asked] = {}
+        self._container: dict[bytes, ContainerResources] = {}
 
-    def container(self, raw: Raw) -> Asked:
+    def container(self, raw: Raw) -> ContainerResources:
         """The resources of a container: requests are defaulted from the limits."""
         text = bytes(raw)
         found = self._container.get(text)
@@ -77,47 +77,49 @@ class AskedReader:
             found = self._container[text] = _read(text, "container")
         return found
 
-    def pod(self, raw: Raw) -> Asked:
+    def pod(self, raw: Raw) -> ContainerResources:
         """Pod-level resources, not defaulted: that needs the containers."""
         return _read(bytes(raw), "pod")
 
-    def overhead(self, raw: Raw) -> Asked:
+    def overhead(self, raw: Raw) -> ContainerResources:
         """``spec.overhead``, as limits."""
         text = bytes(raw)
         if text in (b"", b"null"):
-            return NOT_GIVEN
-        faults: list[Note] = []
-        notes: list[Note] = []
+            return NOT_SPECIFIED
+        faults: list[FieldFault] = []
+        notes: list[FieldFault] = []
         amounts = _amounts(text, "", "container", faults, notes)
-        return Asked(Resources(limits=amounts), (), tuple(faults), tuple(notes))
+        return ContainerResources(Resources(limits=amounts), (), tuple(faults), tuple(notes))
 
-    def amounts(self, raw: Raw) -> Asked:
+    def amounts(self, raw: Raw) -> ContainerResources:
         """A bare map of quantities, such as ``allocatedResources``, as requests."""
         found = self.overhead(raw)
         if found.resources is None:
             return found
-        return Asked(Resources(requests=found.resources.limits), (), found.faults, found.notes)
+        return ContainerResources(
+            Resources(requests=found.resources.limits), (), found.faults, found.notes
+        )
 
 
-def _read(text: bytes, level: Level) -> Asked:
+def _read(text: bytes, level: Level) -> ContainerResources:
     if text in (b"", b"null"):
-        return NOT_GIVEN
+        return NOT_SPECIFIED
     if text == b"{}":
-        return Asked(Resources())
-    faults: list[Note] = []
-    notes: list[Note] = []
+        return ContainerResources(Resources())
+    faults: list[FieldFault] = []
+    notes: list[FieldFault] = []
     try:
         fields = decode_raw_map(text)
     except DECODE_ERRORS:
-        return Asked(Resources(), faults=(Note("", _not_an_object(text)),))
+        return ContainerResources(Resources(), faults=(FieldFault("", _not_an_object(text)),))
     for name in fields:
         if name not in _FIELDS:
             hint = nearest(name, _FIELDS) or "known are requests, limits and claims"
-            faults.append(Note(child("", name), "is not a field of resources", hint))
+            faults.append(FieldFault(child("", name), "is not a field of resources", hint))
     limits = _amounts(_field(fields, "limits"), "limits", level, faults, notes)
     requests = _amounts(_field(fields, "requests"), "requests", level, faults, notes)
     if level == "pod" and _field(fields, "claims") not in (b"", b"null", b"[]"):
-        faults.append(Note("claims", "a pod's own resources cannot have claims"))
+        faults.append(FieldFault("claims", "a pod's own resources cannot have claims"))
     defaulted: tuple[str, ...] = ()
     broken = {note.path for note in faults}
     if level == "container":
@@ -125,7 +127,7 @@ def _read(text: bytes, level: Level) -> Asked:
         defaulted = tuple(name for name in missing if child("requests", name) not in broken)
         requests = {**requests, **{name: limits[name] for name in defaulted}}
     _compare(requests, limits, level, faults, broken)
-    return Asked(Resources(requests, limits), defaulted, tuple(faults), tuple(notes))
+    return ContainerResources(Resources(requests, limits), defaulted, tuple(faults), tuple(notes))
 
 
 def _field(fields: dict[str, Raw], name: str) -> bytes:
@@ -141,7 +143,7 @@ def _not_an_object(text: bytes) -> str:
 
 
 def _amounts(
-    text: bytes, path: str, level: Level, faults: list[Note], notes: list[Note]
+    text: bytes, path: str, level: Level, faults: list[FieldFault], notes: list[FieldFault]
 ) -> Quantities:
     """The quantities of one map; what is wrong with them goes to ``faults``."""
     if text in (b"", b"null", b"{}"):
@@ -149,23 +151,27 @@ def _amounts(
     try:
         given = decode_raw_map(text)
     except DECODE_ERRORS:
-        faults.append(Note(path, _not_an_object(text)))
+        faults.append(FieldFault(path, _not_an_object(text)))
         return NO_QUANTITIES
     amounts = {}
     for name, raw in given.items():
         place = child(path, name)
         fault = name_fault(name, level)
         if fault:
-            faults.append(Note(place, *fault))
+            faults.append(FieldFault(place, *fault))
         try:
             amount = _quantity(bytes(raw))
             _sensible(name, amount)
         except QuantityError as error:
-            faults.append(Note(place, shown(str(error), 200), _quantity_hint(name, bytes(raw))))
+            faults.append(
+                FieldFault(place, shown(str(error), 200), _quantity_hint(name, bytes(raw)))
+            )
             continue
         if name != "cpu" and amount.nano % NANO:
             hint = "the suffix m is thousandths: did you mean M or Mi?"
-            notes.append(Note(place, f"{canonical(amount)} is rounded up to whole units", hint))
+            notes.append(
+                FieldFault(place, f"{canonical(amount)} is rounded up to whole units", hint)
+            )
         if not fault:
             amounts[name] = amount
     return amounts
@@ -291,7 +297,11 @@ def _is_short_name(text: str) -> bool:
 
 
 def _compare(
-    requests: Quantities, limits: Quantities, level: Level, faults: list[Note], broken: set[str]
+    requests: Quantities,
+    limits: Quantities,
+    level: Level,
+    faults: list[FieldFault],
+    broken: set[str],
 ) -> None:
     """Requests against limits, and what hugepages need next to them."""
     for name, request in requests.items():
@@ -301,14 +311,14 @@ def _compare(
         if limit is None:
             if exact and child("limits", name) not in broken and level == "container":
                 hint = f"set limits too: {name} cannot be overcommitted"
-                faults.append(Note(place, "has no limit", hint))
+                faults.append(FieldFault(place, "has no limit", hint))
         elif exact and request != limit:
             message = f"{canonical(request)} must equal the limit {canonical(limit)}"
-            faults.append(Note(place, message, f"{name} cannot be overcommitted"))
+            faults.append(FieldFault(place, message, f"{name} cannot be overcommitted"))
         elif request.nano > limit.nano:
             message = f"{canonical(request)} is above the limit {canonical(limit)}"
-            faults.append(Note(place, message, "raise the limit or lower the request"))
+            faults.append(FieldFault(place, message, "raise the limit or lower the request"))
     given = {*requests, *limits}
     if any(name.startswith(HUGEPAGES) for name in given) and not given & {"cpu", "memory"}:
         cause = "hugepages come only with cpu or memory"
-        faults.append(Note("", cause, "add a cpu or memory request"))
+        faults.append(FieldFault("", cause, "add a cpu or memory request"))

@@ -17,7 +17,7 @@ from qoslet.core.api.ids import generated_uid
 from qoslet.core.api.kinds import TEMPLATES, carrier, unknown_hint
 from qoslet.core.api.owners import Owners, Workload
 from qoslet.core.api.pod import Pod
-from qoslet.core.api.pod_decoder import Place, PodReader
+from qoslet.core.api.pod_decoder import DocumentPath, PodReader
 from qoslet.core.api.schema import (
     DECODE_ERRORS,
     TYPE_FAULTS_MAX,
@@ -237,7 +237,7 @@ class _Loader:
     def _pod(self, shape: PodShape, raw: Raw | Text, spot: Spot, types: list[TypeFault]) -> None:
         where = spot.named("Pod", shape.metadata)
         self._type_faults(where, types)
-        pod = self._build(shape, Place(where, shape.metadata), types)
+        pod = self._build(shape, DocumentPath(where, shape.metadata), types)
         if pod is None or self._left_out(pod):
             return
         self._owners.saw_pod(shape.metadata)
@@ -265,7 +265,7 @@ class _Loader:
             if not any(f"{path}.".startswith(f"{fault}.") for fault, _ in types):
                 self._fault(f"{where}: {path}", "is missing", f"a {kind} carries a pod template")
             return
-        pod = self._build(template, Place(where, shape.metadata, f"{path}."), types)
+        pod = self._build(template, DocumentPath(where, shape.metadata, f"{path}."), types)
         if pod is None:
             return
         workload = Workload(kind, pod.namespace, pod.name)
@@ -320,7 +320,7 @@ class _Loader:
             for name in names
         ]
 
-    def _build(self, shape: PodShape, place: Place, types: list[TypeFault]) -> Pod | None:
+    def _build(self, shape: PodShape, place: DocumentPath, types: list[TypeFault]) -> Pod | None:
         if len(types) >= TYPE_FAULTS_MAX:
             return None
         built = self._reader.build(shape, place)

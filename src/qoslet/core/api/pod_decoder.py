@@ -11,7 +11,13 @@ from typing import get_args
 from msgspec import Raw, Struct
 
 from qoslet.core.api.annotations import CONFIG_MIRROR, critical_of, memory_of, one_of, windows_of
-from qoslet.core.api.container_resources import Asked, AskedReader, Note, is_label, is_subdomain
+from qoslet.core.api.container_resources import (
+    ContainerResources,
+    FieldFault,
+    ResourceDecoder,
+    is_label,
+    is_subdomain,
+)
 from qoslet.core.api.ids import container_id_fault, generated_uid, uid_fault
 from qoslet.core.api.pod import (
     NO_QUANTITIES,
@@ -49,15 +55,15 @@ _ENOUGH = 1000
 _NO_IDS: dict[str, str] = {}
 
 
-class Built(Struct, frozen=True):
+class DecodedPod(Struct, frozen=True):
     """The pod (None where a fault leaves none), its faults and its notes, by full path."""
 
     pod: Pod | None
-    faults: list[Note]
-    notes: list[Note]
+    faults: list[FieldFault]
+    notes: list[FieldFault]
 
 
-class Place(Struct, frozen=True, gc=False):
+class DocumentPath(Struct, frozen=True, gc=False):
     """Where a pod comes from.
 
     ``where`` names the document; ``metadata`` is the owner's for a template; ``prefix`` is the
@@ -74,14 +80,14 @@ class PodReader:
 
     def __init__(self, allocated: bool = False) -> None:
         self._allocated = allocated
-        self._asked = AskedReader()
+        self._asked = ResourceDecoder()
         self._labels: set[str] = set()
         self._node_names: set[str] = set()
 
-    def build(self, shape: PodShape, place: Place) -> Built:
+    def build(self, shape: PodShape, place: DocumentPath) -> DecodedPod:
         """The pod of ``shape``; every fault in it, not only the first."""
-        faults: list[Note] = []
-        notes: list[Note] = []
+        faults: list[FieldFault] = []
+        notes: list[FieldFault] = []
         spec = shape.spec or _NO_SPEC
         status = shape.status or _NO_STATUS
         prefix = place.prefix
@@ -103,7 +109,7 @@ class PodReader:
         owner = (meta.annotations or {}) if prefix else {}
         policy = memory_of(annotations, owner, containers, prefix, notes)
         if faults:
-            return Built(None, faults, notes)
+            return DecodedPod(None, faults, notes)
         pod = Pod(
             namespace,
             name,
@@ -124,16 +130,16 @@ class PodReader:
             defaulted,
             policy,
         )
-        return Built(pod, faults, notes)
+        return DecodedPod(pod, faults, notes)
 
-    def _names(self, meta: Metadata, faults: list[Note]) -> tuple[str, str]:
+    def _names(self, meta: Metadata, faults: list[FieldFault]) -> tuple[str, str]:
         name, namespace = meta.name or "", meta.namespace or "default"
         if not name:
-            faults.append(Note("metadata.name", "is missing", "give it a name"))
+            faults.append(FieldFault("metadata.name", "is missing", "give it a name"))
         elif not is_subdomain(name):
             message = f"{shown(name)!r} is no DNS name"
             hint = "lower-case letters, digits, - and . only, at most 253"
-            faults.append(Note("metadata.name", message, hint))
+            faults.append(FieldFault("metadata.name", message, hint))
         if namespace not in self._labels:
             if is_label(namespace):
                 self._labels.add(namespace)
@@ -141,7 +147,7 @@ class PodReader:
                 faults.append(_label_fault("metadata.namespace", namespace))
         return namespace, name
 
-    def _ids(self, status: PodStatusShape, faults: list[Note]) -> dict[str, str]:
+    def _ids(self, status: PodStatusShape, faults: list[FieldFault]) -> dict[str, str]:
         """Container name to the runtime's id, from every status list."""
         ids: dict[str, str] = {}
         for field, statuses in _status_lists(status):
@@ -151,7 +157,7 @@ class PodReader:
                     fault = container_id_fault(identity)
                     if fault:
                         path = f"status.{field}[{index}].containerID"
-                        faults.append(Note(path, fault, "it is RUNTIME://ID"))
+                        faults.append(FieldFault(path, fault, "it is RUNTIME://ID"))
                     ids[each.name] = identity
         return ids
 
@@ -161,13 +167,13 @@ class PodReader:
         status: PodStatusShape,
         ids: dict[str, str],
         prefix: str,
-        faults: list[Note],
-        notes: list[Note],
+        faults: list[FieldFault],
+        notes: list[FieldFault],
     ) -> list[Container]:
         if not spec.containers:
             path = f"{prefix}spec" if spec is _NO_SPEC else f"{prefix}spec.containers"
             message = "is missing" if spec is _NO_SPEC else "is missing or empty"
-            faults.append(Note(path, message, "a pod needs at least one container"))
+            faults.append(FieldFault(path, message, "a pod needs at least one container"))
         found: list[Container] = []
         seen: dict[str, str] = {}
         for field, role, shapes in (
@@ -189,7 +195,7 @@ class PodReader:
                 resources = asked.resources or NO_RESOURCES
                 if role == "ephemeral" and (resources.requests or resources.limits):
                     hint = "take them out: an ephemeral container cannot have any"
-                    faults.append(Note(f"{prefix}{path}.resources", "are not allowed", hint))
+                    faults.append(FieldFault(f"{prefix}{path}.resources", "are not allowed", hint))
                 actual: Role = _role(role, shape)
                 found.append(
                     Container(name, actual, path, resources, ids.get(name), asked.defaulted)
@@ -197,30 +203,30 @@ class PodReader:
         return found
 
     def _container_name(
-        self, name: str, path: str, seen: dict[str, str], faults: list[Note]
+        self, name: str, path: str, seen: dict[str, str], faults: list[FieldFault]
     ) -> None:
         path += ".name"
         if name not in self._labels:
             if is_label(name):
                 self._labels.add(name)
             elif not name:
-                faults.append(Note(path, "is missing", "give the container a name"))
+                faults.append(FieldFault(path, "is missing", "give the container a name"))
             else:
                 faults.append(_label_fault(path, name))
         if name and name in seen:
             message = f"{shown(name)!r} is the name of {seen[name]} too"
-            faults.append(Note(path, message, "container names are unique in a pod"))
+            faults.append(FieldFault(path, message, "container names are unique in a pod"))
         else:
             seen[name] = path.removesuffix(".name")
 
     def _actuated(
         self,
-        asked: Asked,
+        asked: ContainerResources,
         name: str,
         status: PodStatusShape,
-        faults: list[Note],
-        notes: list[Note],
-    ) -> Asked:
+        faults: list[FieldFault],
+        notes: list[FieldFault],
+    ) -> ContainerResources:
         """What the status says the container really has, where it says so."""
         for field, statuses in _status_lists(status):
             for index, each in enumerate(statuses or ()):
@@ -233,13 +239,13 @@ class PodReader:
 
     def _overlay(
         self,
-        asked: Asked,
+        asked: ContainerResources,
         resources: Raw,
         allocated: Raw,
         path: str,
-        faults: list[Note],
-        notes: list[Note],
-    ) -> Asked:
+        faults: list[FieldFault],
+        notes: list[FieldFault],
+    ) -> ContainerResources:
         actual = self._asked.container(resources)
         _place_notes(actual, f"{path}.resources", faults, notes)
         if actual.resources and (actual.resources.requests or actual.resources.limits):
@@ -251,7 +257,7 @@ class PodReader:
         before = asked.resources or NO_RESOURCES
         requests = {**before.requests, **grant.resources.requests}
         kept = tuple(each for each in asked.defaulted if each not in grant.resources.requests)
-        return Asked(Resources(requests, before.limits), kept)
+        return ContainerResources(Resources(requests, before.limits), kept)
 
     def _pod_level(
         self,
@@ -259,8 +265,8 @@ class PodReader:
         status: PodStatusShape,
         containers: list[Container],
         prefix: str,
-        faults: list[Note],
-        notes: list[Note],
+        faults: list[FieldFault],
+        notes: list[FieldFault],
     ) -> tuple[Resources | None, tuple[str, ...]]:
         if not spec.resources:
             return None, ()
@@ -282,7 +288,7 @@ class PodReader:
         return resources, defaulted
 
     def _check_rest(
-        self, spec: PodSpecShape, status: PodStatusShape, prefix: str, faults: list[Note]
+        self, spec: PodSpecShape, status: PodStatusShape, prefix: str, faults: list[FieldFault]
     ) -> None:
         node = spec.node_name
         if node and node not in self._node_names:
@@ -290,9 +296,9 @@ class PodReader:
                 self._node_names.add(node)
             else:
                 message = f"{shown(node)!r} is no DNS name"
-                faults.append(Note(f"{prefix}spec.nodeName", message))
+                faults.append(FieldFault(f"{prefix}spec.nodeName", message))
         if spec.priority is not None and not -(2**31) <= spec.priority < 2**31:
-            faults.append(Note(f"{prefix}spec.priority", "does not fit 32 bits"))
+            faults.append(FieldFault(f"{prefix}spec.priority", "does not fit 32 bits"))
         if status.phase not in _PHASES:
             faults.append(one_of("status.phase", status.phase, _PHASES[2:]))
         if status.qos_class not in _QOS:
@@ -320,17 +326,19 @@ def _role(role: str, shape: ContainerShape) -> Role:
     return "regular" if role == "regular" else "ephemeral"
 
 
-def _label_fault(path: str, name: str) -> Note:
+def _label_fault(path: str, name: str) -> FieldFault:
     hint = "lower-case letters, digits and - only, at most 63"
-    return Note(path, f"{shown(name)!r} is no DNS label", hint)
+    return FieldFault(path, f"{shown(name)!r} is no DNS label", hint)
 
 
-def _place_notes(asked: Asked, path: str, faults: list[Note], notes: list[Note]) -> None:
+def _place_notes(
+    asked: ContainerResources, path: str, faults: list[FieldFault], notes: list[FieldFault]
+) -> None:
     """Put what was found below ``path`` at its full path."""
     for source, target in ((asked.faults, faults), (asked.notes, notes)):
         for note in source:
             place = path + note.path if note.path[:1] == "[" else f"{path}.{note.path}"
-            target.append(Note(place if note.path else path, note.message, note.hint))
+            target.append(FieldFault(place if note.path else path, note.message, note.hint))
 
 
 def _uid(
@@ -339,8 +347,8 @@ def _uid(
     namespace: str,
     name: str,
     prefix: str,
-    faults: list[Note],
-    notes: list[Note],
+    faults: list[FieldFault],
+    notes: list[FieldFault],
 ) -> tuple[str, UidFrom]:
     """The UID that the cgroup is named after, and where it comes from."""
     path, uid, uid_from = "metadata.uid", "" if prefix else meta.uid or "", "manifest"
@@ -355,11 +363,11 @@ def _uid(
         return generated_uid(namespace, name), "generated"
     fault = uid_fault(uid)
     if fault:
-        faults.append(Note(path, *fault))
+        faults.append(FieldFault(path, *fault))
     elif "pod" in uid:
         message = "contains 'pod': a kubelet does not take its group for a pod's"
-        notes.append(Note(path, message, "give it a UUID"))
+        notes.append(FieldFault(path, message, "give it a UUID"))
     return uid, "config.hash" if uid_from == "config.hash" else "manifest"
 
 
-__all__ = ["Built", "Place", "PodReader"]
+__all__ = ["DecodedPod", "DocumentPath", "PodReader"]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from qoslet.core.api import aggregate
 from qoslet.core.api.aggregate import pod_level_name
-from qoslet.core.api.container_resources import Note
+from qoslet.core.api.container_resources import FieldFault
 from qoslet.core.api.pod import Container, Pod, Quantities, Resources
 from qoslet.core.api.schema import child
 from qoslet.core.quantity import canonical
@@ -49,7 +49,7 @@ def check_pod_level(
     containers: Sequence[Container],
     path: str,
     prefix: str,
-) -> list[Note]:
+) -> list[FieldFault]:
     """The faults of pod-level resources against the containers of the pod."""
     faults = []
     for name, amount in needed.items():
@@ -57,7 +57,7 @@ def check_pod_level(
         if own is not None and own.nano < amount.nano:
             message = f"{canonical(own)} is below the {canonical(amount)} that containers request"
             place = child(f"{path}.requests", name)
-            faults.append(Note(place, message, "raise it or lower those of the containers"))
+            faults.append(FieldFault(place, message, "raise it or lower those of the containers"))
     for name, request in resources.requests.items():
         limit = given.limits.get(name)
         if name not in given.requests and limit is not None and request.nano > limit.nano:
@@ -65,12 +65,12 @@ def check_pod_level(
                 f"{canonical(limit)} is below the {canonical(request)} that containers request"
             )
             hint = "raise it or lower those of the containers"
-            faults.append(Note(child(f"{path}.limits", name), message, hint))
+            faults.append(FieldFault(child(f"{path}.limits", name), message, hint))
     for container in containers:
         for name, amount in container.resources.limits.items():
             limit = given.limits.get(name) if pod_level_name(name) else None
             if limit is not None and amount.nano > limit.nano:
                 place = child(f"{prefix}{container.field}.resources.limits", name)
                 message = f"{canonical(amount)} is above the pod's own limit {canonical(limit)}"
-                faults.append(Note(place, message, "lower it or raise spec.resources.limits"))
+                faults.append(FieldFault(place, message, "lower it or raise spec.resources.limits"))
     return faults

@@ -30,7 +30,7 @@ from qoslet.core.plan.pod_planner import Planner
 from qoslet.core.problem import Problem
 from qoslet.core.resources.cgroup_tree import Cgroup
 from qoslet.core.resources.cgroup_writer import linux_cri
-from qoslet.core.resources.node_policy import Basis
+from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.resources.windows import hyperv, windows_cri, windows_oci, windows_settings
 from qoslet.core.versions.runtime import Runtime, converting_runtime
 from qoslet.errors import BadInput
@@ -154,7 +154,7 @@ def part_of(given: Given, wish: Wish) -> Part:
         raise BadInput("is of a Linux container", where=given.where, hint=_NOT_WINDOWS)
     message, runtime = given.message, wish.runtime
     if wish.to == "cri":
-        fields = linux_cri(message.sent)
+        fields = linux_cri(message.resources)
         lists = {"cpuset_cpus": message.cpus, "cpuset_mems": message.mems}
         fields |= {name: text for name, text in lists.items() if text}
         return Part(message=fields, name=given.name)
@@ -235,39 +235,39 @@ def _windows_pods(
     """What Windows makes of each container, and the report of what it cannot do."""
     isolation = "hyperv" if wish.windows.isolated else node.isolation
     planner = Planner(structs.replace(node, os="windows", isolation=isolation))
-    basis, parts = planner.basis, []
+    policy, parts = planner.policy, []
     if wish.windows.processors is not None:
-        basis = structs.replace(basis, processors=wish.windows.processors)
+        policy = structs.replace(policy, processors=wish.windows.processors)
     for pod in pods:
-        on = _machine(basis, hyperv(basis, pod))
-        parts.append(Part(name=pod.key, parity=pod_parity(basis, pod, planner.qos(pod))))
-        parts += [_windows_container(basis, pod, one, on) for one in pod.containers]
+        on = _machine(policy, hyperv(policy, pod))
+        parts.append(Part(name=pod.key, parity=pod_parity(policy, pod, planner.qos(pod))))
+        parts += [_windows_container(policy, pod, one, on) for one in pod.containers]
     wish = structs.replace(wish, windows=on) if pods else wish
     wish = structs.replace(wish, runtime=node.profile.runtime)
     return Conversion("pod", wish, tuple(parts), tuple(problems))
 
 
-def _machine(basis: Basis, isolated: bool) -> Windows:
+def _machine(policy: NodePolicy, isolated: bool) -> Windows:
     """What a release's containers end in: Docker's objects until 1.17, containerd's after."""
-    form = basis.choices.windows
+    form = policy.choices.windows
     return Windows(
         "hyperv" if isolated else "process",
-        basis.processors,
+        policy.processors,
         precedence=form in ("1.10", "design"),
-        machine=min(OWN_MACHINE, basis.processors) if form not in ("1.10", "design") else None,
+        machine=min(OWN_MACHINE, policy.processors) if form not in ("1.10", "design") else None,
         percent=form == "1.10",
     )
 
 
-def _windows_container(basis: Basis, pod: Pod, container: Container, on: Windows) -> Part:
-    settings = windows_settings(basis, pod, container)
+def _windows_container(policy: NodePolicy, pod: Pod, container: Container, on: Windows) -> Part:
+    settings = windows_settings(policy, pod, container)
     message = windows_cri(settings)
     part = object_part(Fields(**message), on)
     sent = tuple(
         Row(row.file, row.value, row.writer, row.rule, row.inputs, row.effective)
         for row in settings
     )
-    report = container_parity(basis, container, part, on)
+    report = container_parity(policy, container, part, on)
     forms: dict[str, object] = {"cri": message, "oci": windows_oci(settings)}
     name = f"{pod.key}/{container.name}"
     return Part((*sent, *part.rows), part.refusal, part.lost, forms, name, report)

@@ -17,7 +17,7 @@ from qoslet.core.convert.cri_fields import number_of, spot, twice
 from qoslet.core.oci.resources import NO_CPU, NO_IO, NO_MEMORY, Block, block_of
 from qoslet.core.oci.result import Lost, Part, Refusal
 from qoslet.core.resources.cgroup_writer import oci_block
-from qoslet.core.resources.cri_resources import Sent, Unified
+from qoslet.core.resources.cri_resources import CriResources, UnifiedEntry
 from qoslet.core.versions.runtime import Runtime
 from qoslet.errors import BadInput
 
@@ -43,7 +43,7 @@ _CRIO_LEAST = {"runc": 12 << 20, "crun": 500 << 10}
 class Message(Struct, frozen=True):
     """A message: what the kubelet sends, and the CPU and node lists beside it."""
 
-    sent: Sent
+    resources: CriResources
     cpus: str = ""
     mems: str = ""
 
@@ -68,12 +68,12 @@ def message_of(given: Mapping[str, Any], where: str = "", path: str = "") -> Mes
         if field in fields:
             raise twice(field, at)
         fields[field] = _read(field, value, where, place)
-    sent = Sent(
+    resources = CriResources(
         **{name: fields[name] for name in NUMBERS if name in fields},
         hugepage_limits=fields.get("hugepage_limits", ()),
         unified=fields.get("unified", ()),
     )
-    return Message(sent, fields.get("cpuset_cpus", ""), fields.get("cpuset_mems", ""))
+    return Message(resources, fields.get("cpuset_cpus", ""), fields.get("cpuset_mems", ""))
 
 
 def _none(name: str, message: str, known: tuple[str, ...], at: str) -> BadInput:
@@ -101,9 +101,9 @@ def _read(field: str, value: Any, where: str, path: str) -> object:
     return tuple(_hugepages(one, where, f"{path}[{number}]") for number, one in enumerate(value))
 
 
-def _entry(key: object, text: object, at: str) -> Unified:
+def _entry(key: object, text: object, at: str) -> UnifiedEntry:
     name = _text(key, at)
-    return Unified(name, _text(text, at), ("oci.unified", (name,)))
+    return UnifiedEntry(name, _text(text, at), ("oci.unified", (name,)))
 
 
 def _text(value: object, at: str) -> str:
@@ -140,7 +140,7 @@ def block_of_message(message: Message, runtime: Runtime, swap: bool = True) -> B
 
     ``swap``: whether the kernel limits swap.
     """
-    given = oci_block(runtime, swap, message.sent)
+    given = oci_block(runtime, swap, message.resources)
     lists = {"cpus": message.cpus, "mems": message.mems}
     lists = {name: text for name, text in lists.items() if text}
     if lists:
@@ -152,11 +152,11 @@ def refusal_of(message: Message, runtime: Runtime) -> Refusal | None:
     """Why the CRI runtime itself refuses a message; None where it passes it on."""
     if runtime.cri != "cri-o":
         return None
-    limit, least = message.sent.memory_limit_in_bytes, _CRIO_LEAST.get(runtime.oci, 0)
+    limit, least = message.resources.memory_limit_in_bytes, _CRIO_LEAST.get(runtime.oci, 0)
     if 0 < limit < least:
         words = f"set memory limit {limit} too low; should be at least {least} bytes"
         return Refusal("memory_limit_in_bytes", words, "refused.cri-o", (limit, least))
-    swap = message.sent.memory_swap_limit_in_bytes
+    swap = message.resources.memory_swap_limit_in_bytes
     if 0 < swap < limit:
         words = f"container {swap} memory+swap is below the memory limit {limit}"
         return Refusal("memory_swap_limit_in_bytes", words, "refused.swap", (swap, limit))
@@ -165,12 +165,12 @@ def refusal_of(message: Message, runtime: Runtime) -> Refusal | None:
 
 def lost_of(message: Message, runtime: Runtime) -> tuple[Lost, ...]:
     """What of a message no resource block carries."""
-    sent, found = message.sent, []
-    if sent.oom_score_adj:
+    resources, found = message.resources, []
+    if resources.oom_score_adj:
         why = "it is of the process, no file of a group"
         instead = "process.oomScoreAdj of the config; /proc/PID/oom_score_adj"
         found.append(Lost("oom_score_adj", why, instead, "elsewhere", "oom_score_adj"))
-    if not runtime.hugetlb and any(amount for _, amount in sent.hugepage_limits):
+    if not runtime.hugetlb and any(amount for _, amount in resources.hugepage_limits):
         why = f"{runtime.cri} passes none on where disable_hugetlb_controller is true, its default"
         instead = "the pod's group, where the kubelet limits them"
         found.append(Lost("hugepage_limits", why, instead, field="hugepage_limits"))

@@ -17,7 +17,7 @@ from qoslet.core.convert.cri_message import LINUX, Message, message_of, snake
 from qoslet.core.convert.windows_fields import fields_in, unread
 from qoslet.core.oci.resources import Block, block_of, spelled
 from qoslet.core.problem import Problem
-from qoslet.core.resources.cri_resources import Sent
+from qoslet.core.resources.cri_resources import CriResources
 from qoslet.errors import BadInput
 
 Kind = Literal["oci", "cri", "pod"]
@@ -257,7 +257,7 @@ def _messages(
         yield from _parts(fields, message, name, where, path)
     elif "linux" not in fields:
         if "windows" not in fields:
-            yield Given(name, where, message=Message(Sent()))
+            yield Given(name, where, message=Message(CriResources()))
     elif linux == "Resources":
         at = child(path, "linux")
         yield Given(name, where, message=message_of(fields["linux"], where, at))
@@ -319,4 +319,4 @@ def _parts(
             sent = message_of(value, where, child(path, key))
             yield Given(label, where, message=sent, sandbox=sandbox)
         elif key == "resources" and not sandbox:
-            yield Given(name, where, message=Message(Sent()))
+            yield Given(name, where, message=Message(CriResources()))

@@ -12,7 +12,7 @@ from qoslet.core.api.pod import Container, Pod
 from qoslet.core.convert.windows_job_object import Windows
 from qoslet.core.oci.result import Parity, Part, Verdict
 from qoslet.core.quantity import ZERO
-from qoslet.core.resources.node_policy import Basis
+from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.resources.windows import hyperv
 from qoslet.core.rules.windows import MAXIMUM, milli_of_maximum
 
@@ -22,25 +22,25 @@ newDefaultOptions."""
 
 
 def container_parity(
-    basis: Basis, container: Container, part: Part, on: Windows
+    policy: NodePolicy, container: Container, part: Part, on: Windows
 ) -> tuple[Parity, ...]:
     """The report of a container; ``part`` is what its object gets."""
     if part.refusal is not None:
         how = "it is refused, and does not run"
         return (Parity("container", container.name, "absent", how, "Kubernetes from 1.18 on"),)
     control = {row.file: int(row.value) for row in part.rows}
-    return tuple(_container(basis, container, control, on))
+    return tuple(_container(policy, container, control, on))
 
 
 def _container(
-    basis: Basis, container: Container, control: Mapping[str, int], on: Windows
+    policy: NodePolicy, container: Container, control: Mapping[str, int], on: Windows
 ) -> Iterator[Parity]:
     limits, requests = container.resources.limits, container.resources.requests
     cpu = limits.get("cpu", ZERO)
     if cpu.nano:
         yield _cpu_limit(str(cpu), cpu.milli, control, on)
     if requests.get("cpu", ZERO).nano:
-        yield _cpu_request(basis, str(requests["cpu"]), bool(cpu.nano), control)
+        yield _cpu_request(policy, str(requests["cpu"]), bool(cpu.nano), control)
     if limits.get("memory", ZERO).nano:
         memory = limits["memory"]
         yield _memory_limit(str(memory), memory.value, control.get("Memory.SizeInMB", 0), on)
@@ -94,9 +94,11 @@ def _memory_limit(asked: str, limit: int, size: int, on: Windows) -> Parity:
     return Parity("limits.memory", asked, "enforced" if whole and fits else "approximated", how)
 
 
-def _cpu_request(basis: Basis, asked: str, limited: bool, control: Mapping[str, int]) -> Parity:
+def _cpu_request(
+    policy: NodePolicy, asked: str, limited: bool, control: Mapping[str, int]
+) -> Parity:
     weight = control.get("Processor.Weight")
-    if weight is not None and basis.choices.windows == "1.10":
+    if weight is not None and policy.choices.windows == "1.10":
         how = f"a weight of {weight}, by the limit alone; without one it is the smallest"
         return Parity("requests.cpu", asked, "absent", how)
     if weight is not None:
@@ -116,15 +118,15 @@ def _other(name: str, asked: str) -> Parity:
     return Parity(name, asked, "enforced", "a device plugin hands it out, as on Linux")
 
 
-def pod_parity(basis: Basis, pod: Pod, qos: str) -> tuple[Parity, ...]:
+def pod_parity(policy: NodePolicy, pod: Pod, qos: str) -> tuple[Parity, ...]:
     """The report of what a pod has above its containers."""
-    return tuple(_pod(basis, pod, qos))
+    return tuple(_pod(policy, pod, qos))
 
 
-def _pod(basis: Basis, pod: Pod, qos: str) -> Iterator[Parity]:
+def _pod(policy: NodePolicy, pod: Pod, qos: str) -> Iterator[Parity]:
     how = "it orders evictions; there are no groups above a container, so no class has a share"
     yield Parity("QoS class", qos, "approximated", how, "limits on every container")
-    if hyperv(basis, pod):
+    if hyperv(policy, pod):
         how = "its containers run in a machine of its own"
         yield Parity("isolation", "hyperv", "enforced", how)
     if pod.resources is not None:
@@ -134,8 +136,8 @@ def _pod(basis: Basis, pod: Pod, qos: str) -> Iterator[Parity]:
     for name, amount in sorted(pod.overhead.items()):
         how = "it is counted by the scheduler, and bounds nothing"
         yield Parity(f"overhead.{name}", str(amount), "absent", how)
-    if basis.node.kubelet.pod_pids_limit not in (None, -1, 0):
+    if policy.node.kubelet.pod_pids_limit not in (None, -1, 0):
         how = "a job object's process limit is not set"
-        yield Parity("podPidsLimit", str(basis.node.kubelet.pod_pids_limit), "absent", how)
+        yield Parity("podPidsLimit", str(policy.node.kubelet.pod_pids_limit), "absent", how)
     how = "a resize in place is refused"
     yield Parity("resize", "in place", "absent", how, "a new pod")

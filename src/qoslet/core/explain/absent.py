@@ -10,13 +10,13 @@ from qoslet.core.api.pod import Container, Pod, QosClass
 from qoslet.core.quantity import ZERO
 from qoslet.core.resources.cgroup_tree import Cgroup
 from qoslet.core.resources.memory_qos import factor_of, high_skipped
-from qoslet.core.resources.node_policy import Basis
+from qoslet.core.resources.node_policy import NodePolicy
 
 
-class Missing(Struct, frozen=True):
+class UnwrittenFile(Struct, frozen=True):
     """A file that a group does not get, with what decides about it."""
 
-    basis: Basis
+    policy: NodePolicy
     cgroup: Cgroup
     file: str
     qos: QosClass | None
@@ -48,14 +48,14 @@ _SWAP = ("memory.swap.max", "memory.memsw.limit_in_bytes")
 _LIMIT = ("memory.max", "memory.limit_in_bytes")
 
 
-def why_not(missing: Missing) -> str:
+def reason_absent(missing: UnwrittenFile) -> str:
     """One sentence; never empty."""
-    basis, file = missing.basis, missing.file
-    if basis.v2 and file in _V1_TO_V2:
+    policy, file = missing.policy, missing.file
+    if policy.v2 and file in _V1_TO_V2:
         return f"the node has cgroup v2, where this is {_V1_TO_V2[file]}"
-    if not basis.v2 and file in _V2_TO_V1:
+    if not policy.v2 and file in _V2_TO_V1:
         return f"the node has cgroup v1, where this is {_V2_TO_V1[file]}"
-    if not basis.v2 and file in _V2_ONLY:
+    if not policy.v2 and file in _V2_ONLY:
         needs = "" if file == "memory.oom.group" else "; Memory QoS needs v2"
         return f"the node has cgroup v1, which has no such file{needs}"
     if file.startswith("hugetlb."):
@@ -84,13 +84,13 @@ def _amounts(container: Container) -> tuple[int, int]:
     return own.requests.get("memory", ZERO).value, own.limits.get("memory", ZERO).value
 
 
-def _memory_qos_off(basis: Basis) -> str:
-    profile = basis.node.profile
-    if basis.memory_qos != "off":
+def _memory_qos_off(policy: NodePolicy) -> str:
+    profile = policy.node.profile
+    if policy.memory_qos != "off":
         return ""
     if profile.memory_qos == "off":
         if profile.memory_qos_forced:
-            return f"{basis.node.origin('memoryQos')} switches Memory QoS off"
+            return f"{policy.node.origin('memoryQos')} switches Memory QoS off"
         return f"Kubernetes {profile.kubernetes} has no Memory QoS: 1.22 is the first"
     return (
         f"Memory QoS is off: the gate MemoryQoS is false on this node"
@@ -98,24 +98,24 @@ def _memory_qos_off(basis: Basis) -> str:
     )
 
 
-def _high(missing: Missing) -> str:
-    basis, cgroup = missing.basis, missing.cgroup
-    off = _memory_qos_off(basis)
+def _high(missing: UnwrittenFile) -> str:
+    policy, cgroup = missing.policy, missing.cgroup
+    off = _memory_qos_off(policy)
     if off:
         return off
     if cgroup.container is None:
         if cgroup.level == "pod":
             return "memory.high is for containers; 1.37 adds pods with pod-level memory limits"
         return f"memory.high is for containers, not for {missing.level}"
-    policy = NO_POLICY if cgroup.pod is None else cgroup.pod.memory
-    factor = factor_of(basis, policy)
+    annotated = NO_POLICY if cgroup.pod is None else cgroup.pod.memory
+    factor = factor_of(policy, annotated)
     if factor is None:
         return (
-            f"memoryThrottlingFactor is unset, and form {basis.memory_qos} of Memory QoS has no"
+            f"memoryThrottlingFactor is unset, and form {policy.memory_qos} of Memory QoS has no"
             " default: nothing is throttled"
         )
     request, limit = _amounts(cgroup.container)
-    skipped = high_skipped(basis.memory_qos, missing.qos or "BestEffort", request, limit)
+    skipped = high_skipped(policy.memory_qos, missing.qos or "BestEffort", request, limit)
     if skipped:
         if request == limit == 0:
             return (
@@ -127,18 +127,18 @@ def _high(missing: Missing) -> str:
         return skipped
     return (
         f"the value would not be above the request {request}: limit or allocatable"
-        f" {limit or basis.unevicted_memory} and factor {factor} leave less than a page"
+        f" {limit or policy.unevicted_memory} and factor {factor} leave less than a page"
     )
 
 
-def _protection(missing: Missing) -> str:
-    basis, cgroup = missing.basis, missing.cgroup
-    off = _memory_qos_off(basis)
+def _protection(missing: UnwrittenFile) -> str:
+    policy, cgroup = missing.policy, missing.cgroup
+    off = _memory_qos_off(policy)
     if off:
         return off
     if cgroup.level == "qos" and cgroup.name.endswith("/besteffort"):
         return "BestEffort pods request nothing, so their tier protects nothing"
-    form = basis.memory_qos
+    form = policy.memory_qos
     if form in ("1.22", "1.27", "design"):
         if missing.file == "memory.low":
             return f"form {form} of Memory QoS protects with memory.min only"
@@ -151,8 +151,8 @@ def _protection(missing: Missing) -> str:
         return "form 1.36 does not write it on kubepods, which takes the effect from every pod's"
     if cgroup.level == "qos":
         return "the Burstable tier is protected softly, by memory.low"
-    if basis.policy != "TieredReservation":
-        return f"memoryReservationPolicy is {basis.policy}: requests are not protected"
+    if policy.reservation != "TieredReservation":
+        return f"memoryReservationPolicy is {policy.reservation}: requests are not protected"
     other = "memory.low" if missing.file == "memory.min" else "memory.min"
     if cgroup.pod is not None and missing.qos == "BestEffort":
         return "no memory request, nothing to protect"
@@ -170,20 +170,20 @@ def _unlimited(pod: Pod, resource: str) -> str:
     return ", ".join(names)
 
 
-def _bandwidth(missing: Missing) -> str:
-    basis, cgroup = missing.basis, missing.cgroup
+def _bandwidth(missing: UnwrittenFile) -> str:
+    policy, cgroup = missing.policy, missing.cgroup
     if cgroup.level in ("node", "qos"):
         return "no kubelet limits CPU time above pods"
     if cgroup.level == "sandbox":
         return "the sandbox gets no quota"
-    if not basis.node.kubelet.cpu_cfs_quota:
+    if not policy.node.kubelet.cpu_cfs_quota:
         return "cpuCFSQuota is false: CPU limits are not enforced"
     if cgroup.container is not None:
         return "the container has no cpu limit"
     if missing.qos == "BestEffort":
         return "a BestEffort pod has no limits"
     pod = cgroup.pod
-    if pod is not None and not declared(pod, "cpu", basis.sum_rules):
+    if pod is not None and not declared(pod, "cpu", policy.sum_rules):
         return (
             f"a pod is limited only if all its containers are; without a cpu limit:"
             f" {_unlimited(pod, 'cpu')}"
@@ -191,10 +191,10 @@ def _bandwidth(missing: Missing) -> str:
     return "no cpu limit"
 
 
-def _limit(missing: Missing) -> str:
-    basis, cgroup = missing.basis, missing.cgroup
+def _limit(missing: UnwrittenFile) -> str:
+    policy, cgroup = missing.policy, missing.cgroup
     if cgroup.level == "qos":
-        if basis.node.kubelet.qos_reserved is None:
+        if policy.node.kubelet.qos_reserved is None:
             return "a QoS tier is limited only with --qos-reserved"
         return "the gate QOSReserved is off (--feature-gates QOSReserved=true)"
     if cgroup.level == "sandbox":
@@ -204,7 +204,7 @@ def _limit(missing: Missing) -> str:
     if missing.qos == "BestEffort":
         return "a BestEffort pod has no limits"
     pod = cgroup.pod
-    if pod is not None and not declared(pod, "memory", basis.sum_rules):
+    if pod is not None and not declared(pod, "memory", policy.sum_rules):
         return (
             f"a pod is limited only if all its containers are; without a memory limit:"
             f" {_unlimited(pod, 'memory')}"
@@ -212,22 +212,22 @@ def _limit(missing: Missing) -> str:
     return "no memory limit"
 
 
-def _swap(missing: Missing) -> str:
-    basis = missing.basis
+def _swap(missing: UnwrittenFile) -> str:
+    policy = missing.policy
     if missing.cgroup.container is None:
         return "swap is limited on containers only"
-    if not basis.node.host.swap_controller:
+    if not policy.node.host.swap_controller:
         return "the host accounts no swap (host.swapController is false)"
-    release = basis.node.profile.kubernetes
-    if basis.choices.swap in ("none", "legacy"):
+    release = policy.node.profile.kubernetes
+    if policy.choices.swap in ("none", "legacy"):
         return f"Kubernetes {release} says nothing about swap here, and the runtime neither"
     return "the container has no memory limit that swap could be added to"
 
 
-def _pids(missing: Missing) -> str:
-    basis = missing.basis
+def _pids(missing: UnwrittenFile) -> str:
+    policy = missing.policy
     if missing.cgroup.level == "pod":
-        limit = basis.node.kubelet.pod_pids_limit
+        limit = policy.node.kubelet.pod_pids_limit
         if limit <= 0:
             return f"podPidsLimit is {limit}: no limit (--pod-max-pids sets one)"
         return "the gate SupportPodPidsLimit is off"
@@ -236,28 +236,28 @@ def _pids(missing: Missing) -> str:
     return f"processes are limited on pods and on kubepods, not on {missing.level}"
 
 
-def _oom_group(missing: Missing) -> str:
+def _oom_group(missing: UnwrittenFile) -> str:
     if missing.cgroup.container is None:
         return "it is for containers only"
-    if not missing.basis.choices.oom_group:
+    if not missing.policy.choices.oom_group:
         return "1.28 is the first release that writes it"
     return "singleProcessOOMKill is true: the kernel kills single processes"
 
 
-def _oom_score(missing: Missing) -> str:
+def _oom_score(missing: UnwrittenFile) -> str:
     return "it belongs to the processes of containers, not to a group"
 
 
-def _cpuset(missing: Missing) -> str:
+def _cpuset(missing: UnwrittenFile) -> str:
     if missing.file == "cpuset.mems":
         if missing.cgroup.container is None:
             return f"memory nodes are for containers, not for {missing.level}"
-        if missing.basis.node.kubelet.memory_manager_policy != "Static":
+        if missing.policy.node.kubelet.memory_manager_policy != "Static":
             return "memoryManagerPolicy is None: containers use the memory of all nodes"
         return "only containers of Guaranteed pods get memory nodes of their own"
     if (
         missing.cgroup.container is not None
-        and missing.basis.node.kubelet.cpu_manager_policy == "none"
+        and missing.policy.node.kubelet.cpu_manager_policy == "none"
     ):
         return "cpuManagerPolicy is none: containers use all CPUs"
     if missing.cgroup.level == "node":
@@ -265,9 +265,9 @@ def _cpuset(missing: Missing) -> str:
     return f"CPU lists are for containers under the static policy, not for {missing.level}"
 
 
-def _hugetlb(missing: Missing) -> str:
-    basis = missing.basis
-    sizes = ", ".join(text for text, _ in basis.hugepages)
+def _hugetlb(missing: UnwrittenFile) -> str:
+    policy = missing.policy
+    sizes = ", ".join(text for text, _ in policy.hugepages)
     if not sizes:
         return "the host has no hugetlb controller or no huge pages"
     size = missing.file.split(".")[1]
@@ -276,8 +276,8 @@ def _hugetlb(missing: Missing) -> str:
     if ".rsvd." in missing.file:
         return "reservations are not limited by this writer"
     if missing.cgroup.container is not None:
-        runtime = basis.runtime
+        runtime = policy.runtime
         if not runtime.hugetlb:
             return f"{runtime.name} drops hugepage limits of containers by default"
-        return f"Kubernetes {basis.node.profile.kubernetes} sends no hugepage limits of containers"
+        return f"Kubernetes {policy.node.profile.kubernetes} sends no hugepage limits of containers"
     return f"not written on {missing.level} in this release"

@@ -12,17 +12,17 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from qoslet.core.api.pod import Pod, QosClass
-from qoslet.core.explain.absent import Missing, why_not
+from qoslet.core.explain.absent import UnwrittenFile, reason_absent
 from qoslet.core.explain.effective_memory import LIMITING, PROTECTING, loss, sentence
 from qoslet.core.explain.inputs import Fact, facts, origin, refusals
 from qoslet.core.explain.selector import OOM, known_file, select
 from qoslet.core.explain.write_times import written
 from qoslet.core.plan.effective_memory import Standing, key_of, standings
-from qoslet.core.plan.memory_annotation_effects import Guarded, findings, guarded, said
+from qoslet.core.plan.memory_annotation_effects import GuardMode, findings, guard_mode, said
 from qoslet.core.plan.plan import plan as planned
 from qoslet.core.problem import Problem
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
-from qoslet.core.resources.node_policy import Basis, basis_of
+from qoslet.core.resources.node_policy import NodePolicy, node_policy
 from qoslet.core.resources.pod_template import as_release_sees
 from qoslet.core.resources.qos_cgroups import numbers_of
 from qoslet.core.resources.qos_class import decided_by
@@ -85,7 +85,7 @@ class Explanation(Struct, frozen=True):
     qos: QosClass | None
     decided: tuple[str, ...]
     groups: tuple[Group, ...]
-    guard: Guarded | None = None
+    guard: GuardMode | None = None
     findings: tuple[Problem, ...] = ()
 
 
@@ -112,9 +112,9 @@ def _choice_of(rule: str) -> str:
     return next((choice for start, choice in _CHOICES if rule.startswith(start)), "")
 
 
-def _chosen(basis: Basis, rule: str, by_runtime: bool) -> tuple[str, str | None]:
+def _chosen(policy: NodePolicy, rule: str, by_runtime: bool) -> tuple[str, str | None]:
     """The choice that leads to a rule, and how it is known."""
-    node = basis.node
+    node = policy.node
     if rule.startswith("cpu.weight.") and by_runtime:
         runtime = node.profile.runtime
         return f"runtime {runtime.name}: the {runtime.curve} curve", runtime.curve_evidence
@@ -124,7 +124,7 @@ def _chosen(basis: Basis, rule: str, by_runtime: bool) -> tuple[str, str | None]
     choice = _choice_of(rule)
     row = kubernetes.evidence(node.profile.kubernetes, choice) if choice else None
     if choice == "memory_qos":
-        return _form(basis, release, row)
+        return _form(policy, release, row)
     if row is None:
         return release, None
     value = str(row.value).lower() if isinstance(row.value, bool) else str(row.value)
@@ -132,15 +132,15 @@ def _chosen(basis: Basis, rule: str, by_runtime: bool) -> tuple[str, str | None]
     return text, f"{row.evidence}: {row.source}"
 
 
-def _form(basis: Basis, release: str, row: kubernetes.Row | None) -> tuple[str, str | None]:
+def _form(policy: NodePolicy, release: str, row: kubernetes.Row | None) -> tuple[str, str | None]:
     """The form of Memory QoS, and how it is known."""
-    node, form = basis.node, basis.memory_qos
+    node, form = policy.node, policy.memory_qos
     how = f", {origin(node, 'memoryQos')}" if node.profile.memory_qos_forced else ""
     if form == "qoslet":
         unnamed = how or ", as no Kubernetes release is named"
         return f"Memory QoS qoslet{unnamed}", "the program's own: docs/explanation/memory-qos.md"
     known = f"{row.evidence}: {row.source}" if row is not None else None
-    if not basis.v2:
+    if not policy.v2:
         return f"{release}: Memory QoS off: the node has cgroup v1", None
     if form == "off":
         gate = " (gate MemoryQoS)" if node.profile.memory_qos != "off" else ""
@@ -149,11 +149,11 @@ def _form(basis: Basis, release: str, row: kubernetes.Row | None) -> tuple[str, 
     return f"{release}: Memory QoS {form}{since}{how}", known
 
 
-def _written(plan: Plan, basis: Basis, cgroup: Cgroup) -> list[Value]:
+def _written(plan: Plan, policy: NodePolicy, cgroup: Cgroup) -> list[Value]:
     minor, found = plan.node.profile.minor, []
     for setting in cgroup.settings:
         when, overwritten = written(cgroup, setting.file, setting.writer, minor)
-        chosen, evidence = _chosen(basis, setting.rule, setting.writer != "kubelet")
+        chosen, evidence = _chosen(policy, setting.rule, setting.writer != "kubelet")
         found.append(
             Value(
                 file=setting.file,
@@ -163,7 +163,7 @@ def _written(plan: Plan, basis: Basis, cgroup: Cgroup) -> list[Value]:
                 because=said(setting.because, refusals(cgroup, setting.file)),
                 rule=setting.rule,
                 source=setting.source,
-                facts=facts(plan, basis, cgroup, setting.file, setting.rule, setting.inputs),
+                facts=facts(plan, policy, cgroup, setting.file, setting.rule, setting.inputs),
                 profile=chosen,
                 evidence=evidence,
                 when=when,
@@ -171,7 +171,7 @@ def _written(plan: Plan, basis: Basis, cgroup: Cgroup) -> list[Value]:
             )
         )
     if cgroup.oom_score_adj is not None and cgroup.oom_rule:
-        found.append(_oom(plan, basis, cgroup))
+        found.append(_oom(plan, policy, cgroup))
     return found
 
 
@@ -187,10 +187,10 @@ def _valued(value: Value, known: Standing | None) -> Value:
     )
 
 
-def _oom(plan: Plan, basis: Basis, cgroup: Cgroup) -> Value:
+def _oom(plan: Plan, policy: NodePolicy, cgroup: Cgroup) -> Value:
     rule = cgroup.oom_rule or ""
     when, overwritten = written(cgroup, OOM, "runtime", plan.node.profile.minor)
-    chosen, evidence = _chosen(basis, rule, True)
+    chosen, evidence = _chosen(policy, rule, True)
     return Value(
         file=OOM,
         value=str(cgroup.oom_score_adj),
@@ -199,7 +199,7 @@ def _oom(plan: Plan, basis: Basis, cgroup: Cgroup) -> Value:
         because=RULES[rule].because(*cgroup.oom_inputs),
         rule=rule,
         source=RULES[rule].source,
-        facts=facts(plan, basis, cgroup, OOM, rule, cgroup.oom_inputs)
+        facts=facts(plan, policy, cgroup, OOM, rule, cgroup.oom_inputs)
         if rule == "oom.burstable"
         else (),
         profile=chosen,
@@ -209,17 +209,21 @@ def _oom(plan: Plan, basis: Basis, cgroup: Cgroup) -> Value:
     )
 
 
-def _absent(plan: Plan, basis: Basis, cgroup: Cgroup, file: str, qos: QosClass | None) -> Value:
-    chosen, evidence = _chosen(basis, file, False)
+def _absent(
+    plan: Plan, policy: NodePolicy, cgroup: Cgroup, file: str, qos: QosClass | None
+) -> Value:
+    chosen, evidence = _chosen(policy, file, False)
     return Value(
         file=file,
         value=None,
         effective=None,
         writer=None,
-        because=said(why_not(Missing(basis, cgroup, file, qos)), refusals(cgroup, file)),
+        because=said(
+            reason_absent(UnwrittenFile(policy, cgroup, file, qos)), refusals(cgroup, file)
+        ),
         rule=None,
         source=None,
-        facts=facts(plan, basis, cgroup, file, "", ()),
+        facts=facts(plan, policy, cgroup, file, "", ()),
         profile=chosen,
         evidence=evidence,
         when=None,
@@ -237,19 +241,19 @@ def explain(
     what other profiles give. Raises BadInput where the target or the file is not known.
     """
     groups = select(plan, target, namespace)
-    basis = basis_of(plan.node)
+    policy = node_policy(plan.node)
     qos = {row.pod.uid: row.qos for row in plan.pods}
     if file is not None:
         known_file(file, groups)
     found = []
-    known = standings(plan) if basis.memory_qos != "off" else {}
+    known = standings(plan) if policy.memory_qos != "off" else {}
     for cgroup in groups:
         own = qos.get(cgroup.pod.uid) if cgroup.pod is not None else None
-        values = _written(plan, basis, cgroup)
+        values = _written(plan, policy, cgroup)
         values = [_valued(value, known.get(key_of(cgroup))) for value in values]
         if file is not None:
             values = [value for value in values if value.file == file] or [
-                _absent(plan, basis, cgroup, file, own)
+                _absent(plan, policy, cgroup, file, own)
             ]
             others = alternatives(plan, cgroup, file)
             values = [structs.replace(value, alternatives=others) for value in values]
@@ -263,19 +267,19 @@ def explain(
         target,
         pod,
         qos[pod.uid],
-        tuple(decided_by(pod, basis.qos_rules)),
+        tuple(decided_by(pod, policy.qos_rules)),
         tuple(found),
-        guarded(basis, pod),
-        _findings(plan, basis, pod, qos[pod.uid]),
+        guard_mode(policy, pod),
+        _findings(plan, policy, pod, qos[pod.uid]),
     )
 
 
-def _findings(plan: Plan, basis: Basis, pod: Pod, qos: QosClass) -> tuple[Problem, ...]:
+def _findings(plan: Plan, policy: NodePolicy, pod: Pod, qos: QosClass) -> tuple[Problem, ...]:
     """The annotations of a pod that do not count."""
-    requests = numbers_of(basis, as_release_sees(basis, pod)).requests
+    requests = numbers_of(policy, as_release_sees(policy, pod)).requests
     own = [group for group in plan.cgroups if group.pod is not None and group.pod.uid == pod.uid]
     written = [row for group in own for row in group.settings]
-    return tuple(findings(basis, pod, qos, requests, written))
+    return tuple(findings(policy, pod, qos, requests, written))
 
 
 RUNTIMES = ("runc-1.2.6", "runc-1.4.0", "crun-1.22", "crun-1.23")
@@ -335,7 +339,7 @@ def alternatives(plan: Plan, cgroup: Cgroup, file: str) -> tuple[Alternative, ..
         for form in kubernetes.MEMORY_QOS_FORMS:
             other = kubernetes.resolve(now.kubernetes, now.runtime.name, form)
             forms.append(("memoryQos", form, _value_in(replanned(plan, other), cgroup, file)))
-        found += _grouped(forms, basis_of(plan.node).memory_qos)
+        found += _grouped(forms, node_policy(plan.node).memory_qos)
     if cgroup.container is not None and file == "cpu.weight":
         names = dict.fromkeys((now.runtime.name, *RUNTIMES))
         others = [kubernetes.resolve(now.kubernetes, name, forced) for name in names]

@@ -14,7 +14,7 @@ from qoslet.core.plan.memory_annotation_effects import refused
 from qoslet.core.quantity import Quantity
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.core.resources.memory_qos import protects
-from qoslet.core.resources.node_policy import Basis
+from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.rules.hugetlb import PREFIX, size_of_resource, size_text
 
 MOST_PODS = 10
@@ -157,19 +157,21 @@ def _pod(pod: Pod, file: str) -> Iterator[Fact]:
         yield from _given(pod, "spec.overhead", pod.overhead, asked[0], ())
 
 
-def _of_class(plan: Plan, basis: Basis, file: str, classes: tuple[str, ...]) -> Iterator[Fact]:
+def _of_class(
+    plan: Plan, policy: NodePolicy, file: str, classes: tuple[str, ...]
+) -> Iterator[Fact]:
     asked = resource_of(file)
     if asked is None or asked[0] not in ("cpu", "memory"):
         return
     resource, more = asked[0], 0
     counted = (row for row in plan.pods if row.qos in classes)
     if file in ("memory.min", "memory.low"):
-        counted = (row for row in counted if protects(basis, row.pod.memory))
+        counted = (row for row in counted if protects(policy, row.pod.memory))
     for number, row in enumerate(counted):
         if number >= MOST_PODS:
             more += 1
             continue
-        quantity = requests(row.pod, basis.sum_rules).get(resource)
+        quantity = requests(row.pod, policy.sum_rules).get(resource)
         if quantity is not None:
             field = f"requests.{resource} of {row.qos} pod {row.pod.key}"
             file = row.pod.where.rpartition(": ")[0] or row.pod.where
@@ -187,21 +189,21 @@ def origin(node: Node, field: str) -> str:
     return "default"
 
 
-def _known(basis: Basis) -> dict[str, object]:
-    node, kubelet = basis.node, basis.node.kubelet
+def _known(policy: NodePolicy) -> dict[str, object]:
+    node, kubelet = policy.node, policy.node.kubelet
     return {
         "cpuCFSQuota": kubelet.cpu_cfs_quota,
-        "cpuCFSQuotaPeriod": f"{basis.period_us}us",
-        "memoryReservationPolicy": basis.policy,
-        "memoryThrottlingFactor": "unset" if basis.factor is None else basis.factor,
-        "memorySwap": basis.swap_behavior or "NoSwap",
+        "cpuCFSQuotaPeriod": f"{policy.period_us}us",
+        "memoryReservationPolicy": policy.reservation,
+        "memoryThrottlingFactor": "unset" if policy.factor is None else policy.factor,
+        "memorySwap": policy.swap_behavior or "NoSwap",
         "singleProcessOOMKill": kubelet.single_process_oom_kill,
         "podPidsLimit": kubelet.pod_pids_limit,
         "cpuManagerPolicy": kubelet.cpu_manager_policy,
         **_placing(node),
         "enforceNodeAllocatable": ",".join(kubelet.enforce_node_allocatable),
         "host.pageSize": node.host.page_size,
-        "host.cpus": basis.cpus,
+        "host.cpus": policy.cpus,
         "swap": node.swap,
         "qosReserved": f"memory={kubelet.qos_reserved}%",
     }
@@ -236,12 +238,12 @@ def _policy(kubelet: Kubelet) -> str | None:
     return f"{kubelet.topology_manager_policy} by {kubelet.topology_manager_scope}"
 
 
-def node_fact(basis: Basis, field: str) -> Fact | None:
+def node_fact(policy: NodePolicy, field: str) -> Fact | None:
     """A field of the node; None where it has no value."""
-    node = basis.node
+    node = policy.node
     top, _, name = field.partition(".")
     if top == "featureGates":
-        text = str(basis.gate(name)).lower()
+        text = str(policy.gate(name)).lower()
         if name == "MemoryQoS" and node.profile.memory_qos_forced:
             form = node.profile.memory_qos
             return Fact("memoryQos", form, form, origin(node, "memoryQos"))
@@ -256,7 +258,7 @@ def node_fact(basis: Basis, field: str) -> Fact | None:
         if quantity is None:
             return None
         return Fact(field, str(quantity), amount_of(name, quantity), origin(node, field))
-    known = _known(basis).get(field)
+    known = _known(policy).get(field)
     if known is None:
         return None
     text = str(known).lower() if isinstance(known, bool) else str(known)
@@ -294,14 +296,14 @@ def _fields(cgroup: Cgroup, file: str, rule: str, inputs: tuple[object, ...]) ->
 
 
 def facts(
-    plan: Plan, basis: Basis, cgroup: Cgroup, file: str, rule: str, inputs: tuple[object, ...]
+    plan: Plan, policy: NodePolicy, cgroup: Cgroup, file: str, rule: str, inputs: tuple[object, ...]
 ) -> tuple[Fact, ...]:
     """Everything that went into a value, the pod's fields first."""
     found: list[Fact] = []
     if cgroup.level in ("node", "qos"):
         summed = file.startswith(("memory.min", "memory.low")) or cgroup.level == "qos"
         if summed:
-            found += _of_class(plan, basis, file, _classes(cgroup, file, rule))
+            found += _of_class(plan, policy, file, _classes(cgroup, file, rule))
     elif cgroup.container is not None and cgroup.pod is not None:
         found += _container(cgroup.pod, cgroup.container, file)
         if not found or file == "oom_score_adj":
@@ -311,7 +313,7 @@ def facts(
     if cgroup.pod is not None:
         found += _annotations(cgroup.pod, file)
     for field in _fields(cgroup, file, rule, inputs):
-        fact = node_fact(basis, field)
+        fact = node_fact(policy, field)
         if fact is not None:
             found.append(fact)
     return tuple(found)

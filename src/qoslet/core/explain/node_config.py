@@ -17,13 +17,13 @@ from qoslet.core.node.flags import FLAG_ROWS
 from qoslet.core.node.kubelet_config import READERS
 from qoslet.core.node.node import Node
 from qoslet.core.quantity import Quantity, canonical, from_int
-from qoslet.core.resources.node_policy import basis_of
+from qoslet.core.resources.node_policy import node_policy
 
 Value = Any
 """A value as it stands in a JSON document."""
 
 
-class InForce(Struct, frozen=True):
+class EffectiveField(Struct, frozen=True):
     """One field. ``source`` is a file with the field, a flag, ``probed``, or a default with what
     it depends on; ``flag`` is the flag that overrides it, empty where none does."""
 
@@ -93,33 +93,33 @@ def _host(node: Node) -> dict[str, Value]:
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def rows(node: Node) -> Iterator[InForce]:
+def rows(node: Node) -> Iterator[EffectiveField]:
     """Every field that decides about a value: the choices, the kubelet's, the machine's."""
     rules = node.profile
     choices = (
         ("kubernetes", rules.kubernetes, "kubernetes"),
         ("runtime", rules.runtime.name, "runtime"),
-        ("memoryQos", basis_of(node).memory_qos, "memory_qos"),
+        ("memoryQos", node_policy(node).memory_qos, "memory_qos"),
         ("cgroupDriver", node.driver, "cgroupDriver"),
     )
     for field, value, flag in choices:
         origin = "driver" if field == "cgroupDriver" else field
         default = _form_default(node) if field == "memoryQos" else "default"
-        yield InForce(field, value, node.origins.get(origin, default), _FLAGS.get(flag, ""))
+        yield EffectiveField(field, value, node.origins.get(origin, default), _FLAGS.get(flag, ""))
     for field, value in _kubelet(node).items():
         if field == "featureGates":
             yield from _gates(node)
             continue
         if field == "memoryReservationPolicy" and _protects_unasked(node):
-            yield InForce(field, basis_of(node).policy, "default of form qoslet")
+            yield EffectiveField(field, node_policy(node).reservation, "default of form qoslet")
             continue
-        yield InForce(field, value, node.origin(field), _FLAGS.get(field, ""))
+        yield EffectiveField(field, value, node.origin(field), _FLAGS.get(field, ""))
     yield from _machine(node)
 
 
 def _form_default(node: Node) -> str:
     rules = node.profile
-    if rules.memory_qos == "qoslet" and basis_of(node).memory_qos != "off":
+    if rules.memory_qos == "qoslet" and node_policy(node).memory_qos != "off":
         return "default where no release is named"
     return f"default of {rules.kubernetes}"
 
@@ -141,30 +141,30 @@ def _choices(node: Node) -> dict[str, Value]:
     return found
 
 
-def _gates(node: Node) -> Iterator[InForce]:
+def _gates(node: Node) -> Iterator[EffectiveField]:
     """The gates that decide about a value, and any other that the owner set."""
     given = node.kubelet.feature_gates
     default = f"default of {node.profile.kubernetes}"
     for name in sorted({*node.profile.gates, *given}):
         field = f"featureGates.{name}"
-        yield InForce(
+        yield EffectiveField(
             field, node.gate(name), node.origins.get(field, default), _FLAGS["featureGates"]
         )
 
 
-def _machine(node: Node) -> Iterator[InForce]:
+def _machine(node: Node) -> Iterator[EffectiveField]:
     """Capacity, swap and host facts."""
     for name, amount in node.capacity.items():
         field = f"capacity.{name}"
-        yield InForce(field, canonical(amount), node.origin(field))
-    yield InForce("swap", _bytes(node.swap), node.origin("swap"))
+        yield EffectiveField(field, canonical(amount), node.origin(field))
+    yield EffectiveField("swap", _bytes(node.swap), node.origin("swap"))
     for name, value in _host(node).items():
         field = f"host.{name}"
-        yield InForce(field, value, node.origin(field))
+        yield EffectiveField(field, value, node.origin(field))
     if node.host.numa:
-        yield InForce("numa", _numa(node), node.origin("numa"))
+        yield EffectiveField("numa", _numa(node), node.origin("numa"))
     if node.host.layout is not None:
-        yield InForce("topology", _topology(node), node.origin("topology"))
+        yield EffectiveField("topology", _topology(node), node.origin("topology"))
 
 
 def _numa(node: Node) -> list[dict[str, Value]]:

@@ -25,7 +25,7 @@ from qoslet.core.node.topology import NO_CPUS, POLICIES, Cpus, NumaNode, Policy,
 from qoslet.core.quantity import ZERO
 from qoslet.core.resources.cgroup_tree import Setting
 from qoslet.core.resources.cri_resources import exclusive
-from qoslet.core.resources.node_policy import Basis
+from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.resources.pod_template import as_release_sees
 from qoslet.core.rules.hugetlb import size_of_resource
 
@@ -53,25 +53,25 @@ class _Asked(Struct, frozen=True):
     memory: Sizes
 
 
-def topology_of(basis: Basis) -> Topology:
+def topology_of(policy: NodePolicy) -> Topology:
     """How the node's CPUs and memory lie; flat where nobody said."""
-    host, cpus = basis.node.host, cpu_numbers(basis.cpus)
-    nodes = host.numa or (NumaNode(listed(cpus), basis.memory_capacity),)
+    host, cpus = policy.node.host, cpu_numbers(policy.cpus)
+    nodes = host.numa or (NumaNode(listed(cpus), policy.memory_capacity),)
     if len(nodes) == 1 and not nodes[0].hugepages:
-        nodes = (replace(nodes[0], hugepages=_hugepages(basis)),)
+        nodes = (replace(nodes[0], hugepages=_hugepages(policy)),)
     return Topology(cpus, host.layout, nodes)
 
 
-def _hugepages(basis: Basis) -> dict[int, int]:
+def _hugepages(policy: NodePolicy) -> dict[int, int]:
     """Page size to bytes of the whole node."""
-    capacity = basis.node.capacity
+    capacity = policy.node.capacity
     amounts = {size_of_resource(name): quantity.value for name, quantity in capacity.items()}
     return {size: amount for size, amount in amounts.items() if size is not None}
 
 
-def pick_options(basis: Basis) -> PickOptions:
+def pick_options(policy: NodePolicy) -> PickOptions:
     """The node's cpuManagerPolicyOptions."""
-    given = basis.node.kubelet.cpu_manager_options
+    given = policy.node.kubelet.cpu_manager_options
     return PickOptions(
         **{CPU_OPTIONS[name].attribute: on for name, on in given.items() if name in CPU_OPTIONS}
     )
@@ -96,49 +96,51 @@ def placing(node: Node) -> object:
     )
 
 
-def managers_of(basis: Basis) -> Managers | None:
+def managers_of(policy: NodePolicy) -> Managers | None:
     """The managers of a node on which nothing is placed yet; None where no policy places."""
-    if basis.node.os != "linux" or not (_static_cpus(basis) or _static_memory(basis)):
+    if policy.node.os != "linux" or not (_static_cpus(policy) or _static_memory(policy)):
         return None
-    return Managers(basis)
+    return Managers(policy)
 
 
-def _static_cpus(basis: Basis) -> bool:
-    return basis.node.kubelet.cpu_manager_policy == "static" and basis.node.gate("CPUManager")
+def _static_cpus(policy: NodePolicy) -> bool:
+    return policy.node.kubelet.cpu_manager_policy == "static" and policy.node.gate("CPUManager")
 
 
-def _static_memory(basis: Basis) -> bool:
-    return basis.node.kubelet.memory_manager_policy == "Static" and basis.node.gate("MemoryManager")
+def _static_memory(policy: NodePolicy) -> bool:
+    return policy.node.kubelet.memory_manager_policy == "Static" and policy.node.gate(
+        "MemoryManager"
+    )
 
 
 class Managers:
     """Who has which CPUs and which memory on one node."""
 
-    def __init__(self, basis: Basis) -> None:
-        kubelet = basis.node.kubelet
-        self.basis = basis
-        self.topology = topology_of(basis)
+    def __init__(self, policy: NodePolicy) -> None:
+        kubelet = policy.node.kubelet
+        self.policy = policy
+        self.topology = topology_of(policy)
         self.refused: dict[str, Refusal] = {}
         self.cpu: CpuManager | None = None
         self.memory: MemoryManager | None = None
-        if _static_cpus(basis):
-            options = pick_options(basis)
+        if _static_cpus(policy):
+            options = pick_options(policy)
             named = cpu_numbers(kubelet.reserved_system_cpus)
-            count = amount(reserved(basis.node), "cpu").value
+            count = amount(reserved(policy.node), "cpu").value
             held = reserved_cpus(self.topology, named, count, options)
             self.cpu = CpuManager(self.topology, options, held)
-        if _static_memory(basis):
+        if _static_memory(policy):
             by_node = {
                 node: {name: quantity.value for name, quantity in limits.items()}
                 for node, limits in kubelet.reserved_memory.items()
             }
             self.memory = MemoryManager(self.topology, by_node)
         closest = kubelet.topology_manager_options.get("prefer-closest-numa-nodes", "")
-        policy: Policy = "none"
+        topology_policy: Policy = "none"
         for known in POLICIES:
-            if kubelet.topology_manager_policy == known and basis.node.gate("TopologyManager"):
-                policy = known
-        self._merger = Merger(policy, self.topology, closest.lower() in ("1", "t", "true"))
+            if kubelet.topology_manager_policy == known and policy.node.gate("TopologyManager"):
+                topology_policy = known
+        self._merger = Merger(topology_policy, self.topology, closest.lower() in ("1", "t", "true"))
         self._pool: tuple[Cpus, str] | None = None
         self._by_pod = kubelet.topology_manager_scope == "pod"
 
@@ -147,14 +149,14 @@ class Managers:
         return any(one.cpus or one.memory for one in self._asked(pod, qos))
 
     def _asked(self, pod: Pod, qos: QosClass) -> list[_Asked]:
-        known = as_release_sees(self.basis, pod)
-        own = self.memory is not None and qos == "Guaranteed" and not _level(self.basis, known)
+        known = as_release_sees(self.policy, pod)
+        own = self.memory is not None and qos == "Guaranteed" and not _level(self.policy, known)
         found = []
         for container in known.containers:
             if container.role == "ephemeral":
                 continue
             wanted = container.resources.requests
-            whole = self.cpu is not None and exclusive(self.basis, known, container, qos)
+            whole = self.cpu is not None and exclusive(self.policy, known, container, qos)
             found.append(
                 _Asked(
                     container.name,
@@ -346,9 +348,9 @@ _AFFINITY = Refusal(
 )
 
 
-def _level(basis: Basis, pod: Pod) -> bool:
+def _level(policy: NodePolicy, pod: Pod) -> bool:
     """Whether a pod's own resources keep the managers away. Source: kubernetes PR 133279."""
-    return basis.pod_level and pod_level_set(pod.resources) and basis.node.profile.minor >= 34
+    return policy.pod_level and pod_level_set(pod.resources) and policy.node.profile.minor >= 34
 
 
 def _sum_cpus(asked: Sequence[_Asked]) -> int:

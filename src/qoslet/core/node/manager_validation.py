@@ -14,7 +14,7 @@ from qoslet.core.cgroup.interface_files import cpu_numbers
 from qoslet.core.node.fields import cpus as cpus_of
 from qoslet.core.node.manager_config import CPU_OPTIONS, Option
 from qoslet.core.node.node import Node, eviction_reservation, reserved
-from qoslet.core.node.topology import NODES_AT_MOST, NODES_TRIED
+from qoslet.core.node.topology import MAX_ALLOWABLE_NUMA_NODES, MAX_ENUMERATED_NUMA_NODES
 from qoslet.core.quantity import canonical, from_int, total
 
 
@@ -113,7 +113,7 @@ def _reserved_memory(node: Node) -> Iterator[Wrong]:
 
 def _topology(node: Node) -> Iterator[Wrong]:
     most = node.kubelet.topology_manager_options.get("max-allowable-numa-nodes", "")
-    room = int(most) if most.isdigit() else NODES_AT_MOST
+    room = int(most) if most.isdigit() else MAX_ALLOWABLE_NUMA_NODES
     if len(node.host.numa) > room:
         yield Wrong(
             "topologyManagerPolicy",
@@ -129,8 +129,8 @@ def misplaced_cpus(node: Node) -> Iterator[Wrong]:
     static = kubelet.memory_manager_policy == "Static" or (
         kubelet.cpu_manager_policy == "static" and kubelet.topology_manager_policy != "none"
     )
-    if static and len(node.host.numa) > NODES_TRIED:
-        message = f"{len(node.host.numa)} NUMA nodes are more than the {NODES_TRIED} that are tried"
+    if static and len(node.host.numa) > MAX_ENUMERATED_NUMA_NODES:
+        message = f"{len(node.host.numa)} NUMA nodes are more than the {MAX_ENUMERATED_NUMA_NODES} that are tried"
         yield Wrong("numa", message, "plan with topologyManagerPolicy none and no memory manager")
     machine = cpus_of(node.host.cpus) if node.host.cpus else None
     if machine is None:

@@ -28,10 +28,10 @@ Scope = Literal["container", "pod"]
 
 POLICIES: tuple[Policy, ...] = ("none", "best-effort", "restricted", "single-numa-node")
 SCOPES: tuple[Scope, ...] = ("container", "pod")
-NODES_AT_MOST = 8
+MAX_ALLOWABLE_NUMA_NODES = 8
 """NUMA nodes that a topology policy other than none takes, unless max-allowable-numa-nodes says
 more: the sets are tried one by one."""
-NODES_TRIED = 16
+MAX_ENUMERATED_NUMA_NODES = 16
 """NUMA nodes of which every set can be tried in reasonable time."""
 
 

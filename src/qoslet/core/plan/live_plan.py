@@ -19,11 +19,11 @@ from qoslet.core.plan.manager_problems import placing_problems
 from qoslet.core.plan.plan import assembled
 from qoslet.core.plan.pod_planner import Planner
 from qoslet.core.plan.problems import contradictions, node_problems, pod_problems
-from qoslet.core.plan.totals import Census, Judged
+from qoslet.core.plan.totals import NodeTotals, TemplateSummary
 from qoslet.core.problem import Problem
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
-from qoslet.core.resources.pod_template import Shape
-from qoslet.core.resources.qos_cgroups import Tally, Tallying
+from qoslet.core.resources.pod_template import PodTemplatePlan
+from qoslet.core.resources.qos_cgroups import QosTotals, QosTotalsBuilder
 from qoslet.core.workload.process_spec import PodSpec
 
 
@@ -31,7 +31,7 @@ class PodGroups(Struct, frozen=True, gc=False):
     """The groups of one pod: its own, its sandbox's, its containers', parents first.
 
     ``problems`` are the rows about this pod alone. ``others`` are the UIDs of pods whose groups
-    changed with the call that gave this value: look at them again with ``Live.groups``.
+    changed with the call that gave this value: look at them again with ``LivePlan.groups``.
     """
 
     pod: Pod
@@ -48,7 +48,7 @@ class _Held(Struct):
     ``groups`` is None until somebody asks."""
 
     pod: Pod
-    shape: Shape
+    template: PodTemplatePlan
     pins: bool
     number: int
     groups: tuple[Cgroup, ...] | None = None
@@ -57,7 +57,7 @@ class _Held(Struct):
 class _Users(Struct):
     """The pods of one shape, by UID. ``noted``: there is something to say about them."""
 
-    shape: Shape
+    template: PodTemplatePlan
     noted: bool
     pods: set[str] = set()
 
@@ -65,7 +65,7 @@ class _Users(Struct):
 _NOBODY: frozenset[str] = frozenset()
 
 
-class Live:
+class LivePlan:
     """The plan of the pods put so far, on one node. Pods stand in the order in which their UIDs
     first came; names are not compared, whoever reads manifests does that. ``kept`` is what an
     earlier run's managers handed out: pods that come find their places again."""
@@ -78,17 +78,17 @@ class Live:
         self._users: dict[int, _Users] = {}
         self._noted: set[int] = set()
         self._contradicted: set[str] = set()
-        self._census = Census()
+        self._totals = NodeTotals()
         self._count = 0
-        self._sums = Tallying()
-        self._upper: tuple[Tally, tuple[Cgroup, ...]] | None = None
+        self._sums = QosTotalsBuilder()
+        self._upper: tuple[QosTotals, tuple[Cgroup, ...]] | None = None
         self._whole: Plan | None = None
         self._rows: tuple[Problem, ...] | None = None
 
     @property
     def node(self) -> Node:
         """The node that is planned for."""
-        return self.planner.basis.node
+        return self.planner.policy.node
 
     @property
     def managers(self) -> Managers | None:
@@ -105,31 +105,31 @@ class Live:
         return tuple(self._held)
 
     @property
-    def tally(self) -> Tally:
+    def qos_totals(self) -> QosTotals:
         """What the pods put ask for, by class."""
-        return self._sums.tally
+        return self._sums.qos_totals
 
-    def put(self, pod: Pod) -> PodGroups:
+    def add(self, pod: Pod) -> PodGroups:
         """Plan ``pod``; one with its UID is replaced and keeps its place."""
-        shape = self.planner.shapes.of(pod)
+        template = self.planner.templates.of(pod)
         old = self._held.get(pod.uid)
         self._count += 1
         number = self._count if old is None else old.number
-        held = _Held(pod, shape, self.planner.pins(pod, shape), number)
+        held = _Held(pod, template, self.planner.pins(pod, template), number)
         self._held[pod.uid] = held
         self._changed()
-        if old is None or old.shape is not shape:
-            self._take(pod, shape)
+        if old is None or old.template is not template:
+            self._take(pod, template)
             if old is not None:
                 self._release(pod.uid, old)
-        contradicted = pod.status_qos not in (None, "", shape.qos)
+        contradicted = pod.status_qos not in (None, "", template.qos)
         (self._contradicted.add if contradicted else self._contradicted.discard)(pod.uid)
         others = _NOBODY
         if held.pins or (old is not None and old.pins):
             others = self._pin(pod.uid) - {pod.uid}
         return self._answer(held, others)
 
-    def drop(self, uid: str) -> frozenset[str]:
+    def remove(self, uid: str) -> frozenset[str]:
         """Leave a pod out; an unknown one is no fault. The UIDs of pods whose groups changed."""
         held = self._held.pop(uid, None)
         if held is None:
@@ -146,7 +146,7 @@ class Live:
         changed: set[str] = set()
         for uid in () if self.managers is None else self.managers.holders():
             if uid not in uids and uid not in self._held:
-                changed |= self.drop(uid)
+                changed |= self.remove(uid)
         return frozenset(changed)
 
     def groups(self, uid: str) -> PodGroups:
@@ -162,7 +162,7 @@ class Live:
 
             blocks = pod_blocks(self.planner, held.pod)
             return replace(spec, bundles=replace(spec.bundles, blocks=blocks))
-        if held is None or self.planner.basis.runtime.cri is None:
+        if held is None or self.planner.policy.runtime.cri is None:
             return spec
         # only who sends messages pays for them
         from qoslet.core.plan.messages import pod_messages
@@ -171,9 +171,9 @@ class Live:
 
     def upper(self) -> tuple[Cgroup, ...]:
         """The groups of the node, its reservations and its tiers, for the pods put."""
-        tally = self._sums.tally
-        if self._upper is None or self._upper[0] != tally:
-            self._upper = tally, tuple(self.planner.upper(tally))
+        qos_totals = self._sums.qos_totals
+        if self._upper is None or self._upper[0] != qos_totals:
+            self._upper = qos_totals, tuple(self.planner.upper(qos_totals))
         return self._upper[1]
 
     def plan(self, problems: tuple[Problem, ...] = ()) -> Plan:
@@ -181,9 +181,9 @@ class Live:
         ``problems`` go before what planning met."""
         if self._whole is None:
             held = self._held.values()
-            shaped = [(one.pod, one.shape) for one in held]
+            templates = [(one.pod, one.template) for one in held]
             groups = (self._planned(one) for one in held)
-            self._whole = assembled(self.planner, self.upper(), shaped, groups, self.problems())
+            self._whole = assembled(self.planner, self.upper(), templates, groups, self.problems())
         if not problems:
             return self._whole
         made = self._whole
@@ -196,8 +196,8 @@ class Live:
         return self._rows
 
     def _said(self) -> Iterator[Problem]:
-        basis = self.planner.basis
-        yield from node_problems(basis, self._census, self.upper())
+        policy = self.planner.policy
+        yield from node_problems(policy, self._totals, self.upper())
         for first, users in sorted(
             (
                 (self._in_order(users.pods)[0], users)
@@ -206,13 +206,15 @@ class Live:
             ),
             key=lambda one: one[0].number,
         ):
-            yield from pod_problems(basis, Judged.of(first.pod, users.shape, len(users.pods)))
+            yield from pod_problems(
+                policy, TemplateSummary.of(first.pod, users.template, len(users.pods))
+            )
         yield from contradictions(
-            (one.pod, one.shape.qos) for one in self._in_order(self._contradicted)
+            (one.pod, one.template.qos) for one in self._in_order(self._contradicted)
         )
         managers = self.planner.managers
         refused = [] if managers is None else self._in_order(managers.refused)
-        yield from placing_problems(basis, managers, [one.pod for one in refused])
+        yield from placing_problems(policy, managers, [one.pod for one in refused])
 
     def _in_order(self, uids: Iterable[str]) -> list[_Held]:
         """The pods of these UIDs, as they came."""
@@ -223,42 +225,42 @@ class Live:
         self._whole = self._rows = None
 
     def _answer(self, held: _Held, others: frozenset[str]) -> PodGroups:
-        pod, shape = held.pod, held.shape
-        judged = Judged.of(pod, shape, 1)
-        rows = (*pod_problems(self.planner.basis, judged), *contradictions([(pod, shape.qos)]))
+        pod, template = held.pod, held.template
+        summary = TemplateSummary.of(pod, template, 1)
+        rows = (*pod_problems(self.planner.policy, summary), *contradictions([(pod, template.qos)]))
         managers = self.planner.managers
         refused = None if managers is None else managers.refused.get(pod.uid)
-        return PodGroups(pod, shape.qos, self._planned(held), rows, others, refused)
+        return PodGroups(pod, template.qos, self._planned(held), rows, others, refused)
 
     def _planned(self, held: _Held) -> tuple[Cgroup, ...]:
         if held.groups is None:
-            held.groups = tuple(self.planner.groups(held.pod, held.shape))
+            held.groups = tuple(self.planner.groups(held.pod, held.template))
         return held.groups
 
-    def _take(self, pod: Pod, shape: Shape) -> None:
+    def _take(self, pod: Pod, template: PodTemplatePlan) -> None:
         """One pod more has this shape."""
-        users = self._users.get(id(shape))
-        judged = Judged.of(pod, shape, 1)
+        users = self._users.get(id(template))
+        summary = TemplateSummary.of(pod, template, 1)
         if users is None:
-            noted = any(True for _ in pod_problems(self.planner.basis, judged))
-            users = self._users[id(shape)] = _Users(shape, noted)
+            noted = any(True for _ in pod_problems(self.planner.policy, summary))
+            users = self._users[id(template)] = _Users(template, noted)
             if noted:
-                self._noted.add(id(shape))
+                self._noted.add(id(template))
         users.pods.add(pod.uid)
-        self._sums.add(shape.qos, shape.memory, shape.milli, apart=shape.apart)
-        self._census.add(judged)
+        self._sums.add(template.qos, template.memory, template.milli, apart=template.apart)
+        self._totals.add(summary)
 
     def _release(self, uid: str, held: _Held) -> None:
         """One pod less has its shape; what nobody has is forgotten."""
-        shape = held.shape
-        self._sums.add(shape.qos, shape.memory, shape.milli, -1, apart=shape.apart)
-        self._census.add(Judged.of(held.pod, shape, 1), -1)
-        users = self._users[id(shape)]
+        template = held.template
+        self._sums.add(template.qos, template.memory, template.milli, -1, apart=template.apart)
+        self._totals.add(TemplateSummary.of(held.pod, template, 1), -1)
+        users = self._users[id(template)]
         users.pods.discard(uid)
         if not users.pods:
-            del self._users[id(shape)]
-            self._noted.discard(id(shape))
-            self.planner.shapes.forget(shape)
+            del self._users[id(template)]
+            self._noted.discard(id(template))
+            self.planner.templates.forget(template)
 
     def _pin(self, uid: str) -> frozenset[str]:
         """Place a pod that came, changed or went, and those that found no place before it; the
@@ -271,7 +273,7 @@ class Live:
             managers.release(uid)
         waiting = managers.refused.keys() | {uid}
         placing = [one for one in held.values() if one.pod.uid in waiting]
-        changed = set(managers.settle([(one.pod, one.shape.qos) for one in placing]))
+        changed = set(managers.settle([(one.pod, one.template.qos) for one in placing]))
         if before != managers.shared():
             # whoever shares the pool is told its new size
             changed = set(held)

@@ -7,16 +7,16 @@ from collections.abc import Iterator, Sequence
 from qoslet.core.api.pod import Pod
 from qoslet.core.managers.container_manager import Managers
 from qoslet.core.problem import Problem
-from qoslet.core.resources.node_policy import Basis
+from qoslet.core.resources.node_policy import NodePolicy
 
 
 def placing_problems(
-    basis: Basis, managers: Managers | None, pods: Sequence[Pod]
+    policy: NodePolicy, managers: Managers | None, pods: Sequence[Pod]
 ) -> Iterator[Problem]:
     """Pods that a kubelet would refuse, and on what the handed out CPUs and nodes depend."""
     if managers is None:
         return
-    node = f"node {basis.node.name or 'this'}"
+    node = f"node {policy.node.name or 'this'}"
     for pod in pods:
         refusal = managers.refused.get(pod.uid)
         if refusal is not None:

@@ -25,14 +25,14 @@ from qoslet.core.problem import Problem, Severity
 from qoslet.core.quantity import ZERO
 from qoslet.core.resources.cgroup_tree import Setting
 from qoslet.core.resources.memory_qos import HARD_ONLY, high_skipped
-from qoslet.core.resources.node_policy import Basis
+from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.resources.pod_template import is_windows
 
 _PLACE = "metadata.annotations"
 _BY_FACTOR = ("memory.high.1.22", "memory.high.1.27", "memory.high.pod")
 
 
-class Guarded(Struct, frozen=True):
+class GuardMode(Struct, frozen=True):
     """What the guard of ``qoslet run`` may do to a pod, and who says so."""
 
     mode: Mode
@@ -40,17 +40,17 @@ class Guarded(Struct, frozen=True):
     because: str
 
 
-def guarded(basis: Basis, pod: Pod) -> Guarded | None:
+def guard_mode(policy: NodePolicy, pod: Pod) -> GuardMode | None:
     """The guard's mode for a pod where ``--guard`` is not given, which nothing that only plans
     knows; None for Windows containers, which have no guard."""
-    if is_windows(basis, pod):
+    if is_windows(policy, pod):
         return None
     if pod.memory.guard is not None:
-        return Guarded(pod.memory.guard, "annotation", f"annotation {PREFIX}{GUARD}")
-    form = basis.memory_qos
+        return GuardMode(pod.memory.guard, "annotation", f"annotation {PREFIX}{GUARD}")
+    form = policy.memory_qos
     why = "without Memory QoS" if form == "off" else f"with Memory QoS {form}"
     because = f"the default {why}, unless --guard names another"
-    return Guarded(by_form(form), "default", said(because, refused(pod, GUARD)))
+    return GuardMode(by_form(form), "default", said(because, refused(pod, GUARD)))
 
 
 def refused(pod: Pod, *names: str) -> tuple[Finding, ...]:
@@ -67,37 +67,37 @@ def said(because: str, findings: Iterable[Finding]) -> str:
 
 
 def findings(
-    basis: Basis, pod: Pod, qos: QosClass, requests: Quantities, written: Sequence[Setting]
+    policy: NodePolicy, pod: Pod, qos: QosClass, requests: Quantities, written: Sequence[Setting]
 ) -> Iterator[Problem]:
     """Everything about a pod's annotations that does not count, ``where`` in the pod."""
     for one in pod.memory.findings:
         yield Problem(one.severity, child(_PLACE, one.key), one.message, one.hint)
-    yield from without_effect(basis, pod, qos, requests, written)
+    yield from without_effect(policy, pod, qos, requests, written)
 
 
 def without_effect(
-    basis: Basis, pod: Pod, qos: QosClass, requests: Quantities, written: Sequence[Setting]
+    policy: NodePolicy, pod: Pod, qos: QosClass, requests: Quantities, written: Sequence[Setting]
 ) -> Iterator[Problem]:
     """Annotations of a pod that change nothing on this node. ``requests`` are the pod's sums,
     ``written`` what its groups get; ``where`` is in the pod."""
-    policy = pod.memory
-    if not policy.given:
+    annotated = pod.memory
+    if not annotated.given:
         return
-    if is_windows(basis, pod):
-        for key, _ in policy.given:
+    if is_windows(policy, pod):
+        for key, _ in annotated.given:
             message = "is without effect: the pod's containers are Windows containers"
             yield _row("warning", key, message, "it is for Linux containers")
         return
-    if basis.memory_qos == "off":
-        yield from _off(basis, pod)
+    if policy.memory_qos == "off":
+        yield from _off(policy, pod)
     else:
-        yield from _factor(basis, pod, qos, written)
-        yield from _protection(basis, pod, requests)
-    if not basis.v2:
-        for key in keys_of(policy, OOM_GROUP):
+        yield from _factor(policy, pod, qos, written)
+        yield from _protection(policy, pod, requests)
+    if not policy.v2:
+        for key in keys_of(annotated, OOM_GROUP):
             message = "is without effect: cgroup v1 has no memory.oom.group"
             yield _row("warning", key, message, "it needs cgroup v2")
-    if basis.node.kubelet_given and basis.runtime.oci != "process":
+    if policy.node.kubelet_given and policy.runtime.oci != "process":
         message = "a kubelet does not read annotations of qoslet: it writes other values"
         yield Problem("info", _PLACE, message, "qoslet run and apply honour them")
 
@@ -106,42 +106,44 @@ def _row(severity: Severity, key: str, message: str, hint: str) -> Problem:
     return Problem(severity, child(_PLACE, key), message, hint)
 
 
-def _off(basis: Basis, pod: Pod) -> Iterator[Problem]:
+def _off(policy: NodePolicy, pod: Pod) -> Iterator[Problem]:
     for key in keys_of(pod.memory, HIGH, FACTOR, PROTECTION):
         hint = "switch it on: --memory-qos qoslet, or the feature gate MemoryQoS"
-        if not basis.v2:
+        if not policy.v2:
             hint = "it needs cgroup v2"
         yield _row("warning", key, "is without effect: Memory QoS is off on this node", hint)
 
 
-def _factor(basis: Basis, pod: Pod, qos: QosClass, written: Sequence[Setting]) -> Iterator[Problem]:
+def _factor(
+    policy: NodePolicy, pod: Pod, qos: QosClass, written: Sequence[Setting]
+) -> Iterator[Problem]:
     """A factor that makes no memory.high."""
-    policy = pod.memory
-    if policy.factor is None or any(row.rule in _BY_FACTOR for row in written):
+    annotated = pod.memory
+    if annotated.factor is None or any(row.rule in _BY_FACTOR for row in written):
         return
-    (key,) = keys_of(policy, FACTOR)
-    others = [one for one in pod.containers if policy.high_of(one.name) is None]
+    (key,) = keys_of(annotated, FACTOR)
+    others = [one for one in pod.containers if annotated.high_of(one.name) is None]
     if not others:
         message = "is without effect: memory-high says the value itself"
         yield _row("info", key, message, "keep one of them")
         return
-    reasons = dict.fromkeys(_unthrottled(basis, qos, one) for one in others)
+    reasons = dict.fromkeys(_unthrottled(policy, qos, one) for one in others)
     hint = "a limit above the request, or leave the factor out"
     yield _row("warning", key, f"is without effect: {', '.join(reasons)}", hint)
 
 
-def _unthrottled(basis: Basis, qos: QosClass, container: Container) -> str:
+def _unthrottled(policy: NodePolicy, qos: QosClass, container: Container) -> str:
     """Why a factor makes no memory.high of a container."""
     own = container.resources
     request = own.requests.get("memory", ZERO).value
     limit = own.limits.get("memory", ZERO).value
     if request == limit > 0:
         return "memory request equals limit, nothing between them to throttle"
-    skipped = high_skipped(basis.memory_qos, qos, request, limit)
+    skipped = high_skipped(policy.memory_qos, qos, request, limit)
     return skipped or "no memory.high above the request comes of it"
 
 
-def _protection(basis: Basis, pod: Pod, requests: Quantities) -> Iterator[Problem]:
+def _protection(policy: NodePolicy, pod: Pod, requests: Quantities) -> Iterator[Problem]:
     """Protection that is asked for where there is nothing to protect, or was already."""
     if pod.memory.protection is not True:
         return
@@ -149,6 +151,6 @@ def _protection(basis: Basis, pod: Pod, requests: Quantities) -> Iterator[Proble
     if not requests.get("memory", ZERO).value:
         message = "is without effect: the pod requests no memory, nothing is there to protect"
         yield _row("warning", key, message, "give it a memory request")
-    elif basis.memory_qos in HARD_ONLY:
-        message = f"is without effect: form {basis.memory_qos} protects every pod"
+    elif policy.memory_qos in HARD_ONLY:
+        message = f"is without effect: form {policy.memory_qos} protects every pod"
         yield _row("info", key, message, "leave it out")

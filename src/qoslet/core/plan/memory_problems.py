@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from qoslet.core.plan.effective_memory import recursive
 from qoslet.core.plan.memory_annotation_effects import without_effect
-from qoslet.core.plan.totals import Census, Judged, bytes_of, filled, limit_of
+from qoslet.core.plan.totals import NodeTotals, TemplateSummary, bytes_of, filled, limit_of
 from qoslet.core.problem import Problem
 from qoslet.core.quantity import ZERO, canonical, from_int
 from qoslet.core.resources.cgroup_tree import Cgroup, Setting
-from qoslet.core.resources.node_policy import Basis
+from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.resources.pod_template import is_windows
 
 _UNIFIED_SINCE = {"containerd": (1, 6), "cri-o": (1, 22)}
@@ -27,17 +27,17 @@ def _size(amount: int) -> str:
 
 
 def memory_problems(
-    basis: Basis, node: str, census: Census, upper: Sequence[Cgroup]
+    policy: NodePolicy, node: str, totals: NodeTotals, upper: Sequence[Cgroup]
 ) -> Iterator[Problem]:
     """The rows about a node, ``node`` naming it, with its groups above the pods."""
-    if basis.memory_qos == "off":
+    if policy.memory_qos == "off":
         return
-    yield from _forms(basis, node, census)
-    yield from _levels(basis, census, upper)
+    yield from _forms(policy, node, totals)
+    yield from _levels(policy, totals, upper)
     for group in upper:
-        yield from _walled(basis, group.name, group.settings)
-    yield from _traps(basis, node, census)
-    yield from _runtime(basis, node)
+        yield from _walled(policy, group.name, group.settings)
+    yield from _traps(policy, node, totals)
+    yield from _runtime(policy, node)
 
 
 _UNSTALLED = {
@@ -51,18 +51,18 @@ _UNSTALLED = {
 """Form to what helps against a stall, those with a default factor as 1.36."""
 
 
-def _forms(basis: Basis, node: str, census: Census) -> Iterator[Problem]:
+def _forms(policy: NodePolicy, node: str, totals: NodeTotals) -> Iterator[Problem]:
     """Traps of the form itself."""
-    form = basis.memory_qos
-    if census.throttled:
+    form = policy.memory_qos
+    if totals.throttled:
         yield Problem(
             "warning",
             node,
-            f"containers with memory.high: {census.throttled}; one that allocates faster than the"
+            f"containers with memory.high: {totals.throttled}; one that allocates faster than the"
             " kernel can reclaim hangs there instead of being OOM-killed",
             _UNSTALLED.get(form, _UNSTALLED["1.36"]),
         )
-    if form == "1.36" and basis.policy == "TieredReservation" and census.soft:
+    if form == "1.36" and policy.reservation == "TieredReservation" and totals.soft:
         yield Problem(
             "warning",
             node,
@@ -70,7 +70,7 @@ def _forms(basis: Basis, node: str, census: Census) -> Iterator[Problem]:
             " it",
             "1.37 writes kubepods memory.low, too; --memory-qos 1.37 shows it",
         )
-    if form in ("1.27", "1.36") and census.best_effort:
+    if form in ("1.27", "1.36") and totals.best_effort:
         yield Problem(
             "info",
             node,
@@ -79,24 +79,24 @@ def _forms(basis: Basis, node: str, census: Census) -> Iterator[Problem]:
         )
 
 
-def _levels(basis: Basis, census: Census, upper: Sequence[Cgroup]) -> Iterator[Problem]:
+def _levels(policy: NodePolicy, totals: NodeTotals, upper: Sequence[Cgroup]) -> Iterator[Problem]:
     """Groups above the pods that hold less than is claimed below them."""
-    if not basis.node.kubelet.cgroups_per_qos:
+    if not policy.node.kubelet.cgroups_per_qos:
         return
     known = {group.name: group for group in upper}
     pods = next((name for name in known if name.endswith("/kubepods")), "")
     for file in _PROTECTING:
-        claimed = census.claims["Guaranteed", file]
+        claimed = totals.claims["Guaranteed", file]
         tiers = [bytes_of(known[f"{pods}/{tier}"].settings, file) or 0 for tier in _TIERS]
-        tier = census.claims["Burstable", file]
-        yield from _held(basis, f"{pods}/burstable", file, tiers[0], tier)
+        tier = totals.claims["Burstable", file]
+        yield from _held(policy, f"{pods}/burstable", file, tiers[0], tier)
         own = bytes_of(known[pods].settings, file) or 0
-        yield from _held(basis, pods, file, own, claimed + sum(tiers))
+        yield from _held(policy, pods, file, own, claimed + sum(tiers))
         above = pods.rpartition("/")[0]
         while above and own:
             group = known.get(above)
             value = 0 if group is None else bytes_of(group.settings, file) or 0
-            yield from _held(basis, above, file, value, own)
+            yield from _held(policy, above, file, value, own)
             if value < own:
                 break
             above = above.rpartition("/")[0]
@@ -105,9 +105,9 @@ def _levels(basis: Basis, census: Census, upper: Sequence[Cgroup]) -> Iterator[P
 _TIERS = ("burstable", "besteffort")
 
 
-def _held(basis: Basis, name: str, file: str, held: int, claimed: int) -> Iterator[Problem]:
+def _held(policy: NodePolicy, name: str, file: str, held: int, claimed: int) -> Iterator[Problem]:
     """A group that holds ``held`` bytes while ``claimed`` are claimed below it."""
-    if held >= claimed or (basis.memory_qos == "1.36" and file == "memory.low"):
+    if held >= claimed or (policy.memory_qos == "1.36" and file == "memory.low"):
         return
     if held:
         message = f"holds {_size(held)} of {_size(claimed)} that the groups below it claim"
@@ -115,17 +115,17 @@ def _held(basis: Basis, name: str, file: str, held: int, claimed: int) -> Iterat
     else:
         message = f"is not set: {_size(claimed)} claimed below {name} is worth nothing"
         hint = "every ancestor caps protection; form qoslet writes the cgroup root, too"
-        if basis.memory_qos == "qoslet":
+        if policy.memory_qos == "qoslet":
             hint = f"write it, or choose a cgroup root of one part: qoslet does not write {name}"
     yield Problem("warning", f"{name}: {file}", message, hint)
 
 
-def _walled(basis: Basis, name: str, rows: Sequence[Setting]) -> Iterator[Problem]:
+def _walled(policy: NodePolicy, name: str, rows: Sequence[Setting]) -> Iterator[Problem]:
     """A group above the containers that may not use more than is never taken from it."""
     hard, most = bytes_of(rows, "memory.min"), bytes_of(rows, "memory.max")
     if hard and most is not None and filled(rows):
         whose = "what the groups below it claim of it is"
-        if recursive(basis.node.host):
+        if recursive(policy.node.host):
             whose = "memory_recursiveprot hands it to all that is used below, which is"
         yield Problem(
             "warning",
@@ -136,19 +136,19 @@ def _walled(basis: Basis, name: str, rows: Sequence[Setting]) -> Iterator[Proble
         )
 
 
-def _traps(basis: Basis, node: str, census: Census) -> Iterator[Problem]:
-    if census.filled:
+def _traps(policy: NodePolicy, node: str, totals: NodeTotals) -> Iterator[Problem]:
+    if totals.filled:
         yield Problem(
             "warning",
             node,
-            f"containers whose memory.min is their memory.max: {census.filled}; their page cache is"
+            f"containers whose memory.min is their memory.max: {totals.filled}; their page cache is"
             " never taken back, not even for their own pod",
             "a writer of files is OOM-killed over cache (kubernetes PR 126485); form qoslet leaves"
             " an eighth",
         )
-    surplus = census.claims["Burstable", "memory.low"]
-    hard = basis.memory_qos in ("1.36", "1.37") and basis.policy == "TieredReservation"
-    if hard and surplus and recursive(basis.node.host):
+    surplus = totals.claims["Burstable", "memory.low"]
+    hard = policy.memory_qos in ("1.36", "1.37") and policy.reservation == "TieredReservation"
+    if hard and surplus and recursive(policy.node.host):
         yield Problem(
             "info",
             node,
@@ -156,26 +156,26 @@ def _traps(basis: Basis, node: str, census: Census) -> Iterator[Problem]:
             " memory_recursiveprot hands that to all pods by what they use, BestEffort too",
             "so none of it is the Burstable pods' own; form qoslet claims no more than it promises",
         )
-    unasked = basis.memory_qos == "qoslet" and not basis.node.profile.memory_qos_forced
-    if unasked and basis.node.kubelet_given:
+    unasked = policy.memory_qos == "qoslet" and not policy.node.profile.memory_qos_forced
+    if unasked and policy.node.kubelet_given:
         yield Problem(
             "info",
             node,
             "Memory QoS has form qoslet, as no Kubernetes release is named: a kubelet writes other"
             " values",
-            f"for a kubelet's name its release: --kubernetes {basis.node.profile.kubernetes}",
+            f"for a kubelet's name its release: --kubernetes {policy.node.profile.kubernetes}",
         )
-    if basis.memory_qos == "qoslet" and basis.policy != "TieredReservation":
+    if policy.memory_qos == "qoslet" and policy.reservation != "TieredReservation":
         yield Problem(
             "info",
             node,
-            f"memoryReservationPolicy {basis.policy}: form qoslet protects no request",
+            f"memoryReservationPolicy {policy.reservation}: form qoslet protects no request",
             "leave the field out, or TieredReservation",
         )
 
 
-def _runtime(basis: Basis, node: str) -> Iterator[Problem]:
-    runtime = basis.runtime
+def _runtime(policy: NodePolicy, node: str) -> Iterator[Problem]:
+    runtime = policy.runtime
     since = _UNIFIED_SINCE.get(runtime.cri or "")
     if since is not None and runtime.cri_version < since:
         yield Problem(
@@ -186,21 +186,21 @@ def _runtime(basis: Basis, node: str) -> Iterator[Problem]:
         )
 
 
-def pod_memory_problems(basis: Basis, shape: Judged) -> Iterator[Problem]:
+def pod_memory_problems(policy: NodePolicy, template: TemplateSummary) -> Iterator[Problem]:
     """The rows about the memory of pods of one shape."""
-    pod = shape.pod
-    written = tuple(chain(shape.settings, *shape.containers))
-    for row in without_effect(basis, pod, shape.qos, shape.requests, written):
-        yield replace(row, where=f"{shape.where}: {row.where}")
-    if basis.memory_qos == "off" or is_windows(basis, pod):
+    pod = template.pod
+    written = tuple(chain(template.settings, *template.containers))
+    for row in without_effect(policy, pod, template.qos, template.requests, written):
+        yield replace(row, where=f"{template.where}: {row.where}")
+    if policy.memory_qos == "off" or is_windows(policy, pod):
         return
-    if not any(filled(rows) for rows in shape.containers):
-        yield from _walled(basis, shape.where, shape.settings)
-    for container, rows in zip(pod.containers, shape.containers, strict=True):
-        high, limit = bytes_of(rows, "memory.high"), limit_of(rows, shape.settings)
+    if not any(filled(rows) for rows in template.containers):
+        yield from _walled(policy, template.where, template.settings)
+    for container, rows in zip(pod.containers, template.containers, strict=True):
+        high, limit = bytes_of(rows, "memory.high"), limit_of(rows, template.settings)
         if high is not None:
             request = container.resources.requests.get("memory", ZERO).value
-            where = f"{shape.where}: {container.field}: memory.high"
+            where = f"{template.where}: {container.field}: memory.high"
             yield from _high(where, request, high, limit)
 
 

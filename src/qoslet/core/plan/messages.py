@@ -20,7 +20,7 @@ def _pod(pod: Pod) -> dict[str, Any]:
 
 def _sandbox(planner: Planner, pod: Pod) -> dict[str, Any]:
     """LinuxPodSandboxConfig, as far as resources go."""
-    _, parent = planner.pod_places(pod, planner.shapes.of(pod).qos)
+    _, parent = planner.pod_places(pod, planner.templates.of(pod).qos)
     config: dict[str, Any] = {"cgroup_parent": parent}
     resources, overhead = planner.sandbox_messages(pod)
     if resources is not None:
@@ -48,7 +48,7 @@ def pod_messages(planner: Planner, pod: Pod) -> PodMessages:
     """The same for one pod that was planned, for the runtime that is to run it."""
     resources, overhead = planner.sandbox_messages(pod)
     return PodMessages(
-        parent=planner.above_containers(pod, planner.shapes.of(pod).qos),
+        parent=planner.above_containers(pod, planner.templates.of(pod).qos),
         containers={one.name: _cri_linux(planner, pod, one) for one in pod.containers},
         resources=None if resources is None else linux_cri(resources),
         overhead=None if overhead is None else linux_cri(overhead),
@@ -61,12 +61,12 @@ def cri(plan: Plan) -> list[dict[str, Any]]:
     planner, found = _planner(plan), []
     for planned in plan.pods:
         pod = planned.pod
-        windows = is_windows(planner.basis, pod)
+        windows = is_windows(planner.policy, pod)
         containers = []
         for container in pod.containers:
             row: dict[str, Any] = {"name": container.name, "role": container.role}
             if windows:
-                rows = windows_settings(planner.basis, pod, container)
+                rows = windows_settings(planner.policy, pod, container)
                 row["windows"] = {"resources": windows_cri(rows)}
             else:
                 row["linux"] = {"resources": _cri_linux(planner, pod, container)}
@@ -78,13 +78,13 @@ def cri(plan: Plan) -> list[dict[str, Any]]:
 
 def _oci_linux(planner: Planner, pod: Pod, container: Container) -> dict[str, Any]:
     message = planner.message(pod, container)
-    parent = planner.above_containers(pod, planner.shapes.of(pod).qos)
+    parent = planner.above_containers(pod, planner.templates.of(pod).qos)
     block: dict[str, Any] = {}
-    runtime = planner.basis.runtime
+    runtime = planner.policy.runtime
     id = container.id if runtime.oci == "process" else planner.container_id(pod, container)
     if id is not None:
         block["cgroupsPath"] = names.cgroups_path(runtime.cri, parent, id)
-    resources = linux_oci(planner.basis, message)
+    resources = linux_oci(planner.policy, message)
     if (cpus := planner.cpus(pod, container)) is not None:
         resources["cpu"] = resources.get("cpu", {}) | {"cpus": cpus[0]}
     if mems := planner.mems(pod, container):
@@ -110,8 +110,8 @@ def oci(plan: Plan) -> list[dict[str, Any]]:
         containers = []
         for container in pod.containers:
             row: dict[str, Any] = {"name": container.name, "role": container.role}
-            if is_windows(planner.basis, pod):
-                rows = windows_settings(planner.basis, pod, container)
+            if is_windows(planner.policy, pod):
+                rows = windows_settings(planner.policy, pod, container)
                 row["windows"] = {"resources": windows_oci(rows)}
             else:
                 row |= _oci_linux(planner, pod, container)

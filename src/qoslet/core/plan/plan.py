@@ -10,11 +10,11 @@ from qoslet.core.node.node import Node
 from qoslet.core.plan.manager_problems import placing_problems
 from qoslet.core.plan.pod_planner import Planner
 from qoslet.core.plan.problems import contradictions, problems_of
-from qoslet.core.plan.totals import Judged
+from qoslet.core.plan.totals import TemplateSummary
 from qoslet.core.problem import Problem
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan, PlannedPod
-from qoslet.core.resources.pod_template import Shape
-from qoslet.core.resources.qos_cgroups import Tally, Tallying
+from qoslet.core.resources.pod_template import PodTemplatePlan
+from qoslet.core.resources.qos_cgroups import QosTotals, QosTotalsBuilder
 
 
 def plan(
@@ -26,18 +26,18 @@ def plan(
     planner = Planner(node)
     if planner.managers is not None and kept is not None:
         planner.managers.restore(kept)
-    shaped = [(pod, planner.shapes.of(pod)) for pod in pods]
+    templates = [(pod, planner.templates.of(pod)) for pod in pods]
     planner.pin(pods)
-    upper = planner.upper(tally_of(shape for _, shape in shaped))
-    groups = (planner.groups(pod, shape) for pod, shape in shaped)
-    met = _met(planner, upper, shaped)
-    return assembled(planner, upper, shaped, groups, (*problems, *met))
+    upper = planner.upper(tally_of(template for _, template in templates))
+    groups = (planner.groups(pod, template) for pod, template in templates)
+    met = _met(planner, upper, templates)
+    return assembled(planner, upper, templates, groups, (*problems, *met))
 
 
 def assembled(
     planner: Planner,
     upper: Sequence[Cgroup],
-    shaped: Iterable[tuple[Pod, Shape]],
+    templates: Iterable[tuple[Pod, PodTemplatePlan]],
     groups: Iterable[Iterable[Cgroup]],
     problems: Sequence[Problem],
 ) -> Plan:
@@ -45,37 +45,39 @@ def assembled(
     whole = list(upper)
     for some in groups:
         whole += some
-    classes = [PlannedPod(pod, shape.qos) for pod, shape in shaped]
-    return Plan(planner.basis.node, tuple(classes), tuple(whole), tuple(problems))
+    classes = [PlannedPod(pod, template.qos) for pod, template in templates]
+    return Plan(planner.policy.node, tuple(classes), tuple(whole), tuple(problems))
 
 
 def _met(
-    planner: Planner, upper: Sequence[Cgroup], shaped: Sequence[tuple[Pod, Shape]]
+    planner: Planner, upper: Sequence[Cgroup], templates: Sequence[tuple[Pod, PodTemplatePlan]]
 ) -> tuple[Problem, ...]:
     """What planning met."""
-    contradicted = contradictions((pod, shape.qos) for pod, shape in shaped)
-    met = problems_of(planner.basis, _judged(shaped), contradicted, upper)
-    placed = placing_problems(planner.basis, planner.managers, [pod for pod, _ in shaped])
+    contradicted = contradictions((pod, template.qos) for pod, template in templates)
+    met = problems_of(planner.policy, _judged(templates), contradicted, upper)
+    placed = placing_problems(planner.policy, planner.managers, [pod for pod, _ in templates])
     return (*met, *placed)
 
 
-def tally_of(shapes: Iterable[Shape]) -> Tally:
+def tally_of(templates: Iterable[PodTemplatePlan]) -> QosTotals:
     """What pods ask for, by class."""
-    sums = Tallying()
-    for shape in shapes:
-        sums.add(shape.qos, shape.memory, shape.milli, apart=shape.apart)
-    return sums.tally
+    sums = QosTotalsBuilder()
+    for template in templates:
+        sums.add(template.qos, template.memory, template.milli, apart=template.apart)
+    return sums.qos_totals
 
 
-def _judged(shaped: Iterable[tuple[Pod, Shape]]) -> list[Judged]:
+def _judged(templates: Iterable[tuple[Pod, PodTemplatePlan]]) -> list[TemplateSummary]:
     """Each shape once, with its first pod and the number of its pods."""
     counts: dict[int, int] = {}
-    first: dict[int, tuple[Pod, Shape]] = {}
-    for pod, shape in shaped:
-        key = id(shape)
+    first: dict[int, tuple[Pod, PodTemplatePlan]] = {}
+    for pod, template in templates:
+        key = id(template)
         if key in counts:
             counts[key] += 1
         else:
             counts[key] = 1
-            first[key] = pod, shape
-    return [Judged.of(pod, shape, counts[key]) for key, (pod, shape) in first.items()]
+            first[key] = pod, template
+    return [
+        TemplateSummary.of(pod, template, counts[key]) for key, (pod, template) in first.items()
+    ]

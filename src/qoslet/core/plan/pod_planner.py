@@ -12,17 +12,17 @@ from qoslet.core.cgroup import names
 from qoslet.core.managers.container_manager import managers_of
 from qoslet.core.node.node import Node
 from qoslet.core.resources.cgroup_tree import Cgroup, Setting
-from qoslet.core.resources.cri_resources import Sent, sandbox_sent, sent
-from qoslet.core.resources.node_policy import basis_of
+from qoslet.core.resources.cri_resources import CriResources, cri_resources, sandbox_cri_resources
+from qoslet.core.resources.node_policy import node_policy
 from qoslet.core.resources.pod_template import (
     PlannedContainer,
-    Shape,
-    Shapes,
+    PodTemplatePlan,
+    TemplateCache,
     as_release_sees,
     is_windows,
 )
 from qoslet.core.resources.qos_cgroups import (
-    Tally,
+    QosTotals,
     node_settings,
     reserved_settings,
     root_settings,
@@ -40,26 +40,26 @@ class Planner:
     """Plans pods on one node. Pods of the same shape are worked out once."""
 
     def __init__(self, node: Node) -> None:
-        self.basis = basis_of(node)
-        self.shapes = Shapes(self.basis)
+        self.policy = node_policy(node)
+        self.templates = TemplateCache(self.policy)
         self._root = names.root_of(node.kubelet.cgroup_root, node.kubelet.cgroups_per_qos)
-        self._sandbox = sandbox_settings(self.basis) if self.basis.runtime.cri else ()
+        self._sandbox = sandbox_settings(self.policy) if self.policy.runtime.cri else ()
         self._parents: dict[str, tuple[str, str]] = {}
-        self.managers = managers_of(self.basis)
+        self.managers = managers_of(self.policy)
 
     def qos(self, pod: Pod) -> QosClass:
         """The class of a pod, planned or not."""
-        return classify(as_release_sees(self.basis, pod), self.basis.qos_rules)
+        return classify(as_release_sees(self.policy, pod), self.policy.qos_rules)
 
-    def pins(self, pod: Pod, shape: Shape) -> bool:
+    def pins(self, pod: Pod, template: PodTemplatePlan) -> bool:
         """Whether a pod gets CPUs or memory of its own; what it gets decides about others."""
-        return self.managers is not None and self.managers.places(pod, shape.qos)
+        return self.managers is not None and self.managers.places(pod, template.qos)
 
     def pin(self, pods: Sequence[Pod]) -> None:
         """Place ``pods`` in this order, where the static policies do."""
         if self.managers is not None:
             for pod in pods:
-                self.managers.admit(pod, self.shapes.of(pod).qos)
+                self.managers.admit(pod, self.templates.of(pod).qos)
 
     def cpus(self, pod: Pod, container: Container) -> tuple[str, bool] | None:
         """The CPUs of a container and whether they are its own; None without the policy."""
@@ -82,14 +82,14 @@ class Planner:
         return found
 
     def _places(self, parts: Sequence[str]) -> tuple[str, str]:
-        return names.to_cgroupfs(parts), names.concrete(parts, self.basis.node.driver)
+        return names.to_cgroupfs(parts), names.concrete(parts, self.policy.node.driver)
 
     def pod_places(self, pod: Pod, qos: QosClass) -> tuple[str, str]:
         """Abstract name and concrete path of a pod's group."""
         above, path = self.parent(qos)
         leaf = names.POD_PREFIX + pod.uid
         base = "" if above == "/" else above
-        if self.basis.node.driver == "cgroupfs":
+        if self.policy.node.driver == "cgroupfs":
             return f"{base}/{leaf}", f"{base}/{leaf}"
         unit = path.rsplit("/", 1)[1].removesuffix(names.SLICE)
         whole = f"{unit}-{names.escape(leaf)}" if unit else names.escape(leaf)
@@ -97,24 +97,24 @@ class Planner:
 
     def above_containers(self, pod: Pod, qos: QosClass) -> str:
         """The concrete path of the group that a pod's containers are made in."""
-        if self.basis.node.kubelet.cgroups_per_qos:
+        if self.policy.node.kubelet.cgroups_per_qos:
             return self.pod_places(pod, qos)[1]
         return self._places(self._root)[1]
 
-    def groups(self, pod: Pod, shape: Shape) -> list[Cgroup]:
+    def groups(self, pod: Pod, template: PodTemplatePlan) -> list[Cgroup]:
         """The groups of one pod: its own, its sandbox's, its containers'."""
-        windows = is_windows(self.basis, pod)
+        windows = is_windows(self.policy, pod)
         if windows:
-            return self._windows(pod, shape)
-        per_qos = self.basis.node.kubelet.cgroups_per_qos
-        name, path = self.pod_places(pod, shape.qos) if per_qos else self._places(self._root)
+            return self._windows(pod, template)
+        per_qos = self.policy.node.kubelet.cgroups_per_qos
+        name, path = self.pod_places(pod, template.qos) if per_qos else self._places(self._root)
         found = []
         if per_qos:
-            unit = _unit(path, self.basis.node.driver)
-            found.append(Cgroup(name, "pod", shape.settings, path, unit, pod))
+            unit = _unit(path, self.policy.node.driver)
+            found.append(Cgroup(name, "pod", template.settings, path, unit, pod))
         if self._sandbox:
             found.append(self._sandbox_group(pod, name))
-        for container, planned in zip(pod.containers, shape.containers, strict=True):
+        for container, planned in zip(pod.containers, template.containers, strict=True):
             found.append(self._container_group(pod, container, planned, name, path))
         return found
 
@@ -132,11 +132,11 @@ class Planner:
     def _container_group(
         self, pod: Pod, container: Container, planned: PlannedContainer, name: str, path: str
     ) -> Cgroup:
-        runtime = self.basis.runtime
+        runtime = self.policy.runtime
         id = self.container_id(pod, container)
         place = unit = None
         if id is not None:
-            slices = self.basis.node.driver == "systemd"
+            slices = self.policy.node.driver == "systemd"
             leaf = names.container_leaf(runtime.cri, id, slices)
             if slices and runtime.oci == "process":
                 leaf = names.process_leaf(path, id)
@@ -159,7 +159,7 @@ class Planner:
     def container_id(self, pod: Pod, container: Container) -> str | None:
         """How the runtime of this node knows a container, None where that is not known before it
         runs."""
-        runtime = self.basis.runtime
+        runtime = self.policy.runtime
         if runtime.oci == "process":
             return self._process_id(pod, container)
         return bundle_id(pod.uid, container.name) if runtime.bundles else container.id
@@ -167,11 +167,11 @@ class Planner:
     def _process_id(self, pod: Pod, container: Container) -> str:
         """What a container's group is called where qoslet starts its processes itself: its name,
         with the pod's UID where no pod group tells one pod's from another's."""
-        if self.basis.node.kubelet.cgroups_per_qos:
+        if self.policy.node.kubelet.cgroups_per_qos:
             return container.name
         return f"{pod.uid}-{container.name}"
 
-    def _windows(self, pod: Pod, shape: Shape) -> list[Cgroup]:
+    def _windows(self, pod: Pod, template: PodTemplatePlan) -> list[Cgroup]:
         return [
             Cgroup(
                 f"/{pod.namespace}/{pod.name}/{container.name}",
@@ -181,50 +181,50 @@ class Planner:
                 container=container,
                 role=container.role,
             )
-            for container, planned in zip(pod.containers, shape.containers, strict=True)
+            for container, planned in zip(pod.containers, template.containers, strict=True)
         ]
 
-    def message(self, pod: Pod, container: Container) -> Sent:
+    def message(self, pod: Pod, container: Container) -> CriResources:
         """The CRI resources of a container."""
-        known = as_release_sees(self.basis, pod)
+        known = as_release_sees(self.policy, pod)
         own = next(c for c in known.containers if c.name == container.name)
-        return sent(self.basis, known, own, self.shapes.of(pod).qos)
+        return cri_resources(self.policy, known, own, self.templates.of(pod).qos)
 
-    def sandbox_messages(self, pod: Pod) -> tuple[Sent | None, Sent | None]:
+    def sandbox_messages(self, pod: Pod) -> tuple[CriResources | None, CriResources | None]:
         """``resources`` and ``overhead`` of LinuxPodSandboxConfig; None where not sent."""
-        if not self.basis.choices.sandbox_resources:
+        if not self.policy.choices.sandbox_resources:
             return None, None
-        known = as_release_sees(self.basis, pod)
-        rules = self.basis.sum_rules
+        known = as_release_sees(self.policy, pod)
+        rules = self.policy.sum_rules
         sums = requests(known, rules, overhead=False), limits(known, rules, overhead=False)
         overhead: tuple[Quantities, Quantities] = (pod.overhead, pod.overhead)
-        over = sandbox_sent(self.basis, overhead) if pod.overhead else None
-        return sandbox_sent(self.basis, sums), over
+        over = sandbox_cri_resources(self.policy, overhead) if pod.overhead else None
+        return sandbox_cri_resources(self.policy, sums), over
 
-    def upper(self, tally: Tally) -> list[Cgroup]:
+    def upper(self, qos_totals: QosTotals) -> list[Cgroup]:
         """kubepods, the reserved groups and the QoS tiers."""
-        node = self.basis.node
+        node = self.policy.node
         if node.os == "windows":
             return []
         found = [*self._reserved()]
         if not node.kubelet.cgroups_per_qos:
             return found
-        if self.basis.memory_qos == "qoslet" and len(self._root) > 1:
+        if self.policy.memory_qos == "qoslet" and len(self._root) > 1:
             name, path = self._places(self._root[:-1])
-            settings = root_settings(self.basis, tally)
+            settings = root_settings(self.policy, qos_totals)
             found.append(Cgroup(name, "node", settings, path, _unit(path, node.driver)))
         name, path = self._places(self._root)
         unit = _unit(path, node.driver)
-        found.append(Cgroup(name, "node", node_settings(self.basis, tally), path, unit))
+        found.append(Cgroup(name, "node", node_settings(self.policy, qos_totals), path, unit))
         tiers: tuple[QosClass, ...] = ("Burstable", "BestEffort")
         for qos in tiers:
             name, path = self.parent(qos)
-            settings = tier_settings(self.basis, tally, names.QOS_DIRECTORY[qos])
+            settings = tier_settings(self.policy, qos_totals, names.QOS_DIRECTORY[qos])
             found.append(Cgroup(name, "qos", settings, path, _unit(path, node.driver)))
         return found
 
     def _reserved(self) -> Iterable[Cgroup]:
-        kubelet = self.basis.node.kubelet
+        kubelet = self.policy.node.kubelet
         for what, group in (
             ("system-reserved", kubelet.system_reserved_cgroup),
             ("kube-reserved", kubelet.kube_reserved_cgroup),
@@ -232,10 +232,10 @@ class Planner:
             options = kubelet.enforce_node_allocatable
             compressible = f"{what}-compressible" in options
             if group and (what in options or compressible):
-                parts = names.parse(group, self.basis.node.driver)
+                parts = names.parse(group, self.policy.node.driver)
                 name, path = self._places(parts)
-                settings = reserved_settings(self.basis, what, compressible)
-                yield Cgroup(name, "node", settings, path, _unit(path, self.basis.node.driver))
+                settings = reserved_settings(self.policy, what, compressible)
+                yield Cgroup(name, "node", settings, path, _unit(path, self.policy.node.driver))
 
 
 def _unit(path: str, driver: Literal["cgroupfs", "systemd"]) -> str | None:

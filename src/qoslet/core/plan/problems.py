@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from qoslet.core.api.pod import Pod, QosClass
 from qoslet.core.node.node import allocatable
 from qoslet.core.plan.memory_problems import memory_problems, pod_memory_problems
-from qoslet.core.plan.totals import Census, Judged
+from qoslet.core.plan.totals import NodeTotals, TemplateSummary
 from qoslet.core.problem import Problem, Severity
 from qoslet.core.quantity import canonical, from_int, from_milli
 from qoslet.core.resources.cgroup_tree import Cgroup
-from qoslet.core.resources.node_policy import Basis
+from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.rules.hugetlb import size_of_resource
 
 
@@ -23,25 +23,25 @@ def _row(severity: Severity, where: str, message: str, hint: str) -> Problem:
 
 
 def problems_of(
-    basis: Basis,
-    shapes: Sequence[Judged],
+    policy: NodePolicy,
+    templates: Sequence[TemplateSummary],
     contradicted: Iterable[Problem],
     upper: Sequence[Cgroup],
 ) -> list[Problem]:
     """All rows: the node's first, then the pods' in their order."""
-    census = Census()
-    for shape in shapes:
-        census.add(shape)
-    found = node_problems(basis, census, upper)
-    for shape in shapes:
-        found += pod_problems(basis, shape)
+    totals = NodeTotals()
+    for template in templates:
+        totals.add(template)
+    found = node_problems(policy, totals, upper)
+    for template in templates:
+        found += pod_problems(policy, template)
     found += contradicted
     return found
 
 
-def node_problems(basis: Basis, census: Census, upper: Sequence[Cgroup]) -> list[Problem]:
+def node_problems(policy: NodePolicy, totals: NodeTotals, upper: Sequence[Cgroup]) -> list[Problem]:
     """The rows about the node."""
-    return [*_fit(basis, census), *_upper(basis, upper), *_node(basis, census, upper)]
+    return [*_fit(policy, totals), *_upper(policy, upper), *_node(policy, totals, upper)]
 
 
 def contradictions(pods: Iterable[tuple[Pod, QosClass]]) -> Iterator[Problem]:
@@ -60,14 +60,14 @@ def _text(name: str, amount: int) -> str:
     return canonical(from_milli(amount) if name == "cpu" else from_int(amount, "BinarySI"))
 
 
-def _fit(basis: Basis, census: Census) -> Iterator[Problem]:
-    node = f"node {basis.node.name or 'this'}"
-    left = allocatable(basis.node)
+def _fit(policy: NodePolicy, totals: NodeTotals) -> Iterator[Problem]:
+    node = f"node {policy.node.name or 'this'}"
+    left = allocatable(policy.node)
     for name in ("cpu", "memory", *(n for n in left if n.startswith("hugepages-"))):
         if name not in left:
             continue
         room = left[name].milli if name == "cpu" else left[name].value
-        asked = census.requests.get(name, 0)
+        asked = totals.requests.get(name, 0)
         if asked > room:
             yield _row(
                 "warning",
@@ -76,16 +76,16 @@ def _fit(basis: Basis, census: Census) -> Iterator[Problem]:
                 "a scheduler would not place all of them, and a kubelet gives a pod that does not"
                 " fit no cgroup",
             )
-    if census.pods > basis.node.kubelet.max_pods:
+    if totals.pods > policy.node.kubelet.max_pods:
         yield _row(
             "warning",
             node,
-            f"{census.pods} pods are more than maxPods {basis.node.kubelet.max_pods}",
+            f"{totals.pods} pods are more than maxPods {policy.node.kubelet.max_pods}",
             "raise maxPods or move pods",
         )
-    limits, room = census.memory_limits, 0
-    if "memory" in basis.enforced:
-        room = basis.enforced["memory"].value
+    limits, room = totals.memory_limits, 0
+    if "memory" in policy.enforced:
+        room = policy.enforced["memory"].value
     if room and limits > room:
         yield _row(
             "info",
@@ -95,7 +95,7 @@ def _fit(basis: Basis, census: Census) -> Iterator[Problem]:
         )
 
 
-def _upper(basis: Basis, upper: Sequence[Cgroup]) -> Iterator[Problem]:
+def _upper(policy: NodePolicy, upper: Sequence[Cgroup]) -> Iterator[Problem]:
     for group in upper:
         for row in group.settings:
             if row.file in ("memory.max", "memory.limit_in_bytes") and row.value.startswith("-"):
@@ -105,8 +105,8 @@ def _upper(basis: Basis, upper: Sequence[Cgroup]) -> Iterator[Problem]:
                     f"the limit works out as {row.value}: the kernel refuses it",
                     "lower --qos-reserved or the requests; the kubelet does not clamp either",
                 )
-        if group.level == "node" and basis.enforced.get("memory") is not None:
-            memory = basis.enforced["memory"].value
+        if group.level == "node" and policy.enforced.get("memory") is not None:
+            memory = policy.enforced["memory"].value
             if memory == 0 and group.name.endswith("kubepods"):
                 yield _row(
                     "error",
@@ -116,12 +116,12 @@ def _upper(basis: Basis, upper: Sequence[Cgroup]) -> Iterator[Problem]:
                 )
 
 
-def _node(basis: Basis, census: Census, upper: Sequence[Cgroup]) -> Iterator[Problem]:
-    node = f"node {basis.node.name or 'this'}"
-    runtime = basis.runtime
-    if basis.node.os == "windows":
+def _node(policy: NodePolicy, totals: NodeTotals, upper: Sequence[Cgroup]) -> Iterator[Problem]:
+    node = f"node {policy.node.name or 'this'}"
+    runtime = policy.runtime
+    if policy.node.os == "windows":
         return
-    if basis.v2 and runtime.curve == "quadratic" and runtime.oci != "process" and census.pods:
+    if policy.v2 and runtime.curve == "quadratic" and runtime.oci != "process" and totals.pods:
         yield _row(
             "info",
             node,
@@ -137,108 +137,108 @@ def _node(basis: Basis, census: Census, upper: Sequence[Cgroup]) -> Iterator[Pro
             f" {'.'.join(map(str, runtime.oci_version))} is assumed to write containers",
             f"name it: --runtime {runtime.name}+runc-VERSION",
         )
-    yield from memory_problems(basis, node, census, upper)
+    yield from memory_problems(policy, node, totals, upper)
 
 
-def pod_problems(basis: Basis, shape: Judged) -> Iterator[Problem]:
+def pod_problems(policy: NodePolicy, template: TemplateSummary) -> Iterator[Problem]:
     """The rows about pods of one shape."""
-    pod = shape.pod
+    pod = template.pod
     windows = pod.os == "windows"
-    if windows != (basis.node.os == "windows"):
+    if windows != (policy.node.os == "windows"):
         yield _row(
             "warning",
-            f"{shape.where}: spec.os.name",
-            f"a {pod.os} pod on a {basis.node.os} node",
+            f"{template.where}: spec.os.name",
+            f"a {pod.os} pod on a {policy.node.os} node",
             "a kubelet rejects it",
         )
-    yield from _class_quirks(basis, shape)
-    yield from _numbers(basis, shape)
-    yield from _rounded(basis, shape)
-    yield from _hugepages(basis, shape)
-    yield from pod_memory_problems(basis, shape)
+    yield from _class_quirks(policy, template)
+    yield from _numbers(policy, template)
+    yield from _rounded(policy, template)
+    yield from _hugepages(policy, template)
+    yield from pod_memory_problems(policy, template)
 
 
-def _class_quirks(basis: Basis, shape: Judged) -> Iterator[Problem]:
-    pod = shape.pod
+def _class_quirks(policy: NodePolicy, template: TemplateSummary) -> Iterator[Problem]:
+    pod = template.pod
     level = pod.resources
     if level is None:
         return
-    if not basis.pod_level:
+    if not policy.pod_level:
         yield _row(
             "warning",
-            f"{shape.where}: spec.resources",
-            f"Kubernetes {basis.node.profile.kubernetes} ignores pod-level resources here",
+            f"{template.where}: spec.resources",
+            f"Kubernetes {policy.node.profile.kubernetes} ignores pod-level resources here",
             "the gate PodLevelResources is off or unknown; set resources on the containers",
         )
-    elif not level.requests and not level.limits and basis.choices.empty_pod_level:
+    elif not level.requests and not level.limits and policy.choices.empty_pod_level:
         yield _row(
             "warning",
-            f"{shape.where}: spec.resources",
+            f"{template.where}: spec.resources",
             "an empty pod-level block makes the pod BestEffort whatever its containers ask for",
             "remove the empty block; 1.37 mends this",
         )
 
 
-def _numbers(basis: Basis, shape: Judged) -> Iterator[Problem]:
-    floor = 1000 * 1000 // basis.period_us
-    for container in shape.pod.containers:
+def _numbers(policy: NodePolicy, template: TemplateSummary) -> Iterator[Problem]:
+    floor = 1000 * 1000 // policy.period_us
+    for container in template.pod.containers:
         limit = container.resources.limits.get("cpu")
         if (
             limit is not None
             and 0 < limit.milli < floor
-            and basis.node.kubelet.cpu_cfs_quota
-            and basis.node.os == "linux"
+            and policy.node.kubelet.cpu_cfs_quota
+            and policy.node.os == "linux"
         ):
             yield _row(
                 "warning",
-                f"{shape.where}: {container.field}.resources.limits.cpu",
+                f"{template.where}: {container.field}.resources.limits.cpu",
                 f"a quota is at least 1000 us: {limit} acts as {floor}m with a period of"
-                f" {basis.period_us} us",
+                f" {policy.period_us} us",
                 "ask for what is meant, or lengthen cpuCFSQuotaPeriod",
             )
         request = container.resources.requests.get("cpu")
         if request is not None and abs(request.milli) >= 2**63 // 1024:
             yield _row(
                 "warning",
-                f"{shape.where}: {container.field}.resources.requests.cpu",
+                f"{template.where}: {container.field}.resources.requests.cpu",
                 f"{request} wraps at 64 bits on the way to shares and ends at 2",
                 "ask for less",
             )
 
 
-def _rounded(basis: Basis, shape: Judged) -> Iterator[Problem]:
-    if basis.node.driver != "systemd":
+def _rounded(policy: NodePolicy, template: TemplateSummary) -> Iterator[Problem]:
+    if policy.node.driver != "systemd":
         return
-    for container, rows in zip(shape.pod.containers, shape.containers, strict=True):
+    for container, rows in zip(template.pod.containers, template.containers, strict=True):
         for row in rows:
             if row.effective is not None and row.file in ("cpu.max", "cpu.cfs_quota_us"):
                 yield _row(
                     "info",
-                    f"{shape.where}: {container.field}.resources.limits.cpu",
+                    f"{template.where}: {container.field}.resources.limits.cpu",
                     f"systemd rounds the quota up to whole percents of a CPU: {row.value} becomes"
                     f" {row.effective}",
                     "use limits in steps of 10m, or the cgroupfs driver",
                 )
 
 
-def _hugepages(basis: Basis, shape: Judged) -> Iterator[Problem]:
-    asked = [name for name in shape.requests if name.startswith("hugepages-")]
+def _hugepages(policy: NodePolicy, template: TemplateSummary) -> Iterator[Problem]:
+    asked = [name for name in template.requests if name.startswith("hugepages-")]
     if not asked:
         return
-    offered = {size for _, size in basis.hugepages}
+    offered = {size for _, size in policy.hugepages}
     for name in asked:
         if size_of_resource(name) not in offered:
             yield _row(
                 "warning",
-                f"{shape.where}: {name}",
+                f"{template.where}: {name}",
                 "the host has no pages of this size: no limit is written",
                 "add the size to host.hugepageSizes, or reserve such pages on the node",
             )
-    if not basis.runtime.hugetlb:
+    if not policy.runtime.hugetlb:
         yield _row(
             "info",
-            f"{shape.where}: {asked[0]}",
-            f"{basis.runtime.name} drops hugepage limits of containers by default: only the pod"
+            f"{template.where}: {asked[0]}",
+            f"{policy.runtime.name} drops hugepage limits of containers by default: only the pod"
             " is limited",
             "set disable_hugetlb_controller = false in containerd's CRI plugin",
         )

@@ -12,10 +12,10 @@ from msgspec import Struct, field
 
 from qoslet.core.api.pod import Pod, QosClass, Quantities
 from qoslet.core.resources.cgroup_tree import Setting
-from qoslet.core.resources.pod_template import Shape
+from qoslet.core.resources.pod_template import PodTemplatePlan
 
 
-class Judged(Struct, frozen=True, gc=False):
+class TemplateSummary(Struct, frozen=True, gc=False):
     """One shape: its first pod, how many pods have it, and what was planned for it."""
 
     pod: Pod
@@ -27,11 +27,11 @@ class Judged(Struct, frozen=True, gc=False):
     containers: tuple[tuple[Setting, ...], ...]
 
     @classmethod
-    def of(cls, pod: Pod, shape: Shape, count: int) -> Judged:
+    def of(cls, pod: Pod, template: PodTemplatePlan, count: int) -> TemplateSummary:
         """``count`` pods of a shape, ``pod`` the first of them."""
-        sums = shape.sums
-        rows = tuple([planned.settings for planned in shape.containers])
-        return cls(pod, count, shape.qos, sums.requests, sums.limits, shape.settings, rows)
+        sums = template.sums
+        rows = tuple([planned.settings for planned in template.containers])
+        return cls(pod, count, template.qos, sums.requests, sums.limits, template.settings, rows)
 
     @property
     def where(self) -> str:
@@ -40,7 +40,7 @@ class Judged(Struct, frozen=True, gc=False):
         return f"{self.pod.where}{more}"
 
 
-class Census(Struct, gc=False):
+class NodeTotals(Struct, gc=False):
     """All pods. Millicores and units.
 
     ``throttled`` counts containers with a memory.high that is met before a memory.max, ``filled``
@@ -57,25 +57,25 @@ class Census(Struct, gc=False):
     best_effort: int = 0
     claims: Counter[tuple[QosClass, str]] = field(default_factory=Counter)
 
-    def add(self, shape: Judged, sign: int = 1) -> None:
+    def add(self, template: TemplateSummary, sign: int = 1) -> None:
         """All pods of a shape; ``sign`` -1 takes them away."""
-        count = sign * shape.count
+        count = sign * template.count
         self.pods += count
-        for name, asked in shape.requests.items():
+        for name, asked in template.requests.items():
             amount = asked.milli if name == "cpu" else asked.value
             self.requests[name] = self.requests.get(name, 0) + count * amount
-        if "memory" in shape.limits:
-            self.memory_limits += count * shape.limits["memory"].value
-        for rows in shape.containers:
-            high, limit = bytes_of(rows, "memory.high"), limit_of(rows, shape.settings)
+        if "memory" in template.limits:
+            self.memory_limits += count * template.limits["memory"].value
+        for rows in template.containers:
+            high, limit = bytes_of(rows, "memory.high"), limit_of(rows, template.settings)
             self.throttled += count * (high is not None and (limit is None or high < limit))
             self.filled += count * filled(rows)
         for file in ("memory.min", "memory.low"):
-            claimed = bytes_of(shape.settings, file)
+            claimed = bytes_of(template.settings, file)
             if claimed:
-                self.claims[shape.qos, file] += count * claimed
-        self.soft += count * (shape.qos == "Burstable" and "memory" in shape.requests)
-        self.best_effort += count * (shape.qos == "BestEffort")
+                self.claims[template.qos, file] += count * claimed
+        self.soft += count * (template.qos == "Burstable" and "memory" in template.requests)
+        self.best_effort += count * (template.qos == "BestEffort")
 
 
 def filled(rows: Sequence[Setting]) -> bool:

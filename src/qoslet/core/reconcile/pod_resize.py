@@ -16,7 +16,7 @@ from qoslet.core.api.pod import Quantities
 from qoslet.core.cgroup.interface_files import hugepage_size
 from qoslet.core.resources.cgroup_tree import Setting
 from qoslet.core.resources.cgroup_writer import Files
-from qoslet.core.resources.node_policy import Basis
+from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.rules import cpu
 from qoslet.core.rules.hugetlb import size_text
 
@@ -170,13 +170,13 @@ def steps(current: Config, desired: Config) -> list[Step]:
     ]
 
 
-def update_settings(basis: Basis, config: Config) -> tuple[Setting, ...]:
+def update_settings(policy: NodePolicy, config: Config) -> tuple[Setting, ...]:
     """The files that an update of a pod's group writes: what is set, and hugepages always.
 
     A missing hugepage map counts as empty, so a resize zeroes the pod's hugepage limits.
     Source: cgroup manager Update, toResources (PR 141991 is open).
     """
-    files = Files(basis, "kubelet")
+    files = Files(policy, "kubelet")
     subject = "the desired configuration"
     if config.pids is not None:
         files.pids(config.pids, ("pids.pod", (config.pids,)))
@@ -189,9 +189,9 @@ def update_settings(basis: Basis, config: Config) -> tuple[Setting, ...]:
         files.bandwidth(quota, period, subject, cpu.milli_of_quota(quota, period))
     if config.hugepages:
         amounts = {size_text(size): amount for size, amount in config.hugepages.items()}
-        files.hugetlb("hugetlb.request", amounts, basis.choices.rsvd)
+        files.hugetlb("hugetlb.request", amounts, policy.choices.rsvd)
     else:
-        files.hugetlb("hugetlb.zero", {}, basis.choices.rsvd)
-    for file, text in (config.unified or {}).items() if basis.v2 else ():
+        files.hugetlb("hugetlb.zero", {}, policy.choices.rsvd)
+    for file, text in (config.unified or {}).items() if policy.v2 else ():
         files.put(file, text, ("memory.desired", (file,)))
     return files.settings()

@@ -22,7 +22,7 @@ from qoslet.core.quantity import ZERO, QuantityError, canonical, parse
 from qoslet.core.reconcile.drift import Difference
 from qoslet.core.reconcile.steps import magnitude
 from qoslet.core.resources.cri_resources import exclusive
-from qoslet.core.resources.node_policy import Basis
+from qoslet.core.resources.node_policy import NodePolicy
 
 ResizeState = Literal["", "Proposed", "InProgress", "Deferred", "Infeasible", "Done"]
 """As a kubelet calls the steps of an in-place resize (KEP-1287); empty: there was none."""
@@ -88,17 +88,20 @@ def _resources(texts: tuple[_Amounts, _Amounts]) -> Resources:
 
 
 def check_resize(
-    basis: Basis, old: tuple[Pod, QosClass], new: tuple[Pod, QosClass], others: Mapping[str, int]
+    policy: NodePolicy,
+    old: tuple[Pod, QosClass],
+    new: tuple[Pod, QosClass],
+    others: Mapping[str, int],
 ) -> ResizeDecision:
     """Whether ``new`` may take the place of ``old`` now. ``others`` is what all other pods
     request: millicores of ``cpu``, bytes of ``memory``."""
     if old[1] != new[1]:
         return ResizeDecision("Infeasible", f"the QoS class would change from {old[1]} to {new[1]}")
-    reason = _managed(basis, old, new[0])
+    reason = _managed(policy, old, new[0])
     if reason:
         return ResizeDecision("Infeasible", reason)
-    had, gets = amounts(basis, old[0]), amounts(basis, new[0])
-    most = _allocatable(basis)
+    had, gets = amounts(policy, old[0]), amounts(policy, new[0])
+    most = _allocatable(policy)
     for name in RESOURCES:
         if name in most and gets[name] > most[name] and gets[name] > had[name]:
             return ResizeDecision(
@@ -116,13 +119,15 @@ def check_resize(
     return ALLOWED
 
 
-def _managed(basis: Basis, old: tuple[Pod, QosClass], new: Pod) -> str:
+def _managed(policy: NodePolicy, old: tuple[Pod, QosClass], new: Pod) -> str:
     """Why a pod with CPUs or memory of its own cannot be resized; empty where it can."""
     pod, qos = old
-    kubelet = basis.node.kubelet
+    kubelet = policy.node.kubelet
     if qos != "Guaranteed":
         return ""
-    pinned = any(exclusive(basis, each, one, qos) for each in (pod, new) for one in each.containers)
+    pinned = any(
+        exclusive(policy, each, one, qos) for each in (pod, new) for one in each.containers
+    )
     if pinned and _differs(pod, new, "cpu"):
         return "containers with CPUs of their own (static CPU manager) are not resized"
     if getattr(kubelet, "memory_manager_policy", "None") == "Static" and _differs(
@@ -145,15 +150,15 @@ def _of(pod: Pod, name: str) -> list[object]:
     ]
 
 
-def amounts(basis: Basis, pod: Pod) -> dict[str, int]:
+def amounts(policy: NodePolicy, pod: Pod) -> dict[str, int]:
     """What a pod requests: millicores and bytes."""
-    sums = requests(pod, basis.sum_rules)
+    sums = requests(pod, policy.sum_rules)
     return {"cpu": sums.get("cpu", ZERO).milli, "memory": sums.get("memory", ZERO).value}
 
 
-def _allocatable(basis: Basis) -> dict[str, int]:
+def _allocatable(policy: NodePolicy) -> dict[str, int]:
     """What all pods together may request, where it is known."""
-    most: Quantities = allocatable(basis.node)
+    most: Quantities = allocatable(policy.node)
     found = {}
     if "cpu" in most:
         found["cpu"] = most["cpu"].milli

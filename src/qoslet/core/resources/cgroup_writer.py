@@ -12,8 +12,8 @@ from typing import Any
 
 from qoslet.core.cgroup.accepts import effective
 from qoslet.core.resources.cgroup_tree import Setting, Writer
-from qoslet.core.resources.cri_resources import Sent, Unified, Why
-from qoslet.core.resources.node_policy import Basis
+from qoslet.core.resources.cri_resources import CriResources, UnifiedEntry, Why
+from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.rules.cpu import QUOTA_PERIOD_US, systemd_quota, weight_linear, weight_quadratic
 from qoslet.core.versions.runtime import Runtime
 
@@ -53,12 +53,12 @@ _HUGETLB_MAX = 1024
 class Files:
     """Collects the settings of one group; a later entry replaces an earlier one's file."""
 
-    def __init__(self, basis: Basis, writer: Writer) -> None:
-        self._basis = basis
+    def __init__(self, policy: NodePolicy, writer: Writer) -> None:
+        self._policy = policy
         self._writer = writer
         # a kubelet knows nothing of qoslet's own form
-        self._own = writer == "kubelet" and basis.memory_qos == "qoslet"
-        self._page = basis.node.host.page_size
+        self._own = writer == "kubelet" and policy.memory_qos == "qoslet"
+        self._page = policy.node.host.page_size
         self._rows: dict[str, Setting] = {}
 
     def put(self, file: str, value: str, why: Why, kept: str | None = None) -> None:
@@ -72,7 +72,7 @@ class Files:
 
     def weight(self, shares: int, subject: str, milli: int, curve: str) -> None:
         """CPU shares on v1, the weight of a curve on v2."""
-        if not self._basis.v2:
+        if not self._policy.v2:
             self.put("cpu.shares", str(shares), ("cpu.shares", (subject, milli, shares)))
             return
         weight = weight_linear(shares) if curve == "linear" else weight_quadratic(shares)
@@ -85,12 +85,12 @@ class Files:
             return
         inputs = (subject, milli, period, quota)
         kept, every = quota, period
-        rounds = self._writer != "runtime" or self._basis.runtime.rounds_quota
-        if self._basis.node.driver == "systemd" and rounds:
+        rounds = self._writer != "runtime" or self._policy.runtime.rounds_quota
+        if self._policy.node.driver == "systemd" and rounds:
             kept = systemd_quota(quota, period)
             # without a quota systemd writes the default period, whatever it was told
             every = period if quota > 0 else QUOTA_PERIOD_US
-        if self._basis.v2:
+        if self._policy.v2:
             text = f"{quota if quota > 0 else 'max'} {period or QUOTA_PERIOD_US}"
             real = f"{kept if kept > 0 else 'max'} {every or QUOTA_PERIOD_US}"
             self.put("cpu.max", text, ("cpu.max", inputs), real)
@@ -103,8 +103,8 @@ class Files:
     def memory_limit(self, limit: int, why: Why) -> None:
         """The hard limit in bytes; 0 is "not written"."""
         if limit:
-            name = "memory.max" if self._basis.v2 else "memory.limit_in_bytes"
-            self.put(name, "max" if limit == -1 and self._basis.v2 else str(limit), why)
+            name = "memory.max" if self._policy.v2 else "memory.limit_in_bytes"
+            self.put(name, "max" if limit == -1 and self._policy.v2 else str(limit), why)
 
     def pids(self, limit: int, why: Why) -> None:
         """The process limit: 0 is read as 1, negative as unlimited."""
@@ -115,12 +115,12 @@ class Files:
 
         ``amounts`` is by the text of a size; ``other`` is for the sizes that it lacks.
         """
-        sizes = self._basis.hugepages
+        sizes = self._policy.hugepages
         if not sizes:
             return
         values = tuple([amounts.get(text, other) for text, _ in sizes])
         key = (rule, values, rsvd, self._writer)
-        memo = self._basis.hugetlb_memo
+        memo = self._policy.hugetlb_memo
         rows = memo.get(key)
         if rows is None:
             if len(memo) >= _HUGETLB_MAX:
@@ -131,17 +131,17 @@ class Files:
     def _hugetlb_rows(
         self, rule: str, amounts: Mapping[str, int], rsvd: bool, other: int
     ) -> dict[str, Setting]:
-        suffix = "max" if self._basis.v2 else "limit_in_bytes"
-        files = Files(self._basis, self._writer)
-        for text, _ in sorted(self._basis.hugepages):
+        suffix = "max" if self._policy.v2 else "limit_in_bytes"
+        files = Files(self._policy, self._writer)
+        for text, _ in sorted(self._policy.hugepages):
             amount = amounts.get(text, other)
             why: Why = (rule, (f"hugepages of {text}", amount) if rule == "hugetlb.request" else ())
             files.put(f"hugetlb.{text}.{suffix}", str(amount), why)
-            if rsvd and self._basis.node.host.hugetlb_rsvd:
+            if rsvd and self._policy.node.host.hugetlb_rsvd:
                 files.put(f"hugetlb.{text}.rsvd.{suffix}", str(amount), why)
         return files._rows
 
-    def unified(self, entries: tuple[Unified, ...]) -> None:
+    def unified(self, entries: tuple[UnifiedEntry, ...]) -> None:
         """Entries of the unified map, written last."""
         for entry in entries:
             self.put(entry.file, entry.value, entry.why)
@@ -156,32 +156,32 @@ class Files:
         return tuple(self._rows.values())
 
 
-def swap_total(runtime: Runtime, swap_controller: bool, sent: Sent) -> tuple[int, Why]:
+def swap_total(runtime: Runtime, swap_controller: bool, message: CriResources) -> tuple[int, Why]:
     """OCI memory+swap in bytes that the CRI runtime makes of a message, and why."""
-    if sent.memory_swap_limit_in_bytes:
-        return sent.memory_swap_limit_in_bytes, sent.swap_why
+    if message.memory_swap_limit_in_bytes:
+        return message.memory_swap_limit_in_bytes, message.swap_why
     if runtime.swap_from_limit and swap_controller:
-        limit = sent.memory_limit_in_bytes
+        limit = message.memory_limit_in_bytes
         return limit, ("swap.equal", (limit,))
     return 0, ("", ())
 
 
-def container_settings(basis: Basis, sent: Sent) -> tuple[Setting, ...]:
+def container_settings(policy: NodePolicy, message: CriResources) -> tuple[Setting, ...]:
     """The files that the runtime writes for a container."""
-    files = Files(basis, "qoslet" if basis.runtime.oci == "process" else "runtime")
-    runtime = basis.runtime
-    limit = sent.memory_limit_in_bytes
-    files.memory_limit(limit, ("memory.limit.container", (limit, sent.memory_why)))
-    total, why = swap_total(runtime, basis.node.host.swap_controller, sent)
-    if total and basis.v2:
-        _swap_v2(files, limit, total, basis.choices.swap_conversion, why)
-    elif total and basis.node.host.swap_controller:
+    files = Files(policy, "qoslet" if policy.runtime.oci == "process" else "runtime")
+    runtime = policy.runtime
+    limit = message.memory_limit_in_bytes
+    files.memory_limit(limit, ("memory.limit.container", (limit, message.memory_why)))
+    total, why = swap_total(runtime, policy.node.host.swap_controller, message)
+    if total and policy.v2:
+        _swap_v2(files, limit, total, policy.choices.swap_conversion, why)
+    elif total and policy.node.host.swap_controller:
         files.put("memory.memsw.limit_in_bytes", str(total), why)
-    files.weight(sent.cpu_shares, *sent.shares_why, runtime.curve)
-    files.bandwidth(sent.cpu_quota, sent.cpu_period, *sent.quota_why)
-    if runtime.hugetlb and sent.hugepage_limits:
-        files.hugetlb("hugetlb.request", dict(sent.hugepage_limits), runtime.rsvd)
-    files.unified(sent.unified)
+    files.weight(message.cpu_shares, *message.shares_why, runtime.curve)
+    files.bandwidth(message.cpu_quota, message.cpu_period, *message.quota_why)
+    if runtime.hugetlb and message.hugepage_limits:
+        files.hugetlb("hugetlb.request", dict(message.hugepage_limits), runtime.rsvd)
+    files.unified(message.unified)
     return files.settings()
 
 
@@ -199,37 +199,37 @@ def _set(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value}
 
 
-def linux_cri(sent: Sent) -> dict[str, Any]:
+def linux_cri(message: CriResources) -> dict[str, Any]:
     """LinuxContainerResources in the protobuf's field names; unset fields are left out."""
-    huge = [_set(page_size=text, limit=amount) for text, amount in sent.hugepage_limits]
+    huge = [_set(page_size=text, limit=amount) for text, amount in message.hugepage_limits]
     return _set(
-        cpu_period=sent.cpu_period,
-        cpu_quota=sent.cpu_quota,
-        cpu_shares=sent.cpu_shares,
-        memory_limit_in_bytes=sent.memory_limit_in_bytes,
-        oom_score_adj=sent.oom_score_adj,
+        cpu_period=message.cpu_period,
+        cpu_quota=message.cpu_quota,
+        cpu_shares=message.cpu_shares,
+        memory_limit_in_bytes=message.memory_limit_in_bytes,
+        oom_score_adj=message.oom_score_adj,
         hugepage_limits=huge,
-        unified={entry.file: entry.value for entry in sorted(sent.unified, key=_file)},
-        memory_swap_limit_in_bytes=sent.memory_swap_limit_in_bytes,
+        unified={entry.file: entry.value for entry in sorted(message.unified, key=_file)},
+        memory_swap_limit_in_bytes=message.memory_swap_limit_in_bytes,
     )
 
 
-def _file(entry: Unified) -> str:
+def _file(entry: UnifiedEntry) -> str:
     return entry.file
 
 
-def linux_oci(basis: Basis, sent: Sent) -> dict[str, Any]:
+def linux_oci(policy: NodePolicy, message: CriResources) -> dict[str, Any]:
     """``linux.resources`` of the OCI config that the node's CRI runtime makes of a message."""
-    return oci_block(basis.runtime, basis.node.host.swap_controller, sent)
+    return oci_block(policy.runtime, policy.node.host.swap_controller, message)
 
 
-def oci_block(runtime: Runtime, swap_controller: bool, sent: Sent) -> dict[str, Any]:
+def oci_block(runtime: Runtime, swap_controller: bool, message: CriResources) -> dict[str, Any]:
     """The same for any runtime; ``swap_controller``: whether the kernel limits swap."""
-    total, _ = swap_total(runtime, swap_controller, sent)
-    memory = _set(limit=sent.memory_limit_in_bytes, swap=total)
-    processor = _set(shares=sent.cpu_shares, quota=sent.cpu_quota, period=sent.cpu_period)
+    total, _ = swap_total(runtime, swap_controller, message)
+    memory = _set(limit=message.memory_limit_in_bytes, swap=total)
+    processor = _set(shares=message.cpu_shares, quota=message.cpu_quota, period=message.cpu_period)
     huge: list[dict[str, Any]] = []
     if runtime.hugetlb:
-        huge = [{"pageSize": text, "limit": amount} for text, amount in sent.hugepage_limits]
-    unified = {entry.file: entry.value for entry in sorted(sent.unified, key=_file)}
+        huge = [{"pageSize": text, "limit": amount} for text, amount in message.hugepage_limits]
+    unified = {entry.file: entry.value for entry in sorted(message.unified, key=_file)}
     return _set(memory=memory, cpu=processor, hugepageLimits=huge, unified=unified)

@@ -14,7 +14,7 @@ from qoslet.core.api.memory_annotations import NO_POLICY
 from qoslet.core.api.pod import NO_QUANTITIES, Container, Pod, QosClass, Quantities
 from qoslet.core.quantity import ZERO, Quantity
 from qoslet.core.resources.memory_qos import container_rows, oom_group_row
-from qoslet.core.resources.node_policy import Basis
+from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.rules import cpu, oom, swap
 from qoslet.core.rules.hugetlb import by_size
 
@@ -22,7 +22,7 @@ Why = tuple[str, tuple[object, ...]]
 """A rule's id and its inputs."""
 
 
-class Unified(Struct, frozen=True, gc=False):
+class UnifiedEntry(Struct, frozen=True, gc=False):
     """One entry of the ``unified`` map: a v2 file, its value, its reason."""
 
     file: str
@@ -30,7 +30,7 @@ class Unified(Struct, frozen=True, gc=False):
     why: Why
 
 
-class Sent(Struct, frozen=True, gc=False):
+class CriResources(Struct, frozen=True, gc=False):
     """LinuxContainerResources of the CRI; a zero field means "not set", as in protobuf."""
 
     cpu_period: int = 0
@@ -40,7 +40,7 @@ class Sent(Struct, frozen=True, gc=False):
     oom_score_adj: int = 0
     hugepage_limits: tuple[tuple[str, int], ...] = ()
     memory_swap_limit_in_bytes: int = 0
-    unified: tuple[Unified, ...] = ()
+    unified: tuple[UnifiedEntry, ...] = ()
     shares_why: tuple[str, int] = ("", 0)
     quota_why: tuple[str, int] = ("", 0)
     memory_why: str = "memory limit"
@@ -60,9 +60,9 @@ def _limit(container: Container, level: Quantities, name: str) -> tuple[Quantity
     return own, False
 
 
-def _shares(basis: Basis, request: Quantity | None, limit: Quantity) -> tuple[int, str, int]:
+def _shares(policy: NodePolicy, request: Quantity | None, limit: Quantity) -> tuple[int, str, int]:
     """cpu_shares, and the subject and millicores that gave them."""
-    choices = basis.choices
+    choices = policy.choices
     absent = request is None or (request.nano == 0 and choices.zero_cpu_request == "limit")
     if absent and limit.nano != 0:
         subject, milli = "cpu limit (no request)", limit.milli
@@ -80,16 +80,16 @@ def _clamp(amount: int, milli: int, most: int | None) -> int:
     return milli * cpu.SHARES_PER_CPU // cpu.MILLI_PER_CPU
 
 
-def pod_shares(basis: Basis, milli: int) -> int:
+def pod_shares(policy: NodePolicy, milli: int) -> int:
     """Shares of a group that the kubelet writes itself."""
-    return _clamp(cpu.shares(milli), milli, basis.choices.pod_shares_max)
+    return _clamp(cpu.shares(milli), milli, policy.choices.pod_shares_max)
 
 
-def _hugepages(basis: Basis, container: Container, level: Quantities) -> dict[str, int]:
+def _hugepages(policy: NodePolicy, container: Container, level: Quantities) -> dict[str, int]:
     """Every size of the host, 0 where nothing is limited."""
-    if basis.choices.hugepages != "container":
+    if policy.choices.hugepages != "container":
         return {}
-    limits = {text: 0 for text, _ in basis.hugepages}
+    limits = {text: 0 for text, _ in policy.hugepages}
     for quantities in (level, container.resources.limits):
         for text, amount in by_size(quantities).items():
             if text in limits:
@@ -97,14 +97,14 @@ def _hugepages(basis: Basis, container: Container, level: Quantities) -> dict[st
     return limits
 
 
-def exclusive(basis: Basis, pod: Pod, container: Container, qos: QosClass) -> bool:
+def exclusive(policy: NodePolicy, pod: Pod, container: Container, qos: QosClass) -> bool:
     """Whether the static CPU manager gives the container CPUs of its own. Pods with resources of
     their own share since 1.34: kubernetes PR 133279."""
-    if basis.node.kubelet.cpu_manager_policy != "static" or qos != "Guaranteed":
+    if policy.node.kubelet.cpu_manager_policy != "static" or qos != "Guaranteed":
         return False
-    if not basis.node.gate("CPUManager"):
+    if not policy.node.gate("CPUManager"):
         return False
-    if basis.pod_level and pod_level_set(pod.resources) and basis.node.profile.minor >= 34:
+    if policy.pod_level and pod_level_set(pod.resources) and policy.node.profile.minor >= 34:
         return False
     if container.role not in ("regular", "sidecar", "init"):
         return False
@@ -113,19 +113,19 @@ def exclusive(basis: Basis, pod: Pod, container: Container, qos: QosClass) -> bo
 
 
 def _quota(
-    basis: Basis, pod: Pod, container: Container, qos: QosClass, limit: Quantity
+    policy: NodePolicy, pod: Pod, container: Container, qos: QosClass, limit: Quantity
 ) -> tuple[int, int]:
     """cpu_quota and cpu_period in microseconds."""
-    if not basis.node.kubelet.cpu_cfs_quota:
+    if not policy.node.kubelet.cpu_cfs_quota:
         return 0, 0
-    if basis.gate("DisableCPUQuotaWithExclusiveCPUs") and exclusive(basis, pod, container, qos):
-        return -1, basis.period_us
-    return cpu.quota(limit.milli, basis.period_us), basis.period_us
+    if policy.gate("DisableCPUQuotaWithExclusiveCPUs") and exclusive(policy, pod, container, qos):
+        return -1, policy.period_us
+    return cpu.quota(limit.milli, policy.period_us), policy.period_us
 
 
-def _remaining_share(basis: Basis, pod: Pod) -> int | None:
+def _remaining_share(policy: NodePolicy, pod: Pod) -> int | None:
     """The pod-level request that no container asked for, per container; None without one."""
-    if not basis.pod_level or pod.resources is None:
+    if not policy.pod_level or pod.resources is None:
         return None
     asked = pod.resources.requests
     if not any(pod_level_name(name) for name in asked):
@@ -138,25 +138,25 @@ def _remaining_share(basis: Basis, pod: Pod) -> int | None:
     return rest // count if rest >= 0 else -(-rest // count)
 
 
-def oom_score(basis: Basis, pod: Pod, container: Container, qos: QosClass) -> tuple[int, Why]:
+def oom_score(policy: NodePolicy, pod: Pod, container: Container, qos: QosClass) -> tuple[int, Why]:
     """oom_score_adj of a container and its reason. Source: qos/policy.go."""
-    guaranteed = basis.choices.guaranteed_oom
-    mode = basis.choices.critical_oom
+    guaranteed = policy.choices.guaranteed_oom
+    mode = policy.choices.critical_oom
     if pod.critical and (mode == "critical" or (mode == "node-critical" and pod.node_critical)):
         return guaranteed, ("oom.critical", (guaranteed,))
     if qos == "Guaranteed":
         return guaranteed, ("oom.guaranteed", (guaranteed,))
     if qos == "BestEffort":
         return oom.BEST_EFFORT, ("oom.besteffort", (oom.BEST_EFFORT,))
-    share = _remaining_share(basis, pod) or 0
+    share = _remaining_share(policy, pod) or 0
     request = container.resources.requests.get("memory", ZERO).value + share
-    score = oom.burstable(request, basis.memory_capacity)
+    score = oom.burstable(request, policy.memory_capacity)
     smallest = None
-    if container.role == "sidecar" and basis.choices.sidecar_oom:
+    if container.role == "sidecar" and policy.choices.sidecar_oom:
         smallest = _smallest_regular(pod) + share
-        score = min(score, oom.burstable(smallest, basis.memory_capacity))
+        score = min(score, oom.burstable(smallest, policy.memory_capacity))
     score = oom.clamped(score, guaranteed)
-    return score, ("oom.burstable", (score, request, basis.memory_capacity, smallest))
+    return score, ("oom.burstable", (score, request, policy.memory_capacity, smallest))
 
 
 def _smallest_regular(pod: Pod) -> int:
@@ -169,11 +169,11 @@ def _smallest_regular(pod: Pod) -> int:
     return min(amounts, default=0)
 
 
-def _swap_refusal(basis: Basis, pod: Pod, qos: QosClass, request: int, limit: int) -> str:
+def _swap_refusal(policy: NodePolicy, pod: Pod, qos: QosClass, request: int, limit: int) -> str:
     """Why LimitedSwap gives a container none; empty where it does."""
-    if not basis.v2:
+    if not policy.v2:
         return "LimitedSwap needs cgroup v2"
-    if pod.critical and basis.choices.swap == "1.31":
+    if pod.critical and policy.choices.swap == "1.31":
         return "critical and static pods get none"
     if qos != "Burstable":
         return f"{qos} pods get none"
@@ -181,80 +181,82 @@ def _swap_refusal(basis: Basis, pod: Pod, qos: QosClass, request: int, limit: in
         return "no memory request or limit"
     if request == limit:
         return "memory request equals limit"
-    if request > basis.memory_capacity:
+    if request > policy.memory_capacity:
         return "memory request exceeds the node's memory"
     return ""
 
 
-def _no_swap(basis: Basis, limit: int, why: str) -> tuple[Unified | None, int, Why]:
+def _no_swap(policy: NodePolicy, limit: int, why: str) -> tuple[UnifiedEntry | None, int, Why]:
     reason: Why = ("swap.none", (why,))
-    if basis.v2:
-        return Unified("memory.swap.max", "0", reason), 0, reason
+    if policy.v2:
+        return UnifiedEntry("memory.swap.max", "0", reason), 0, reason
     return None, limit, reason
 
 
 def swap_of(
-    basis: Basis, pod: Pod, qos: QosClass, request: int, limit: int
-) -> tuple[Unified | None, int, Why]:
+    policy: NodePolicy, pod: Pod, qos: QosClass, request: int, limit: int
+) -> tuple[UnifiedEntry | None, int, Why]:
     """What the kubelet says about swap: a unified entry, memory_swap_limit_in_bytes, a reason."""
-    form, behavior = basis.choices.swap, basis.swap_behavior
+    form, behavior = policy.choices.swap, policy.swap_behavior
     if form == "none":
         return None, 0, ("", ())
     if form == "legacy":
-        if not basis.gate("NodeSwap"):
+        if not policy.gate("NodeSwap"):
             return None, 0, ("", ())
         amount = -1 if behavior == "UnlimitedSwap" else limit
         return None, amount, ("swap.legacy", (behavior or "LimitedSwap", amount))
-    if not basis.node.host.swap_controller:
+    if not policy.node.host.swap_controller:
         return None, 0, ("", ())
     if form == "1.28" and not behavior:
         behavior = "UnlimitedSwap"
-    if not basis.gate("NodeSwap") or behavior in ("", "NoSwap"):
-        return _no_swap(basis, limit, "NoSwap" if basis.gate("NodeSwap") else "NodeSwap is off")
+    if not policy.gate("NodeSwap") or behavior in ("", "NoSwap"):
+        return _no_swap(policy, limit, "NoSwap" if policy.gate("NodeSwap") else "NodeSwap is off")
     if behavior == "UnlimitedSwap":
-        if form != "1.28" or not basis.v2:
-            return _no_swap(basis, limit, "UnlimitedSwap does not apply here")
+        if form != "1.28" or not policy.v2:
+            return _no_swap(policy, limit, "UnlimitedSwap does not apply here")
         why: Why = ("swap.unlimited", ())
-        return Unified("memory.swap.max", "max", why), 0, why
-    refusal = _swap_refusal(basis, pod, qos, request, limit)
+        return UnifiedEntry("memory.swap.max", "max", why), 0, why
+    refusal = _swap_refusal(policy, pod, qos, request, limit)
     if refusal:
-        return _no_swap(basis, limit, refusal)
-    swap_bytes = basis.node.swap
-    amount = swap.limited_swap(request, basis.memory_capacity, swap_bytes) or 0
-    why = ("swap.limited", (request, basis.memory_capacity, swap_bytes, amount))
-    return Unified("memory.swap.max", str(amount), why), 0, why
+        return _no_swap(policy, limit, refusal)
+    swap_bytes = policy.node.swap
+    amount = swap.limited_swap(request, policy.memory_capacity, swap_bytes) or 0
+    why = ("swap.limited", (request, policy.memory_capacity, swap_bytes, amount))
+    return UnifiedEntry("memory.swap.max", str(amount), why), 0, why
 
 
-def sent(basis: Basis, pod: Pod, container: Container, qos: QosClass) -> Sent:
+def cri_resources(
+    policy: NodePolicy, pod: Pod, container: Container, qos: QosClass
+) -> CriResources:
     """What the kubelet sends for one container."""
     level = NO_QUANTITIES
-    if basis.pod_level and pod.resources is not None:
+    if policy.pod_level and pod.resources is not None:
         level = pod.resources.limits
     asked = container.resources.requests
     cpu_limit, cpu_level = _limit(container, level, "cpu")
     memory_limit, memory_level = _limit(container, level, "memory")
-    shares, subject, milli = _shares(basis, _or_none(asked, "cpu"), cpu_limit)
-    quota, period = _quota(basis, pod, container, qos, cpu_limit)
-    score, oom_why = oom_score(basis, pod, container, qos)
+    shares, subject, milli = _shares(policy, _or_none(asked, "cpu"), cpu_limit)
+    quota, period = _quota(policy, pod, container, qos, cpu_limit)
+    score, oom_why = oom_score(policy, pod, container, qos)
     request = asked.get("memory", ZERO).value
     own_limit = container.resources.limits.get("memory", ZERO).value
     swap_entry, swap_field, swap_why = swap_of(
-        basis, pod, qos, request, own_limit if basis.v2 else memory_limit.value
+        policy, pod, qos, request, own_limit if policy.v2 else memory_limit.value
     )
-    group = oom_group_row(basis, pod.memory)
-    unified = [] if group is None else [Unified(*group)]
+    group = oom_group_row(policy, pod.memory)
+    unified = [] if group is None else [UnifiedEntry(*group)]
     if swap_entry is not None:
         unified.append(swap_entry)
-    if basis.v2:
-        rows = container_rows(basis, qos, request, own_limit, pod.memory, container.name)
-        unified += [Unified(*row) for row in rows]
-    return Sent(
+    if policy.v2:
+        rows = container_rows(policy, qos, request, own_limit, pod.memory, container.name)
+        unified += [UnifiedEntry(*row) for row in rows]
+    return CriResources(
         cpu_period=period,
         cpu_quota=quota,
         cpu_shares=shares,
         memory_limit_in_bytes=memory_limit.value,
         oom_score_adj=score,
-        hugepage_limits=tuple(_hugepages(basis, container, level).items()),
+        hugepage_limits=tuple(_hugepages(policy, container, level).items()),
         memory_swap_limit_in_bytes=swap_field,
         unified=tuple(unified),
         shares_why=(subject, milli),
@@ -265,22 +267,24 @@ def sent(basis: Basis, pod: Pod, container: Container, qos: QosClass) -> Sent:
     )
 
 
-def sandbox_sent(basis: Basis, amounts: tuple[Quantities, Quantities]) -> Sent:
+def sandbox_cri_resources(
+    policy: NodePolicy, amounts: tuple[Quantities, Quantities]
+) -> CriResources:
     """LinuxPodSandboxConfig ``resources`` or ``overhead`` from requests and limits.
 
     Source: kuberuntime_sandbox_linux.go calculateSandboxResources.
     """
     asked, limits = amounts
     limit = limits.get("cpu", ZERO)
-    shares, subject, milli = _shares(basis, asked.get("cpu"), limit)
-    enforce = basis.node.kubelet.cpu_cfs_quota
-    group = oom_group_row(basis, NO_POLICY)
-    return Sent(
-        cpu_period=basis.period_us if enforce else 0,
-        cpu_quota=cpu.quota(limit.milli, basis.period_us) if enforce else 0,
+    shares, subject, milli = _shares(policy, asked.get("cpu"), limit)
+    enforce = policy.node.kubelet.cpu_cfs_quota
+    group = oom_group_row(policy, NO_POLICY)
+    return CriResources(
+        cpu_period=policy.period_us if enforce else 0,
+        cpu_quota=cpu.quota(limit.milli, policy.period_us) if enforce else 0,
         cpu_shares=shares,
         memory_limit_in_bytes=limits.get("memory", ZERO).value,
-        unified=() if group is None else (Unified(*group),),
+        unified=() if group is None else (UnifiedEntry(*group),),
         shares_why=(subject, milli),
         quota_why=("cpu limit", limit.milli),
     )

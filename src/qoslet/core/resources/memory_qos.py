@@ -25,7 +25,7 @@ from qoslet.core.rules import memory
 
 if TYPE_CHECKING:
     from qoslet.core.api.pod import QosClass
-    from qoslet.core.resources.node_policy import Basis
+    from qoslet.core.resources.node_policy import NodePolicy
 
 Row = tuple[str, str, tuple[str, tuple[object, ...]]]
 """A file, its value, and the rule with its inputs."""
@@ -36,7 +36,7 @@ HARD_ONLY = ("1.22", "1.27", "design")
 BOTH = ("memory.min", "memory.low")
 
 
-class Promised(Struct, frozen=True):
+class ProtectedRequests(Struct, frozen=True):
     """Memory requests of a node's pods that are protected, by class, in bytes."""
 
     guaranteed: int = 0
@@ -48,36 +48,36 @@ class Promised(Struct, frozen=True):
         return self.guaranteed + self.burstable
 
 
-def node_protects(basis: Basis) -> bool:
+def node_protects(policy: NodePolicy) -> bool:
     """Whether requests are protected where a pod says nothing."""
-    return basis.memory_qos in HARD_ONLY or basis.policy == "TieredReservation"
+    return policy.memory_qos in HARD_ONLY or policy.reservation == "TieredReservation"
 
 
-def protects(basis: Basis, policy: MemoryPolicy) -> bool:
+def protects(policy: NodePolicy, annotated: MemoryPolicy) -> bool:
     """Whether a pod's requests are protected: its own word, else the node's."""
-    return node_protects(basis) if policy.protection is None else policy.protection
+    return node_protects(policy) if annotated.protection is None else annotated.protection
 
 
-def _none(basis: Basis, policy: MemoryPolicy, *files: str) -> Iterator[Row]:
+def _none(policy: NodePolicy, annotated: MemoryPolicy, *files: str) -> Iterator[Row]:
     """Zeros, and who asks for them."""
-    why: tuple[str, tuple[object, ...]] = "memory.protection.none", (basis.policy,)
-    if policy.protection is False:
+    why: tuple[str, tuple[object, ...]] = "memory.protection.none", (policy.reservation,)
+    if annotated.protection is False:
         why = "memory.protection.annotation", (PREFIX + PROTECTION,)
-    elif basis.memory_qos == "qoslet" and basis.policy == "TieredReservation":
+    elif policy.memory_qos == "qoslet" and policy.reservation == "TieredReservation":
         why = "memory.protection.nothing", ()
     for file in files:
         yield file, "0", why
 
 
-def _tiered(basis: Basis, qos: QosClass, request: int) -> Iterator[Row]:
+def _tiered(policy: NodePolicy, qos: QosClass, request: int) -> Iterator[Row]:
     """A request that is protected, by the class of the pod."""
-    if basis.memory_qos != "qoslet":
+    if policy.memory_qos != "qoslet":
         if qos == "Guaranteed":
             yield "memory.min", str(request), ("memory.min.tiered", (request,))
         else:
             yield "memory.low", str(request), ("memory.low.tiered", (request,))
         return
-    hard = memory.less_an_eighth(request, basis.node.host.page_size)
+    hard = memory.less_an_eighth(request, policy.node.host.page_size)
     if qos == "Guaranteed":
         yield "memory.min", str(hard), ("memory.min.qoslet", (request, hard))
     else:
@@ -86,28 +86,28 @@ def _tiered(basis: Basis, qos: QosClass, request: int) -> Iterator[Row]:
 
 
 def container_rows(
-    basis: Basis,
+    policy: NodePolicy,
     qos: QosClass,
     request: int,
     limit: int,
-    policy: MemoryPolicy = NO_POLICY,
+    annotated: MemoryPolicy = NO_POLICY,
     name: str = "",
 ) -> Iterator[Row]:
     """The entries for a container-level request and limit in bytes."""
-    if basis.memory_qos == "off":
-        if basis.memory_qos_clears:
+    if policy.memory_qos == "off":
+        if policy.memory_qos_clears:
             yield "memory.high", "max", ("memory.high.cleared", ())
         return
-    if not protects(basis, policy) and policy.protection is False:
-        yield from _none(basis, policy, *BOTH)
-    elif basis.memory_qos in HARD_ONLY:
+    if not protects(policy, annotated) and annotated.protection is False:
+        yield from _none(policy, annotated, *BOTH)
+    elif policy.memory_qos in HARD_ONLY:
         if request:
             yield "memory.min", str(request), ("memory.min.request", (request,))
-    elif protects(basis, policy) and request:
-        yield from _tiered(basis, qos, request)
+    elif protects(policy, annotated) and request:
+        yield from _tiered(policy, qos, request)
     else:
-        yield from _none(basis, policy, *BOTH)
-    yield from _high(basis, qos, request, limit, policy, name)
+        yield from _none(policy, annotated, *BOTH)
+    yield from _high(policy, qos, request, limit, annotated, name)
 
 
 def high_skipped(form: str, qos: QosClass, request: int, limit: int) -> str:
@@ -122,73 +122,75 @@ def high_skipped(form: str, qos: QosClass, request: int, limit: int) -> str:
 
 
 def _high(
-    basis: Basis, qos: QosClass, request: int, limit: int, policy: MemoryPolicy, name: str
+    policy: NodePolicy, qos: QosClass, request: int, limit: int, annotated: MemoryPolicy, name: str
 ) -> Iterator[Row]:
-    own = policy.high_of(name)
+    own = annotated.high_of(name)
     if own is not None:
-        page = basis.node.host.page_size
+        page = policy.node.host.page_size
         text = "max" if own[0] >= NO_LIMIT else str(own[0] // page * page)
-        why = "memory.high.annotation", (own[1], policy.text(own[1]))
+        why = "memory.high.annotation", (own[1], annotated.text(own[1]))
         yield "memory.high", text, why
         return
-    form, factor = basis.memory_qos, factor_of(basis, policy)
+    form, factor = policy.memory_qos, factor_of(policy, annotated)
     if factor is None or high_skipped(form, qos, request, limit):
         return
-    base, page = limit or basis.unevicted_memory, basis.node.host.page_size
+    base, page = limit or policy.unevicted_memory, policy.node.host.page_size
     if form == "1.22":
-        high = memory.high_1_22(request, limit, basis.unevicted_memory, factor)
+        high = memory.high_1_22(request, limit, policy.unevicted_memory, factor)
         id = "memory.high.1.22"
     else:
-        high = memory.high_1_27(request, limit, basis.unevicted_memory, factor, page)
+        high = memory.high_1_27(request, limit, policy.unevicted_memory, factor, page)
         id = "memory.high.1.27"
     if high is not None:
         yield "memory.high", str(high), (id, (request, limit, base, factor, page, high))
 
 
-def factor_of(basis: Basis, policy: MemoryPolicy) -> float | None:
+def factor_of(policy: NodePolicy, annotated: MemoryPolicy) -> float | None:
     """The throttling factor of a pod: its own, else the node's; None: nothing is throttled."""
-    return basis.factor if policy.factor is None else policy.factor
+    return policy.factor if annotated.factor is None else annotated.factor
 
 
-def oom_group_row(basis: Basis, policy: MemoryPolicy) -> Row | None:
+def oom_group_row(policy: NodePolicy, annotated: MemoryPolicy) -> Row | None:
     """``memory.oom.group`` of a container, on v2; None where it is not written."""
-    if basis.v2 and policy.oom_group is not None:
+    if policy.v2 and annotated.oom_group is not None:
         key = PREFIX + OOM_GROUP
-        text = policy.text(key)
+        text = annotated.text(key)
         return (
             "memory.oom.group",
-            str(int(policy.oom_group)),
+            str(int(annotated.oom_group)),
             ("memory.oom.group.annotation", (key, text)),
         )
-    return ("memory.oom.group", "1", ("memory.oom.group", ())) if basis.oom_group else None
+    return ("memory.oom.group", "1", ("memory.oom.group", ())) if policy.oom_group else None
 
 
-def pod_rows(basis: Basis, qos: QosClass, request: int, policy: MemoryPolicy) -> Iterator[Row]:
+def pod_rows(
+    policy: NodePolicy, qos: QosClass, request: int, annotated: MemoryPolicy
+) -> Iterator[Row]:
     """Protection of a pod's group for its aggregated request in bytes."""
-    form = basis.memory_qos
+    form = policy.memory_qos
     if form == "off":
         return
-    if policy.protection is False:
-        yield from _none(basis, policy, *BOTH)
+    if annotated.protection is False:
+        yield from _none(policy, annotated, *BOTH)
     elif request > 0 and form in HARD_ONLY:
         yield "memory.min", str(request), ("memory.min.request", (request,))
-    elif request > 0 and protects(basis, policy):
-        yield from _tiered(basis, qos, request)
+    elif request > 0 and protects(policy, annotated):
+        yield from _tiered(policy, qos, request)
     elif form == "qoslet":
-        yield from _none(basis, policy, *BOTH)
+        yield from _none(policy, annotated, *BOTH)
 
 
 def pod_high_row(
-    basis: Basis, request: int, limit: int, level_limit: int, policy: MemoryPolicy
+    policy: NodePolicy, request: int, limit: int, level_limit: int, annotated: MemoryPolicy
 ) -> Row | None:
     """``memory.high`` of 1.37 for a pod with a pod-level memory limit, from the pod's sums."""
-    factor = factor_of(basis, policy)
-    if basis.memory_qos != "1.37" or factor is None or not level_limit or request == limit:
+    factor = factor_of(policy, annotated)
+    if policy.memory_qos != "1.37" or factor is None or not level_limit or request == limit:
         return None
-    if policy.high is not None and policy.high >= NO_LIMIT:
+    if annotated.high is not None and annotated.high >= NO_LIMIT:
         return None
-    page = basis.node.host.page_size
-    high = memory.high_1_27(request, limit, basis.unevicted_memory, factor, page)
+    page = policy.node.host.page_size
+    high = memory.high_1_27(request, limit, policy.unevicted_memory, factor, page)
     if high is None:
         return None
     return (
@@ -201,65 +203,71 @@ def pod_high_row(
     )
 
 
-def node_rows(basis: Basis, promised: Promised) -> Iterator[Row]:
+def node_rows(policy: NodePolicy, protected_requests: ProtectedRequests) -> Iterator[Row]:
     """Protection of kubepods."""
-    form, hard, soft = basis.memory_qos, promised.guaranteed, promised.burstable
+    form, hard, soft = (
+        policy.memory_qos,
+        protected_requests.guaranteed,
+        protected_requests.burstable,
+    )
     if form == "off":
-        if basis.memory_qos_clears:
+        if policy.memory_qos_clears:
             for file in BOTH:
                 yield file, "0", ("memory.protection.none", ("off",))
     elif form in HARD_ONLY:
-        if promised.both > 0:
-            yield "memory.min", str(promised.both), ("memory.min.sum", (hard, soft))
+        if protected_requests.both > 0:
+            yield "memory.min", str(protected_requests.both), ("memory.min.sum", (hard, soft))
     elif form == "qoslet":
-        yield from covering_rows(basis, promised)
-    elif basis.policy == "TieredReservation" or promised.both:
-        yield "memory.min", str(promised.both), ("memory.min.sum", (hard, soft))
+        yield from ancestor_rows(policy, protected_requests)
+    elif policy.reservation == "TieredReservation" or protected_requests.both:
+        yield "memory.min", str(protected_requests.both), ("memory.min.sum", (hard, soft))
         if form != "1.36":
             yield "memory.low", str(soft), ("memory.low.sum", (soft,))
     else:
-        yield from _none(basis, NO_POLICY, *(BOTH[:1] if form == "1.36" else BOTH))
+        yield from _none(policy, NO_POLICY, *(BOTH[:1] if form == "1.36" else BOTH))
 
 
-def covering_rows(basis: Basis, promised: Promised) -> Iterator[Row]:
+def ancestor_rows(policy: NodePolicy, protected_requests: ProtectedRequests) -> Iterator[Row]:
     """What form qoslet writes on a group above all pods: as much as they are promised."""
-    if not promised.both and basis.policy != "TieredReservation":
-        yield from _none(basis, NO_POLICY, *BOTH)
+    if not protected_requests.both and policy.reservation != "TieredReservation":
+        yield from _none(policy, NO_POLICY, *BOTH)
         return
-    hard, soft = promised.guaranteed, promised.burstable
-    amount = memory.less_an_eighth(hard, basis.node.host.page_size)
+    hard, soft = protected_requests.guaranteed, protected_requests.burstable
+    amount = memory.less_an_eighth(hard, policy.node.host.page_size)
     yield "memory.min", str(amount), ("memory.min.sum.qoslet", (hard, amount))
-    yield "memory.low", str(promised.both), ("memory.low.sum.qoslet", (hard, soft))
+    yield "memory.low", str(protected_requests.both), ("memory.low.sum.qoslet", (hard, soft))
 
 
-def tier_rows(basis: Basis, promised: Promised, tier: str) -> Iterator[Row]:
+def tier_rows(
+    policy: NodePolicy, protected_requests: ProtectedRequests, tier: str
+) -> Iterator[Row]:
     """Protection of the burstable or the besteffort tier."""
-    form, soft = basis.memory_qos, promised.burstable
+    form, soft = policy.memory_qos, protected_requests.burstable
     if tier == "besteffort":
         if form == "qoslet":
-            yield from _none(basis, NO_POLICY, *BOTH)
+            yield from _none(policy, NO_POLICY, *BOTH)
         return
     if form in HARD_ONLY:
         if soft > 0:
             yield "memory.min", str(soft), ("memory.low.sum", (soft,))
     elif form == "off":
-        if basis.memory_qos_clears:
+        if policy.memory_qos_clears:
             yield "memory.low", "0", ("memory.protection.none", ("off",))
-    elif basis.policy == "TieredReservation" or soft:
+    elif policy.reservation == "TieredReservation" or soft:
         if form == "qoslet":
             yield "memory.min", "0", ("memory.min.soft", ())
         yield "memory.low", str(soft), ("memory.low.sum", (soft,))
     else:
-        yield from _none(basis, NO_POLICY, *(BOTH if form == "qoslet" else BOTH[1:]))
+        yield from _none(policy, NO_POLICY, *(BOTH if form == "qoslet" else BOTH[1:]))
 
 
-def reserved_rows(basis: Basis, what: str, held: int) -> Iterator[Row]:
+def reserved_rows(policy: NodePolicy, what: str, held: int) -> Iterator[Row]:
     """Protection of a reserved group: no policy is asked, as in the kubelet."""
-    if basis.memory_qos == "off" or held <= 0:
+    if policy.memory_qos == "off" or held <= 0:
         return
-    if basis.memory_qos != "qoslet":
+    if policy.memory_qos != "qoslet":
         yield "memory.min", str(held), ("memory.min.reserved", (what, held))
         return
-    hard = memory.less_an_eighth(held, basis.node.host.page_size)
+    hard = memory.less_an_eighth(held, policy.node.host.page_size)
     yield "memory.min", str(hard), ("memory.min.reserved.qoslet", (what, held, hard))
     yield "memory.low", str(held), ("memory.low.reserved", (what, held))

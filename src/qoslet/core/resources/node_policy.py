@@ -11,7 +11,7 @@ from qoslet.core.resources.cgroup_tree import Setting
 from qoslet.core.resources.qos_class import QosRules
 from qoslet.core.rules.cpu import QUOTA_PERIOD_US
 from qoslet.core.rules.hugetlb import size_text
-from qoslet.core.versions.kubernetes import Choices, MemoryQosForm
+from qoslet.core.versions.kubernetes import MemoryQosForm, ReleaseBehaviour
 from qoslet.core.versions.runtime import Runtime
 
 FORM_FACTOR: dict[str, float | None] = {
@@ -20,7 +20,7 @@ FORM_FACTOR: dict[str, float | None] = {
 """The factor that a form of Memory QoS has where nobody sets one."""
 
 
-class Basis(Struct, frozen=True):
+class NodePolicy(Struct, frozen=True):
     """A node, reduced to what its rules compute with. Bytes, microseconds.
 
     ``memory_qos`` is "off" where the form is not in force. ``hugepages`` pairs the text of a
@@ -28,7 +28,7 @@ class Basis(Struct, frozen=True):
     """
 
     node: Node
-    choices: Choices
+    choices: ReleaseBehaviour
     runtime: Runtime
     v2: bool
     gated: frozenset[str]
@@ -38,7 +38,7 @@ class Basis(Struct, frozen=True):
     pod_level: bool
     memory_qos: MemoryQosForm
     memory_qos_clears: bool
-    policy: str
+    reservation: str
     factor: float | None
     memory_capacity: int
     unevicted_memory: int
@@ -78,7 +78,7 @@ def _memory_qos(node: Node, gate: bool) -> MemoryQosForm:
     return profile.memory_qos if profile.memory_qos_forced or gate else "off"
 
 
-def _policy(node: Node, form: MemoryQosForm) -> str:
+def _reservation(node: Node, form: MemoryQosForm) -> str:
     """The reservation policy: form qoslet protects unless somebody says None."""
     if form == "qoslet" and "memoryReservationPolicy" not in node.origins:
         return "TieredReservation"
@@ -110,7 +110,7 @@ def _processors(node: Node) -> int:
     return max(amount(node.capacity, "cpu").value, 1)
 
 
-def basis_of(node: Node) -> Basis:
+def node_policy(node: Node) -> NodePolicy:
     """Work a node out."""
     choices, kubelet, gated = node.profile.choices, node.kubelet, _gates(node)
     pod_level = "PodLevelResources" in gated
@@ -118,7 +118,7 @@ def basis_of(node: Node) -> Basis:
     processors = _processors(node)
     factor = kubelet.memory_throttling_factor
     custom = "CustomCPUCFSQuotaPeriod" in gated
-    return Basis(
+    return NodePolicy(
         node=node,
         choices=choices,
         runtime=node.profile.runtime,
@@ -138,7 +138,7 @@ def basis_of(node: Node) -> Basis:
         pod_level=pod_level,
         memory_qos=form,
         memory_qos_clears=form == "off" and choices.memory_qos == "1.37" and node.hierarchy == "v2",
-        policy=_policy(node, form),
+        reservation=_reservation(node, form),
         factor=FORM_FACTOR.get(form) if factor is None else factor,
         memory_capacity=amount(node.capacity, "memory").value,
         unevicted_memory=amount(unevicted(node), "memory").value,

@@ -12,15 +12,15 @@ from qoslet.core.api.pod import Container, Pod, QosClass
 from qoslet.core.quantity import ZERO
 from qoslet.core.resources.cgroup_tree import Setting
 from qoslet.core.resources.cgroup_writer import container_settings
-from qoslet.core.resources.cri_resources import sent
+from qoslet.core.resources.cri_resources import cri_resources
 from qoslet.core.resources.memory_qos import node_protects, protects
-from qoslet.core.resources.node_policy import Basis
+from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.resources.qos_cgroups import PodNumbers, numbers_of, pod_settings
 from qoslet.core.resources.qos_class import classify
 from qoslet.core.resources.windows import windows_settings
 
 
-class Shape(Struct, gc=False):
+class PodTemplatePlan(Struct, gc=False):
     """What pods of the same resources share. ``kept`` holds the objects whose identity is the
     key, so that no other object can take it."""
 
@@ -43,47 +43,47 @@ class PlannedContainer(Struct, gc=False):
     oom_inputs: tuple[object, ...]
 
 
-class Shapes:
+class TemplateCache:
     """The shapes of one node's pods."""
 
-    def __init__(self, basis: Basis) -> None:
-        self._basis = basis
-        self._shapes: dict[object, Shape] = {}
+    def __init__(self, policy: NodePolicy) -> None:
+        self._policy = policy
+        self._plans: dict[object, PodTemplatePlan] = {}
         self._containers: dict[object, tuple[PlannedContainer, Container]] = {}
 
     @property
     def count(self) -> int:
         """How many shapes are kept."""
-        return len(self._shapes)
+        return len(self._plans)
 
-    def of(self, pod: Pod) -> Shape:
+    def of(self, pod: Pod) -> PodTemplatePlan:
         """The class, sums and settings of a pod."""
         key = _shape_key(pod)
-        found = self._shapes.get(key)
+        found = self._plans.get(key)
         if found is None:
-            found = self._shapes[key] = self._shape(pod)
+            found = self._plans[key] = self._plan(pod)
         return found
 
-    def forget(self, shape: Shape) -> None:
+    def forget(self, template: PodTemplatePlan) -> None:
         """Drop a shape that no pod has any more, with what was kept for its containers."""
-        self._shapes.pop(_shape_key(shape.kept), None)
-        known = as_release_sees(self._basis, shape.kept)
+        self._plans.pop(_shape_key(template.kept), None)
+        known = as_release_sees(self._policy, template.kept)
         for container in known.containers:
-            self._containers.pop(_container_key(known, container, shape.qos), None)
+            self._containers.pop(_container_key(known, container, template.qos), None)
 
-    def _shape(self, pod: Pod) -> Shape:
-        basis = self._basis
-        known = as_release_sees(basis, pod)
-        qos = classify(known, basis.qos_rules)
-        sums = numbers_of(basis, known)
-        windows = is_windows(basis, pod)
-        return Shape(
+    def _plan(self, pod: Pod) -> PodTemplatePlan:
+        policy = self._policy
+        known = as_release_sees(policy, pod)
+        qos = classify(known, policy.qos_rules)
+        sums = numbers_of(policy, known)
+        windows = is_windows(policy, pod)
+        return PodTemplatePlan(
             qos=qos,
             sums=sums,
             memory=sums.requests.get("memory", ZERO).value,
             milli=sums.requests.get("cpu", ZERO).milli,
-            apart=protects(basis, known.memory) != node_protects(basis),
-            settings=() if windows else pod_settings(basis, known, qos, sums),
+            apart=protects(policy, known.memory) != node_protects(policy),
+            settings=() if windows else pod_settings(policy, known, qos, sums),
             containers=tuple(self._container(known, c, qos, windows) for c in known.containers),
             kept=pod,
         )
@@ -92,7 +92,7 @@ class Shapes:
         self, pod: Pod, container: Container, qos: QosClass, windows: bool
     ) -> PlannedContainer:
         if windows:
-            return PlannedContainer(windows_settings(self._basis, pod, container), None, None, ())
+            return PlannedContainer(windows_settings(self._policy, pod, container), None, None, ())
         if pod.resources is not None or container.role == "sidecar" or pod.memory is not NO_POLICY:
             return self._plan_container(pod, container, qos)
         key = _container_key(pod, container, qos)
@@ -103,10 +103,10 @@ class Shapes:
         return found[0]
 
     def _plan_container(self, pod: Pod, container: Container, qos: QosClass) -> PlannedContainer:
-        message = sent(self._basis, pod, container, qos)
+        message = cri_resources(self._policy, pod, container, qos)
         rule, inputs = message.oom_why
         return PlannedContainer(
-            container_settings(self._basis, message), message.oom_score_adj, rule, inputs
+            container_settings(self._policy, message), message.oom_score_adj, rule, inputs
         )
 
 
@@ -134,17 +134,17 @@ def _container_key(pod: Pod, container: Container, qos: QosClass) -> object:
     return id(container.resources), container.role, qos, pod.critical, pod.node_critical
 
 
-def is_windows(basis: Basis, pod: Pod) -> bool:
+def is_windows(policy: NodePolicy, pod: Pod) -> bool:
     """Whether the pod's containers are Windows containers."""
-    return pod.os == "windows" or basis.node.os == "windows"
+    return pod.os == "windows" or policy.node.os == "windows"
 
 
-def as_release_sees(basis: Basis, pod: Pod) -> Pod:
+def as_release_sees(policy: NodePolicy, pod: Pod) -> Pod:
     """The pod without what the release does not know: sidecars, pod-level resources."""
-    sidecars = basis.choices.sidecars and (
-        basis.gate("SidecarContainers") or basis.node.profile.minor >= 33
+    sidecars = policy.choices.sidecars and (
+        policy.gate("SidecarContainers") or policy.node.profile.minor >= 33
     )
-    if sidecars and (basis.pod_level or pod.resources is None):
+    if sidecars and (policy.pod_level or pod.resources is None):
         return pod
     containers = pod.containers
     if not sidecars:
@@ -161,7 +161,7 @@ def as_release_sees(basis: Basis, pod: Pod) -> Pod:
         pod.where,
         containers,
         uid_from=pod.uid_from,
-        resources=pod.resources if basis.pod_level else None,
+        resources=pod.resources if policy.pod_level else None,
         overhead=pod.overhead,
         os=pod.os,
         critical=pod.critical,

@@ -11,15 +11,15 @@ from typing import Any
 from qoslet.core.api.pod import Container, Pod
 from qoslet.core.quantity import ZERO
 from qoslet.core.resources.cgroup_tree import Setting
-from qoslet.core.resources.node_policy import Basis
+from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.rules import windows
 
 
-def hyperv(basis: Basis, pod: Pod) -> bool:
+def hyperv(policy: NodePolicy, pod: Pod) -> bool:
     """Whether the pod runs under Hyper-V isolation: the flag, else its annotation."""
-    if basis.node.isolation is not None:
-        return basis.node.isolation == "hyperv"
-    if basis.choices.windows == "1.10" and not basis.gate("HyperVContainer"):
+    if policy.node.isolation is not None:
+        return policy.node.isolation == "hyperv"
+    if policy.choices.windows == "1.10" and not policy.gate("HyperVContainer"):
         return False
     return pod.isolation == "hyperv"
 
@@ -28,16 +28,16 @@ def _row(file: str, value: int, rule: str, *inputs: object) -> Setting:
     return Setting(file, str(value), rule, inputs, "runtime")
 
 
-def _processors(basis: Basis) -> int:
+def _processors(policy: NodePolicy) -> int:
     """The processors that the release counts: one group's before 1.27, then all."""
-    if basis.choices.windows in ("1.10", "1.18"):
-        return windows.one_group(basis.processors)
-    return basis.processors
+    if policy.choices.windows in ("1.10", "1.18"):
+        return windows.one_group(policy.processors)
+    return policy.processors
 
 
-def _first_form(basis: Basis, milli: int, isolated: bool) -> list[Setting]:
+def _first_form(policy: NodePolicy, milli: int, isolated: bool) -> list[Setting]:
     """1.10-1.17: shares whether or not there is a limit; a cap, and a count under Hyper-V."""
-    processors, least = _processors(basis), windows.least_shares(isolated)
+    processors, least = _processors(policy), windows.least_shares(isolated)
     shares = windows.shares_between(milli, processors, isolated)
     inputs = (milli, processors, least, shares)
     rows = [_row("cpu_shares", shares, "windows.cpu_shares.least", *inputs)]
@@ -57,9 +57,9 @@ def _cap(milli: int, processors: int) -> Setting:
     return _row("cpu_maximum", maximum, "windows.cpu_maximum", milli, processors, maximum)
 
 
-def _design(basis: Basis, milli: int, request: int, isolated: bool) -> list[Setting]:
+def _design(policy: NodePolicy, milli: int, request: int, isolated: bool) -> list[Setting]:
     """The document's table, multiplied before it divides."""
-    processors, rows = basis.processors, []
+    processors, rows = policy.processors, []
     count = windows.cpu_count_design(milli)
     shares = windows.cpu_shares_design(milli or request, processors)
     per = count if isolated else processors
@@ -75,23 +75,23 @@ def _design(basis: Basis, milli: int, request: int, isolated: bool) -> list[Sett
     return rows
 
 
-def windows_settings(basis: Basis, pod: Pod, container: Container) -> tuple[Setting, ...]:
+def windows_settings(policy: NodePolicy, pod: Pod, container: Container) -> tuple[Setting, ...]:
     """The set fields of a container's WindowsContainerResources, as rows."""
-    form = basis.choices.windows
+    form = policy.choices.windows
     limits = container.resources.limits
     milli = limits.get("cpu", ZERO).milli
     request = container.resources.requests.get("cpu", ZERO).milli
     memory = limits.get("memory", ZERO).value
-    isolated = hyperv(basis, pod)
+    isolated = hyperv(policy, pod)
     rows: list[Setting] = []
     if form == "none":
         return ()
     if form == "1.10":
-        rows = _first_form(basis, milli, isolated)
+        rows = _first_form(policy, milli, isolated)
     elif form == "design":
-        rows = _design(basis, milli, request, isolated)
+        rows = _design(policy, milli, request, isolated)
     elif milli:
-        rows.append(_cap(milli, _processors(basis)))
+        rows.append(_cap(milli, _processors(policy)))
     if memory:
         rows.append(_row("memory_limit_in_bytes", memory, "windows.memory", memory))
     return tuple(rows)

@@ -26,7 +26,7 @@ MEMORY_QOS_FORMS: tuple[MemoryQosForm, ...] = (
 )  # fmt: skip
 
 
-class Choices(Struct, frozen=True):
+class ReleaseBehaviour(Struct, frozen=True):
     """Every choice that changed between releases, as 1.6 made it."""
 
     zero_cpu_request: Literal["limit", "minimum"] = "limit"
@@ -167,7 +167,7 @@ class Profile(Struct, frozen=True):
     kubernetes: str
     minor: int
     runtime: Runtime
-    choices: Choices
+    choices: ReleaseBehaviour
     memory_qos: MemoryQosForm
     memory_qos_forced: bool
     gates: Mapping[str, bool]
@@ -226,7 +226,9 @@ def resolve(
     Raises ValueError with a message for an unknown release, runtime or form.
     """
     release = minor_of(kubernetes)
-    choices = structs.replace(Choices(), **{row.choice: row.value for row in rows_of(release)})
+    choices = structs.replace(
+        ReleaseBehaviour(), **{row.choice: row.value for row in rows_of(release)}
+    )
     minor = NEWEST if release == "design" else int(release.split(".")[1])
     defaults = {name: feature_gates.default(name, minor) for name in RULE_GATES}
     if release == "design":

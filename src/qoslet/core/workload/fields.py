@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from qoslet.core.api.container_resources import Note
+from qoslet.core.api.container_resources import FieldFault
 from qoslet.core.api.pod import Container, Pod
 from qoslet.core.problem import Problem
 from qoslet.core.workload.env import expand
@@ -36,7 +36,7 @@ def words(value: object, variables: Mapping[str, str]) -> tuple[str, ...]:
 
 def nul_faults(
     raw: Mapping[str, Any], shape: Container, variables: Mapping[str, str]
-) -> list[Note]:
+) -> list[FieldFault]:
     """Words for the process of a container that it would get only in part: the kernel's end at
     their first NUL. Source: execve(2)."""
     given = {"workingDir": str(raw.get("workingDir") or "")}
@@ -47,7 +47,7 @@ def nul_faults(
     given |= {f"env ({name!r})": f"{name}{value}" for name, value in variables.items()}
     hint = "take it out: no process can be given one"
     return [
-        Note(f"{shape.field}.{name}", "has a NUL in it", hint)
+        FieldFault(f"{shape.field}.{name}", "has a NUL in it", hint)
         for name, text in given.items()
         if "\0" in text
     ]
@@ -110,7 +110,7 @@ def refusal_row(pod: Pod, refusal: Refusal, unconfined: bool) -> Problem:
     return problem_row(pod, "error", refusal.field, message, "--unconfined runs it anyway")
 
 
-def fault_row(pod: Pod, note: Note) -> Problem:
+def fault_row(pod: Pod, note: FieldFault) -> Problem:
     """The row for a field that is wrong."""
     return problem_row(pod, "error", note.path, note.message, note.hint)
 

@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.core.api.container_resources import Note
+from qoslet.core.api.container_resources import FieldFault
 from qoslet.core.api.pod import Container, Pod
 from qoslet.core.workload.container_spec import Contained, Pull, Sandbox, default_pull
 from qoslet.core.workload.env import Surroundings, environment
@@ -71,7 +71,7 @@ class _Found(Struct):
 
     volumes: PodVolumes
     launches: list[Launch] = []
-    faults: list[Note] = []
+    faults: list[FieldFault] = []
     missing: list[str] = []
 
 
@@ -129,7 +129,9 @@ def _gather(pod: Pod, document: Mapping[str, Any], around: Surroundings, subpath
         else:
             _add(found, pod, document, shape, around, subpaths)
     if pod.os == "windows":
-        found.faults.append(Note("spec.os.name", "a Windows pod cannot run here", "plan only"))
+        found.faults.append(
+            FieldFault("spec.os.name", "a Windows pod cannot run here", "plan only")
+        )
     return found
 
 
@@ -148,7 +150,9 @@ def _add(
     mounted = mounts_of(raw, shape, found.volumes, variables)
     found.faults += [*mounted.faults, *nul_faults(raw, shape, variables)]
     found.faults += [
-        Note(f"{shape.field}.volumeMounts", f"{mount.path}: a subPath is not passed on", _HINT)
+        FieldFault(
+            f"{shape.field}.volumeMounts", f"{mount.path}: a subPath is not passed on", _HINT
+        )
         for mount in mounted.mounts
         if mount.sub_path and not subpaths
     ]
@@ -156,7 +160,7 @@ def _add(
     contained, faults = _contained(spec, raw, shape, variables)
     found.faults += faults
     if not contained.image:
-        found.faults.append(Note(f"{shape.field}.image", "no image", "name one"))
+        found.faults.append(FieldFault(f"{shape.field}.image", "no image", "name one"))
         return
     stop = mapping(raw.get("lifecycle")).get("stopSignal")
     found.launches.append(
@@ -182,18 +186,18 @@ def _contained(
     raw: Mapping[str, Any],
     shape: Container,
     variables: Mapping[str, str],
-) -> tuple[Contained, list[Note]]:
+) -> tuple[Contained, list[FieldFault]]:
     """What one container asks for, and what of it is wrong."""
     above, own = mapping(spec.get("securityContext")), mapping(raw.get("securityContext"))
     field = f"{shape.field}.securityContext"
-    faults: list[Note] = []
+    faults: list[FieldFault] = []
 
     def number(name: str) -> int | None:
         value = above.get(name) if own.get(name) is None else own[name]
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
-            faults.append(Note(f"{field}.{name}", f"{value!r} is no user or group number"))
+            faults.append(FieldFault(f"{field}.{name}", f"{value!r} is no user or group number"))
             return None
         return value
 
@@ -227,13 +231,15 @@ def _contained(
     return made, faults
 
 
-def _contradictions(field: str, uid: int | None, gid: int | None, non_root: bool) -> list[Note]:
+def _contradictions(
+    field: str, uid: int | None, gid: int | None, non_root: bool
+) -> list[FieldFault]:
     """What of a security context does not go together."""
     found = []
     if gid is not None and uid is None:
-        found.append(Note(f"{field}.runAsGroup", "a group needs runAsUser, too", "give both"))
+        found.append(FieldFault(f"{field}.runAsGroup", "a group needs runAsUser, too", "give both"))
     if non_root and uid == 0:
-        found.append(Note(f"{field}.runAsNonRoot", "the container would run as UID 0"))
+        found.append(FieldFault(f"{field}.runAsNonRoot", "the container would run as UID 0"))
     return found
 
 

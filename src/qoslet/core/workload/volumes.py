@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from qoslet.core.api.aggregate import declared, limits
-from qoslet.core.api.container_resources import Note, is_label
+from qoslet.core.api.container_resources import FieldFault, is_label
 from qoslet.core.api.pod import Container, Pod
 from qoslet.core.quantity import QuantityError, parse
 from qoslet.core.workload.env import Surroundings, expand
@@ -49,7 +49,7 @@ class PodVolumes(Struct):
     memory: dict[str, MemoryVolume] = {}
     others: set[str] = set()
     missing: list[str] = []
-    faults: list[Note] = []
+    faults: list[FieldFault] = []
     refusals: list[Refusal] = []
 
 
@@ -58,7 +58,7 @@ class Mounted(Struct):
 
     mounts: list[Mount] = []
     missing: list[str] = []
-    faults: list[Note] = []
+    faults: list[FieldFault] = []
 
 
 def volumes_of(
@@ -70,9 +70,9 @@ def volumes_of(
         field = f"spec.volumes[{index}]"
         name = entry.get("name")
         if not isinstance(name, str) or not is_label(name):
-            found.faults.append(Note(f"{field}.name", f"{name!r} is no DNS label", "name it"))
+            found.faults.append(FieldFault(f"{field}.name", f"{name!r} is no DNS label", "name it"))
         elif name in found.memory or name in found.others:
-            found.faults.append(Note(f"{field}.name", f"{name} is there twice", "rename one"))
+            found.faults.append(FieldFault(f"{field}.name", f"{name} is there twice", "rename one"))
         else:
             _add(found, field, name, _mapping(entry.get("emptyDir")))
     most = _most(pod, around)
@@ -93,14 +93,14 @@ def _add(found: PodVolumes, field: str, name: str, empty: Mapping[str, Any]) -> 
     medium = empty.get("medium") or ""
     if medium not in _MEDIA and not str(medium).startswith("HugePages-"):
         hint = "Memory, HugePages, or leave it out"
-        found.faults.append(Note(f"{field}.emptyDir.medium", f"{medium!r} is unknown", hint))
+        found.faults.append(FieldFault(f"{field}.emptyDir.medium", f"{medium!r} is unknown", hint))
     size = None
     if empty.get("sizeLimit") is not None:
         try:
             size = _size(empty["sizeLimit"])
         except QuantityError as error:
             message = f"{empty['sizeLimit']!r} {error}"
-            found.faults.append(Note(f"{field}.emptyDir.sizeLimit", message, "such as 64Mi"))
+            found.faults.append(FieldFault(f"{field}.emptyDir.sizeLimit", message, "such as 64Mi"))
     if medium == "Memory":
         found.memory[name] = MemoryVolume(name, size)
     else:
@@ -153,7 +153,7 @@ def mounts_of(
             continue
         if name not in volumes.memory:
             message = f"no volume is named {given!r}"
-            found.faults.append(Note(f"{field}.name", message, "name one of spec.volumes"))
+            found.faults.append(FieldFault(f"{field}.name", message, "name one of spec.volumes"))
             continue
         try:
             mount = _mount(entry, name, variables)
@@ -161,7 +161,7 @@ def mounts_of(
                 raise _Wrong("mountPath", f"{mount.path} is mounted twice")
         except _Wrong as wrong:
             hint = "give another path"
-            found.faults.append(Note(f"{field}.{wrong.field}", str(wrong), hint))
+            found.faults.append(FieldFault(f"{field}.{wrong.field}", str(wrong), hint))
             continue
         taken.add(mount.path)
         found.mounts.append(mount)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qoslet.core.explain.node_config import InForce
+    from qoslet.core.explain.node_config import EffectiveField
     from qoslet.core.node.node import Node
     from qoslet.core.problem import Problem
 
 
 def config_document(
-    node: Node, shown: Sequence[InForce], problems: Sequence[Problem]
+    node: Node, shown: Sequence[EffectiveField], problems: Sequence[Problem]
 ) -> dict[str, object]:
     """The answer for programs."""
     from qoslet.render.documents.plan import API_VERSION, problem_row

@@ -12,13 +12,13 @@ from msgspec import json
 
 from qoslet.core.node.node import allocatable, enforced
 from qoslet.core.plan.effective_memory import key_of, named, standings
-from qoslet.core.plan.memory_annotation_effects import guarded
-from qoslet.core.resources.node_policy import basis_of
+from qoslet.core.plan.memory_annotation_effects import guard_mode
+from qoslet.core.resources.node_policy import node_policy
 
 if TYPE_CHECKING:
     from qoslet.core.api.pod import Quantities
     from qoslet.core.plan.effective_memory import Standing
-    from qoslet.core.plan.memory_annotation_effects import Guarded
+    from qoslet.core.plan.memory_annotation_effects import GuardMode
     from qoslet.core.problem import Problem
     from qoslet.core.resources.cgroup_tree import Cgroup, Plan, Setting
 
@@ -59,7 +59,7 @@ def node_block(plan: Plan) -> Document:
         "allocatable": quantities(allocatable(node)),
         "enforced": quantities(enforced(node)),
         "probed": list(node.probed),
-        "memoryQosInForce": basis_of(node).memory_qos != "off",
+        "memoryQosInForce": node_policy(node).memory_qos != "off",
     }
 
 
@@ -132,12 +132,12 @@ def cgroup_block(
 
 def standings_of(plan: Plan) -> Mapping[str, Standing]:
     """What the memory values are worth; empty where Memory QoS is off."""
-    return standings(plan) if basis_of(plan.node).memory_qos != "off" else {}
+    return standings(plan) if node_policy(plan.node).memory_qos != "off" else {}
 
 
 def plan_document(plan: Plan) -> Document:
     """The whole plan, as ``qoslet plan -o json`` prints it."""
-    properties, known, basis = Properties(plan), standings_of(plan), basis_of(plan.node)
+    properties, known, policy = Properties(plan), standings_of(plan), node_policy(plan.node)
     return {
         "apiVersion": API_VERSION,
         "kind": "Plan",
@@ -149,7 +149,7 @@ def plan_document(plan: Plan) -> Document:
                 "uid": row.pod.uid,
                 "uidFrom": row.pod.uid_from,
                 "qosClass": row.qos,
-                "guard": guard_block(guarded(basis, row.pod)),
+                "guard": guard_block(guard_mode(policy, row.pod)),
             }
             for row in plan.pods
         ],
@@ -160,7 +160,7 @@ def plan_document(plan: Plan) -> Document:
     }
 
 
-def guard_block(guard: Guarded | None) -> Document | None:
+def guard_block(guard: GuardMode | None) -> Document | None:
     """What the guard of ``qoslet run`` may do to a pod; None where there is no guard."""
     if guard is None:
         return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qoslet.core.explain.node_config import InForce
+    from qoslet.core.explain.node_config import EffectiveField
     from qoslet.render.terminal import Terminal
 
 
@@ -15,7 +15,7 @@ WIDEST = 40
 """Columns of the values; a longer one has its source on the next line."""
 
 
-def table(shown: Sequence[InForce], terminal: Terminal) -> list[str]:
+def table(shown: Sequence[EffectiveField], terminal: Terminal) -> list[str]:
     """A line a field: name, value, where it came from; what the owner gave stands out."""
     from qoslet.render.terminal import printable
 

@@ -255,9 +255,9 @@ def standings_of(plan: Plan) -> dict[str, Standing]:
 
 def memory_qos(plan: Plan) -> str:
     """The form of Memory QoS that is in force on the plan's node."""
-    from qoslet.core.resources.node_policy import basis_of
+    from qoslet.core.resources.node_policy import node_policy
 
-    return basis_of(plan.node).memory_qos
+    return node_policy(plan.node).memory_qos
 
 
 _MARKS = {"error": ("✗", "x", "red"), "warning": ("!", "!", "yellow"), "info": ("i", "i", "blue")}
