@@ -33,8 +33,8 @@ from qoslet.core.plan.plan import plan
 from qoslet.core.reconcile.journal import JournalState
 from qoslet.core.reconcile.steps import Step
 from qoslet.host.cgroupfs.driver import Cgroupfs
-from qoslet.host.cgroupfs.fast_observer import Glance
-from qoslet.host.cgroupfs.observer import Eyes
+from qoslet.host.cgroupfs.fast_observer import FastObserver
+from qoslet.host.cgroupfs.observer import CgroupObserver
 from qoslet.host.files.manifests import load
 from qoslet.host.files.node import load_node
 from qoslet.host.machine.probe import probe
@@ -61,9 +61,9 @@ class Bench:
         self.hierarchy = node.hierarchy
         self.plan = plan(load([str(self.manifests)], Options()).pods, node)
         self.driver = Cgroupfs(self.hierarchy, self.mounts, self.root)
-        self.eyes = Eyes(self.hierarchy, self.mounts)
+        self.eyes = CgroupObserver(self.hierarchy, self.mounts)
         self.eyes.watch(self.plan.files)
-        self.quick = Glance(self.hierarchy, self.mounts, self.plan.files)
+        self.quick = FastObserver(self.hierarchy, self.mounts, self.plan.files)
         self.steps: tuple[Step, ...] = ()
         self.ledger = JournalState()
         paths = {group.path for group in self.plan.cgroups if group.path}

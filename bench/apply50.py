@@ -28,7 +28,7 @@ from qoslet.core.reconcile.drift import compare
 from qoslet.core.reconcile.steps import Step, ordered
 from qoslet.core.workload.security_context import Powers
 from qoslet.host.cgroupfs.driver import Cgroupfs
-from qoslet.host.cgroupfs.observer import Eyes
+from qoslet.host.cgroupfs.observer import CgroupObserver
 from qoslet.host.files.node import load_node
 from qoslet.host.files.watched_manifests import ManifestFiles
 from qoslet.host.machine.probe import probe
@@ -57,7 +57,7 @@ class Bench:
         journal = claim(self.root, self.driver, state=self.state)
         driver = self.driver = Cgroupfs(self.node.hierarchy, self.mounts, self.root)
         driver.journal = journal
-        eyes = Eyes(self.node.hierarchy, self.mounts)
+        eyes = CgroupObserver(self.node.hierarchy, self.mounts)
         elapsed = timed(partial(self._turn, driver, eyes))
         driver.journal = None
         self.clean()
@@ -65,7 +65,7 @@ class Bench:
         driver.close()
         return elapsed
 
-    def _turn(self, driver: Cgroupfs, eyes: Eyes) -> None:
+    def _turn(self, driver: Cgroupfs, eyes: CgroupObserver) -> None:
         """From the manifest to the last value."""
         powers = Powers(os.geteuid(), os.getegid(), os.geteuid() == 0)
         files = ManifestFiles([str(self.manifests)], time.monotonic)

@@ -16,7 +16,7 @@ from bench.figures import Figure, show
 from qoslet.core.reconcile.steps import Step
 from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.cgroupfs.kill import identities
-from qoslet.host.cgroupfs.observer import Eyes
+from qoslet.host.cgroupfs.observer import CgroupObserver
 from qoslet.host.machine.probe import probe
 
 PODS = 500
@@ -37,7 +37,7 @@ class Bench:
         hierarchy, where = ("v1", mounts) if self.v1 else ("v2", found.unified or "")
         self.root = f"/qoslet-bench-{secrets.token_hex(4)}"
         self.driver = Cgroupfs(hierarchy, where, self.root)
-        self.eyes = Eyes(hierarchy, where)
+        self.eyes = CgroupObserver(hierarchy, where)
         self.values = V1 if self.v1 else V2
         self.points = [tree.point for tree in self.driver.layout.trees]
         self.beside = f"{self.root}-bare"

@@ -36,7 +36,7 @@ ROOTS: Mapping[str, Any] = {
     "container": ContainerState,
     "life": Life,
     "memo": _Memo,
-    "memory-events": counters._Kept,
+    "memory-events": counters._StoredCounters,
     "cpu_manager_state": checkpoint._Cpu,
     "memory_manager_state": checkpoint._Memory,
     "keeper-setting": protocol.Setting,

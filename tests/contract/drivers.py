@@ -132,12 +132,12 @@ def real(hierarchy: Hierarchy) -> Iterator[Bench]:
     machine has the other hierarchy.
     """
     from qoslet.host.cgroupfs.driver import Cgroupfs
-    from qoslet.host.cgroupfs.observer import Eyes
+    from qoslet.host.cgroupfs.observer import CgroupObserver
 
     mounts = mounts_of(hierarchy)
     root = f"/qoslet-test-{secrets.token_hex(4)}"
     driver = Cgroupfs(hierarchy, mounts, root)
-    eyes = Eyes(hierarchy, mounts)
+    eyes = CgroupObserver(hierarchy, mounts)
     eyes.watch(HUGETLB[hierarchy])
     try:
         (outcome,) = driver.perform([Step("create", root)])

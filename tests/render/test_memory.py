@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from qoslet import schema
-from qoslet.core.cgroup.interface_files import NO_LIMIT
-from qoslet.core.memory.effective_protection import Binding, Loss, Short
+from qoslet.core.cgroup.interface_files import UNLIMITED
+from qoslet.core.memory.effective_protection import Binding, Overcommit, ProtectionLoss
 from qoslet.core.memory.events import KINDS, ZONES, EventKind, Reclaimed, Zone
-from qoslet.core.memory.graph import SPANS
+from qoslet.core.memory.graph import MAX_SPANS
 from qoslet.core.memory.rows import MemoryEvent, MemoryRow
 from qoslet.core.memory.sample import NodeMemory, Pressure
 from qoslet.core.status.memory_view import MemoryView
@@ -37,11 +37,11 @@ KILL = MemoryEvent(
 )  # fmt: skip
 APP = MemoryRow(
     "/q/b/podu1/app", "container", "shop/web/app", "u1", "shop/web", "app", "Burstable", 64 << 20,
-    current=65 << 20, high=80 << 20, max=NO_LIMIT, low=60 << 20, given_low=64 << 20, given_min=0,
+    current=65 << 20, high=80 << 20, max=UNLIMITED, low=60 << 20, given_low=64 << 20, given_min=0,
     binds=Binding("/q/b", "memory.max", 96 << 20, 6 << 20),
     losses=(
-        Loss("memory.low", 64 << 20, 64 << 20, 60 << 20,
-             Short("/q/b", "memory.low", 90 << 20, 96 << 20)),
+        ProtectionLoss("memory.low", 64 << 20, 64 << 20, 60 << 20,
+             Overcommit("/q/b", "memory.low", 90 << 20, 96 << 20)),
     ), pressure=Pressure(3.0, 5, 1.5, 4),
     events={"oom_kill": 2, "high": 402, "below_low": 1},
     reclaimed={"below_request": Reclaimed(20, 10, 5), "above_high": Reclaimed(9000, 6000, 10)},
@@ -49,8 +49,8 @@ APP = MemoryRow(
     waited=2.5,
     pressed=True,
     recent={
-        "below_request": (0,) * (SPANS - 2) + (10, 0),
-        "above_high": tuple(range(0, 20 * SPANS, 20)),
+        "below_request": (0,) * (MAX_SPANS - 2) + (10, 0),
+        "above_high": tuple(range(0, 20 * MAX_SPANS, 20)),
     },
     last=KILL,
 )  # fmt: skip

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from qoslet.core.api.pod import Pod
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
-from qoslet.core.memory.events import Kill
+from qoslet.core.memory.events import OomKill
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.node.node import Node
 from qoslet.core.plan.live_plan import PodGroups
@@ -280,7 +280,7 @@ class OomLog(Protocol):
     def readable(self) -> bool:
         """Whether it can be read here."""
 
-    def kills(self) -> Sequence[Kill]:
+    def kills(self) -> Sequence[OomKill]:
         """Those since asked last, in order."""
 
 

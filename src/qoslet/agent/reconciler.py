@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from qoslet.agent.config import Config
-from qoslet.agent.memory.monitor import Memory
+from qoslet.agent.memory.monitor import MemoryMonitor
 from qoslet.agent.pods.admission import Admission
 from qoslet.agent.pods.garbage_collection import GarbageCollector
 from qoslet.agent.pods.node_cgroups import NodeCgroups
@@ -70,7 +70,7 @@ class Reconciler:
         self._admission = Admission(self.context, self.teardown, self._resizer)
         self._node_cgroups = NodeCgroups(self.context, meet=meet)
         self._collector = GarbageCollector(self.context)
-        self.memory = Memory(self.context, memory)
+        self.memory = MemoryMonitor(self.context, memory)
         self._snapshots = Snapshots(self.context, self.teardown.last_observed, machine)
         self._cycle = 0
         self._states: dict[int, ContainerState] = {}

@@ -21,7 +21,7 @@ from qoslet.core.managers.checkpoint import FILES
 from qoslet.core.reconcile.journal import JournalState
 from qoslet.errors import CannotDo, QosletError
 from qoslet.host.cgroupfs.async_writes import SlowWrites
-from qoslet.host.cgroupfs.proactive_reclaim import ColdReclaim
+from qoslet.host.cgroupfs.proactive_reclaim import KernelReclaim
 from qoslet.host.containers.log_files import LogLimits
 from qoslet.host.containers.tmpfs_volumes import TmpfsVolumes
 from qoslet.host.keeper.client import KeeperRuntime
@@ -167,7 +167,7 @@ def memory_of(tree: Tree, root: str) -> Iterator[MemoryParts]:
     """What this machine's kernel tells of memory below a root."""
     hierarchy, mounts = tree.place.hierarchy, tree.reach.mounts
     with closing(KernelWatch(hierarchy, mounts)) as watch, closing(KernelLog()) as log:
-        cold = ColdReclaim(hierarchy, mounts) if hierarchy == "v2" else None
+        cold = KernelReclaim(hierarchy, mounts) if hierarchy == "v2" else None
         kept = KeptCounters(folder_of(root))
         yield MemoryParts(MemoryFiles(hierarchy, mounts), watch, log, keep=kept, cold=cold)
 
@@ -196,10 +196,10 @@ def eyes_of(tree: Tree) -> Observer:
     if tree.place.driver != "systemd":
         return tree.eyes
     from qoslet.host.systemd.driver import Systemd
-    from qoslet.host.systemd.scope_holders import Sight
+    from qoslet.host.systemd.scope_holders import ScopeFilter
 
     assert isinstance(tree.driver, Systemd)
-    return Sight(tree.eyes, tree.driver.holders)
+    return ScopeFilter(tree.eyes, tree.driver.holders)
 
 
 def undo(tree: Tree) -> list[str]:

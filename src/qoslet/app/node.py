@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from qoslet.core.node.node import Node
 from qoslet.core.node.resolve import as_written
 from qoslet.core.node.validation import host_refusals
-from qoslet.core.pressure.throttle_guard import Mode, by_form
+from qoslet.core.pressure.throttle_guard import Mode, default_mode
 from qoslet.core.problem import Problem
 from qoslet.core.resources.node_policy import node_policy
 from qoslet.host.files.node import load_node
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def guard_of(choices: Choices, node: Node) -> Mode:
     """What was asked for, or what goes with the form of Memory QoS in force."""
-    return choices.guard or by_form(node_policy(node).memory_qos)
+    return choices.guard or default_mode(node_policy(node).memory_qos)
 
 
 def node_of(choices: Choices) -> tuple[Node, tuple[Problem, ...]]:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from qoslet.core.node.node import Hierarchy
     from qoslet.core.reconcile.restore import TreeState
     from qoslet.host.cgroupfs.driver import Cgroupfs
-    from qoslet.host.cgroupfs.fast_observer import Glance
-    from qoslet.host.cgroupfs.observer import Eyes
+    from qoslet.host.cgroupfs.fast_observer import FastObserver
+    from qoslet.host.cgroupfs.observer import CgroupObserver
     from qoslet.host.state.journal_file import Journal
 
 DEFAULT_ROOT = "/qoslet"
@@ -58,29 +58,29 @@ class Tree:
         self.verb = "apply"
         self.identities: Mapping[str, int] = {}
         self._files: tuple[str, ...] = ()
-        self._eyes: Eyes | None = None
-        self._glance: Glance | None = None
+        self._eyes: CgroupObserver | None = None
+        self._glance: FastObserver | None = None
 
     @property
-    def eyes(self) -> Eyes:
+    def eyes(self) -> CgroupObserver:
         """The observer; a glance that finds everything as planned needs none."""
         if self._eyes is None:
-            from qoslet.host.cgroupfs.observer import Eyes
+            from qoslet.host.cgroupfs.observer import CgroupObserver
 
-            self._eyes = Eyes(self.place.hierarchy, self.reach.mounts)
+            self._eyes = CgroupObserver(self.place.hierarchy, self.reach.mounts)
             self._eyes.watch(self._files)
         return self._eyes
 
     def watch(self, files: Iterable[str]) -> None:
         """Read these files besides the known ones."""
-        from qoslet.host.cgroupfs.fast_observer import Glance
+        from qoslet.host.cgroupfs.fast_observer import FastObserver
 
         self._files = tuple(files)
         if self._eyes is not None:
             self._eyes.watch(self._files)
         if self._glance is not None:
             self._glance.close()
-        self._glance = Glance(self.place.hierarchy, self.reach.mounts, self._files)
+        self._glance = FastObserver(self.place.hierarchy, self.reach.mounts, self._files)
 
     def observe(self, root: str) -> Observed:
         """The subtree below and including ``root``."""

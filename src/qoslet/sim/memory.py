@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from qoslet.agent.ports import Observer
-from qoslet.core.memory.events import Kill
+from qoslet.core.memory.events import OomKill
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.memory.stat_parser import limit_v1, number
 
@@ -50,7 +50,7 @@ class SimMemory:
         self._told: dict[str, tuple[Mapping[str, int], ...]] = {}
         self._followed: set[str] = set()
         self.machine = NodeMemory(0.0, total, total, total)
-        self.log: list[Kill] = []
+        self.log: list[OomKill] = []
         self.fired: set[str] = set()
         self.kept = SimKept()
 
@@ -129,7 +129,7 @@ class SimMemory:
         """None: time alone moves it."""
         return ()
 
-    def kills(self) -> Sequence[Kill]:
+    def kills(self) -> Sequence[OomKill]:
         """What was put into ``log`` since asked last."""
         found, self.log = self.log, []
         return found

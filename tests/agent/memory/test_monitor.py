@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from qoslet.agent.config import Config
-from qoslet.agent.memory.monitor import CLOSE, FRESH
-from qoslet.core.memory.effective_protection import Binding, Short
-from qoslet.core.memory.events import Kill
+from qoslet.agent.memory.monitor import LIMIT_POLL_SECONDS, VIEW_SECONDS
+from qoslet.core.memory.effective_protection import Binding, Overcommit
+from qoslet.core.memory.events import OomKill
 from qoslet.core.memory.rows import MemoryRow
 from qoslet.core.memory.sample import MemorySample, Pressure
 from tests.agent.fixtures import ROOT, Bench
@@ -46,7 +46,7 @@ class Counted(Bench):
     def quiet(self) -> bool:
         """Whether nobody is looked at soon; the machine is, now and then."""
         at = self.reconciler.memory.next_at()
-        return at is None or at - self.clock.now > 2 * CLOSE
+        return at is None or at - self.clock.now > 2 * LIMIT_POLL_SECONDS
 
     def happen(self, path: str, kind: str, count: int, **more: Any) -> None:
         """The counters of a group and those above it, as a kernel of v2 counts."""
@@ -79,7 +79,7 @@ def test_nobody_is_looked_at_while_nothing_happens(bench: Counted) -> None:
 def test_a_group_that_wakes_us_is_counted_at_every_level(bench: Counted) -> None:
     app = bench.app("a")
     bench.happen(app, "oom_kill", 1)
-    bench.memory.log.append(Kill(31, "hog", app, app, 64 * MIB))
+    bench.memory.log.append(OomKill(31, "hog", app, app, 64 * MIB))
     bench.turn(1.0)
     view = bench.reconciler.snapshot().memory_view
     [event] = view.events
@@ -95,9 +95,9 @@ def test_a_group_that_wakes_us_is_counted_at_every_level(bench: Counted) -> None
 
 def test_what_a_surface_sees_first_is_told_at_once_and_once(bench: Counted) -> None:
     app = bench.app("a")
-    bench.clock.now += FRESH
+    bench.clock.now += VIEW_SECONDS
     bench.happen(app, "oom_kill", 1)
-    bench.memory.log.append(Kill(31, "hog", app, app, 64 * MIB))
+    bench.memory.log.append(OomKill(31, "hog", app, app, 64 * MIB))
     [event] = bench.reconciler.snapshot().memory_view.events
     assert event.process == "hog"
     assert (bench.reconciler.next_at() or 0) <= bench.clock.now
@@ -140,7 +140,7 @@ def test_a_group_that_is_throttled_without_end_is_looked_at_once_a_second(bench:
         looks.append(app in bench.looked[before:])
         assert not bench.reconciler.memory.descriptors(), "it would wake us all the time"
         assert bench.reconciler.memory.next_at() is not None
-    assert sum(looks) <= 10 / CLOSE + 1
+    assert sum(looks) <= 10 / LIMIT_POLL_SECONDS + 1
     assert bench.row("d/a/app").events["high"] >= 900
     assert sum("throttled" in line for line in bench.said) == 1
     bench.memory.set(app, current=MIB, high=MIB * 70)
@@ -241,7 +241,7 @@ def test_a_kill_right_before_a_pod_s_end_is_not_lost(bench: Counted) -> None:
     bench.happen(app, "high", 1)
     bench.turn(1.0)
     bench.happen(app, "oom_kill", 1)
-    bench.memory.log.append(Kill(31, "hog", app, app))
+    bench.memory.log.append(OomKill(31, "hog", app, app))
     bench.source.drop("a")
     bench.turn(0.1)
     bench.turn(0.1)
@@ -292,13 +292,13 @@ def test_the_limit_that_binds_and_what_values_are_worth_at_run_time(bench: Count
     [loss] = row.losses
     kubepods = tier.rpartition("/")[0]
     assert (loss.used, loss.kept) == (30 * MIB, 0)
-    assert loss.cut == Short(kubepods, "memory.low", 0, 16 * MIB)
+    assert loss.cut == Overcommit(kubepods, "memory.low", 0, 16 * MIB)
     bench.memory.set(ROOT, current=70 * MIB, max=72 * MIB, low=64 * MIB)
     bench.memory.set(kubepods, current=60 * MIB, low=64 * MIB)
     row = bench.row("d/a/app")
     assert row.binds == Binding(ROOT, "memory.max", 72 * MIB, 2 * MIB)
     [loss] = row.losses
-    assert loss.cut == Short(tier, "memory.low", 16 * MIB, 40 * MIB)
+    assert loss.cut == Overcommit(tier, "memory.low", 16 * MIB, 40 * MIB)
     assert 0 < loss.kept == row.low < 30 * MIB
     bench.memory.set(tier, low=64 * MIB)
     row = bench.row("d/a/app")
@@ -341,7 +341,7 @@ def test_surfaces_see_new_groups_at_once_and_old_ones_after_a_while(bench: Count
     bench.memory.set(app, current=7 * MIB)
     assert bench.row("d/c/app").gone is False
     assert bench.row("d/a/app").current == 0
-    bench.clock.now += FRESH
+    bench.clock.now += VIEW_SECONDS
     assert bench.row("d/a/app").current == 7 * MIB
 
 
@@ -363,7 +363,7 @@ def test_a_kill_in_a_group_that_went_before_anybody_looked(bench: Counted) -> No
     while at:
         bench.memory.set(at, events={"oom_kill": 2})
         at = at.rpartition("/")[0]
-    bench.memory.log.append(Kill(31, "hog", f"/outer{app}/deep", pod))
+    bench.memory.log.append(OomKill(31, "hog", f"/outer{app}/deep", pod))
     bench.turn(1.0)
     bench.turn(1.0)
     view = bench.reconciler.snapshot().memory_view

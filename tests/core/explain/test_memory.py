@@ -7,7 +7,7 @@ from msgspec import structs
 from qoslet.core.api.pod import Pod
 from qoslet.core.explain.effective_memory import held
 from qoslet.core.explain.explain import Explanation, Value, explain
-from qoslet.core.memory.effective_protection import Short
+from qoslet.core.memory.effective_protection import Overcommit
 from qoslet.core.plan.plan import plan
 from tests.core.resources.test_memory_qos import BATCH, DB, GATE, WEB, chosen, pod, under
 
@@ -91,7 +91,7 @@ def test_no_worth_where_memory_qos_is_off() -> None:
 
 
 def test_a_sum_that_is_overcommitted_says_how_much_is_held() -> None:
-    text = held(Short("/a", "memory.low", 5, 10))
+    text = held(Overcommit("/a", "memory.low", 5, 10))
     assert text == "/a holds 5 of 10 that its groups claim"
 
 

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from qoslet.core.api.pod import Container, Pod
-from qoslet.core.cgroup.interface_files import NO_LIMIT
+from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.effective_protection import (
-    Claim,
-    ClaimTree,
-    Short,
-    Worth,
-    claim_of,
-    effective,
-    nearer,
+    EffectiveMemory,
+    Overcommit,
+    Protection,
+    ProtectionTree,
+    effective_memory,
+    effective_protection,
     parents,
-    solve,
+    protection_of,
+    tightest_limit,
 )
 from qoslet.core.memory.sample import MemorySample
 from qoslet.core.node.node import Node
@@ -32,22 +32,22 @@ from tests.core.resources.test_memory_qos import BATCH, DB, WEB, pod, under
 MI = 1 << 20
 
 
-def tree(**groups: tuple[int, int] | tuple[int, int, int]) -> list[Claim]:
+def tree(**groups: tuple[int, int] | tuple[int, int, int]) -> list[Protection]:
     """Groups named by their path with _ for /: usage, memory.min and memory.low in Mi."""
     return [
-        Claim(f"/{name.replace('_', '/')}", *(amount * MI for amount in amounts))
+        Protection(f"/{name.replace('_', '/')}", *(amount * MI for amount in amounts))
         for name, amounts in groups.items()
     ]
 
 
-def hard(found: Mapping[str, Worth]) -> dict[str, float]:
+def hard(found: Mapping[str, EffectiveMemory]) -> dict[str, float]:
     return {path: round(worth.hard / MI, 1) for path, worth in found.items()}
 
 
 # The numbers of tools/testing/selftests/cgroup/test_memcontrol.c, test_memcg_min
 
 
-def kernel_case(*usage: int) -> list[Claim]:
+def kernel_case(*usage: int) -> list[Protection]:
     """A without protection is left out: it is the group that reclaims; B holds 50 Mi."""
     held = dict(zip("CDEF", (75, 25, 0, 500), strict=True))
     below = {f"A_B_{name}": (used, held[name]) for name, used in zip("CDEF", usage, strict=True)}
@@ -56,7 +56,7 @@ def kernel_case(*usage: int) -> list[Claim]:
 
 def test_overcommitted_siblings_share_by_what_they_use_of_their_claim() -> None:
     """33 and 17 Mi: the expectation of the selftest up to Linux 5.18."""
-    found = hard(solve(kernel_case(50, 50, 50, 0), recursive=False, root="/A"))
+    found = hard(effective_memory(kernel_case(50, 50, 50, 0), recursive=False, root="/A"))
     assert found == {"/A/B": 50.0, "/A/B/C": 33.3, "/A/B/D": 16.7, "/A/B/E": 0.0, "/A/B/F": 0.0}
 
 
@@ -68,12 +68,12 @@ def test_reclaim_ends_where_the_kernel_s_own_model_ends(handed_down: bool) -> No
     names = [f"/A/B/{name}" for name in "CDEF"]
     limits = [75, 25, 0, 500]
     for _ in range(1000):
-        claims = [Claim("/A/B", int(sum(usage)), 50 * MI)]
+        claims = [Protection("/A/B", int(sum(usage)), 50 * MI)]
         claims += [
-            Claim(name, int(used), limit * MI)
+            Protection(name, int(used), limit * MI)
             for name, used, limit in zip(names, usage, limits, strict=True)
         ]
-        kept = solve(claims, recursive=handed_down, root="/A", page=1)
+        kept = effective_memory(claims, recursive=handed_down, root="/A", page=1)
         for at, name in enumerate(names):
             protected = kept[name].hard
             share = 1 - (protected + 1) / (max(protected, usage[at]) + 1)
@@ -86,54 +86,64 @@ def test_reclaim_ends_where_the_kernel_s_own_model_ends(handed_down: bool) -> No
 def test_what_children_do_not_claim_goes_to_those_above_their_claim() -> None:
     """memory_recursiveprot: the rest of B, by what each uses beyond its own claim."""
     claims = tree(A=(100, 80), A_a=(40, 30), A_b=(40, 0), A_c=(20, 20))
-    assert hard(solve(claims, recursive=False)) == {"/A": 80, "/A/a": 30, "/A/b": 0, "/A/c": 20}
-    assert hard(solve(claims, recursive=True)) == {"/A": 80, "/A/a": 36, "/A/b": 24, "/A/c": 20}
+    assert hard(effective_memory(claims, recursive=False)) == {
+        "/A": 80,
+        "/A/a": 30,
+        "/A/b": 0,
+        "/A/c": 20,
+    }
+    assert hard(effective_memory(claims, recursive=True)) == {
+        "/A": 80,
+        "/A/a": 36,
+        "/A/b": 24,
+        "/A/c": 20,
+    }
 
 
 def test_an_ancestor_that_holds_nothing_makes_it_all_worth_nothing() -> None:
     claims = tree(pods=(100, 0), pods_tier=(60, 0, 60), pods_tier_web=(60, 0, 60))
-    found = solve(claims, recursive=True)
+    found = effective_memory(claims, recursive=True)
     assert {worth.soft for worth in found.values()} == {0}
-    inside = solve(claims, recursive=True, root="/pods")
+    inside = effective_memory(claims, recursive=True, root="/pods")
     assert {path: worth.soft // MI for path, worth in inside.items()} == {
         "/pods/tier": 60,
         "/pods/tier/web": 60,
     }
     assert [
-        (one.path, one.file, one.held, one.claimed // MI) for one in ClaimTree(claims).short()
+        (one.path, one.file, one.held, one.claimed // MI) for one in ProtectionTree(claims).short()
     ] == [("/pods", "memory.low", 0, 60)]
 
 
 def test_groups_between_that_nobody_named_hold_nothing() -> None:
-    found = solve(tree(own_pods=(10, 10), own_pods_web=(10, 10)), recursive=False)
+    found = effective_memory(tree(own_pods=(10, 10), own_pods_web=(10, 10)), recursive=False)
     assert hard(found) == {"/own/pods": 0, "/own/pods/web": 0}
-    [one] = ClaimTree(tree(own_pods=(10, 10))).short()
+    [one] = ProtectionTree(tree(own_pods=(10, 10))).short()
     assert (one.path, one.file) == ("/own", "memory.min")
 
 
 def test_the_limit_with_the_least_room_binds_first() -> None:
-    web = Claim("/p/web", 30 * MI, high=90 * MI, max=100 * MI)
-    pods = Claim("/p", 150 * MI, max=200 * MI)
-    found = solve([pods, web], recursive=False)["/p/web"].binds
+    web = Protection("/p/web", 30 * MI, high=90 * MI, max=100 * MI)
+    pods = Protection("/p", 150 * MI, max=200 * MI)
+    found = effective_memory([pods, web], recursive=False)["/p/web"].binds
     assert found is not None
     assert (found.path, found.file, found.room) == ("/p", "memory.max", 50 * MI)
-    alone = nearer(replace(web, usage=0), nearer(replace(pods, usage=0), None))
+    alone = tightest_limit(replace(web, usage=0), tightest_limit(replace(pods, usage=0), None))
     assert alone is not None
     assert (alone.path, alone.file, alone.limit) == ("/p/web", "memory.high", 90 * MI)
-    assert solve([Claim("/x", 1)], recursive=False)["/x"].binds is None
+    assert effective_memory([Protection("/x", 1)], recursive=False)["/x"].binds is None
 
 
 def test_a_look_at_a_group_is_a_claim() -> None:
-    looked = MemorySample("/a", 1.0, 7, 5 * MI, high=NO_LIMIT, max=9 * MI, low=2 * MI, min=MI)
-    assert claim_of(looked) == Claim("/a", 5 * MI, MI, 2 * MI, NO_LIMIT, 9 * MI)
-    assert claim_of(MemorySample("/a", 1.0, 7, 5)) == Claim("/a", 5)
+    looked = MemorySample("/a", 1.0, 7, 5 * MI, high=UNLIMITED, max=9 * MI, low=2 * MI, min=MI)
+    assert protection_of(looked) == Protection("/a", 5 * MI, MI, 2 * MI, UNLIMITED, 9 * MI)
+    assert protection_of(MemorySample("/a", 1.0, 7, 5)) == Protection("/a", 5)
 
 
 AMOUNT = st.integers(0, 64)
 
 
 @st.composite
-def trees(draw: st.DrawFn) -> list[Claim]:
+def trees(draw: st.DrawFn) -> list[Protection]:
     """A tree of four levels; what a group uses is at least what its children use."""
     paths = ["/a", "/b"]
     for parent in list(paths):
@@ -144,18 +154,20 @@ def trees(draw: st.DrawFn) -> list[Claim]:
     for path in sorted(paths, key=len, reverse=True):
         for above in list(parents(path))[:1]:
             used[above] += used[path]
-    return [Claim(path, used[path] * MI, draw(AMOUNT) * MI, draw(AMOUNT) * MI) for path in paths]
+    return [
+        Protection(path, used[path] * MI, draw(AMOUNT) * MI, draw(AMOUNT) * MI) for path in paths
+    ]
 
 
-def children(claims: list[Claim], path: str) -> list[str]:
+def children(claims: list[Protection], path: str) -> list[str]:
     return [claim.path for claim in claims if claim.path.rpartition("/")[0] == path]
 
 
 @given(trees(), st.booleans())
 def test_children_never_get_more_than_their_parent_has(
-    claims: list[Claim], handed_down: bool
+    claims: list[Protection], handed_down: bool
 ) -> None:
-    found = solve(claims, recursive=handed_down)
+    found = effective_memory(claims, recursive=handed_down)
     assert found.keys() == {claim.path for claim in claims}
     for claim in claims:
         below = [found[path] for path in children(claims, claim.path)]
@@ -168,10 +180,10 @@ def test_children_never_get_more_than_their_parent_has(
 
 @given(st.lists(st.one_of(trees(), st.sampled_from(["/a", "/b", "/a/0", "/a/0/1"])), max_size=5))
 def test_claims_that_come_and_go_are_worth_what_they_are_at_once(
-    steps: list[list[Claim] | str],
+    steps: list[list[Protection] | str],
 ) -> None:
     """Whatever came before, what is worth how much follows from the claims that are there."""
-    tree, there = ClaimTree(), dict[str, Claim]()
+    tree, there = ProtectionTree(), dict[str, Protection]()
     for step in steps:
         if isinstance(step, str):
             tree.drop(step)
@@ -181,8 +193,8 @@ def test_claims_that_come_and_go_are_worth_what_they_are_at_once(
             there[claim.path] = claim
     for handed_down in (False, True):
         found = {path: tree.worth(path, recursive=handed_down) for path in tree}
-        assert found == solve(there.values(), recursive=handed_down)
-    assert set(tree.short()) == set(ClaimTree(there.values()).short())
+        assert found == effective_memory(there.values(), recursive=handed_down)
+    assert set(tree.short()) == set(ProtectionTree(there.values()).short())
     for path in list(tree):
         tree.drop(path)
     assert not list(tree.short())
@@ -190,33 +202,41 @@ def test_claims_that_come_and_go_are_worth_what_they_are_at_once(
 
 
 def test_a_loss_says_who_does_not_hold_the_claim() -> None:
-    made = ClaimTree(tree(q=(90, 0, 64), q_p=(80, 0, 32), q_p_a=(60, 0, 64), q_p_b=(20, 10, 10)))
+    made = ProtectionTree(
+        tree(q=(90, 0, 64), q_p=(80, 0, 32), q_p_a=(60, 0, 64), q_p_b=(20, 10, 10))
+    )
     worth = made.worth("/q/p/a", recursive=False)
     assert worth is not None
     [loss] = made.losses("/q/p/a", worth)
     assert (loss.file, loss.value, loss.used) == ("memory.low", 64 * MI, 60 * MI)
     assert loss.kept == worth.soft < 60 * MI
-    assert loss.cut == Short("/q/p", "memory.low", 32 * MI, 70 * MI)
-    hard, soft = made.losses("/q/p/b", Worth(0, 0))
-    assert hard.cut == Short("/q/p", "memory.min", 0, 10 * MI)
+    assert loss.cut == Overcommit("/q/p", "memory.low", 32 * MI, 70 * MI)
+    hard, soft = made.losses("/q/p/b", EffectiveMemory(0, 0))
+    assert hard.cut == Overcommit("/q/p", "memory.min", 0, 10 * MI)
     assert (soft.file, soft.kept) == ("memory.low", 0)
-    assert made.losses("/q", Worth(0, 64 * MI)) == ()
+    assert made.losses("/q", EffectiveMemory(0, 64 * MI)) == ()
 
 
 @given(trees(), st.integers(0, 30), st.integers(1, 64))
 def test_a_larger_value_of_an_ancestor_takes_nothing_from_those_below(
-    claims: list[Claim], at: int, more: int
+    claims: list[Protection], at: int, more: int
 ) -> None:
     grown = claims[at % len(claims)]
     after = [replace(one, min=one.min + more * MI) if one is grown else one for one in claims]
-    before, found = solve(claims, recursive=False), solve(after, recursive=False)
+    before, found = (
+        effective_memory(claims, recursive=False),
+        effective_memory(after, recursive=False),
+    )
     for path in (grown.path, *(p for p in before if p.startswith(f"{grown.path}/"))):
         assert found[path].hard >= before[path].hard
 
 
 @given(trees())
-def test_handing_down_takes_nothing_away(claims: list[Claim]) -> None:
-    without, found = solve(claims, recursive=False), solve(claims, recursive=True)
+def test_handing_down_takes_nothing_away(claims: list[Protection]) -> None:
+    without, found = (
+        effective_memory(claims, recursive=False),
+        effective_memory(claims, recursive=True),
+    )
     assert all(found[path].hard >= without[path].hard for path in found)
 
 
@@ -227,7 +247,7 @@ def test_one_group_is_the_formula_of_the_kernel(
     """In pages, as mm/page_counter.c computes it."""
     siblings = min(usage, setting) + others
     parent_usage = usage + others + spare
-    kept = effective(usage, parent_usage, setting, parent, siblings, True)
+    kept = effective_protection(usage, parent_usage, setting, parent, siblings, True)
     if siblings > parent:
         assert kept == min(usage, setting) * parent // siblings
     assert kept <= parent

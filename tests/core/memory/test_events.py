@@ -6,13 +6,21 @@ from typing import Any
 
 import pytest
 
-from qoslet.core.cgroup.interface_files import NO_LIMIT
-from qoslet.core.memory.counters import EVENTS_MOST, GONE_MOST, Tallies, event
-from qoslet.core.memory.event_log import MOST, WINDOW, Lines
-from qoslet.core.memory.events import FREE, NOTHING, Kill, Protection, Reclaimed, change, zone
-from qoslet.core.memory.graph import SPAN, SPANS, Recent
-from qoslet.core.memory.oom_kills import WAIT, Kills, inside
-from qoslet.core.memory.rows import Followed, MemoryEvent
+from qoslet.core.cgroup.interface_files import UNLIMITED
+from qoslet.core.memory.counters import MAX_EVENTS, MAX_REMOVED_CGROUPS, CounterStore, event
+from qoslet.core.memory.event_log import MAX_LINES, WINDOW_SECONDS, MemoryEventLog
+from qoslet.core.memory.events import (
+    NOTHING_RECLAIMED,
+    UNPROTECTED,
+    OomKill,
+    ProtectedBytes,
+    Reclaimed,
+    change_between,
+    zone,
+)
+from qoslet.core.memory.graph import MAX_SPANS, SPAN_SECONDS, ReclaimHistory
+from qoslet.core.memory.oom_kills import LOG_DELAY_SECONDS, OomKillTracker, inside
+from qoslet.core.memory.rows import MemoryEvent, TrackedCgroup
 from qoslet.core.memory.sample import MemorySample
 from qoslet.core.memory.stat_parser import kill_of, node_memory, number, pairs, pressure, stat_v1
 
@@ -23,7 +31,7 @@ REQUEST = 100 * MIB
 def sample(path: str = "/q/a", at: float = 0.0, used: int = 50, **more: Any) -> MemorySample:
     """A look; ``used`` and limits in MiB."""
     for name in ("high", "low", "min", "max"):
-        if name in more and more[name] != NO_LIMIT:
+        if name in more and more[name] != UNLIMITED:
             more[name] *= MIB
     return MemorySample(path, at, more.pop("identity", 1), used * MIB, **more)
 
@@ -35,18 +43,18 @@ def pages(taken: int, scanned: int = 0, refaults: int = 0) -> dict[str, int]:
 def test_counters_grow_and_a_new_group_begins_at_zero() -> None:
     before = sample(events={"oom_kill": 2, "high": 5})
     after = sample(events={"oom_kill": 3, "high": 5})
-    assert change(before, after, 0, FREE).events == {"oom_kill": 1}
-    assert change(None, after, 0, FREE).events == {"oom_kill": 3, "high": 5}
+    assert change_between(before, after, 0, UNPROTECTED).events == {"oom_kill": 1}
+    assert change_between(None, after, 0, UNPROTECTED).events == {"oom_kill": 3, "high": 5}
     anew = sample(events={"oom_kill": 1}, identity=2)
-    assert change(before, anew, 0, FREE).events == {"oom_kill": 1}
+    assert change_between(before, anew, 0, UNPROTECTED).events == {"oom_kill": 1}
     back = sample(events={"oom_kill": 1})
-    assert change(before, back, 0, FREE).events == {}
+    assert change_between(before, back, 0, UNPROTECTED).events == {}
 
 
 @pytest.mark.parametrize(
     ("used", "high", "events", "where"),
     [
-        (50, NO_LIMIT, {}, "below_request"),
+        (50, UNLIMITED, {}, "below_request"),
         (100, 200, {}, "below_request"),
         (101, 200, {}, "above_request"),
         (200, 200, {}, "above_high"),
@@ -60,14 +68,14 @@ def test_pages_are_taken_in_a_zone(
     more: dict[str, Any] = {} if high is None else {"high": high}
     before = sample(used=used - 1, stat=pages(10, 20, 1), **more)
     after = sample(used=used, stat=pages(14, 30, 3), events=events, **more)
-    found = change(before, after, REQUEST, FREE)
+    found = change_between(before, after, REQUEST, UNPROTECTED)
     assert (found.zone, found.reclaimed) == (where, Reclaimed(10, 4, 2))
 
 
 def test_the_higher_of_two_usages_says_the_zone() -> None:
     before = sample(used=210, high=200)
     after = sample(used=90, high=200, stat=pages(40))
-    assert change(before, after, REQUEST, FREE).zone == "above_high"
+    assert change_between(before, after, REQUEST, UNPROTECTED).zone == "above_high"
     assert zone(90 * MIB, REQUEST, 200 * MIB) == "below_request"
 
 
@@ -86,8 +94,8 @@ def test_the_higher_of_two_usages_says_the_zone() -> None:
 def test_a_breach_is_pages_taken_below_the_effective_protection(
     before: int, after: int, taken: int, low: int, least: int, found: str | None
 ) -> None:
-    kept = Protection(low * MIB, least * MIB)
-    events = change(
+    kept = ProtectedBytes(low * MIB, least * MIB)
+    events = change_between(
         sample(used=before), sample(used=after, stat=pages(taken)), REQUEST, kept
     ).events
     assert events == ({} if found is None else {found: 1})
@@ -95,10 +103,10 @@ def test_a_breach_is_pages_taken_below_the_effective_protection(
 
 def test_what_is_protected_may_differ_between_two_looks() -> None:
     before, after = sample(used=50), sample(used=40, stat=pages(9))
-    now, then = Protection(40 * MIB, 0), Protection(50 * MIB, 0)
-    assert change(before, after, REQUEST, now, then).events == {"below_low": 1}
-    assert change(before, after, REQUEST, now, FREE).events == {}
-    assert change(None, sample(used=0, stat=pages(9)), REQUEST, FREE).events == {}
+    now, then = ProtectedBytes(40 * MIB, 0), ProtectedBytes(50 * MIB, 0)
+    assert change_between(before, after, REQUEST, now, then).events == {"below_low": 1}
+    assert change_between(before, after, REQUEST, now, UNPROTECTED).events == {}
+    assert change_between(None, sample(used=0, stat=pages(9)), REQUEST, UNPROTECTED).events == {}
 
 
 def test_time_stalled_is_what_the_kernel_counts() -> None:
@@ -112,9 +120,9 @@ def test_time_stalled_is_what_the_kernel_counts() -> None:
     )
     looks = [(sample(), 300, 700), (sample(pressure=some), 0, 0)]
     for before, full, least in looks:
-        found = change(before, sample(pressure=some), 0, FREE)
+        found = change_between(before, sample(pressure=some), 0, UNPROTECTED)
         assert (found.stalled, found.waited) == (full, least)
-    assert change(sample(), sample(), 0, FREE).waited == 0
+    assert change_between(sample(), sample(), 0, UNPROTECTED).waited == 0
 
 
 @pytest.mark.parametrize(
@@ -126,7 +134,7 @@ def test_pressure_that_is_none(text: str | None) -> None:
 
 
 def test_hostile_numbers_are_absent() -> None:
-    assert number("max\n") == NO_LIMIT
+    assert number("max\n") == UNLIMITED
     assert number("12\n") == 12
     for text in (None, "", "-1", "1e3", "9" * 30, "१२", "0x10"):
         assert number(text) is None
@@ -164,7 +172,7 @@ KILLED = (
 )
 def test_a_record_of_a_kill_whatever_the_process_is_called(name: str) -> None:
     one = kill_of(f"6,812,99,-;{LINE.format(name)}\n SUBSYSTEM=x\n")
-    assert one == Kill(31, name, "/q/kubepods/podu/app", "/q/kubepods/podu")
+    assert one == OomKill(31, name, "/q/kubepods/podu/app", "/q/kubepods/podu")
     two = kill_of(f"3,813,99,-;{KILLED.format(name)}")
     assert two is not None
     assert (two.pid, two.name, two.resident) == (31, name, 68 * MIB)
@@ -172,7 +180,7 @@ def test_a_record_of_a_kill_whatever_the_process_is_called(name: str) -> None:
 
 def test_a_record_of_the_machine_s_memory_has_no_limit() -> None:
     text = LINE.format("x").replace("oom_memcg=/q/kubepods/podu", "global_oom")
-    assert kill_of(f"6,1,2,-;{text}") == Kill(31, "x", "/q/kubepods/podu/app")
+    assert kill_of(f"6,1,2,-;{text}") == OomKill(31, "x", "/q/kubepods/podu/app")
 
 
 @pytest.mark.parametrize(
@@ -191,9 +199,9 @@ def test_a_record_of_somebody_else_is_none(record: str) -> None:
     assert kill_of(record) is None
 
 
-GROUP = Followed("/q/p/app", "container", "d/p/app", "u", "d/p", "app", "Burstable", REQUEST)
-POD = Followed("/q/p", "pod", "d/p", "u", "d/p", "", "Burstable", REQUEST)
-TOP = Followed("/q", "node", "q")
+GROUP = TrackedCgroup("/q/p/app", "container", "d/p/app", "u", "d/p", "app", "Burstable", REQUEST)
+POD = TrackedCgroup("/q/p", "pod", "d/p", "u", "d/p", "", "Burstable", REQUEST)
+TOP = TrackedCgroup("/q", "node", "q")
 GROUPS = {one.path: one for one in (TOP, POD, GROUP)}
 
 
@@ -202,11 +210,11 @@ def kill_event(count: int = 1) -> MemoryEvent:
 
 
 def test_a_counted_kill_waits_a_moment_for_its_name() -> None:
-    kills = Kills()
+    kills = OomKillTracker()
     kills.counted(kill_event(), GROUP.key, 10.0, True)
     assert kills.settled(10.0, {}) == []
-    assert kills.next_at() == 10.0 + WAIT
-    kills.told([Kill(31, "hog", "/q/p/app", "/q/p"), Kill(31, "hog", resident=3 * MIB)], 10.1)
+    assert kills.next_at() == 10.0 + LOG_DELAY_SECONDS
+    kills.told([OomKill(31, "hog", "/q/p/app", "/q/p"), OomKill(31, "hog", resident=3 * MIB)], 10.1)
     [(found, key, group)] = kills.settled(10.1, {})
     assert group == "/q/p/app"
     assert (found.process, found.pid, found.count, key) == ("hog", 31, 1, GROUP.key)
@@ -215,31 +223,31 @@ def test_a_counted_kill_waits_a_moment_for_its_name() -> None:
 
 
 def test_nobody_is_named_who_is_not_known() -> None:
-    kills = Kills()
+    kills = OomKillTracker()
     kills.counted(kill_event(3), GROUP.key, 10.0, True)
-    kills.told([Kill(31, "hog", "/q/p/app", "/q/p/app"), Kill(9, "other", "/q/x")], 10.0)
-    found = kills.settled(10.0 + WAIT, {})
+    kills.told([OomKill(31, "hog", "/q/p/app", "/q/p/app"), OomKill(9, "other", "/q/x")], 10.0)
+    found = kills.settled(10.0 + LOG_DELAY_SECONDS, {})
     assert [(one.event.process, one.event.count) for one in found] == [("hog", 1), ("", 2)]
     assert found[0].event.why == "at its limit"
 
 
 def test_of_a_group_that_was_killed_whole_the_log_decides_how_many() -> None:
-    kills = Kills()
+    kills = OomKillTracker()
     kills.counted(kill_event(3), GROUP.key, 10.0, True, whole=True)
     whole = kill_of("6,1,2,-;Tasks in /q/p/app are going to be killed due to memory.oom.group set")
-    assert whole == Kill(0, "", "/q/p/app")
-    kills.told([Kill(31, "a", "/q/p/app", "/q/p/app"), Kill(31, "a", resident=5)], 10.0)
+    assert whole == OomKill(0, "", "/q/p/app")
+    kills.told([OomKill(31, "a", "/q/p/app", "/q/p/app"), OomKill(31, "a", resident=5)], 10.0)
     assert [one.event.process for one in kills.settled(10.0, {})] == ["a"]
-    kills.told([whole, Kill(31, "a"), Kill(32, "b"), Kill(7, "other", "/q/x")], 10.1)
+    kills.told([whole, OomKill(31, "a"), OomKill(32, "b"), OomKill(7, "other", "/q/x")], 10.1)
     assert [one.event.process for one in kills.settled(10.1, {})] == ["b"]
-    assert kills.settled(10.0 + WAIT, {}) == [], "its first victim was counted twice"
+    assert kills.settled(10.0 + LOG_DELAY_SECONDS, {}) == [], "its first victim was counted twice"
     kills.counted(kill_event(2), POD.key, 20.0, True, whole=True)
-    [one] = kills.settled(20.0 + WAIT, {})
+    [one] = kills.settled(20.0 + LOG_DELAY_SECONDS, {})
     assert (one.event.process, one.event.count) == ("", 2), "the log says nothing of them"
 
 
 def test_without_a_log_the_runtime_knows_the_first_process() -> None:
-    kills = Kills()
+    kills = OomKillTracker()
     kills.counted(kill_event(), GROUP.key, 10.0, False)
     [(found, _, _)] = kills.settled(10.0, {GROUP.key: 77})
     assert (found.process, found.pid) == ("its first process", 77)
@@ -252,12 +260,12 @@ def test_the_kernel_s_paths_may_begin_further_up() -> None:
     assert not inside("/q/p", "/q/p/app")
 
 
-def seen(tallies: Tallies, path: str, wall: float = 5.0, **more: Any) -> list[MemoryEvent]:
+def seen(tallies: CounterStore, path: str, wall: float = 5.0, **more: Any) -> list[MemoryEvent]:
     above = [GROUPS[at] for at in ("/q", "/q/p") if path.startswith(f"{at}/")]
     return tallies.see(sample(path, **more), GROUPS[path], above, wall)
 
 
-def counted(tallies: Tallies) -> dict[str, dict[str, int]]:
+def counted(tallies: CounterStore) -> dict[str, dict[str, int]]:
     return {
         row.title: {str(kind): count for kind, count in row.events.items()}
         for row in tallies.rows(0.0)
@@ -265,7 +273,7 @@ def counted(tallies: Tallies) -> dict[str, dict[str, int]]:
 
 
 def test_on_v2_each_group_is_told_where_it_happened_and_counted_above() -> None:
-    tallies = Tallies()
+    tallies = CounterStore()
     tallies.come(GROUPS.values())
     for path in GROUPS:
         seen(tallies, path, events={"oom_kill": 0}, local={"oom_kill": 0})
@@ -286,7 +294,7 @@ def test_on_v2_each_group_is_told_where_it_happened_and_counted_above() -> None:
 
 
 def test_on_v1_what_happens_to_one_counts_above() -> None:
-    tallies = Tallies()
+    tallies = CounterStore()
     tallies.come(GROUPS.values())
     for path in GROUPS:
         seen(tallies, path, local={"oom_kill": 0, "max": 0})
@@ -304,7 +312,7 @@ def test_on_v1_what_happens_to_one_counts_above() -> None:
 
 
 def test_what_happened_before_anybody_looked_at_a_group_of_others_is_no_news() -> None:
-    tallies = Tallies()
+    tallies = CounterStore()
     tallies.come(GROUPS.values())
     assert seen(tallies, "/q", events={"oom_kill": 4}, local={"oom_kill": 4}) == []
     assert counted(tallies)["q"] == {"oom_kill": 4}
@@ -313,13 +321,13 @@ def test_what_happened_before_anybody_looked_at_a_group_of_others_is_no_news() -
 
 
 def test_counters_outlive_restarts_their_group_and_the_agent() -> None:
-    tallies = Tallies()
+    tallies = CounterStore()
     tallies.come(GROUPS.values())
     seen(tallies, "/q/p/app", events={"oom_kill": 1}, stat=pages(7))
     seen(tallies, "/q/p/app", events={"oom_kill": 2}, stat=pages(5), identity=9)
     tallies.happened(kill_event(), GROUP.key)
     assert counted(tallies)["d/p/app"] == {"oom_kill": 3}
-    again = Tallies()
+    again = CounterStore()
     assert again.load(tallies.dump())
     again.come(GROUPS.values())
     seen(again, "/q/p/app", events={"oom_kill": 2}, stat=pages(6), identity=9)
@@ -334,52 +342,53 @@ def test_counters_outlive_restarts_their_group_and_the_agent() -> None:
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"[1]", b'{"tallies": [{}], "events": []}', b"\xff"])
 def test_what_is_no_dump_changes_nothing(text: bytes) -> None:
-    tallies = Tallies()
+    tallies = CounterStore()
     tallies.come(GROUPS.values())
     assert not tallies.load(text)
     assert len(tallies.rows(0.0)) == 3
 
 
 def test_history_is_bounded() -> None:
-    tallies = Tallies()
-    for at in range(GONE_MOST + 50):
-        one = Followed(f"/q/{at}", "pod", f"d/{at}", str(at), f"d/{at}")
+    tallies = CounterStore()
+    for at in range(MAX_REMOVED_CGROUPS + 50):
+        one = TrackedCgroup(f"/q/{at}", "pod", f"d/{at}", str(at), f"d/{at}")
         tallies.come([one])
         for _ in range(3):
             tallies.happened(event(one, "high", 1, 1.0), one.key)
         tallies.went([one], 1.0)
-    assert len(tallies.rows(0.0)) == GONE_MOST
-    assert len(tallies.events) == EVENTS_MOST
+    assert len(tallies.rows(0.0)) == MAX_REMOVED_CGROUPS
+    assert len(tallies.events) == MAX_EVENTS
 
 
 def test_a_graph_of_the_last_minute() -> None:
-    recent = Recent()
+    recent = ReclaimHistory()
     recent.add("above_high", 100, 0.0, 0.5)
     recent.add("below_request", 90, 1.0, 5.0)
     spans = recent.spans(5.0)
     assert spans["above_high"][-3:] == (100, 0, 0)
     assert spans["below_request"][-3:] == (30, 30, 30)
-    assert len(spans["above_high"]) == SPANS
-    recent.add("above_high", 1000, 5.0, 5.0 + 10 * SPAN * SPANS)
-    later = recent.spans(5.0 + 10 * SPAN * SPANS)
+    assert len(spans["above_high"]) == MAX_SPANS
+    recent.add("above_high", 1000, 5.0, 5.0 + 10 * SPAN_SECONDS * MAX_SPANS)
+    later = recent.spans(5.0 + 10 * SPAN_SECONDS * MAX_SPANS)
     assert set(later) == {"above_high"}
     assert sum(later["above_high"]) <= 110, "what was taken earlier is not drawn now"
 
 
 def test_lines_are_few_and_nobody_who_died_is_left_out() -> None:
-    lines = Lines()
+    lines = MemoryEventLog()
     high = event(GROUP, "high", 7, 1.0)
     assert lines.of([high], 0.0) == ["d/p/app: throttled 7 times at memory.high"]
     assert lines.of([high] * 100, 5.0) == []
     assert lines.of([high], 700.0) == ["d/p/app: throttled 707 times at memory.high"]
     assert lines.of([event(GROUP, "max", 7, 1.0), event(GROUP, "oom", 1, 1.0)], 700.0) == []
     others = [
-        event(Followed(f"/q/{at}", "pod", f"d/{at}", str(at)), "low", 1, 1.0) for at in range(50)
+        event(TrackedCgroup(f"/q/{at}", "pod", f"d/{at}", str(at)), "low", 1, 1.0)
+        for at in range(50)
     ]
-    assert len(lines.of(others, 701.0)) == MOST - 1
-    after = lines.of([], 701.0 + WINDOW)
-    assert after == [f"{51 - MOST} more memory events were not said; see qoslet ps"]
+    assert len(lines.of(others, 701.0)) == MAX_LINES - 1
+    after = lines.of([], 701.0 + WINDOW_SECONDS)
+    assert after == [f"{51 - MAX_LINES} more memory events were not said; see qoslet ps"]
 
 
 def test_nothing_taken_is_nothing() -> None:
-    assert change(sample(), sample(), 0, FREE).reclaimed == NOTHING
+    assert change_between(sample(), sample(), 0, UNPROTECTED).reclaimed == NOTHING_RECLAIMED

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from qoslet.core.memory.counters import Tallies
-from qoslet.core.memory.event_log import Lines
-from qoslet.core.memory.rows import Followed, MemoryEvent
+from qoslet.core.memory.counters import CounterStore
+from qoslet.core.memory.event_log import MemoryEventLog
+from qoslet.core.memory.rows import MemoryEvent, TrackedCgroup
 from qoslet.core.memory.sample import MemorySample, Pressure
-from qoslet.core.memory.stall_episodes import CALM, Episodes
+from qoslet.core.memory.stall_episodes import CALM_SECONDS, StallEpisodes
 
-POD = Followed("/q/podu", "pod", "d/a", "u", "d/a")
-APP = Followed("/q/podu/app", "container", "d/a/app", "u", "d/a", "app")
+POD = TrackedCgroup("/q/podu", "pod", "d/a", "u", "d/a")
+APP = TrackedCgroup("/q/podu/app", "container", "d/a/app", "u", "d/a", "app")
 
 
 def looks(
@@ -30,7 +30,7 @@ def looks(
 
 
 def told(samples: Sequence[MemorySample]) -> list[tuple[float, str]]:
-    episodes = Episodes()
+    episodes = StallEpisodes()
     found = [(one.at, episodes.see(one)) for one in samples]
     return [(at, one.kind) for at, one in found if one is not None]
 
@@ -52,7 +52,10 @@ def told(samples: Sequence[MemorySample]) -> list[tuple[float, str]]:
         # over after a while only
         ([(1, 0.5, 0.5), (1, 0, 0), (1, 0, 0)], [(11, "pressure")]),
         ([(1, 0.5, 0.5), (1, 0, 0), (1, 0.5, 0.5), (2, 0, 0)], [(11, "pressure")]),
-        ([(1, 0.5, 0.5), *[(1, 0, 0)] * 6], [(11, "pressure"), (11 + CALM, "pressure_end")]),
+        (
+            [(1, 0.5, 0.5), *[(1, 0, 0)] * 6],
+            [(11, "pressure"), (11 + CALM_SECONDS, "pressure_end")],
+        ),
         ([(1, 0.5, 0.5), (30, 0, 0)], [(11, "pressure"), (41, "pressure_end")]),
         (
             [(1, 0.5, 0.5), (30, 0, 0), (1, 0.5, 0.5)],
@@ -67,7 +70,7 @@ def test_a_beginning_and_an_end(
 
 
 def test_the_numbers() -> None:
-    episodes = Episodes()
+    episodes = StallEpisodes()
     found = [episodes.see(one) for one in looks((1, 0.5, 0.75), (1, 0.25, 0.25), (9, 0, 0.1))]
     begun, _, over = found[1:]
     assert begun is not None
@@ -77,7 +80,7 @@ def test_the_numbers() -> None:
 
 
 def test_without_pressure_of_groups_nothing_is_said_and_one_made_anew_ends_it() -> None:
-    assert Episodes().see(MemorySample(APP.path, 1.0, 1, 1)) is None
+    assert StallEpisodes().see(MemorySample(APP.path, 1.0, 1, 1)) is None
     again = looks((1, 0, 0), identity=2)
     assert told([*looks((1, 0.5, 0.5)), again[0]]) == [(11, "pressure"), (10, "pressure_end")]
     # a machine that was started again: its clock and its totals begin anew
@@ -85,12 +88,14 @@ def test_without_pressure_of_groups_nothing_is_said_and_one_made_anew_ends_it() 
     assert told([*looks((1, 0.5, 0.5)), *rebooted]) == [(11, "pressure"), (1, "pressure_end")]
 
 
-def run(tallies: Tallies, group: Followed, samples: Sequence[MemorySample]) -> list[MemoryEvent]:
+def run(
+    tallies: CounterStore, group: TrackedCgroup, samples: Sequence[MemorySample]
+) -> list[MemoryEvent]:
     return [one for sample in samples for one in tallies.see(sample, group, (), 5.0)]
 
 
 def test_counted_at_every_level_kept_over_the_agent_and_ended_with_the_group() -> None:
-    tallies = Tallies()
+    tallies = CounterStore()
     tallies.come([POD, APP])
     events = run(tallies, POD, looks((1, 0.5, 0.5), path=POD.path))
     events += run(tallies, APP, looks((1, 0.5, 0.5)))
@@ -102,7 +107,7 @@ def test_counted_at_every_level_kept_over_the_agent_and_ended_with_the_group() -
     pod, app = tallies.rows(20.0)
     assert (app.events, app.pressed, app.stalled, app.waited) == ({"pressure": 1}, True, 3.5, 4.5)
     assert pod.events == {"pressure": 1}
-    again = Tallies()
+    again = CounterStore()
     assert again.load(tallies.dump())
     again.come([POD, APP])
     assert again.pressed() == {POD.path, APP.path}
@@ -113,10 +118,10 @@ def test_counted_at_every_level_kept_over_the_agent_and_ended_with_the_group() -
 
 
 def test_what_is_said_of_a_container_is_not_said_of_its_pod() -> None:
-    def waits(group: Followed, kind: str) -> MemoryEvent:
+    def waits(group: TrackedCgroup, kind: str) -> MemoryEvent:
         return MemoryEvent(1.0, kind, 1, group.path, group.level, group.title, why="much")  # type: ignore[arg-type]
 
-    lines = Lines()
+    lines = MemoryEventLog()
     both = [waits(POD, "pressure"), waits(APP, "pressure")]
     assert lines.of(both, 0.0) == ["d/a/app: waits for memory: much"]
     assert lines.of(both[1:], 1.0) == []

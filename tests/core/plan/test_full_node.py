@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qoslet.core.api.pod import Pod
-from qoslet.core.cgroup.interface_files import NO_LIMIT
+from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.explain.effective_memory import loss
-from qoslet.core.memory.effective_protection import Claim, parents
+from qoslet.core.memory.effective_protection import Protection, parents
 from qoslet.core.plan.effective_memory import Standing, standings
 from qoslet.core.plan.full_node import Filled, Limit, fill
 from qoslet.core.plan.plan import plan
@@ -33,14 +33,14 @@ def standing(form: str, *pods: Pod, **more: Any) -> dict[str, Standing]:
     return {key.partition("\0")[0]: one for key, one in standings(made).items()}
 
 
-def groups(**amounts: tuple[int, ...]) -> tuple[dict[str, Claim], dict[str, int]]:
+def groups(**amounts: tuple[int, ...]) -> tuple[dict[str, Protection], dict[str, int]]:
     """Groups named by their path with _ for /: what is asked, memory.min, memory.low and
     memory.max in Mi."""
     claims, asked = {}, {}
     for name, (want, *values) in amounts.items():
         path = f"/{name.replace('_', '/')}"
-        least, low, most = (*(value * MI for value in values), *(0, 0, NO_LIMIT)[len(values) :])
-        claims[path], asked[path] = Claim(path, 0, least, low, NO_LIMIT, most), want * MI
+        least, low, most = (*(value * MI for value in values), *(0, 0, UNLIMITED)[len(values) :])
+        claims[path], asked[path] = Protection(path, 0, least, low, UNLIMITED, most), want * MI
     return claims, asked
 
 
@@ -52,10 +52,10 @@ def test_what_is_too_much_is_taken_from_the_least_protected_first() -> None:
     claims, asked = groups(p=(0, 0, 0, 100), p_a=(60, 60), p_b=(60, 0, 40), p_c=(60,), p_d=(20,))
     found = used(fill(claims, asked, {}, 0))
     assert found == {"/p": 100, "/p/a": 60, "/p/b": 40, "/p/c": 0, "/p/d": 0}
-    claims["/p"] = Claim("/p", 0, max=140 * MI)
+    claims["/p"] = Protection("/p", 0, max=140 * MI)
     found = used(fill(claims, asked, {}, 0))
     assert found == {"/p": 140, "/p/a": 60, "/p/b": 48, "/p/c": 24, "/p/d": 8}
-    claims["/p"] = Claim("/p", 0, max=30 * MI)
+    claims["/p"] = Protection("/p", 0, max=30 * MI)
     assert used(fill(claims, asked, {}, 0))["/p/a"] == 30
 
 
@@ -75,19 +75,20 @@ def test_a_group_needs_at_times_more_than_those_below_it_now() -> None:
 
 
 @st.composite
-def trees(draw: st.DrawFn) -> tuple[dict[str, Claim], dict[str, int]]:
+def trees(draw: st.DrawFn) -> tuple[dict[str, Protection], dict[str, int]]:
     amount = st.integers(0, 64)
     paths = ["/a", "/b", *(f"/a/{at}" for at in range(draw(st.integers(0, 3))))]
     paths += [f"{one}/x{at}" for one in paths for at in range(draw(st.integers(0, 3)))]
     claims = {
-        path: Claim(path, 0, draw(amount), draw(amount), NO_LIMIT, draw(amount)) for path in paths
+        path: Protection(path, 0, draw(amount), draw(amount), UNLIMITED, draw(amount))
+        for path in paths
     }
     return claims, {path: draw(amount) for path in paths}
 
 
 @given(trees(), st.integers(1, 300))
 def test_nobody_uses_more_than_limits_leave(
-    made: tuple[dict[str, Claim], dict[str, int]], capacity: int
+    made: tuple[dict[str, Protection], dict[str, int]], capacity: int
 ) -> None:
     claims, asked = made
     found = fill(claims, asked, {}, capacity)

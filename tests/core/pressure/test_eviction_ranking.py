@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from qoslet.core.pressure.eviction_ranking import FLOOR, LAST_AFTER, Candidate, Choice, choose
+from qoslet.core.pressure.eviction_ranking import (
+    MIN_FREED_BYTES,
+    UNDER_REQUEST_SECONDS,
+    Candidate,
+    EvictionChoice,
+    choose_victim,
+)
 
 MIB = 1 << 20
 SIZES = st.integers(0, 4096).map(lambda number: number * MIB)
@@ -43,11 +49,11 @@ def candidates(draw: st.DrawFn) -> list[Candidate]:
 
 PODS = candidates()
 MISSING = SIZES
-LASTED = st.sampled_from([0.0, 1.0, LAST_AFTER, 100.0])
+LASTED = st.sampled_from([0.0, 1.0, UNDER_REQUEST_SECONDS, 100.0])
 
 
-def chosen(pods: Sequence[Candidate], missing: int, lasted: float) -> Choice:
-    return choose(pods, missing, lasted)
+def chosen(pods: Sequence[Candidate], missing: int, lasted: float) -> EvictionChoice:
+    return choose_victim(pods, missing, lasted)
 
 
 @given(PODS, MISSING, LASTED, st.randoms())
@@ -67,7 +73,7 @@ def test_nobody_is_ended_who_frees_nothing_or_may_not_be(
     assert choice.because
     for uid in choice.order:
         one = next(pod for pod in pods if pod.uid == uid)
-        assert one.frees >= FLOOR
+        assert one.frees >= MIN_FREED_BYTES
         assert not (one.critical)
         assert not (one.ending)
         assert one.mode != "off"
@@ -79,7 +85,7 @@ def test_nobody_is_ended_who_frees_nothing_or_may_not_be(
 
 
 def _under(one: Candidate) -> bool:
-    return one.qos == "Guaranteed" or (one.qos == "Burstable" and one.excess < FLOOR)
+    return one.qos == "Guaranteed" or (one.qos == "Burstable" and one.excess < MIN_FREED_BYTES)
 
 
 @given(PODS, MISSING, LASTED)
@@ -89,7 +95,7 @@ def test_who_is_under_its_request_goes_last(
     choice = chosen(pods, missing, lasted)
     if choice.victim is None or not _under(choice.victim):
         return
-    assert lasted >= LAST_AFTER
+    assert lasted >= UNDER_REQUEST_SECONDS
     able = [one for one in pods if one.uid in choice.order]
     assert all(_under(one) for one in able)
     if choice.victim.qos == "Guaranteed":
@@ -104,7 +110,9 @@ def test_a_best_effort_pod_that_helps_goes_before_any_other(
     helps = [
         one
         for one in pods
-        if one.uid in choice.order and one.qos == "BestEffort" and one.frees >= max(FLOOR, missing)
+        if one.uid in choice.order
+        and one.qos == "BestEffort"
+        and one.frees >= max(MIN_FREED_BYTES, missing)
     ]
     if helps:
         assert choice.victim is not None
@@ -148,7 +156,7 @@ def pod(
     ],
 )
 def test_who_goes_first(pods: list[Candidate], victim: str) -> None:
-    choice = choose(pods, 200 * MIB, 1.0)
+    choice = choose_victim(pods, 200 * MIB, 1.0)
     assert choice.victim is not None
     assert choice.victim.uid == victim, choice
 
@@ -189,13 +197,13 @@ def test_who_goes_first(pods: list[Candidate], victim: str) -> None:
     ],
 )
 def test_why_nobody_goes(pods: list[Candidate], lasted: float, because: str) -> None:
-    choice = choose(pods, 200 * MIB, lasted)
+    choice = choose_victim(pods, 200 * MIB, lasted)
     assert (choice.verdict, choice.because, choice.victim) == ("none", because, None)
 
 
 def test_the_numbers_behind_it() -> None:
     pods = [pod("hog", held=900), pod("b", "Burstable", 90, 100)]
-    assert choose(pods, 200 * MIB, 1.0).because == (
+    assert choose_victim(pods, 200 * MIB, 1.0).because == (
         "best-effort: holds 900 MiB, request 0 MiB, protected 0 MiB, 900 MiB above, priority 0; "
         "its end frees 900 MiB of 200 MiB missing; 1 more could be ended"
     )

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from qoslet.core.memory.sample import MemorySample, NodeMemory
-from qoslet.core.pressure.guard_decision import Resolution, Situation, decide
-from qoslet.core.pressure.throttle_guard import Hold
-from qoslet.core.pressure.throttle_stall import Signs, Verdict
+from qoslet.core.pressure.guard_decision import Resolution, StallSituation, decide
+from qoslet.core.pressure.throttle_guard import HighOverride
+from qoslet.core.pressure.throttle_stall import StallSignals, StallVerdict
 
 MIB = 1 << 20
 RECORDED = Path(__file__).parents[2] / "data" / "guard-decisions.jsonl.xz"
@@ -27,13 +27,13 @@ def recorded() -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def situation_of(row: dict[str, Any]) -> Situation:
+def situation_of(row: dict[str, Any]) -> StallSituation:
     """A recorded row as the guard would gather it."""
     uid = {group["path"]: group["uid"] for group in row["groups"]}
     path = row["path"]
     samples = {one["path"]: MemorySample(at=9.0, **one) for one in row["samples"]}
     holds = {
-        one["path"]: Hold(**{key: one[key] for key in one if key != "path"})
+        one["path"]: HighOverride(**{key: one[key] for key in one if key != "path"})
         for one in row["overrides"]
     }
     raised = [at for at, hold in holds.items() if hold.raised]
@@ -44,12 +44,14 @@ def situation_of(row: dict[str, Any]) -> Situation:
     }
     own = [at for at in sorted(uid, key=len) if f"{path}/".startswith(f"{at}/") and uid[at]]
     sample, cold = samples[path], row["reclaimable"]
-    signs = Signs(0.5, sample.current, sample.high or 0, sample.current - cold, cold, 0, 0.0, 300.0)
-    hold = holds.get(path) or Hold(0, 0, 0.0, sample.identity)
-    return Situation(
+    signs = StallSignals(
+        0.5, sample.current, sample.high or 0, sample.current - cold, cold, 0, 0.0, 300.0
+    )
+    hold = holds.get(path) or HighOverride(0, 0, 0.0, sample.identity)
+    return StallSituation(
         path=path,
         pod=own[0] if own else "",
-        verdict=Verdict("stalled", 8.0, "", signs),
+        verdict=StallVerdict("stalled", 8.0, "", signs),
         hold=replace(hold, reclaimed=row["reclaimed"]),
         node=NodeMemory(9.0, row["total"], row["available"], 0),
         samples={at: one for at, one in samples.items() if at in read},
@@ -79,15 +81,15 @@ def test_decisions_are_those_that_were_recorded() -> None:
     }
 
 
-def scene(**more: Any) -> Situation:
+def scene(**more: Any) -> StallSituation:
     """A container of 250 MiB that is stalled on a node with 1000 MiB, its limit 256 MiB."""
     sample = MemorySample("/q/podx/a", 9.0, 1, 250 * MIB, 243 * MIB, max=256 * MIB)
-    signs = Signs(0.5, 250 * MIB, 243 * MIB, 250 * MIB, more.pop("cold", 0), 0, 0.0, 300.0)
-    situation = Situation(
+    signs = StallSignals(0.5, 250 * MIB, 243 * MIB, 250 * MIB, more.pop("cold", 0), 0, 0.0, 300.0)
+    situation = StallSituation(
         path=sample.path,
         pod="/q/podx",
-        verdict=Verdict("stalled", 8.0, "", signs),
-        hold=Hold(243 * MIB, 243 * MIB, 0.0, 1),
+        verdict=StallVerdict("stalled", 8.0, "", signs),
+        hold=HighOverride(243 * MIB, 243 * MIB, 0.0, 1),
         node=NodeMemory(9.0, 4096 * MIB, more.pop("available", 1000) * MIB, 0),
         samples={sample.path: sample},
         holds={},
@@ -128,9 +130,9 @@ def test_a_pod_and_its_containers_that_were_all_raised_do_not_hold_the_decision_
     """What the containers keep counts for the pod, too: to lower the pod again frees nothing."""
     pod, names = "/q/pody", ("a", "b", "c")
     samples = {f"{pod}/{name}": MemorySample("", 9.0, 3, 30 * MIB) for name in names}
-    holds = {path: Hold(20 * MIB, 200 * MIB, 0.0, 3, 1) for path in samples}
+    holds = {path: HighOverride(20 * MIB, 200 * MIB, 0.0, 3, 1) for path in samples}
     samples[pod] = MemorySample(pod, 9.0, 2, 90 * MIB)
-    holds[pod] = Hold(80 * MIB, 300 * MIB, 0.0, 2, 1)
+    holds[pod] = HighOverride(80 * MIB, 300 * MIB, 0.0, 2, 1)
     base = scene(available=700)
     base = replace(base, samples={**base.samples, **samples}, holds=holds)
     found = decide(base)

@@ -6,66 +6,91 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qoslet.core.cgroup.interface_files import NO_LIMIT
+from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.sample import MemorySample
-from qoslet.core.pressure.headroom import Part, Room, kin, part, room, unused, used_of
+from qoslet.core.pressure.headroom import (
+    GrantedShare,
+    Headroom,
+    headroom_for,
+    is_related,
+    share_of,
+    unreclaimable_bytes,
+    unused_grants,
+)
 
 POD = "/q/b/podx"
-OPEN = Part(NO_LIMIT)
+OPEN = GrantedShare(UNLIMITED)
 
 
 def test_a_group_is_what_it_holds_and_page_cache_is_nobody_s() -> None:
     sample = MemorySample("/a", 0.0, 1, 100, max=300, stat={"inactive_file": 20, "file": 30})
-    assert used_of(sample) == 80
-    assert part(sample) == Part(220)
-    assert part(sample, 60, 150) == Part(220, 70)
-    assert part(sample, 60, 70) == Part(220, 0)
-    assert part(sample, 100, 150) == Part(220, 50), "what is planned was given by nobody"
-    assert part(sample, 100, NO_LIMIT) == Part(220, 200)
-    assert part(MemorySample("/a", 0.0, 1, 100)) == Part(NO_LIMIT - 100)
+    assert unreclaimable_bytes(sample) == 80
+    assert share_of(sample) == GrantedShare(220)
+    assert share_of(sample, 60, 150) == GrantedShare(220, 70)
+    assert share_of(sample, 60, 70) == GrantedShare(220, 0)
+    assert share_of(sample, 100, 150) == GrantedShare(220, 50), (
+        "what is planned was given by nobody"
+    )
+    assert share_of(sample, 100, UNLIMITED) == GrantedShare(220, 200)
+    assert share_of(MemorySample("/a", 0.0, 1, 100)) == GrantedShare(UNLIMITED - 100)
 
 
 def test_containers_are_given_no_more_than_their_pod_has_left() -> None:
-    parts = {"/q": OPEN, POD: Part(100), f"{POD}/a": Part(70, 90), f"{POD}/b": Part(80, 50)}
+    parts = {
+        "/q": OPEN,
+        POD: GrantedShare(100),
+        f"{POD}/a": GrantedShare(70, 90),
+        f"{POD}/b": GrantedShare(80, 50),
+    }
     wanted = {"": 100, "/q": 100, POD: 100, f"{POD}/a": 70, f"{POD}/b": 50}
-    assert unused(parts) == wanted
+    assert unused_grants(parts) == wanted
 
 
 @pytest.mark.parametrize(
     ("path", "wanted"),
     [
-        ("/q/b/pody/a", Room(900, 100)),
-        (f"{POD}/a", Room(1000)),
-        (f"{POD}/b", Room(1000)),
-        (POD, Room(1000)),
-        ("/q/b", Room(1000)),
+        ("/q/b/pody/a", Headroom(900, 100)),
+        (f"{POD}/a", Headroom(1000)),
+        (f"{POD}/b", Headroom(1000)),
+        (POD, Headroom(1000)),
+        ("/q/b", Headroom(1000)),
     ],
 )
-def test_room_is_less_what_others_were_given(path: str, wanted: Room) -> None:
+def test_room_is_less_what_others_were_given(path: str, wanted: Headroom) -> None:
     """Nobody is his own other; of a pod that is all affordable its limit decides."""
-    parts = {"/q/b": OPEN, POD: Part(100), f"{POD}/a": Part(300, 300), f"{POD}/b": OPEN}
+    parts = {
+        "/q/b": OPEN,
+        POD: GrantedShare(100),
+        f"{POD}/a": GrantedShare(300, 300),
+        f"{POD}/b": OPEN,
+    }
     pod = path.rpartition("/")[0] if path.count("/") > 3 else path if path == POD else ""
-    assert room(path, pod, 1000, {**parts, path: parts.get(path, OPEN)}) == wanted
+    assert headroom_for(path, pod, 1000, {**parts, path: parts.get(path, OPEN)}) == wanted
 
 
 def test_of_a_pod_that_cannot_have_all_containers_share_what_there_is() -> None:
-    parts = {POD: Part(2000), f"{POD}/a": Part(700, 700), f"{POD}/b": OPEN}
-    assert room(f"{POD}/b", POD, 1000, parts) == Room(300, 700)
+    parts = {POD: GrantedShare(2000), f"{POD}/a": GrantedShare(700, 700), f"{POD}/b": OPEN}
+    assert headroom_for(f"{POD}/b", POD, 1000, parts) == Headroom(300, 700)
 
 
 def test_a_tier_leaves_what_it_has_and_did_not_give() -> None:
-    parts = {"/q": Part(500), "/q/b": Part(400), POD: Part(300, 300), "/z": Part(250, 250)}
-    assert room("/q/b/pody", "/q/b/pody", 1000, parts) == Room(100, 300, "/q/b")
-    assert room("/q/g/pody", "/q/g/pody", 1000, parts) == Room(200, 300, "/q")
-    assert room("/q/g/pody", "/q/g/pody", 600, parts) == Room(50, 550)
-    assert room("/q/b", "", 1000, parts) == Room(500, 0, "/q")
+    parts = {
+        "/q": GrantedShare(500),
+        "/q/b": GrantedShare(400),
+        POD: GrantedShare(300, 300),
+        "/z": GrantedShare(250, 250),
+    }
+    assert headroom_for("/q/b/pody", "/q/b/pody", 1000, parts) == Headroom(100, 300, "/q/b")
+    assert headroom_for("/q/g/pody", "/q/g/pody", 1000, parts) == Headroom(200, 300, "/q")
+    assert headroom_for("/q/g/pody", "/q/g/pody", 600, parts) == Headroom(50, 550)
+    assert headroom_for("/q/b", "", 1000, parts) == Headroom(500, 0, "/q")
 
 
 def test_kin_are_those_above_and_below() -> None:
-    assert kin("/a", "/a")
-    assert kin("/a/b", "/a")
-    assert kin("/a", "/a/b")
-    assert not kin("/a", "/ab")
+    assert is_related("/a", "/a")
+    assert is_related("/a/b", "/a")
+    assert is_related("/a", "/a/b")
+    assert not is_related("/a", "/ab")
 
 
 paths = st.sampled_from(
@@ -82,15 +107,15 @@ lefts = st.integers(0, 1000)
 def test_never_is_more_given_than_there_is(
     asked: list[tuple[str, int, int]], limits: dict[str, int], spare: int
 ) -> None:
-    parts = {path: Part(left) for path, left in limits.items()}
+    parts = {path: GrantedShare(left) for path, left in limits.items()}
     for path, wanted, _ in asked:
         at = path.rpartition("/")[0]
         pod = at if "pod" in at else path
         left = min(parts[path].left, parts[pod].left)
-        before = unused(parts)[""]
-        value = min(wanted, left, room(path, pod, spare, parts).free)
+        before = unused_grants(parts)[""]
+        value = min(wanted, left, headroom_for(path, pod, spare, parts).free)
         if value > parts[path].granted:
-            parts[path] = Part(parts[path].left, value)
-        after = unused(parts)
+            parts[path] = GrantedShare(parts[path].left, value)
+        after = unused_grants(parts)
         assert after[""] <= max(before, spare)
         assert all(after[one] <= parts[one].left for one in parts)

@@ -11,10 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from qoslet.core.memory.breakdown import cache_of, kept_cache, own_of
+from qoslet.core.memory.breakdown import cache_of, process_bytes, protected_cache
 from qoslet.core.memory.sample import MemorySample, NodeMemory, Pressure
-from qoslet.core.pressure.eviction_ranking import amounts
-from qoslet.core.pressure.node_pressure import MARKS, group_state, is_uneasy, node_state
+from qoslet.core.pressure.eviction_ranking import charged_and_freed
+from qoslet.core.pressure.node_pressure import (
+    PRESSURE_THRESHOLDS,
+    group_state,
+    is_uneasy,
+    node_state,
+)
 from tests.live.memory import pulse
 from tests.paths import DATA
 
@@ -100,7 +105,7 @@ def test_the_node(looks: list[NodeMemory], kind: str) -> None:
     ],
 )
 def test_a_threshold_above_what_is_wanted(had: list[int], scans: int, missing: int | None) -> None:
-    marks = replace(MARKS, hard=1500 * MIB)
+    marks = replace(PRESSURE_THRESHOLDS, hard=1500 * MIB)
     state = node_state(nodes(had, scans=scans), marks=marks)
     if missing is None:
         assert (state.kind, state.missing) == ("calm", 0)
@@ -282,15 +287,20 @@ def test_what_the_memory_of_a_group_is_made_of() -> None:
     }
     group = MemorySample("/k", 0.0, 1, 190 * MIB, low=80 * MIB, min=0, swap=7 * MIB, stat=stat)
     assert cache_of(group) == 100 * MIB, "what lies in a tmpfs cannot be dropped"
-    assert own_of(group) == 59 * MIB
-    assert amounts(group, volumes=False) == (97 * MIB, 59 * MIB)
-    assert amounts(group, volumes=True) == (97 * MIB, 89 * MIB)
-    assert kept_cache(group, 80 * MIB) == 0
-    assert kept_cache(group, 150 * MIB) == 60 * MIB
-    assert kept_cache(group, 200 * MIB) == 100 * MIB
+    assert process_bytes(group) == 59 * MIB
+    assert charged_and_freed(group, volumes=False) == (97 * MIB, 59 * MIB)
+    assert charged_and_freed(group, volumes=True) == (97 * MIB, 89 * MIB)
+    assert protected_cache(group, 80 * MIB) == 0
+    assert protected_cache(group, 150 * MIB) == 60 * MIB
+    assert protected_cache(group, 200 * MIB) == 100 * MIB
 
 
 def test_how_much_should_be_had() -> None:
     gib = 1024 * MIB
-    assert [MARKS.wanted(gib * size) // MIB for size in (1, 2, 16, 256)] == [128, 204, 1638, 4096]
-    assert MARKS.wanted(256 * MIB) == 64 * MIB
+    assert [PRESSURE_THRESHOLDS.wanted(gib * size) // MIB for size in (1, 2, 16, 256)] == [
+        128,
+        204,
+        1638,
+        4096,
+    ]
+    assert PRESSURE_THRESHOLDS.wanted(256 * MIB) == 64 * MIB

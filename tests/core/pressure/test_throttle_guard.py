@@ -6,21 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qoslet.core.cgroup.interface_files import NO_LIMIT
+from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.sample import MemorySample, NodeMemory
-from qoslet.core.pressure.guard_decision import Bounds, Decision, answer, spare
+from qoslet.core.pressure.guard_decision import GrowthBounds, GuardDecision, answer, spare_bytes
 from qoslet.core.pressure.guard_report import GuardRow
-from qoslet.core.pressure.headroom import Room
+from qoslet.core.pressure.headroom import Headroom
 from qoslet.core.pressure.throttle_guard import (
-    POLICY,
-    Hold,
-    by_form,
-    held_on,
-    is_over,
-    lowered,
-    stays,
+    GUARD_POLICY,
+    HighOverride,
+    default_mode,
+    lowered_high,
+    may_restore,
+    raised_seconds,
+    with_fit,
 )
-from qoslet.core.pressure.throttle_stall import Signs, Verdict
+from qoslet.core.pressure.throttle_stall import StallSignals, StallVerdict
 
 MIB = 1 << 20
 
@@ -30,29 +30,31 @@ def node(available: int, total: int = 4096) -> NodeMemory:
     return NodeMemory(0.0, total * MIB, available * MIB, 0)
 
 
-def stalled(used: int = 250, high: int = 243, cold: int = 0) -> tuple[Verdict, MemorySample]:
+def stalled(used: int = 250, high: int = 243, cold: int = 0) -> tuple[StallVerdict, MemorySample]:
     """A group that is stalled; amounts in MiB."""
-    signs = Signs(0.5, used * MIB, high * MIB, (used - cold) * MIB, cold * MIB, 0, 0.0, 300.0)
+    signs = StallSignals(
+        0.5, used * MIB, high * MIB, (used - cold) * MIB, cold * MIB, 0, 0.0, 300.0
+    )
     stat = {"inactive_file": cold * MIB, "anon": (used - cold) * MIB}
     sample = MemorySample("/a", 9.0, 1, used * MIB, high * MIB, stat=stat)
-    return Verdict("stalled", 8.0, "", signs), sample
+    return StallVerdict("stalled", 8.0, "", signs), sample
 
 
 def decided(
     available: int, limit: int | None, *, given: int = 0, ends: bool = True, **more: int
-) -> Decision:
+) -> GuardDecision:
     verdict, sample = stalled(**more)
-    bounds = Bounds(NO_LIMIT if limit is None else limit * MIB, ends)
-    room = Room(spare(node(available)) - given * MIB, given * MIB)
+    bounds = GrowthBounds(UNLIMITED if limit is None else limit * MIB, ends)
+    room = Headroom(spare_bytes(node(available)) - given * MIB, given * MIB)
     return answer(None, verdict, sample, room, bounds)
 
 
 @pytest.mark.parametrize(
     ("decision", "wanted", "value"),
     [
-        (decided(1000, 256), "limit", NO_LIMIT),
+        (decided(1000, 256), "limit", UNLIMITED),
         (decided(1000, 256, cold=8), "reclaim", 8 * MIB),
-        (decided(1000, 900), "limit", NO_LIMIT),
+        (decided(1000, 900), "limit", UNLIMITED),
         (decided(400, 900), "raise", 310 * MIB),
         (decided(1000, 900, given=500), "raise", 310 * MIB),
         (decided(4000, 64 << 10, high=200, used=200), "raise", 250 * MIB),
@@ -65,7 +67,7 @@ def decided(
         (decided(210, None, ends=False), "none", 0),
     ],
 )
-def test_answers(decision: Decision, wanted: str, value: int) -> None:
+def test_answers(decision: GuardDecision, wanted: str, value: int) -> None:
     assert decision.answer == wanted
     assert abs(decision.value - value) <= MIB, decision
 
@@ -84,21 +86,21 @@ amounts = st.integers(0, 1 << 44)
 def test_nobody_gets_more_than_there_is(
     available: int, used: int, high: int, limit: int, limited: bool, ends: bool
 ) -> None:
-    signs = Signs(0.5, used, high, used, 0, 0, 0.0, 1.0)
-    room = spare(NodeMemory(0.0, 1 << 44, available, 0))
+    signs = StallSignals(0.5, used, high, used, 0, 0, 0.0, 1.0)
+    room = spare_bytes(NodeMemory(0.0, 1 << 44, available, 0))
     sample = MemorySample("/a", 0.0, 1, used, high)
-    bounds = Bounds(limit if limited else NO_LIMIT, ends)
-    found = answer(None, Verdict("stalled", 0.0, "", signs), sample, Room(room), bounds)
+    bounds = GrowthBounds(limit if limited else UNLIMITED, ends)
+    found = answer(None, StallVerdict("stalled", 0.0, "", signs), sample, Headroom(room), bounds)
     match found.answer:
         case "raise":
             assert max(high, used) < found.value <= used + room
-            assert found.value <= max(high, used) + max(POLICY.least_step, high // 4)
+            assert found.value <= max(high, used) + max(GUARD_POLICY.least_step, high // 4)
         case "limit":
             assert limited
             assert limit - used <= room
         case "end":
             assert ends
-            least = max(high, used) + POLICY.least_step
+            least = max(high, used) + GUARD_POLICY.least_step
             assert used + room < least or (limited and limit < least)
         case other:
             assert other == "none"
@@ -106,31 +108,31 @@ def test_nobody_gets_more_than_there_is(
 
 
 def test_what_is_planned_comes_back_only_after_it_fitted_for_a_while() -> None:
-    hold = Hold(243 * MIB, NO_LIMIT, 0.0, 1, 1)
+    hold = HighOverride(243 * MIB, UNLIMITED, 0.0, 1, 1)
     _, sample = stalled(used=240)
-    assert held_on(hold, sample, 0).fits_since is None
+    assert with_fit(hold, sample, 0).fits_since is None
     _, sample = stalled(used=250, cold=60)
-    hold = held_on(hold, sample, 0)
+    hold = with_fit(hold, sample, 0)
     assert hold.fits_since == sample.at
-    assert not is_over(hold, sample.at + POLICY.hold - 1)
-    assert is_over(hold, sample.at + POLICY.hold)
+    assert not may_restore(hold, sample.at + GUARD_POLICY.hold - 1)
+    assert may_restore(hold, sample.at + GUARD_POLICY.hold)
     _, sample = stalled(used=240)
-    assert held_on(hold, sample, 0).fits_since is None
+    assert with_fit(hold, sample, 0).fits_since is None
 
 
 def test_what_is_taken_back_leaves_what_is_used_and_the_least_step() -> None:
-    hold = Hold(243 * MIB, NO_LIMIT, 0.0, 1, 1)
-    assert lowered(hold, stalled(used=200)[1]) == 259 * MIB
-    assert lowered(hold, stalled(used=250)[1]) == 266 * MIB
+    hold = HighOverride(243 * MIB, UNLIMITED, 0.0, 1, 1)
+    assert lowered_high(hold, stalled(used=200)[1]) == 259 * MIB
+    assert lowered_high(hold, stalled(used=250)[1]) == 266 * MIB
 
 
 def test_it_stays_twice_as_long_each_time_but_not_for_ever() -> None:
-    found = [stays(Hold(1, 2, 0.0, 1, times)) for times in (0, 1, 2, 3, 9, 90)]
+    found = [raised_seconds(HighOverride(1, 2, 0.0, 1, times)) for times in (0, 1, 2, 3, 9, 90)]
     assert found == [30, 30, 60, 120, 600, 600]
 
 
 def test_the_mode_goes_with_the_form() -> None:
-    assert [by_form(form) for form in ("off", "1.22", "1.37", "design", "qoslet")] == [
+    assert [default_mode(form) for form in ("off", "1.22", "1.37", "design", "qoslet")] == [
         "off",
         "observe",
         "observe",

@@ -16,9 +16,15 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.core.cgroup.interface_files import NO_LIMIT
+from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.sample import MemorySample, Pressure
-from qoslet.core.pressure.throttle_stall import TUNING, Track, follow, is_near, room_in_swap
+from qoslet.core.pressure.throttle_stall import (
+    STALL_TUNING,
+    StallTracker,
+    is_near,
+    swap_headroom,
+    track_sample,
+)
 from tests.paths import DATA
 
 MIB = 1 << 20
@@ -45,10 +51,10 @@ def looks_of(file: Path, *, psi: bool = True) -> list[Look]:
     return found
 
 
-def verdicts(looks: list[Look], every: int = 1) -> Iterator[tuple[Look, Track]]:
-    track = Track()
+def verdicts(looks: list[Look], every: int = 1) -> Iterator[tuple[Look, StallTracker]]:
+    track = StallTracker()
     for look in looks[::every]:
-        track = follow(track, look.sample, room_in_swap(look.sample, 1 << 40))
+        track = track_sample(track, look.sample, swap_headroom(look.sample, 1 << 40))
         yield look, track
 
 
@@ -97,10 +103,10 @@ def sample(at: float = 0.0, held: int = 250, cache: int = 0, **more: Any) -> Mem
     return MemorySample(path="/a", at=at, identity=1, stat=stat, usage_usec=0, **given)
 
 
-def after(*samples: MemorySample, room: int = 0) -> Track:
-    track = Track()
+def after(*samples: MemorySample, room: int = 0) -> StallTracker:
+    track = StallTracker()
     for one in samples:
-        track = follow(track, one, room)
+        track = track_sample(track, one, room)
     return track
 
 
@@ -131,7 +137,7 @@ def test_one_that_gets_on_in_between_is_not_stalled() -> None:
         ("page cache can be taken back", steady(held=200, cache=45), 0),
         ("there is room in swap", steady(), 100 * MIB),
         ("it computes", [replace(s, usage_usec=n * 400_000) for n, s in enumerate(steady())], 0),
-        ("no memory.high", [replace(one, high=NO_LIMIT) for one in steady()], 0),
+        ("no memory.high", [replace(one, high=UNLIMITED) for one in steady()], 0),
         ("nobody waits", [replace(s, pressure=Pressure(0, 1, 0, 1)) for s in steady()], 0),
     ],
 )
@@ -142,7 +148,7 @@ def test_who_gets_on(why: str, looks: list[MemorySample], room: int) -> None:
 def test_what_computes_without_any_memory_to_take_back_is_stalled_in_the_end() -> None:
     looks = [replace(s, usage_usec=n * 400_000) for n, s in enumerate(steady(40))]
     states = [track.verdict.state for _, track in verdicts([Look(0, one) for one in looks])]
-    assert states.index("stalled") * 0.5 == pytest.approx(TUNING.patience + 1.0, abs=0.5)
+    assert states.index("stalled") * 0.5 == pytest.approx(STALL_TUNING.patience + 1.0, abs=0.5)
 
 
 def test_events_may_pause_while_a_process_sleeps() -> None:
@@ -154,20 +160,20 @@ def test_events_may_pause_while_a_process_sleeps() -> None:
 def test_another_group_or_another_value_begins_anew(field: str) -> None:
     looks = steady()
     other = replace(looks[-1], at=9.0, **{field: getattr(looks[-1], field) + 4096})
-    track = follow(after(*looks), other, 0)
+    track = track_sample(after(*looks), other, 0)
     assert (track.verdict.state, track.looks, track.agreed) == ("calm", (other,), 0)
 
 
 def test_counters_that_went_back_begin_anew() -> None:
     looks = steady()
-    assert follow(after(*looks), replace(looks[-1], at=9.0, local={"high": 1}), 0).agreed == 0
+    assert track_sample(after(*looks), replace(looks[-1], at=9.0, local={"high": 1}), 0).agreed == 0
 
 
 def test_room_in_swap_is_the_least_of_what_is_left() -> None:
-    assert room_in_swap(sample(), 100) == 0
-    assert room_in_swap(sample(swap=10, swap_max=30), 100) == 20
-    assert room_in_swap(sample(swap=10, swap_max=NO_LIMIT), 100) == 100
-    assert room_in_swap(sample(swap=40, swap_max=30), 100) == 0
+    assert swap_headroom(sample(), 100) == 0
+    assert swap_headroom(sample(swap=10, swap_max=30), 100) == 20
+    assert swap_headroom(sample(swap=10, swap_max=UNLIMITED), 100) == 100
+    assert swap_headroom(sample(swap=40, swap_max=30), 100) == 0
 
 
 amounts = st.integers(0, 1 << 50)
@@ -177,7 +183,7 @@ samples = st.builds(
     at=st.floats(0, 100),
     identity=st.integers(1, 2),
     current=amounts,
-    high=st.none() | amounts | st.just(NO_LIMIT),
+    high=st.none() | amounts | st.just(UNLIMITED),
     swap=st.none() | amounts,
     swap_max=st.none() | amounts,
     stat=st.dictionaries(
@@ -191,10 +197,10 @@ samples = st.builds(
 
 @given(st.lists(samples, max_size=12), amounts)
 def test_whatever_is_read_there_is_a_verdict(looks: list[MemorySample], room: int) -> None:
-    track = Track()
+    track = StallTracker()
     for one in looks:
-        track = follow(track, one, room)
-        assert len(track.looks) <= 1 + TUNING.memory / 0.001
+        track = track_sample(track, one, room)
+        assert len(track.looks) <= 1 + STALL_TUNING.memory / 0.001
         if track.verdict.state == "stalled":
             assert track.verdict.signs is not None
             assert is_near(track.looks[-1])
@@ -205,7 +211,7 @@ def test_whatever_is_read_there_is_a_verdict(looks: list[MemorySample], room: in
 def test_nobody_whose_memory_can_be_taken_back_is_ever_stalled(
     high: int, share: float, step: float, count: int
 ) -> None:
-    cache = max(int(high * share), min(TUNING.least, high // 4)) + 2
+    cache = max(int(high * share), min(STALL_TUNING.least, high // 4)) + 2
     looks = [
         replace(
             sample(n * step),

@@ -13,8 +13,8 @@ from qoslet.core.reconcile.journal import CreateIntent, Entry, Removed
 from qoslet.core.reconcile.steps import Step
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.driver import Cgroupfs
-from qoslet.host.cgroupfs.fast_observer import Glance
-from qoslet.host.cgroupfs.observer import Eyes
+from qoslet.host.cgroupfs.fast_observer import FastObserver
+from qoslet.host.cgroupfs.observer import CgroupObserver
 from qoslet.host.linux.openat import KEPT, checked, file_name
 
 V2_FILES = {
@@ -101,7 +101,7 @@ def test_v2_enables_one_by_one_where_all_at_once_is_refused(
 def test_v2_is_observed(v2: Cgroupfs, tmp_path: Path) -> None:
     (tmp_path / "q/a/cgroup.procs").write_text("12\n0\n")
     (tmp_path / "q/a/hugetlb.2MB.max").write_text("0\n")
-    eyes = Eyes("v2", str(tmp_path), ("memory.max", "memory.high", "hugetlb.2MB.max"))
+    eyes = CgroupObserver("v2", str(tmp_path), ("memory.max", "memory.high", "hugetlb.2MB.max"))
     seen = eyes.observe("/q")
     assert list(seen.cgroups) == ["/q", "/q/a"]
     group = seen.cgroups["/q/a"]
@@ -120,9 +120,9 @@ def test_v1_is_observed_and_completed(v1: Cgroupfs, tmp_path: Path) -> None:
     for name in V1:
         (tmp_path / name / "q/cgroup.procs").write_text("")
     (tmp_path / "cpu/q").rename(tmp_path / "cpu/away")
-    assert Eyes("v1", mounts).observe("/q").cgroups["/q"].missing == ("cpu",)
+    assert CgroupObserver("v1", mounts).observe("/q").cgroups["/q"].missing == ("cpu",)
     assert v1.perform([Step("create", "/q")])[0].error is None
-    assert Eyes("v1", mounts).observe("/q").cgroups["/q"].missing == ()
+    assert CgroupObserver("v1", mounts).observe("/q").cgroups["/q"].missing == ()
 
 
 def test_controllers_on_one_mount_are_one_hierarchy(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_a_link_in_the_path_is_refused(tmp_path: Path, link: str, kind: str) -> 
     assert "link" in text
     assert (outside / "b/memory.max").read_text() == "max\n"
     assert not (outside / "c").exists()
-    assert list(Eyes("v2", str(point)).observe("/q/a").cgroups) == []
+    assert list(CgroupObserver("v2", str(point)).observe("/q/a").cgroups) == []
 
 
 def test_a_linked_file_is_refused(v2: Cgroupfs, tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_a_glance_sees_a_group_that_is_gone_from_one_hierarchy(tmp_path: Path) -
     for point in mounts.values():
         Path(point, "q/a/b").mkdir(parents=True)
     Path(mounts["memory"], "q/a/memory.limit_in_bytes").write_text("4096\n")
-    glance, paths = Glance("v1", mounts, ()), ["/q", "/q/a", "/q/a/b"]
+    glance, paths = FastObserver("v1", mounts, ()), ["/q", "/q/a", "/q/a/b"]
     seen = glance.observe(iter(paths))
     assert seen is not None
     assert list(seen.cgroups) == paths
@@ -331,13 +331,13 @@ def test_more_groups_than_descriptors(tmp_path: Path) -> None:
     steps = [Step("set", f"/q/{name}", "cpu.weight", "9") for name in names]
     assert [one.error for one in driver.perform(steps)] == [None] * len(names)
     assert descriptors_of(folders) == KEPT + 1
-    assert len(Eyes("v2", str(tmp_path)).observe("/q").cgroups) == len(names) + 1
+    assert len(CgroupObserver("v2", str(tmp_path)).observe("/q").cgroups) == len(names) + 1
     driver.close()
     assert descriptors_of(folders) == 0
 
 
 def test_a_tree_that_was_removed_and_made_anew_is_the_new_one(v2: Cgroupfs, tmp_path: Path) -> None:
-    eyes = Eyes("v2", str(tmp_path))
+    eyes = CgroupObserver("v2", str(tmp_path))
     v2.perform([Step("set", "/q/a", "cpu.weight", "5")])
     before = eyes.observe("/q").cgroups["/q/a"].identity
     (tmp_path / "q").rename(tmp_path / "old")

@@ -9,7 +9,7 @@ import pytest
 from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.host.cgroupfs.async_writes import SlowWrites
 from qoslet.host.cgroupfs.driver import Cgroupfs
-from qoslet.host.cgroupfs.observer import Eyes
+from qoslet.host.cgroupfs.observer import CgroupObserver
 
 MiB = 1 << 20
 LOWER = Step("set", "/q/a", "memory.max", str(8 * MiB), gently=True)
@@ -65,12 +65,12 @@ def test_what_is_forced_is_written_as_it_is(group: Path) -> None:
 
 def test_page_cache_is_what_can_be_taken_back(group: Path) -> None:
     point = str(group.parents[1])
-    assert Eyes("v2", point).cache("/q/a") == 7 * MiB
+    assert CgroupObserver("v2", point).cache("/q/a") == 7 * MiB
     (group / "memory.reclaim").unlink()
-    assert Eyes("v2", point).cache("/q/a") == 0, "not before Linux 5.19"
-    assert Eyes("v2", point).cache("/q/b") == 0
+    assert CgroupObserver("v2", point).cache("/q/a") == 0, "not before Linux 5.19"
+    assert CgroupObserver("v2", point).cache("/q/b") == 0
     (group / "memory.stat").write_text(f"active_file 1\ntotal_active_file {9 * MiB}\n")
-    assert Eyes("v1", {"memory": point}).cache("/q/a") == 9 * MiB
+    assert CgroupObserver("v1", {"memory": point}).cache("/q/a") == 9 * MiB
 
 
 def test_by_hand_it_is_taken_back_first(group: Path) -> None:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from qoslet.core.managers.checkpoint import taken_up, written
 from qoslet.core.managers.container_manager import Managers, managers_of
-from qoslet.core.memory.counters import Tallies
+from qoslet.core.memory.counters import CounterStore
 from qoslet.core.quantity import from_int
 from qoslet.core.reconcile import journal
 from qoslet.core.reconcile.journal import Adopted, Created, Entry, JournalState, Set
@@ -90,7 +90,7 @@ def test_a_journals_lines_say_what_they_said() -> None:
 @pytest.mark.parametrize("runtime", ["process", "runc", "containerd"])
 def test_counters_of_memory_go_on(runtime: str, record_property: Tell) -> None:
     text = (DATA / runtime / "memory-events").read_bytes()
-    tallies = Tallies()
+    tallies = CounterStore()
     assert tallies.load(text)
     assert lost(json.loads(text), json.loads(tallies.dump())) == []
     assert len(tallies.rows(0.0)) == len(json.loads(text)["tallies"]) > 2

@@ -19,10 +19,10 @@ from qoslet.core.cgroup.names import root_path
 from qoslet.core.reconcile.journal import Entry, JournalState
 from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.errors import BadInput, CannotDo
-from qoslet.host.cgroupfs.observer import Eyes
+from qoslet.host.cgroupfs.observer import CgroupObserver
 from qoslet.host.systemd.bus import Bus
 from qoslet.host.systemd.driver import Systemd
-from qoslet.host.systemd.scope_holders import Sight
+from qoslet.host.systemd.scope_holders import ScopeFilter
 from qoslet.host.systemd.select_driver import fits_runtime, opened
 from qoslet.host.systemd.units import Units, object_path
 from tests.host.systemd.fake_systemd import FILES
@@ -294,8 +294,11 @@ def test_the_process_that_keeps_a_scope_is_nobody(bench: Bench) -> None:
     assert bench.text(APP, "cgroup.procs") == str(holder)
     assert driver.members(APP) == set()
     where = str(bench.folder / "cgroup")
-    assert Eyes("v2", where).observe(ROOT).cgroups[APP].pids == (holder,)
-    assert Sight(Eyes("v2", where), driver.holders).observe(ROOT).cgroups[APP].pids == ()
+    assert CgroupObserver("v2", where).observe(ROOT).cgroups[APP].pids == (holder,)
+    assert (
+        ScopeFilter(CgroupObserver("v2", where), driver.holders).observe(ROOT).cgroups[APP].pids
+        == ()
+    )
     good(driver.perform([Step("remove", APP), Step("remove", POD), Step("remove", ROOT)]))
     assert not bench.there(ROOT)
     assert not driver.holders.alive(APP)

@@ -17,7 +17,7 @@ from qoslet.core.reconcile.journal import Created, CreateIntent, Entry, Removed,
 from qoslet.core.reconcile.steps import Step
 from qoslet.errors import CannotDo, QosletError
 from qoslet.host.cgroupfs.driver import Cgroupfs
-from qoslet.host.cgroupfs.observer import Eyes
+from qoslet.host.cgroupfs.observer import CgroupObserver
 from qoslet.host.machine.probe import mounts, probe
 from qoslet.host.state.journal_file import claim
 
@@ -96,9 +96,9 @@ def ended(process: subprocess.Popen[bytes]) -> None:
         process.stdout.close()
 
 
-def eyes(driver: Cgroupfs, *files: str) -> Eyes:
+def eyes(driver: Cgroupfs, *files: str) -> CgroupObserver:
     where = v1_mounts() if driver.hierarchy == "v1" else v2_point()
-    return Eyes(driver.hierarchy, where, files or None)
+    return CgroupObserver(driver.hierarchy, where, files or None)
 
 
 def good(driver: Cgroupfs, *steps: Step) -> None:

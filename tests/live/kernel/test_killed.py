@@ -18,7 +18,7 @@ from qoslet.core.reconcile.drift import compare
 from qoslet.core.reconcile.steps import Step, ordered
 from qoslet.core.resources.cgroup_tree import Plan
 from qoslet.host.cgroupfs.driver import Cgroupfs
-from qoslet.host.cgroupfs.observer import Eyes
+from qoslet.host.cgroupfs.observer import CgroupObserver
 from qoslet.host.machine.probe import probe
 from qoslet.host.state.journal_file import claim
 from tests.contract.drivers import mounts_of
@@ -146,7 +146,7 @@ def test_after_a_kill_between_any_two_steps_the_next_run_converges(
 ) -> None:
     state = str(tmp_path / "state")
     hierarchy: Hierarchy = "v2" if driver.hierarchy == "v2" else "v1"
-    eyes = Eyes(hierarchy, mounts_of(hierarchy))
+    eyes = CgroupObserver(hierarchy, mounts_of(hierarchy))
     steps = steps_of(hierarchy, driver.root)
     assert len(steps) >= 9
     for length in range(len(steps) + 1):

@@ -15,7 +15,7 @@ from qoslet.core.reconcile.limit_shrink import LIMIT, Shrink, eased, near, with_
 from qoslet.core.reconcile.steps import Step, ordered
 from qoslet.host.cgroupfs.async_writes import SlowWrites
 from qoslet.host.cgroupfs.driver import Cgroupfs
-from qoslet.host.cgroupfs.observer import Eyes
+from qoslet.host.cgroupfs.observer import CgroupObserver
 from tests.contract.drivers import Bench, real
 from tests.core.reconcile.trees import MiB, plan_of
 
@@ -56,7 +56,7 @@ def turn(bench: Bench, limit: int, shrink: Shrink) -> list[str | None]:
     wanted = plan_of(bench.hierarchy, {bench.root: {}, path: {file: str(limit)}})
     seen = bench.observer.observe(bench.root)
     differences = compare(wanted, seen)
-    assert isinstance(bench.observer, Eyes)
+    assert isinstance(bench.observer, CgroupObserver)
     if shrink == "converge":
         seen = with_cache(differences, seen, bench.observer.cache)
     outcomes = bench.driver.perform(ordered(differences, seen, shrink))
@@ -144,7 +144,7 @@ def test_a_limit_below_the_page_cache_is_reached_and_nobody_is_killed(
     compared = 0
     with real(hierarchy) as bench:
         assert isinstance(bench.driver, Cgroupfs)
-        assert isinstance(bench.observer, Eyes)
+        assert isinstance(bench.observer, CgroupObserver)
         path = f"{bench.root}/a"
         child = subprocess.Popen(
             [sys.executable, "-c", CACHES, str(bench_file)],

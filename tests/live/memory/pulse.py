@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from qoslet.core.memory.sample import NodeMemory, Pressure
-from qoslet.core.pressure.node_pressure import MARKS, node_stall, waits
+from qoslet.core.pressure.node_pressure import PRESSURE_THRESHOLDS, node_stall, waits
 
 WINDOW = 0.5
 """Seconds over which a rate is taken."""
@@ -41,7 +41,7 @@ def rows(log: Path) -> list[dict[str, Any]]:
 def times(found: Sequence[dict[str, Any]], group: int = 0) -> Times:
     """The times of a pulse and one of its groups."""
     looks = [node(row) for row in found]
-    wanted = MARKS.wanted(looks[-1].total)
+    wanted = PRESSURE_THRESHOLDS.wanted(looks[-1].total)
     shares, short = _windows(looks, wanted)
     gone = next(
         (
@@ -75,7 +75,7 @@ def _windows(looks: Sequence[NodeMemory], wanted: int) -> tuple[list[float | Non
             continue
         stall = node_stall(looks[first], now)
         shares.append(stall.full)
-        if now.available < wanted and waits(stall, MARKS, now.available):
+        if now.available < wanted and waits(stall, PRESSURE_THRESHOLDS, now.available):
             short.append(now.at)
     return shares, short
 

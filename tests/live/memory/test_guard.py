@@ -19,7 +19,7 @@ from typing import IO
 
 import pytest
 
-from qoslet.host.cgroupfs.proactive_reclaim import ColdReclaim
+from qoslet.host.cgroupfs.proactive_reclaim import KernelReclaim
 from tests.contract.drivers import mounts_of
 from tests.live.agent import test_agent
 from tests.live.agent.test_agent import Agent
@@ -349,11 +349,11 @@ def test_v2_what_is_cold_is_taken_back_and_nobody_waits(ground: Ground, record_p
     ground.until(lambda: ground.memory(path) > 50 * MIB, "the file is in memory", PATIENCE)
     ground.kill(one)
     before = ground.memory(path)
-    cold = ColdReclaim("v2", mounts_of("v2"))
+    cold = KernelReclaim("v2", mounts_of("v2"))
     begun = time.monotonic()
     assert cold.begin(path, 16 * MIB) == ""
     assert time.monotonic() - begun < 0.5 * (10 if EMULATED else 1)
     ground.until(lambda: ground.memory(path) <= before - 12 * MIB, "it is taken back")
-    said = ColdReclaim("v2", mounts_of("v2")).begin(f"{ground.root}/none", 1)
+    said = KernelReclaim("v2", mounts_of("v2")).begin(f"{ground.root}/none", 1)
     assert said == "memory.reclaim: No such file or directory"
     record_property("compared", 2)

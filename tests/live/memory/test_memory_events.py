@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from qoslet.core.memory.counters import event
-from qoslet.core.memory.events import Kill, Protection, change
-from qoslet.core.memory.oom_kills import WAIT, Kills, inside
-from qoslet.core.memory.rows import Followed
+from qoslet.core.memory.events import OomKill, ProtectedBytes, change_between
+from qoslet.core.memory.oom_kills import LOG_DELAY_SECONDS, OomKillTracker, inside
+from qoslet.core.memory.rows import TrackedCgroup
 from qoslet.core.memory.sample import MemorySample
 from qoslet.host.memory.event_watch import KernelWatch
 from qoslet.host.memory.oom_log import KernelLog
@@ -30,7 +30,7 @@ from tests.live.memory.cgroups import MIB, Ground, ground
 __all__ = ["agent", "ground"]
 pytestmark = [pytest.mark.live, pytest.mark.timeout(2 * PATIENCE + 10)]
 
-NOBODY = Protection()
+NOBODY = ProtectedBytes()
 HOLDS = (
     "import mmap,time; m=mmap.mmap(-1,{mib}<<20); m.madvise(15); "
     "[m.__setitem__(at,1) for at in range(0,{mib}<<20,4096)]; time.sleep({seconds})"
@@ -64,7 +64,7 @@ class Told:
         self.watch = KernelWatch(ground.hierarchy, mounts)
         self.log = KernelLog()
         self.woken: set[str] = set()
-        self.kills: list[Kill] = []
+        self.kills: list[OomKill] = []
 
     def sample(self, path: str) -> MemorySample:
         found = self.reader.sample(path)
@@ -122,7 +122,7 @@ def test_a_kill_wakes_us_and_its_process_is_named(
     told.until(lambda: path in told.woken or "" in told.woken, "the kill")
     assert ground.ended(one) == 128 + 9
     after = told.sample(path)
-    assert change(before, after, 0, NOBODY).events["oom_kill"] == 1
+    assert change_between(before, after, 0, NOBODY).events["oom_kill"] == 1
     if ground.hierarchy == "v2":
         assert told.woken >= {path, *others}
         for above in others:
@@ -151,12 +151,12 @@ def test_v2_who_dies_with_a_whole_group_is_named_once(
     counters = told.sample(path).local
     record_property("counters", dict(counters))
     assert counters["oom_group_kill"] == 1
-    group = Followed(path, "container", "app", "u", "d/u", "app")
-    kills, named = Kills(), []
+    group = TrackedCgroup(path, "container", "app", "u", "d/u", "app")
+    kills, named = OomKillTracker(), []
     kills.counted(
         event(group, "oom_kill", counters["oom_kill"], 0.0), group.key, 0.0, True, whole=True
     )
-    for moment in (0.0, 0.1, WAIT):
+    for moment in (0.0, 0.1, LOG_DELAY_SECONDS):
         time.sleep(0.5)
         kills.told(told.log.kills(), moment)
         named += [settled.event for settled in kills.settled(moment, {})]
@@ -197,7 +197,7 @@ def test_v2_page_cache_at_memory_high_is_throttled_and_taken_above_high(
         told.until(lambda: path in told.woken, "throttling")
         told.until(lambda: told.sample(path).stat.get("pgsteal", 0) > 1000, "reclaim")
         after = told.sample(path)
-        found = change(before, after, 16 * MIB, NOBODY)
+        found = change_between(before, after, 16 * MIB, NOBODY)
         assert found.events["high"] > 0
         assert found.zone == "above_high"
         assert found.reclaimed.taken > 1000
@@ -227,7 +227,7 @@ def test_v2_a_group_made_anew_under_its_name_is_followed_anew(told: Told, v2: No
         ground.ended(one)
         again = told.sample(path)
         assert again.identity != first.identity
-        assert change(first, again, 0, NOBODY).events["oom_kill"] == 1
+        assert change_between(first, again, 0, NOBODY).events["oom_kill"] == 1
         first = again
 
 

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from qoslet.core.memory.effective_protection import claim_of, solve
+from qoslet.core.memory.effective_protection import effective_memory, protection_of
 from qoslet.core.plan.plan import plan
 from qoslet.host.linux.mountinfo import mounts
 from qoslet.host.memory.reader import MemoryFiles
@@ -113,12 +113,12 @@ def test_the_kernel_leaves_what_the_solver_says(
     tree.group("A/G")
     tree.begin(f"{top}/G", "holds", 3 * CACHE - PYTHON, 600)
     found = [tree.reader.sample(path) for path in (f"{top}/B", *(f"{top}/B/{n}" for n in held))]
-    claims = [claim_of(sample) for sample in found if sample is not None]
+    claims = [protection_of(sample) for sample in found if sample is not None]
     assert len(claims) == 4
     handed_down = any(
         mount.type == "cgroup2" and "memory_recursiveprot" in mount.options for mount in mounts()
     )
-    worth = solve(claims, recursive=handed_down, root=top)
+    worth = effective_memory(claims, recursive=handed_down, root=top)
     used = {claim.path.rpartition("/")[2]: round(claim.usage / MIB, 1) for claim in claims}
     kept = {path.rpartition("/")[2]: round(one.hard / MIB, 1) for path, one in worth.items()}
     record_property("used", used)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct, to_builtins
 
-from qoslet.core.cgroup.interface_files import NO_LIMIT
+from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.sample import MemorySample, Pressure
 
 MIB = 1 << 20
@@ -65,7 +65,7 @@ def number(group: Path, file: str) -> int | None:
         text = (group / file).read_text().strip()
     except OSError:
         return None
-    return NO_LIMIT if text == "max" else int(text)
+    return UNLIMITED if text == "max" else int(text)
 
 
 def table(group: Path, file: str) -> dict[str, int]:

@@ -22,7 +22,7 @@ from qoslet.core.cgroup.names import cgroups_path, root_path
 from qoslet.core.cgroup.observed import Observed
 from qoslet.core.reconcile.drift import RESET, compare
 from qoslet.core.resources.cgroup_tree import Plan
-from qoslet.host.cgroupfs.observer import Eyes
+from qoslet.host.cgroupfs.observer import CgroupObserver
 from qoslet.host.linux.mountinfo import mounts
 from qoslet.host.machine.probe import probe
 from qoslet.host.oci import find_runtime
@@ -109,7 +109,7 @@ class Run:
         os.chmod(folder, 0o755)
         self.images = busybox(folder)
         self.agents: list[subprocess.Popen[str]] = []
-        self.eyes = Eyes(probe().hierarchy or "v1", mounts_of(probe().hierarchy or "v1"))
+        self.eyes = CgroupObserver(probe().hierarchy or "v1", mounts_of(probe().hierarchy or "v1"))
 
     @property
     def words(self) -> list[str]:

@@ -6,34 +6,40 @@ from collections.abc import Collection, Iterable, Mapping
 
 from msgspec.structs import replace
 
-from qoslet.agent.memory.tracked_cgroups import MemoryGroups, Moved
+from qoslet.agent.memory.tracked_cgroups import TrackedCgroups, TrackingChange
 from qoslet.agent.ports import MemoryParts
 from qoslet.agent.state.sync_context import SyncContext
-from qoslet.core.memory.counters import Key, Tallies, event
-from qoslet.core.memory.effective_protection import ClaimTree, Known, Worth, claim_of, parents
-from qoslet.core.memory.event_log import Lines
-from qoslet.core.memory.events import FREE, Protection
-from qoslet.core.memory.oom_kills import Kills, Settled, inside
+from qoslet.core.memory.counters import CounterKey, CounterStore, event
+from qoslet.core.memory.effective_protection import (
+    AncestorState,
+    EffectiveMemory,
+    ProtectionTree,
+    parents,
+    protection_of,
+)
+from qoslet.core.memory.event_log import MemoryEventLog
+from qoslet.core.memory.events import UNPROTECTED, ProtectedBytes
+from qoslet.core.memory.oom_kills import OomKillTracker, ResolvedKill, inside
 from qoslet.core.memory.rows import MemoryEvent, MemoryRow
 from qoslet.core.memory.sample import MemorySample
 from qoslet.core.plan.effective_memory import recursive
 
-KEEP = 60.0
+SAVE_SECONDS = 60.0
 """Seconds between two writings of what was counted, where anything was."""
 
 
-class Counting:
+class MemoryAccounting:
     """One for each agent; goes on where the one before it was."""
 
-    def __init__(self, context: SyncContext, parts: MemoryParts, groups: MemoryGroups) -> None:
+    def __init__(self, context: SyncContext, parts: MemoryParts, groups: TrackedCgroups) -> None:
         self._context = context
         self._parts = parts
         self._groups = groups
-        self.tallies = Tallies()
-        self._claims = ClaimTree()
-        self._kills = Kills()
-        self._lines = Lines()
-        self._pids: dict[Key, int] = {}
+        self.tallies = CounterStore()
+        self._claims = ProtectionTree()
+        self._kills = OomKillTracker()
+        self._lines = MemoryEventLog()
+        self._pids: dict[CounterKey, int] = {}
         self._changed = False
         self._kept_at = context.now
         kept = parts.keep.load() if parts.keep is not None else None
@@ -42,7 +48,7 @@ class Counting:
                 "what an earlier agent counted of memory cannot be read; counting anew"
             )
 
-    def follow(self, moved: Moved) -> None:
+    def follow(self, moved: TrackingChange) -> None:
         """The groups have changed."""
         ended = self.tallies.went(moved.gone, self._context.clock.wall())
         self.tallies.events.extend(ended)
@@ -54,7 +60,7 @@ class Counting:
         for group in moved.come:
             sample = self.tallies.sample(group)
             if sample is not None:
-                self._claims.put(claim_of(sample))
+                self._claims.put(protection_of(sample))
 
     def absent(self, path: str) -> None:
         """A group is not there."""
@@ -74,7 +80,7 @@ class Counting:
         whole: set[str] = set()
         for path in sorted(samples, key=len):
             group, above = self._groups.groups[path], self._groups.above(path)
-            kept = worth.get(path, FREE)
+            kept = worth.get(path, UNPROTECTED)
             told = self.tallies.see(samples[path], group, above, wall, kept)
             if any(one.kind == "oom_group_kill" for one in told):
                 whole.add(path)
@@ -101,21 +107,22 @@ class Counting:
                 whole = self.tallies.counted(pod, "oom_group_kill") > 0
                 self._killed(event(pod, "oom_kill", count, wall), pod.key, whole=whole)
 
-    def _killed(self, one: MemoryEvent, key: Key, *, whole: bool) -> None:
+    def _killed(self, one: MemoryEvent, key: CounterKey, *, whole: bool) -> None:
         """Kills that were counted; who it was is asked of the log."""
         readable = self._parts.log.readable
         self._kills.counted(one, key, self._context.now, readable, whole=whole)
 
-    def _worth(self, samples: Mapping[str, MemorySample]) -> dict[str, Protection]:
+    def _worth(self, samples: Mapping[str, MemorySample]) -> dict[str, ProtectedBytes]:
         """What of each group is protected, by the last looks at those above and beside it."""
         for sample in samples.values():
-            self._claims.put(claim_of(sample))
+            self._claims.put(protection_of(sample))
         paths = [path for path in samples if self._claims.claims(path)]
         return {
-            path: Protection(one.protected, one.hard) for path, one in self._solved(paths).items()
+            path: ProtectedBytes(one.protected, one.hard)
+            for path, one in self._solved(paths).items()
         }
 
-    def _solved(self, paths: Collection[str]) -> dict[str, Worth]:
+    def _solved(self, paths: Collection[str]) -> dict[str, EffectiveMemory]:
         """What the values of these groups are worth. Nobody looks at those above them that are not
         ours but when it matters: others may write there."""
         above = {at for path in paths for at in parents(path)}
@@ -126,9 +133,9 @@ class Counting:
             if sample is None:
                 self._claims.drop(at)
             else:
-                self._claims.put(claim_of(sample))
+                self._claims.put(protection_of(sample))
         handed_down = recursive(self._context.node.host)
-        known: dict[str, Known] = {}
+        known: dict[str, AncestorState] = {}
         found = {
             path: self._claims.worth(path, recursive=handed_down, known=known) for path in paths
         }
@@ -152,7 +159,7 @@ class Counting:
                 self.tallies.happened(found[-1], settled.key)
         self._context.log.notes += self._lines.of(found, now)
 
-    def _placed(self, one: Settled) -> MemoryEvent:
+    def _placed(self, one: ResolvedKill) -> MemoryEvent:
         """A kill that was counted for a pod, in the container where the log says it was."""
         uid, container = one.key
         for group in self._groups.of_pod(uid) if uid and not container and one.group else ():
@@ -178,7 +185,7 @@ class Counting:
             known = {group.key for group in self._groups.groups.values()}
             self._pids = {key: pid for key, pid in self._pids.items() if key in known}
 
-    def _ended(self) -> dict[Key, int]:
+    def _ended(self) -> dict[CounterKey, int]:
         """The first process of containers whose runtime says that they ended for memory."""
         return {
             key: self._pids[key]
@@ -198,7 +205,7 @@ class Counting:
             for row in rows
         ]
 
-    def _told(self, row: MemoryRow, worth: Worth) -> MemoryRow:
+    def _told(self, row: MemoryRow, worth: EffectiveMemory) -> MemoryRow:
         """A row with what its values are worth at this moment."""
         binds = worth.binds
         if binds is not None and self._context.node.hierarchy == "v1":
@@ -208,7 +215,7 @@ class Counting:
 
     def keep(self, *, now: bool = False) -> None:
         """Write down what was counted: now and then, or ``now``."""
-        due = now or self._context.now - self._kept_at >= KEEP
+        due = now or self._context.now - self._kept_at >= SAVE_SECONDS
         if self._parts.keep is None or not self._changed or not due:
             return
         self._changed, self._kept_at = False, self._context.now

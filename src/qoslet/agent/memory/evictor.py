@@ -11,21 +11,21 @@ from msgspec import Struct
 from qoslet.agent.pods.teardown import stop
 from qoslet.agent.state.pod_worker import PodWorker, never_restarts
 from qoslet.agent.state.sync_context import SyncContext
-from qoslet.core.memory.breakdown import size
+from qoslet.core.memory.breakdown import human_bytes
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.pressure.eviction_ranking import Candidate, PressureReport, PressureRow
 
 REASON = "Evicted"
 """As a kubelet calls it."""
-SETTLE = 2.0
+SETTLE_SECONDS = 2.0
 """Seconds after an end in which nobody else is ended: what was freed is still being used."""
-KEPT = 50
+MAX_DECISIONS = 50
 """Decisions that are remembered."""
-PATIENCE = 10.0
+EXIT_TIMEOUT_SECONDS = 10.0
 """Seconds after which a victim that is not gone does not hold up others."""
 
 
-class _Ending(Struct):
+class _PendingEviction(Struct):
     """A victim that was asked to end at ``at`` for the group ``path``, with what could be had then."""
 
     worker: PodWorker
@@ -35,7 +35,7 @@ class _Ending(Struct):
     frees: int
 
 
-class _Back(Struct):
+class _RestartDelay(Struct):
     """When an evicted pod begins anew, and when it did last."""
 
     delay: float
@@ -43,17 +43,17 @@ class _Back(Struct):
     begun: float | None = None
 
 
-class Evicting:
+class Evictor:
     """One for each watcher."""
 
     def __init__(self, context: SyncContext) -> None:
         self._context = context
-        self._rows: deque[PressureRow] = deque(maxlen=KEPT)
+        self._rows: deque[PressureRow] = deque(maxlen=MAX_DECISIONS)
         self._counts: dict[str, int] = {}
-        self._ending: _Ending | None = None
+        self._ending: _PendingEviction | None = None
         self._quiet_until = 0.0
         self._last = ""
-        self._back: dict[str, _Back] = {}
+        self._back: dict[str, _RestartDelay] = {}
 
     def tell(self, row: PressureRow, line: str) -> None:
         """One line, one row, one count."""
@@ -94,10 +94,10 @@ class Evicting:
             before.begun is not None and now - before.begun >= config.reset_after
         )
         delay = config.first if fresh or before is None else min(2 * before.delay, config.longest)
-        self._back[worker.uid] = _Back(delay, now + delay)
+        self._back[worker.uid] = _RestartDelay(delay, now + delay)
         worker.failed, worker.restart_pending = True, False
         worker.eviction_reason = (REASON, message)
-        self._ending = _Ending(worker, path, now, node.available, victim.frees)
+        self._ending = _PendingEviction(worker, path, now, node.available, victim.frees)
         stop(self._context, worker, 0.0)
 
     def follow(self, samples: Mapping[str, MemorySample], node: NodeMemory, now: float) -> bool:
@@ -108,19 +108,21 @@ class Evicting:
         worker, seconds = ending.worker, now - ending.at
         note = self._context.log.notes.append
         if not _gone(worker, samples):
-            if seconds < PATIENCE:
+            if seconds < EXIT_TIMEOUT_SECONDS:
                 return False
             self._ending = None
             left = sum(samples[path].current for path in worker.top_cgroups if path in samples)
-            note(f"{worker.key} is not gone {seconds:.0f} s after its end: {size(left)} are held")
+            note(
+                f"{worker.key} is not gone {seconds:.0f} s after its end: {human_bytes(left)} are held"
+            )
             return False
         self._ending = None
         self._last = worker.key
-        self._quiet_until = now + SETTLE
+        self._quiet_until = now + SETTLE_SECONDS
         freed = node.available - ending.available
         because = (
             f"gone {seconds:.1f} s after the decision, no process is left: "
-            f"{size(ending.frees)} expected, {_signed(freed)} freed, {size(node.available)} can be had"
+            f"{human_bytes(ending.frees)} expected, {_signed(freed)} freed, {human_bytes(node.available)} can be had"
         )
         wall = self._context.clock.wall()
         row = PressureRow(wall, ending.path, "ended", because, worker.key, freed)
@@ -171,4 +173,4 @@ def _gone(worker: PodWorker, samples: Mapping[str, MemorySample]) -> bool:
 
 
 def _signed(amount: int) -> str:
-    return size(amount) if amount >= 0 else f"-{size(-amount)}"
+    return human_bytes(amount) if amount >= 0 else f"-{human_bytes(-amount)}"

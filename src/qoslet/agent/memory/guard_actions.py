@@ -8,37 +8,39 @@ from collections.abc import Iterable
 from qoslet.agent.pods.teardown import stop
 from qoslet.agent.state.pod_worker import PodWorker, never_restarts
 from qoslet.agent.state.sync_context import SyncContext
-from qoslet.core.cgroup.interface_files import NO_LIMIT
+from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.pressure.guard_decision import REASON
-from qoslet.core.pressure.guard_report import HeldRow
-from qoslet.core.pressure.throttle_guard import Hold
+from qoslet.core.pressure.guard_report import OverrideRow
+from qoslet.core.pressure.throttle_guard import HighOverride
 from qoslet.core.reconcile.steps import Step
 from qoslet.errors import QosletError
 
 HIGH = "memory.high"
-KILLS = 2.0
+KILL_GRACE_SECONDS = 2.0
 """Seconds that a stalled container gets to end by itself."""
 
 
-class Holding:
+class GuardActions:
     """One for each guard. ``holds`` are its groups by path."""
 
     def __init__(self, context: SyncContext) -> None:
         self._context = context
         self._why: dict[str, tuple[float, str]] = {}
-        self.holds: dict[str, Hold] = {}
+        self.holds: dict[str, HighOverride] = {}
 
-    def of(self, path: str, planned: int, identity: int) -> Hold:
+    def of(self, path: str, planned: int, identity: int) -> HighOverride:
         """The hold of a group; a new one holds nothing yet."""
-        return self.holds.get(path) or Hold(planned, planned, self._context.now, identity)
+        return self.holds.get(path) or HighOverride(planned, planned, self._context.now, identity)
 
-    def take(self, path: str, hold: Hold, value: int, why: str) -> str:
+    def take(self, path: str, hold: HighOverride, value: int, why: str) -> str:
         """Another memory.high from now on, until it is given back; what went wrong."""
         wrong = self._write(path, value, why)
         if wrong:
             return wrong
         times = hold.times if hold.raised else hold.times + 1
-        self.holds[path] = Hold(hold.planned, value, self._context.now, hold.identity, times)
+        self.holds[path] = HighOverride(
+            hold.planned, value, self._context.now, hold.identity, times
+        )
         self._why[path] = (self._context.clock.wall(), why)
         return ""
 
@@ -50,7 +52,7 @@ class Holding:
         if not wrong:
             self._context.executor.overrides.pop((path, HIGH), None)
             self._why.pop(path, None)
-            self.holds[path] = Hold(
+            self.holds[path] = HighOverride(
                 hold.planned, hold.planned, self._context.now, hold.identity, hold.times
             )
         return wrong
@@ -66,10 +68,10 @@ class Holding:
             if any(one.path == path for one in worker.groups):
                 self._context.work_queue.add(worker.uid)
 
-    def rows(self) -> Iterable[HeldRow]:
+    def rows(self) -> Iterable[OverrideRow]:
         """What is held, for surfaces."""
         return [
-            HeldRow(path, hold.planned, hold.value, *self._why.get(path, (0.0, "")))
+            OverrideRow(path, hold.planned, hold.value, *self._why.get(path, (0.0, "")))
             for path, hold in sorted(self.holds.items())
             if hold.raised
         ]
@@ -78,7 +80,7 @@ class Holding:
         """Set memory.high through the driver, and let what is planned follow; what went wrong."""
         context = self._context
         held, key = context.executor.overrides, (path, HIGH)
-        text = "max" if value >= NO_LIMIT else str(value)
+        text = "max" if value >= UNLIMITED else str(value)
         before = held.get(key)
         held[key] = text
         step = Step("set", path, HIGH, text, why=f"guard: {why}")
@@ -92,7 +94,7 @@ class Holding:
         return wrong
 
 
-class Ends:
+class ContainerKills:
     """Ends stalled containers through their runtime, as the policy of their pod demands."""
 
     def __init__(self, context: SyncContext) -> None:
@@ -110,13 +112,13 @@ class Ends:
             if worker.desired is not None and never_restarts(worker.desired.spec):
                 worker.failed, worker.restart_pending = True, False
                 worker.eviction_reason = (REASON, message)
-                stop(context, worker, min(worker.grace_seconds, KILLS))
+                stop(context, worker, min(worker.grace_seconds, KILL_GRACE_SECONDS))
                 return ""
             context.runtime.restart(worker.uid, name)
         except (QosletError, OSError) as error:
             return str(error)
         worker.set_reason(REASON, message, context.clock.wall())
-        self._asked[group] = (context.now + KILLS, _pid(worker, name))
+        self._asked[group] = (context.now + KILL_GRACE_SECONDS, _pid(worker, name))
         return ""
 
     def carry(self) -> None:

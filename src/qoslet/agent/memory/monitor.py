@@ -9,33 +9,33 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from qoslet.agent.memory.accounting import Counting
-from qoslet.agent.memory.pressure_eviction import Pressing
+from qoslet.agent.memory.accounting import MemoryAccounting
+from qoslet.agent.memory.pressure_eviction import PressureEviction
 from qoslet.agent.memory.throttle_guard import Guard
-from qoslet.agent.memory.tracked_cgroups import MemoryGroups
+from qoslet.agent.memory.tracked_cgroups import TrackedCgroups
 from qoslet.agent.ports import MemoryParts
 from qoslet.agent.state.sync_context import SyncContext
-from qoslet.core.cgroup.interface_files import NO_LIMIT
+from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.rows import WatchRow
 from qoslet.core.memory.sample import MemorySample, NodeMemory
-from qoslet.core.pressure.eviction_ranking import NO_REPORT as NO_PRESSURE
-from qoslet.core.pressure.guard_report import NO_REPORT
+from qoslet.core.pressure.eviction_ranking import NO_PRESSURE_REPORT
+from qoslet.core.pressure.guard_report import NO_GUARD_REPORT
 from qoslet.core.status.memory_view import MemoryView
 
-CLOSE = 1.0
+LIMIT_POLL_SECONDS = 1.0
 """Seconds between two looks at groups that are at ``memory.high`` or under pressure."""
-CLOSER = 0.5
+WATCH_POLL_SECONDS = 0.5
 """The same, of groups that a watcher wants to see."""
 
-FRESH = 5.0
+VIEW_SECONDS = 5.0
 """Seconds in which surfaces show the amounts of one look while the kernel takes no memory."""
 
-UNREAD = (
+NO_KERNEL_LOG = (
     "the kernel's log cannot be read here: of those that it kills only first processes are known"
 )
 
 
-class Watcher(Protocol):
+class MemoryPolicy(Protocol):
     """Who is told of samples and may act on them: the guard, the pressure policy."""
 
     def consider(self, samples: Mapping[str, MemorySample], node: NodeMemory, now: float) -> None:
@@ -43,7 +43,7 @@ class Watcher(Protocol):
         ``now`` is monotonic seconds. Acts by itself."""
 
     def watching(self) -> frozenset[str]:
-        """Groups that it wants to see every ``CLOSER`` seconds."""
+        """Groups that it wants to see every ``WATCH_POLL_SECONDS`` seconds."""
 
     def next_at(self) -> float | None:
         """When it wants to be asked in any case, in monotonic seconds."""
@@ -52,22 +52,22 @@ class Watcher(Protocol):
         """What it says of groups, for surfaces."""
 
 
-PLUGS: tuple[Callable[[SyncContext, MemoryGroups, MemoryParts], Watcher], ...] = (
+POLICIES: tuple[Callable[[SyncContext, TrackedCgroups, MemoryParts], MemoryPolicy], ...] = (
     lambda context, groups, parts: Guard(context, groups, parts),
-    lambda context, groups, parts: Pressing(context, groups),
+    lambda context, groups, parts: PressureEviction(context, groups),
 )
 """Plug point: who watches, in the order in which they are told. Each is made once."""
 
 
-class Memory:
+class MemoryMonitor:
     """One for each wheel. Without ``parts`` it does nothing."""
 
     def __init__(self, context: SyncContext, parts: MemoryParts | None) -> None:
         self._context = context
         self._parts = parts
-        self.groups = MemoryGroups(context)
-        self.watchers = [plug(context, self.groups, parts) for plug in PLUGS] if parts else []
-        self._counting = Counting(context, parts, self.groups) if parts else None
+        self.groups = TrackedCgroups(context)
+        self.watchers = [plug(context, self.groups, parts) for plug in POLICIES] if parts else []
+        self._counting = MemoryAccounting(context, parts, self.groups) if parts else None
         self._close: frozenset[str] = frozenset()
         self._look_at: float | None = None
         self._node: NodeMemory | None = None
@@ -181,7 +181,9 @@ class Memory:
         closer = any(watcher.watching() for watcher in self.watchers)
         # a group that was woken is left alone for a moment: it may be woken without end
         busy = self._rang or self._close or closer
-        self._look_at = now + (CLOSER if closer else CLOSE) if busy else None
+        self._look_at = (
+            now + (WATCH_POLL_SECONDS if closer else LIMIT_POLL_SECONDS) if busy else None
+        )
 
     def _due(self, now: float) -> bool:
         """Whether a watcher wants to be asked."""
@@ -208,7 +210,7 @@ class Memory:
         if self._parts is None or self._counting is None:
             return MemoryView()
         now = self._context.now
-        if self._missed(now) or now - self._viewed_at >= FRESH:
+        if self._missed(now) or now - self._viewed_at >= VIEW_SECONDS:
             self._viewed_at = now
             self._look(frozenset(self.groups.groups))
         else:
@@ -218,11 +220,14 @@ class Memory:
             events=tuple(self._counting.tallies.events),
             node=self._node,
             watched=tuple(row for watcher in self.watchers for row in watcher.rows()),
-            guard=next((w.report() for w in self.watchers if isinstance(w, Guard)), NO_REPORT),
-            pressure=next(
-                (w.report() for w in self.watchers if isinstance(w, Pressing)), NO_PRESSURE
+            guard=next(
+                (w.report() for w in self.watchers if isinstance(w, Guard)), NO_GUARD_REPORT
             ),
-            how=(*self._parts.watch.how, *(() if self._parts.log.readable else (UNREAD,))),
+            pressure=next(
+                (w.report() for w in self.watchers if isinstance(w, PressureEviction)),
+                NO_PRESSURE_REPORT,
+            ),
+            how=(*self._parts.watch.how, *(() if self._parts.log.readable else (NO_KERNEL_LOG,))),
             page=self._context.node.host.page_size,
         )
 
@@ -235,6 +240,6 @@ class Memory:
 def _at_limit(sample: MemorySample) -> bool:
     """Whether a group is to be looked at closely: at its ``memory.high``, or waiting for
     memory."""
-    if sample.high is not None and sample.current >= sample.high < NO_LIMIT:
+    if sample.high is not None and sample.current >= sample.high < UNLIMITED:
         return True
     return sample.pressure is not None and sample.pressure.full_avg10 >= 1.0

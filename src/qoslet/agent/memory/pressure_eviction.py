@@ -11,16 +11,22 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from qoslet.agent.memory.evictor import Evicting
-from qoslet.agent.memory.tracked_cgroups import MemoryGroups
+from qoslet.agent.memory.evictor import Evictor
+from qoslet.agent.memory.tracked_cgroups import TrackedCgroups
 from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.api.aggregate import requests
 from qoslet.core.api.memory_annotations import GuardMode
-from qoslet.core.cgroup.interface_files import NO_LIMIT
+from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.cgroup.observed import ObservedCgroup
-from qoslet.core.memory.breakdown import kept_cache
-from qoslet.core.memory.effective_protection import Claim, Worth, claim_of, parents, solve
+from qoslet.core.memory.breakdown import protected_cache
+from qoslet.core.memory.effective_protection import (
+    EffectiveMemory,
+    Protection,
+    effective_memory,
+    parents,
+    protection_of,
+)
 from qoslet.core.memory.rows import WatchRow
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.memory.stat_parser import number
@@ -28,52 +34,52 @@ from qoslet.core.node.node import eviction_reservation
 from qoslet.core.plan.effective_memory import recursive
 from qoslet.core.pressure.eviction_ranking import (
     Candidate,
-    Choice,
+    EvictionChoice,
     PressureReport,
     PressureRow,
-    amounts,
-    choose,
+    charged_and_freed,
+    choose_victim,
 )
 from qoslet.core.pressure.node_pressure import (
-    MARKS,
-    STUCK_AFTER,
-    Marks,
-    State,
+    PRESSURE_THRESHOLDS,
+    STUCK_SECONDS,
+    PressureState,
+    PressureThresholds,
     group_state,
     is_uneasy,
     node_state,
-    room,
+    spare_bytes,
     stuck_state,
 )
 from qoslet.core.quantity import ZERO
 
-LOOKS = 24
+MAX_SAMPLES = 24
 """Looks that are kept of the node and of each group."""
-QUIET = 3.0
+CLOSE_WATCH_SECONDS = 3.0
 """Seconds for which it is looked closely after the last sign of pressure."""
-AGAIN = 30.0
+LOG_REPEAT_SECONDS = 30.0
 """Seconds after which the same decision is said again."""
-FILL = 4 << 30
+MAX_FILL_RATE = 4 << 30
 """Bytes a second that are thought to be filled at most."""
-FILL_WITH_PSI = 512 << 20
+MAX_FILL_RATE_WITH_PSI = 512 << 20
 """The same where the kernel wakes us, but for a disk so fast that nobody waits while page cache is
 read again and again."""
-FRESH = 5.0
+FRESH_SECONDS = 5.0
 """Seconds for which a look at a group counts."""
-IDLE = (0.5, 30.0)
+IDLE_POLL_SECONDS = (0.5, 30.0)
 """Seconds between two looks at the node while nothing else wakes us, at least and at most."""
-CLOSEST = 0.25
+SHORTAGE_POLL_SECONDS = 0.25
 """Seconds between two looks at the node while little can be had and something waits or reclaims."""
 
 
-class Pressing:
+class PressureEviction:
     """A watcher of ``agent.memory``. It does nothing where the guard is off for all pods."""
 
-    def __init__(self, context: SyncContext, groups: MemoryGroups) -> None:
+    def __init__(self, context: SyncContext, groups: TrackedCgroups) -> None:
         self._context = context
         self._groups = groups
-        self._evicting = Evicting(context)
-        self._node: deque[NodeMemory] = deque(maxlen=LOOKS)
+        self._evicting = Evictor(context)
+        self._node: deque[NodeMemory] = deque(maxlen=MAX_SAMPLES)
         self._looks: dict[str, deque[MemorySample]] = {}
         self._close_until = 0.0
         self._pods_too = False
@@ -105,7 +111,7 @@ class Pressing:
         for state in states:
             lasted = now - self._since.setdefault(state.path, now - _span(state))
             if not self._seen(state.path, samples):
-                self._close_until = now + QUIET
+                self._close_until = now + CLOSE_WATCH_SECONDS
                 continue
             choice = self._choice(state, lasted, samples)
             if self._done(state, choice, node, now):
@@ -150,10 +156,10 @@ class Pressing:
             self._asked = version, len(context.workers), found
         return self._asked[2]
 
-    def _marks(self) -> Marks:
+    def _marks(self) -> PressureThresholds:
         """With the node's own threshold of hard eviction."""
         hard = eviction_reservation(self._context.node).get("memory", ZERO).value
-        return replace(MARKS, hard=hard) if hard else MARKS
+        return replace(PRESSURE_THRESHOLDS, hard=hard) if hard else PRESSURE_THRESHOLDS
 
     def _keep(self, samples: Mapping[str, MemorySample], node: NodeMemory) -> None:
         self._node.append(node)
@@ -161,30 +167,38 @@ class Pressing:
             del self._looks[path]
         for path, sample in samples.items():
             if path in self._groups.groups:
-                self._looks.setdefault(path, deque(maxlen=LOOKS)).append(sample)
+                self._looks.setdefault(path, deque(maxlen=MAX_SAMPLES)).append(sample)
         if samples:
             self._held = self._kept({path: looks[-1] for path, looks in self._looks.items()})
 
     def _fresh(self, now: float) -> dict[str, MemorySample]:
         """The last look at each group that was looked at lately."""
         return {
-            path: looks[-1] for path, looks in self._looks.items() if now - looks[-1].at < FRESH
+            path: looks[-1]
+            for path, looks in self._looks.items()
+            if now - looks[-1].at < FRESH_SECONDS
         }
 
-    def _pace(self, node: NodeMemory, now: float, marks: Marks) -> None:
+    def _pace(self, node: NodeMemory, now: float, marks: PressureThresholds) -> None:
         """How closely to look until the next time."""
         uneasy = is_uneasy(list(self._node)[-2:], self._held, marks)
         begins = uneasy and now > self._close_until
         if uneasy:
-            self._close_until = now + QUIET
-        left = room(node, self._held, marks)
+            self._close_until = now + CLOSE_WATCH_SECONDS
+        left = spare_bytes(node, self._held, marks)
         # what of pods' page cache is protected was seen while all was well, long ago maybe
         self._pods_too = begins or left <= 0 or bool(self._since)
-        fill = FILL if node.pressure is None else FILL_WITH_PSI
-        soon = CLOSEST if left <= 0 and now <= self._close_until else IDLE[0]
-        self._idle_at = now + min(IDLE[1], max(soon, left / fill))
+        fill = MAX_FILL_RATE if node.pressure is None else MAX_FILL_RATE_WITH_PSI
+        soon = (
+            SHORTAGE_POLL_SECONDS
+            if left <= 0 and now <= self._close_until
+            else IDLE_POLL_SECONDS[0]
+        )
+        self._idle_at = now + min(IDLE_POLL_SECONDS[1], max(soon, left / fill))
 
-    def _states(self, samples: Mapping[str, MemorySample], marks: Marks) -> list[State]:
+    def _states(
+        self, samples: Mapping[str, MemorySample], marks: PressureThresholds
+    ) -> list[PressureState]:
         """Where memory is short: the node alone if it is, else tiers and pods at their limits."""
         self._pods_too = self._pods_too or self._at_limit(samples)
         state = node_state(tuple(self._node), self._kept(samples), marks)
@@ -206,7 +220,7 @@ class Pressing:
         rows = self._groups.groups
         return any(
             rows[path].level in ("node", "qos")
-            and min(one.max or NO_LIMIT, one.high or NO_LIMIT) * 0.95 <= one.current
+            and min(one.max or UNLIMITED, one.high or UNLIMITED) * 0.95 <= one.current
             for path, one in samples.items()
             if path in rows
         )
@@ -215,35 +229,39 @@ class Pressing:
         """Bytes of page cache of pods that reclaim may not take."""
         rows, worth = self._groups.groups, self._worth(samples)
         return sum(
-            kept_cache(one, worth[path].protected)
+            protected_cache(one, worth[path].protected)
             for path, one in samples.items()
             if path in worth and rows[path].level == "pod"
         )
 
-    def _worth(self, samples: Mapping[str, MemorySample], short: str = "") -> dict[str, Worth]:
+    def _worth(
+        self, samples: Mapping[str, MemorySample], short: str = ""
+    ) -> dict[str, EffectiveMemory]:
         """What the protection of each group is worth where the group ``short`` is."""
-        claims = [claim_of(one) for one in samples.values()]
+        claims = [protection_of(one) for one in samples.values()]
         above = {path for one in samples for path in parents(one)} - samples.keys()
         seen = [self._context.executor.observer.look(path) for path in above]
         claims += [_claim(one) for one in seen if one is not None]
-        return solve(claims, recursive=recursive(self._context.node.host), root=short)
+        return effective_memory(claims, recursive=recursive(self._context.node.host), root=short)
 
-    def _choice(self, state: State, lasted: float, samples: Mapping[str, MemorySample]) -> Choice:
+    def _choice(
+        self, state: PressureState, lasted: float, samples: Mapping[str, MemorySample]
+    ) -> EvictionChoice:
         """Who is ended for it."""
         if self._evicting.busy or self._evicting.settling:
-            return Choice("none", self._evicting.because)
+            return EvictionChoice("none", self._evicting.because)
         workers = [
             worker for worker in self._context.workers.values() if _below(worker, state.path)
         ]
         if (
             state.path in {path for worker in workers for path in worker.top_cgroups}
-            and lasted < STUCK_AFTER
+            and lasted < STUCK_SECONDS
         ):
             text = f"it presses against its own limit for {lasted:.1f} s, which is left to the "
-            return Choice("none", f"{text}kernel and the guard for {STUCK_AFTER:.0f} s")
+            return EvictionChoice("none", f"{text}kernel and the guard for {STUCK_SECONDS:.0f} s")
         worth = self._worth(samples, state.path)
         found = [self._candidate(worker, samples, worth) for worker in workers]
-        return choose([one for one in found if one is not None], state.missing, lasted)
+        return choose_victim([one for one in found if one is not None], state.missing, lasted)
 
     def _seen(self, path: str, samples: Mapping[str, MemorySample]) -> bool:
         """Whether the pods below a group were looked at; there may be none."""
@@ -256,14 +274,17 @@ class Pressing:
         return not tops or any(top in samples for top in tops)
 
     def _candidate(
-        self, worker: PodWorker, samples: Mapping[str, MemorySample], worth: Mapping[str, Worth]
+        self,
+        worker: PodWorker,
+        samples: Mapping[str, MemorySample],
+        worth: Mapping[str, EffectiveMemory],
     ) -> Candidate | None:
         """A pod as it was seen in this turn; None where it was not."""
         seen = [samples[path] for path in worker.top_cgroups if path in samples]
         if not seen or worker.pod is None:
             return None
         volumes = worker.desired is not None and bool(worker.desired.spec.volumes)
-        parts = [amounts(one, volumes=volumes) for one in seen]
+        parts = [charged_and_freed(one, volumes=volumes) for one in seen]
         return Candidate(
             uid=worker.uid,
             key=worker.key,
@@ -278,7 +299,9 @@ class Pressing:
             mode=self._mode(worker),
         )
 
-    def _done(self, state: State, choice: Choice, node: NodeMemory, now: float) -> bool:
+    def _done(
+        self, state: PressureState, choice: EvictionChoice, node: NodeMemory, now: float
+    ) -> bool:
         """Say the decision and carry it out; whether anybody is ended."""
         where = state.path or "the node"
         victim = choice.victim
@@ -292,7 +315,7 @@ class Pressing:
         self._rows[state.path] = WatchRow(state.path, "pressure", choice.verdict, line)
         about = (choice.verdict, victim and victim.uid, _words(choice.because))
         before = self._said.get(state.path)
-        if before is None or before[0] != about or now - before[1] >= AGAIN:
+        if before is None or before[0] != about or now - before[1] >= LOG_REPEAT_SECONDS:
             self._said[state.path] = (about, now)
             key = "" if victim is None else victim.key
             because = f"{choice.because}; {state.because}"
@@ -311,13 +334,13 @@ def _below(worker: PodWorker, path: str) -> bool:
     return not path or any(top == path or top.startswith(f"{path}/") for top in worker.top_cgroups)
 
 
-def _claim(seen: ObservedCgroup) -> Claim:
+def _claim(seen: ObservedCgroup) -> Protection:
     """What a group that is not followed claims: the root, and those above it."""
     least, low = (number(seen.values.get(f"memory.{name}")) or 0 for name in ("min", "low"))
-    return Claim(seen.path, seen.memory or 0, least, low)
+    return Protection(seen.path, seen.memory or 0, least, low)
 
 
-def _span(state: State) -> float:
+def _span(state: PressureState) -> float:
     """Seconds that a state stands on."""
     return sum(stall.seconds for stall in state.stalls)
 

@@ -13,38 +13,38 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.agent.memory.guard_actions import HIGH, KILLS, Ends, Holding
-from qoslet.agent.memory.tracked_cgroups import MemoryGroups
+from qoslet.agent.memory.guard_actions import HIGH, KILL_GRACE_SECONDS, ContainerKills, GuardActions
+from qoslet.agent.memory.tracked_cgroups import TrackedCgroups
 from qoslet.agent.ports import MemoryParts
 from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.sync_context import SyncContext
-from qoslet.core.memory.rows import Followed, WatchRow
+from qoslet.core.memory.rows import TrackedCgroup, WatchRow
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.pressure import throttle_guard, throttle_stall
-from qoslet.core.pressure.guard_decision import Decision, Situation, decide
+from qoslet.core.pressure.guard_decision import GuardDecision, StallSituation, decide
 from qoslet.core.pressure.guard_report import GuardReport, GuardRow
-from qoslet.core.pressure.throttle_guard import Hold, Mode
+from qoslet.core.pressure.throttle_guard import HighOverride, Mode
 from qoslet.core.resources.cgroup_tree import Cgroup
 
-CALM = 5.0
+CALM_SECONDS = 5.0
 """Seconds for which a group has to be calm to be left."""
-HELD = 2.0
+RAISED_POLL_SECONDS = 2.0
 """Seconds between two looks at one that is calm and held."""
-KEPT = 50
+MAX_DECISIONS = 50
 """Decisions that are remembered."""
-RECLAIMS = 1.0
+RECLAIM_SECONDS = 1.0
 """Seconds for which a reclaim is waited for."""
-ENDING = KILLS + 1.0
+KILL_SECONDS = KILL_GRACE_SECONDS + 1.0
 """Seconds for which the memory of a container that was ended is waited for."""
 
 
-class Close(Struct):
+class WatchedCgroup(Struct):
     """A group that is watched. ``said`` is what was said last, and when; nothing is done before
     ``waits``; ``queues``: since when it waits for another one's reclaim."""
 
-    group: Followed
+    group: TrackedCgroup
     planned: int
-    track: throttle_stall.Track = throttle_stall.Track()
+    track: throttle_stall.StallTracker = throttle_stall.StallTracker()
     calm_since: float | None = None
     said: tuple[str, float] = ("", 0.0)
     waits: float = 0.0
@@ -58,23 +58,23 @@ class Guard:
     def __init__(
         self,
         context: SyncContext,
-        groups: MemoryGroups,
+        groups: TrackedCgroups,
         parts: MemoryParts,
         *,
-        tuning: throttle_stall.Tuning = throttle_stall.TUNING,
-        policy: throttle_guard.Policy = throttle_guard.POLICY,
+        tuning: throttle_stall.StallTuning = throttle_stall.STALL_TUNING,
+        policy: throttle_guard.GuardPolicy = throttle_guard.GUARD_POLICY,
     ) -> None:
         self._context = context
         self._groups = groups
         self._cold = parts.cold
         self._tuning = tuning
         self._policy = policy
-        self._holding = Holding(context)
+        self._holding = GuardActions(context)
         self._reader = parts.reader
-        self._ends = Ends(context)
+        self._ends = ContainerKills(context)
         self._ended: tuple[str, float] = ("", 0.0)
-        self._close: dict[str, Close] = {}
-        self._rows: deque[GuardRow] = deque(maxlen=KEPT)
+        self._close: dict[str, WatchedCgroup] = {}
+        self._rows: deque[GuardRow] = deque(maxlen=MAX_DECISIONS)
         self._counts: dict[str, int] = {}
 
     def consider(self, samples: Mapping[str, MemorySample], node: NodeMemory, now: float) -> None:
@@ -108,12 +108,12 @@ class Guard:
         """What was decided and what is held."""
         return GuardReport(tuple(self._rows), tuple(self._holding.rows()), dict(self._counts))
 
-    def _due(self, one: Close) -> float:
+    def _due(self, one: WatchedCgroup) -> float:
         """When to look at a group again."""
         now = self._context.now
-        if one.calm_since is None or now - one.calm_since < CALM:
+        if one.calm_since is None or now - one.calm_since < CALM_SECONDS:
             return one.seen
-        return one.seen + HELD
+        return one.seen + RAISED_POLL_SECONDS
 
     def _since(self, path: str) -> float:
         """Since when a group is stalled; who has been for longest is answered first."""
@@ -130,10 +130,10 @@ class Guard:
         if group is None or planned is None or self._mode(worker) == "off":
             self._forget(path)
             return
-        one = self._close.setdefault(path, Close(group, planned))
+        one = self._close.setdefault(path, WatchedCgroup(group, planned))
         one.group, one.planned, one.seen = group, planned, now
-        room = throttle_stall.room_in_swap(sample, node.swap_free)
-        one.track = throttle_stall.follow(one.track, sample, room, self._tuning)
+        room = throttle_stall.swap_headroom(sample, node.swap_free)
+        one.track = throttle_stall.track_sample(one.track, sample, room, self._tuning)
         self._hold(path, one, sample, room)
         state = one.track.verdict.state
         if state == "stalled" and now >= one.waits:
@@ -144,10 +144,10 @@ class Guard:
             one.calm_since = None
         elif one.calm_since is None:
             one.calm_since = now
-        elif now - one.calm_since >= CALM and path not in self._holding.holds:
+        elif now - one.calm_since >= CALM_SECONDS and path not in self._holding.holds:
             self._forget(path)
 
-    def _hold(self, path: str, one: Close, sample: MemorySample, room: int) -> None:
+    def _hold(self, path: str, one: WatchedCgroup, sample: MemorySample, room: int) -> None:
         """A held group after a look at it: what is planned comes back when it is time."""
         hold = self._holding.holds.get(path)
         if hold is None:
@@ -155,20 +155,22 @@ class Guard:
         if hold.identity != sample.identity or (hold.raised and one.planned >= hold.value):
             self._holding.drop(path)
             return
-        hold = throttle_guard.held_on(
+        hold = throttle_guard.with_fit(
             replace(hold, planned=one.planned), sample, room, self._policy
         )
         self._holding.holds[path] = hold
         if not hold.raised:
             if sample.at - hold.at > self._policy.forget:
                 self._holding.drop(path)
-        elif throttle_guard.is_over(hold, sample.at, self._policy):
-            because = f"it has fitted for {throttle_guard.stays(hold, self._policy):.0f} s"
+        elif throttle_guard.may_restore(hold, sample.at, self._policy):
+            because = f"it has fitted for {throttle_guard.raised_seconds(hold, self._policy):.0f} s"
             error = self._holding.give_back(path, because)
             if not (error and self._is_said(one, f"restore{error}")):
-                self._tell(one, Decision("restore", because, hold.planned), error, "act")
+                self._tell(one, GuardDecision("restore", because, hold.planned), error, "act")
 
-    def _answer(self, path: str, one: Close, sample: MemorySample, node: NodeMemory) -> None:
+    def _answer(
+        self, path: str, one: WatchedCgroup, sample: MemorySample, node: NodeMemory
+    ) -> None:
         """Answer a stall, or say what would be done."""
         now, mode = self._context.now, self._mode(self._context.workers.get(one.group.uid))
         situation = self._situation(one, sample, node, mode)
@@ -183,13 +185,13 @@ class Guard:
         if mode == "act":
             error = self._do(path, one, situation.hold, decision, found.lowered)
         if error:
-            one.waits = now + RECLAIMS
+            one.waits = now + RECLAIM_SECONDS
         if not (error and self._is_said(one, f"{decision.answer}{error}")):
             self._tell(one, decision, error, mode)
 
     def _situation(
-        self, one: Close, sample: MemorySample, node: NodeMemory, mode: Mode
-    ) -> Situation:
+        self, one: WatchedCgroup, sample: MemorySample, node: NodeMemory, mode: Mode
+    ) -> StallSituation:
         """Everything that the decision needs: groups whose memory.high is raised are looked at
         afresh, with all above them."""
         now, path = self._context.now, one.group.path
@@ -199,7 +201,7 @@ class Guard:
             reclaim = "absent"
         elif mode == "act" and self._cold.busy:
             reclaim = "busy"
-        return Situation(
+        return StallSituation(
             path=path,
             pod=next((row.path for row in (*above, one.group) if row.uid), ""),
             verdict=one.track.verdict,
@@ -226,9 +228,9 @@ class Guard:
     def _do(
         self,
         path: str,
-        one: Close,
-        hold: Hold,
-        decision: Decision,
+        one: WatchedCgroup,
+        hold: HighOverride,
+        decision: GuardDecision,
         lower: Mapping[str, int],
     ) -> str:
         """Carry a decision out; what went wrong."""
@@ -241,22 +243,22 @@ class Guard:
             case "reclaim":
                 assert self._cold is not None
                 self._holding.holds[path] = replace(hold, reclaimed=True, at=now)
-                one.waits = now + RECLAIMS
+                one.waits = now + RECLAIM_SECONDS
                 return self._cold.begin(path, decision.value)
             case "raise" | "limit":
                 return self._holding.take(path, hold, decision.value, decision.because)
             case "end":
-                one.waits = now + 2 * KILLS
-                one.track = throttle_stall.Track(verdict=one.track.verdict)
+                one.waits = now + 2 * KILL_GRACE_SECONDS
+                one.track = throttle_stall.StallTracker(verdict=one.track.verdict)
                 worker = self._context.workers[one.group.uid]
                 error = self._ends.end(worker, path, decision.because)
                 if not error:
-                    self._ended = (one.group.title, now + ENDING)
+                    self._ended = (one.group.title, now + KILL_SECONDS)
                 return error
             case _:
                 return ""
 
-    def _lower(self, path: str, value: int, needs: Close) -> str:
+    def _lower(self, path: str, value: int, needs: WatchedCgroup) -> str:
         """Take back what a group was given and does not use; what went wrong."""
         hold, one = self._holding.holds[path], self._close.get(path)
         because = f"to {throttle_stall.mib(value)}, {needs.group.title} needs what it does not use"
@@ -264,10 +266,10 @@ class Guard:
         if not error:
             self._holding.holds[path] = replace(hold, value=value)
         if one is not None:
-            self._tell(one, Decision("lower", because, value), error, "act")
+            self._tell(one, GuardDecision("lower", because, value), error, "act")
         return error
 
-    def _is_said(self, one: Close, key: str) -> bool:
+    def _is_said(self, one: WatchedCgroup, key: str) -> bool:
         """Whether an answer, with what went wrong, was said of a group a short while ago."""
         said, at = one.said
         return said == key and self._context.now - at < self._policy.quiet
@@ -285,10 +287,10 @@ class Guard:
         context = self._context
         for group in context.plan.upper() if worker is None else worker.groups:
             if group.path == path and context.executor.is_below_root(path):
-                return planned_of(group)
+                return planned_high(group)
         return None
 
-    def _tell(self, one: Close, decision: Decision, error: str, mode: Mode) -> None:
+    def _tell(self, one: WatchedCgroup, decision: GuardDecision, error: str, mode: Mode) -> None:
         """One line, one row, one count."""
         context = self._context
         signs = one.track.verdict.signs if decision.answer not in ("lower", "restore") else None
@@ -316,7 +318,7 @@ class Guard:
         self._holding.drop(path)
 
 
-def planned_of(group: Cgroup) -> int | None:
+def planned_high(group: Cgroup) -> int | None:
     """The memory.high that is planned for a group in bytes; None where there is none."""
     for row in group.settings:
         if row.file == HIGH and row.applied.isdecimal():

@@ -10,36 +10,36 @@ from msgspec.structs import replace
 from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.api.aggregate import requests
-from qoslet.core.memory.rows import Followed
+from qoslet.core.memory.rows import TrackedCgroup
 from qoslet.core.quantity import ZERO
 from qoslet.core.resources.cgroup_tree import Cgroup
 
 
-class Moved(Struct):
+class TrackingChange(Struct):
     """What changed: groups that are followed anew or otherwise, and groups that are not there."""
 
-    come: list[Followed] = []
-    gone: list[Followed] = []
+    come: list[TrackedCgroup] = []
+    gone: list[TrackedCgroup] = []
 
 
-class MemoryGroups:
+class TrackedCgroups:
     """The groups of the tiers, of pods and their containers, by path."""
 
     def __init__(self, context: SyncContext) -> None:
         self._context = context
-        self._of_pod: dict[str, tuple[tuple[Cgroup, ...], list[Followed]]] = {}
+        self._of_pod: dict[str, tuple[tuple[Cgroup, ...], list[TrackedCgroup]]] = {}
         self._upper: tuple[Cgroup, ...] = ()
         self._requests: dict[str, int] = {}
-        self._groups: dict[str, Followed] = {}
+        self._groups: dict[str, TrackedCgroup] = {}
 
     @property
-    def groups(self) -> Mapping[str, Followed]:
+    def groups(self) -> Mapping[str, TrackedCgroup]:
         """Every followed group by its path."""
         return self._groups
 
-    def update(self, uids: Iterable[str] | None = None) -> Moved:
+    def update(self, uids: Iterable[str] | None = None) -> TrackingChange:
         """Follow what is there now; of these pods, or of all."""
-        moved = Moved()
+        moved = TrackingChange()
         workers = self._context.workers
         for uid in {*workers, *self._of_pod} if uids is None else {*uids}:
             worker = workers.get(uid)
@@ -56,12 +56,12 @@ class MemoryGroups:
             self._tiers(upper, moved)
         return moved
 
-    def of_pod(self, uid: str) -> Iterable[Followed]:
+    def of_pod(self, uid: str) -> Iterable[TrackedCgroup]:
         """The followed groups of a pod."""
         known = self._of_pod.get(uid)
         return () if known is None else known[1]
 
-    def above(self, path: str) -> list[Followed]:
+    def above(self, path: str) -> list[TrackedCgroup]:
         """The followed groups above one, the topmost first."""
         found = []
         at = path.rpartition("/")[0]
@@ -72,7 +72,7 @@ class MemoryGroups:
             at = at.rpartition("/")[0]
         return found[::-1]
 
-    def _add(self, worker: PodWorker, moved: Moved) -> None:
+    def _add(self, worker: PodWorker, moved: TrackingChange) -> None:
         rows = _of_pod(worker)
         self._of_pod[worker.uid] = (worker.groups, rows)
         for row in rows:
@@ -80,7 +80,7 @@ class MemoryGroups:
         moved.come += rows
         self._count(rows, 1)
 
-    def _drop(self, uid: str, moved: Moved) -> None:
+    def _drop(self, uid: str, moved: TrackingChange) -> None:
         _, rows = self._of_pod.pop(uid)
         for row in rows:
             if self._groups.get(row.path) is row:
@@ -88,7 +88,7 @@ class MemoryGroups:
         moved.gone += rows
         self._count(rows, -1)
 
-    def _count(self, rows: Iterable[Followed], sign: int) -> None:
+    def _count(self, rows: Iterable[TrackedCgroup], sign: int) -> None:
         """Add a pod's request to those of all groups above it."""
         for row in rows:
             at = row.path.rpartition("/")[0] if row.level == "pod" else ""
@@ -96,7 +96,7 @@ class MemoryGroups:
                 self._requests[at] = self._requests.get(at, 0) + sign * row.request
                 at = at.rpartition("/")[0]
 
-    def _tiers(self, upper: tuple[Cgroup, ...], moved: Moved) -> None:
+    def _tiers(self, upper: tuple[Cgroup, ...], moved: TrackingChange) -> None:
         """The groups above the pods, each with the requests of all pods in it."""
         paths = {group.path for group in upper}
         for old in self._upper:
@@ -110,12 +110,12 @@ class MemoryGroups:
             known = self._groups.get(group.path)
             if known is None:
                 title = group.name.rpartition("/")[2] or "/"
-                known = Followed(group.path, group.level, title, request=request)
+                known = TrackedCgroup(group.path, group.level, title, request=request)
                 moved.come.append(known)
             self._groups[group.path] = replace(known, request=request)
 
 
-def _of_pod(worker: PodWorker) -> list[Followed]:
+def _of_pod(worker: PodWorker) -> list[TrackedCgroup]:
     """A pod's groups."""
     found = []
     for group in worker.groups:
@@ -125,7 +125,7 @@ def _of_pod(worker: PodWorker) -> list[Followed]:
         if asked is None:
             asked = requests(worker.pod) if worker.pod is not None else {}
         found.append(
-            Followed(
+            TrackedCgroup(
                 path=group.path,
                 level=group.level,
                 title=f"{worker.key}/{group.container.name}" if group.container else worker.key,

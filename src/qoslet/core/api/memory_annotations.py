@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from qoslet.core.cgroup.interface_files import NO_LIMIT
+from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.quantity import QuantityError, parse
 
 PREFIX = "qoslet.dev/"
@@ -45,7 +45,7 @@ class Finding(Struct, frozen=True, gc=False):
 class MemoryPolicy(Struct, frozen=True, gc=False):
     """A pod's own word; None where it says nothing and the node decides.
 
-    ``high`` is bytes for each container, ``container_high`` for those named, ``NO_LIMIT`` stands
+    ``high`` is bytes for each container, ``container_high`` for those named, ``UNLIMITED`` stands
     for ``max``; ``factor`` is above 0 and at most 1. ``given`` holds key and text of what counts,
     ``findings`` what does not.
     """
@@ -151,12 +151,12 @@ def _shown(text: str) -> str:
 
 def _amount(text: str) -> int:
     if text == "max":
-        return NO_LIMIT
+        return UNLIMITED
     try:
         amount = parse(text).value if len(text) <= _SHOWN else 0
     except QuantityError as error:
         raise _Refused(f"{_shown(text)} {error}", "a quantity such as 200Mi, or max") from error
-    if not LEAST_HIGH <= amount < NO_LIMIT:
+    if not LEAST_HIGH <= amount < UNLIMITED:
         hint = "a quantity from 1Mi on, or max for none"
         raise _Refused(f"{_shown(text)} is no sensible memory.high", hint)
     return amount

@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-NO_LIMIT = 1 << 63
+UNLIMITED = 1 << 63
 """A limit that the kernel prints as ``max``; above every amount of memory."""
 
 

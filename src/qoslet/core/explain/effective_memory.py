@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from qoslet.core.cgroup.interface_files import NO_LIMIT
-from qoslet.core.memory.effective_protection import Short
+from qoslet.core.cgroup.interface_files import UNLIMITED
+from qoslet.core.memory.effective_protection import Overcommit
 from qoslet.core.plan.effective_memory import Standing, named
 from qoslet.core.plan.full_node import Limit
 
@@ -38,7 +38,7 @@ def because(standing: Standing, file: str) -> str:
     return "" if limit is None else f": {room(limit)}"
 
 
-def held(cut: Short) -> str:
+def held(cut: Overcommit) -> str:
     """What a group holds of what is claimed below it."""
     if cut.held == 0:
         return f"{cut.path} has no {cut.file}"
@@ -65,7 +65,7 @@ def _protection(standing: Standing, file: str) -> str | None:
 def _limit(standing: Standing, file: Literal["memory.high", "memory.max"] | str) -> str | None:
     value = standing.claim.high if file == "memory.high" else standing.claim.max
     first = standing.binds
-    if first is None or value >= NO_LIMIT:
+    if first is None or value >= UNLIMITED:
         return None
     if first.file == file and first.path == standing.claim.path:
         return "binds first, of all limits from here up"

@@ -14,92 +14,94 @@ from msgspec import DecodeError, Struct, field, json
 from msgspec.structs import replace
 
 from qoslet.core.memory.events import (
-    COUNTED,
-    FREE,
-    KERNEL,
-    NOTHING,
+    KERNEL_EVENTS,
+    NOTHING_RECLAIMED,
+    RECLAIM_COUNTERS,
+    UNPROTECTED,
     ZONES,
-    Change,
     EventKind,
-    Kill,
-    Protection,
+    MemoryChange,
+    OomKill,
+    ProtectedBytes,
     Reclaimed,
     Zone,
-    change,
+    change_between,
 )
-from qoslet.core.memory.graph import Recent
-from qoslet.core.memory.rows import Followed, MemoryEvent, MemoryRow
+from qoslet.core.memory.graph import ReclaimHistory
+from qoslet.core.memory.rows import MemoryEvent, MemoryRow, TrackedCgroup
 from qoslet.core.memory.sample import MemorySample
-from qoslet.core.memory.stall_episodes import Episodes, Told
+from qoslet.core.memory.stall_episodes import EpisodeChange, StallEpisodes
 
-Key = tuple[str, str]
+CounterKey = tuple[str, str]
 
-GONE_MOST = 200
+MAX_REMOVED_CGROUPS = 200
 """Counters of groups that are gone, kept."""
-EVENTS_MOST = 200
+MAX_EVENTS = 200
 """Events kept."""
 
 
-class Tally(Struct):
+class MemoryCounters(Struct):
     """What is counted under one key. ``sample`` is the last look, None where there is no group.
     ``told`` counts kills of a pod that no container's group has counted; ``stalled`` and ``waited``
-    are microseconds, as those of ``Change``."""
+    are microseconds, as those of ``MemoryChange``."""
 
-    group: Followed
+    group: TrackedCgroup
     events: dict[EventKind, int] = {}
     reclaimed: dict[Zone, Reclaimed] = {}
     stalled: int = 0
     waited: int = 0
-    episodes: Episodes = field(default_factory=Episodes)
+    episodes: StallEpisodes = field(default_factory=StallEpisodes)
     sample: MemorySample | None = None
-    protection: Protection = Protection()
+    protection: ProtectedBytes = ProtectedBytes()
     last: MemoryEvent | None = None
     told: int = 0
 
-    def add(self, what: Change) -> None:
+    def add(self, what: MemoryChange) -> None:
         """Count it."""
         for kind, count in what.events.items():
             self.events[kind] = self.events.get(kind, 0) + count
-        if what.reclaimed != NOTHING:
-            self.reclaimed[what.zone] = self.reclaimed.get(what.zone, NOTHING).plus(what.reclaimed)
+        if what.reclaimed != NOTHING_RECLAIMED:
+            self.reclaimed[what.zone] = self.reclaimed.get(what.zone, NOTHING_RECLAIMED).plus(
+                what.reclaimed
+            )
         self.stalled += what.stalled
         self.waited += what.waited
 
 
-class _Kept(Struct):
+class _StoredCounters(Struct):
     """What outlives an agent."""
 
-    tallies: list[Tally]
+    tallies: list[MemoryCounters]
     events: list[MemoryEvent]
 
 
-def _kept(sample: MemorySample) -> MemorySample:
+def _comparable(sample: MemorySample) -> MemorySample:
     """Of a look, what the next one is compared with."""
     return replace(
-        sample, stat={name: sample.stat[name] for name in COUNTED if name in sample.stat}
+        sample, stat={name: sample.stat[name] for name in RECLAIM_COUNTERS if name in sample.stat}
     )
 
 
-class Tallies:
-    """Every counter, and the last events. Times are wall-clock seconds, but for ``Recent``."""
+class CounterStore:
+    """Every counter, and the last events. Times are wall-clock seconds, but for ``ReclaimHistory``."""
 
     def __init__(self) -> None:
-        self._tallies: dict[Key, Tally] = {}
-        self._gone: dict[Key, None] = {}
-        self._recent: dict[Key, Recent] = {}
-        self.events: deque[MemoryEvent] = deque(maxlen=EVENTS_MOST)
+        self._tallies: dict[CounterKey, MemoryCounters] = {}
+        self._gone: dict[CounterKey, None] = {}
+        self._recent: dict[CounterKey, ReclaimHistory] = {}
+        self.events: deque[MemoryEvent] = deque(maxlen=MAX_EVENTS)
 
-    def come(self, groups: Iterable[Followed]) -> None:
+    def come(self, groups: Iterable[TrackedCgroup]) -> None:
         """These are there; what was counted under their names goes on."""
         for group in groups:
             self._gone.pop(group.key, None)
             tally = self._tallies.get(group.key)
             if tally is None:
-                self._tallies[group.key] = Tally(group)
+                self._tallies[group.key] = MemoryCounters(group)
             else:
                 tally.group = group
 
-    def went(self, groups: Iterable[Followed], wall: float) -> list[MemoryEvent]:
+    def went(self, groups: Iterable[TrackedCgroup], wall: float) -> list[MemoryEvent]:
         """These are gone, and what ended with them; of all that are gone, the oldest are
         forgotten."""
         found = []
@@ -109,49 +111,49 @@ class Tallies:
                 continue
             self._gone.setdefault(group.key)
             found += _episode(tally, group, tally.episodes.over(), wall)
-        while len(self._gone) > GONE_MOST:
+        while len(self._gone) > MAX_REMOVED_CGROUPS:
             self._drop(next(iter(self._gone)))
         return found
 
-    def _drop(self, key: Key) -> None:
+    def _drop(self, key: CounterKey) -> None:
         del self._gone[key], self._tallies[key]
         self._recent.pop(key, None)
 
     def see(
         self,
         sample: MemorySample,
-        group: Followed,
-        above: Sequence[Followed],
+        group: TrackedCgroup,
+        above: Sequence[TrackedCgroup],
         wall: float,
-        protection: Protection = FREE,
+        protection: ProtectedBytes = UNPROTECTED,
     ) -> list[MemoryEvent]:
         """A look at a group: what happened to it since the last one, kind by kind. ``above`` are
         the groups above it, the topmost first."""
-        tally = self._tallies.setdefault(group.key, Tally(group))
+        tally = self._tallies.setdefault(group.key, MemoryCounters(group))
         before, earlier = tally.sample, tally.protection
-        what = change(before, sample, group.request, protection, earlier)
+        what = change_between(before, sample, group.request, protection, earlier)
         tally.sample, tally.protection = sample, protection
         tally.add(what)
         if not sample.events:
-            alone = Change(what.events, NOTHING, what.zone)
+            alone = MemoryChange(what.events, NOTHING_RECLAIMED, what.zone)
             for one in above:
-                self._tallies.setdefault(one.key, Tally(one)).add(alone)
+                self._tallies.setdefault(one.key, MemoryCounters(one)).add(alone)
         if what.reclaimed.taken:
-            recent = self._recent.setdefault(group.key, Recent())
+            recent = self._recent.setdefault(group.key, ReclaimHistory())
             since = sample.at if before is None else before.at
             recent.add(what.zone, what.reclaimed.taken, since, sample.at)
         pressed = _episode(tally, group, tally.episodes.see(sample), wall)
         if before is None and not group.uid:
             # what happened before anybody looked is no news
             return pressed
-        counts = what.events if _leaf(group) else own(before, sample)
-        kept = {kind: counts[kind] for kind in counts if kind in KERNEL}
-        kept |= {kind: n for kind, n in what.events.items() if kind not in KERNEL}
+        counts = what.events if _leaf(group) else own_events(before, sample)
+        kept = {kind: counts[kind] for kind in counts if kind in KERNEL_EVENTS}
+        kept |= {kind: n for kind, n in what.events.items() if kind not in KERNEL_EVENTS}
         if not _leaf(group):
             tally.told += kept.get("oom_kill", 0)
         return [*(event(group, kind, count, wall) for kind, count in kept.items()), *pressed]
 
-    def unclaimed(self, pod: Followed, containers: Iterable[Followed]) -> int:
+    def unclaimed(self, pod: TrackedCgroup, containers: Iterable[TrackedCgroup]) -> int:
         """Kills in a pod since asked last that no container's group has counted: that group went
         before anybody looked, or is not followed. Only v2 counts them."""
         tally = self._tallies.get(pod.key)
@@ -171,30 +173,30 @@ class Tallies:
             if one.episodes.since is not None and key not in self._gone
         )
 
-    def counted(self, group: Followed, kind: EventKind) -> int:
+    def counted(self, group: TrackedCgroup, kind: EventKind) -> int:
         """How often something has happened to a group so far."""
         tally = self._tallies.get(group.key)
         return tally.events.get(kind, 0) if tally is not None else 0
 
-    def claim(self, pod: Key, container: Followed) -> None:
+    def claim(self, pod: CounterKey, container: TrackedCgroup) -> None:
         """One of those was in this container."""
         self._tallies[pod].told -= 1
-        events = self._tallies.setdefault(container.key, Tally(container)).events
+        events = self._tallies.setdefault(container.key, MemoryCounters(container)).events
         events["oom_kill"] = events.get("oom_kill", 0) + 1
 
     def dump(self) -> bytes:
         """Everything that outlives an agent, as text."""
         rows = [
-            replace(one, sample=None if one.sample is None else _kept(one.sample))
+            replace(one, sample=None if one.sample is None else _comparable(one.sample))
             for one in self._tallies.values()
         ]
-        return json.encode(_Kept(rows, list(self.events)))
+        return json.encode(_StoredCounters(rows, list(self.events)))
 
     def load(self, text: bytes) -> bool:
         """Go on where ``dump`` was, with groups that are gone until they ``come``; False, and
         nothing is changed, where the text is no dump."""
         try:
-            kept = json.decode(text, type=_Kept)
+            kept = json.decode(text, type=_StoredCounters)
         except DecodeError:
             return False
         self._tallies = {one.group.key: one for one in kept.tallies}
@@ -202,20 +204,20 @@ class Tallies:
         self.events.extend(kept.events)
         return True
 
-    def absent(self, group: Followed) -> None:
+    def absent(self, group: TrackedCgroup) -> None:
         """A group is not there."""
         tally = self._tallies.get(group.key)
         if tally is not None:
             tally.sample = None
 
-    def happened(self, one: MemoryEvent, key: Key) -> None:
+    def happened(self, one: MemoryEvent, key: CounterKey) -> None:
         """Keep an event."""
         self.events.append(one)
         tally = self._tallies.get(key)
         if tally is not None:
             tally.last = one
 
-    def sample(self, group: Followed) -> MemorySample | None:
+    def sample(self, group: TrackedCgroup) -> MemorySample | None:
         """The last look at a group; None where there was none."""
         tally = self._tallies.get(group.key)
         sample = tally.sample if tally is not None and group.key not in self._gone else None
@@ -226,7 +228,7 @@ class Tallies:
         order = [key for key in self._tallies if key not in self._gone]
         return [self._row(key, now) for key in (*order, *self._gone)]
 
-    def _row(self, key: Key, now: float) -> MemoryRow:
+    def _row(self, key: CounterKey, now: float) -> MemoryRow:
         tally = self._tallies[key]
         group, sample = tally.group, tally.sample
         recent = self._recent.get(key)
@@ -258,25 +260,27 @@ class Tallies:
         )
 
 
-def own(before: MemorySample | None, after: MemorySample) -> dict[EventKind, int]:
+def own_events(before: MemorySample | None, after: MemorySample) -> dict[EventKind, int]:
     """What happened to a group itself, without those below it."""
     if before is not None and before.identity != after.identity:
         before = None
     old = before.local if before is not None else {}
     grown: dict[EventKind, int] = {}
-    for kind in KERNEL:
+    for kind in KERNEL_EVENTS:
         count = after.local.get(kind, 0) - old.get(kind, 0)
         if count > 0:
             grown[kind] = count
     return grown
 
 
-def _leaf(group: Followed) -> bool:
+def _leaf(group: TrackedCgroup) -> bool:
     """Whether none of the followed groups are below it."""
     return group.level == "container"
 
 
-def _episode(tally: Tally, group: Followed, told: Told | None, wall: float) -> list[MemoryEvent]:
+def _episode(
+    tally: MemoryCounters, group: TrackedCgroup, told: EpisodeChange | None, wall: float
+) -> list[MemoryEvent]:
     """A beginning or an end, counted."""
     if told is None:
         return []
@@ -284,7 +288,7 @@ def _episode(tally: Tally, group: Followed, told: Told | None, wall: float) -> l
     return [replace(event(group, told.kind, 1, wall), why=told.why)]
 
 
-def event(group: Followed, kind: EventKind, count: int, wall: float) -> MemoryEvent:
+def event(group: TrackedCgroup, kind: EventKind, count: int, wall: float) -> MemoryEvent:
     """What happened, without who it was."""
     return MemoryEvent(
         at=wall,
@@ -298,13 +302,13 @@ def event(group: Followed, kind: EventKind, count: int, wall: float) -> MemoryEv
     )
 
 
-def named(one: MemoryEvent, kill: Kill | None, size: str = "") -> MemoryEvent:
+def named(one: MemoryEvent, kill: OomKill | None, size: str = "") -> MemoryEvent:
     """An event of a kill with who was killed; ``size`` is how much memory that had, for people."""
     if kill is None:
         return one
     if kill.limit:
-        own = kill.limit in (kill.group, one.path)
-        why = "at its limit" if own else f"at the limit of {kill.limit}"
+        own_limit = kill.limit in (kill.group, one.path)
+        why = "at its limit" if own_limit else f"at the limit of {kill.limit}"
     else:
         why = "the machine had no memory left" if kill.group else ""
     parts = [part for part in (size, why) if part]

@@ -14,7 +14,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from qoslet.core.cgroup.interface_files import NO_LIMIT
+from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.sample import MemorySample
 
 PAGE = 4096
@@ -23,15 +23,15 @@ LimitFile = Literal["memory.high", "memory.max", "memory.limit_in_bytes"]
 FILES = ("memory.min", "memory.low")
 
 
-class Claim(Struct, frozen=True, gc=False):
-    """One group: its path, what it uses, and its own values. Bytes; ``NO_LIMIT`` is no limit."""
+class Protection(Struct, frozen=True, gc=False):
+    """One group: its path, what it uses, and its own values. Bytes; ``UNLIMITED`` is no limit."""
 
     path: str
     usage: int
     min: int = 0
     low: int = 0
-    high: int = NO_LIMIT
-    max: int = NO_LIMIT
+    high: int = UNLIMITED
+    max: int = UNLIMITED
 
 
 class Binding(Struct, frozen=True, gc=False):
@@ -43,7 +43,7 @@ class Binding(Struct, frozen=True, gc=False):
     room: int
 
 
-class Worth(Struct, frozen=True, gc=False):
+class EffectiveMemory(Struct, frozen=True, gc=False):
     """What a group really has. ``hard`` bytes are never reclaimed, ``soft`` only where nothing
     else is left; ``binds`` is the limit that is reached first, None where there is none."""
 
@@ -57,20 +57,20 @@ class Worth(Struct, frozen=True, gc=False):
         return max(self.hard, self.soft)
 
 
-def claim_of(sample: MemorySample) -> Claim:
+def protection_of(sample: MemorySample) -> Protection:
     """One look at a group as a claim; files that the kernel does not have claim nothing."""
     high, most = sample.high, sample.max
-    return Claim(
+    return Protection(
         sample.path,
         sample.current,
         sample.min or 0,
         sample.low or 0,
-        NO_LIMIT if high is None else high,
-        NO_LIMIT if most is None else most,
+        UNLIMITED if high is None else high,
+        UNLIMITED if most is None else most,
     )
 
 
-def effective(
+def effective_protection(
     usage: int, parent_usage: int, setting: int, parent: int, siblings: int, recursive: bool
 ) -> int:
     """The effective protection of one group, in the unit of its arguments.
@@ -87,9 +87,9 @@ def effective(
     return protected
 
 
-def solve(
-    claims: Iterable[Claim], *, recursive: bool, page: int = PAGE, root: str = ""
-) -> dict[str, Worth]:
+def effective_memory(
+    claims: Iterable[Protection], *, recursive: bool, page: int = PAGE, root: str = ""
+) -> dict[str, EffectiveMemory]:
     """What each group's values are worth, by path.
 
     ``recursive``: the hierarchy is mounted with ``memory_recursiveprot``. ``root`` is the group
@@ -97,10 +97,10 @@ def solve(
     protects nothing inside. Ancestors that are not among the claims protect nothing; a group
     that uses nothing has nothing to protect.
     """
-    return ClaimTree(claims, page).solve(recursive=recursive, root=root)
+    return ProtectionTree(claims, page).solve(recursive=recursive, root=root)
 
 
-class Short(Struct, frozen=True, gc=False):
+class Overcommit(Struct, frozen=True, gc=False):
     """A group that holds less than its children claim, in bytes."""
 
     path: str
@@ -109,7 +109,7 @@ class Short(Struct, frozen=True, gc=False):
     claimed: int
 
 
-class Loss(Struct, frozen=True, gc=False):
+class ProtectionLoss(Struct, frozen=True, gc=False):
     """A value that is worth less than it says. Bytes: ``value`` is what the file says, ``used`` what
     is used of that, ``kept`` what reclaim leaves of it; ``cut`` is the topmost group above that
     holds less than is claimed below it, None where that is none."""
@@ -118,17 +118,17 @@ class Loss(Struct, frozen=True, gc=False):
     value: int
     used: int
     kept: int
-    cut: Short | None
+    cut: Overcommit | None
 
 
-def nearer(claim: Claim | None, above: Binding | None) -> Binding | None:
+def tightest_limit(claim: Protection | None, above: Binding | None) -> Binding | None:
     """The limit that leaves least room: one of the group, or the one found for those above it. Of
     equal ones the nearest."""
     if claim is None:
         return above
     file: LimitFile = "memory.high" if claim.high <= claim.max else "memory.max"
     limit = min(claim.high, claim.max)
-    if limit >= NO_LIMIT:
+    if limit >= UNLIMITED:
         return above
     room = max(0, limit - claim.usage)
     if above is not None and above.room < room:
@@ -156,7 +156,7 @@ class _Below(Struct, gc=False):
     soft: int = 0
 
 
-class Known(Struct, frozen=True, gc=False):
+class AncestorState(Struct, frozen=True, gc=False):
     """What was found of a group on the way to those below it: effective protection in pages, None
     where it is not below the group that is short; and the limit that binds first."""
 
@@ -164,15 +164,15 @@ class Known(Struct, frozen=True, gc=False):
     binds: Binding | None = None
 
 
-_NOTHING = Known()
+_NOTHING = AncestorState()
 _NOT_THERE = (0, 0, 0)
 
 
-class ClaimTree:
+class ProtectionTree:
     """Claims that come and go, with the groups between them that nobody named. A claim costs by
     its depth, however many there are."""
 
-    def __init__(self, claims: Iterable[Claim] = (), page: int = PAGE) -> None:
+    def __init__(self, claims: Iterable[Protection] = (), page: int = PAGE) -> None:
         self._given = {claim.path: claim for claim in claims}
         self._page = page
         self._below: dict[str, _Below] = {}
@@ -192,7 +192,7 @@ class ClaimTree:
         """The paths that have a claim."""
         return iter(self._given)
 
-    def put(self, claim: Claim) -> None:
+    def put(self, claim: Protection) -> None:
         """A claim, in the place of the one that this path had."""
         if self._given.get(claim.path) != claim:
             before = self._part(claim.path)
@@ -251,9 +251,9 @@ class ClaimTree:
         *,
         recursive: bool,
         root: str = "",
-        known: dict[str, Known] | None = None,
-    ) -> Worth | None:
-        """What the values of a group are worth, as ``solve`` has it; None for one that has no claim
+        known: dict[str, AncestorState] | None = None,
+    ) -> EffectiveMemory | None:
+        """What the values of a group are worth, as ``effective_memory`` has it; None for one that has no claim
         or is not below ``root``. ``known`` keeps what was found for those above, for the next."""
         if path not in self._given or not _below(path, root):
             return None
@@ -264,16 +264,16 @@ class ClaimTree:
             at = at.rpartition("/")[0]
         above = found.get(at, _NOTHING)
         for one in reversed(line):
-            binds = nearer(self._given.get(one), above.binds)
+            binds = tightest_limit(self._given.get(one), above.binds)
             inside = root == "" or _below(one, root)
             kept = self._protection(one, above.kept, recursive) if inside else None
-            above = found[one] = Known(kept, binds)
+            above = found[one] = AncestorState(kept, binds)
         hard, soft = above.kept or (0, 0)
-        return Worth(hard * self._page, soft * self._page, above.binds)
+        return EffectiveMemory(hard * self._page, soft * self._page, above.binds)
 
-    def solve(self, *, recursive: bool, root: str = "") -> dict[str, Worth]:
+    def solve(self, *, recursive: bool, root: str = "") -> dict[str, EffectiveMemory]:
         """``worth`` of all that have one, by path."""
-        known: dict[str, Known] = {}
+        known: dict[str, AncestorState] = {}
         rows = (
             (path, self.worth(path, recursive=recursive, root=root, known=known)) for path in self
         )
@@ -292,11 +292,11 @@ class ClaimTree:
         parent = path.rpartition("/")[0]
         all_of, below = self._usage(parent), self._below[parent]
         return (
-            effective(usage, all_of, least, above[0], below.hard, recursive),
-            effective(usage, all_of, low, above[1], below.soft, recursive),
+            effective_protection(usage, all_of, least, above[0], below.hard, recursive),
+            effective_protection(usage, all_of, low, above[1], below.soft, recursive),
         )
 
-    def losses(self, path: str, worth: Worth) -> tuple[Loss, ...]:
+    def losses(self, path: str, worth: EffectiveMemory) -> tuple[ProtectionLoss, ...]:
         """Where the values of a group are worth less than they say, as far as they are used."""
         claim, found = self._given[path], []
         kept = (worth.hard, worth.protected)
@@ -304,16 +304,16 @@ class ClaimTree:
             used = min(value, claim.usage) // self._page * self._page
             if held < used:
                 above = [one for at in parents(path) for one in self._short(at) if one.file == file]
-                found.append(Loss(file, value, used, held, above[-1] if above else None))
+                found.append(ProtectionLoss(file, value, used, held, above[-1] if above else None))
         return tuple(found)
 
-    def short(self) -> Iterator[Short]:
+    def short(self) -> Iterator[Overcommit]:
         """The groups that hold less than their children claim and use."""
         return (one for path in self._below if path for one in self._short(path))
 
-    def _short(self, path: str) -> Iterator[Short]:
+    def _short(self, path: str) -> Iterator[Overcommit]:
         below = self._below.get(path, _Below())
         held = self._settings(path)
         for file, has, claimed in zip(FILES, held, (below.hard, below.soft), strict=True):
             if has < claimed:
-                yield Short(path, file, has * self._page, claimed * self._page)
+                yield Overcommit(path, file, has * self._page, claimed * self._page)

@@ -9,7 +9,7 @@ from msgspec import Struct
 from qoslet.core.memory.events import EventKind
 from qoslet.core.memory.rows import MemoryEvent
 
-QUIET: dict[EventKind, float] = {
+REPEAT_SECONDS: dict[EventKind, float] = {
     "oom_kill": 10.0,
     "high": 600.0,
     "low": 600.0,
@@ -20,11 +20,11 @@ QUIET: dict[EventKind, float] = {
 }
 """Seconds after a line in which the same of the same group is only counted. What is not here is
 never said: a limit that is met is no news, and kills tell who was out of memory."""
-MOST = 10
-"""Lines in ``WINDOW`` seconds, over all groups."""
-WINDOW = 60.0
+MAX_LINES = 10
+"""Lines in ``WINDOW_SECONDS`` seconds, over all groups."""
+WINDOW_SECONDS = 60.0
 
-_SAID: dict[EventKind, str] = {
+_TEXT: dict[EventKind, str] = {
     "low": "the kernel took memory below memory.low {times}",
     "high": "throttled {times} at memory.high",
     "max": "met its memory limit {times}",
@@ -37,18 +37,18 @@ _SAID: dict[EventKind, str] = {
 }
 
 
-class _Said(Struct):
+class _LoggedLine(Struct):
     """When a line was said, and what was counted since."""
 
     at: float
     count: int = 0
 
 
-class Lines:
+class MemoryEventLog:
     """Decides which events become lines."""
 
     def __init__(self) -> None:
-        self._said: dict[tuple[str, EventKind], _Said] = {}
+        self._said: dict[tuple[str, EventKind], _LoggedLine] = {}
         self._window = 0.0
         self._lines = 0
         self._dropped = 0
@@ -56,18 +56,18 @@ class Lines:
     def of(self, events: Iterable[MemoryEvent], now: float) -> list[str]:
         """Lines for these, ``now`` in monotonic seconds."""
         found: list[str] = []
-        if now - self._window >= WINDOW:
+        if now - self._window >= WINDOW_SECONDS:
             if self._dropped:
                 found.append(f"{self._dropped} more memory events were not said; see qoslet ps")
             self._window, self._lines, self._dropped = now, 0, 0
             self._said = {
                 key: one
                 for key, one in self._said.items()
-                if one.count or now - one.at < QUIET[key[1]]
+                if one.count or now - one.at < REPEAT_SECONDS[key[1]]
             }
         for one in _without_pods(events):
             line = self._line(one, now)
-            if line and self._lines >= MOST:
+            if line and self._lines >= MAX_LINES:
                 self._dropped += 1
             elif line:
                 self._lines += 1
@@ -77,15 +77,15 @@ class Lines:
     def _line(self, one: MemoryEvent, now: float) -> str:
         """The line, empty within the quiet time."""
         key = (one.path, one.kind)
-        if one.kind not in QUIET:
+        if one.kind not in REPEAT_SECONDS:
             return ""
         said = self._said.get(key)
         # each process that died is named
-        if said is not None and now - said.at < QUIET[one.kind] and not one.process:
+        if said is not None and now - said.at < REPEAT_SECONDS[one.kind] and not one.process:
             said.count += one.count
             return ""
         count = one.count + (said.count if said is not None else 0)
-        self._said[key] = _Said(now)
+        self._said[key] = _LoggedLine(now)
         return f"{one.title}: {sentence(one, count)}"
 
 
@@ -94,9 +94,9 @@ def sentence(one: MemoryEvent, count: int) -> str:
     times = "once" if count == 1 else f"{count} times"
     if one.kind.startswith("pressure"):
         more = f" ({times})" if count > 1 else ""
-        return f"{_SAID[one.kind]}{more}" + (f": {one.why}" if one.why else "")
+        return f"{_TEXT[one.kind]}{more}" + (f": {one.why}" if one.why else "")
     if one.kind != "oom_kill":
-        return _SAID[one.kind].format(times=times)
+        return _TEXT[one.kind].format(times=times)
     who = f"process {one.pid} ({one.process})" if one.process else _unknown(count)
     return f"the kernel killed {who} for memory" + (f": {one.why}" if one.why else "")
 

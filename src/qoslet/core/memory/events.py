@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from qoslet.core.cgroup.interface_files import NO_LIMIT
+from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.sample import MemorySample
 
 EventKind = Literal[
@@ -32,15 +32,21 @@ below ``memory.low``. Ours: ``below_low``, ``below_min``: pages were taken while
 than its effective protection; ``pressure``, ``pressure_end``: it begins to wait for memory, and waits
 no longer."""
 
-KERNEL: tuple[EventKind, ...] = ("low", "high", "max", "oom", "oom_kill", "oom_group_kill")
-KINDS: tuple[EventKind, ...] = (*KERNEL, "below_low", "below_min", "pressure", "pressure_end")
+KERNEL_EVENTS: tuple[EventKind, ...] = ("low", "high", "max", "oom", "oom_kill", "oom_group_kill")
+KINDS: tuple[EventKind, ...] = (
+    *KERNEL_EVENTS,
+    "below_low",
+    "below_min",
+    "pressure",
+    "pressure_end",
+)
 
 Zone = Literal["below_request", "above_request", "above_high"]
 ZONES: tuple[Zone, ...] = ("below_request", "above_request", "above_high")
 """Where a group's usage was when pages of it were taken."""
 
 
-class Kill(Struct, frozen=True):
+class OomKill(Struct, frozen=True):
     """A process that the kernel killed for memory. ``group`` is where it was, ``limit`` the
     group whose limit was met (empty: the machine's memory); both are empty where the kernel did
     not say. ``resident`` is bytes."""
@@ -68,13 +74,13 @@ class Reclaimed(Struct, frozen=True, gc=False):
         )
 
 
-NOTHING = Reclaimed()
+NOTHING_RECLAIMED = Reclaimed()
 
-COUNTED = ("pgscan", "pgsteal", "workingset_refault_anon", "workingset_refault_file")
+RECLAIM_COUNTERS = ("pgscan", "pgsteal", "workingset_refault_anon", "workingset_refault_file")
 """Of ``memory.stat``: pages looked at, taken, and needed again."""
 
 
-class Protection(Struct, frozen=True, gc=False):
+class ProtectedBytes(Struct, frozen=True, gc=False):
     """What of a group's memory is protected, in bytes: what its values are worth under the groups
     above and beside it. ``low`` is not less than ``min``."""
 
@@ -82,10 +88,10 @@ class Protection(Struct, frozen=True, gc=False):
     min: int = 0
 
 
-FREE = Protection()
+UNPROTECTED = ProtectedBytes()
 
 
-class Change(Struct, frozen=True):
+class MemoryChange(Struct, frozen=True):
     """Between two looks at one group. ``events`` holds what grew; ``zone`` is where the pages
     of ``reclaimed`` were taken; ``stalled`` and ``waited`` are microseconds in which all of its
     processes, and some, waited for memory."""
@@ -103,13 +109,13 @@ def counted(sample: MemorySample) -> Mapping[str, int]:
     return sample.events or sample.local
 
 
-def change(
+def change_between(
     before: MemorySample | None,
     after: MemorySample,
     request: int,
-    protection: Protection = FREE,
-    earlier: Protection | None = None,
-) -> Change:
+    protection: ProtectedBytes = UNPROTECTED,
+    earlier: ProtectedBytes | None = None,
+) -> MemoryChange:
     """What happened between two looks; ``before`` is None for a group that is new, and then
     everything that it has counted happened. ``request`` is bytes; ``protection`` is that of the
     later look, ``earlier`` that of the other where it was another one."""
@@ -118,7 +124,7 @@ def change(
     old = counted(before) if before is not None else {}
     new = counted(after)
     events: dict[EventKind, int] = {}
-    for kind in KERNEL:
+    for kind in KERNEL_EVENTS:
         grown = new.get(kind, 0) - old.get(kind, 0)
         if grown > 0:
             events[kind] = grown
@@ -133,7 +139,7 @@ def change(
         elif all(0 < one.current <= kept.low for one, kept in looks):
             events["below_low"] = 1
     where: Zone = "above_high" if "high" in events else zone(used, request, after.high)
-    return Change(events, taken, where, *_waited(before, after))
+    return MemoryChange(events, taken, where, *_waited(before, after))
 
 
 def reclaimed(before: MemorySample | None, after: MemorySample) -> Reclaimed:
@@ -144,15 +150,15 @@ def reclaimed(before: MemorySample | None, after: MemorySample) -> Reclaimed:
         return max(0, sum(after.stat.get(name, 0) - old.get(name, 0) for name in names))
 
     return Reclaimed(
-        grown(COUNTED[0]),
-        grown(COUNTED[1]),
-        grown(*COUNTED[2:]),
+        grown(RECLAIM_COUNTERS[0]),
+        grown(RECLAIM_COUNTERS[1]),
+        grown(*RECLAIM_COUNTERS[2:]),
     )
 
 
 def zone(used: int, request: int, high: int | None) -> Zone:
     """Where ``used`` bytes lie."""
-    if high is not None and used >= high < NO_LIMIT:
+    if high is not None and used >= high < UNLIMITED:
         return "above_high"
     return "above_request" if used > request else "below_request"
 

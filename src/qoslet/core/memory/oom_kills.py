@@ -9,16 +9,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.memory.counters import named
-from qoslet.core.memory.events import Kill
+from qoslet.core.memory.events import OomKill
 from qoslet.core.memory.rows import MemoryEvent
 
-WAIT = 0.3
+LOG_DELAY_SECONDS = 0.3
 """Seconds that a counter may be ahead of the log."""
-KEPT = 30.0
+RECORD_SECONDS = 30.0
 """Seconds that a record of the log waits for its counter."""
 
 
-class _Open(Struct):
+class _CountedKill(Struct):
     """A kill that was counted, and until when its name may come. ``whole``: with it every process
     of the group."""
 
@@ -28,7 +28,7 @@ class _Open(Struct):
     whole: bool = False
 
 
-class Settled(NamedTuple):
+class ResolvedKill(NamedTuple):
     """A kill of which all is known that will be; ``group`` is the kernel's path of where it was,
     empty where the log does not say."""
 
@@ -37,7 +37,7 @@ class Settled(NamedTuple):
     group: str = ""
 
 
-class Kills:
+class OomKillTracker:
     """Records and counters that wait for each other. Times are monotonic seconds.
 
     Where a whole group is killed the kernel counts its first victim twice, so there the log
@@ -48,21 +48,21 @@ class Kills:
         self._named: dict[tuple[str, str], float] = {}
         self._taken: dict[int, float] = {}
         self._whole = ""
-        self._open: list[_Open] = []
-        self._records: list[tuple[float, Kill]] = []
+        self._open: list[_CountedKill] = []
+        self._records: list[tuple[float, OomKill]] = []
 
-    def told(self, kills: Iterable[Kill], now: float) -> None:
+    def told(self, kills: Iterable[OomKill], now: float) -> None:
         """Records of the log. One process may have two, of which one names the group."""
-        self._records = [(at, one) for at, one in self._records if now - at < KEPT]
-        self._named = {key: at for key, at in self._named.items() if now - at < KEPT}
-        self._taken = {pid: at for pid, at in self._taken.items() if now - at < KEPT}
+        self._records = [(at, one) for at, one in self._records if now - at < RECORD_SECONDS]
+        self._named = {key: at for key, at in self._named.items() if now - at < RECORD_SECONDS}
+        self._taken = {pid: at for pid, at in self._taken.items() if now - at < RECORD_SECONDS}
         for kill in kills:
             if not kill.pid or kill.group:
                 self._whole = "" if kill.pid else kill.group
             if kill.pid and kill.pid not in self._taken:
                 self._note(kill if kill.group else replace(kill, group=self._whole), now)
 
-    def _note(self, kill: Kill, now: float) -> None:
+    def _note(self, kill: OomKill, now: float) -> None:
         for index, (at, one) in enumerate(self._records):
             if one.pid == kill.pid:
                 self._records[index] = (at, _joined(one, kill))
@@ -80,14 +80,16 @@ class Kills:
     ) -> None:
         """A counter grew by ``one.count``; without a readable log nobody waits for names.
         ``whole``: a group was killed as one."""
-        until = now + WAIT if readable else now
-        self._open += [_Open(replace(one, count=1), key, until, whole) for _ in range(one.count)]
+        until = now + LOG_DELAY_SECONDS if readable else now
+        self._open += [
+            _CountedKill(replace(one, count=1), key, until, whole) for _ in range(one.count)
+        ]
 
-    def settled(self, now: float, main: Mapping[tuple[str, str], int]) -> list[Settled]:
+    def settled(self, now: float, main: Mapping[tuple[str, str], int]) -> list[ResolvedKill]:
         """Kills of which all is known that will be; ``main`` is the first process of containers
         that ended for memory. One of which nothing is known has no process."""
-        found: list[Settled] = []
-        left: list[_Open] = []
+        found: list[ResolvedKill] = []
+        left: list[_CountedKill] = []
         for one in self._open:
             kill = self._take(one.event.path, main.get(one.key))
             if kill is None and now < one.until:
@@ -100,7 +102,7 @@ class Kills:
             event = named(one.event, kill, _size(kill))
             if kill is None and one.key in main:
                 event = replace(event, process="its first process", pid=main[one.key])
-            found.append(Settled(event, one.key, kill.group if kill is not None else ""))
+            found.append(ResolvedKill(event, one.key, kill.group if kill is not None else ""))
         self._open = left
         return _together(found)
 
@@ -108,7 +110,7 @@ class Kills:
         """When the next one is settled in any case."""
         return min((one.until for one in self._open), default=None)
 
-    def _take(self, path: str, pid: int | None) -> Kill | None:
+    def _take(self, path: str, pid: int | None) -> OomKill | None:
         """The record of a kill in a group or below it, else of a process of that number; else
         the only record without a group where only one kill is open."""
         for index, (_, kill) in enumerate(self._records):
@@ -125,21 +127,23 @@ def inside(group: str, path: str) -> bool:
     return f"{group}/".startswith(f"{path}/") or f"{path}/" in f"{group}/"
 
 
-def _joined(left: Kill, right: Kill) -> Kill:
+def _joined(left: OomKill, right: OomKill) -> OomKill:
     """Two records of one process."""
     resident = left.resident if left.resident is not None else right.resident
-    return Kill(left.pid, left.name, left.group or right.group, left.limit or right.limit, resident)
+    return OomKill(
+        left.pid, left.name, left.group or right.group, left.limit or right.limit, resident
+    )
 
 
-def _size(kill: Kill | None) -> str:
+def _size(kill: OomKill | None) -> str:
     if kill is None or kill.resident is None:
         return ""
     return f"{kill.resident >> 20} MiB"
 
 
-def _together(found: Sequence[Settled]) -> list[Settled]:
+def _together(found: Sequence[ResolvedKill]) -> list[ResolvedKill]:
     """Kills of unknown processes of one group as one event."""
-    kept: list[Settled] = []
+    kept: list[ResolvedKill] = []
     for one in found:
         for index, other in enumerate(kept):
             if other.key == one.key and not one.event.process and not other.event.process:

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from qoslet.core.memory.effective_protection import Binding, Loss
+from qoslet.core.memory.effective_protection import Binding, ProtectionLoss
 from qoslet.core.memory.events import EventKind, Reclaimed, Zone
 from qoslet.core.memory.sample import Pressure
 from qoslet.core.resources.cgroup_tree import Level
 
 
-class Followed(Struct, frozen=True, gc=False):
+class TrackedCgroup(Struct, frozen=True, gc=False):
     """A group whose memory is followed. ``uid`` is the pod's, ``title`` what people call it,
     ``request`` bytes."""
 
@@ -76,7 +76,7 @@ class MemoryRow(Struct, frozen=True):
     given_low: int | None = None
     given_min: int | None = None
     binds: Binding | None = None
-    losses: tuple[Loss, ...] = ()
+    losses: tuple[ProtectionLoss, ...] = ()
     pressure: Pressure | None = None
     events: Mapping[EventKind, int] = {}
     reclaimed: Mapping[Zone, Reclaimed] = {}

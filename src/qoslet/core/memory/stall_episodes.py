@@ -11,16 +11,16 @@ from msgspec import Struct
 
 from qoslet.core.memory.sample import MemorySample
 
-FULL, SOME = 0.10, 0.30
+FULL_RATIO, SOME_RATIO = 0.10, 0.30
 """Shares of the time between two looks for which all processes of a group, or some, wait where it
 is under pressure."""
-LEAST = 0.4
+MIN_SECONDS = 0.4
 """Seconds over which a share is taken at least."""
-CALM = 3.0
+CALM_SECONDS = 3.0
 """Seconds without pressure after which it is over."""
 
 
-class Told(Struct, frozen=True):
+class EpisodeChange(Struct, frozen=True):
     """A beginning or an end; ``why`` has the numbers."""
 
     kind: Literal["pressure", "pressure_end"]
@@ -36,7 +36,7 @@ class _Look(Struct, frozen=True):
     identity: int
 
 
-class Episodes(Struct):
+class StallEpisodes(Struct):
     """Of one group. ``since`` is the look before the episode that goes on, ``until`` the last one
     with pressure."""
 
@@ -44,7 +44,7 @@ class Episodes(Struct):
     since: _Look | None = None
     until: _Look | None = None
 
-    def see(self, sample: MemorySample) -> Told | None:
+    def see(self, sample: MemorySample) -> EpisodeChange | None:
         """What a look says, if it begins or ends anything."""
         if sample.pressure is None:
             return None
@@ -55,22 +55,22 @@ class Episodes(Struct):
             self.last = now
             return self.over()
         seconds = now.at - before.at
-        if seconds < LEAST:
+        if seconds < MIN_SECONDS:
             return None
         self.last = now
         full, some = _share(before.full, now.full, seconds), _share(before.some, now.some, seconds)
-        if full < FULL and some < SOME:
-            calm = self.until is not None and now.at - self.until.at >= CALM
+        if full < FULL_RATIO and some < SOME_RATIO:
+            calm = self.until is not None and now.at - self.until.at >= CALM_SECONDS
             return self.over() if calm else None
         self.until = now
         if self.since is not None:
             return None
         self.since = before
-        return Told(
+        return EpisodeChange(
             "pressure", f"all its processes {full:.0%} and some {some:.0%} of {seconds:.1f} s"
         )
 
-    def over(self) -> Told | None:
+    def over(self) -> EpisodeChange | None:
         """The end of what goes on, if anything does."""
         since, until = self.since, self.until
         self.since = self.until = None
@@ -78,7 +78,7 @@ class Episodes(Struct):
             return None
         full, some = (until.full - since.full) / 1e6, (until.some - since.some) / 1e6
         seconds = until.at - since.at
-        return Told(
+        return EpisodeChange(
             "pressure_end",
             f"in {seconds:.1f} s all its processes waited {full:.1f} s and some {some:.1f} s",
         )

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from qoslet.core.cgroup.interface_files import NO_LIMIT
-from qoslet.core.memory.events import Kill
+from qoslet.core.cgroup.interface_files import UNLIMITED
+from qoslet.core.memory.events import OomKill
 from qoslet.core.memory.sample import NodeMemory, Pressure
 
 _V1_STAT = {
@@ -53,14 +53,14 @@ def number(text: str | None) -> int | None:
         return None
     word = text.strip()
     if word == "max":
-        return NO_LIMIT
+        return UNLIMITED
     return int(word) if _decimal(word) else None
 
 
 def limit_v1(text: str | None) -> int | None:
     """A limit of v1, which prints the most whole pages that fit where there is none."""
     value = number(text)
-    return value if value is None or value < NO_LIMIT >> 1 else NO_LIMIT
+    return value if value is None or value < UNLIMITED >> 1 else UNLIMITED
 
 
 def _decimal(word: str) -> bool:
@@ -139,7 +139,7 @@ def _kibibytes(text: str | None) -> dict[str, int]:
     return found
 
 
-def kill_of(record: str) -> Kill | None:
+def kill_of(record: str) -> OomKill | None:
     """A record of /dev/kmsg that tells of a kill; None for every other. One without a process (its
     number is 0) says that those of the next records are all in its group.
 
@@ -155,12 +155,12 @@ def kill_of(record: str) -> Kill | None:
     found = _OOM_KILL.search(message)
     if found is not None:
         limit, group, name, pid, _ = found.groups()
-        return Kill(pid=int(pid), name=name, group=group, limit=limit or "")
+        return OomKill(pid=int(pid), name=name, group=group, limit=limit or "")
     found = _WHOLE.search(message)
     if found is not None:
-        return Kill(pid=0, name="", group=found[1])
+        return OomKill(pid=0, name="", group=found[1])
     found = _KILLED.search(message)
     if found is None:
         return None
     pid, name, *amounts = found.groups()
-    return Kill(pid=int(pid), name=name, resident=sum(int(one) for one in amounts) << 10)
+    return OomKill(pid=int(pid), name=name, resident=sum(int(one) for one in amounts) << 10)

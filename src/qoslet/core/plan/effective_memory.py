@@ -12,16 +12,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.core.cgroup.interface_files import NO_LIMIT
+from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.effective_protection import (
     Binding,
-    Claim,
-    ClaimTree,
-    Short,
-    Worth,
-    effective,
-    nearer,
+    EffectiveMemory,
+    Overcommit,
+    Protection,
+    ProtectionTree,
+    effective_protection,
     parents,
+    tightest_limit,
 )
 from qoslet.core.node.node import HostFacts
 from qoslet.core.plan.full_node import Filled, Limit, fill
@@ -38,10 +38,10 @@ class Standing(Struct, frozen=True):
     claim is worth less than it says, by file; ``asked`` is what the group would use without the
     limits from it up, ``limit`` the one that keeps it from that."""
 
-    claim: Claim
-    worth: Worth
+    claim: Protection
+    worth: EffectiveMemory
     binds: Binding | None
-    cut: Mapping[str, Short]
+    cut: Mapping[str, Overcommit]
     asked: int
     limit: Limit | None = None
 
@@ -84,7 +84,7 @@ def standings(plan: Plan) -> dict[str, Standing]:
     page, handed_down = node.host.page_size, recursive(node.host)
     groups = [cgroup for cgroup in plan.cgroups if cgroup.level != "sandbox"]
     claims, filled = _claims(groups, node.capacity.get("memory", ZERO).value)
-    tree = ClaimTree(claims.values(), page)
+    tree = ProtectionTree(claims.values(), page)
     worth = tree.solve(recursive=handed_down)
     for cgroup in groups:
         if cgroup.role == "init":
@@ -96,34 +96,43 @@ def standings(plan: Plan) -> dict[str, Standing]:
         # the kernel leaves the topmost ones what they claim, used or not
         kept = worth[key]
         if kept.protected > claim.usage:
-            worth[key] = Worth(min(kept.hard, claim.usage), min(kept.soft, claim.usage))
+            worth[key] = EffectiveMemory(min(kept.hard, claim.usage), min(kept.soft, claim.usage))
     cuts = {(one.path, one.file): one for one in tree.short()}
     found: dict[str, Standing] = {}
     for path in sorted(claims, key=lambda one: one.count("/")):
         above = found.get(path.rpartition("/")[0])
-        binds = nearer(replace(claims[path], usage=0), None if above is None else above.binds)
+        binds = tightest_limit(
+            replace(claims[path], usage=0), None if above is None else above.binds
+        )
         cut = _cut(cuts, path, above) if cuts else _NOT_CUT
         full = filled[path]
         found[path] = Standing(claims[path], worth[path], binds, cut, full.asked, full.limit)
     return {path: found[path] for path in claims}
 
 
-def _alone(claim: Claim, worth: Mapping[str, Worth], handed_down: bool, page: int) -> Worth:
+def _alone(
+    claim: Protection, worth: Mapping[str, EffectiveMemory], handed_down: bool, page: int
+) -> EffectiveMemory:
     """An init container's worth: while it runs, no other container of its pod does."""
-    above, usage = worth.get(claim.path.rpartition("/")[0], Worth(0, 0)), claim.usage // page
+    above, usage = (
+        worth.get(claim.path.rpartition("/")[0], EffectiveMemory(0, 0)),
+        claim.usage // page,
+    )
     hard, soft = (
-        effective(usage, usage, value // page, kept // page, min(usage, value // page), handed_down)
+        effective_protection(
+            usage, usage, value // page, kept // page, min(usage, value // page), handed_down
+        )
         for value, kept in ((claim.min, above.hard), (claim.low, above.soft))
     )
-    return Worth(hard * page, soft * page)
+    return EffectiveMemory(hard * page, soft * page)
 
 
-_NOT_CUT: Mapping[str, Short] = {}
+_NOT_CUT: Mapping[str, Overcommit] = {}
 
 
 def _cut(
-    cuts: Mapping[tuple[str, str], Short], path: str, above: Standing | None
-) -> Mapping[str, Short]:
+    cuts: Mapping[tuple[str, str], Overcommit], path: str, above: Standing | None
+) -> Mapping[str, Overcommit]:
     """The highest ancestor that holds less than is claimed below it, by file."""
     if above is not None:
         found = dict(above.cut)
@@ -132,13 +141,15 @@ def _cut(
             if file not in found and (parent, file) in cuts:
                 found[file] = cuts[parent, file]
         return found or _NOT_CUT
-    highest: dict[str, Short] = {}
+    highest: dict[str, Overcommit] = {}
     for one in parents(path):
         highest |= {file: cuts[one, file] for file in _ATTRIBUTE if (one, file) in cuts}
     return highest
 
 
-def _claims(groups: Sequence[Cgroup], capacity: int) -> tuple[dict[str, Claim], dict[str, Filled]]:
+def _claims(
+    groups: Sequence[Cgroup], capacity: int
+) -> tuple[dict[str, Protection], dict[str, Filled]]:
     """The groups with what each uses on a full node."""
     running = [one for one in groups if one.container is None or _runs(one)]
     asked = {key_of(one): _asked(one) for one in running}
@@ -183,16 +194,16 @@ def _asked(cgroup: Cgroup) -> int:
     return max(rows.get("memory.min", 0), rows.get("memory.low", 0))
 
 
-def _claim(cgroup: Cgroup) -> Claim:
+def _claim(cgroup: Cgroup) -> Protection:
     """A group's own values; what it uses is for others to say."""
     rows = _memory(cgroup)
-    return Claim(
+    return Protection(
         key_of(cgroup),
         0,
         rows.get("memory.min", 0),
         rows.get("memory.low", 0),
-        rows.get("memory.high", NO_LIMIT),
-        rows.get("memory.max", NO_LIMIT),
+        rows.get("memory.high", UNLIMITED),
+        rows.get("memory.max", UNLIMITED),
     )
 
 

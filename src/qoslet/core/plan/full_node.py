@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from qoslet.core.cgroup.interface_files import NO_LIMIT
-from qoslet.core.memory.effective_protection import Claim, parents
+from qoslet.core.cgroup.interface_files import UNLIMITED
+from qoslet.core.memory.effective_protection import Protection, parents
 
 
 class Filled(Struct, frozen=True, gc=False):
@@ -34,7 +34,7 @@ class Limit(Struct, frozen=True, gc=False):
 
 
 def fill(
-    claims: Mapping[str, Claim],
+    claims: Mapping[str, Protection],
     asked: Mapping[str, int],
     least: Mapping[str, int],
     capacity: int,
@@ -57,7 +57,7 @@ def fill(
         lower = next((held[one] for one in inner if held[one] is not None), None)
         held[path] = Limit(path, most) if total > most else lower if total < wants[path] else None
         below.setdefault(above[path], []).append(path)
-    usage[""] = capacity or NO_LIMIT
+    usage[""] = capacity or UNLIMITED
     for path in ("", *reversed(order)):
         inner = below.get(path, ())
         for one, kept in zip(inner, _share(usage[path], inner, usage, claims), strict=True):
@@ -67,7 +67,7 @@ def fill(
 
 
 def _share(
-    room: int, groups: Sequence[str], usage: Mapping[str, int], claims: Mapping[str, Claim]
+    room: int, groups: Sequence[str], usage: Mapping[str, int], claims: Mapping[str, Protection]
 ) -> list[int]:
     """What groups of one parent keep of what they use where there is so much room."""
     used = [usage[path] for path in groups]

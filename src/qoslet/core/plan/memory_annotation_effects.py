@@ -20,7 +20,7 @@ from qoslet.core.api.memory_annotations import (
 )
 from qoslet.core.api.pod import Container, Pod, QosClass, Quantities
 from qoslet.core.api.schema import child
-from qoslet.core.pressure.throttle_guard import Mode, by_form
+from qoslet.core.pressure.throttle_guard import Mode, default_mode
 from qoslet.core.problem import Problem, Severity
 from qoslet.core.quantity import ZERO
 from qoslet.core.resources.cgroup_tree import Setting
@@ -50,7 +50,7 @@ def guard_mode(policy: NodePolicy, pod: Pod) -> GuardMode | None:
     form = policy.memory_qos
     why = "without Memory QoS" if form == "off" else f"with Memory QoS {form}"
     because = f"the default {why}, unless --guard names another"
-    return GuardMode(by_form(form), "default", said(because, refused(pod, GUARD)))
+    return GuardMode(default_mode(form), "default", said(because, refused(pod, GUARD)))
 
 
 def refused(pod: Pod, *names: str) -> tuple[Finding, ...]:

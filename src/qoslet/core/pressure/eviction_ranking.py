@@ -16,10 +16,10 @@ from msgspec import Struct
 
 from qoslet.core.api.memory_annotations import GuardMode
 from qoslet.core.api.pod import QosClass
-from qoslet.core.memory.breakdown import cache_of, own_of, shared_of, size
+from qoslet.core.memory.breakdown import cache_of, human_bytes, process_bytes, shmem_bytes
 from qoslet.core.memory.sample import MemorySample
 
-Verdict = Literal["end", "would end", "none"]
+EvictionVerdict = Literal["end", "would end", "none"]
 
 
 class PressureRow(Struct, frozen=True, gc=False):
@@ -41,13 +41,13 @@ class PressureReport(Struct, frozen=True):
     counts: Mapping[str, int] = {}
 
 
-NO_REPORT = PressureReport()
+NO_PRESSURE_REPORT = PressureReport()
 
-FLOOR = 8 << 20
+MIN_FREED_BYTES = 8 << 20
 """Bytes that the end of a pod frees at least, else it frees nothing."""
-SHARE = 8
+MIN_FREED_DIVISOR = 8
 """A victim that frees less than one part in so many of what is missing is one of little help."""
-LAST_AFTER = 10.0
+UNDER_REQUEST_SECONDS = 10.0
 """Seconds of pressure after which pods under their request may be ended, never before."""
 
 
@@ -75,42 +75,42 @@ class Candidate(Struct, frozen=True):
         return max(0, self.held - max(self.request, self.protected))
 
 
-def amounts(sample: MemorySample, *, volumes: bool) -> tuple[int, int]:
+def charged_and_freed(sample: MemorySample, *, volumes: bool) -> tuple[int, int]:
     """What a pod holds and what its end would free. ``volumes``: it has memory-backed ones, which
     go with it; other shared memory may stay."""
     held = max(0, sample.current - cache_of(sample)) + (sample.swap or 0)
-    return held, own_of(sample) + (shared_of(sample) if volumes else 0)
+    return held, process_bytes(sample) + (shmem_bytes(sample) if volumes else 0)
 
 
-class Choice(Struct, frozen=True):
+class EvictionChoice(Struct, frozen=True):
     """What comes of a look at the candidates. ``order`` are the UIDs of all that may be ended, the
     one that goes first first; ``because`` is a sentence with the numbers."""
 
-    verdict: Verdict
+    verdict: EvictionVerdict
     because: str
     victim: Candidate | None = None
     order: tuple[str, ...] = ()
 
 
-def choose(candidates: Sequence[Candidate], missing: int, lasted: float) -> Choice:
+def choose_victim(candidates: Sequence[Candidate], missing: int, lasted: float) -> EvictionChoice:
     """The victim, where ``missing`` bytes are wanted for ``lasted`` seconds."""
     able = [one for one in candidates if _able(one)]
     ranked = sorted(able, key=lambda one: _key(one, missing))
     order = tuple(one.uid for one in ranked)
     if not ranked:
-        return Choice("none", _nobody(candidates))
+        return EvictionChoice("none", _why_none(candidates))
     first = ranked[0]
-    if _rank(first, missing) >= _UNDER_REQUEST and lasted < LAST_AFTER:
-        return Choice("none", _too_early(ranked, missing, lasted), order=order)
+    if _rank(first, missing) >= _UNDER_REQUEST and lasted < UNDER_REQUEST_SECONDS:
+        return EvictionChoice("none", _too_early(ranked, missing, lasted), order=order)
     others = sum(one.frees for one in able)
-    if others < missing // SHARE:
+    if others < missing // MIN_FREED_DIVISOR:
         text = (
-            f"pods hold {size(others)} that their end would free, {size(missing)} are missing: "
+            f"pods hold {human_bytes(others)} that their end would free, {human_bytes(missing)} are missing: "
             "the rest is held outside of pods"
         )
-        return Choice("none", text, order=order)
+        return EvictionChoice("none", text, order=order)
     because = _because(first, ranked, missing)
-    return Choice("end" if first.mode == "act" else "would end", because, first, order)
+    return EvictionChoice("end" if first.mode == "act" else "would end", because, first, order)
 
 
 _UNDER_REQUEST = 3
@@ -118,17 +118,19 @@ _UNDER_REQUEST = 3
 
 def _able(one: Candidate) -> bool:
     """Whether the pod may be ended, and its end would free something."""
-    return not one.ending and not one.critical and one.mode != "off" and one.frees >= FLOOR
+    return (
+        not one.ending and not one.critical and one.mode != "off" and one.frees >= MIN_FREED_BYTES
+    )
 
 
 def _rank(one: Candidate, missing: int) -> int:
     """0 best-effort, 1 burstable above its request, 2 either but of little help, 3 burstable under
     its request, 4 guaranteed."""
-    helps = max(FLOOR, missing // SHARE)
+    helps = max(MIN_FREED_BYTES, missing // MIN_FREED_DIVISOR)
     if one.qos == "BestEffort":
         return 0 if one.frees >= helps else 2
     if one.qos == "Burstable":
-        if one.excess < FLOOR:
+        if one.excess < MIN_FREED_BYTES:
             return _UNDER_REQUEST
         return 1 if min(one.frees, one.excess) >= helps else 2
     return 4
@@ -148,16 +150,16 @@ def _because(first: Candidate, ranked: Sequence[Candidate], missing: int) -> str
         4: "guaranteed, and no other pod is left",
     }
     numbers = (
-        f"holds {size(first.held)}, request {size(first.request)}, protected "
-        f"{size(first.protected)}, {size(first.excess)} above, priority {first.priority}; "
-        f"its end frees {size(first.frees)} of {size(missing)} missing"
+        f"holds {human_bytes(first.held)}, request {human_bytes(first.request)}, protected "
+        f"{human_bytes(first.protected)}, {human_bytes(first.excess)} above, priority {first.priority}; "
+        f"its end frees {human_bytes(first.frees)} of {human_bytes(missing)} missing"
     )
     rest = len(ranked) - 1
     after = f"; {rest} more could be ended" if rest else "; no other could be ended"
     return f"{words[_rank(first, missing)]}: {numbers}{after}"
 
 
-def _nobody(candidates: Sequence[Candidate]) -> str:
+def _why_none(candidates: Sequence[Candidate]) -> str:
     """Why none of these may be ended."""
     if not candidates:
         return "there is no pod below it"
@@ -178,6 +180,6 @@ def _too_early(ranked: Sequence[Candidate], missing: int, lasted: float) -> str:
     held = sum(one.frees for one in ranked)
     return (
         f"all {len(ranked)} pods that could be ended are under their request and hold "
-        f"{size(held)}; {size(missing)} are missing for {lasted:.1f} s, such pods are ended "
-        f"after {LAST_AFTER:.0f} s"
+        f"{human_bytes(held)}; {human_bytes(missing)} are missing for {lasted:.1f} s, such pods are ended "
+        f"after {UNDER_REQUEST_SECONDS:.0f} s"
     )

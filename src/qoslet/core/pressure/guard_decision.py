@@ -13,12 +13,17 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.core.cgroup.interface_files import NO_LIMIT
+from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.pressure import headroom
-from qoslet.core.pressure.headroom import Part, Room
-from qoslet.core.pressure.throttle_guard import POLICY, Hold, Policy, lowered
-from qoslet.core.pressure.throttle_stall import Verdict, mib
+from qoslet.core.pressure.headroom import GrantedShare, Headroom
+from qoslet.core.pressure.throttle_guard import (
+    GUARD_POLICY,
+    GuardPolicy,
+    HighOverride,
+    lowered_high,
+)
+from qoslet.core.pressure.throttle_stall import StallVerdict, mib
 
 Answer = Literal["reclaim", "raise", "limit", "end", "lower", "restore", "none"]
 """``limit``: memory.high goes, the kernel kills at memory.max. ``lower``: of what was given a part
@@ -31,7 +36,7 @@ REASON = "MemoryStall"
 _MIB = 1 << 20
 
 
-class Bounds(Struct, frozen=True):
+class GrowthBounds(Struct, frozen=True):
     """How far a group may go in bytes, by its own limit or its pod's, whichever it meets first.
     ``ends``: a container can be ended for it."""
 
@@ -39,7 +44,7 @@ class Bounds(Struct, frozen=True):
     ends: bool
 
 
-class Decision(Struct, frozen=True):
+class GuardDecision(Struct, frozen=True):
     """What is to be done and why; ``value`` is the new memory.high, or the bytes to reclaim."""
 
     answer: Answer
@@ -47,42 +52,42 @@ class Decision(Struct, frozen=True):
     value: int = 0
 
 
-def spare(node: NodeMemory, policy: Policy = POLICY) -> int:
+def spare_bytes(node: NodeMemory, policy: GuardPolicy = GUARD_POLICY) -> int:
     """Bytes of the node that a group may still be given."""
     return max(0, node.available - max(policy.least_reserve, int(node.total * policy.reserve)))
 
 
 def answer(
-    hold: Hold | None,
-    verdict: Verdict,
+    hold: HighOverride | None,
+    verdict: StallVerdict,
     sample: MemorySample,
-    room: Room,
-    bounds: Bounds,
-    policy: Policy = POLICY,
-) -> Decision:
+    room: Headroom,
+    bounds: GrowthBounds,
+    policy: GuardPolicy = GUARD_POLICY,
+) -> GuardDecision:
     """What to do about a group whose verdict is ``stalled``."""
     signs = verdict.signs
     cold = 0 if signs is None else signs.cold
     if cold >= policy.cold and not (hold is not None and hold.reclaimed):
-        return Decision("reclaim", f"{mib(cold)} of it are cold", cold)
+        return GuardDecision("reclaim", f"{mib(cold)} of it are cold", cold)
     has = f"there are {mib(room.free)} to spare"
     if room.given >= _MIB:
         has += f" beside {mib(room.given)} that others were given and do not use yet"
-    if bounds.max < NO_LIMIT and bounds.max - sample.current <= room.free:
-        return Decision("limit", f"memory.max {mib(bounds.max)} decides, {has}", NO_LIMIT)
+    if bounds.max < UNLIMITED and bounds.max - sample.current <= room.free:
+        return GuardDecision("limit", f"memory.max {mib(bounds.max)} decides, {has}", UNLIMITED)
     high = sample.high or 0
     at = max(high, sample.current)
     wanted = min(bounds.max, at + max(policy.least_step, int(high * policy.step)))
     value = min(wanted, sample.current + room.free)
     if value - at >= policy.least_step:
         value = value // _MIB * _MIB
-        return Decision("raise", f"to {mib(value)}, {has}", value)
+        return GuardDecision("raise", f"to {mib(value)}, {has}", value)
     if bounds.ends:
-        return Decision("end", f"it cannot be given more, {has}")
-    return Decision("none", f"it cannot be given more, {has}, and no container is to blame")
+        return GuardDecision("end", f"it cannot be given more, {has}")
+    return GuardDecision("none", f"it cannot be given more, {has}, and no container is to blame")
 
 
-class Situation(Struct, frozen=True):
+class StallSituation(Struct, frozen=True):
     """Everything that one decision reads.
 
     ``samples`` are of the stalled group ``path``, of every group in ``holds`` that is raised, and
@@ -94,11 +99,11 @@ class Situation(Struct, frozen=True):
 
     path: str
     pod: str
-    verdict: Verdict
-    hold: Hold
+    verdict: StallVerdict
+    hold: HighOverride
     node: NodeMemory
     samples: Mapping[str, MemorySample]
-    holds: Mapping[str, Hold]
+    holds: Mapping[str, HighOverride]
     reclaim: Literal["idle", "busy", "absent"] = "idle"
     queued: float = 0.0
     killed: str = ""
@@ -108,12 +113,12 @@ class Resolution(Struct, frozen=True):
     """What to do: ``decision``, None while the group waits for another one's reclaim, after every
     group of ``lowered`` has got that memory.high. ``queued``: another one's reclaim is in the way."""
 
-    decision: Decision | None
+    decision: GuardDecision | None
     lowered: Mapping[str, int] = {}
     queued: bool = False
 
 
-def decide(situation: Situation, policy: Policy = POLICY) -> Resolution:
+def decide(situation: StallSituation, policy: GuardPolicy = GUARD_POLICY) -> Resolution:
     """What to do about a stalled group. Pure, and ends: each group is lowered at most once."""
     hold = situation.hold
     if situation.reclaim == "absent":
@@ -130,15 +135,15 @@ def decide(situation: Situation, policy: Policy = POLICY) -> Resolution:
     assert found.decision is not None
     if found.decision.answer == "end" and situation.killed:
         waits = f"{situation.killed} was ended, its memory is waited for"
-        return replace(found, decision=Decision("none", _more(found.decision, waits).because))
+        return replace(found, decision=GuardDecision("none", _more(found.decision, waits).because))
     return found
 
 
-def _more(decision: Decision, why: str) -> Decision:
+def _more(decision: GuardDecision, why: str) -> GuardDecision:
     return replace(decision, because=f"{decision.because}; {why}")
 
 
-def _searched(situation: Situation, hold: Hold, policy: Policy) -> Resolution:
+def _searched(situation: StallSituation, hold: HighOverride, policy: GuardPolicy) -> Resolution:
     """The answer, and which groups have to give back what they were given for it: the one that
     uses least of that first."""
     holds, lower = dict(situation.holds), dict[str, int]()
@@ -160,12 +165,14 @@ def _searched(situation: Situation, hold: Hold, policy: Policy) -> Resolution:
 class _Assessment(Struct, frozen=True):
     """How far the group may go, and what there is for it."""
 
-    bounds: Bounds
-    room: Room
-    parts: dict[str, Part]
+    bounds: GrowthBounds
+    room: Headroom
+    parts: dict[str, GrantedShare]
 
 
-def _assess(situation: Situation, holds: Mapping[str, Hold], policy: Policy) -> _Assessment:
+def _assess(
+    situation: StallSituation, holds: Mapping[str, HighOverride], policy: GuardPolicy
+) -> _Assessment:
     """What there is, with these memory.high in force."""
     path, pod = situation.path, situation.pod
     sample = situation.samples[path]
@@ -173,33 +180,36 @@ def _assess(situation: Situation, holds: Mapping[str, Hold], policy: Policy) -> 
         at: _part(one, holds[at] if at in holds and holds[at].raised else None)
         for at, one in situation.samples.items()
     }
-    own = NO_LIMIT if sample.max is None else sample.max
+    own = UNLIMITED if sample.max is None else sample.max
     if pod in parts and pod != path:
         own = min(own, parts[pod].left + sample.current)
-    room = headroom.room(path, pod, spare(situation.node, policy), parts)
-    return _Assessment(Bounds(own, bool(pod)), room, parts)
+    room = headroom.headroom_for(path, pod, spare_bytes(situation.node, policy), parts)
+    return _Assessment(GrowthBounds(own, bool(pod)), room, parts)
 
 
 def _least_used(
-    situation: Situation, ground: _Assessment, holds: Mapping[str, Hold], policy: Policy
+    situation: StallSituation,
+    ground: _Assessment,
+    holds: Mapping[str, HighOverride],
+    policy: GuardPolicy,
 ) -> tuple[str, int]:
     """The group that can give back most of what it was given, with the memory.high that is left to
     it; an empty path where none has much."""
-    unused, found = headroom.unused(ground.parts), (policy.least_step, "", 0)
+    unused, found = headroom.unused_grants(ground.parts), (policy.least_step, "", 0)
     for at, hold in holds.items():
         sample = situation.samples.get(at)
-        if sample is None or not hold.raised or headroom.kin(at, situation.path):
+        if sample is None or not hold.raised or headroom.is_related(at, situation.path):
             continue
         if not headroom.is_below(at, ground.room.within):
             continue
-        value = lowered(hold, sample, policy)
+        value = lowered_high(hold, sample, policy)
         back = unused[at] - _part(sample, replace(hold, value=value)).granted
         found = max(found, (back, at, value))
     return found[1], found[2]
 
 
-def _part(sample: MemorySample, hold: Hold | None) -> Part:
+def _part(sample: MemorySample, hold: HighOverride | None) -> GrantedShare:
     """A group with what it was given, if it is the one that it was given to."""
     if hold is None or hold.identity != sample.identity:
-        return headroom.part(sample)
-    return headroom.part(sample, hold.planned, hold.value)
+        return headroom.share_of(sample)
+    return headroom.share_of(sample, hold.planned, hold.value)

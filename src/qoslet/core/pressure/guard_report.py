@@ -54,7 +54,7 @@ _WOULD: dict[Answer, str] = {
 }
 
 
-class HeldRow(Struct, frozen=True):
+class OverrideRow(Struct, frozen=True):
     """A memory.high that is another one than planned, for a while. ``since`` is wall-clock
     seconds."""
 
@@ -70,8 +70,8 @@ class GuardReport(Struct, frozen=True):
     ``mode/answer``."""
 
     decisions: tuple[GuardRow, ...] = ()
-    held: tuple[HeldRow, ...] = ()
+    held: tuple[OverrideRow, ...] = ()
     counts: dict[str, int] = {}
 
 
-NO_REPORT = GuardReport()
+NO_GUARD_REPORT = GuardReport()

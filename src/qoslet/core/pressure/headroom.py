@@ -9,12 +9,12 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from qoslet.core.cgroup.interface_files import NO_LIMIT
+from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.sample import MemorySample
 from qoslet.core.pressure.throttle_stall import cold_of
 
 
-class Part(Struct, frozen=True):
+class GrantedShare(Struct, frozen=True):
     """A group, in bytes: ``left`` up to its limit, beyond what nobody can take back from it,
     ``granted`` up to a memory.high that was raised, beyond that and what is planned; 0 where it
     was not."""
@@ -23,7 +23,7 @@ class Part(Struct, frozen=True):
     granted: int = 0
 
 
-class Room(Struct, frozen=True):
+class Headroom(Struct, frozen=True):
     """``free`` bytes may be given to a group. ``given`` is what others were given and do not use
     yet, where there is least: in the group ``within``, on the node where that is empty."""
 
@@ -32,21 +32,21 @@ class Room(Struct, frozen=True):
     within: str = ""
 
 
-def part(sample: MemorySample, planned: int = 0, raised: int = 0) -> Part:
+def share_of(sample: MemorySample, planned: int = 0, raised: int = 0) -> GrantedShare:
     """A group as it was seen; ``raised`` is its memory.high where that is another one than
     ``planned``."""
-    limit = NO_LIMIT if sample.max is None else sample.max
-    used = used_of(sample)
+    limit = UNLIMITED if sample.max is None else sample.max
+    used = unreclaimable_bytes(sample)
     most = max(planned, min(raised, limit))
-    return Part(max(0, limit - used), max(0, most - max(used, planned)))
+    return GrantedShare(max(0, limit - used), max(0, most - max(used, planned)))
 
 
-def used_of(sample: MemorySample) -> int:
+def unreclaimable_bytes(sample: MemorySample) -> int:
     """Bytes of a group that are not available to others: page cache is."""
     return max(0, sample.current - cold_of(sample, 0))
 
 
-def unused(parts: Mapping[str, Part]) -> dict[str, int]:
+def unused_grants(parts: Mapping[str, GrantedShare]) -> dict[str, int]:
     """What was given in each group, with all below it, and is not used yet; on the node under an
     empty path."""
     found = dict.fromkeys(["", *parts], 0)
@@ -57,21 +57,25 @@ def unused(parts: Mapping[str, Part]) -> dict[str, int]:
     return found
 
 
-def room(path: str, pod: str, spare: int, parts: Mapping[str, Part]) -> Room:
+def headroom_for(path: str, pod: str, spare: int, parts: Mapping[str, GrantedShare]) -> Headroom:
     """What a group may be given: ``spare`` bytes are the node's, those of the groups above its
     pod are what their limits leave; what others were given counts as used. ``pod`` is the path of
     its pod, empty where it is in none. The pod's own limit is the group's own: it does not
     count here."""
     whole = pod or path
-    others = unused({at: Part(one.left) if kin(at, whole) else one for at, one in parts.items()})
+    others = unused_grants(
+        {at: GrantedShare(one.left) if is_related(at, whole) else one for at, one in parts.items()}
+    )
     levels = [("", spare), *((at, one.left) for at, one in parts.items() if is_below(whole, at))]
     free, within = min((left - others[at], at) for at, left in levels)
     given = others[within]
     if pod in parts and path != pod and parts[pod].left > free:
-        beside = {at: one for at, one in parts.items() if is_below(at, pod) and not kin(at, path)}
-        inside = min(parts[pod].left, unused(beside)[""])
+        beside = {
+            at: one for at, one in parts.items() if is_below(at, pod) and not is_related(at, path)
+        }
+        inside = min(parts[pod].left, unused_grants(beside)[""])
         free, given = free - inside, given + inside
-    return Room(max(0, free), given, within)
+    return Headroom(max(0, free), given, within)
 
 
 def is_below(path: str, above: str) -> bool:
@@ -79,12 +83,12 @@ def is_below(path: str, above: str) -> bool:
     return path.startswith(f"{above}/")
 
 
-def kin(one: str, other: str) -> bool:
+def is_related(one: str, other: str) -> bool:
     """Whether two groups are the same, or one lies in the other."""
     return one == other or is_below(one, other) or is_below(other, one)
 
 
-def _above(path: str, parts: Mapping[str, Part]) -> str:
+def _above(path: str, parts: Mapping[str, GrantedShare]) -> str:
     """The next group above one."""
     at = path.rpartition("/")[0]
     while at and at not in parts:

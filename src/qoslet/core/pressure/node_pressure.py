@@ -18,16 +18,16 @@ from typing import Literal, TypeVar
 
 from msgspec import Struct
 
-from qoslet.core.cgroup.interface_files import NO_LIMIT
-from qoslet.core.memory.breakdown import cache_of, size
+from qoslet.core.cgroup.interface_files import UNLIMITED
+from qoslet.core.memory.breakdown import cache_of, human_bytes
 from qoslet.core.memory.sample import MemorySample, NodeMemory, Pressure
 
-Kind = Literal["calm", "short", "own limit"]
+PressureKind = Literal["calm", "short", "own limit"]
 
 _MIB = 1 << 20
 
 
-class Marks(Struct, frozen=True):
+class PressureThresholds(Struct, frozen=True):
     """From when on memory is short. ``low`` is the share of the machine that can still be had, at
     least ``least`` and at most ``most`` bytes, ``hard`` the bytes below which kubelets evict;
     ``full`` and ``some`` are shares of time, ``limit_full`` that of a group at its limit. A verdict
@@ -53,15 +53,15 @@ class Marks(Struct, frozen=True):
         return min(max(int(total * self.low), self.least), self.most, total // 4)
 
 
-MARKS = Marks()
+PRESSURE_THRESHOLDS = PressureThresholds()
 
-PART = 0.4
+MIN_SHARE_SECONDS = 0.4
 """Seconds that a share of time is taken over at least: reclaim pauses for less."""
-STUCK_AFTER = 10.0
+STUCK_SECONDS = 10.0
 """Seconds for which a pod that is stuck at its own limit is left to the kernel and the guard."""
 
 
-class Stall(Struct, frozen=True):
+class StallRates(Struct, frozen=True):
     """What happened between two looks: the share of time for which some and all tasks waited for
     memory (None without PSI), pages that reclaim scanned in a second, and what it got of them."""
 
@@ -72,24 +72,26 @@ class Stall(Struct, frozen=True):
     take: float | None = None
 
 
-class State(Struct, frozen=True):
+class PressureState(Struct, frozen=True):
     """A verdict on the node (``path`` empty) or a group. ``missing`` are the bytes that would end
     it, ``because`` a sentence with the numbers; ``stalls`` are the looks it stands on, the newest
     last."""
 
     path: str
-    kind: Kind
+    kind: PressureKind
     missing: int
     because: str
-    stalls: tuple[Stall, ...] = ()
+    stalls: tuple[StallRates, ...] = ()
 
 
-def node_state(looks: Sequence[NodeMemory], protected: int = 0, marks: Marks = MARKS) -> State:
+def node_state(
+    looks: Sequence[NodeMemory], protected: int = 0, marks: PressureThresholds = PRESSURE_THRESHOLDS
+) -> PressureState:
     """The node's state by its looks, oldest first. ``protected`` are bytes of page cache that
     reclaim may not take."""
     looks = _recent(looks, lambda one: one.at, marks)
     if not looks:
-        return State("", "calm", 0, "not looked at for long enough")
+        return PressureState("", "calm", 0, "not looked at for long enough")
     stalls = tuple(node_stall(*pair) for pair in pairwise(_parts(looks)))
     whole = node_stall(looks[0], looks[-1])
     had = [max(0, one.available - protected) for one in looks[1:]]
@@ -100,68 +102,76 @@ def node_state(looks: Sequence[NodeMemory], protected: int = 0, marks: Marks = M
         wanted = least
     missing = max(0, wanted - had[-1])
     last = stalls[-1]
-    numbers = f"{size(had[-1])} can be had of {size(wanted)} wanted, {describe(last)}"
+    numbers = f"{human_bytes(had[-1])} can be had of {human_bytes(wanted)} wanted, {describe(last)}"
     if protected:
-        numbers += f", {size(protected)} of page cache are protected"
+        numbers += f", {human_bytes(protected)} of page cache are protected"
     if most >= wanted:
         stalled = any(waits(one, marks) for one in stalls)
         why = "tasks wait, but not for the node's memory: " if stalled else ""
-        return State("", "own limit" if stalled else "calm", 0, why + numbers, stalls)
+        return PressureState("", "own limit" if stalled else "calm", 0, why + numbers, stalls)
     # kswapd works in bursts: what must last is that little can be had
     steady = most < marks.hard or all(_goes_on(one, marks) for one in stalls)
     if evicting or (steady and waits(whole, marks, most)):
-        return State("", "short", missing, numbers, stalls)
-    return State("", "calm", 0, numbers, stalls)
+        return PressureState("", "short", missing, numbers, stalls)
+    return PressureState("", "calm", 0, numbers, stalls)
 
 
-def group_state(looks: Sequence[MemorySample], marks: Marks = MARKS) -> State:
+def group_state(
+    looks: Sequence[MemorySample], marks: PressureThresholds = PRESSURE_THRESHOLDS
+) -> PressureState:
     """The state of a group by its looks, oldest first: whether it is short at its own limit."""
     looks = _recent(looks, lambda one: one.at, marks)
     path = looks[-1].path if looks else ""
     if not looks or len({one.identity for one in looks}) > 1:
-        return State(path, "calm", 0, "not looked at for long enough")
+        return PressureState(path, "calm", 0, "not looked at for long enough")
     stalls = tuple(_group_stall(*pair) for pair in pairwise(looks))
     last = looks[-1]
-    limit = min(last.max or NO_LIMIT, last.high or NO_LIMIT)
-    numbers = f"{size(last.current)} in use"
-    if limit >= NO_LIMIT:
-        return State(path, "calm", 0, f"{numbers}, no limit of its own", stalls)
+    limit = min(last.max or UNLIMITED, last.high or UNLIMITED)
+    numbers = f"{human_bytes(last.current)} in use"
+    if limit >= UNLIMITED:
+        return PressureState(path, "calm", 0, f"{numbers}, no limit of its own", stalls)
     hits = [_grown(before, after) for before, after in pairwise(looks)]
     name = "memory.max" if last.max is not None and last.max <= limit else "memory.high"
-    numbers += f" of {name} {size(limit)}, hit {hits[-1]} times, {describe(stalls[-1])}"
+    numbers += f" of {name} {human_bytes(limit)}, hit {hits[-1]} times, {describe(stalls[-1])}"
     if not all(hits) or not all(_waits_at_limit(one, marks) for one in stalls):
-        return State(path, "calm", 0, numbers, stalls)
+        return PressureState(path, "calm", 0, numbers, stalls)
     wanted = max(limit // 20, 4 * _MIB)
-    return State(path, "short", max(0, last.current + wanted - limit), numbers, stalls)
+    return PressureState(path, "short", max(0, last.current + wanted - limit), numbers, stalls)
 
 
-def stuck_state(looks: Sequence[MemorySample], marks: Marks = MARKS) -> State:
+def stuck_state(
+    looks: Sequence[MemorySample], marks: PressureThresholds = PRESSURE_THRESHOLDS
+) -> PressureState:
     """The state of a pod by its looks, oldest first: whether it is stuck at its own limit. One that
     has page cache to give back is not, however long it waits for it."""
     state = group_state(looks, marks)
     if state.kind != "short":
         return state
     last = looks[-1]
-    cache, limit = cache_of(last), min(last.max or NO_LIMIT, last.high or NO_LIMIT)
-    numbers = f"{state.because}, {size(cache)} of it page cache"
+    cache, limit = cache_of(last), min(last.max or UNLIMITED, last.high or UNLIMITED)
+    numbers = f"{state.because}, {human_bytes(cache)} of it page cache"
     if cache > max(limit // 32, 2 * _MIB):
-        return State(state.path, "own limit", 0, numbers, state.stalls)
-    return State(state.path, "short", state.missing, numbers, state.stalls)
+        return PressureState(state.path, "own limit", 0, numbers, state.stalls)
+    return PressureState(state.path, "short", state.missing, numbers, state.stalls)
 
 
-def room(look: NodeMemory, protected: int = 0, marks: Marks = MARKS) -> int:
+def spare_bytes(
+    look: NodeMemory, protected: int = 0, marks: PressureThresholds = PRESSURE_THRESHOLDS
+) -> int:
     """Bytes that can be had above what should be; negative where those are missing."""
     should = max(marks.wanted(look.total), marks.hard)
     return max(0, look.available - protected) - should
 
 
-def is_uneasy(looks: Sequence[NodeMemory], protected: int = 0, marks: Marks = MARKS) -> bool:
+def is_uneasy(
+    looks: Sequence[NodeMemory], protected: int = 0, marks: PressureThresholds = PRESSURE_THRESHOLDS
+) -> bool:
     """Whether it is worth looking closely after these, the newest last: somebody waits a little
     for memory, or little can be had and reclaim is at work."""
     if not looks:
         return False
     now, before = looks[-1], looks[-2] if len(looks) > 1 else None
-    scarce = room(now, protected, marks) < 0
+    scarce = spare_bytes(now, protected, marks) < 0
     if before is None or now.at - before.at > marks.stale:
         return now.pressure.some_avg10 >= 1.0 if now.pressure is not None else scarce
     stall = node_stall(before, now)
@@ -169,7 +179,7 @@ def is_uneasy(looks: Sequence[NodeMemory], protected: int = 0, marks: Marks = MA
     return (stall.some or 0.0) >= marks.full / 2 or (scarce and busy)
 
 
-def node_stall(before: NodeMemory, after: NodeMemory) -> Stall:
+def node_stall(before: NodeMemory, after: NodeMemory) -> StallRates:
     """What happened on the node between two looks."""
     return _stall(
         after.at - before.at,
@@ -179,7 +189,7 @@ def node_stall(before: NodeMemory, after: NodeMemory) -> Stall:
     )
 
 
-def waits(stall: Stall, marks: Marks, had: int | None = None) -> bool:
+def waits(stall: StallRates, marks: PressureThresholds, had: int | None = None) -> bool:
     """Whether what runs waits for memory; ``had`` is what can be had, None: that is no matter."""
     busy = _busy(stall, marks)
     if busy and had is not None and had < marks.hard:
@@ -190,7 +200,7 @@ def waits(stall: Stall, marks: Marks, had: int | None = None) -> bool:
     return busy and had is not None and stall.take is not None and stall.take < marks.take
 
 
-def describe(stall: Stall) -> str:
+def describe(stall: StallRates) -> str:
     """The numbers as people read them."""
     words = []
     if stall.full is not None and stall.some is not None:
@@ -205,7 +215,9 @@ def describe(stall: Stall) -> str:
 _Look = TypeVar("_Look")
 
 
-def _recent(looks: Sequence[_Look], at: Callable[[_Look], float], marks: Marks) -> list[_Look]:
+def _recent(
+    looks: Sequence[_Look], at: Callable[[_Look], float], marks: PressureThresholds
+) -> list[_Look]:
     """The newest looks that lie ``over`` seconds apart at least and are three or more; none where
     there are no such looks, or they lie too far back."""
     for number in range(len(looks) - 3, -1, -1):
@@ -218,15 +230,15 @@ def _recent(looks: Sequence[_Look], at: Callable[[_Look], float], marks: Marks) 
 
 
 def _parts(looks: Sequence[NodeMemory]) -> list[NodeMemory]:
-    """The oldest, the newest, and of those between them some that lie ``PART`` apart."""
+    """The oldest, the newest, and of those between them some that lie ``MIN_SHARE_SECONDS`` apart."""
     kept = [looks[-1]]
     for one in reversed(looks[1:-1]):
-        if kept[-1].at - one.at >= PART <= one.at - looks[0].at:
+        if kept[-1].at - one.at >= MIN_SHARE_SECONDS <= one.at - looks[0].at:
             kept.append(one)
     return [looks[0], *reversed(kept)]
 
 
-def _under(looks: Sequence[NodeMemory], protected: int, marks: Marks) -> bool:
+def _under(looks: Sequence[NodeMemory], protected: int, marks: PressureThresholds) -> bool:
     """Whether the newest looks found less than the hard threshold for long enough."""
     since = looks[-1].at
     for one in reversed(looks):
@@ -236,26 +248,26 @@ def _under(looks: Sequence[NodeMemory], protected: int, marks: Marks) -> bool:
     return looks[-1].at - since >= marks.under
 
 
-def _busy(stall: Stall, marks: Marks) -> bool:
+def _busy(stall: StallRates, marks: PressureThresholds) -> bool:
     """Whether reclaim is at work."""
     return stall.scans is not None and stall.scans >= marks.scans
 
 
-def _goes_on(stall: Stall, marks: Marks) -> bool:
+def _goes_on(stall: StallRates, marks: PressureThresholds) -> bool:
     """Whether a part of a longer while is no pause in what is seen over all of it."""
     if stall.full is not None and stall.some is not None:
         return stall.full >= marks.full / 4 or stall.some >= marks.some / 4
     return bool(stall.scans)
 
 
-def _waits_at_limit(stall: Stall, marks: Marks) -> bool:
+def _waits_at_limit(stall: StallRates, marks: PressureThresholds) -> bool:
     """Whether a group waits because of its limit."""
     if stall.full is not None:
         return stall.full >= marks.limit_full
     return stall.scans is not None and stall.scans >= marks.scans and (stall.take or 0) < marks.take
 
 
-def _group_stall(before: MemorySample, after: MemorySample) -> Stall:
+def _group_stall(before: MemorySample, after: MemorySample) -> StallRates:
     return _stall(
         after.at - before.at,
         (before.pressure, after.pressure),
@@ -269,10 +281,10 @@ def _stall(
     pressure: tuple[Pressure | None, Pressure | None],
     scanned: tuple[int | None, int | None],
     stolen: tuple[int | None, int | None],
-) -> Stall:
+) -> StallRates:
     """The differences as shares and rates."""
     if seconds <= 0:
-        return Stall(0.0)
+        return StallRates(0.0)
     some = full = scans = take = None
     if pressure[0] is not None and pressure[1] is not None:
         some = _share(pressure[1].some_total - pressure[0].some_total, seconds)
@@ -282,7 +294,7 @@ def _stall(
         scans = looked / seconds
         if looked and got is not None:
             take = min(1.0, got / looked)
-    return Stall(seconds, some, full, scans, take)
+    return StallRates(seconds, some, full, scans, take)
 
 
 def _less(pair: tuple[int | None, int | None]) -> int | None:

@@ -18,7 +18,7 @@ Mode = Literal["off", "observe", "act"]
 MODES: tuple[Mode, ...] = ("off", "observe", "act")
 
 
-def by_form(form: MemoryQosForm) -> Mode:
+def default_mode(form: MemoryQosForm) -> Mode:
     """The mode where nobody named one: act with the program's own form, watch with the
     others."""
     if form == "off":
@@ -29,7 +29,7 @@ def by_form(form: MemoryQosForm) -> Mode:
 _MIB = 1 << 20
 
 
-class Policy(Struct, frozen=True):
+class GuardPolicy(Struct, frozen=True):
     """``reserve`` is the share of the node's memory that is left alone (``least_reserve`` bytes
     at least). A group without a limit gets ``step`` of its memory.high more each time
     (``least_step`` bytes at least); less than ``least_step`` is not worth a raise. ``cold`` bytes
@@ -52,10 +52,10 @@ class Policy(Struct, frozen=True):
     queue: float = 0.5
 
 
-POLICY = Policy()
+GUARD_POLICY = GuardPolicy()
 
 
-class Hold(Struct, frozen=True):
+class HighOverride(Struct, frozen=True):
     """A group whose memory.high is ours for a while. ``planned`` is what it was before, ``value``
     what it is. Times are monotonic seconds: when it was last changed, since when the group would
     fit again. ``times`` is how often it was raised. ``reclaimed``: that was tried."""
@@ -74,13 +74,17 @@ class Hold(Struct, frozen=True):
         return self.value != self.planned
 
 
-def lowered(hold: Hold, sample: MemorySample, policy: Policy = POLICY) -> int:
+def lowered_high(
+    hold: HighOverride, sample: MemorySample, policy: GuardPolicy = GUARD_POLICY
+) -> int:
     """The memory.high of a group that keeps what it uses and the least step beyond."""
     at = max(hold.planned, sample.current) + policy.least_step
     return -(-at // _MIB) * _MIB
 
 
-def held_on(hold: Hold, sample: MemorySample, swap_room: int, policy: Policy = POLICY) -> Hold:
+def with_fit(
+    hold: HighOverride, sample: MemorySample, swap_room: int, policy: GuardPolicy = GUARD_POLICY
+) -> HighOverride:
     """The hold after one more look at its group: whether it would fit again, and since when."""
     pinned = sample.current - cold_of(sample, swap_room)
     if pinned >= hold.planned * policy.fits:
@@ -88,11 +92,11 @@ def held_on(hold: Hold, sample: MemorySample, swap_room: int, policy: Policy = P
     return replace(hold, fits_since=sample.at) if hold.fits_since is None else hold
 
 
-def stays(hold: Hold, policy: Policy = POLICY) -> float:
+def raised_seconds(hold: HighOverride, policy: GuardPolicy = GUARD_POLICY) -> float:
     """Seconds for which the group has to fit before what is planned comes back."""
     return float(min(policy.longest, policy.hold * 2 ** min(max(0, hold.times - 1), 10)))
 
 
-def is_over(hold: Hold, now: float, policy: Policy = POLICY) -> bool:
+def may_restore(hold: HighOverride, now: float, policy: GuardPolicy = GUARD_POLICY) -> bool:
     """Whether what is planned may come back."""
-    return hold.fits_since is not None and now - hold.fits_since >= stays(hold, policy)
+    return hold.fits_since is not None and now - hold.fits_since >= raised_seconds(hold, policy)

@@ -13,15 +13,15 @@ from typing import Literal
 
 from msgspec import Struct
 
-from qoslet.core.cgroup.interface_files import NO_LIMIT
+from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.sample import MemorySample
 
-State = Literal["calm", "reclaiming", "stalled"]
+StallState = Literal["calm", "reclaiming", "stalled"]
 
 _MIB = 1 << 20
 
 
-class Tuning(Struct, frozen=True):
+class StallTuning(Struct, frozen=True):
     """``near``: the share of memory.high from which a group is looked at closely. Of a group
     that gets on, memory grows or falls by ``moves`` of memory.high a second, or it uses ``busy``
     cores, or it waits for less than ``waits`` of the time, where the kernel tells, or more than
@@ -42,10 +42,10 @@ class Tuning(Struct, frozen=True):
     patience: float = 10.0
 
 
-TUNING = Tuning()
+STALL_TUNING = StallTuning()
 
 
-class Signs(Struct, frozen=True):
+class StallSignals(Struct, frozen=True):
     """What a verdict stands on, over the last ``seconds``: bytes in use, those that cannot be
     taken back and those that can; how fast the memory that cannot be dropped grows (bytes a
     second), ``high`` events a second, CPUs used, pages stolen of those scanned, pages that came
@@ -82,43 +82,43 @@ class Signs(Struct, frozen=True):
         return ", ".join(words)
 
 
-class Verdict(Struct, frozen=True):
+class StallVerdict(Struct, frozen=True):
     """How a group is, in ``because`` the deciding fact; ``since`` is the time of the look that
     began it (monotonic seconds)."""
 
-    state: State = "calm"
+    state: StallState = "calm"
     since: float = 0.0
     because: str = ""
-    signs: Signs | None = None
+    signs: StallSignals | None = None
 
 
-class Track(Struct, frozen=True):
+class StallTracker(Struct, frozen=True):
     """What is remembered of a group: its looks, oldest first, how many comparisons in a row said
     ``leaning``, and since when nothing could be taken back."""
 
     looks: tuple[MemorySample, ...] = ()
-    leaning: State = "calm"
+    leaning: StallState = "calm"
     agreed: int = 0
     bare_since: float | None = None
     pressed_at: float | None = None
-    verdict: Verdict = Verdict()
+    verdict: StallVerdict = StallVerdict()
 
 
 def mib(amount: int) -> str:
     """Bytes as MiB."""
-    return "no limit" if amount >= NO_LIMIT else f"{amount / _MIB:.1f} MiB"
+    return "no limit" if amount >= UNLIMITED else f"{amount / _MIB:.1f} MiB"
 
 
-def breaches(sample: MemorySample) -> int:
+def thresholds_crossed(sample: MemorySample) -> int:
     """How often the group's own memory.high was exceeded, or one below it where only that is
     known."""
     return (sample.local or sample.events).get("high", 0)
 
 
-def is_near(sample: MemorySample, tuning: Tuning = TUNING) -> bool:
+def is_near(sample: MemorySample, tuning: StallTuning = STALL_TUNING) -> bool:
     """Whether a group is at its memory.high, or close to it."""
     high = sample.high
-    return high is not None and high < NO_LIMIT and sample.current >= high * tuning.near
+    return high is not None and high < UNLIMITED and sample.current >= high * tuning.near
 
 
 def cold_of(sample: MemorySample, swap_room: int) -> int:
@@ -130,31 +130,35 @@ def cold_of(sample: MemorySample, swap_room: int) -> int:
     return files + stat.get("slab_reclaimable", 0) + min(anonymous, max(0, swap_room))
 
 
-def room_in_swap(sample: MemorySample, free: int) -> int:
+def swap_headroom(sample: MemorySample, free: int) -> int:
     """Bytes that the group may still swap out, ``free`` being the node's free swap."""
     if sample.swap is None or sample.swap_max is None:
         return 0
     return max(0, min(free, sample.swap_max - sample.swap))
 
 
-def follow(track: Track, sample: MemorySample, swap_room: int, tuning: Tuning = TUNING) -> Track:
-    """Take in one more look at the group; ``swap_room`` as of ``room_in_swap``. A look at another
+def track_sample(
+    track: StallTracker, sample: MemorySample, swap_room: int, tuning: StallTuning = STALL_TUNING
+) -> StallTracker:
+    """Take in one more look at the group; ``swap_room`` as of ``swap_headroom``. A look at another
     group, at another memory.high or from before the last one begins anew."""
     looks = track.looks
     last = looks[-1] if looks else None
     if last is None or not _goes_on(last, sample):
-        return Track((sample,), verdict=Verdict("calm", sample.at))
+        return StallTracker((sample,), verdict=StallVerdict("calm", sample.at))
     if sample.at - last.at <= 0:
         return track
     kept = tuple(one for one in looks if sample.at - one.at <= tuning.memory) or (last,)
     before = _compared(kept, sample, tuning)
-    pressed_at = sample.at if breaches(sample) > breaches(last) else track.pressed_at
+    pressed_at = (
+        sample.at if thresholds_crossed(sample) > thresholds_crossed(last) else track.pressed_at
+    )
     looks = (*kept, sample)
     if before is None:
-        return Track(
+        return StallTracker(
             looks, track.leaning, track.agreed, track.bare_since, pressed_at, track.verdict
         )
-    signs = _signs(before, sample, swap_room)
+    signs = _signals(before, sample, swap_room)
     rest = min(max(tuning.least, signs.high * tuning.rest), signs.high / 4)
     bare = signs.pinned >= signs.high - rest
     since = sample.at if track.bare_since is None else track.bare_since
@@ -165,8 +169,8 @@ def follow(track: Track, sample: MemorySample, swap_room: int, tuning: Tuning = 
     verdict = track.verdict
     if agreed >= tuning.agree or state != "stalled":
         begun = verdict.since if verdict.state == state else before.at
-        verdict = Verdict(state, begun, because, signs)
-    return Track(looks, state, agreed, bare_since, pressed_at, verdict)
+        verdict = StallVerdict(state, begun, because, signs)
+    return StallTracker(looks, state, agreed, bare_since, pressed_at, verdict)
 
 
 def _goes_on(last: MemorySample, sample: MemorySample) -> bool:
@@ -175,11 +179,11 @@ def _goes_on(last: MemorySample, sample: MemorySample) -> bool:
         sample.path,
         sample.identity,
         sample.high,
-    ) and (breaches(sample) >= breaches(last))
+    ) and (thresholds_crossed(sample) >= thresholds_crossed(last))
 
 
 def _compared(
-    looks: tuple[MemorySample, ...], sample: MemorySample, tuning: Tuning
+    looks: tuple[MemorySample, ...], sample: MemorySample, tuning: StallTuning
 ) -> MemorySample | None:
     """The newest look that is far enough away."""
     for one in reversed(looks):
@@ -189,13 +193,13 @@ def _compared(
 
 
 def _judge(
-    signs: Signs,
+    signs: StallSignals,
     bare: bool,
     bare_since: float | None,
     pressed: bool,
     sample: MemorySample,
-    tuning: Tuning,
-) -> tuple[State, str]:
+    tuning: StallTuning,
+) -> tuple[StallState, str]:
     """What one comparison says, and the fact that decides."""
     if signs.current < signs.high * tuning.near:
         return "calm", "below memory.high"
@@ -214,7 +218,7 @@ def _judge(
     return "stalled", f"of {mib(signs.current)} only {mib(signs.cold)} can be taken back"
 
 
-def _signs(before: MemorySample, sample: MemorySample, swap_room: int) -> Signs:
+def _signals(before: MemorySample, sample: MemorySample, swap_room: int) -> StallSignals:
     """The numbers of two looks."""
     seconds = sample.at - before.at
     cold = cold_of(sample, swap_room)
@@ -230,7 +234,7 @@ def _signs(before: MemorySample, sample: MemorySample, swap_room: int) -> Signs:
     if sample.pressure is not None and before.pressure is not None and sample.pressure.some_total:
         waited = sample.pressure.some_total - before.pressure.some_total
         waits = min(1.0, max(0, waited) / 1e6 / seconds)
-    return Signs(
+    return StallSignals(
         seconds=seconds,
         current=sample.current,
         high=sample.high or 0,
@@ -238,7 +242,7 @@ def _signs(before: MemorySample, sample: MemorySample, swap_room: int) -> Signs:
         cold=cold,
         swap=swap_room,
         growth=(_held(sample) - _held(before)) / seconds,
-        events=(breaches(sample) - breaches(before)) / seconds,
+        events=(thresholds_crossed(sample) - thresholds_crossed(before)) / seconds,
         cpu=cpu,
         stolen=stolen / scanned if scanned else None,
         returned=returned / stolen if stolen else None,

@@ -20,7 +20,7 @@ from qoslet.core.api.memory_annotations import (
     PROTECTION,
     MemoryPolicy,
 )
-from qoslet.core.cgroup.interface_files import NO_LIMIT
+from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.rules import memory
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _high(
     own = annotated.high_of(name)
     if own is not None:
         page = policy.node.host.page_size
-        text = "max" if own[0] >= NO_LIMIT else str(own[0] // page * page)
+        text = "max" if own[0] >= UNLIMITED else str(own[0] // page * page)
         why = "memory.high.annotation", (own[1], annotated.text(own[1]))
         yield "memory.high", text, why
         return
@@ -187,7 +187,7 @@ def pod_high_row(
     factor = factor_of(policy, annotated)
     if policy.memory_qos != "1.37" or factor is None or not level_limit or request == limit:
         return None
-    if annotated.high is not None and annotated.high >= NO_LIMIT:
+    if annotated.high is not None and annotated.high >= UNLIMITED:
         return None
     page = policy.node.host.page_size
     high = memory.high_1_27(request, limit, policy.unevicted_memory, factor, page)

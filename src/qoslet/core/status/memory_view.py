@@ -6,9 +6,8 @@ from msgspec import Struct
 
 from qoslet.core.memory.rows import MemoryEvent, MemoryRow, WatchRow
 from qoslet.core.memory.sample import NodeMemory
-from qoslet.core.pressure.eviction_ranking import NO_REPORT as NO_PRESSURE
-from qoslet.core.pressure.eviction_ranking import PressureReport
-from qoslet.core.pressure.guard_report import NO_REPORT, GuardReport
+from qoslet.core.pressure.eviction_ranking import NO_PRESSURE_REPORT, PressureReport
+from qoslet.core.pressure.guard_report import NO_GUARD_REPORT, GuardReport
 
 
 class MemoryView(Struct, frozen=True):
@@ -19,7 +18,7 @@ class MemoryView(Struct, frozen=True):
     events: tuple[MemoryEvent, ...] = ()
     node: NodeMemory | None = None
     watched: tuple[WatchRow, ...] = ()
-    guard: GuardReport = NO_REPORT
-    pressure: PressureReport = NO_PRESSURE
+    guard: GuardReport = NO_GUARD_REPORT
+    pressure: PressureReport = NO_PRESSURE_REPORT
     how: tuple[str, ...] = ()
     page: int = 4096

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from qoslet.core.reconcile.limit_shrink import LIMIT, ROOM, SWAP_TOTAL
 from qoslet.core.reconcile.steps import Step
-from qoslet.host.cgroupfs.reclaim import Room, room_for
+from qoslet.host.cgroupfs.reclaim import LimitRoom, room_for
 from qoslet.host.linux.openat import Tree
 
 USAGE = {
@@ -58,7 +58,7 @@ class _Job:
     """One write on its way."""
 
     def __init__(
-        self, step: Step, descriptor: int, room: Room | None, before: str | None, now: float
+        self, step: Step, descriptor: int, room: LimitRoom | None, before: str | None, now: float
     ) -> None:
         import threading
 

@@ -21,7 +21,7 @@ _ENOUGH = 448
 fewer gave all."""
 
 
-class Glance:
+class FastObserver:
     """Reads the settings of named groups that can be off: ``files``, which are planned, and all
     known ones that a group has a value of its own for without a plan. Neither usage nor
     processes. ``hierarchy`` and ``mounts`` are as for ``cgroupfs.layout_of``."""

@@ -27,7 +27,7 @@ class _Place(NamedTuple):
     directories: tuple[int | None, ...]
 
 
-class Eyes:
+class CgroupObserver:
     """The observer. ``files`` are the settings to read, every known one if None; ``watch`` adds
     to them. ``hierarchy`` and ``mounts`` are as for ``cgroupfs.layout_of``."""
 

@@ -14,15 +14,15 @@ from errno import EAGAIN
 from qoslet.host.cgroupfs.driver import layout_of
 from qoslet.host.cgroupfs.reclaim import RECLAIM
 
-AMOUNT = 4 << 20
+WRITE_BYTES = 4 << 20
 """Bytes of one write."""
-SECONDS = 1.0
+MAX_SECONDS = 1.0
 """After which no further one is begun."""
-FRUITLESS = 2
+MAX_FRUITLESS = 2
 """Writes without success after which it is given up."""
 
 
-class ColdReclaim:
+class KernelReclaim:
     """Matches ``agent.ports.ProactiveReclaim``, one group at a time. ``hierarchy`` and ``mounts`` are as
     for ``cgroupfs.layout_of``."""
 
@@ -61,18 +61,18 @@ class ColdReclaim:
 
     def _run(self, descriptor: int, amount: int) -> None:
         """Write until it is enough, long enough or in vain."""
-        until = time.monotonic() + SECONDS
+        until = time.monotonic() + MAX_SECONDS
         fruitless = 0
         try:
-            while amount > 0 and fruitless < FRUITLESS and time.monotonic() < until:
+            while amount > 0 and fruitless < MAX_FRUITLESS and time.monotonic() < until:
                 try:
-                    os.write(descriptor, b"%d" % min(AMOUNT, amount))
+                    os.write(descriptor, b"%d" % min(WRITE_BYTES, amount))
                     fruitless = 0
                 except OSError as error:
                     if error.errno != EAGAIN:
                         return
                     fruitless += 1
-                amount -= AMOUNT
+                amount -= WRITE_BYTES
         finally:
             self._busy = False
             os.close(descriptor)

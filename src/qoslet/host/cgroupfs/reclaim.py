@@ -21,7 +21,7 @@ _FRUITLESS = 16
 """Tries without any progress before it is given up, as the kernel's own for a limit."""
 
 
-class Room(Struct, frozen=True):
+class LimitRoom(Struct, frozen=True):
     """Open files of a group: ``current`` tells what is in use, ``reclaim`` takes back, -1 where
     the kernel cannot; ``limit`` in bytes is what has to fit."""
 
@@ -55,7 +55,7 @@ class Room(Struct, frozen=True):
                 os.close(descriptor)
 
 
-def room_for(tree: Tree, path: str, step: Step) -> Room | None:
+def room_for(tree: Tree, path: str, step: Step) -> LimitRoom | None:
     """What makes room for a step's limit; None where it needs none. Raises OSError."""
     if not step.gently or step.file != "memory.max" or not step.value.isdecimal():
         return None
@@ -67,7 +67,7 @@ def room_for(tree: Tree, path: str, step: Step) -> Room | None:
             os.close(current)
             raise
         reclaim = -1
-    return Room(current, reclaim, int(step.value))
+    return LimitRoom(current, reclaim, int(step.value))
 
 
 def can_reclaim(tree: Tree, path: str) -> bool:

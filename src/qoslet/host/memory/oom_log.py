@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from errno import EPIPE
 
-from qoslet.core.memory.events import Kill
+from qoslet.core.memory.events import OomKill
 from qoslet.core.memory.stat_parser import kill_of
 
 PATH = "/dev/kmsg"
@@ -35,9 +35,9 @@ class KernelLog:
         """Whether kills can be told."""
         return self._fd >= 0
 
-    def kills(self) -> list[Kill]:
+    def kills(self) -> list[OomKill]:
         """Kills since the last call, in order; what the log has lost meanwhile is lost."""
-        found: list[Kill] = []
+        found: list[OomKill] = []
         for _ in range(_MOST if self._fd >= 0 else 0):
             try:
                 record = os.read(self._fd, _RECORD)

@@ -18,7 +18,7 @@ from qoslet.core.reconcile.steps import Step
 from qoslet.host.cgroupfs.async_writes import SlowWrites
 from qoslet.host.cgroupfs.kill import kill
 from qoslet.host.linux.openat import parent
-from qoslet.host.systemd.scope_holders import Holders
+from qoslet.host.systemd.scope_holders import ScopeHolders
 from qoslet.host.systemd.unit_driver import SCOPE, Given, UnitDriver, unit_of
 from qoslet.host.systemd.units import Units
 
@@ -38,7 +38,7 @@ class Systemd(UnitDriver):
         slow: SlowWrites | None = None,
     ) -> None:
         super().__init__(hierarchy, mounts, root, units, own=own, files=files, slow=slow)
-        self.holders = Holders()
+        self.holders = ScopeHolders()
 
     async def _begin(self, path: str, unit: str, above: str, given: Given, ours: bool) -> bool:
         """Start the unit; False if it runs already. A scope gets the process that keeps it."""

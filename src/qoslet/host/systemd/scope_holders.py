@@ -20,7 +20,7 @@ _SCRIPT = "read _ # keeps a scope of qoslet"
 _NEVER_KILLED = b"-1000"
 
 
-class Holders:
+class ScopeHolders:
     """The processes that keep scopes, by path. They end with this process: each reads from a
     pipe that only this one could write to."""
 
@@ -119,10 +119,10 @@ class _Observer(Protocol):
         """Bytes of page cache that can be taken back."""
 
 
-class Sight:
+class ScopeFilter:
     """An observer that does not see the processes that keep scopes."""
 
-    def __init__(self, eyes: _Observer, holders: Holders) -> None:
+    def __init__(self, eyes: _Observer, holders: ScopeHolders) -> None:
         self._eyes = eyes
         self._holders = holders
 

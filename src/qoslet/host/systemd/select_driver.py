@@ -11,13 +11,13 @@ from qoslet.core.cgroup.names import Kind
 from qoslet.core.cgroup.unit_properties import version_of
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.driver import Cgroupfs
-from qoslet.host.cgroupfs.observer import Eyes
+from qoslet.host.cgroupfs.observer import CgroupObserver
 from qoslet.host.cgroupfs.v2 import DEFAULT_POINT
 from qoslet.host.linux.mountinfo import mounts, systemds_own
 
 if TYPE_CHECKING:
     from qoslet.host.systemd.bus import Bus
-    from qoslet.host.systemd.scope_holders import Sight
+    from qoslet.host.systemd.scope_holders import ScopeFilter
     from qoslet.host.systemd.units import Units
 
 Mounts = Mapping[str, str] | str
@@ -29,7 +29,7 @@ class Opened(NamedTuple):
     """A driver with the observer that sees what it makes, at the same paths."""
 
     driver: Cgroupfs
-    eyes: Eyes | Sight
+    eyes: CgroupObserver | ScopeFilter
 
 
 def opened(
@@ -46,7 +46,7 @@ def opened(
             where=root,
             hint="choose another --cgroup-root, or --cgroup-driver systemd",
         )
-    return Opened(Cgroupfs(hierarchy, where, root, files=files), Eyes(hierarchy, where))
+    return Opened(Cgroupfs(hierarchy, where, root, files=files), CgroupObserver(hierarchy, where))
 
 
 def fits_runtime(kind: Kind, runtime: str, told: Kind | None) -> None:
@@ -95,7 +95,7 @@ def _systemd(hierarchy: str, where: Mounts, root: str, runs: bool, files: Iterab
     # asyncio and D-Bus are costly: only who uses systemd pays for them
     from qoslet.host.systemd.bus import SYSTEM_BUS, Bus, runtime_directory, user_bus
     from qoslet.host.systemd.driver import Systemd
-    from qoslet.host.systemd.scope_holders import Sight
+    from qoslet.host.systemd.scope_holders import ScopeFilter
 
     bus = Bus(user_bus() if user else SYSTEM_BUS)
     try:
@@ -108,7 +108,7 @@ def _systemd(hierarchy: str, where: Mounts, root: str, runs: bool, files: Iterab
     except BaseException:
         bus.close()
         raise
-    return Opened(driver, Sight(Eyes(hierarchy, where), driver.holders))
+    return Opened(driver, ScopeFilter(CgroupObserver(hierarchy, where), driver.holders))
 
 
 async def _manager(bus: Bus) -> tuple[Units, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qoslet.core.cgroup.interface_files import NO_LIMIT
+from qoslet.core.cgroup.interface_files import UNLIMITED
 
 if TYPE_CHECKING:
     from qoslet.core.pressure.guard_report import GuardReport
@@ -24,7 +24,7 @@ def guard_document(report: GuardReport) -> Document:
                 "container": one.container or None,
                 "mode": one.mode,
                 "answer": one.answer,
-                "bytes": None if one.value in (0, NO_LIMIT) else one.value,
+                "bytes": None if one.value in (0, UNLIMITED) else one.value,
                 "because": one.because,
                 "numbers": one.numbers or None,
                 "error": one.error or None,
@@ -36,7 +36,7 @@ def guard_document(report: GuardReport) -> Document:
                 "cgroup": one.path,
                 "since": moment(one.since),
                 "plannedHighBytes": one.planned,
-                "highBytes": None if one.value >= NO_LIMIT else one.value,
+                "highBytes": None if one.value >= UNLIMITED else one.value,
                 "because": one.because,
             }
             for one in report.held

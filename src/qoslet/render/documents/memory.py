@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qoslet.core.cgroup.interface_files import NO_LIMIT
+from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.render.documents.guard import guard_document
 from qoslet.render.documents.plan import Document
 from qoslet.render.documents.pressure import pressure_document
 
 if TYPE_CHECKING:
-    from qoslet.core.memory.effective_protection import Binding, Loss
+    from qoslet.core.memory.effective_protection import Binding, ProtectionLoss
     from qoslet.core.memory.rows import MemoryRow
     from qoslet.core.status.memory_view import MemoryView
 
@@ -81,7 +81,7 @@ def _group(row: MemoryRow) -> Document:
 
 def _limit(value: int | None) -> int | None:
     """Bytes; None for no limit and where the kernel has no such file."""
-    return None if value is None or value >= NO_LIMIT else value
+    return None if value is None or value >= UNLIMITED else value
 
 
 def _binds(first: Binding | None) -> Document | None:
@@ -95,7 +95,7 @@ def _binds(first: Binding | None) -> Document | None:
     }
 
 
-def _loss(one: Loss) -> Document:
+def _loss(one: ProtectionLoss) -> Document:
     cut = one.cut
     return {
         "file": one.file,
