@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -49,7 +48,7 @@ class Bundling(Struct, frozen=True):
 def choose(choices: Choices) -> Found:
     """Find the runtime; ``choices.flags`` plan for it from then on, unless they name another of
     its kind. Raises ``CannotDo``, ``BadInput``."""
-    found = find(cast(Name, choices.runs_with), os.environ)
+    found = find(cast(Name, choices.runs_with))
     if choices.flags.runtime is None:
         choices.flags = replace(choices.flags, runtime=found.profile)
     else:

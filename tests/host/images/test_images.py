@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import tarfile
@@ -11,33 +10,32 @@ from pathlib import Path
 import pytest
 
 from qoslet.core.workload.image_reference import reference
-from qoslet.host.images.budget import Budget
-from qoslet.host.images.layout import Image, NotFound, find
+from qoslet.host.images.layers import Limits
+from qoslet.host.images.layout import EXTENSION, Image, NotFound, find
 from qoslet.host.images.store import Store
-from qoslet.host.images.tar import EXTENSION, TarReader
-from qoslet.host.images.unpack import Unpacker
 from qoslet.host.images.users import user_of
+from qoslet.host.linux.programs import find_program
 from tests.host.images import layouts
 from tests.host.images.layouts import FULL, REF, entry, file, folder, hard, layer, link
 
 Entry = tuple[tarfile.TarInfo, bytes]
+SECONDS = 60.0
+
+needs_umoci = pytest.mark.skipif(
+    os.geteuid() != 0 or find_program("umoci") is None, reason="unpacking needs root and umoci"
+)
 
 
 def found(path: Path, name: str = "app", architecture: str = "amd64") -> Image:
     return find((str(path),), reference(name), architecture)
 
 
-def unpack(root: Path, *archives: bytes, most: int = 1 << 20, entries: int = 1000) -> Unpacker:
-    """Put layers on top of each other in ``root``."""
-    root.mkdir(exist_ok=True)
-    opened = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        made = Unpacker(opened, Budget(most, entries))
-        for one in archives:
-            made.layer(io.BytesIO(one).read)
-        return made
-    finally:
-        os.close(opened)
+def unpack(root: Path, *archives: bytes, most: int = 1 << 20, entries: int = 1000) -> None:
+    """Make ``root`` of layers."""
+    work = root.with_name(f"{root.name}.work")
+    layouts.write(work / "app", layouts.Image(list(archives), packed=False))
+    store = Store(str(work / "store"), Limits(most, entries, SECONDS))
+    os.rename(store.unpacked(found(work)), root)
 
 
 def tree(root: Path) -> dict[str, str]:
@@ -54,6 +52,11 @@ def tree(root: Path) -> dict[str, str]:
 
 def outside(tmp_path: Path) -> dict[str, str]:
     return {name: what for name, what in tree(tmp_path).items() if not name.startswith("root")}
+
+
+def left(tmp_path: Path) -> list[Path]:
+    """What stands of images that were refused, locks aside."""
+    return [one for one in tmp_path.glob("**/images/*") if one.suffix != ".lock"]
 
 
 # -- names
@@ -285,24 +288,24 @@ def test_long_names_are_read_in_every_form(tmp_path: Path) -> None:
         ([file("../evil")], "has a '..'"),
         ([file("a/../../evil")], "has a '..'"),
         ([file("a"), hard("b", "../evil")], "has a '..'"),
-        ([hard("b", "/etc/passwd")], "No such file"),
-        ([link("l", "/"), hard("b", "l/etc/passwd")], "No such file"),
+        ([hard("b", "/etc/passwd")], "no such file"),
+        ([link("l", "/"), hard("b", "l/etc/passwd")], "no such file"),
         ([hard("b", ".")], "links to the root"),
-        ([folder("d"), hard("b", "d")], "links to the directory"),
+        ([folder("d"), hard("b", "d")], "operation not permitted"),
         ([entry("sda", tarfile.BLKTYPE)], "is a device"),
         ([entry("a/null", tarfile.CHRTYPE)], "is a device"),
         ([entry("odd", b"Z")], "unknown type"),
         ([entry("sparse", tarfile.GNUTYPE_SPARSE)], "sparse"),
         ([file(".wh.")], "hides no name"),
         ([file(".wh...")], "hides no name"),
-        ([file("/")], "is no directory, and it is the root"),
-        ([link("l", "")], "leads nowhere"),
-        ([link("a", "b"), link("b", "a"), file("a/x")], "too many symbolic links"),
-        ([file("f"), file("f/x")], "Not a directory"),
+        ([file("/")], "change type of root directory"),
+        ([link("l", "")], "no such file"),
+        ([link("a", "b"), link("b", "a"), file("a/x")], "too many levels of symbolic links"),
+        ([file("f"), file("f/x")], "not a directory"),
         ([file("/".join("d" * 200) + "/x")], "directories deep"),
-        ([file("n" * 300)], "File name too long"),
-        ([file("big", b"x" * 2_000_000)], "more than 1048576 bytes"),
-        ([file(f"f{number}") for number in range(1100)], "more than 1000 entries"),
+        ([file("n" * 300)], "file name too long"),
+        ([file("big", b"x" * 2_000_000)], "2007040 bytes, at most 1048576"),
+        ([file(f"f{number}", b"") for number in range(1100)], "more than 1000 entries"),
         ([file("a", uid=2**32 - 1)], "which cannot be"),
     ],
     ids=lambda value: None if isinstance(value, list) else value[:20],
@@ -349,9 +352,8 @@ def test_links_lead_where_the_container_would_see_them(
             assert outside(tmp_path) == before
 
 
-def test_devices_of_a_container_s_own_dev_are_left_out_and_told(tmp_path: Path) -> None:
-    made = unpack(tmp_path / "root", layer(folder("dev"), entry("dev/null", tarfile.CHRTYPE)))
-    assert made.left_out == ["dev/null"]
+def test_devices_of_a_container_s_own_dev_are_left_out(tmp_path: Path) -> None:
+    unpack(tmp_path / "root", layer(folder("dev"), entry("dev/null", tarfile.CHRTYPE)))
     assert tree(tmp_path / "root") == {"dev": "/"}
     with pytest.raises(ValueError, match="is a device"):
         unpack(
@@ -371,7 +373,7 @@ def test_attributes_that_would_turn_an_overlay_are_left_out(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("cut", "said"),
-    [(700, "middle of an entry"), (100, "middle of an entry")],
+    [(700, "middle of an entry"), (100, "truncated header")],
 )
 def test_torn_archives_are_refused(tmp_path: Path, cut: int, said: str) -> None:
     with pytest.raises(ValueError, match=said):
@@ -380,7 +382,7 @@ def test_torn_archives_are_refused(tmp_path: Path, cut: int, said: str) -> None:
 
 def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
     for data in (b"\x7fELF" + b"x" * 2000, b"x" * 512, bytes(range(256)) * 4):
-        with pytest.raises(ValueError, match=r"no tar header|no number"):
+        with pytest.raises(ValueError, match=r"invalid header|bad checksum|empty header"):
             unpack(tmp_path / "root", data)
 
 
@@ -393,8 +395,8 @@ def test_extended_headers_are_bounded(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="extended headers of"):
         unpack(tmp_path / "root", bytes(huge))
     for text in (b"4 a=\n", b"999999 a=b\n", b"x a=b\n", b"7 ab\n\n", b"6 a=b"):
-        with pytest.raises(ValueError, match="extended header"):
-            list(TarReader(io.BytesIO(_extended(text)).read, Budget(1 << 20, 10)).entries())
+        with pytest.raises(ValueError, match=r"invalid (tar )?header"):
+            unpack(tmp_path / "root", _extended(text))
 
 
 def _extended(text: bytes) -> bytes:
@@ -410,10 +412,10 @@ def test_bombs_cost_no_more_than_the_budget(tmp_path: Path) -> None:
     image = found(tmp_path)
     assert image.manifest.layers[0].size < 1 << 20
     with pytest.raises(ValueError, match="more than 1048576 bytes"):
-        Store(str(tmp_path / "store"), 1 << 20).unpacked(image)
+        Store(str(tmp_path / "store"), Limits(1 << 20, 1000, SECONDS)).unpacked(image)
     layouts.write(tmp_path / "app", layouts.Image([layer(file("a")) + bytes(60 << 20)]))
     with pytest.raises(ValueError, match="more than 1048576 bytes"):
-        Store(str(tmp_path / "store"), 1 << 20).unpacked(found(tmp_path))
+        Store(str(tmp_path / "store"), Limits(1 << 20, 1000, SECONDS)).unpacked(found(tmp_path))
 
 
 def test_zstd_is_told_apart(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def _architecture() -> str:
 def found(name: str) -> find_runtime.Found | str:
     """A runtime, or why it cannot be had here."""
     try:
-        return find_runtime.find(name, os.environ)  # type: ignore[arg-type]
+        return find_runtime.find(name)  # type: ignore[arg-type]
     except CannotDo as error:
         return str(error)
 

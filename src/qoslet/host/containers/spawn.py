@@ -9,15 +9,12 @@ shells and container runtimes give them.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import select
 import signal
-import struct
 import time
 from collections.abc import Container, Sequence
-from functools import cache
 from typing import NoReturn
 
 from msgspec import Struct
@@ -25,6 +22,7 @@ from msgspec import Struct
 from qoslet.core.workload.process_spec import Launch
 from qoslet.core.workload.security_context import Identity
 from qoslet.host.containers.mount_namespace import enter
+from qoslet.host.linux.capabilities import bound_capabilities, last_capability, prctl
 from qoslet.host.linux.mount_syscalls import library
 
 NOT_FOUND = 127
@@ -32,12 +30,8 @@ NOT_EXECUTABLE = 126
 START_SECONDS = 10.0
 """How long a child may take from fork to exec before it is given up and killed."""
 
-_PR_CAPBSET_DROP = 24
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
-_PR_CAP_AMBIENT = 47
-_PR_CAP_AMBIENT_CLEAR_ALL = 4
-_CAPABILITY_VERSION_3 = 0x20080522
 _NULL = "/dev/null"
 
 
@@ -57,16 +51,6 @@ class Spawned(Struct, frozen=True):
     pid: int
     pidfd: int
     notes: tuple[str, ...] = ()
-
-
-@cache
-def _last_capability() -> int:
-    """The highest capability that this kernel knows; 40 where it does not tell."""
-    try:
-        with open("/proc/sys/kernel/cap_last_cap", encoding="ascii") as file:
-            return int(file.read())
-    except (OSError, ValueError):
-        return 40
 
 
 class Birth(Struct):
@@ -91,7 +75,7 @@ def begin(launch: Launch, joins: Sequence[int], output: int, errors: int | None 
     ``output`` becomes its stdout, ``errors`` (else ``output``) its stderr. Raises
     ``StartFailed``; no process is left then.
     """
-    _last_capability()
+    last_capability()
     library()
     reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -164,7 +148,7 @@ def adopt_orphans() -> None:
     """Make this process the parent of what its children leave behind, so that none stays a
     zombie where PID 1 does not care. Without the right it changes nothing."""
     try:
-        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        prctl(_PR_SET_CHILD_SUBREAPER, 1)
     except OSError:
         return
 
@@ -261,51 +245,18 @@ def _oom_score(launch: Launch, report: int) -> None:
 
 def _take(identity: Identity) -> None:
     """Become the user, groups and capability bounds of ``identity``; raises OSError."""
-    _bound(identity)
+    try:
+        bound_capabilities(identity.capabilities)
+    except PermissionError:
+        # no-new-privileges keeps the process from gaining any
+        if not identity.no_new_privileges:
+            raise
     if os.geteuid() == 0:
         os.setgroups(identity.groups)
     os.setresgid(identity.gid, identity.gid, identity.gid)
     os.setresuid(identity.uid, identity.uid, identity.uid)
     if identity.no_new_privileges:
-        _prctl(_PR_SET_NO_NEW_PRIVS, 1)
-
-
-def _bound(identity: Identity) -> None:
-    """Drop capabilities from the bounding, ambient and inheritable sets.
-
-    Without the right to do so, no-new-privileges keeps the process from gaining any.
-    """
-    try:
-        for number in range(_last_capability() + 1):
-            if number not in identity.capabilities:
-                _prctl(_PR_CAPBSET_DROP, number)
-    except PermissionError:
-        if not identity.no_new_privileges:
-            raise
-        return
-    _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
-    _clear_inheritable()
-
-
-def _prctl(option: int, value: int) -> None:
-    """prctl(2); raises OSError."""
-    if library().prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-
-
-def _clear_inheritable() -> None:
-    """An inheritable set would pass capabilities to root beyond the bounding set."""
-    header = ctypes.create_string_buffer(struct.pack("Ii", _CAPABILITY_VERSION_3, 0), 8)
-    data = ctypes.create_string_buffer(24)
-    if library().capget(header, data) != 0:
-        raise OSError(ctypes.get_errno(), "capget")
-    low_effective, low_permitted, _, high_effective, high_permitted, _ = struct.unpack(
-        "6I", data.raw
-    )
-    cleared = struct.pack("6I", low_effective, low_permitted, 0, high_effective, high_permitted, 0)
-    if library().capset(header, ctypes.create_string_buffer(cleared, 24)) != 0:
-        raise OSError(ctypes.get_errno(), "capset")
+        prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def _execute(launch: Launch, report: int) -> NoReturn:

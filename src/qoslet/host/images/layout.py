@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import stat
+import tarfile
 from collections.abc import Iterator
-from typing import Protocol
+from typing import IO, Any, Protocol, cast
 
 from msgspec import Struct
 
@@ -25,8 +26,6 @@ from qoslet.core.workload.image import (
     suited,
 )
 from qoslet.core.workload.image_reference import Reference, goes_by, means
-from qoslet.host.images.budget import Budget
-from qoslet.host.images.tar import TarReader
 
 MARK, INDEX = "oci-layout", "index.json"
 MOST_PLACES = 1000
@@ -35,6 +34,11 @@ MOST_MEMBERS = 100_000
 """Entries of an archive that is a layout."""
 TOLD = 6
 """Names that are told where none is the wanted one."""
+EXTENSION = 1024 * 1024
+"""Bytes that the headers of one entry of an archive may have together."""
+BLOCK = tarfile.BLOCKSIZE
+EXTENSIONS = 16
+"""Extended headers of one entry; writers make four at most."""
 
 _LONGEST = 256
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -61,6 +65,10 @@ class Blob:
 
     def __exit__(self, *_: object) -> None:
         os.close(self._descriptor)
+
+    def peek(self, count: int) -> bytes:
+        """The next bytes, which stay to be read."""
+        return os.pread(self._descriptor, min(count, self._end - self._at), self._at)
 
     def read(self, count: int) -> bytes:
         """At most so many bytes, none at the end."""
@@ -145,10 +153,10 @@ class ArchiveLayout:
 
     def _member(self, name: str) -> tuple[int, int, int]:
         """The open archive, where a member's content begins in it, and its size."""
-        opened, size = _opened(self.where)
+        opened, _ = _opened(self.where)
         try:
             if self._members is None:
-                self._members = _members(opened, size)
+                self._members = _members(opened)
             if name not in self._members:
                 raise FileNotFoundError(2, "is not in the archive", name)
         except (OSError, ValueError):
@@ -157,27 +165,70 @@ class ArchiveLayout:
         return opened, *self._members[name]
 
 
-def _members(opened: int, size: int) -> dict[str, tuple[int, int]]:
-    """The files of an archive of so many bytes that a layout has; their contents are passed over
-    without being read."""
-    at = 0
+class HeaderReader:
+    """An archive of which ``tarfile`` reads the headers; contents are passed over, and no header
+    takes more memory than ``EXTENSION``."""
 
-    def read(count: int) -> bytes:
-        nonlocal at
-        data = os.pread(opened, count, at)
-        at += len(data)
-        return data
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._size = os.fstat(file.fileno()).st_size
+        self._left, self._reads = EXTENSION, 0
 
+    def read(self, count: int) -> bytes:
+        """For ``tarfile``, which reads twice for an extended header and twice for an entry."""
+        self._left -= count
+        self._reads += 1
+        if self._reads > 2 * EXTENSIONS + 2:
+            raise ValueError(f"more than {EXTENSIONS} extended headers")
+        if count < 0 or self._left < 0:
+            raise ValueError(
+                f"extended headers of {EXTENSION - self._left} bytes, at most {EXTENSION}"
+            )
+        return self._file.read(count)
+
+    def seek(self, offset: int) -> int:
+        """For ``tarfile``."""
+        return self._file.seek(offset)
+
+    def tell(self) -> int:
+        """For ``tarfile``."""
+        return self._file.tell()
+
+    def entries(self) -> Iterator[tuple[tarfile.TarInfo, tarfile.TarFile]]:
+        """Each entry, with the archive. Raises ValueError, OSError."""
+        try:
+            archive: Any = tarfile.TarFile(fileobj=cast(Any, self))
+            before = -1
+            while (entry := archive.next()) is not None:
+                if entry.size < 0 or archive.offset <= before:
+                    raise ValueError(f"{entry.name[:200]!r}: size is negative")
+                if archive.offset - (BLOCK - 1) > self._size:
+                    raise ValueError(
+                        f"{entry.name[:200]!r}: a size of {entry.size} bytes, the archive ends in the middle of an entry"
+                    )
+                before = archive.offset
+                archive.members.clear()
+                self._left, self._reads = EXTENSION, 0
+                yield entry, archive
+        except (tarfile.TarError, OverflowError, RecursionError, UnicodeError) as error:
+            raise ValueError(f"no tar archive: {error}") from None
+        self._file.seek(archive.offset)
+        if self._file.read(BLOCK).strip(b"\0"):
+            raise ValueError("no tar header where one has to be")
+
+
+def _members(opened: int) -> dict[str, tuple[int, int]]:
+    """The files of an archive that a layout has."""
     found: dict[str, tuple[int, int]] = {}
-    reader = TarReader(read, Budget(size, MOST_MEMBERS))
-    for entry in reader.entries():
-        if entry.kind == "0":
+    with open(opened, "rb", closefd=False) as file:
+        for number, (entry, _) in enumerate(HeaderReader(file).entries()):
+            if number >= MOST_MEMBERS:
+                raise ValueError(f"more than {MOST_MEMBERS} entries")
+            if entry.type not in (tarfile.REGTYPE, tarfile.AREGTYPE):
+                continue
             name = entry.name.removeprefix("./")
             if name == INDEX or (name.startswith("blobs/") and len(name) < _LONGEST):
-                found[name] = (at, entry.size)
-            at += reader.skipped()
-            if at > size:
-                raise ValueError("the archive ends in the middle of an entry")
+                found[name] = entry.offset_data, entry.size
     return found
 
 

@@ -10,25 +10,28 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-from qoslet.core.workload.image import Descriptor
-from qoslet.host.images.budget import Budget
-from qoslet.host.images.layout import Blob, Image
-from qoslet.host.images.unpack import Unpacker, remove
+from qoslet.host.images.layers import LayerChecker, Limits
+from qoslet.host.images.layout import Image
+from qoslet.host.images.sandbox import confined
+from qoslet.host.images.umoci import (
+    BLOBS,
+    LAYOUT,
+    ROOTFS,
+    execute,
+    find_umoci,
+    settle,
+    write_layout,
+)
+from qoslet.host.linux.remove_tree import remove_tree
 
-MOST_BYTES = 32 * 1024**3
-MOST_ENTRIES = 2_000_000
+LIMITS = Limits(32 * 1024**3, 2_000_000, 600.0)
 """What one image may take."""
 
-_DIR = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OWN_BYTES = 16 * 1024**2
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-_CHUNK = 256 * 1024
-_SLICE = 16 * 1024
-"""What zlib gets at a time: what follows a stream is copied at each one's end."""
-_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
 def chain_of(diff_ids: tuple[str, ...]) -> str:
@@ -42,128 +45,60 @@ def chain_of(diff_ids: tuple[str, ...]) -> str:
 
 
 class Store:
-    """The unpacked images below ``folder``, which is made for us alone."""
+    """The unpacked images below ``folder``, which is made for us alone. ``program`` is umoci,
+    looked up where none is given."""
 
-    def __init__(self, folder: str, most_bytes: int = MOST_BYTES, most: int = MOST_ENTRIES) -> None:
+    def __init__(self, folder: str, limits: Limits = LIMITS, program: str = "") -> None:
         self._folder = f"{folder}/images"
-        self._most = most_bytes, most
+        self._limits = limits
+        self._program = program
 
     def unpacked(self, image: Image) -> str:
         """The root file system of an image, unpacked if it is not yet. Waits for another that
-        unpacks it. Raises OSError, ValueError; nothing of it stands then."""
+        unpacks it. Raises CannotDo, OSError, ValueError; nothing of it stands then."""
         chain = chain_of(image.configuration.rootfs.diff_ids)
         whole = f"{self._folder}/{chain}"
         if not os.path.isdir(whole):
+            program = self._program or find_umoci()
             private(self._folder)
             with _locked(f"{self._folder}/{chain}.lock"):
                 if not os.path.isdir(whole):
-                    self._unpack(image, chain)
-        return f"{whole}/rootfs"
+                    self._make(image, whole, program)
+        return f"{whole}/{ROOTFS}"
 
-    def _unpack(self, image: Image, chain: str) -> None:
+    def _make(self, image: Image, whole: str, program: str) -> None:
         """Unpack beside, and put it in its place when it is whole."""
-        name = f"{chain}.new"
-        folder = os.open(self._folder, _DIR)
+        folder = f"{whole}.new"
+        remove_tree(folder)
+        os.makedirs(f"{folder}/{BLOBS}", 0o700)
         try:
-            remove(folder, name)
-            os.mkdir(name, 0o700, dir_fd=folder)
-            os.mkdir(f"{name}/rootfs", 0o755, dir_fd=folder)
-            root = os.open(f"{name}/rootfs", _DIR, dir_fd=folder)
-            try:
-                os.fchmod(root, 0o755)
-                self._layers(image, root)
-            except BaseException:
-                remove(folder, name)
-                raise
-            finally:
-                os.close(root)
-            os.rename(name, chain, src_dir_fd=folder, dst_dir_fd=folder)
-        finally:
-            os.close(folder)
+            self._unpack(image, folder, program)
+            remove_tree(f"{folder}/{LAYOUT}")
+        except BaseException:
+            remove_tree(folder)
+            raise
+        os.rename(folder, whole)
 
-    def _layers(self, image: Image, root: int) -> None:
-        """All layers, the lowest first."""
-        budget = Budget(*self._most)
-        made = Unpacker(root, budget)
-        if (size := sum(layer.size for layer in image.manifest.layers)) > self._most[0]:
-            raise ValueError(f"layers of {size} bytes, at most {self._most[0]}")
-        ids = image.configuration.rootfs.diff_ids
-        for layer, diff_id in zip(image.manifest.layers, ids, strict=True):
-            with image.layout.blob(layer) as blob:
-                try:
-                    content = _Content(blob, layer, diff_id, budget)
-                    made.layer(content.read)
-                    blob.check()
-                    content.check()
-                except zlib.error as error:
-                    raise ValueError(f"{layer.digest}: {error}") from None
+    def _unpack(self, image: Image, folder: str, program: str) -> None:
+        """Unpack in ``folder``; the checks and umoci are children that cannot write elsewhere."""
+        size, _, seconds = self._limits
+        if (total := sum(layer.size for layer in image.manifest.layers)) > size:
+            raise ValueError(f"layers of {total} bytes, at most {size}")
 
+        def unpack() -> None:
+            checker = LayerChecker(BLOBS, self._limits)
+            ids = image.configuration.rootfs.diff_ids
+            layers = []
+            for layer, diff_id in zip(image.manifest.layers, ids, strict=True):
+                with image.layout.blob(layer) as blob:
+                    layers.append(checker.add(blob, layer, diff_id))
+            write_layout(layers)
+            execute(program)
 
-class _Content:
-    """A layer as it was before it was compressed, hashed while it is read."""
-
-    def __init__(self, blob: Blob, layer: Descriptor, diff_id: str, budget: Budget) -> None:
-        from hashlib import new
-
-        self._blob = blob
-        self._budget = budget
-        self._diff_id = diff_id
-        self._hash = new(diff_id.partition(":")[0])
-        self._first = blob.read(_CHUNK)
-        if self._first.startswith(_ZSTD):
-            raise ValueError(
-                f"{layer.digest}: compressed with zstd, which is not read "
-                "(skopeo copy --dest-compress-format gzip converts it)"
-            )
-        plain = self._inflated() if self._first.startswith(_GZIP) else self._pieces()
-        self._piece, self._at = b"", 0
-        self._next: Callable[[], bytes] = lambda: next(plain, b"")
-
-    def read(self, count: int) -> bytes:
-        """At most so many bytes, none at the end."""
-        if self._at == len(self._piece):
-            self._piece, self._at = self._next(), 0
-            self._hash.update(self._piece)
-        data = self._piece[self._at : self._at + count]
-        self._at += len(data)
-        return data
-
-    def check(self) -> None:
-        """Raise ValueError where it is not the content that the configuration names."""
-        if self._hash.hexdigest() != self._diff_id.partition(":")[2]:
-            raise ValueError(f"{self._diff_id}: the layer's content is another")
-
-    def _pieces(self) -> Iterator[bytes]:
-        """The blob as it is."""
-        piece = self._first
-        while piece:
-            yield piece
-            piece = self._blob.read(_CHUNK)
-
-    def _inflated(self) -> Iterator[bytes]:
-        """The blob without gzip, which may be several streams; never more than a bounded piece
-        of it at a time."""
-        machine, begun = zlib.decompressobj(31), False
-        for rest in self._slices():
-            while rest := rest if begun else rest.lstrip(b"\0"):
-                data = machine.decompress(rest, _CHUNK)
-                rest, begun = machine.unconsumed_tail, True
-                if data:
-                    yield data
-                if machine.eof:
-                    self._budget.spend(steps=1)
-                    rest = machine.unused_data
-                    machine, begun = zlib.decompressobj(31), False
-        while data := machine.decompress(b"", _CHUNK):
-            yield data
-        if begun and not machine.eof:
-            raise ValueError("the gzip stream ends in the middle")
-
-    def _slices(self) -> Iterator[bytes]:
-        """The blob in smaller pieces."""
-        for piece in self._pieces():
-            for at in range(0, len(piece), _SLICE):
-                yield piece[at : at + _SLICE]
+        # the plain layers, the files in them, and umoci's own few
+        most = 2 * size + _OWN_BYTES
+        confined(unpack, folder, most, seconds)
+        confined(lambda: settle(self._limits), folder, most, seconds)
 
 
 @contextmanager

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 
 from qoslet.core.workload.bundle import User
-from qoslet.host.images.unpack import LARGEST_ID, read_inside
+from qoslet.host.images.layers import LARGEST_ID
+from qoslet.host.linux.open_in_root import open_in_root
 
 MOST_BYTES = 1024 * 1024
 
@@ -46,8 +47,9 @@ def user_of(
 def _rows(root: int, name: str, fields: int) -> _Rows:
     """The lines of a file in ``/etc`` that have so many fields; none where it cannot be read."""
     try:
-        text = read_inside(root, ("etc", name), MOST_BYTES).decode("utf-8", "replace")
-    except (OSError, ValueError):
+        with open_in_root(root, f"etc/{name}") as file:
+            text = file.read(MOST_BYTES).decode("utf-8", "replace")
+    except OSError:
         return []
     rows = [line.split(":") for line in text.splitlines()]
     return [row for row in rows if len(row) >= fields]

@@ -14,14 +14,13 @@ from typing import Any
 
 from qoslet.core.api.ids import bundle_id
 from qoslet.core.workload.container_spec import Engine
-from qoslet.host.images.unpack import remove
 from qoslet.host.linux.mount_syscalls import DETACH, unmount
 from qoslet.host.linux.mountinfo import mounts
+from qoslet.host.linux.remove_tree import remove_tree
 
 FOLDER = "oci"
 """In the state folder of a root."""
 
-_DIR = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOG_BYTES = 64 * 1024
 _NAMELESS = "open executable"
 """How crun 1.8 begins when a program may not be executed, without its name."""
@@ -109,8 +108,8 @@ class Place:
         points = (one.point for one in mounts())
         for point in [one for one in points if one.startswith(f"{self.bundle}/")]:
             unmounted(point)
-        removed(self.written)
-        removed(self.bundle)
+        remove_tree(self.written)
+        remove_tree(self.bundle)
 
 
 def _rows(text: str) -> Iterator[dict[str, Any]]:
@@ -148,21 +147,3 @@ def unmounted(point: str) -> None:
             if error.errno != EBUSY:
                 raise
             unmount(point, DETACH)
-
-
-def removed(path: str) -> None:
-    """Remove a directory of ours with all in it, and the directory above it if that is empty
-    then. Nothing that is mounted in it is touched: that raises OSError, as all else does."""
-    above, _, name = path.rpartition("/")
-    try:
-        opened = os.open(above, _DIR)
-    except FileNotFoundError:
-        return
-    try:
-        device = os.fstat(opened).st_dev
-        found = os.lstat(path) if os.path.lexists(path) else None
-        if found is not None and found.st_dev != device:
-            raise OSError(EBUSY, "something is mounted there", path)
-        remove(opened, name)
-    finally:
-        os.close(opened)

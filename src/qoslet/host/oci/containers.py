@@ -17,8 +17,9 @@ from qoslet.core.workload.oci_spec import shared
 from qoslet.core.workload.process_spec import Launch, PodSpec
 from qoslet.host.containers.spawn import NOT_EXECUTABLE, NOT_FOUND, Spawned, StartFailed
 from qoslet.host.linux.mountinfo import mounts
+from qoslet.host.linux.remove_tree import remove_tree
 from qoslet.host.oci import create
-from qoslet.host.oci.bundle_folder import FOLDER, Place, removed
+from qoslet.host.oci.bundle_folder import FOLDER, Place
 from qoslet.host.oci.namespaces import Spaces
 
 MAKING_SECONDS = 900.0
@@ -162,8 +163,8 @@ class Bundled:
         for launch in spec.launches:
             place = self.place(spec, launch.name)
             written = os.path.dirname(place.written)
-            removed(place.pod)
-            removed(written)
+            remove_tree(place.pod)
+            remove_tree(written)
             root = os.path.dirname(written)
             pods = os.path.dirname(place.pod)
             for empty in (root, os.path.dirname(root), pods):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -15,14 +15,15 @@ from msgspec import Struct
 from qoslet.core.versions.runtime import runtime_of, untold
 from qoslet.core.workload.container_spec import Engine
 from qoslet.errors import BadInput, CannotDo
+from qoslet.host.images.umoci import find_umoci
 from qoslet.host.linux.mountinfo import mounts
 from qoslet.host.linux.procfs import text
+from qoslet.host.linux.programs import find_program
 
 Name = Literal["runc", "crun"]
 
 DEFAULT_STORAGE = "/var/lib/qoslet"
 ASK_SECONDS = 20.0
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Found(Struct, frozen=True):
@@ -38,25 +39,18 @@ class Found(Struct, frozen=True):
         return f"{self.name}-{self.version}"
 
 
-def find(name: Name, environ: Mapping[str, str]) -> Found:
+def find(name: Name) -> Found:
     """The runtime of that name. Raises CannotDo where it is not there, or cannot work here: then
     nothing was made."""
     if os.geteuid() != 0:
         hint = "run as root; --with process runs plain processes without rights"
         raise CannotDo(f"--with {name} makes mounts and namespaces", hint=hint)
-    program = _program(name, environ.get("PATH") or _PATH)
+    program = find_program(name)
+    if program is None:
+        raise CannotDo(f"{name} is not installed", hint=f"apt install {name}, or --with process")
     version = _version(name, program)
     _need_layout(name, version)
     return Found(name, program, version)
-
-
-def _program(name: Name, path: str) -> str:
-    """Its path."""
-    for place in (*path.split(":"), *_PATH.split(":")):
-        program = f"{place}/{name}"
-        if place.startswith("/") and os.path.isfile(program) and os.access(program, os.X_OK):
-            return os.path.realpath(program)
-    raise CannotDo(f"{name} is not installed", hint=f"apt install {name}, or --with process")
 
 
 def _version(name: Name, program: str) -> str:
@@ -104,11 +98,13 @@ def engine_of(
     systemd: int | None,
     v2: bool,
 ) -> Engine:
-    """The runtime with what its owner named. Raises BadInput."""
+    """The runtime with what its owner named. Raises BadInput, CannotDo."""
     for path in images:
         if not os.path.exists(path):
             hint = "a directory of OCI layouts, one layout, or an archive of docker save"
             raise BadInput("does not exist", where=f"--images {path}", hint=hint)
+    if images:
+        find_umoci()
     pairs = []
     for one in trees:
         name, equals, path = one.partition("=")
