@@ -144,6 +144,7 @@ PACKAGES: Final = (
     "systemd",
     "systemd-sysv",
     "udev",
+    "umoci",
 )
 
 # How long an image is good for: a suite that moves is built again each week.

@@ -1,4 +1,4 @@
-"""``umoci raw unpack``: from checked layers to one directory, and what of the result is taken back.
+"""Unpacks checked layers with ``umoci raw unpack``, and takes back what a root may not have.
 
 umoci gets a layout of our own: one image whose layers are plain archives, named by their digests.
 It runs in ``sandbox.confined``. What it makes and a container's root may not have is removed or

@@ -1,4 +1,4 @@
-"""A file of a tree that is somebody else's, its links followed as from inside. Linux 5.6.
+"""A file of a tree that is an image's or another owner's, its links followed as from inside. Linux 5.6.
 
 Source: openat2(2).
 """
