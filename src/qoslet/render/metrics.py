@@ -1,4 +1,4 @@
-"""Snapshots as Prometheus metrics. One row a metric; the names of a kubelet's where it has one.
+"""Snapshots as Prometheus metrics. Names and help texts are rows of ``status.fields``.
 
 Source: kubelet metrics CgroupManagerOperationsKey; container metrics of the CRI stats.
 """
@@ -6,9 +6,10 @@ Source: kubelet metrics CgroupManagerOperationsKey; container metrics of the CRI
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from qoslet.core.status.fields import FIELDS
 from qoslet.core.workload.pod_status import BOUNDS
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 
-_POD = ("namespace", "pod", "uid")
-_GROUP = ("level", "pod", "container", "cgroup")
 Sample = tuple[tuple[str, ...], float]
 
 
@@ -128,58 +127,33 @@ def _one(read: Callable[[Snapshot], float]) -> Callable[[Snapshot], Iterator[Sam
     return lambda snapshot: iter([((), read(snapshot))])
 
 
-GAUGES: tuple[tuple[str, str, tuple[str, ...], Callable[[Snapshot], Iterable[Sample]]], ...] = (
-    ("qoslet_pods", "Pods by phase.", ("phase",), _phases),
-    ("qoslet_pod_state", "1 for the state that a pod is in.",
-     (*_POD, "phase", "reason", "resize"), _states),
-    ("qoslet_pod_retries", "Attempts at a pod that failed in a row.", _POD, _retries),
-    ("qoslet_differences", "Differences between plan and kernel that the last turn found.", (),
-     _one(lambda one: one.differences)),
-    ("qoslet_writes_pending", "Writes that go on in the kernel.", (),
-     _one(lambda one: len(one.pending))),
-    ("qoslet_limits_waiting", "Limits that usage holds above the plan.", (),
-     _one(lambda one: len(one.waiting))),
-    ("qoslet_memory_usage_bytes", "Memory of a group.", _GROUP, _per_group(lambda g: g.memory)),
-    ("qoslet_memory_peak_bytes", "Most memory that a group had.", _GROUP,
-     _per_group(lambda g: g.memory_peak)),
-    ("qoslet_memory_protected_bytes", "Memory of a group that is protected at most, by kind.",
-     (*_GROUP, "kind"), _memory(_protected)),
-    ("qoslet_memory_claimed_bytes", "Memory of a group that its memory.low or memory.min claims.",
-     (*_GROUP, "kind"), _memory(_claimed)),
-    ("qoslet_memory_room_bytes", "Memory that a group may still use before a limit binds.", _GROUP,
-     _memory(_room)),
-    ("qoslet_guard_held", "Groups whose memory.high the guard has raised or lifted.", (),
-     _guard_overrides),
-)  # fmt: skip
-"""Name, help, labels, samples."""
-
-COUNTERS: tuple[tuple[str, str, tuple[str, ...], Callable[[Snapshot], Iterable[Sample]]], ...] = (
-    ("qoslet_cycles", "Turns of the loop.", (), _one(lambda one: one.cycle)),
-    ("qoslet_guard_decisions", "What the guard did, or would have done (mode observe).",
-     ("mode", "answer"), _guard_decisions),
-    ("qoslet_memory_pressure_decisions", "What was decided where memory was short.", ("verdict",),
-     _pressure_verdicts),
-    ("qoslet_container_restarts", "Starts of a container after its first.",
-     (*_POD, "container"), _restarts),
-    ("qoslet_cpu_usage_seconds", "CPU time of a group.", _GROUP,
-     _per_group(lambda g: g.cpu_seconds)),
-    ("qoslet_cpu_throttled_seconds", "Time that a group was throttled.", _GROUP,
-     _per_group(lambda g: g.throttled_seconds)),
-    ("qoslet_oom_kills", "Processes that the kernel killed for memory in a group.", _GROUP,
-     _per_group(lambda g: g.oom_kills)),
-    ("qoslet_memory_events", "What happened to the memory of a group, over its restarts.",
-     (*_GROUP, "event"),
-     _memory(lambda row: (((kind,), count) for kind, count in row.events.items()))),
-    ("qoslet_memory_reclaim_pages", "Pages of a group in reclaim, by where its usage was.",
-     (*_GROUP, "zone", "what"), _memory(_reclaim)),
-    ("qoslet_memory_stalled_seconds", "Time in which all processes of a group waited for memory.",
-     _GROUP, _memory(lambda row: [((), row.stalled)])),
-    ("qoslet_memory_waiting_seconds", "Time in which some process of a group waited for memory.",
-     _GROUP, _memory(lambda row: [((), row.waited)])),
-    ("qoslet_memory_pressure_seconds", "Time in which processes of the machine waited for memory.",
-     ("kind",), _node_pressure),
-)  # fmt: skip
-"""The same; ``_total`` is added."""
+SAMPLES: Mapping[str, Callable[[Snapshot], Iterable[Sample]]] = {
+    "pod_phase": _phases,
+    "pod_reason": _states,
+    "pod_retries": _retries,
+    "cycle": _one(lambda one: one.cycle),
+    "differences": _one(lambda one: one.differences),
+    "pending": _one(lambda one: len(one.pending)),
+    "waiting": _one(lambda one: len(one.waiting)),
+    "memory": _per_group(lambda g: g.memory),
+    "memory_peak": _per_group(lambda g: g.memory_peak),
+    "memory_protected": _memory(_protected),
+    "memory_claimed": _memory(_claimed),
+    "memory_room": _memory(_room),
+    "guard_overrides": _guard_overrides,
+    "guard_decisions": _guard_decisions,
+    "pressure_decisions": _pressure_verdicts,
+    "container_restarts": _restarts,
+    "cpu": _per_group(lambda g: g.cpu_seconds),
+    "cpu_throttled": _per_group(lambda g: g.throttled_seconds),
+    "oom_kills": _per_group(lambda g: g.oom_kills),
+    "memory_events": _memory(lambda row: (((kind,), n) for kind, n in row.events.items())),
+    "memory_reclaim": _memory(_reclaim),
+    "memory_stalled": _memory(lambda row: [((), row.stalled)]),
+    "memory_waiting": _memory(lambda row: [((), row.waited)]),
+    "node_pressure": _node_pressure,
+}
+"""How the samples of each field that has a metric are read."""
 
 MANAGER = "qoslet_cgroup_manager_duration_seconds"
 FAILURES = "qoslet_cgroup_manager_failures"
@@ -199,10 +173,13 @@ class _Collector:
             HistogramMetricFamily,
         )
 
-        for rows, family in ((GAUGES, GaugeMetricFamily), (COUNTERS, CounterMetricFamily)):
-            for name, help, labels, samples in rows:
-                metric = family(name, help, labels=labels)
-                for values, number in samples(self._snapshot):
+        for counter, family in ((False, GaugeMetricFamily), (True, CounterMetricFamily)):
+            for field in FIELDS:
+                row = field.metric
+                if row is None or row.counter is not counter:
+                    continue
+                metric = family(row.name, row.help, labels=row.labels)
+                for values, number in SAMPLES[field.name](self._snapshot):
                     metric.add_metric(values, number)
                 yield metric
         duration = HistogramMetricFamily(

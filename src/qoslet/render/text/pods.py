@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from qoslet.core.status.fields import BY_NAME, heading
 from qoslet.render.text.memory import held_lines, remarks
 
 if TYPE_CHECKING:
@@ -29,7 +30,16 @@ def age(seconds: float) -> str:
     return f"{hours}h" if hours < 48 else f"{hours // 24}d"
 
 
+_SPACES = ("pod_namespace",)
+_ALWAYS = ("pod_name", "pod_ready", "pod_phase", "container_restarts", "pod_since", "pod_qos")
+_WIDE = ("pod_resize", "pod_uid", "pod_manifest")
+
 _COLOURS = {"Running": "green", "Succeeded": "dim", "Failed": "red", "Pending": "yellow"}
+
+
+def _columns(wide: bool, spaces: bool) -> tuple[str, ...]:
+    """The shown fields of a pod."""
+    return (*(_SPACES if spaces else ()), *_ALWAYS, *(_WIDE if wide else ()))
 
 
 def table(
@@ -44,23 +54,14 @@ def table(
     is that of the document: what happened to them."""
     from qoslet.render.terminal import pad, printable
 
-    heads = [
-        *(["NAMESPACE"] if spaces else []),
-        "NAME",
-        "READY",
-        "STATUS",
-        "RESTARTS",
-        "AGE",
-        "QOS",
-    ]
-    heads += ["RESIZE", "UID", "MANIFEST"] if wide else []
+    heads = [heading(name) for name in _columns(wide, spaces)]
     cells = [_cells(item, now, wide, spaces) for item in items]
     clean = [[printable(cell) for cell in row] for row in cells]
     widths = [max(len(row[at]) for row in [heads, *clean]) for at in range(len(heads))]
     lines = [
         "  ".join(pad(head, width) for head, width in zip(heads, widths, strict=True)).rstrip()
     ]
-    at = heads.index("STATUS")
+    at = heads.index(heading("pod_phase"))
     for item, row in zip(items, clean, strict=True):
         drawn = [pad(cell, width) for cell, width in zip(row, widths, strict=True)]
         drawn[at] = terminal.paint(drawn[at], _COLOURS.get(str(item.get("phase")), "bold"))
@@ -83,22 +84,27 @@ def _memory(
 
 
 def _cells(item: Mapping[str, object], now: float, wide: bool, spaces: bool) -> list[str]:
-    containers = _containers(item)
-    running = sum(bool(one.get("running")) for one in containers)
-    since = item.get("since")
-    born = datetime.fromisoformat(since).timestamp() if isinstance(since, str) else None
-    phase, reason = str(item.get("phase")), item.get("reason")
-    cells = [
-        *([str(item.get("namespace"))] if spaces else []),
-        str(item.get("name")),
-        f"{running}/{len(containers)}",
-        f"{phase} ({reason})" if reason else phase,
-        str(sum(_whole(one.get("restarts")) for one in containers)),
-        "-" if born is None else age(now - born),
-        str(item.get("qosClass")),
-    ]
-    extra = [str(item.get(name) or "-") for name in ("resize", "uid", "manifest")]
-    return cells + extra if wide else cells
+    return [_cell(name, item, now) for name in _columns(wide, spaces)]
+
+
+def _cell(name: str, item: Mapping[str, object], now: float) -> str:
+    """One field of a pod."""
+    field = BY_NAME[name]
+    value = item.get(field.key)
+    match name:
+        case "pod_ready":
+            containers = _containers(item)
+            return f"{sum(bool(one.get(field.key)) for one in containers)}/{len(containers)}"
+        case "container_restarts":
+            return str(sum(_whole(one.get(field.key)) for one in _containers(item)))
+        case "pod_phase":
+            reason = item.get(BY_NAME["pod_reason"].key)
+            return f"{value} ({reason})" if reason else str(value)
+        case "pod_since":
+            born = datetime.fromisoformat(value).timestamp() if isinstance(value, str) else None
+            return "-" if born is None else age(now - born)
+        case _:
+            return str(value or "-") if name in _WIDE else str(value)
 
 
 def _containers(item: Mapping[str, object]) -> list[Mapping[str, object]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from qoslet.core.status.fields import heading, title
 from qoslet.core.status.run_report import Got, Report
 from qoslet.core.status.snapshot import GroupRow, Snapshot
 from qoslet.render.terminal import Terminal, cut, pad, printable, wrap
@@ -25,17 +26,19 @@ _QOS_STYLE = {"Guaranteed": "green", "Burstable": "yellow", "BestEffort": "cyan"
 _BLOCKS = " ▏▎▍▌▋▊▉█"
 
 
-def live(snapshot: Snapshot, terminal: Terminal, elapsed: float, title: str) -> list[str]:
+def live(snapshot: Snapshot, terminal: Terminal, elapsed: float, what: str) -> list[str]:
     """The tree with CPU and memory in use, one line for each group."""
     width = min(terminal.width, WIDEST)
     label = max(width - _FIXED, 20)
     clock = f"{int(elapsed) // 60:02d}:{int(elapsed) % 60:02d}"
-    head = cut(printable(title), width - 7, "…")
+    head = cut(printable(what), width - 7, "…")
     lines = [
         terminal.paint(pad(head, width - 6), "bold") + terminal.paint(clock, "dim"),
         "",
         terminal.paint(
-            f"{pad('', label)} {pad('CPU', _BAR + 6)} {pad('MEMORY', 13)}  STATE", "dim"
+            f"{pad('', label)} {pad(heading('cpu'), _BAR + 6)} {pad(heading('memory'), 13)}  "
+            f"{heading('container_state')}",
+            "dim",
         ),
     ]
     lines += [
@@ -182,18 +185,25 @@ def table(report: Report, terminal: Terminal) -> list[str]:
         over += f", of which others used {report.elsewhere:.0f}%"
     cpu = [
         (
-            "CPU",
-            "asked",
+            heading("cpu"),
+            title("requested"),
             f"{arrow} {_weight_name(report)}",
-            "quota",
-            f"{arrow} got",
-            "expected",
-            "throttled",
+            title("cpu_quota"),
+            f"{arrow} {title('cpu_got')}",
+            title("cpu_expected"),
+            title("cpu_throttled"),
         ),
         *map(_cpu_row, report.containers),
     ]
     mem = [
-        ("MEMORY", "asked", f"{arrow} limit", f"{arrow} peak", "OOM kills", "restarts"),
+        (
+            heading("memory"),
+            title("requested"),
+            f"{arrow} {title('memory_limit')}",
+            f"{arrow} {title('memory_peak')}",
+            title("oom_kills"),
+            title("container_restarts"),
+        ),
         *map(_memory_row, report.containers),
     ]
     width = min(terminal.width, 80)

@@ -1,0 +1,160 @@
+"""Every value that a surface shows, in one row: its title, unit, metric and place in the JSON.
+
+``ps``, the live screen, the table at the end of a run and the metrics take titles, names and help
+texts from here; how a value is read from a snapshot or drawn is theirs. Source of the metrics'
+names: a kubelet's, where it has one.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+Subject = Literal["agent", "node", "pod", "container", "cgroup"]
+Unit = Literal["", "bytes", "seconds", "pages", "percent"]
+
+
+class Metric(Struct, frozen=True, gc=False):
+    """A Prometheus metric. ``labels`` are all of its labels; ``_total`` is added to a counter's
+    name by the text format."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+    counter: bool = False
+
+
+class Field(Struct, frozen=True, gc=False):
+    """One shown value of a ``subject``. ``title`` heads its column, empty where it has none.
+    ``json`` is its path in the document ``PodStates``, ``[]`` for each item of a list and ``*``
+    for each key; empty where the document does not have it."""
+
+    name: str
+    subject: Subject
+    title: str = ""
+    unit: Unit = ""
+    json: str = ""
+    metric: Metric | None = None
+
+    @property
+    def key(self) -> str:
+        """The last part of the path: the key in the document's innermost object."""
+        return self.json.rpartition(".")[2]
+
+
+_POD = ("namespace", "pod", "uid")
+_CGROUP = ("level", "pod", "container", "cgroup")
+
+
+def _gauge(name: str, help: str, *labels: str) -> Metric:
+    return Metric(f"qoslet_{name}", help, labels)
+
+
+def _counter(name: str, help: str, *labels: str) -> Metric:
+    return Metric(f"qoslet_{name}", help, labels, counter=True)
+
+
+_PODS = (
+    Field("pod_namespace", "pod", "namespace", json="items[].namespace"),
+    Field("pod_name", "pod", "name", json="items[].name"),
+    Field("pod_ready", "pod", "ready", json="items[].containers[].running"),
+    Field("pod_phase", "pod", "status", json="items[].phase",
+          metric=_gauge("pods", "Pods by phase.", "phase")),
+    Field("pod_reason", "pod", json="items[].reason", metric=_gauge(
+        "pod_state", "1 for the state that a pod is in.", *_POD, "phase", "reason", "resize")),
+    Field("pod_message", "pod", json="items[].message"),
+    Field("pod_since", "pod", "age", "seconds", "items[].since"),
+    Field("pod_qos", "pod", "QoS", json="items[].qosClass"),
+    Field("pod_resize", "pod", "resize", json="items[].resize"),
+    Field("pod_resize_reason", "pod", json="items[].resizeReason"),
+    Field("pod_uid", "pod", "UID", json="items[].uid"),
+    Field("pod_manifest", "pod", "manifest", json="items[].manifest"),
+    Field("pod_retries", "pod", json="items[].retries", metric=_gauge(
+        "pod_retries", "Attempts at a pod that failed in a row.", *_POD)),
+    Field("pod_retry_in", "pod", "", "seconds", "items[].retryInSeconds"),
+)  # fmt: skip
+
+_AGENT = (
+    Field("summary", "agent", json="summary"),
+    Field("cycle", "agent", json="cycle", metric=_counter("cycles", "Turns of the loop.")),
+    Field("differences", "agent", metric=_gauge(
+        "differences", "Differences between plan and kernel that the last turn found.")),
+    Field("pending", "agent", json="pending",
+          metric=_gauge("writes_pending", "Writes that go on in the kernel.")),
+    Field("waiting", "agent", json="waiting",
+          metric=_gauge("limits_waiting", "Limits that usage holds above the plan.")),
+)  # fmt: skip
+
+_MEMORY = (
+    Field("memory", "cgroup", "memory", "bytes", "memory.groups[].currentBytes",
+          _gauge("memory_usage_bytes", "Memory of a group.", *_CGROUP)),
+    Field("memory_peak", "cgroup", "peak", "bytes",
+          metric=_gauge("memory_peak_bytes", "Most memory that a group had.", *_CGROUP)),
+    Field("memory_protected", "cgroup", "", "bytes", "memory.groups[].protectedLowBytes", _gauge(
+        "memory_protected_bytes", "Memory of a group that is protected at most, by kind.",
+        *_CGROUP, "kind")),
+    Field("memory_claimed", "cgroup", "", "bytes", "memory.groups[].lowBytes", _gauge(
+        "memory_claimed_bytes", "Memory of a group that its memory.low or memory.min claims.",
+        *_CGROUP, "kind")),
+    Field("memory_room", "cgroup", "", "bytes", "memory.groups[].binds.room", _gauge(
+        "memory_room_bytes", "Memory that a group may still use before a limit binds.", *_CGROUP)),
+    Field("memory_limit", "cgroup", "limit", "bytes", "memory.groups[].maxBytes"),
+    Field("guard_overrides", "agent", json="memory.guard.held", metric=_gauge(
+        "guard_held", "Groups whose memory.high the guard has raised or lifted.")),
+    Field("guard_decisions", "agent", json="memory.guard.decisions", metric=_counter(
+        "guard_decisions", "What the guard did, or would have done (mode observe).",
+        "mode", "answer")),
+    Field("pressure_decisions", "agent", json="memory.pressure.decisions", metric=_counter(
+        "memory_pressure_decisions", "What was decided where memory was short.", "verdict")),
+)  # fmt: skip
+
+_USAGE = (
+    Field("container_state", "container", "state", json="items[].containers[].reason"),
+    Field("container_restarts", "container", "restarts", json="items[].containers[].restarts",
+          metric=_counter(
+              "container_restarts", "Starts of a container after its first.", *_POD, "container")),
+    Field("cpu", "cgroup", "CPU", "seconds",
+          metric=_counter("cpu_usage_seconds", "CPU time of a group.", *_CGROUP)),
+    Field("cpu_throttled", "cgroup", "throttled", "seconds", metric=_counter(
+        "cpu_throttled_seconds", "Time that a group was throttled.", *_CGROUP)),
+    Field("cpu_quota", "cgroup", "quota"),
+    Field("cpu_got", "container", "got", "percent"),
+    Field("cpu_expected", "container", "expected", "percent"),
+    Field("oom_kills", "cgroup", "OOM kills", metric=_counter(
+        "oom_kills", "Processes that the kernel killed for memory in a group.", *_CGROUP)),
+    Field("requested", "container", "asked"),
+)  # fmt: skip
+
+_EVENTS = (
+    Field("memory_events", "cgroup", json="memory.groups[].events.*", metric=_counter(
+        "memory_events", "What happened to the memory of a group, over its restarts.",
+        *_CGROUP, "event")),
+    Field("memory_reclaim", "cgroup", "", "pages", "memory.groups[].reclaim.*", _counter(
+        "memory_reclaim_pages", "Pages of a group in reclaim, by where its usage was.",
+        *_CGROUP, "zone", "what")),
+    Field("memory_stalled", "cgroup", "", "seconds", "memory.groups[].stalledSeconds", _counter(
+        "memory_stalled_seconds", "Time in which all processes of a group waited for memory.",
+        *_CGROUP)),
+    Field("memory_waiting", "cgroup", "", "seconds", "memory.groups[].waitingSeconds", _counter(
+        "memory_waiting_seconds", "Time in which some process of a group waited for memory.",
+        *_CGROUP)),
+    Field("node_pressure", "node", "", "seconds", metric=_counter(
+        "memory_pressure_seconds", "Time in which processes of the machine waited for memory.",
+        "kind")),
+)  # fmt: skip
+
+FIELDS = (*_PODS, *_AGENT, *_MEMORY, *_USAGE, *_EVENTS)
+"""Every field; metrics are printed in this order, gauges before counters."""
+
+BY_NAME = {field.name: field for field in FIELDS}
+
+
+def heading(name: str) -> str:
+    """The title of a column of a table in capitals."""
+    return BY_NAME[name].title.upper()
+
+
+def title(name: str) -> str:
+    """The title of a column."""
+    return BY_NAME[name].title
