@@ -22,7 +22,7 @@ import qoslet.core.rules
 from bench.figures import Figure
 from bench.figures import table as figure_table
 from bench.run import KEPT
-from docs import memoryforms, referenceparts
+from docs import memoryforms, phases, referenceparts
 from docs.specimens import sentences
 from qoslet.cli.help.man_page import page
 from qoslet.core.rules.catalog import RULES, Rule
@@ -190,6 +190,7 @@ PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "main figures": main_figures,
     **memoryforms.PARTS,
     **referenceparts.PARTS,
+    **phases.PARTS,
 }
 
 

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from qoslet.agent.config import Config
 from qoslet.agent.reconciler import Reconciler
 from qoslet.agent.snapshots import SyncResult
+from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.core.api.pod import Container, Pod, Resources
 from qoslet.core.node.node import Node
 from qoslet.core.reconcile.journal import Entry, JournalState, Key
@@ -531,9 +532,9 @@ class Agent:
         if reconciler._collector.count or self.world.runtime.due() is not None:
             return False
         return all(
-            (worker.stage == "over" and worker.cleanup_done)
+            (worker.phase is WorkerPhase.TERMINATED and worker.cleanup_done)
             or (
-                worker.stage == "running"
+                worker.phase is WorkerPhase.RUNNING
                 and worker.desired is not None
                 and worker.resize_state != "InProgress"
                 and not worker.in_backoff(reconciler.context.now)

@@ -29,6 +29,7 @@ from qoslet.agent.ports import (
 )
 from qoslet.agent.snapshots import Snapshots, SyncResult
 from qoslet.agent.state.cgroup_executor import CgroupExecutor, Journal
+from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.problem import Problem
@@ -84,7 +85,7 @@ class Reconciler:
         return tuple(
             worker.uid
             for worker in self.context.workers.values()
-            if worker.stage in ("running", "ending")
+            if worker.phase in (WorkerPhase.RUNNING, WorkerPhase.TERMINATING)
         )
 
     @property
@@ -151,7 +152,7 @@ class Reconciler:
         """A pod's containers did something."""
         context = self.context
         context.work_queue.add(worker.uid)
-        if worker.stage != "running":
+        if worker.phase is not WorkerPhase.RUNNING:
             return
         if kept is None:
             context.log.notes.append(f"{worker.key}: the runtime has lost it; it is begun anew")
@@ -161,7 +162,7 @@ class Reconciler:
         elif kept.ending:
             self._admission.restart(worker, "an agent before has ended it")
         else:
-            worker.turn_to("over", context.clock.wall())
+            worker.enter_phase(WorkerPhase.TERMINATED, context.clock.wall())
 
     def _collect_pending(self) -> None:
         """What came of steps that were pending."""
@@ -182,7 +183,7 @@ class Reconciler:
             or gone
             or self._node_cgroups.is_outdated
             or any(
-                worker.stage == "waiting" or worker.resize_state == "InProgress"
+                worker.phase is WorkerPhase.PENDING or worker.resize_state == "InProgress"
                 for worker in rising
             )
             or (look_at is not None and context.now >= look_at)
@@ -190,7 +191,7 @@ class Reconciler:
             self._node_cgroups.sync()
         if whole:
             self._startup.maintain(
-                [one for one in context.workers.values() if one.stage == "ending"]
+                [one for one in context.workers.values() if one.phase is WorkerPhase.TERMINATING]
             )
         begun = self._startup.sync(rising, self._node_cgroups.missing)
         self._collector.sync()
@@ -210,17 +211,23 @@ class Reconciler:
             worker = context.workers.get(uid)
             if worker is None:
                 continue
-            unwanted = worker.desired is None and worker.stage in ("refused", "running", "waiting")
+            unwanted = worker.desired is None and worker.phase in (
+                WorkerPhase.REJECTED,
+                WorkerPhase.RUNNING,
+                WorkerPhase.PENDING,
+            )
             refused = worker.refused_stop_seconds is not None and not worker.in_backoff(context.now)
             if unwanted or refused:
                 self.teardown.stop(worker, worker.refused_stop_seconds)
             if self.teardown.sync(worker):
                 gone = True
             if worker.cleanup_done and (
-                worker.stage == "clearing" or worker.restart_pending or worker.desired is None
+                worker.phase is WorkerPhase.CLEANING_UP
+                or worker.restart_pending
+                or worker.desired is None
             ):
                 self.teardown.finish(worker)
-            elif worker.cleanup_done and worker.stage == "over":
+            elif worker.cleanup_done and worker.phase is WorkerPhase.TERMINATED:
                 context.drop_from_plan(uid)
         if gone:
             self._resizer.retry_deferred()
@@ -236,7 +243,7 @@ class Reconciler:
             worker
             for uid in context.work_queue
             if (worker := context.workers.get(uid)) is not None
-            and worker.stage in ("waiting", "running")
+            and worker.phase in (WorkerPhase.PENDING, WorkerPhase.RUNNING)
             and worker.desired is not None
             and not worker.in_backoff(now)
         ]
@@ -282,7 +289,7 @@ class Reconciler:
         context.begin_sync()
         for worker in list(context.workers.values()):
             worker.desired = None
-            if worker.stage == "running":
+            if worker.phase is WorkerPhase.RUNNING:
                 self.teardown.stop(worker)
         self._poll_runtime()
         self._collect_pending()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from qoslet.agent.pods.teardown import deepest_first
 from qoslet.agent.reconciler import Reconciler
+from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.core.reconcile.steps import Step
 from qoslet.errors import QosletError
 
@@ -32,10 +33,14 @@ def end(
         if hurry() and not hurried:
             hurried = True
             for worker in context.workers.values():
-                if worker.stage == "ending":
+                if worker.phase is WorkerPhase.TERMINATING:
                     reconciler.teardown.stop(worker, 0.0)
         reconciler.drain()
-        left = [worker for worker in context.workers.values() if worker.stage != "ending"]
+        left = [
+            worker
+            for worker in context.workers.values()
+            if worker.phase is not WorkerPhase.TERMINATING
+        ]
         if context.workers and len(left) == len(context.workers):
             # nothing but removals are left, which are over within moments or not at all
             deadline = deadline or context.now + context.config.removal_seconds
@@ -44,7 +49,8 @@ def end(
         if context.workers:
             context.clock.sleep(POLL_SECONDS)
     wrong = [
-        worker.message or f"{worker.key} is {worker.stage}" for worker in context.workers.values()
+        worker.message or f"{worker.key} is {worker.phase.value}"
+        for worker in context.workers.values()
     ]
     try:
         return wrong + _remove_all(reconciler) + undo()

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from qoslet.agent.config import Config
+from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.core.plan.live_plan import LivePlan
 from qoslet.core.reconcile.drift import compare
 from qoslet.core.reconcile.steps import Step
@@ -174,7 +175,9 @@ def ended_as_it_should(agent: Agent) -> None:
     world, wanted = agent.world, agent.source.pods
     assert world.runtime.kept.keys() == wanted.keys() == agent.reconciler.context.workers.keys()
     over = {
-        uid for uid, one in wanted.items() if agent.reconciler.context.workers[uid].stage == "over"
+        uid
+        for uid, one in wanted.items()
+        if agent.reconciler.context.workers[uid].phase is WorkerPhase.TERMINATED
     }
     for uid, kept in world.runtime.kept.items():
         assert (uid in over) == (not kept.pids), uid

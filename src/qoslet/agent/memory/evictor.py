@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from qoslet.agent.pods.teardown import stop
+from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.agent.state.pod_worker import PodWorker, never_restarts
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.memory.breakdown import human_bytes
@@ -144,7 +145,7 @@ class Evictor:
                 del self._back[uid]
             elif not calm:
                 back.at = now + self._context.config.eviction_backoff.first
-            elif worker.stage == "over":
+            elif worker.phase is WorkerPhase.TERMINATED:
                 back.begun = now
                 worker.restart_pending = True
                 note = f"{worker.key} was evicted {back.delay:.0f} s ago; it is begun anew"
@@ -158,7 +159,9 @@ class Evictor:
             (
                 back.at
                 for uid, back in self._back.items()
-                if back.begun is None and uid in workers and workers[uid].stage == "over"
+                if back.begun is None
+                and uid in workers
+                and workers[uid].phase is WorkerPhase.TERMINATED
             ),
             default=None,
         )

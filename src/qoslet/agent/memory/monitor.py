@@ -14,6 +14,7 @@ from qoslet.agent.memory.pressure_eviction import PressureEviction
 from qoslet.agent.memory.throttle_guard import Guard
 from qoslet.agent.memory.tracked_cgroups import TrackedCgroups
 from qoslet.agent.ports import MemoryParts
+from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.rows import WatchRow
@@ -134,7 +135,9 @@ class MemoryMonitor:
         return frozenset(
             group.path
             for worker in over
-            if worker.stage in ("over", "ending", "clearing") and not worker.cleanup_done
+            if worker.phase
+            in (WorkerPhase.TERMINATED, WorkerPhase.TERMINATING, WorkerPhase.CLEANING_UP)
+            and not worker.cleanup_done
             for group in worker.groups
             if group.path is not None
         )

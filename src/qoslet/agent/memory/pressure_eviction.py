@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from qoslet.agent.memory.evictor import Evictor
 from qoslet.agent.memory.tracked_cgroups import TrackedCgroups
+from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.api.aggregate import requests
@@ -295,7 +296,7 @@ class PressureEviction:
             protected=sum(worth[one.path].protected for one in seen if one.path in worth),
             priority=worker.pod.priority or 0,
             critical=worker.pod.critical,
-            ending=worker.stage != "running",
+            ending=worker.phase is not WorkerPhase.RUNNING,
             mode=self._mode(worker),
         )
 

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from qoslet.agent.pods.resize import PodResizer
 from qoslet.agent.pods.teardown import PodTeardown
 from qoslet.agent.ports import DesiredPod, DesiredState
+from qoslet.agent.state.pod_phases import WorkerPhase, enter
 from qoslet.agent.state.pod_worker import PodWorker, adopted_worker, container_paths, never_restarts
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.api.pod import Pod
@@ -107,7 +108,8 @@ class Admission:
         """A kept pod that is wanted: it goes on where it is right."""
         worker.desired = wanted
         if wanted.rejection is not None:
-            worker.stage = "over" if held.ended else "running"
+            if held.ended:
+                enter(worker, WorkerPhase.TERMINATED)
             if not held.ended:
                 self._plan_as_running(worker, decode_allocation(wanted.pod, held.memo))
             self._reject(worker, wanted)
@@ -131,7 +133,7 @@ class Admission:
             if held.digest != wanted.spec.digest():
                 self.restart(worker, "its containers have changed")
                 return
-            worker.stage = "over"
+            enter(worker, WorkerPhase.TERMINATED)
             return
         if not moved and held.digest == wanted.spec.digest():
             self._edited_while_away += [worker] if edited else []
@@ -161,7 +163,8 @@ class Admission:
         if not (moved and never_restarts(wanted.spec)):
             self.restart(worker, "it was asked to end before")
         elif held.ended:
-            worker.stage, worker.failed = "over", True
+            enter(worker, WorkerPhase.TERMINATED)
+            worker.failed = True
         else:
             self._end_as_failed(worker)
 
@@ -188,12 +191,15 @@ class Admission:
             # it went before it was seen
             self._context.drop_from_plan(uid)
             return
-        if worker.desired is None and worker.stage in ("ending", "clearing"):
+        if worker.desired is None and worker.phase in (
+            WorkerPhase.TERMINATING,
+            WorkerPhase.CLEANING_UP,
+        ):
             return
         worker.desired, worker.restart_pending = None, False
         worker.resize_state, worker.resize_reason = "", ""
         self._context.work_queue.add(uid)
-        if worker.stage not in ("ending", "clearing"):
+        if worker.phase not in (WorkerPhase.TERMINATING, WorkerPhase.CLEANING_UP):
             self._teardown.stop(worker)
 
     def _desired(self, uid: str, wanted: DesiredPod) -> None:
@@ -210,36 +216,41 @@ class Admission:
             if wanted.rejection is not None:
                 self._reject(worker, wanted)
             return
-        if wanted.rejection is not None and worker.stage in ("running", "over", "refused"):
+        if wanted.rejection is not None and worker.phase in (
+            WorkerPhase.RUNNING,
+            WorkerPhase.TERMINATED,
+            WorkerPhase.REJECTED,
+        ):
             self._reject(worker, wanted)
             return
         before, worker.desired = worker.desired, wanted
         worker.key = wanted.pod.key
-        match worker.stage:
-            case "ending" | "clearing":
+        match worker.phase:
+            case WorkerPhase.TERMINATING | WorkerPhase.CLEANING_UP:
                 # a pod that failed for good stays so until its processes would differ
                 if before is None or not worker.failed:
                     worker.restart_pending = True
-            case "over":
+            case WorkerPhase.TERMINATED:
                 if wanted.spec.digest() == worker.spec_digest:
                     context.drop_from_plan(uid)
                 else:
                     self.restart(worker, "its containers have changed")
-            case "refused":
+            case WorkerPhase.REJECTED:
                 worker.plan(wanted.pod, wanted.planned.qos, wanted.planned.groups)
                 context.start_pending(worker)
-            case "waiting":
+            case WorkerPhase.PENDING:
                 self._pending_changed(worker, wanted)
-            case "running":
+            case WorkerPhase.RUNNING:
                 self._running_changed(worker, wanted)
 
     def _reject(self, worker: PodWorker, wanted: DesiredPod) -> None:
         """A pod that may not run here; one that was begun before the edit stays as it is."""
         reason, message = wanted.rejection or ("Refused", "")
-        if worker.stage in ("running", "over"):
+        if worker.phase in (WorkerPhase.RUNNING, WorkerPhase.TERMINATED):
             message = f"the edit is refused, what runs stays: {message}"
         else:
-            worker.stage, worker.desired = "refused", wanted
+            enter(worker, WorkerPhase.REJECTED)
+            worker.desired = wanted
             self._context.rejected.add(worker.uid)
         worker.set_reason(reason, message, self._context.clock.wall())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.api.pod import Pod
@@ -67,7 +68,7 @@ class PodResizer:
             if one not in self._deferred or worker is None:
                 continue
             if (
-                worker.stage != "running"
+                worker.phase is not WorkerPhase.RUNNING
                 or worker.desired is None
                 or worker.resize_state != "Deferred"
             ):
@@ -90,7 +91,7 @@ class PodResizer:
             if (
                 worker.uid == uid
                 or worker.pod is None
-                or (worker.stage == "over" and worker.cleanup_done)
+                or (worker.phase is WorkerPhase.TERMINATED and worker.cleanup_done)
             ):
                 continue
             for name, amount in amounts(self.policy, worker.pod).items():

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from qoslet.agent.state.cgroup_executor import BatchResult, CgroupDiff, at_or_below
+from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.agent.state.pod_worker import LEFTOVER_BACKOFF, PodWorker
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.reconcile.drift import Difference
@@ -68,7 +69,7 @@ class PodStartup:
         """Whether the pod has to wait: for one of before with its name, or for a group above
         its own that could not be made."""
         context = self._context
-        before = context.predecessor(worker) if worker.stage == "waiting" else None
+        before = context.predecessor(worker) if worker.phase is WorkerPhase.PENDING else None
         if before is not None:
             message = f"{worker.key}: waits for pod {before} of the same name to be gone"
             worker.set_reason("PodBefore", message, context.clock.wall())
@@ -92,7 +93,7 @@ class PodStartup:
                     "needs it, rmdir it)",
                 )
                 return True
-        if worker.stage != "waiting":
+        if worker.phase is not WorkerPhase.PENDING:
             return False
         taken = [
             p for p in worker.container_cgroups.values() if p in off.cgroups and off.cgroups[p].pids
@@ -148,15 +149,15 @@ class PodStartup:
         context = self._context
         wrong = batch.failed.get(worker.uid)
         if wrong is not None:
-            up = worker.stage == "waiting"
+            up = worker.phase is WorkerPhase.PENDING
             reason = "FailedToCreatePodContainer" if up else "FailedToWriteGroup"
             context.fail(worker, reason, wrong)
             return False
         if worker.resize_state == "InProgress":
             self._check_resize_done(worker, batch, off, owners)
-        if worker.stage != "waiting":
+        if worker.phase is not WorkerPhase.PENDING:
             if worker.retries:
-                worker.turn_to(worker.stage, context.clock.wall())
+                worker.enter_phase(worker.phase, context.clock.wall())
             return False
         return self._start(worker)
 
@@ -193,5 +194,5 @@ class PodStartup:
             context.fail(worker, "StartError", f"starting {worker.key}: {error}")
             return False
         worker.spec_digest, worker.grace_seconds = spec.digest(), worker.desired.grace_seconds
-        worker.turn_to("running", context.clock.wall())
+        worker.enter_phase(WorkerPhase.RUNNING, context.clock.wall())
         return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from qoslet.agent.state.pod_phases import WorkerPhase, enter
 from qoslet.agent.state.pod_worker import LEFTOVER_BACKOFF, PodWorker
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.cgroup.observed import ObservedCgroup
@@ -25,11 +26,11 @@ class PodTeardown:
     def sync(self, worker: PodWorker) -> bool:
         """Go as far down as it goes now; whether the pod's groups are gone with this turn."""
         context = self._context
-        if worker.stage == "ending" and self._has_ended(worker):
+        if worker.phase is WorkerPhase.TERMINATING and self._has_ended(worker):
             context.terminating.discard(worker.uid)
-            worker.turn_to("clearing", context.clock.wall())
+            worker.enter_phase(WorkerPhase.CLEANING_UP, context.clock.wall())
         if (
-            worker.stage not in ("clearing", "over")
+            worker.phase not in (WorkerPhase.CLEANING_UP, WorkerPhase.TERMINATED)
             or worker.cleanup_done
             or worker.in_backoff(context.now)
         ):
@@ -68,7 +69,7 @@ class PodTeardown:
         taken = {path: one.pids for path, one in below.items() if one.pids}
         if taken:
             return self._kill_leftovers(worker, taken)
-        if worker.stage == "over":
+        if worker.phase is WorkerPhase.TERMINATED:
             looks = (executor.observer.look(path) for path in worker.container_cgroups.values())
             self.last_observed |= {one.path: one for one in looks if one is not None}
         steps = [Step("remove", path, why="its pod has ended") for path in deepest_first(below)]
@@ -98,7 +99,7 @@ class PodTeardown:
         """The pod's groups are gone: what comes after."""
         context = self._context
         if worker.desired is not None and not worker.restart_pending:
-            worker.stage = "over"
+            enter(worker, WorkerPhase.TERMINATED)
             context.drop_from_plan(worker.uid)
             return
         try:
@@ -119,13 +120,13 @@ class PodTeardown:
         if not worker.desired.spec.runnable:
             context.drop_from_plan(worker.uid)
             worker.plan(worker.desired.pod, worker.qos, ())
-            worker.turn_to("refused", context.clock.wall())
+            worker.enter_phase(WorkerPhase.REJECTED, context.clock.wall())
             context.rejected.add(worker.uid)
             return
         found = context.plan.add(worker.desired.pod)
         if found.refused is not None:
             worker.plan(found.pod, found.qos, ())
-            worker.turn_to("refused", context.clock.wall())
+            worker.enter_phase(WorkerPhase.REJECTED, context.clock.wall())
             worker.set_reason(found.refused.reason, found.refused.message, context.clock.wall())
             context.rejected.add(worker.uid)
             return
@@ -136,8 +137,11 @@ class PodTeardown:
 def stop(context: SyncContext, worker: PodWorker, grace: float | None = None) -> None:
     """Ask a pod's containers to end, within ``grace`` seconds: its own by default. What the runtime
     refuses is asked for again after a back-off."""
-    if worker.stage in ("refused", "waiting", "over"):
-        worker.turn_to("clearing", context.clock.wall())
+    if worker.phase is WorkerPhase.CLEANING_UP:
+        context.work_queue.add(worker.uid)
+        return
+    if worker.phase in (WorkerPhase.REJECTED, WorkerPhase.PENDING, WorkerPhase.TERMINATED):
+        worker.enter_phase(WorkerPhase.CLEANING_UP, context.clock.wall())
         context.work_queue.add(worker.uid)
         return
     within = worker.grace_seconds if grace is None else grace
@@ -148,8 +152,8 @@ def stop(context: SyncContext, worker: PodWorker, grace: float | None = None) ->
         context.fail(worker, "KillFailed", f"stopping {worker.key}: {error}")
         return
     worker.refused_stop_seconds = None
-    if worker.stage != "ending":
-        worker.turn_to("ending", context.clock.wall())
+    if worker.phase is not WorkerPhase.TERMINATING:
+        worker.enter_phase(WorkerPhase.TERMINATING, context.clock.wall())
     context.terminating.add(worker.uid)
     context.work_queue.add(worker.uid)
 

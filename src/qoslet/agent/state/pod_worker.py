@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 from msgspec import Struct
 
 from qoslet.agent.ports import DesiredPod
+from qoslet.agent.state.pod_phases import WorkerPhase, enter
 from qoslet.core.api.pod import Pod, QosClass
 from qoslet.core.cgroup.names import escape
 from qoslet.core.reconcile.resize import ResizeState
@@ -15,12 +15,6 @@ from qoslet.core.resources.cgroup_tree import Cgroup
 from qoslet.core.workload.lifecycle import Backoff, ContainerState
 from qoslet.core.workload.pod_status import PodPhase, PodRow, RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
-
-Stage = Literal["refused", "waiting", "running", "over", "ending", "clearing"]
-"""``refused``: it may not run here, nothing of it is made. ``waiting``: its groups are to be made
-and its containers to be begun. ``running``: the runtime has it. ``over``: it has ended for good
-and is still wanted. ``ending``: it was asked to end. ``clearing``: it has ended, its volumes and
-groups are to go."""
 
 LEFTOVER_BACKOFF = Backoff(first=0.01, longest=1.0, reset_after=0.0)
 """Attempts at what ends by itself within moments: the last processes of a group."""
@@ -40,7 +34,7 @@ class PodWorker(Struct):
 
     uid: str
     key: str
-    stage: Stage = "waiting"
+    phase: WorkerPhase = WorkerPhase.PENDING
     desired: DesiredPod | None = None
     pod: Pod | None = None
     groups: tuple[Cgroup, ...] = ()
@@ -112,9 +106,10 @@ class PodWorker(Struct):
         """Whatever was tried has worked."""
         self.retries, self.backoff_seconds, self.retry_at = 0, 0.0, None
 
-    def turn_to(self, stage: Stage, wall: float) -> None:
-        """Go on to another stage, without a reason and without back-off."""
-        self.stage, self.refused_stop_seconds = stage, None
+    def enter_phase(self, phase: WorkerPhase, wall: float) -> None:
+        """Enter a phase without a reason and without back-off."""
+        enter(self, phase)
+        self.refused_stop_seconds = None
         self.clear_backoff()
         self.set_reason("", "", wall)
 
@@ -158,13 +153,13 @@ class PodWorker(Struct):
 
 def status_phase_of(worker: PodWorker) -> PodPhase:
     """The phase as core/v1 has it. Source: kubelet_pods.go getPhase."""
-    if worker.stage == "refused":
+    if worker.phase is WorkerPhase.REJECTED:
         return "Failed"
-    if worker.stage == "over":
+    if worker.phase is WorkerPhase.TERMINATED:
         return "Failed" if worker.failed or _any_failed(worker) else "Succeeded"
-    if worker.stage in ("ending", "clearing"):
+    if worker.phase in (WorkerPhase.TERMINATING, WorkerPhase.CLEANING_UP):
         return "Terminating"
-    if worker.stage == "waiting":
+    if worker.phase is WorkerPhase.PENDING:
         return "Pending"
     begun = [one for one in worker.container_states if _role(worker, one.name) == "regular"]
     if any(one.running or one.restarts or one.exit_code is not None for one in begun):
@@ -202,11 +197,11 @@ def adopted_worker(held: RuntimePod, wall: float) -> PodWorker:
     worker = PodWorker(
         held.uid,
         held.key,
-        "running",
         spec_digest=held.digest,
         grace_seconds=held.grace,
         since_wall_seconds=wall,
     )
+    enter(worker, WorkerPhase.RUNNING)
     worker.container_cgroups = dict(held.cgroups)
     worker.top_cgroups = held.tops or top_cgroups_of(held.uid, held.cgroups)
     return worker

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from qoslet.agent.config import Config
 from qoslet.agent.ports import CgroupKiller, Clock, DesiredState, PlanView, Runtime, Volumes
 from qoslet.agent.state.cgroup_executor import CgroupExecutor
+from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.core.node.node import Node
 from qoslet.core.reconcile.resize import encode_allocation
@@ -146,7 +147,7 @@ class SyncContext:
 
     def start_pending(self, worker: PodWorker) -> None:
         """The pod's groups are to be made and its containers begun, in this turn."""
-        worker.turn_to("waiting", self.clock.wall())
+        worker.enter_phase(WorkerPhase.PENDING, self.clock.wall())
         worker.restart_pending = False
         self.rejected.discard(worker.uid)
         self.work_queue.add(worker.uid)
@@ -198,9 +199,9 @@ class SyncContext:
             if found.refused is not None:
                 return
             worker.plan(found.pod, found.qos, found.groups)
-            if worker.stage == "running" and self.node.profile.runtime.oci != "process":
+            if worker.phase is WorkerPhase.RUNNING and self.node.profile.runtime.oci != "process":
                 self.update_runtime(worker)
-            if worker.stage == "refused":
+            if worker.phase is WorkerPhase.REJECTED:
                 # there is room for it since
                 self.start_pending(worker)
             self.work_queue.add(uid)
