@@ -13,7 +13,7 @@ from msgspec import inspect
 from qoslet.app import cri_run, host_run, service
 from qoslet.core.api.ids import bundle_id
 from qoslet.core.managers import checkpoint
-from qoslet.core.memory import counters
+from qoslet.core.memory import counter_store
 from qoslet.core.reconcile import journal
 from qoslet.core.reconcile.resize import _Memo
 from qoslet.core.workload import bundle
@@ -36,7 +36,7 @@ ROOTS: Mapping[str, Any] = {
     "container": ContainerState,
     "life": Life,
     "memo": _Memo,
-    "memory-events": counters._StoredCounters,
+    "memory-events": counter_store._StoredCounters,
     "cpu_manager_state": checkpoint._Cpu,
     "memory_manager_state": checkpoint._Memory,
     "keeper-setting": protocol.Setting,

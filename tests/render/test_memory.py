@@ -12,9 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from qoslet import schema
 from qoslet.core.cgroup.interface_files import UNLIMITED
+from qoslet.core.memory.counters import MAX_SPANS
 from qoslet.core.memory.effective_protection import Binding, Overcommit, ProtectionLoss
 from qoslet.core.memory.events import KINDS, ZONES, EventKind, Reclaimed, Zone
-from qoslet.core.memory.graph import MAX_SPANS
 from qoslet.core.memory.rows import MemoryEvent, MemoryRow
 from qoslet.core.memory.sample import NodeMemory, Pressure
 from qoslet.core.status.memory_view import MemoryView

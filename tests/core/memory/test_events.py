@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from qoslet.core.cgroup.interface_files import UNLIMITED
-from qoslet.core.memory.counters import MAX_EVENTS, MAX_REMOVED_CGROUPS, CounterStore, event
+from qoslet.core.memory.counter_store import MAX_EVENTS, MAX_REMOVED_CGROUPS, CounterStore
+from qoslet.core.memory.counters import MAX_SPANS, SPAN_SECONDS, ReclaimHistory, event
 from qoslet.core.memory.event_log import MAX_LINES, WINDOW_SECONDS, MemoryEventLog
 from qoslet.core.memory.events import (
     NOTHING_RECLAIMED,
@@ -18,7 +19,6 @@ from qoslet.core.memory.events import (
     change_between,
     zone,
 )
-from qoslet.core.memory.graph import MAX_SPANS, SPAN_SECONDS, ReclaimHistory
 from qoslet.core.memory.oom_kills import LOG_DELAY_SECONDS, OomKillTracker, inside
 from qoslet.core.memory.rows import MemoryEvent, TrackedCgroup
 from qoslet.core.memory.sample import MemorySample

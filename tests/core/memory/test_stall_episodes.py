@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from qoslet.core.memory.counters import CounterStore
+from qoslet.core.memory.counter_store import CounterStore
 from qoslet.core.memory.event_log import MemoryEventLog
 from qoslet.core.memory.rows import MemoryEvent, TrackedCgroup
 from qoslet.core.memory.sample import MemorySample, Pressure

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from qoslet.core.memory.breakdown import cache_of, process_bytes, protected_cache
+from qoslet.core.memory.breakdown import page_cache_bytes, process_bytes, protected_cache
 from qoslet.core.memory.sample import MemorySample, NodeMemory, Pressure
 from qoslet.core.pressure.eviction_ranking import charged_and_freed
 from qoslet.core.pressure.node_pressure import (
@@ -286,7 +286,7 @@ def test_what_the_memory_of_a_group_is_made_of() -> None:
         "pagetables": MIB,
     }
     group = MemorySample("/k", 0.0, 1, 190 * MIB, low=80 * MIB, min=0, swap=7 * MIB, stat=stat)
-    assert cache_of(group) == 100 * MIB, "what lies in a tmpfs cannot be dropped"
+    assert page_cache_bytes(group) == 100 * MIB, "what lies in a tmpfs cannot be dropped"
     assert process_bytes(group) == 59 * MIB
     assert charged_and_freed(group, volumes=False) == (97 * MIB, 59 * MIB)
     assert charged_and_freed(group, volumes=True) == (97 * MIB, 89 * MIB)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from qoslet.core.managers.checkpoint import taken_up, written
 from qoslet.core.managers.container_manager import Managers, managers_of
-from qoslet.core.memory.counters import CounterStore
+from qoslet.core.memory.counter_store import CounterStore
 from qoslet.core.quantity import from_int
 from qoslet.core.reconcile import journal
 from qoslet.core.reconcile.journal import Adopted, Created, Entry, JournalState, Set

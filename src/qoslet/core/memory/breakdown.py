@@ -1,15 +1,42 @@
-"""What the memory of a group is made of: what can be dropped, what goes with its processes.
+"""What the memory of a cgroup is made of: what reclaim can take, what goes with its processes.
 
-Reads ``memory.stat`` by v2's names. Source: Documentation/admin-guide/cgroup-v2.rst "memory.stat".
+The one owner of page cache as a number. ``memory.stat`` has it twice, and both are needed:
+
+- by list (``inactive_file``, ``active_file``): what reclaim looks at. Locked pages are on neither,
+  pages of tmpfs and shared memory are on the anonymous lists, pages freed with MADV_FREE are here.
+  ``file_list_bytes`` and ``reclaimable_bytes`` answer what can be taken back: the guard at
+  memory.high, headroom, the room below a lower limit.
+- by type (``file`` less ``shmem``): all data of files, locked or not. ``page_cache_bytes`` answers
+  what a cgroup is charged for beside its own memory: the ranking of victims, page cache under
+  protection, and what is shown of a cgroup at its limit.
+
+Reads ``memory.stat`` by v2's names. Source: Documentation/admin-guide/cgroup-v2.rst "memory.stat"
+(the lists and the types need not agree), mm/swap.c lru_lazyfree, mm/vmscan.c get_scan_count.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from qoslet.core.memory.sample import MemorySample
 
 
-def cache_of(sample: MemorySample) -> int:
-    """Bytes of page cache that can be dropped: no tmpfs and no shared memory."""
+def file_list_bytes(stat: Mapping[str, int]) -> int:
+    """Bytes on the lists of file pages, which reclaim can take."""
+    return stat.get("inactive_file", 0) + stat.get("active_file", 0)
+
+
+def reclaimable_bytes(sample: MemorySample, swap_headroom: int) -> int:
+    """Bytes that reclaim could take: file pages, slab that says so, and anonymous memory as far as
+    there is room in swap."""
+    stat = sample.stat
+    anonymous = stat.get("inactive_anon", 0) + stat.get("active_anon", 0)
+    slab = stat.get("slab_reclaimable", 0)
+    return file_list_bytes(stat) + slab + min(anonymous, max(0, swap_headroom))
+
+
+def page_cache_bytes(sample: MemorySample) -> int:
+    """Bytes of page cache by type: no tmpfs and no shared memory, locked pages included."""
     return max(0, sample.stat.get("file", 0) - shmem_bytes(sample))
 
 
@@ -28,7 +55,7 @@ def process_bytes(sample: MemorySample) -> int:
 def protected_cache(sample: MemorySample, protection: int) -> int:
     """Bytes of a group's page cache that reclaim may not take, under so much effective
     protection."""
-    return max(0, cache_of(sample) - max(0, sample.current - protection))
+    return max(0, page_cache_bytes(sample) - max(0, sample.current - protection))
 
 
 def human_bytes(amount: int) -> str:

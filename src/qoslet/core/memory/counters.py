@@ -1,23 +1,15 @@
-"""What happened to the memory of groups over time: counted by pod, container and tier, over restarts
-and beyond the life of a group.
-
-Where the kernel counts a group with all below it (v2), each counts for itself; where it counts
-each group alone (v1), what happens to one counts for those above, too.
-"""
+"""What is counted of one cgroup's memory, and how a count becomes an event."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping
 
-from msgspec import DecodeError, Struct, field, json
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from qoslet.core.memory.events import (
     KERNEL_EVENTS,
     NOTHING_RECLAIMED,
-    RECLAIM_COUNTERS,
-    UNPROTECTED,
     ZONES,
     EventKind,
     MemoryChange,
@@ -25,19 +17,17 @@ from qoslet.core.memory.events import (
     ProtectedBytes,
     Reclaimed,
     Zone,
-    change_between,
 )
-from qoslet.core.memory.graph import ReclaimHistory
-from qoslet.core.memory.rows import MemoryEvent, MemoryRow, TrackedCgroup
+from qoslet.core.memory.rows import MemoryEvent, TrackedCgroup
 from qoslet.core.memory.sample import MemorySample
-from qoslet.core.memory.stall_episodes import EpisodeChange, StallEpisodes
+from qoslet.core.memory.stall_episodes import StallEpisodes
 
 CounterKey = tuple[str, str]
 
-MAX_REMOVED_CGROUPS = 200
-"""Counters of groups that are gone, kept."""
-MAX_EVENTS = 200
-"""Events kept."""
+SPAN_SECONDS = 2.0
+"""Seconds of one span."""
+MAX_SPANS = 30
+"""Spans that are kept."""
 
 
 class MemoryCounters(Struct):
@@ -68,196 +58,35 @@ class MemoryCounters(Struct):
         self.waited += what.waited
 
 
-class _StoredCounters(Struct):
-    """What outlives an agent."""
-
-    tallies: list[MemoryCounters]
-    events: list[MemoryEvent]
-
-
-def _comparable(sample: MemorySample) -> MemorySample:
-    """Of a look, what the next one is compared with."""
-    return replace(
-        sample, stat={name: sample.stat[name] for name in RECLAIM_COUNTERS if name in sample.stat}
-    )
-
-
-class CounterStore:
-    """Every counter, and the last events. Times are wall-clock seconds, but for ``ReclaimHistory``."""
+class ReclaimHistory:
+    """Spans of time, each with the pages taken in it. Times are monotonic seconds."""
 
     def __init__(self) -> None:
-        self._tallies: dict[CounterKey, MemoryCounters] = {}
-        self._gone: dict[CounterKey, None] = {}
-        self._recent: dict[CounterKey, ReclaimHistory] = {}
-        self.events: deque[MemoryEvent] = deque(maxlen=MAX_EVENTS)
+        self._spans: dict[int, dict[Zone, float]] = {}
 
-    def come(self, groups: Iterable[TrackedCgroup]) -> None:
-        """These are there; what was counted under their names goes on."""
-        for group in groups:
-            self._gone.pop(group.key, None)
-            tally = self._tallies.get(group.key)
-            if tally is None:
-                self._tallies[group.key] = MemoryCounters(group)
-            else:
-                tally.group = group
+    def add(self, zone: Zone, pages: int, since: float, until: float) -> None:
+        """So many pages between two looks: nobody knows when, so evenly."""
+        last = int(until // SPAN_SECONDS)
+        first = max(int(since // SPAN_SECONDS), last - MAX_SPANS + 1)
+        covered = int(until // SPAN_SECONDS) - int(since // SPAN_SECONDS) + 1
+        for span in range(first, last + 1):
+            found = self._spans.setdefault(span, {})
+            found[zone] = found.get(zone, 0.0) + pages / covered
+        for old in [one for one in self._spans if one <= last - MAX_SPANS]:
+            del self._spans[old]
 
-    def went(self, groups: Iterable[TrackedCgroup], wall: float) -> list[MemoryEvent]:
-        """These are gone, and what ended with them; of all that are gone, the oldest are
-        forgotten."""
-        found = []
-        for group in groups:
-            tally = self._tallies.get(group.key)
-            if tally is None:
-                continue
-            self._gone.setdefault(group.key)
-            found += _episode(tally, group, tally.episodes.over(), wall)
-        while len(self._gone) > MAX_REMOVED_CGROUPS:
-            self._drop(next(iter(self._gone)))
+    def spans(self, now: float) -> Mapping[Zone, tuple[int, ...]]:
+        """The last ``MAX_SPANS`` spans by zone; only zones in which anything was taken."""
+        last = int(now // SPAN_SECONDS)
+        found: dict[Zone, tuple[int, ...]] = {}
+        for zone in ZONES:
+            row = tuple(
+                round(self._spans.get(span, {}).get(zone, 0.0))
+                for span in range(last - MAX_SPANS + 1, last + 1)
+            )
+            if any(row):
+                found[zone] = row
         return found
-
-    def _drop(self, key: CounterKey) -> None:
-        del self._gone[key], self._tallies[key]
-        self._recent.pop(key, None)
-
-    def see(
-        self,
-        sample: MemorySample,
-        group: TrackedCgroup,
-        above: Sequence[TrackedCgroup],
-        wall: float,
-        protection: ProtectedBytes = UNPROTECTED,
-    ) -> list[MemoryEvent]:
-        """A look at a group: what happened to it since the last one, kind by kind. ``above`` are
-        the groups above it, the topmost first."""
-        tally = self._tallies.setdefault(group.key, MemoryCounters(group))
-        before, earlier = tally.sample, tally.protection
-        what = change_between(before, sample, group.request, protection, earlier)
-        tally.sample, tally.protection = sample, protection
-        tally.add(what)
-        if not sample.events:
-            alone = MemoryChange(what.events, NOTHING_RECLAIMED, what.zone)
-            for one in above:
-                self._tallies.setdefault(one.key, MemoryCounters(one)).add(alone)
-        if what.reclaimed.taken:
-            recent = self._recent.setdefault(group.key, ReclaimHistory())
-            since = sample.at if before is None else before.at
-            recent.add(what.zone, what.reclaimed.taken, since, sample.at)
-        pressed = _episode(tally, group, tally.episodes.see(sample), wall)
-        if before is None and not group.uid:
-            # what happened before anybody looked is no news
-            return pressed
-        counts = what.events if _leaf(group) else own_events(before, sample)
-        kept = {kind: counts[kind] for kind in counts if kind in KERNEL_EVENTS}
-        kept |= {kind: n for kind, n in what.events.items() if kind not in KERNEL_EVENTS}
-        if not _leaf(group):
-            tally.told += kept.get("oom_kill", 0)
-        return [*(event(group, kind, count, wall) for kind, count in kept.items()), *pressed]
-
-    def unclaimed(self, pod: TrackedCgroup, containers: Iterable[TrackedCgroup]) -> int:
-        """Kills in a pod since asked last that no container's group has counted: that group went
-        before anybody looked, or is not followed. Only v2 counts them."""
-        tally = self._tallies.get(pod.key)
-        if tally is None or tally.sample is None or not tally.sample.events:
-            return 0
-        known = [self._tallies[one.key] for one in containers if one.key in self._tallies]
-        claimed = sum(one.events.get("oom_kill", 0) for one in known)
-        found = max(0, tally.events.get("oom_kill", 0) - claimed - tally.told)
-        tally.told += found
-        return found
-
-    def pressed(self) -> frozenset[str]:
-        """Groups whose pressure goes on, as far as is known."""
-        return frozenset(
-            one.group.path
-            for key, one in self._tallies.items()
-            if one.episodes.since is not None and key not in self._gone
-        )
-
-    def counted(self, group: TrackedCgroup, kind: EventKind) -> int:
-        """How often something has happened to a group so far."""
-        tally = self._tallies.get(group.key)
-        return tally.events.get(kind, 0) if tally is not None else 0
-
-    def claim(self, pod: CounterKey, container: TrackedCgroup) -> None:
-        """One of those was in this container."""
-        self._tallies[pod].told -= 1
-        events = self._tallies.setdefault(container.key, MemoryCounters(container)).events
-        events["oom_kill"] = events.get("oom_kill", 0) + 1
-
-    def dump(self) -> bytes:
-        """Everything that outlives an agent, as text."""
-        rows = [
-            replace(one, sample=None if one.sample is None else _comparable(one.sample))
-            for one in self._tallies.values()
-        ]
-        return json.encode(_StoredCounters(rows, list(self.events)))
-
-    def load(self, text: bytes) -> bool:
-        """Go on where ``dump`` was, with groups that are gone until they ``come``; False, and
-        nothing is changed, where the text is no dump."""
-        try:
-            kept = json.decode(text, type=_StoredCounters)
-        except DecodeError:
-            return False
-        self._tallies = {one.group.key: one for one in kept.tallies}
-        self._gone = dict.fromkeys(self._tallies)
-        self.events.extend(kept.events)
-        return True
-
-    def absent(self, group: TrackedCgroup) -> None:
-        """A group is not there."""
-        tally = self._tallies.get(group.key)
-        if tally is not None:
-            tally.sample = None
-
-    def happened(self, one: MemoryEvent, key: CounterKey) -> None:
-        """Keep an event."""
-        self.events.append(one)
-        tally = self._tallies.get(key)
-        if tally is not None:
-            tally.last = one
-
-    def sample(self, group: TrackedCgroup) -> MemorySample | None:
-        """The last look at a group; None where there was none."""
-        tally = self._tallies.get(group.key)
-        sample = tally.sample if tally is not None and group.key not in self._gone else None
-        return sample if sample is not None and sample.path == group.path else None
-
-    def rows(self, now: float) -> list[MemoryRow]:
-        """Every group, those that are gone last. ``now`` is monotonic seconds."""
-        order = [key for key in self._tallies if key not in self._gone]
-        return [self._row(key, now) for key in (*order, *self._gone)]
-
-    def _row(self, key: CounterKey, now: float) -> MemoryRow:
-        tally = self._tallies[key]
-        group, sample = tally.group, tally.sample
-        recent = self._recent.get(key)
-        return MemoryRow(
-            path=group.path,
-            level=group.level,
-            title=group.title,
-            uid=group.uid,
-            pod=group.pod,
-            container=group.container,
-            qos=group.qos,
-            request=group.request,
-            gone=sample is None or key in self._gone,
-            current=sample.current if sample is not None else None,
-            high=sample.high if sample is not None else None,
-            max=sample.max if sample is not None else None,
-            low=tally.protection.low,
-            min=tally.protection.min,
-            given_low=sample.low if sample is not None else None,
-            given_min=sample.min if sample is not None else None,
-            pressure=sample.pressure if sample is not None else None,
-            events=dict(tally.events),
-            reclaimed={zone: tally.reclaimed[zone] for zone in ZONES if zone in tally.reclaimed},
-            stalled=tally.stalled / 1e6,
-            waited=tally.waited / 1e6,
-            pressed=tally.episodes.since is not None,
-            recent=recent.spans(now) if recent is not None else {},
-            last=tally.last,
-        )
 
 
 def own_events(before: MemorySample | None, after: MemorySample) -> dict[EventKind, int]:
@@ -271,21 +100,6 @@ def own_events(before: MemorySample | None, after: MemorySample) -> dict[EventKi
         if count > 0:
             grown[kind] = count
     return grown
-
-
-def _leaf(group: TrackedCgroup) -> bool:
-    """Whether none of the followed groups are below it."""
-    return group.level == "container"
-
-
-def _episode(
-    tally: MemoryCounters, group: TrackedCgroup, told: EpisodeChange | None, wall: float
-) -> list[MemoryEvent]:
-    """A beginning or an end, counted."""
-    if told is None:
-        return []
-    tally.events[told.kind] = tally.events.get(told.kind, 0) + 1
-    return [replace(event(group, told.kind, 1, wall), why=told.why)]
 
 
 def event(group: TrackedCgroup, kind: EventKind, count: int, wall: float) -> MemoryEvent:

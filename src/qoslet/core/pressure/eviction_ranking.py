@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from qoslet.core.api.memory_annotations import GuardMode
 from qoslet.core.api.pod import QosClass
-from qoslet.core.memory.breakdown import cache_of, human_bytes, process_bytes, shmem_bytes
+from qoslet.core.memory.breakdown import human_bytes, page_cache_bytes, process_bytes, shmem_bytes
 from qoslet.core.memory.sample import MemorySample
 
 EvictionVerdict = Literal["end", "would end", "none"]
@@ -78,7 +78,7 @@ class Candidate(Struct, frozen=True):
 def charged_and_freed(sample: MemorySample, *, volumes: bool) -> tuple[int, int]:
     """What a pod holds and what its end would free. ``volumes``: it has memory-backed ones, which
     go with it; other shared memory may stay."""
-    held = max(0, sample.current - cache_of(sample)) + (sample.swap or 0)
+    held = max(0, sample.current - page_cache_bytes(sample)) + (sample.swap or 0)
     return held, process_bytes(sample) + (shmem_bytes(sample) if volumes else 0)
 
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from qoslet.core.cgroup.interface_files import UNLIMITED
+from qoslet.core.memory.breakdown import reclaimable_bytes
 from qoslet.core.memory.sample import MemorySample
-from qoslet.core.pressure.throttle_stall import cold_of
 
 
 class GrantedShare(Struct, frozen=True):
@@ -43,7 +43,7 @@ def share_of(sample: MemorySample, planned: int = 0, raised: int = 0) -> Granted
 
 def unreclaimable_bytes(sample: MemorySample) -> int:
     """Bytes of a group that are not available to others: page cache is."""
-    return max(0, sample.current - cold_of(sample, 0))
+    return max(0, sample.current - reclaimable_bytes(sample, 0))
 
 
 def unused_grants(parts: Mapping[str, GrantedShare]) -> dict[str, int]:

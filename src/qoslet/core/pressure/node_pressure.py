@@ -19,7 +19,7 @@ from typing import Literal, TypeVar
 from msgspec import Struct
 
 from qoslet.core.cgroup.interface_files import UNLIMITED
-from qoslet.core.memory.breakdown import cache_of, human_bytes
+from qoslet.core.memory.breakdown import human_bytes, page_cache_bytes
 from qoslet.core.memory.sample import MemorySample, NodeMemory, Pressure
 
 PressureKind = Literal["calm", "short", "own limit"]
@@ -148,7 +148,7 @@ def stuck_state(
     if state.kind != "short":
         return state
     last = looks[-1]
-    cache, limit = cache_of(last), min(last.max or UNLIMITED, last.high or UNLIMITED)
+    cache, limit = page_cache_bytes(last), min(last.max or UNLIMITED, last.high or UNLIMITED)
     numbers = f"{state.because}, {human_bytes(cache)} of it page cache"
     if cache > max(limit // 32, 2 * _MIB):
         return PressureState(state.path, "own limit", 0, numbers, state.stalls)

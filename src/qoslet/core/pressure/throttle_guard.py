@@ -10,8 +10,8 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from qoslet.core.memory.breakdown import reclaimable_bytes
 from qoslet.core.memory.sample import MemorySample
-from qoslet.core.pressure.throttle_stall import cold_of
 from qoslet.core.versions.kubernetes import MemoryQosForm
 
 Mode = Literal["off", "observe", "act"]
@@ -86,7 +86,7 @@ def with_fit(
     hold: HighOverride, sample: MemorySample, swap_room: int, policy: GuardPolicy = GUARD_POLICY
 ) -> HighOverride:
     """The hold after one more look at its group: whether it would fit again, and since when."""
-    pinned = sample.current - cold_of(sample, swap_room)
+    pinned = sample.current - reclaimable_bytes(sample, swap_room)
     if pinned >= hold.planned * policy.fits:
         return hold if hold.fits_since is None else replace(hold, fits_since=None)
     return replace(hold, fits_since=sample.at) if hold.fits_since is None else hold

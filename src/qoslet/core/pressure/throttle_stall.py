@@ -14,6 +14,7 @@ from typing import Literal
 from msgspec import Struct
 
 from qoslet.core.cgroup.interface_files import UNLIMITED
+from qoslet.core.memory.breakdown import reclaimable_bytes
 from qoslet.core.memory.sample import MemorySample
 
 StallState = Literal["calm", "reclaiming", "stalled"]
@@ -121,15 +122,6 @@ def is_near(sample: MemorySample, tuning: StallTuning = STALL_TUNING) -> bool:
     return high is not None and high < UNLIMITED and sample.current >= high * tuning.near
 
 
-def cold_of(sample: MemorySample, swap_room: int) -> int:
-    """Bytes that reclaim could take back: page cache, slab that says so, and anonymous memory as
-    far as there is room in swap."""
-    stat = sample.stat
-    files = stat.get("inactive_file", 0) + stat.get("active_file", 0)
-    anonymous = stat.get("inactive_anon", 0) + stat.get("active_anon", 0)
-    return files + stat.get("slab_reclaimable", 0) + min(anonymous, max(0, swap_room))
-
-
 def swap_headroom(sample: MemorySample, free: int) -> int:
     """Bytes that the group may still swap out, ``free`` being the node's free swap."""
     if sample.swap is None or sample.swap_max is None:
@@ -221,7 +213,7 @@ def _judge(
 def _signals(before: MemorySample, sample: MemorySample, swap_room: int) -> StallSignals:
     """The numbers of two looks."""
     seconds = sample.at - before.at
-    cold = cold_of(sample, swap_room)
+    cold = reclaimable_bytes(sample, swap_room)
     scanned, stolen = _rise(before, sample, "pgscan"), _rise(before, sample, "pgsteal")
     returned = _rise(before, sample, "workingset_refault_file") + _rise(
         before, sample, "workingset_refault_anon"

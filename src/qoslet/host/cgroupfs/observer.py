@@ -92,17 +92,17 @@ class CgroupObserver:
     def cache(self, path: str) -> int:
         """Bytes of page cache below a group that can be taken back without a kill; on v2 the
         kernel does that where there is ``memory.reclaim`` (5.19), on v1 with the limit."""
+        from qoslet.core.memory.breakdown import file_list_bytes
+        from qoslet.core.memory.stat_parser import pairs, stat_v1
+
         tree = self._layout.tree_of("memory")
         try:
             if tree is None or not (self._v1 or can_reclaim(tree, checked(path))):
                 return 0
-            lines = tree.read(checked(path), "memory.stat").splitlines()
+            text = tree.read(checked(path), "memory.stat")
         except OSError:
             return 0
-        prefix = "total_" if self._v1 else ""
-        names = {f"{prefix}active_file", f"{prefix}inactive_file"}
-        pairs = (line.split(" ", 1) for line in lines)
-        return sum(int(pair[1]) for pair in pairs if pair[0] in names and pair[1].isdecimal())
+        return file_list_bytes(stat_v1(text) if self._v1 else pairs(text))
 
     def _look(self, place: _Place, values: bool, found: dict[str, ObservedCgroup]) -> None:
         """One group and all below it; parents are entered before their children."""

@@ -1,0 +1,37 @@
+"""Page cache as a number: by list what reclaim can take, by type what a cgroup is charged for."""
+
+from __future__ import annotations
+
+from qoslet.core.memory.breakdown import file_list_bytes, page_cache_bytes, reclaimable_bytes
+from qoslet.core.memory.sample import MemorySample
+from qoslet.core.memory.stat_parser import stat_v1
+
+STAT = {
+    "anon": 50,
+    "file": 100,
+    "shmem": 30,
+    "inactive_anon": 60,
+    "active_anon": 20,
+    "inactive_file": 40,
+    "active_file": 20,
+    "unevictable": 10,
+    "slab_reclaimable": 5,
+}
+
+
+def test_locked_pages_are_page_cache_but_cannot_be_taken() -> None:
+    sample = MemorySample("/a", 0.0, 1, 200, stat=STAT)
+    assert page_cache_bytes(sample) == 70
+    assert file_list_bytes(STAT) == 60
+    assert reclaimable_bytes(sample, 0) == 65
+
+
+def test_anonymous_memory_can_be_taken_as_far_as_swap_has_room() -> None:
+    sample = MemorySample("/a", 0.0, 1, 200, stat=STAT)
+    assert [reclaimable_bytes(sample, room) for room in (-1, 30, 1000)] == [65, 95, 145]
+
+
+def test_v1_counts_what_is_below_a_group_and_no_slab() -> None:
+    text = "inactive_file 1\nactive_file 2\ntotal_inactive_file 10\ntotal_active_file 20\n"
+    assert file_list_bytes(stat_v1(text)) == 30
+    assert file_list_bytes({}) == 0
