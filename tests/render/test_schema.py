@@ -24,7 +24,7 @@ from qoslet.core.plan.plan import plan
 from qoslet.core.problem import Severity
 from qoslet.core.resources import cgroup_tree
 from qoslet.core.resources.cgroup_tree import Plan
-from qoslet.core.rules.catalog import RULES
+from qoslet.core.rules.catalog import RULES, register_all
 from qoslet.core.versions import kubernetes
 from qoslet.host.files import manifests
 from qoslet.host.files import node as node_files
@@ -44,6 +44,7 @@ def test_schema_is_valid(name: str) -> None:
 
 
 def own_rules(name: str) -> None:
+    register_all()
     definitions = SCHEMAS[name]["$defs"]
     if os.environ.get("QOSLET_GOLDEN") == "1":
         definitions["rule"]["enum"] = sorted(RULES)

@@ -22,6 +22,7 @@ from qoslet.core.cgroup.kernel_numbers import (
     MOST,
     RANGE,
     WIDE,
+    LatePattern,
     members,
     memparse,
     plain,
@@ -119,7 +120,7 @@ def _quota(text: str, stands: str | None, ground: Ground) -> str | Complaint:
     return "-1" if amount < 0 else _quota_fault(amount) or str(amount)
 
 
-_CPU_MAX = re.compile(rf"[{BLANKS}]*([^{BLANKS}]{{1,20}})(.*)\Z", re.DOTALL)
+_CPU_MAX = LatePattern(rf"[{BLANKS}]*([^{BLANKS}]{{1,20}})(.*)\Z", re.DOTALL)
 _INFINITE_SINCE = (6, 17)
 """Since this version 2^64 - 1 is a quota without an end; before it is too much."""
 
@@ -146,7 +147,7 @@ def _cpu_max(text: str, stands: str | None, ground: Ground) -> str | Complaint:
     return f"{'max' if quota is None else quota} {period}"
 
 
-_PERCENT = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,2}))?\Z")
+_PERCENT = LatePattern(r"([0-9]{1,9})(?:\.([0-9]{1,2}))?\Z")
 
 
 def _percent(text: str, stands: str | None, ground: Ground) -> str | Complaint:
@@ -317,7 +318,7 @@ def written(file: str, text: str, stands: str | None, ground: Ground) -> str | C
     return text
 
 
-_HUGETLB = re.compile(r"hugetlb\.([0-9]{1,9}[KMG]B)\.(?:rsvd\.)?(max|limit_in_bytes)\Z")
+_HUGETLB = LatePattern(r"hugetlb\.([0-9]{1,9}[KMG]B)\.(?:rsvd\.)?(max|limit_in_bytes)\Z")
 
 
 def _hugepages(file: str, text: str, ground: Ground) -> str | Complaint:

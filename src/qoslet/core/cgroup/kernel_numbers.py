@@ -8,6 +8,7 @@ where no error is given, and a suffix without a number is 0.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 
 INVALID, RANGE = "invalid argument", "numerical result out of range"
 WIDE = "value too large for defined data type"
@@ -18,12 +19,30 @@ BLANKS = " \t\n\v\f\r"
 MOST = 2**64 - 1
 """What the kernel takes for infinite, and since Linux 7 for all that is beyond."""
 
+
+class LatePattern:
+    """A pattern that is compiled when it is first used: most values are plain numbers, for which
+    nobody asks it."""
+
+    match: Callable[[str], re.Match[str] | None]
+    finditer: Callable[[str], Iterator[re.Match[str]]]
+
+    def __init__(self, text: str, flags: int = 0) -> None:
+        self._text = text
+        self._flags = flags
+
+    def __getattr__(self, name: str) -> object:
+        compiled = re.compile(self._text, self._flags)
+        self.match, self.finditer = compiled.match, compiled.finditer
+        return getattr(compiled, name)
+
+
 _UNSIGNED = 2**32
 _NUMBER = r"0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*"
-_KSTRTO = re.compile(rf"([+-]?)({_NUMBER})(\n?\Z)?")
-_MEMPARSE = re.compile(rf"({_NUMBER}|)([KkMmGgTtPpEe]?)\Z")
-_SCANNED = re.compile(r"[ \t\n\v\f\r]*([0-9]+)")
-_PART = re.compile(r"[^ \t\n\v\f\r,]+")
+_KSTRTO = LatePattern(rf"([+-]?)({_NUMBER})(\n?\Z)?")
+_MEMPARSE = LatePattern(rf"({_NUMBER}|)([KkMmGgTtPpEe]?)\Z")
+_SCANNED = LatePattern(r"[ \t\n\v\f\r]*([0-9]+)")
+_PART = LatePattern(r"[^ \t\n\v\f\r,]+")
 _SHIFTS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
 _PLAIN = 18
 _CHUNK = 4000

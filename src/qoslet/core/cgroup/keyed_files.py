@@ -6,7 +6,6 @@ kernel/cgroup/rdma.c, misc.c, dmem.c.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from qoslet.core.cgroup.features import Ground
@@ -15,6 +14,7 @@ from qoslet.core.cgroup.kernel_numbers import (
     INVALID,
     MOST,
     RANGE,
+    LatePattern,
     memparse,
     scanned,
     simple,
@@ -24,7 +24,7 @@ from qoslet.core.cgroup.kernel_numbers import (
 NO_DEVICE = "no such device"
 Complaint = tuple[str, str]
 
-_DEVICE = re.compile(r"[ \t\n\v\f\r]*([0-9]{1,9}):([0-9]{1,9})[ \t\n\v\f\r]+")
+_DEVICE = LatePattern(r"[ \t\n\v\f\r]*([0-9]{1,9}):([0-9]{1,9})[ \t\n\v\f\r]+")
 _DISK = "a disk that the machine has"
 _RATES = ("rbps", "wbps", "riops", "wiops")
 _HCA = ("hca_handle", "hca_object")

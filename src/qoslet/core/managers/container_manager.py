@@ -25,7 +25,7 @@ from qoslet.core.node.topology import NO_CPUS, POLICIES, Cpus, NumaNode, Policy,
 from qoslet.core.quantity import ZERO
 from qoslet.core.resources.cgroup_tree import Setting
 from qoslet.core.resources.cri_resources import exclusive
-from qoslet.core.resources.node_policy import NodePolicy
+from qoslet.core.resources.node_policy import NodePolicy, places, static_cpus, static_memory
 from qoslet.core.resources.pod_template import as_release_sees
 from qoslet.core.rules.hugetlb import size_of_resource
 
@@ -98,19 +98,7 @@ def placing(node: Node) -> object:
 
 def managers_of(policy: NodePolicy) -> Managers | None:
     """The managers of a node on which nothing is placed yet; None where no policy places."""
-    if policy.node.os != "linux" or not (_static_cpus(policy) or _static_memory(policy)):
-        return None
-    return Managers(policy)
-
-
-def _static_cpus(policy: NodePolicy) -> bool:
-    return policy.node.kubelet.cpu_manager_policy == "static" and policy.node.gate("CPUManager")
-
-
-def _static_memory(policy: NodePolicy) -> bool:
-    return policy.node.kubelet.memory_manager_policy == "Static" and policy.node.gate(
-        "MemoryManager"
-    )
+    return Managers(policy) if places(policy) else None
 
 
 class Managers:
@@ -123,13 +111,13 @@ class Managers:
         self.refused: dict[str, Refusal] = {}
         self.cpu: CpuManager | None = None
         self.memory: MemoryManager | None = None
-        if _static_cpus(policy):
+        if static_cpus(policy):
             options = pick_options(policy)
             named = cpu_numbers(kubelet.reserved_system_cpus)
             count = amount(reserved(policy.node), "cpu").value
             held = reserved_cpus(self.topology, named, count, options)
             self.cpu = CpuManager(self.topology, options, held)
-        if _static_memory(policy):
+        if static_memory(policy):
             by_node = {
                 node: {name: quantity.value for name, quantity in limits.items()}
                 for node, limits in kubelet.reserved_memory.items()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from qoslet.core.api.pod import Pod
-from qoslet.core.managers.container_manager import Kept
 from qoslet.core.node.node import Node
-from qoslet.core.plan.manager_problems import placing_problems
 from qoslet.core.plan.pod_planner import Planner
 from qoslet.core.plan.problems import contradictions, problems_of
 from qoslet.core.plan.totals import TemplateSummary
@@ -15,6 +14,9 @@ from qoslet.core.problem import Problem
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan, PlannedPod
 from qoslet.core.resources.pod_template import PodTemplatePlan
 from qoslet.core.resources.qos_cgroups import QosTotals, QosTotalsBuilder
+
+if TYPE_CHECKING:
+    from qoslet.core.managers.container_manager import Kept
 
 
 def plan(
@@ -55,6 +57,11 @@ def _met(
     """What planning met."""
     contradicted = contradictions((pod, template.qos) for pod, template in templates)
     met = problems_of(planner.policy, _judged(templates), contradicted, upper)
+    if planner.managers is None:
+        return tuple(met)
+    # imported where a static policy places pods, which most nodes have not
+    from qoslet.core.plan.manager_problems import placing_problems
+
     placed = placing_problems(planner.policy, planner.managers, [pod for pod, _ in templates])
     return (*met, *placed)
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from qoslet.core.api.aggregate import limits, requests
 from qoslet.core.api.ids import bundle_id
 from qoslet.core.api.pod import Container, Pod, QosClass, Quantities
 from qoslet.core.cgroup import names
-from qoslet.core.managers.container_manager import managers_of
 from qoslet.core.node.node import Node
 from qoslet.core.resources.cgroup_tree import Cgroup, Setting
 from qoslet.core.resources.cri_resources import CriResources, cri_resources, sandbox_cri_resources
-from qoslet.core.resources.node_policy import node_policy
+from qoslet.core.resources.node_policy import NodePolicy, node_policy, places
 from qoslet.core.resources.pod_template import (
     PlannedContainer,
     PodTemplatePlan,
@@ -32,6 +31,9 @@ from qoslet.core.resources.qos_cgroups import (
 from qoslet.core.resources.qos_class import classify
 from qoslet.core.rules import oom
 
+if TYPE_CHECKING:
+    from qoslet.core.managers.container_manager import Managers
+
 SANDBOX_LEAF = "POD"
 """The abstract leaf of a sandbox: no container can have it, names are lower case."""
 
@@ -45,7 +47,7 @@ class Planner:
         self._root = names.root_of(node.kubelet.cgroup_root, node.kubelet.cgroups_per_qos)
         self._sandbox = sandbox_settings(self.policy) if self.policy.runtime.cri else ()
         self._parents: dict[str, tuple[str, str]] = {}
-        self.managers = managers_of(self.policy)
+        self.managers = _managers(self.policy)
 
     def qos(self, pod: Pod) -> QosClass:
         """The class of a pod, planned or not."""
@@ -236,6 +238,16 @@ class Planner:
                 name, path = self._places(parts)
                 settings = reserved_settings(self.policy, what, compressible)
                 yield Cgroup(name, "node", settings, path, _unit(path, self.policy.node.driver))
+
+
+def _managers(policy: NodePolicy) -> Managers | None:
+    """The CPU and memory managers of a node on which nothing is placed yet, if there are any."""
+    if not places(policy):
+        return None
+    # imported where a static policy places pods, which most nodes have not
+    from qoslet.core.managers.container_manager import Managers
+
+    return Managers(policy)
 
 
 def _unit(path: str, driver: Literal["cgroupfs", "systemd"]) -> str | None:

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from qoslet.core.api.pod import Pod, QosClass
 from qoslet.core.node.node import allocatable
-from qoslet.core.plan.memory_problems import memory_problems, pod_memory_problems
 from qoslet.core.plan.totals import NodeTotals, TemplateSummary
 from qoslet.core.problem import Problem, Severity
 from qoslet.core.quantity import canonical, from_int, from_milli
@@ -137,7 +136,11 @@ def _node(policy: NodePolicy, totals: NodeTotals, upper: Sequence[Cgroup]) -> It
             f" {'.'.join(map(str, runtime.oci_version))} is assumed to write containers",
             f"name it: --runtime {runtime.name}+runc-VERSION",
         )
-    yield from memory_problems(policy, node, totals, upper)
+    if policy.memory_qos != "off":
+        # imported where a node has Memory QoS: the rows about it need much that no other plan does
+        from qoslet.core.plan.memory_problems import memory_problems
+
+        yield from memory_problems(policy, node, totals, upper)
 
 
 def pod_problems(policy: NodePolicy, template: TemplateSummary) -> Iterator[Problem]:
@@ -155,7 +158,11 @@ def pod_problems(policy: NodePolicy, template: TemplateSummary) -> Iterator[Prob
     yield from _numbers(policy, template)
     yield from _rounded(policy, template)
     yield from _hugepages(policy, template)
-    yield from pod_memory_problems(policy, template)
+    if policy.memory_qos != "off" or pod.memory.given:
+        # as above: without Memory QoS only an annotation gives such a row
+        from qoslet.core.plan.memory_problems import pod_memory_problems
+
+        yield from pod_memory_problems(policy, template)
 
 
 def _class_quirks(policy: NodePolicy, template: TemplateSummary) -> Iterator[Problem]:

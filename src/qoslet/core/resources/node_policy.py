@@ -151,3 +151,19 @@ def node_policy(node: Node) -> NodePolicy:
         processors=processors,
         cpus=node.host.cpus or (f"0-{processors - 1}" if processors > 1 else "0"),
     )
+
+
+def places(policy: NodePolicy) -> bool:
+    """Whether the CPU or the memory manager of the node hands anything out."""
+    return policy.node.os == "linux" and (static_cpus(policy) or static_memory(policy))
+
+
+def static_cpus(policy: NodePolicy) -> bool:
+    """Whether the CPU manager hands CPUs out."""
+    return policy.node.kubelet.cpu_manager_policy == "static" and policy.node.gate("CPUManager")
+
+
+def static_memory(policy: NodePolicy) -> bool:
+    """Whether the memory manager hands NUMA nodes out."""
+    kubelet = policy.node.kubelet
+    return kubelet.memory_manager_policy == "Static" and policy.node.gate("MemoryManager")

@@ -17,7 +17,6 @@ from qoslet.core.resources.memory_qos import node_protects, protects
 from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.resources.qos_cgroups import PodNumbers, numbers_of, pod_settings
 from qoslet.core.resources.qos_class import classify
-from qoslet.core.resources.windows import windows_settings
 
 
 class PodTemplatePlan(Struct, gc=False):
@@ -92,6 +91,9 @@ class TemplateCache:
         self, pod: Pod, container: Container, qos: QosClass, windows: bool
     ) -> PlannedContainer:
         if windows:
+            # imported for the first pod of Windows
+            from qoslet.core.resources.windows import windows_settings
+
             return PlannedContainer(windows_settings(self._policy, pod, container), None, None, ())
         if pod.resources is not None or container.role == "sidecar" or pod.memory is not NO_POLICY:
             return self._plan_container(pod, container, qos)

@@ -7,6 +7,7 @@ and the sentence stand in one place. ``Setting.rule`` and the published schema n
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Protocol
 
 from msgspec import Struct
@@ -20,7 +21,28 @@ class Rule(Struct, frozen=True):
     because: Callable[..., str]
 
 
-RULES: dict[str, Rule] = {}
+MODULES = ("cpu", "hugetlb", "memory", "oci", "oom", "pids", "swap", "windows")
+"""The modules of this package that register rules."""
+
+
+class _Rules(dict[str, Rule]):
+    """The rules of the modules that are imported; asking for another one imports the others."""
+
+    def __missing__(self, id: str) -> Rule:
+        register_all()
+        if id not in self:
+            raise KeyError(id)
+        return self[id]
+
+
+RULES: dict[str, Rule] = _Rules()
+
+
+def register_all() -> None:
+    """Import every module of rules. A plan needs few of them; whoever says reasons or lists the
+    rules needs all."""
+    for name in MODULES:
+        import_module(f"{__package__}.{name}")
 
 
 class Ruled(Protocol):
