@@ -344,7 +344,7 @@ class Bench:
             self.disk,
             self.clock,
             self.kernel,
-            memory=MemoryParts(self.memory, self.memory, self.memory, keep=self.memory.kept),
+            memory=MemoryParts(self.memory, self.memory, self.memory, counters=self.memory.kept),
         )
 
     def turn(self, seconds: float = 0.0, *, whole: bool = False) -> SyncResult:

@@ -307,11 +307,11 @@ class CounterFile(Protocol):
 
 
 class MemoryParts(Struct, frozen=True):
-    """What ``agent.memory`` looks with. ``cold`` is None where the kernel takes nothing back when
+    """What ``agent.memory`` looks with. ``reclaim`` is None where the kernel takes nothing back when
     asked."""
 
     reader: MemoryReader
     watch: MemoryWatch
     log: OomLog
-    keep: CounterFile | None = None
-    cold: ProactiveReclaim | None = None
+    counters: CounterFile | None = None
+    reclaim: ProactiveReclaim | None = None

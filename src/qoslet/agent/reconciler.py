@@ -109,9 +109,9 @@ class Reconciler:
             self._collector.find(seen)
         self._poll_runtime()
         self._collect_pending()
-        self.memory.turn(whole=whole)
+        self.memory.sync(whole=whole)
         self._sync_due(whole)
-        self.memory.follow(whole=whole)
+        self.memory.update_tracking(whole=whole)
         context.executor.drop_cache()
         self.last_result = self._build_result(whole)
         return self.last_result

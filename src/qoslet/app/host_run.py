@@ -169,7 +169,7 @@ def memory_of(tree: Tree, root: str) -> Iterator[MemoryParts]:
     with closing(KernelWatch(hierarchy, mounts)) as watch, closing(KernelLog()) as log:
         cold = KernelReclaim(hierarchy, mounts) if hierarchy == "v2" else None
         kept = KeptCounters(folder_of(root))
-        yield MemoryParts(MemoryFiles(hierarchy, mounts), watch, log, keep=kept, cold=cold)
+        yield MemoryParts(MemoryFiles(hierarchy, mounts), watch, log, counters=kept, reclaim=cold)
 
 
 def _keeper(tree: Tree, folder: str, limits: LogLimits | None = None) -> KeeperRuntime:

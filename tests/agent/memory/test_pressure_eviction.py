@@ -212,7 +212,7 @@ def test_observed_only_it_is_said_and_nobody_is_ended() -> None:
     assert bench.keeper.running == {"hog", "small", "b", "g"}
     assert len(said) == 1, "the same is not said again and again"
     assert "d/hog would be ended (observed only), because best-effort" in said[0]
-    (row,) = bench.reconciler.memory.watchers[-1].rows()
+    (row,) = bench.reconciler.memory.policies[-1].rows()
     assert (row.path, row.who, row.what) == ("", "pressure", "would end")
 
 
@@ -357,7 +357,7 @@ def test_page_cache_that_is_protected_does_not_count_as_memory_to_be_had() -> No
 def test_an_agent_that_sees_nothing_looks_at_nothing_but_the_node() -> None:
     bench = usual(Pressed())
     bench.time(10)
-    watcher = bench.reconciler.memory.watchers[-1]
+    watcher = bench.reconciler.memory.policies[-1]
     assert watcher.watching() == frozenset()
     later = watcher.next_at()
     assert later is not None
@@ -382,7 +382,7 @@ def test_protection_that_holds_no_page_cache_is_no_reason_to_look_closely(
         bench.memory.set(path, low=1400 * MIB, current=(100 + cache) * MIB)
     bench.memory.fired.add("")
     bench.time(20)
-    watcher = bench.reconciler.memory.watchers[-1]
+    watcher = bench.reconciler.memory.policies[-1]
     looks, at = 0, None
     for _ in range(40):
         bench.time(0.25)

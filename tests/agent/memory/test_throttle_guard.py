@@ -64,7 +64,7 @@ class Throttled(Bench):
             self.disk,
             self.clock,
             self.kernel,
-            memory=MemoryParts(self.memory, self.memory, self.memory, cold=self.cold),
+            memory=MemoryParts(self.memory, self.memory, self.memory, reclaim=self.cold),
         )
 
     def pod(
@@ -239,8 +239,8 @@ def test_nothing_is_looked_at_while_nobody_is_throttled() -> None:
     for name in "abc":
         bench.holds(bench.pod(name), 100)
     bench.time(20)
-    assert bench.reconciler.memory.watchers[0].watching() == frozenset()
-    assert bench.reconciler.memory.watchers[0].next_at() is None
+    assert bench.reconciler.memory.policies[0].watching() == frozenset()
+    assert bench.reconciler.memory.policies[0].next_at() is None
 
 
 def hogs(bench: Throttled, count: int, **more: Any) -> list[str]:

@@ -110,14 +110,15 @@ def test_an_ancestor_that_holds_nothing_makes_it_all_worth_nothing() -> None:
         "/pods/tier/web": 60,
     }
     assert [
-        (one.path, one.file, one.held, one.claimed // MI) for one in ProtectionTree(claims).short()
+        (one.path, one.file, one.held, one.claimed // MI)
+        for one in ProtectionTree(claims).overcommits()
     ] == [("/pods", "memory.low", 0, 60)]
 
 
 def test_groups_between_that_nobody_named_hold_nothing() -> None:
     found = effective_memory(tree(own_pods=(10, 10), own_pods_web=(10, 10)), recursive=False)
     assert hard(found) == {"/own/pods": 0, "/own/pods/web": 0}
-    [one] = ProtectionTree(tree(own_pods=(10, 10))).short()
+    [one] = ProtectionTree(tree(own_pods=(10, 10))).overcommits()
     assert (one.path, one.file) == ("/own", "memory.min")
 
 
@@ -192,20 +193,20 @@ def test_claims_that_come_and_go_are_worth_what_they_are_at_once(
             tree.put(claim)
             there[claim.path] = claim
     for handed_down in (False, True):
-        found = {path: tree.worth(path, recursive=handed_down) for path in tree}
+        found = {path: tree.effective(path, recursive=handed_down) for path in tree}
         assert found == effective_memory(there.values(), recursive=handed_down)
-    assert set(tree.short()) == set(ProtectionTree(there.values()).short())
+    assert set(tree.overcommits()) == set(ProtectionTree(there.values()).overcommits())
     for path in list(tree):
         tree.drop(path)
-    assert not list(tree.short())
-    assert tree.worth("/a", recursive=True) is None
+    assert not list(tree.overcommits())
+    assert tree.effective("/a", recursive=True) is None
 
 
 def test_a_loss_says_who_does_not_hold_the_claim() -> None:
     made = ProtectionTree(
         tree(q=(90, 0, 64), q_p=(80, 0, 32), q_p_a=(60, 0, 64), q_p_b=(20, 10, 10))
     )
-    worth = made.worth("/q/p/a", recursive=False)
+    worth = made.effective("/q/p/a", recursive=False)
     assert worth is not None
     [loss] = made.losses("/q/p/a", worth)
     assert (loss.file, loss.value, loss.used) == ("memory.low", 64 * MI, 60 * MI)

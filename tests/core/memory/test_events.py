@@ -211,11 +211,13 @@ def kill_event(count: int = 1) -> MemoryEvent:
 
 def test_a_counted_kill_waits_a_moment_for_its_name() -> None:
     kills = OomKillTracker()
-    kills.counted(kill_event(), GROUP.key, 10.0, True)
-    assert kills.settled(10.0, {}) == []
+    kills.add_count(kill_event(), GROUP.key, 10.0, True)
+    assert kills.resolve(10.0, {}) == []
     assert kills.next_at() == 10.0 + LOG_DELAY_SECONDS
-    kills.told([OomKill(31, "hog", "/q/p/app", "/q/p"), OomKill(31, "hog", resident=3 * MIB)], 10.1)
-    [(found, key, group)] = kills.settled(10.1, {})
+    kills.add_records(
+        [OomKill(31, "hog", "/q/p/app", "/q/p"), OomKill(31, "hog", resident=3 * MIB)], 10.1
+    )
+    [(found, key, group)] = kills.resolve(10.1, {})
     assert group == "/q/p/app"
     assert (found.process, found.pid, found.count, key) == ("hog", 31, 1, GROUP.key)
     assert found.why == "3 MiB, at the limit of /q/p"
@@ -224,32 +226,38 @@ def test_a_counted_kill_waits_a_moment_for_its_name() -> None:
 
 def test_nobody_is_named_who_is_not_known() -> None:
     kills = OomKillTracker()
-    kills.counted(kill_event(3), GROUP.key, 10.0, True)
-    kills.told([OomKill(31, "hog", "/q/p/app", "/q/p/app"), OomKill(9, "other", "/q/x")], 10.0)
-    found = kills.settled(10.0 + LOG_DELAY_SECONDS, {})
+    kills.add_count(kill_event(3), GROUP.key, 10.0, True)
+    kills.add_records(
+        [OomKill(31, "hog", "/q/p/app", "/q/p/app"), OomKill(9, "other", "/q/x")], 10.0
+    )
+    found = kills.resolve(10.0 + LOG_DELAY_SECONDS, {})
     assert [(one.event.process, one.event.count) for one in found] == [("hog", 1), ("", 2)]
     assert found[0].event.why == "at its limit"
 
 
 def test_of_a_group_that_was_killed_whole_the_log_decides_how_many() -> None:
     kills = OomKillTracker()
-    kills.counted(kill_event(3), GROUP.key, 10.0, True, whole=True)
+    kills.add_count(kill_event(3), GROUP.key, 10.0, True, whole=True)
     whole = kill_of("6,1,2,-;Tasks in /q/p/app are going to be killed due to memory.oom.group set")
     assert whole == OomKill(0, "", "/q/p/app")
-    kills.told([OomKill(31, "a", "/q/p/app", "/q/p/app"), OomKill(31, "a", resident=5)], 10.0)
-    assert [one.event.process for one in kills.settled(10.0, {})] == ["a"]
-    kills.told([whole, OomKill(31, "a"), OomKill(32, "b"), OomKill(7, "other", "/q/x")], 10.1)
-    assert [one.event.process for one in kills.settled(10.1, {})] == ["b"]
-    assert kills.settled(10.0 + LOG_DELAY_SECONDS, {}) == [], "its first victim was counted twice"
-    kills.counted(kill_event(2), POD.key, 20.0, True, whole=True)
-    [one] = kills.settled(20.0 + LOG_DELAY_SECONDS, {})
+    kills.add_records(
+        [OomKill(31, "a", "/q/p/app", "/q/p/app"), OomKill(31, "a", resident=5)], 10.0
+    )
+    assert [one.event.process for one in kills.resolve(10.0, {})] == ["a"]
+    kills.add_records(
+        [whole, OomKill(31, "a"), OomKill(32, "b"), OomKill(7, "other", "/q/x")], 10.1
+    )
+    assert [one.event.process for one in kills.resolve(10.1, {})] == ["b"]
+    assert kills.resolve(10.0 + LOG_DELAY_SECONDS, {}) == [], "its first victim was counted twice"
+    kills.add_count(kill_event(2), POD.key, 20.0, True, whole=True)
+    [one] = kills.resolve(20.0 + LOG_DELAY_SECONDS, {})
     assert (one.event.process, one.event.count) == ("", 2), "the log says nothing of them"
 
 
 def test_without_a_log_the_runtime_knows_the_first_process() -> None:
     kills = OomKillTracker()
-    kills.counted(kill_event(), GROUP.key, 10.0, False)
-    [(found, _, _)] = kills.settled(10.0, {GROUP.key: 77})
+    kills.add_count(kill_event(), GROUP.key, 10.0, False)
+    [(found, _, _)] = kills.resolve(10.0, {GROUP.key: 77})
     assert (found.process, found.pid) == ("its first process", 77)
 
 
@@ -262,7 +270,7 @@ def test_the_kernel_s_paths_may_begin_further_up() -> None:
 
 def seen(tallies: CounterStore, path: str, wall: float = 5.0, **more: Any) -> list[MemoryEvent]:
     above = [GROUPS[at] for at in ("/q", "/q/p") if path.startswith(f"{at}/")]
-    return tallies.see(sample(path, **more), GROUPS[path], above, wall)
+    return tallies.record_sample(sample(path, **more), GROUPS[path], above, wall)
 
 
 def counted(tallies: CounterStore) -> dict[str, dict[str, int]]:
@@ -274,7 +282,7 @@ def counted(tallies: CounterStore) -> dict[str, dict[str, int]]:
 
 def test_on_v2_each_group_is_told_where_it_happened_and_counted_above() -> None:
     tallies = CounterStore()
-    tallies.come(GROUPS.values())
+    tallies.add(GROUPS.values())
     for path in GROUPS:
         seen(tallies, path, events={"oom_kill": 0}, local={"oom_kill": 0})
     told = []
@@ -295,7 +303,7 @@ def test_on_v2_each_group_is_told_where_it_happened_and_counted_above() -> None:
 
 def test_on_v1_what_happens_to_one_counts_above() -> None:
     tallies = CounterStore()
-    tallies.come(GROUPS.values())
+    tallies.add(GROUPS.values())
     for path in GROUPS:
         seen(tallies, path, local={"oom_kill": 0, "max": 0})
     told = seen(tallies, "/q/p/app", local={"oom_kill": 2, "max": 0})
@@ -313,7 +321,7 @@ def test_on_v1_what_happens_to_one_counts_above() -> None:
 
 def test_what_happened_before_anybody_looked_at_a_group_of_others_is_no_news() -> None:
     tallies = CounterStore()
-    tallies.come(GROUPS.values())
+    tallies.add(GROUPS.values())
     assert seen(tallies, "/q", events={"oom_kill": 4}, local={"oom_kill": 4}) == []
     assert counted(tallies)["q"] == {"oom_kill": 4}
     [one] = seen(tallies, "/q/p/app", events={"oom_kill": 1}, local={"oom_kill": 1})
@@ -322,20 +330,20 @@ def test_what_happened_before_anybody_looked_at_a_group_of_others_is_no_news() -
 
 def test_counters_outlive_restarts_their_group_and_the_agent() -> None:
     tallies = CounterStore()
-    tallies.come(GROUPS.values())
+    tallies.add(GROUPS.values())
     seen(tallies, "/q/p/app", events={"oom_kill": 1}, stat=pages(7))
     seen(tallies, "/q/p/app", events={"oom_kill": 2}, stat=pages(5), identity=9)
-    tallies.happened(kill_event(), GROUP.key)
+    tallies.record_event(kill_event(), GROUP.key)
     assert counted(tallies)["d/p/app"] == {"oom_kill": 3}
     again = CounterStore()
     assert again.load(tallies.dump())
-    again.come(GROUPS.values())
+    again.add(GROUPS.values())
     seen(again, "/q/p/app", events={"oom_kill": 2}, stat=pages(6), identity=9)
     [row] = [row for row in again.rows(0.0) if row.title == "d/p/app"]
     assert (row.events, row.gone) == ({"oom_kill": 3}, False)
     assert sum(one.taken for one in row.reclaimed.values()) == 13
     assert row.last == kill_event()
-    again.went([POD, GROUP], 9.0)
+    again.remove([POD, GROUP], 9.0)
     [row] = [row for row in again.rows(0.0) if row.title == "d/p/app"]
     assert (row.events, row.gone) == ({"oom_kill": 3}, True)
 
@@ -343,7 +351,7 @@ def test_counters_outlive_restarts_their_group_and_the_agent() -> None:
 @pytest.mark.parametrize("text", [b"", b"{}", b"[1]", b'{"tallies": [{}], "events": []}', b"\xff"])
 def test_what_is_no_dump_changes_nothing(text: bytes) -> None:
     tallies = CounterStore()
-    tallies.come(GROUPS.values())
+    tallies.add(GROUPS.values())
     assert not tallies.load(text)
     assert len(tallies.rows(0.0)) == 3
 
@@ -352,10 +360,10 @@ def test_history_is_bounded() -> None:
     tallies = CounterStore()
     for at in range(MAX_REMOVED_CGROUPS + 50):
         one = TrackedCgroup(f"/q/{at}", "pod", f"d/{at}", str(at), f"d/{at}")
-        tallies.come([one])
+        tallies.add([one])
         for _ in range(3):
-            tallies.happened(event(one, "high", 1, 1.0), one.key)
-        tallies.went([one], 1.0)
+            tallies.record_event(event(one, "high", 1, 1.0), one.key)
+        tallies.remove([one], 1.0)
     assert len(tallies.rows(0.0)) == MAX_REMOVED_CGROUPS
     assert len(tallies.events) == MAX_EVENTS
 
@@ -377,16 +385,16 @@ def test_a_graph_of_the_last_minute() -> None:
 def test_lines_are_few_and_nobody_who_died_is_left_out() -> None:
     lines = MemoryEventLog()
     high = event(GROUP, "high", 7, 1.0)
-    assert lines.of([high], 0.0) == ["d/p/app: throttled 7 times at memory.high"]
-    assert lines.of([high] * 100, 5.0) == []
-    assert lines.of([high], 700.0) == ["d/p/app: throttled 707 times at memory.high"]
-    assert lines.of([event(GROUP, "max", 7, 1.0), event(GROUP, "oom", 1, 1.0)], 700.0) == []
+    assert lines.lines([high], 0.0) == ["d/p/app: throttled 7 times at memory.high"]
+    assert lines.lines([high] * 100, 5.0) == []
+    assert lines.lines([high], 700.0) == ["d/p/app: throttled 707 times at memory.high"]
+    assert lines.lines([event(GROUP, "max", 7, 1.0), event(GROUP, "oom", 1, 1.0)], 700.0) == []
     others = [
         event(TrackedCgroup(f"/q/{at}", "pod", f"d/{at}", str(at)), "low", 1, 1.0)
         for at in range(50)
     ]
-    assert len(lines.of(others, 701.0)) == MAX_LINES - 1
-    after = lines.of([], 701.0 + WINDOW_SECONDS)
+    assert len(lines.lines(others, 701.0)) == MAX_LINES - 1
+    after = lines.lines([], 701.0 + WINDOW_SECONDS)
     assert after == [f"{51 - MAX_LINES} more memory events were not said; see qoslet ps"]
 
 

@@ -31,7 +31,7 @@ def looks(
 
 def told(samples: Sequence[MemorySample]) -> list[tuple[float, str]]:
     episodes = StallEpisodes()
-    found = [(one.at, episodes.see(one)) for one in samples]
+    found = [(one.at, episodes.record(one)) for one in samples]
     return [(at, one.kind) for at, one in found if one is not None]
 
 
@@ -71,7 +71,7 @@ def test_a_beginning_and_an_end(
 
 def test_the_numbers() -> None:
     episodes = StallEpisodes()
-    found = [episodes.see(one) for one in looks((1, 0.5, 0.75), (1, 0.25, 0.25), (9, 0, 0.1))]
+    found = [episodes.record(one) for one in looks((1, 0.5, 0.75), (1, 0.25, 0.25), (9, 0, 0.1))]
     begun, _, over = found[1:]
     assert begun is not None
     assert over is not None
@@ -80,7 +80,7 @@ def test_the_numbers() -> None:
 
 
 def test_without_pressure_of_groups_nothing_is_said_and_one_made_anew_ends_it() -> None:
-    assert StallEpisodes().see(MemorySample(APP.path, 1.0, 1, 1)) is None
+    assert StallEpisodes().record(MemorySample(APP.path, 1.0, 1, 1)) is None
     again = looks((1, 0, 0), identity=2)
     assert told([*looks((1, 0.5, 0.5)), again[0]]) == [(11, "pressure"), (10, "pressure_end")]
     # a machine that was started again: its clock and its totals begin anew
@@ -91,29 +91,29 @@ def test_without_pressure_of_groups_nothing_is_said_and_one_made_anew_ends_it() 
 def run(
     tallies: CounterStore, group: TrackedCgroup, samples: Sequence[MemorySample]
 ) -> list[MemoryEvent]:
-    return [one for sample in samples for one in tallies.see(sample, group, (), 5.0)]
+    return [one for sample in samples for one in tallies.record_sample(sample, group, (), 5.0)]
 
 
 def test_counted_at_every_level_kept_over_the_agent_and_ended_with_the_group() -> None:
     tallies = CounterStore()
-    tallies.come([POD, APP])
+    tallies.add([POD, APP])
     events = run(tallies, POD, looks((1, 0.5, 0.5), path=POD.path))
     events += run(tallies, APP, looks((1, 0.5, 0.5)))
     assert [(one.kind, one.path, one.count) for one in events] == [
         ("pressure", POD.path, 1),
         ("pressure", APP.path, 1),
     ]
-    assert tallies.pressed() == {POD.path, APP.path}
+    assert tallies.under_pressure() == {POD.path, APP.path}
     pod, app = tallies.rows(20.0)
     assert (app.events, app.pressed, app.stalled, app.waited) == ({"pressure": 1}, True, 3.5, 4.5)
     assert pod.events == {"pressure": 1}
     again = CounterStore()
     assert again.load(tallies.dump())
-    again.come([POD, APP])
-    assert again.pressed() == {POD.path, APP.path}
-    (over,) = again.went([APP], 7.0)
+    again.add([POD, APP])
+    assert again.under_pressure() == {POD.path, APP.path}
+    (over,) = again.remove([APP], 7.0)
     assert (over.kind, over.at, over.title) == ("pressure_end", 7.0, "d/a/app")
-    assert again.pressed() == {POD.path}
+    assert again.under_pressure() == {POD.path}
     assert not again.rows(20.0)[-1].pressed
 
 
@@ -123,11 +123,11 @@ def test_what_is_said_of_a_container_is_not_said_of_its_pod() -> None:
 
     lines = MemoryEventLog()
     both = [waits(POD, "pressure"), waits(APP, "pressure")]
-    assert lines.of(both, 0.0) == ["d/a/app: waits for memory: much"]
-    assert lines.of(both[1:], 1.0) == []
+    assert lines.lines(both, 0.0) == ["d/a/app: waits for memory: much"]
+    assert lines.lines(both[1:], 1.0) == []
     over = [waits(POD, "pressure_end"), waits(APP, "pressure_end")]
-    assert lines.of(over, 2.0) == ["d/a/app: does not wait for memory any more: much"]
-    assert lines.of([waits(POD, "pressure")], 3.0) == ["d/a: waits for memory: much"]
-    assert lines.of([waits(APP, "pressure")], 700.0) == [
+    assert lines.lines(over, 2.0) == ["d/a/app: does not wait for memory any more: much"]
+    assert lines.lines([waits(POD, "pressure")], 3.0) == ["d/a: waits for memory: much"]
+    assert lines.lines([waits(APP, "pressure")], 700.0) == [
         "d/a/app: waits for memory (2 times): much"
     ]

@@ -35,8 +35,8 @@ def candidates(draw: st.DrawFn) -> list[Candidate]:
                 key=f"d/p{number}",
                 qos=qos,  # type: ignore[arg-type]
                 request=0 if qos == "BestEffort" else draw(SIZES),
-                held=held,
-                frees=draw(st.integers(0, held)),
+                charged=held,
+                freed=draw(st.integers(0, held)),
                 protected=draw(SIZES),
                 priority=draw(st.integers(-2, 2)),
                 critical=draw(st.booleans()) and draw(st.booleans()),
@@ -73,7 +73,7 @@ def test_nobody_is_ended_who_frees_nothing_or_may_not_be(
     assert choice.because
     for uid in choice.order:
         one = next(pod for pod in pods if pod.uid == uid)
-        assert one.frees >= MIN_FREED_BYTES
+        assert one.freed >= MIN_FREED_BYTES
         assert not (one.critical)
         assert not (one.ending)
         assert one.mode != "off"
@@ -112,7 +112,7 @@ def test_a_best_effort_pod_that_helps_goes_before_any_other(
         for one in pods
         if one.uid in choice.order
         and one.qos == "BestEffort"
-        and one.frees >= max(MIN_FREED_BYTES, missing)
+        and one.freed >= max(MIN_FREED_BYTES, missing)
     ]
     if helps:
         assert choice.victim is not None
@@ -135,7 +135,7 @@ def pod(
     name: str, qos: str = "BestEffort", held: int = 100, request: int = 0, **more: object
 ) -> Candidate:
     made = {"uid": name, "key": f"d/{name}", "qos": qos, "request": request * MIB}
-    return Candidate(**{**made, "held": held * MIB, "frees": held * MIB, **more})  # type: ignore[arg-type]
+    return Candidate(**{**made, "charged": held * MIB, "freed": held * MIB, **more})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

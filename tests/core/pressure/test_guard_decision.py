@@ -33,7 +33,14 @@ def situation_of(row: dict[str, Any]) -> StallSituation:
     path = row["path"]
     samples = {one["path"]: MemorySample(at=9.0, **one) for one in row["samples"]}
     holds = {
-        one["path"]: HighOverride(**{key: one[key] for key in one if key != "path"})
+        one["path"]: HighOverride(
+            planned=one["planned"],
+            value=one["value"],
+            changed_at=one["at"],
+            identity=one["identity"],
+            raises=one["times"],
+            reclaimed=one["reclaimed"],
+        )
         for one in row["overrides"]
     }
     raised = [at for at, hold in holds.items() if hold.raised]
@@ -52,10 +59,10 @@ def situation_of(row: dict[str, Any]) -> StallSituation:
         path=path,
         pod=own[0] if own else "",
         verdict=StallVerdict("stalled", 8.0, "", signs),
-        hold=replace(hold, reclaimed=row["reclaimed"]),
+        override=replace(hold, reclaimed=row["reclaimed"]),
         node=NodeMemory(9.0, row["total"], row["available"], 0),
         samples={at: one for at, one in samples.items() if at in read},
-        holds=holds,
+        overrides=holds,
     )
 
 
@@ -89,10 +96,10 @@ def scene(**more: Any) -> StallSituation:
         path=sample.path,
         pod="/q/podx",
         verdict=StallVerdict("stalled", 8.0, "", signs),
-        hold=HighOverride(243 * MIB, 243 * MIB, 0.0, 1),
+        override=HighOverride(243 * MIB, 243 * MIB, 0.0, 1),
         node=NodeMemory(9.0, 4096 * MIB, more.pop("available", 1000) * MIB, 0),
         samples={sample.path: sample},
-        holds={},
+        overrides={},
     )
     return replace(situation, **more)
 
@@ -134,7 +141,7 @@ def test_a_pod_and_its_containers_that_were_all_raised_do_not_hold_the_decision_
     samples[pod] = MemorySample(pod, 9.0, 2, 90 * MIB)
     holds[pod] = HighOverride(80 * MIB, 300 * MIB, 0.0, 2, 1)
     base = scene(available=700)
-    base = replace(base, samples={**base.samples, **samples}, holds=holds)
+    base = replace(base, samples={**base.samples, **samples}, overrides=holds)
     found = decide(base)
     assert answered(found) == "limit"
     assert found.lowered == {pod: 106 * MIB, f"{pod}/c": 46 * MIB}
@@ -152,10 +159,10 @@ def test_a_decision_changes_nothing_and_lowers_only_what_is_raised(
         node=NodeMemory(9.0, total * MIB, available * MIB, 0),
         reclaim="absent",
     )
-    holds, samples = dict(situation.holds), dict(situation.samples)
+    holds, samples = dict(situation.overrides), dict(situation.samples)
     found = decide(situation)
     assert found == decide(situation)
-    assert (situation.holds, situation.samples) == (holds, samples)
+    assert (situation.overrides, situation.samples) == (holds, samples)
     for path, value in found.lowered.items():
         assert holds[path].raised
         assert value > max(holds[path].planned, samples[path].current)

@@ -111,11 +111,11 @@ def test_never_is_more_given_than_there_is(
     for path, wanted, _ in asked:
         at = path.rpartition("/")[0]
         pod = at if "pod" in at else path
-        left = min(parts[path].left, parts[pod].left)
+        left = min(parts[path].limit_headroom, parts[pod].limit_headroom)
         before = unused_grants(parts)[""]
         value = min(wanted, left, headroom_for(path, pod, spare, parts).free)
         if value > parts[path].granted:
-            parts[path] = GrantedShare(parts[path].left, value)
+            parts[path] = GrantedShare(parts[path].limit_headroom, value)
         after = unused_grants(parts)
         assert after[""] <= max(before, spare)
-        assert all(after[one] <= parts[one].left for one in parts)
+        assert all(after[one] <= parts[one].limit_headroom for one in parts)

@@ -105,7 +105,7 @@ def test_the_node(looks: list[NodeMemory], kind: str) -> None:
     ],
 )
 def test_a_threshold_above_what_is_wanted(had: list[int], scans: int, missing: int | None) -> None:
-    marks = replace(PRESSURE_THRESHOLDS, hard=1500 * MIB)
+    marks = replace(PRESSURE_THRESHOLDS, eviction_bytes=1500 * MIB)
     state = node_state(nodes(had, scans=scans), marks=marks)
     if missing is None:
         assert (state.kind, state.missing) == ("calm", 0)
@@ -297,10 +297,10 @@ def test_what_the_memory_of_a_group_is_made_of() -> None:
 
 def test_how_much_should_be_had() -> None:
     gib = 1024 * MIB
-    assert [PRESSURE_THRESHOLDS.wanted(gib * size) // MIB for size in (1, 2, 16, 256)] == [
+    assert [PRESSURE_THRESHOLDS.wanted_bytes(gib * size) // MIB for size in (1, 2, 16, 256)] == [
         128,
         204,
         1638,
         4096,
     ]
-    assert PRESSURE_THRESHOLDS.wanted(256 * MIB) == 64 * MIB
+    assert PRESSURE_THRESHOLDS.wanted_bytes(256 * MIB) == 64 * MIB

@@ -94,13 +94,13 @@ def test_nobody_gets_more_than_there_is(
     match found.answer:
         case "raise":
             assert max(high, used) < found.value <= used + room
-            assert found.value <= max(high, used) + max(GUARD_POLICY.least_step, high // 4)
+            assert found.value <= max(high, used) + max(GUARD_POLICY.min_step_bytes, high // 4)
         case "limit":
             assert limited
             assert limit - used <= room
         case "end":
             assert ends
-            least = max(high, used) + GUARD_POLICY.least_step
+            least = max(high, used) + GUARD_POLICY.min_step_bytes
             assert used + room < least or (limited and limit < least)
         case other:
             assert other == "none"
@@ -114,8 +114,8 @@ def test_what_is_planned_comes_back_only_after_it_fitted_for_a_while() -> None:
     _, sample = stalled(used=250, cold=60)
     hold = with_fit(hold, sample, 0)
     assert hold.fits_since == sample.at
-    assert not may_restore(hold, sample.at + GUARD_POLICY.hold - 1)
-    assert may_restore(hold, sample.at + GUARD_POLICY.hold)
+    assert not may_restore(hold, sample.at + GUARD_POLICY.min_raised_seconds - 1)
+    assert may_restore(hold, sample.at + GUARD_POLICY.min_raised_seconds)
     _, sample = stalled(used=240)
     assert with_fit(hold, sample, 0).fits_since is None
 

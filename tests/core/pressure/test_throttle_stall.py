@@ -90,8 +90,8 @@ def test_recorded_loads_looked_at_every_second(file: Path) -> None:
     stalled = [t.verdict for _, t in verdicts(looks, 2) if t.verdict.state == "stalled"]
     assert bool(stalled) is (file.stem in STALLS)
     for one in stalled[:1]:
-        assert one.signs is not None
-        assert "cannot be taken back" in one.signs.describe()
+        assert one.signals is not None
+        assert "cannot be taken back" in one.signals.describe()
         assert "can be taken back" in one.because
 
 
@@ -120,7 +120,7 @@ def test_two_comparisons_have_to_agree() -> None:
         "calm",
         "stalled",
     ]
-    assert after(*steady(2)).leaning == "stalled"
+    assert after(*steady(2)).candidate == "stalled"
 
 
 def test_one_that_gets_on_in_between_is_not_stalled() -> None:
@@ -148,7 +148,7 @@ def test_who_gets_on(why: str, looks: list[MemorySample], room: int) -> None:
 def test_what_computes_without_any_memory_to_take_back_is_stalled_in_the_end() -> None:
     looks = [replace(s, usage_usec=n * 400_000) for n, s in enumerate(steady(40))]
     states = [track.verdict.state for _, track in verdicts([Look(0, one) for one in looks])]
-    assert states.index("stalled") * 0.5 == pytest.approx(STALL_TUNING.patience + 1.0, abs=0.5)
+    assert states.index("stalled") * 0.5 == pytest.approx(STALL_TUNING.busy_seconds + 1.0, abs=0.5)
 
 
 def test_events_may_pause_while_a_process_sleeps() -> None:
@@ -161,12 +161,12 @@ def test_another_group_or_another_value_begins_anew(field: str) -> None:
     looks = steady()
     other = replace(looks[-1], at=9.0, **{field: getattr(looks[-1], field) + 4096})
     track = track_sample(after(*looks), other, 0)
-    assert (track.verdict.state, track.looks, track.agreed) == ("calm", (other,), 0)
+    assert (track.verdict.state, track.samples, track.streak) == ("calm", (other,), 0)
 
 
 def test_counters_that_went_back_begin_anew() -> None:
     looks = steady()
-    assert track_sample(after(*looks), replace(looks[-1], at=9.0, local={"high": 1}), 0).agreed == 0
+    assert track_sample(after(*looks), replace(looks[-1], at=9.0, local={"high": 1}), 0).streak == 0
 
 
 def test_room_in_swap_is_the_least_of_what_is_left() -> None:
@@ -200,18 +200,18 @@ def test_whatever_is_read_there_is_a_verdict(looks: list[MemorySample], room: in
     track = StallTracker()
     for one in looks:
         track = track_sample(track, one, room)
-        assert len(track.looks) <= 1 + STALL_TUNING.memory / 0.001
+        assert len(track.samples) <= 1 + STALL_TUNING.history_seconds / 0.001
         if track.verdict.state == "stalled":
-            assert track.verdict.signs is not None
-            assert is_near(track.looks[-1])
-            assert track.verdict.signs.describe()
+            assert track.verdict.signals is not None
+            assert is_near(track.samples[-1])
+            assert track.verdict.signals.describe()
 
 
 @given(st.integers(1 << 20, 1 << 40), st.floats(0.05, 0.9), st.floats(0.1, 2.0), st.integers(3, 20))
 def test_nobody_whose_memory_can_be_taken_back_is_ever_stalled(
     high: int, share: float, step: float, count: int
 ) -> None:
-    cache = max(int(high * share), min(STALL_TUNING.least, high // 4)) + 2
+    cache = max(int(high * share), min(STALL_TUNING.min_reclaimable_bytes, high // 4)) + 2
     looks = [
         replace(
             sample(n * step),

@@ -41,7 +41,7 @@ def rows(log: Path) -> list[dict[str, Any]]:
 def times(found: Sequence[dict[str, Any]], group: int = 0) -> Times:
     """The times of a pulse and one of its groups."""
     looks = [node(row) for row in found]
-    wanted = PRESSURE_THRESHOLDS.wanted(looks[-1].total)
+    wanted = PRESSURE_THRESHOLDS.wanted_bytes(looks[-1].total)
     shares, short = _windows(looks, wanted)
     gone = next(
         (
@@ -74,7 +74,7 @@ def _windows(looks: Sequence[NodeMemory], wanted: int) -> tuple[list[float | Non
         if now.at - looks[first].at < WINDOW:
             continue
         stall = node_stall(looks[first], now)
-        shares.append(stall.full)
+        shares.append(stall.full_ratio)
         if now.available < wanted and waits(stall, PRESSURE_THRESHOLDS, now.available):
             short.append(now.at)
     return shares, short

@@ -153,13 +153,13 @@ def test_v2_who_dies_with_a_whole_group_is_named_once(
     assert counters["oom_group_kill"] == 1
     group = TrackedCgroup(path, "container", "app", "u", "d/u", "app")
     kills, named = OomKillTracker(), []
-    kills.counted(
+    kills.add_count(
         event(group, "oom_kill", counters["oom_kill"], 0.0), group.key, 0.0, True, whole=True
     )
     for moment in (0.0, 0.1, LOG_DELAY_SECONDS):
         time.sleep(0.5)
-        kills.told(told.log.kills(), moment)
-        named += [settled.event for settled in kills.settled(moment, {})]
+        kills.add_records(told.log.kills(), moment)
+        named += [settled.event for settled in kills.resolve(moment, {})]
     assert sorted(kill.process[:5] for kill in named) == ["pytho", "sleep", "sleep"], (
         counters,
         named,

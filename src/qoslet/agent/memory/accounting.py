@@ -36,43 +36,43 @@ class MemoryAccounting:
         self._context = context
         self._parts = parts
         self._groups = groups
-        self.tallies = CounterStore()
+        self.store = CounterStore()
         self._claims = ProtectionTree()
         self._kills = OomKillTracker()
         self._lines = MemoryEventLog()
         self._pids: dict[CounterKey, int] = {}
         self._changed = False
         self._kept_at = context.now
-        kept = parts.keep.load() if parts.keep is not None else None
-        if kept is not None and not self.tallies.load(kept):
+        kept = parts.counters.load() if parts.counters is not None else None
+        if kept is not None and not self.store.load(kept):
             context.log_note(
                 "what an earlier agent counted of memory cannot be read; counting anew"
             )
 
-    def follow(self, moved: TrackingChange) -> None:
+    def update_tracking(self, moved: TrackingChange) -> None:
         """The groups have changed."""
-        ended = self.tallies.went(moved.gone, self._context.clock.wall())
-        self.tallies.events.extend(ended)
-        self.tallies.come(moved.come)
+        ended = self.store.remove(moved.removed, self._context.clock.wall())
+        self.store.events.extend(ended)
+        self.store.add(moved.added)
         if ended:
             self._say(ended)
-        for group in moved.gone:
+        for group in moved.removed:
             self._claims.drop(group.path)
-        for group in moved.come:
-            sample = self.tallies.sample(group)
+        for group in moved.added:
+            sample = self.store.sample(group)
             if sample is not None:
                 self._claims.put(protection_of(sample))
 
-    def absent(self, path: str) -> None:
+    def record_absent(self, path: str) -> None:
         """A group is not there."""
-        self.tallies.absent(self._groups.groups[path])
+        self.store.record_absent(self._groups.groups[path])
         self._claims.drop(path)
 
-    def unseen(self) -> frozenset[str]:
+    def unread(self) -> frozenset[str]:
         """Groups that nobody has looked at."""
         return frozenset(path for path in self._groups.groups if path not in self._claims)
 
-    def see(self, samples: Mapping[str, MemorySample]) -> None:
+    def record(self, samples: Mapping[str, MemorySample]) -> None:
         """What was looked at in this turn."""
         wall = self._context.clock.wall()
         found: list[MemoryEvent] = []
@@ -82,7 +82,7 @@ class MemoryAccounting:
         for path in sorted(samples, key=len):
             group, above = self._groups.groups[path], self._groups.above(path)
             kept = worth.get(path, UNPROTECTED)
-            told = self.tallies.see(samples[path], group, above, wall, kept)
+            told = self.store.record_sample(samples[path], group, above, wall, kept)
             if any(one.kind == "oom_group_kill" for one in told):
                 whole.add(path)
             together = not whole.isdisjoint({path, *parents(path)})
@@ -90,7 +90,7 @@ class MemoryAccounting:
                 if one.kind == "oom_kill":
                     self._killed(one, group.key, whole=together)
                 else:
-                    self.tallies.happened(one, group.key)
+                    self.store.record_event(one, group.key)
                     found.append(one)
         self._unclaimed(samples, wall)
         self._changed = self._changed or bool(samples)
@@ -103,21 +103,21 @@ class MemoryAccounting:
             if pod.level != "pod":
                 continue
             containers = [one for one in self._groups.of_pod(pod.uid) if one.level == "container"]
-            count = self.tallies.unclaimed(pod, containers)
+            count = self.store.unattributed_kills(pod, containers)
             if count:
-                whole = self.tallies.counted(pod, "oom_group_kill") > 0
+                whole = self.store.counted(pod, "oom_group_kill") > 0
                 self._killed(event(pod, "oom_kill", count, wall), pod.key, whole=whole)
 
     def _killed(self, one: MemoryEvent, key: CounterKey, *, whole: bool) -> None:
         """Kills that were counted; who it was is asked of the log."""
         readable = self._parts.log.readable
-        self._kills.counted(one, key, self._context.now, readable, whole=whole)
+        self._kills.add_count(one, key, self._context.now, readable, whole=whole)
 
     def _worth(self, samples: Mapping[str, MemorySample]) -> dict[str, ProtectedBytes]:
         """What of each group is protected, by the last looks at those above and beside it."""
         for sample in samples.values():
             self._claims.put(protection_of(sample))
-        paths = [path for path in samples if self._claims.claims(path)]
+        paths = [path for path in samples if self._claims.is_protected(path)]
         return {
             path: ProtectedBytes(one.protected, one.hard)
             for path, one in self._solved(paths).items()
@@ -138,11 +138,11 @@ class MemoryAccounting:
         handed_down = recursive(self._context.node.host)
         known: dict[str, AncestorState] = {}
         found = {
-            path: self._claims.worth(path, recursive=handed_down, known=known) for path in paths
+            path: self._claims.effective(path, recursive=handed_down, known=known) for path in paths
         }
         return {path: one for path, one in found.items() if one is not None}
 
-    def settle(self) -> None:
+    def resolve_kills(self) -> None:
         """Name those that were killed, as far as that is known by now."""
         if self._kills.next_at() is not None:
             self._say([])
@@ -154,18 +154,18 @@ class MemoryAccounting:
     def _say(self, found: list[MemoryEvent]) -> None:
         now = self._context.now
         if self._kills.next_at() is not None:
-            self._kills.told(self._parts.log.kills(), now)
-            for settled in self._kills.settled(now, self._ended()):
+            self._kills.add_records(self._parts.log.kills(), now)
+            for settled in self._kills.resolve(now, self._ended()):
                 found.append(self._placed(settled))
-                self.tallies.happened(found[-1], settled.key)
-        self._context.log.notes += self._lines.of(found, now)
+                self.store.record_event(found[-1], settled.key)
+        self._context.log.notes += self._lines.lines(found, now)
 
     def _placed(self, one: ResolvedKill) -> MemoryEvent:
         """A kill that was counted for a pod, in the container where the log says it was."""
         uid, container = one.key
         for group in self._groups.of_pod(uid) if uid and not container and one.group else ():
             if group.level == "container" and inside(one.group, group.path):
-                self.tallies.claim(one.key, group)
+                self.store.attribute_kill(one.key, group)
                 return replace(
                     one.event,
                     path=group.path,
@@ -199,7 +199,7 @@ class MemoryAccounting:
 
     def rows(self) -> list[MemoryRow]:
         """Every group that was ever counted."""
-        rows = self.tallies.rows(self._context.now)
+        rows = self.store.rows(self._context.now)
         solved = self._solved({row.path for row in rows if not row.gone})
         return [
             row if row.gone or row.path not in solved else self._told(row, solved[row.path])
@@ -214,13 +214,13 @@ class MemoryAccounting:
         losses = self._claims.losses(row.path, worth)
         return replace(row, low=worth.protected, min=worth.hard, binds=binds, losses=losses)
 
-    def keep(self, *, now: bool = False) -> None:
+    def save(self, *, now: bool = False) -> None:
         """Write down what was counted: now and then, or ``now``."""
         due = now or self._context.now - self._kept_at >= SAVE_SECONDS
-        if self._parts.keep is None or not self._changed or not due:
+        if self._parts.counters is None or not self._changed or not due:
             return
         self._changed, self._kept_at = False, self._context.now
         try:
-            self._parts.keep.save(self.tallies.dump())
+            self._parts.counters.save(self.store.dump())
         except OSError as error:
             self._context.log.errors.append(f"memory events are not kept: {error.strerror}")

@@ -56,7 +56,7 @@ class Evictor:
         self._last = ""
         self._back: dict[str, _RestartDelay] = {}
 
-    def tell(self, row: PressureRow, line: str) -> None:
+    def record(self, row: PressureRow, line: str) -> None:
         """One line, one row, one count."""
         self._rows.append(row)
         self._counts[row.verdict] = self._counts.get(row.verdict, 0) + 1
@@ -67,7 +67,7 @@ class Evictor:
         return PressureReport(tuple(self._rows), dict(self._counts))
 
     @property
-    def busy(self) -> bool:
+    def in_progress(self) -> bool:
         """Whether a victim is not gone yet, and is waited for."""
         return self._ending is not None
 
@@ -98,7 +98,7 @@ class Evictor:
         self._back[worker.uid] = _RestartDelay(delay, now + delay)
         worker.failed, worker.restart_pending = True, False
         worker.eviction_reason = (REASON, message)
-        self._ending = _PendingEviction(worker, path, now, node.available, victim.frees)
+        self._ending = _PendingEviction(worker, path, now, node.available, victim.freed)
         stop(self._context, worker, 0.0)
 
     def follow(self, samples: Mapping[str, MemorySample], node: NodeMemory, now: float) -> bool:
@@ -127,10 +127,10 @@ class Evictor:
         )
         wall = self._context.clock.wall()
         row = PressureRow(wall, ending.path, "ended", because, worker.key, freed)
-        self.tell(row, f"{worker.key} is {because}")
+        self.record(row, f"{worker.key} is {because}")
         return True
 
-    def begin_anew(self, now: float, *, calm: bool) -> None:
+    def restart_due(self, now: float, *, calm: bool) -> None:
         """Begin evicted pods whose time has come, where no memory is short."""
         for uid, back in list(self._back.items()):
             worker = self._context.workers.get(uid)

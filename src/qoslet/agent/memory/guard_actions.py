@@ -21,45 +21,47 @@ KILL_GRACE_SECONDS = 2.0
 
 
 class GuardActions:
-    """One for each guard. ``holds`` are its groups by path."""
+    """One for each guard. ``overrides`` are its groups by path."""
 
     def __init__(self, context: SyncContext) -> None:
         self._context = context
         self._why: dict[str, tuple[float, str]] = {}
-        self.holds: dict[str, HighOverride] = {}
+        self.overrides: dict[str, HighOverride] = {}
 
-    def of(self, path: str, planned: int, identity: int) -> HighOverride:
+    def override_for(self, path: str, planned: int, identity: int) -> HighOverride:
         """The hold of a group; a new one holds nothing yet."""
-        return self.holds.get(path) or HighOverride(planned, planned, self._context.now, identity)
+        return self.overrides.get(path) or HighOverride(
+            planned, planned, self._context.now, identity
+        )
 
-    def take(self, path: str, hold: HighOverride, value: int, why: str) -> str:
+    def raise_high(self, path: str, hold: HighOverride, value: int, why: str) -> str:
         """Another memory.high from now on, until it is given back; what went wrong."""
         wrong = self._write(path, value, why)
         if wrong:
             return wrong
-        times = hold.times if hold.raised else hold.times + 1
-        self.holds[path] = HighOverride(
+        times = hold.raises if hold.raised else hold.raises + 1
+        self.overrides[path] = HighOverride(
             hold.planned, value, self._context.now, hold.identity, times
         )
         self._why[path] = (self._context.clock.wall(), why)
         return ""
 
-    def give_back(self, path: str, why: str) -> str:
+    def restore_high(self, path: str, why: str) -> str:
         """What is planned is in force again, and how often that was is remembered; what went
         wrong."""
-        hold = self.holds[path]
+        hold = self.overrides[path]
         wrong = self._write(path, hold.planned, why)
         if not wrong:
             self._context.executor.overrides.pop((path, HIGH), None)
             self._why.pop(path, None)
-            self.holds[path] = HighOverride(
-                hold.planned, hold.planned, self._context.now, hold.identity, hold.times
+            self.overrides[path] = HighOverride(
+                hold.planned, hold.planned, self._context.now, hold.identity, hold.raises
             )
         return wrong
 
     def drop(self, path: str) -> None:
         """What is planned counts again; it is written with the next look at the group's pod."""
-        hold = self.holds.pop(path, None)
+        hold = self.overrides.pop(path, None)
         self._why.pop(path, None)
         self._context.executor.overrides.pop((path, HIGH), None)
         if hold is None or not hold.raised:
@@ -72,7 +74,7 @@ class GuardActions:
         """What is held, for surfaces."""
         return [
             OverrideRow(path, hold.planned, hold.value, *self._why.get(path, (0.0, "")))
-            for path, hold in sorted(self.holds.items())
+            for path, hold in sorted(self.overrides.items())
             if hold.raised
         ]
 
@@ -101,7 +103,7 @@ class ContainerKills:
         self._context = context
         self._asked: dict[str, tuple[float, int | None]] = {}
 
-    def end(self, worker: PodWorker, path: str, why: str) -> str:
+    def kill(self, worker: PodWorker, path: str, why: str) -> str:
         """End the container of a group, or the pod's that holds most where it is the pod's; what
         went wrong."""
         context = self._context
@@ -121,7 +123,7 @@ class ContainerKills:
         self._asked[group] = (context.now + KILL_GRACE_SECONDS, _pid(worker, name))
         return ""
 
-    def carry(self) -> None:
+    def kill_overdue(self) -> None:
         """Kill those that did not end when they were asked: a stalled process hears no signal
         but the last one."""
         context = self._context

@@ -67,7 +67,7 @@ class MemoryMonitor:
         self._context = context
         self._parts = parts
         self.groups = TrackedCgroups(context)
-        self.watchers = [plug(context, self.groups, parts) for plug in POLICIES] if parts else []
+        self.policies = [plug(context, self.groups, parts) for plug in POLICIES] if parts else []
         self._counting = MemoryAccounting(context, parts, self.groups) if parts else None
         self._close: frozenset[str] = frozenset()
         self._look_at: float | None = None
@@ -77,7 +77,7 @@ class MemoryMonitor:
         self._rang = False
         self._touched: set[str] = set()
 
-    def turn(self, *, whole: bool = False) -> None:
+    def sync(self, *, whole: bool = False) -> None:
         """See what woke us and what is looked at closely; tell the watchers."""
         if self._parts is None or self._counting is None:
             return
@@ -88,28 +88,28 @@ class MemoryMonitor:
         if wanted or self._due(now):
             node = self._node_at(now)
             samples = self._look(wanted)
-            for watcher in self.watchers:
+            for watcher in self.policies:
                 watcher.consider(samples, node, now)
             self._note(wanted, samples)
         self._plan(now)
-        self._counting.settle()
-        self._counting.keep()
+        self._counting.resolve_kills()
+        self._counting.save()
 
-    def follow(self, *, whole: bool = False) -> None:
+    def update_tracking(self, *, whole: bool = False) -> None:
         """At the end of a turn: the groups of pods that it touched, or of all."""
         if self._parts is None or self._counting is None:
             return
         touched = self._touched | self._context.work_queue
         self._touched = set()
         moved = self.groups.update(None if whole else touched)
-        self._counting.follow(moved)
-        self._parts.watch.drop([one.path for one in moved.gone])
+        self._counting.update_tracking(moved)
+        self._parts.watch.drop([one.path for one in moved.removed])
         # a group may have been made anew under its path
         again = [one.path for uid in touched for one in self.groups.of_pod(uid)]
-        come = [one.path for one in moved.come]
+        come = [one.path for one in moved.added]
         self._parts.watch.follow(self.groups.groups if whole else {*again, *come})
         # of groups that others may have made, what happened before is no news
-        self._look(frozenset(one.path for one in moved.come if not one.uid))
+        self._look(frozenset(one.path for one in moved.added if not one.uid))
 
     def _wanted(self, now: float, whole: bool) -> frozenset[str]:
         """Whom to look at in this turn."""
@@ -123,10 +123,10 @@ class MemoryMonitor:
             return frozenset(self.groups.groups)
         woken |= self._leaving()
         if whole and self._counting is not None:
-            woken |= self._counting.tallies.pressed()
+            woken |= self._counting.store.under_pressure()
         if held:
             return woken
-        return woken.union(self._close, *(watcher.watching() for watcher in self.watchers))
+        return woken.union(self._close, *(watcher.watching() for watcher in self.policies))
 
     def _leaving(self) -> frozenset[str]:
         """The groups of pods that are about to lose them: this may be the last look."""
@@ -168,8 +168,8 @@ class MemoryMonitor:
             if sample is not None:
                 samples[path] = sample
             else:
-                self._counting.absent(path)
-        self._counting.see(samples)
+                self._counting.record_absent(path)
+        self._counting.record(samples)
         return samples
 
     def _note(self, wanted: frozenset[str], samples: Mapping[str, MemorySample]) -> None:
@@ -181,7 +181,7 @@ class MemoryMonitor:
         """When to look next."""
         if self._look_at is not None and now < self._look_at:
             return
-        closer = any(watcher.watching() for watcher in self.watchers)
+        closer = any(watcher.watching() for watcher in self.policies)
         # a group that was woken is left alone for a moment: it may be woken without end
         busy = self._rang or self._close or closer
         self._look_at = (
@@ -190,7 +190,7 @@ class MemoryMonitor:
 
     def _due(self, now: float) -> bool:
         """Whether a watcher wants to be asked."""
-        times = [watcher.next_at() for watcher in self.watchers]
+        times = [watcher.next_at() for watcher in self.policies]
         return any(at is not None and now >= at for at in times)
 
     def descriptors(self) -> Sequence[int]:
@@ -202,7 +202,7 @@ class MemoryMonitor:
 
     def next_at(self) -> float | None:
         """The monotonic time of the next look."""
-        times = [self._look_at, *(watcher.next_at() for watcher in self.watchers)]
+        times = [self._look_at, *(watcher.next_at() for watcher in self.policies)]
         if self._counting is not None:
             times.append(self._counting.next_at())
         return min((one for one in times if one is not None), default=None)
@@ -217,17 +217,17 @@ class MemoryMonitor:
             self._viewed_at = now
             self._look(frozenset(self.groups.groups))
         else:
-            self._look(self._counting.unseen())
+            self._look(self._counting.unread())
         return MemoryView(
             groups=tuple(self._counting.rows()),
-            events=tuple(self._counting.tallies.events),
+            events=tuple(self._counting.store.events),
             node=self._node,
-            watched=tuple(row for watcher in self.watchers for row in watcher.rows()),
+            watched=tuple(row for watcher in self.policies for row in watcher.rows()),
             guard=next(
-                (w.report() for w in self.watchers if isinstance(w, Guard)), NO_GUARD_REPORT
+                (w.report() for w in self.policies if isinstance(w, Guard)), NO_GUARD_REPORT
             ),
             pressure=next(
-                (w.report() for w in self.watchers if isinstance(w, PressureEviction)),
+                (w.report() for w in self.policies if isinstance(w, PressureEviction)),
                 NO_PRESSURE_REPORT,
             ),
             how=(*self._parts.watch.how, *(() if self._parts.log.readable else (NO_KERNEL_LOG,))),
@@ -237,7 +237,7 @@ class MemoryMonitor:
     def close(self) -> None:
         """Keep what was counted for the next agent."""
         if self._counting is not None:
-            self._counting.keep(now=True)
+            self._counting.save(now=True)
 
 
 def _at_limit(sample: MemorySample) -> bool:

@@ -105,7 +105,7 @@ class PressureEviction:
             return
         samples = self._fresh(now)
         states = self._states(samples, marks)
-        self._evicting.begin_anew(now, calm=not states)
+        self._evicting.restart_due(now, calm=not states)
         for path in self._since.keys() - {state.path for state in states}:
             del self._since[path]
         self._rows = {path: row for path, row in self._rows.items() if path in self._since}
@@ -120,7 +120,7 @@ class PressureEviction:
 
     def watching(self) -> frozenset[str]:
         """The tiers while something waits for memory, with pods where somebody may be ended."""
-        if self._context.now > self._close_until and not self._evicting.busy:
+        if self._context.now > self._close_until and not self._evicting.in_progress:
             return frozenset()
         levels = ("node", "qos", "pod") if self._pods_too else ("node", "qos")
         rows = self._groups.groups.values()
@@ -160,7 +160,7 @@ class PressureEviction:
     def _marks(self) -> PressureThresholds:
         """With the node's own threshold of hard eviction."""
         hard = eviction_reservation(self._context.node).get("memory", ZERO).value
-        return replace(PRESSURE_THRESHOLDS, hard=hard) if hard else PRESSURE_THRESHOLDS
+        return replace(PRESSURE_THRESHOLDS, eviction_bytes=hard) if hard else PRESSURE_THRESHOLDS
 
     def _keep(self, samples: Mapping[str, MemorySample], node: NodeMemory) -> None:
         self._node.append(node)
@@ -249,7 +249,7 @@ class PressureEviction:
         self, state: PressureState, lasted: float, samples: Mapping[str, MemorySample]
     ) -> EvictionChoice:
         """Who is ended for it."""
-        if self._evicting.busy or self._evicting.settling:
+        if self._evicting.in_progress or self._evicting.settling:
             return EvictionChoice("none", self._evicting.because)
         workers = [
             worker for worker in self._context.workers.values() if _below(worker, state.path)
@@ -291,8 +291,8 @@ class PressureEviction:
             key=worker.key,
             qos=worker.qos,
             request=requests(worker.pod).get("memory", ZERO).value,
-            held=sum(held for held, _ in parts),
-            frees=sum(frees for _, frees in parts),
+            charged=sum(held for held, _ in parts),
+            freed=sum(frees for _, frees in parts),
             protected=sum(worth[one.path].protected for one in seen if one.path in worth),
             priority=worker.pod.priority or 0,
             critical=worker.pod.critical,
@@ -322,7 +322,7 @@ class PressureEviction:
             because = f"{choice.because}; {state.because}"
             wall = self._context.clock.wall()
             row = PressureRow(wall, state.path, choice.verdict, because, key)
-            self._evicting.tell(row, f"memory is short on {where}: {line}")
+            self._evicting.record(row, f"memory is short on {where}: {line}")
         if victim is None or choice.verdict != "end":
             return False
         message = f"{where} was low on memory: {choice.because}; {state.because}"

@@ -39,17 +39,17 @@ KILL_SECONDS = KILL_GRACE_SECONDS + 1.0
 
 
 class WatchedCgroup(Struct):
-    """A group that is watched. ``said`` is what was said last, and when; nothing is done before
-    ``waits``; ``queues``: since when it waits for another one's reclaim."""
+    """A group that is watched. ``logged`` is what was said last, and when; nothing is done before
+    ``blocked_until``; ``queued_since``: since when it waits for another one's reclaim."""
 
-    group: TrackedCgroup
+    cgroup: TrackedCgroup
     planned: int
-    track: throttle_stall.StallTracker = throttle_stall.StallTracker()
+    tracker: throttle_stall.StallTracker = throttle_stall.StallTracker()
     calm_since: float | None = None
-    said: tuple[str, float] = ("", 0.0)
-    waits: float = 0.0
-    queues: float | None = None
-    seen: float = 0.0
+    logged: tuple[str, float] = ("", 0.0)
+    blocked_until: float = 0.0
+    queued_since: float | None = None
+    read_at: float = 0.0
 
 
 class Guard:
@@ -66,7 +66,7 @@ class Guard:
     ) -> None:
         self._context = context
         self._groups = groups
-        self._cold = parts.cold
+        self._cold = parts.reclaim
         self._tuning = tuning
         self._policy = policy
         self._holding = GuardActions(context)
@@ -79,7 +79,7 @@ class Guard:
 
     def consider(self, samples: Mapping[str, MemorySample], node: NodeMemory, now: float) -> None:
         """Look at those that are at their memory.high or were; answer those that are stalled."""
-        self._ends.carry()
+        self._ends.kill_overdue()
         for path in sorted(samples, key=lambda path: (self._since(path), path)):
             if path in self._close or throttle_stall.is_near(samples[path], self._tuning):
                 self._look(path, samples[path], node, now)
@@ -100,7 +100,7 @@ class Guard:
     def rows(self) -> Sequence[WatchRow]:
         """How the groups are that are watched."""
         return [
-            WatchRow(path, "guard", one.track.verdict.state, one.track.verdict.because)
+            WatchRow(path, "guard", one.tracker.verdict.state, one.tracker.verdict.because)
             for path, one in sorted(self._close.items())
         ]
 
@@ -112,15 +112,15 @@ class Guard:
         """When to look at a group again."""
         now = self._context.now
         if one.calm_since is None or now - one.calm_since < CALM_SECONDS:
-            return one.seen
-        return one.seen + RAISED_POLL_SECONDS
+            return one.read_at
+        return one.read_at + RAISED_POLL_SECONDS
 
     def _since(self, path: str) -> float:
         """Since when a group is stalled; who has been for longest is answered first."""
         one = self._close.get(path)
-        if one is None or one.track.verdict.state != "stalled":
+        if one is None or one.tracker.verdict.state != "stalled":
             return float("inf")
-        return one.track.verdict.since
+        return one.tracker.verdict.since
 
     def _look(self, path: str, sample: MemorySample, node: NodeMemory, now: float) -> None:
         """One look at a group."""
@@ -131,25 +131,25 @@ class Guard:
             self._forget(path)
             return
         one = self._close.setdefault(path, WatchedCgroup(group, planned))
-        one.group, one.planned, one.seen = group, planned, now
+        one.cgroup, one.planned, one.read_at = group, planned, now
         room = throttle_stall.swap_headroom(sample, node.swap_free)
-        one.track = throttle_stall.track_sample(one.track, sample, room, self._tuning)
+        one.tracker = throttle_stall.track_sample(one.tracker, sample, room, self._tuning)
         self._hold(path, one, sample, room)
-        state = one.track.verdict.state
-        if state == "stalled" and now >= one.waits:
+        state = one.tracker.verdict.state
+        if state == "stalled" and now >= one.blocked_until:
             self._answer(path, one, sample, node)
         if state != "stalled":
-            one.queues = None
+            one.queued_since = None
         if state != "calm":
             one.calm_since = None
         elif one.calm_since is None:
             one.calm_since = now
-        elif now - one.calm_since >= CALM_SECONDS and path not in self._holding.holds:
+        elif now - one.calm_since >= CALM_SECONDS and path not in self._holding.overrides:
             self._forget(path)
 
     def _hold(self, path: str, one: WatchedCgroup, sample: MemorySample, room: int) -> None:
         """A held group after a look at it: what is planned comes back when it is time."""
-        hold = self._holding.holds.get(path)
+        hold = self._holding.overrides.get(path)
         if hold is None:
             return
         if hold.identity != sample.identity or (hold.raised and one.planned >= hold.value):
@@ -158,13 +158,13 @@ class Guard:
         hold = throttle_guard.with_fit(
             replace(hold, planned=one.planned), sample, room, self._policy
         )
-        self._holding.holds[path] = hold
+        self._holding.overrides[path] = hold
         if not hold.raised:
-            if sample.at - hold.at > self._policy.forget:
+            if sample.at - hold.changed_at > self._policy.forget_seconds:
                 self._holding.drop(path)
         elif throttle_guard.may_restore(hold, sample.at, self._policy):
             because = f"it has fitted for {throttle_guard.raised_seconds(hold, self._policy):.0f} s"
-            error = self._holding.give_back(path, because)
+            error = self._holding.restore_high(path, because)
             if not (error and self._is_said(one, f"restore{error}")):
                 self._tell(one, GuardDecision("restore", because, hold.planned), error, "act")
 
@@ -172,10 +172,12 @@ class Guard:
         self, path: str, one: WatchedCgroup, sample: MemorySample, node: NodeMemory
     ) -> None:
         """Answer a stall, or say what would be done."""
-        now, mode = self._context.now, self._mode(self._context.workers.get(one.group.uid))
+        now, mode = self._context.now, self._mode(self._context.workers.get(one.cgroup.uid))
         situation = self._situation(one, sample, node, mode)
         found = decide(situation, self._policy)
-        one.queues = (now if one.queues is None else one.queues) if found.queued else None
+        one.queued_since = (
+            (now if one.queued_since is None else one.queued_since) if found.queued else None
+        )
         decision = found.decision
         if decision is None:
             return
@@ -183,9 +185,9 @@ class Guard:
             return
         error = ""
         if mode == "act":
-            error = self._do(path, one, situation.hold, decision, found.lowered)
+            error = self._do(path, one, situation.override, decision, found.lowered)
         if error:
-            one.waits = now + RECLAIM_SECONDS
+            one.blocked_until = now + RECLAIM_SECONDS
         if not (error and self._is_said(one, f"{decision.answer}{error}")):
             self._tell(one, decision, error, mode)
 
@@ -194,7 +196,7 @@ class Guard:
     ) -> StallSituation:
         """Everything that the decision needs: groups whose memory.high is raised are looked at
         afresh, with all above them."""
-        now, path = self._context.now, one.group.path
+        now, path = self._context.now, one.cgroup.path
         above = self._groups.above(path)
         reclaim: Literal["idle", "busy", "absent"] = "idle"
         if self._cold is None:
@@ -203,20 +205,20 @@ class Guard:
             reclaim = "busy"
         return StallSituation(
             path=path,
-            pod=next((row.path for row in (*above, one.group) if row.uid), ""),
-            verdict=one.track.verdict,
-            hold=self._holding.of(path, one.planned, sample.identity),
+            pod=next((row.path for row in (*above, one.cgroup) if row.uid), ""),
+            verdict=one.tracker.verdict,
+            override=self._holding.override_for(path, one.planned, sample.identity),
             node=node,
             samples=self._samples(sample),
-            holds=dict(self._holding.holds),
+            overrides=dict(self._holding.overrides),
             reclaim=reclaim,
-            queued=0.0 if one.queues is None else now - one.queues,
+            queued=0.0 if one.queued_since is None else now - one.queued_since,
             killed=self._ended[0] if mode == "act" and now < self._ended[1] else "",
         )
 
     def _samples(self, sample: MemorySample) -> dict[str, MemorySample]:
         """The stalled group as it was just seen, and afresh the raised ones and all above."""
-        raised = [path for path, hold in self._holding.holds.items() if hold.raised]
+        raised = [path for path, hold in self._holding.overrides.items() if hold.raised]
         paths = {one.path for path in (sample.path, *raised) for one in self._groups.above(path)}
         samples = {sample.path: sample}
         for path in paths.union(raised) - {sample.path}:
@@ -242,37 +244,37 @@ class Guard:
         match decision.answer:
             case "reclaim":
                 assert self._cold is not None
-                self._holding.holds[path] = replace(hold, reclaimed=True, at=now)
-                one.waits = now + RECLAIM_SECONDS
+                self._holding.overrides[path] = replace(hold, reclaimed=True, changed_at=now)
+                one.blocked_until = now + RECLAIM_SECONDS
                 return self._cold.begin(path, decision.value)
             case "raise" | "limit":
-                return self._holding.take(path, hold, decision.value, decision.because)
+                return self._holding.raise_high(path, hold, decision.value, decision.because)
             case "end":
-                one.waits = now + 2 * KILL_GRACE_SECONDS
-                one.track = throttle_stall.StallTracker(verdict=one.track.verdict)
-                worker = self._context.workers[one.group.uid]
-                error = self._ends.end(worker, path, decision.because)
+                one.blocked_until = now + 2 * KILL_GRACE_SECONDS
+                one.tracker = throttle_stall.StallTracker(verdict=one.tracker.verdict)
+                worker = self._context.workers[one.cgroup.uid]
+                error = self._ends.kill(worker, path, decision.because)
                 if not error:
-                    self._ended = (one.group.title, now + KILL_SECONDS)
+                    self._ended = (one.cgroup.title, now + KILL_SECONDS)
                 return error
             case _:
                 return ""
 
     def _lower(self, path: str, value: int, needs: WatchedCgroup) -> str:
         """Take back what a group was given and does not use; what went wrong."""
-        hold, one = self._holding.holds[path], self._close.get(path)
-        because = f"to {throttle_stall.mib(value)}, {needs.group.title} needs what it does not use"
-        error = self._holding.take(path, hold, value, because)
+        hold, one = self._holding.overrides[path], self._close.get(path)
+        because = f"to {throttle_stall.mib(value)}, {needs.cgroup.title} needs what it does not use"
+        error = self._holding.raise_high(path, hold, value, because)
         if not error:
-            self._holding.holds[path] = replace(hold, value=value)
+            self._holding.overrides[path] = replace(hold, value=value)
         if one is not None:
             self._tell(one, GuardDecision("lower", because, value), error, "act")
         return error
 
     def _is_said(self, one: WatchedCgroup, key: str) -> bool:
         """Whether an answer, with what went wrong, was said of a group a short while ago."""
-        said, at = one.said
-        return said == key and self._context.now - at < self._policy.quiet
+        said, at = one.logged
+        return said == key and self._context.now - at < self._policy.log_repeat_seconds
 
     def _mode(self, worker: PodWorker | None) -> Mode:
         """The pod's own word, or the node's."""
@@ -293,13 +295,13 @@ class Guard:
     def _tell(self, one: WatchedCgroup, decision: GuardDecision, error: str, mode: Mode) -> None:
         """One line, one row, one count."""
         context = self._context
-        signs = one.track.verdict.signs if decision.answer not in ("lower", "restore") else None
-        one.said = (f"{decision.answer}{error}", context.now)
+        signs = one.tracker.verdict.signals if decision.answer not in ("lower", "restore") else None
+        one.logged = (f"{decision.answer}{error}", context.now)
         row = GuardRow(
             at=context.clock.wall(),
-            path=one.group.path,
-            pod=one.group.pod,
-            container=one.group.container,
+            path=one.cgroup.path,
+            pod=one.cgroup.pod,
+            container=one.cgroup.container,
             mode=mode,
             answer=decision.answer,
             value=decision.value,

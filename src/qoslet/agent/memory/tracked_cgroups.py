@@ -18,8 +18,8 @@ from qoslet.core.resources.cgroup_tree import Cgroup
 class TrackingChange(Struct):
     """What changed: groups that are followed anew or otherwise, and groups that are not there."""
 
-    come: list[TrackedCgroup] = []
-    gone: list[TrackedCgroup] = []
+    added: list[TrackedCgroup] = []
+    removed: list[TrackedCgroup] = []
 
 
 class TrackedCgroups:
@@ -52,7 +52,7 @@ class TrackedCgroups:
             if worker is not None:
                 self._add(worker, moved)
         upper = self._context.plan.upper()
-        if upper is not self._upper or moved.come or moved.gone:
+        if upper is not self._upper or moved.added or moved.removed:
             self._tiers(upper, moved)
         return moved
 
@@ -77,7 +77,7 @@ class TrackedCgroups:
         self._of_pod[worker.uid] = (worker.groups, rows)
         for row in rows:
             self._groups[row.path] = row
-        moved.come += rows
+        moved.added += rows
         self._count(rows, 1)
 
     def _drop(self, uid: str, moved: TrackingChange) -> None:
@@ -85,7 +85,7 @@ class TrackedCgroups:
         for row in rows:
             if self._groups.get(row.path) is row:
                 del self._groups[row.path]
-        moved.gone += rows
+        moved.removed += rows
         self._count(rows, -1)
 
     def _count(self, rows: Iterable[TrackedCgroup], sign: int) -> None:
@@ -101,7 +101,7 @@ class TrackedCgroups:
         paths = {group.path for group in upper}
         for old in self._upper:
             if old.path is not None and old.path not in paths:
-                moved.gone.append(self._groups.pop(old.path))
+                moved.removed.append(self._groups.pop(old.path))
         self._upper = upper
         for group in upper:
             if group.path is None:
@@ -111,7 +111,7 @@ class TrackedCgroups:
             if known is None:
                 title = group.name.rpartition("/")[2] or "/"
                 known = TrackedCgroup(group.path, group.level, title, request=request)
-                moved.come.append(known)
+                moved.added.append(known)
             self._groups[group.path] = replace(known, request=request)
 
 

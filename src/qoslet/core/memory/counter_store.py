@@ -64,7 +64,7 @@ class CounterStore:
         self._recent: dict[CounterKey, ReclaimHistory] = {}
         self.events: deque[MemoryEvent] = deque(maxlen=MAX_EVENTS)
 
-    def come(self, groups: Iterable[TrackedCgroup]) -> None:
+    def add(self, groups: Iterable[TrackedCgroup]) -> None:
         """These are there; what was counted under their names goes on."""
         for group in groups:
             self._gone.pop(group.key, None)
@@ -74,7 +74,7 @@ class CounterStore:
             else:
                 tally.group = group
 
-    def went(self, groups: Iterable[TrackedCgroup], wall: float) -> list[MemoryEvent]:
+    def remove(self, groups: Iterable[TrackedCgroup], wall: float) -> list[MemoryEvent]:
         """These are gone, and what ended with them; of all that are gone, the oldest are
         forgotten."""
         found = []
@@ -83,7 +83,7 @@ class CounterStore:
             if tally is None:
                 continue
             self._gone.setdefault(group.key)
-            found += _episode(tally, group, tally.episodes.over(), wall)
+            found += _episode(tally, group, tally.episodes.end(), wall)
         while len(self._gone) > MAX_REMOVED_CGROUPS:
             self._drop(next(iter(self._gone)))
         return found
@@ -92,7 +92,7 @@ class CounterStore:
         del self._gone[key], self._tallies[key]
         self._recent.pop(key, None)
 
-    def see(
+    def record_sample(
         self,
         sample: MemorySample,
         group: TrackedCgroup,
@@ -115,7 +115,7 @@ class CounterStore:
             recent = self._recent.setdefault(group.key, ReclaimHistory())
             since = sample.at if before is None else before.at
             recent.add(what.zone, what.reclaimed.taken, since, sample.at)
-        pressed = _episode(tally, group, tally.episodes.see(sample), wall)
+        pressed = _episode(tally, group, tally.episodes.record(sample), wall)
         if before is None and not group.uid:
             # what happened before anybody looked is no news
             return pressed
@@ -126,7 +126,7 @@ class CounterStore:
             tally.told += kept.get("oom_kill", 0)
         return [*(event(group, kind, count, wall) for kind, count in kept.items()), *pressed]
 
-    def unclaimed(self, pod: TrackedCgroup, containers: Iterable[TrackedCgroup]) -> int:
+    def unattributed_kills(self, pod: TrackedCgroup, containers: Iterable[TrackedCgroup]) -> int:
         """Kills in a pod since asked last that no container's group has counted: that group went
         before anybody looked, or is not followed. Only v2 counts them."""
         tally = self._tallies.get(pod.key)
@@ -138,7 +138,7 @@ class CounterStore:
         tally.told += found
         return found
 
-    def pressed(self) -> frozenset[str]:
+    def under_pressure(self) -> frozenset[str]:
         """Groups whose pressure goes on, as far as is known."""
         return frozenset(
             one.group.path
@@ -151,7 +151,7 @@ class CounterStore:
         tally = self._tallies.get(group.key)
         return tally.events.get(kind, 0) if tally is not None else 0
 
-    def claim(self, pod: CounterKey, container: TrackedCgroup) -> None:
+    def attribute_kill(self, pod: CounterKey, container: TrackedCgroup) -> None:
         """One of those was in this container."""
         self._tallies[pod].told -= 1
         events = self._tallies.setdefault(container.key, MemoryCounters(container)).events
@@ -166,7 +166,7 @@ class CounterStore:
         return json.encode(_StoredCounters(rows, list(self.events)))
 
     def load(self, text: bytes) -> bool:
-        """Go on where ``dump`` was, with groups that are gone until they ``come``; False, and
+        """Go on where ``dump`` was, with groups that are gone until they ``add``; False, and
         nothing is changed, where the text is no dump."""
         try:
             kept = json.decode(text, type=_StoredCounters)
@@ -177,13 +177,13 @@ class CounterStore:
         self.events.extend(kept.events)
         return True
 
-    def absent(self, group: TrackedCgroup) -> None:
+    def record_absent(self, group: TrackedCgroup) -> None:
         """A group is not there."""
         tally = self._tallies.get(group.key)
         if tally is not None:
             tally.sample = None
 
-    def happened(self, one: MemoryEvent, key: CounterKey) -> None:
+    def record_event(self, one: MemoryEvent, key: CounterKey) -> None:
         """Keep an event."""
         self.events.append(one)
         tally = self._tallies.get(key)

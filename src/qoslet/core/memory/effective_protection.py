@@ -184,7 +184,7 @@ class ProtectionTree:
         """Whether a path has a claim."""
         return path in self._given
 
-    def claims(self, path: str) -> bool:
+    def is_protected(self, path: str) -> bool:
         """Whether a group or one above it claims protection."""
         return any(any(self._settings(one)) for one in (path, *parents(path)))
 
@@ -245,7 +245,7 @@ class ProtectionTree:
         claim = self._given.get(path)
         return (0, 0) if claim is None else (claim.min // self._page, claim.low // self._page)
 
-    def worth(
+    def effective(
         self,
         path: str,
         *,
@@ -272,10 +272,11 @@ class ProtectionTree:
         return EffectiveMemory(hard * self._page, soft * self._page, above.binds)
 
     def solve(self, *, recursive: bool, root: str = "") -> dict[str, EffectiveMemory]:
-        """``worth`` of all that have one, by path."""
+        """``effective`` of all that have one, by path."""
         known: dict[str, AncestorState] = {}
         rows = (
-            (path, self.worth(path, recursive=recursive, root=root, known=known)) for path in self
+            (path, self.effective(path, recursive=recursive, root=root, known=known))
+            for path in self
         )
         return {path: one for path, one in rows if one is not None}
 
@@ -307,7 +308,7 @@ class ProtectionTree:
                 found.append(ProtectionLoss(file, value, used, held, above[-1] if above else None))
         return tuple(found)
 
-    def short(self) -> Iterator[Overcommit]:
+    def overcommits(self) -> Iterator[Overcommit]:
         """The groups that hold less than their children claim and use."""
         return (one for path in self._below if path for one in self._short(path))
 

@@ -53,7 +53,7 @@ class MemoryEventLog:
         self._lines = 0
         self._dropped = 0
 
-    def of(self, events: Iterable[MemoryEvent], now: float) -> list[str]:
+    def lines(self, events: Iterable[MemoryEvent], now: float) -> list[str]:
         """Lines for these, ``now`` in monotonic seconds."""
         found: list[str] = []
         if now - self._window >= WINDOW_SECONDS:

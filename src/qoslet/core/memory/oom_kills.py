@@ -51,7 +51,7 @@ class OomKillTracker:
         self._open: list[_CountedKill] = []
         self._records: list[tuple[float, OomKill]] = []
 
-    def told(self, kills: Iterable[OomKill], now: float) -> None:
+    def add_records(self, kills: Iterable[OomKill], now: float) -> None:
         """Records of the log. One process may have two, of which one names the group."""
         self._records = [(at, one) for at, one in self._records if now - at < RECORD_SECONDS]
         self._named = {key: at for key, at in self._named.items() if now - at < RECORD_SECONDS}
@@ -69,7 +69,7 @@ class OomKillTracker:
                 return
         self._records.append((now, kill))
 
-    def counted(
+    def add_count(
         self,
         one: MemoryEvent,
         key: tuple[str, str],
@@ -85,7 +85,7 @@ class OomKillTracker:
             _CountedKill(replace(one, count=1), key, until, whole) for _ in range(one.count)
         ]
 
-    def settled(self, now: float, main: Mapping[tuple[str, str], int]) -> list[ResolvedKill]:
+    def resolve(self, now: float, main: Mapping[tuple[str, str], int]) -> list[ResolvedKill]:
         """Kills of which all is known that will be; ``main`` is the first process of containers
         that ended for memory. One of which nothing is known has no process."""
         found: list[ResolvedKill] = []

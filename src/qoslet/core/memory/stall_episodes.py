@@ -44,7 +44,7 @@ class StallEpisodes(Struct):
     since: _Look | None = None
     until: _Look | None = None
 
-    def see(self, sample: MemorySample) -> EpisodeChange | None:
+    def record(self, sample: MemorySample) -> EpisodeChange | None:
         """What a look says, if it begins or ends anything."""
         if sample.pressure is None:
             return None
@@ -53,7 +53,7 @@ class StallEpisodes(Struct):
         before = self.last
         if before is None or before.identity != now.identity or now.at < before.at:
             self.last = now
-            return self.over()
+            return self.end()
         seconds = now.at - before.at
         if seconds < MIN_SECONDS:
             return None
@@ -61,7 +61,7 @@ class StallEpisodes(Struct):
         full, some = _share(before.full, now.full, seconds), _share(before.some, now.some, seconds)
         if full < FULL_RATIO and some < SOME_RATIO:
             calm = self.until is not None and now.at - self.until.at >= CALM_SECONDS
-            return self.over() if calm else None
+            return self.end() if calm else None
         self.until = now
         if self.since is not None:
             return None
@@ -70,7 +70,7 @@ class StallEpisodes(Struct):
             "pressure", f"all its processes {full:.0%} and some {some:.0%} of {seconds:.1f} s"
         )
 
-    def over(self) -> EpisodeChange | None:
+    def end(self) -> EpisodeChange | None:
         """The end of what goes on, if anything does."""
         since, until = self.since, self.until
         self.since = self.until = None

@@ -97,7 +97,7 @@ def standings(plan: Plan) -> dict[str, Standing]:
         kept = worth[key]
         if kept.protected > claim.usage:
             worth[key] = EffectiveMemory(min(kept.hard, claim.usage), min(kept.soft, claim.usage))
-    cuts = {(one.path, one.file): one for one in tree.short()}
+    cuts = {(one.path, one.file): one for one in tree.overcommits()}
     found: dict[str, Standing] = {}
     for path in sorted(claims, key=lambda one: one.count("/")):
         above = found.get(path.rpartition("/")[0])

@@ -52,8 +52,8 @@ UNDER_REQUEST_SECONDS = 10.0
 
 
 class Candidate(Struct, frozen=True):
-    """A pod below what is short of memory. Amounts are bytes: ``held`` is what is charged to it
-    and cannot be dropped (no page cache), swapped out or not, ``frees`` what its end would free: what it shares with
+    """A pod below what is short of memory. Amounts are bytes: ``charged`` is what is charged to it
+    and cannot be dropped (no page cache), swapped out or not, ``freed`` what its end would free: what it shares with
     others is not in it. ``protected`` is its effective ``memory.low`` or ``memory.min``, whichever
     is larger. ``ending``: it was asked to end already."""
 
@@ -61,8 +61,8 @@ class Candidate(Struct, frozen=True):
     key: str
     qos: QosClass
     request: int
-    held: int
-    frees: int
+    charged: int
+    freed: int
     protected: int = 0
     priority: int = 0
     critical: bool = False
@@ -72,7 +72,7 @@ class Candidate(Struct, frozen=True):
     @property
     def excess(self) -> int:
         """Bytes in use above request and effective protection."""
-        return max(0, self.held - max(self.request, self.protected))
+        return max(0, self.charged - max(self.request, self.protected))
 
 
 def charged_and_freed(sample: MemorySample, *, volumes: bool) -> tuple[int, int]:
@@ -102,7 +102,7 @@ def choose_victim(candidates: Sequence[Candidate], missing: int, lasted: float) 
     first = ranked[0]
     if _rank(first, missing) >= _UNDER_REQUEST and lasted < UNDER_REQUEST_SECONDS:
         return EvictionChoice("none", _too_early(ranked, missing, lasted), order=order)
-    others = sum(one.frees for one in able)
+    others = sum(one.freed for one in able)
     if others < missing // MIN_FREED_DIVISOR:
         text = (
             f"pods hold {human_bytes(others)} that their end would free, {human_bytes(missing)} are missing: "
@@ -119,7 +119,7 @@ _UNDER_REQUEST = 3
 def _able(one: Candidate) -> bool:
     """Whether the pod may be ended, and its end would free something."""
     return (
-        not one.ending and not one.critical and one.mode != "off" and one.frees >= MIN_FREED_BYTES
+        not one.ending and not one.critical and one.mode != "off" and one.freed >= MIN_FREED_BYTES
     )
 
 
@@ -128,16 +128,16 @@ def _rank(one: Candidate, missing: int) -> int:
     its request, 4 guaranteed."""
     helps = max(MIN_FREED_BYTES, missing // MIN_FREED_DIVISOR)
     if one.qos == "BestEffort":
-        return 0 if one.frees >= helps else 2
+        return 0 if one.freed >= helps else 2
     if one.qos == "Burstable":
         if one.excess < MIN_FREED_BYTES:
             return _UNDER_REQUEST
-        return 1 if min(one.frees, one.excess) >= helps else 2
+        return 1 if min(one.freed, one.excess) >= helps else 2
     return 4
 
 
 def _key(one: Candidate, missing: int) -> tuple[int, int, int, int, str]:
-    return _rank(one, missing), one.priority, -one.excess, -one.frees, one.uid
+    return _rank(one, missing), one.priority, -one.excess, -one.freed, one.uid
 
 
 def _because(first: Candidate, ranked: Sequence[Candidate], missing: int) -> str:
@@ -150,9 +150,9 @@ def _because(first: Candidate, ranked: Sequence[Candidate], missing: int) -> str
         4: "guaranteed, and no other pod is left",
     }
     numbers = (
-        f"holds {human_bytes(first.held)}, request {human_bytes(first.request)}, protected "
+        f"holds {human_bytes(first.charged)}, request {human_bytes(first.request)}, protected "
         f"{human_bytes(first.protected)}, {human_bytes(first.excess)} above, priority {first.priority}; "
-        f"its end frees {human_bytes(first.frees)} of {human_bytes(missing)} missing"
+        f"its end frees {human_bytes(first.freed)} of {human_bytes(missing)} missing"
     )
     rest = len(ranked) - 1
     after = f"; {rest} more could be ended" if rest else "; no other could be ended"
@@ -177,7 +177,7 @@ def _why_none(candidates: Sequence[Candidate]) -> str:
 
 def _too_early(ranked: Sequence[Candidate], missing: int, lasted: float) -> str:
     """Why those under their request are left alone for now."""
-    held = sum(one.frees for one in ranked)
+    held = sum(one.freed for one in ranked)
     return (
         f"all {len(ranked)} pods that could be ended are under their request and hold "
         f"{human_bytes(held)}; {human_bytes(missing)} are missing for {lasted:.1f} s, such pods are ended "

@@ -38,10 +38,10 @@ _MIB = 1 << 20
 
 class GrowthBounds(Struct, frozen=True):
     """How far a group may go in bytes, by its own limit or its pod's, whichever it meets first.
-    ``ends``: a container can be ended for it."""
+    ``killable``: a container can be ended for it."""
 
-    max: int
-    ends: bool
+    limit: int
+    killable: bool
 
 
 class GuardDecision(Struct, frozen=True):
@@ -54,7 +54,9 @@ class GuardDecision(Struct, frozen=True):
 
 def spare_bytes(node: NodeMemory, policy: GuardPolicy = GUARD_POLICY) -> int:
     """Bytes of the node that a group may still be given."""
-    return max(0, node.available - max(policy.least_reserve, int(node.total * policy.reserve)))
+    return max(
+        0, node.available - max(policy.min_reserve_bytes, int(node.total * policy.reserve_ratio))
+    )
 
 
 def answer(
@@ -66,23 +68,23 @@ def answer(
     policy: GuardPolicy = GUARD_POLICY,
 ) -> GuardDecision:
     """What to do about a group whose verdict is ``stalled``."""
-    signs = verdict.signs
-    cold = 0 if signs is None else signs.cold
-    if cold >= policy.cold and not (hold is not None and hold.reclaimed):
+    signs = verdict.signals
+    cold = 0 if signs is None else signs.reclaimable
+    if cold >= policy.min_reclaim_bytes and not (hold is not None and hold.reclaimed):
         return GuardDecision("reclaim", f"{mib(cold)} of it are cold", cold)
     has = f"there are {mib(room.free)} to spare"
-    if room.given >= _MIB:
-        has += f" beside {mib(room.given)} that others were given and do not use yet"
-    if bounds.max < UNLIMITED and bounds.max - sample.current <= room.free:
-        return GuardDecision("limit", f"memory.max {mib(bounds.max)} decides, {has}", UNLIMITED)
+    if room.granted_unused >= _MIB:
+        has += f" beside {mib(room.granted_unused)} that others were given and do not use yet"
+    if bounds.limit < UNLIMITED and bounds.limit - sample.current <= room.free:
+        return GuardDecision("limit", f"memory.max {mib(bounds.limit)} decides, {has}", UNLIMITED)
     high = sample.high or 0
     at = max(high, sample.current)
-    wanted = min(bounds.max, at + max(policy.least_step, int(high * policy.step)))
+    wanted = min(bounds.limit, at + max(policy.min_step_bytes, int(high * policy.step_ratio)))
     value = min(wanted, sample.current + room.free)
-    if value - at >= policy.least_step:
+    if value - at >= policy.min_step_bytes:
         value = value // _MIB * _MIB
         return GuardDecision("raise", f"to {mib(value)}, {has}", value)
-    if bounds.ends:
+    if bounds.killable:
         return GuardDecision("end", f"it cannot be given more, {has}")
     return GuardDecision("none", f"it cannot be given more, {has}, and no container is to blame")
 
@@ -90,8 +92,8 @@ def answer(
 class StallSituation(Struct, frozen=True):
     """Everything that one decision reads.
 
-    ``samples`` are of the stalled group ``path``, of every group in ``holds`` that is raised, and
-    of all groups above these; ``pod`` is the path of its pod, empty where it is in none. ``hold``
+    ``samples`` are of the stalled group ``path``, of every group in ``overrides`` that is raised, and
+    of all groups above these; ``pod`` is the path of its pod, empty where it is in none. ``override``
     is the stalled group's own. ``reclaim`` says whether reclaim can be asked for, or runs for
     another group for which this one has waited ``queued`` seconds. ``killed`` is the container
     whose memory is still being freed, empty where there is none.
@@ -100,10 +102,10 @@ class StallSituation(Struct, frozen=True):
     path: str
     pod: str
     verdict: StallVerdict
-    hold: HighOverride
+    override: HighOverride
     node: NodeMemory
     samples: Mapping[str, MemorySample]
-    holds: Mapping[str, HighOverride]
+    overrides: Mapping[str, HighOverride]
     reclaim: Literal["idle", "busy", "absent"] = "idle"
     queued: float = 0.0
     killed: str = ""
@@ -120,13 +122,13 @@ class Resolution(Struct, frozen=True):
 
 def decide(situation: StallSituation, policy: GuardPolicy = GUARD_POLICY) -> Resolution:
     """What to do about a stalled group. Pure, and ends: each group is lowered at most once."""
-    hold = situation.hold
+    hold = situation.override
     if situation.reclaim == "absent":
         hold = replace(hold, reclaimed=True)
     found = _searched(situation, hold, policy)
     assert found.decision is not None
     if situation.reclaim == "busy" and found.decision.answer == "reclaim":
-        if situation.queued < policy.queue:
+        if situation.queued < policy.queue_seconds:
             return Resolution(None, queued=True)
         found = _searched(situation, replace(hold, reclaimed=True), policy)
         assert found.decision is not None
@@ -146,7 +148,7 @@ def _more(decision: GuardDecision, why: str) -> GuardDecision:
 def _searched(situation: StallSituation, hold: HighOverride, policy: GuardPolicy) -> Resolution:
     """The answer, and which groups have to give back what they were given for it: the one that
     uses least of that first."""
-    holds, lower = dict(situation.holds), dict[str, int]()
+    holds, lower = dict(situation.overrides), dict[str, int]()
     sample, first = situation.samples[situation.path], None
     while True:
         ground = _assess(situation, holds, policy)
@@ -182,7 +184,7 @@ def _assess(
     }
     own = UNLIMITED if sample.max is None else sample.max
     if pod in parts and pod != path:
-        own = min(own, parts[pod].left + sample.current)
+        own = min(own, parts[pod].limit_headroom + sample.current)
     room = headroom.headroom_for(path, pod, spare_bytes(situation.node, policy), parts)
     return _Assessment(GrowthBounds(own, bool(pod)), room, parts)
 
@@ -195,7 +197,7 @@ def _least_used(
 ) -> tuple[str, int]:
     """The group that can give back most of what it was given, with the memory.high that is left to
     it; an empty path where none has much."""
-    unused, found = headroom.unused_grants(ground.parts), (policy.least_step, "", 0)
+    unused, found = headroom.unused_grants(ground.parts), (policy.min_step_bytes, "", 0)
     for at, hold in holds.items():
         sample = situation.samples.get(at)
         if sample is None or not hold.raised or headroom.is_related(at, situation.path):

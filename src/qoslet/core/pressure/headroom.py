@@ -15,20 +15,20 @@ from qoslet.core.memory.sample import MemorySample
 
 
 class GrantedShare(Struct, frozen=True):
-    """A group, in bytes: ``left`` up to its limit, beyond what nobody can take back from it,
+    """A group, in bytes: ``limit_headroom`` up to its limit, beyond what nobody can take back from it,
     ``granted`` up to a memory.high that was raised, beyond that and what is planned; 0 where it
     was not."""
 
-    left: int
+    limit_headroom: int
     granted: int = 0
 
 
 class Headroom(Struct, frozen=True):
-    """``free`` bytes may be given to a group. ``given`` is what others were given and do not use
+    """``free`` bytes may be given to a group. ``granted_unused`` is what others were given and do not use
     yet, where there is least: in the group ``within``, on the node where that is empty."""
 
     free: int
-    given: int = 0
+    granted_unused: int = 0
     within: str = ""
 
 
@@ -52,7 +52,7 @@ def unused_grants(parts: Mapping[str, GrantedShare]) -> dict[str, int]:
     found = dict.fromkeys(["", *parts], 0)
     for path in sorted(parts, key=len, reverse=True):  # what is below has the longer path
         one = parts[path]
-        found[path] = min(one.left, max(one.granted, found[path]))
+        found[path] = min(one.limit_headroom, max(one.granted, found[path]))
         found[_above(path, parts)] += found[path]
     return found
 
@@ -64,16 +64,22 @@ def headroom_for(path: str, pod: str, spare: int, parts: Mapping[str, GrantedSha
     count here."""
     whole = pod or path
     others = unused_grants(
-        {at: GrantedShare(one.left) if is_related(at, whole) else one for at, one in parts.items()}
+        {
+            at: GrantedShare(one.limit_headroom) if is_related(at, whole) else one
+            for at, one in parts.items()
+        }
     )
-    levels = [("", spare), *((at, one.left) for at, one in parts.items() if is_below(whole, at))]
+    levels = [
+        ("", spare),
+        *((at, one.limit_headroom) for at, one in parts.items() if is_below(whole, at)),
+    ]
     free, within = min((left - others[at], at) for at, left in levels)
     given = others[within]
-    if pod in parts and path != pod and parts[pod].left > free:
+    if pod in parts and path != pod and parts[pod].limit_headroom > free:
         beside = {
             at: one for at, one in parts.items() if is_below(at, pod) and not is_related(at, path)
         }
-        inside = min(parts[pod].left, unused_grants(beside)[""])
+        inside = min(parts[pod].limit_headroom, unused_grants(beside)[""])
         free, given = free - inside, given + inside
     return Headroom(max(0, free), given, within)
 

@@ -28,29 +28,33 @@ _MIB = 1 << 20
 
 
 class PressureThresholds(Struct, frozen=True):
-    """From when on memory is short. ``low`` is the share of the machine that can still be had, at
-    least ``least`` and at most ``most`` bytes, ``hard`` the bytes below which kubelets evict;
-    ``full`` and ``some`` are shares of time, ``limit_full`` that of a group at its limit. A verdict
-    stands on looks of ``over`` to ``stale`` seconds; less than ``hard`` must be had for ``under``
-    of them. ``scans`` are pages in a second, ``take`` is the share of scanned pages that reclaim
+    """From when on memory is short. ``available_ratio`` is the share of the machine that can still be had, at
+    least ``min_available_bytes`` and at most ``max_available_bytes`` bytes, ``eviction_bytes`` the bytes below which kubelets evict;
+    ``full_ratio`` and ``some_ratio`` are shares of time, ``limit_full_ratio`` that of a group at its limit. A verdict
+    stands on looks of ``window_seconds`` to ``max_gap_seconds`` seconds; less than ``eviction_bytes`` must be had for ``eviction_seconds``
+    of them. ``scans_per_second`` are pages in a second, ``reclaim_ratio`` is the share of scanned pages that reclaim
     gets where all is well."""
 
-    low: float = 0.10
-    least: int = 128 * _MIB
-    most: int = 4096 * _MIB
-    hard: int = 100 * _MIB
-    full: float = 0.10
-    some: float = 0.30
-    limit_full: float = 0.40
-    over: float = 0.9
-    under: float = 0.4
-    stale: float = 10.0
-    scans: float = 1000.0
-    take: float = 0.5
+    available_ratio: float = 0.10
+    min_available_bytes: int = 128 * _MIB
+    max_available_bytes: int = 4096 * _MIB
+    eviction_bytes: int = 100 * _MIB
+    full_ratio: float = 0.10
+    some_ratio: float = 0.30
+    limit_full_ratio: float = 0.40
+    window_seconds: float = 0.9
+    eviction_seconds: float = 0.4
+    max_gap_seconds: float = 10.0
+    scans_per_second: float = 1000.0
+    reclaim_ratio: float = 0.5
 
-    def wanted(self, total: int) -> int:
+    def wanted_bytes(self, total: int) -> int:
         """Bytes that should be had on a machine with so many."""
-        return min(max(int(total * self.low), self.least), self.most, total // 4)
+        return min(
+            max(int(total * self.available_ratio), self.min_available_bytes),
+            self.max_available_bytes,
+            total // 4,
+        )
 
 
 PRESSURE_THRESHOLDS = PressureThresholds()
@@ -66,10 +70,10 @@ class StallRates(Struct, frozen=True):
     memory (None without PSI), pages that reclaim scanned in a second, and what it got of them."""
 
     seconds: float
-    some: float | None = None
-    full: float | None = None
-    scans: float | None = None
-    take: float | None = None
+    some_ratio: float | None = None
+    full_ratio: float | None = None
+    scans_per_second: float | None = None
+    reclaim_ratio: float | None = None
 
 
 class PressureState(Struct, frozen=True):
@@ -95,8 +99,8 @@ def node_state(
     stalls = tuple(node_stall(*pair) for pair in pairwise(_parts(looks)))
     whole = node_stall(looks[0], looks[-1])
     had = [max(0, one.available - protected) for one in looks[1:]]
-    most, wanted = max(had), marks.wanted(looks[-1].total)
-    least = max(wanted, marks.hard)
+    most, wanted = max(had), marks.wanted_bytes(looks[-1].total)
+    least = max(wanted, marks.eviction_bytes)
     evicting = most < least and _busy(whole, marks) and _under(looks, protected, marks)
     if evicting:
         wanted = least
@@ -110,7 +114,7 @@ def node_state(
         why = "tasks wait, but not for the node's memory: " if stalled else ""
         return PressureState("", "own limit" if stalled else "calm", 0, why + numbers, stalls)
     # kswapd works in bursts: what must last is that little can be had
-    steady = most < marks.hard or all(_goes_on(one, marks) for one in stalls)
+    steady = most < marks.eviction_bytes or all(_goes_on(one, marks) for one in stalls)
     if evicting or (steady and waits(whole, marks, most)):
         return PressureState("", "short", missing, numbers, stalls)
     return PressureState("", "calm", 0, numbers, stalls)
@@ -159,7 +163,7 @@ def spare_bytes(
     look: NodeMemory, protected: int = 0, marks: PressureThresholds = PRESSURE_THRESHOLDS
 ) -> int:
     """Bytes that can be had above what should be; negative where those are missing."""
-    should = max(marks.wanted(look.total), marks.hard)
+    should = max(marks.wanted_bytes(look.total), marks.eviction_bytes)
     return max(0, look.available - protected) - should
 
 
@@ -172,11 +176,13 @@ def is_uneasy(
         return False
     now, before = looks[-1], looks[-2] if len(looks) > 1 else None
     scarce = spare_bytes(now, protected, marks) < 0
-    if before is None or now.at - before.at > marks.stale:
+    if before is None or now.at - before.at > marks.max_gap_seconds:
         return now.pressure.some_avg10 >= 1.0 if now.pressure is not None else scarce
     stall = node_stall(before, now)
-    busy = stall.scans is not None and stall.scans >= marks.scans / 2
-    return (stall.some or 0.0) >= marks.full / 2 or (scarce and busy)
+    busy = (
+        stall.scans_per_second is not None and stall.scans_per_second >= marks.scans_per_second / 2
+    )
+    return (stall.some_ratio or 0.0) >= marks.full_ratio / 2 or (scarce and busy)
 
 
 def node_stall(before: NodeMemory, after: NodeMemory) -> StallRates:
@@ -192,23 +198,30 @@ def node_stall(before: NodeMemory, after: NodeMemory) -> StallRates:
 def waits(stall: StallRates, marks: PressureThresholds, had: int | None = None) -> bool:
     """Whether what runs waits for memory; ``had`` is what can be had, None: that is no matter."""
     busy = _busy(stall, marks)
-    if busy and had is not None and had < marks.hard:
+    if busy and had is not None and had < marks.eviction_bytes:
         # a fast disk hides in the shares of time what reclaim does to everybody's page cache
         return True
-    if stall.full is not None and stall.some is not None:
-        return stall.full >= marks.full or stall.some >= marks.some
-    return busy and had is not None and stall.take is not None and stall.take < marks.take
+    if stall.full_ratio is not None and stall.some_ratio is not None:
+        return stall.full_ratio >= marks.full_ratio or stall.some_ratio >= marks.some_ratio
+    return (
+        busy
+        and had is not None
+        and stall.reclaim_ratio is not None
+        and stall.reclaim_ratio < marks.reclaim_ratio
+    )
 
 
 def describe(stall: StallRates) -> str:
     """The numbers as people read them."""
     words = []
-    if stall.full is not None and stall.some is not None:
-        words.append(f"all tasks waited {stall.full:.0%} and some {stall.some:.0%} of the time")
-    if stall.scans is not None:
-        words.append(f"{stall.scans:.0f} pages/s scanned")
-    if stall.take is not None:
-        words.append(f"{stall.take:.0%} of them taken")
+    if stall.full_ratio is not None and stall.some_ratio is not None:
+        words.append(
+            f"all tasks waited {stall.full_ratio:.0%} and some {stall.some_ratio:.0%} of the time"
+        )
+    if stall.scans_per_second is not None:
+        words.append(f"{stall.scans_per_second:.0f} pages/s scanned")
+    if stall.reclaim_ratio is not None:
+        words.append(f"{stall.reclaim_ratio:.0%} of them taken")
     return ", ".join([*words, f"over {stall.seconds:.1f} s"])
 
 
@@ -218,13 +231,13 @@ _Look = TypeVar("_Look")
 def _recent(
     looks: Sequence[_Look], at: Callable[[_Look], float], marks: PressureThresholds
 ) -> list[_Look]:
-    """The newest looks that lie ``over`` seconds apart at least and are three or more; none where
+    """The newest looks that lie ``window_seconds`` seconds apart at least and are three or more; none where
     there are no such looks, or they lie too far back."""
     for number in range(len(looks) - 3, -1, -1):
         apart = at(looks[-1]) - at(looks[number])
-        if apart > marks.stale:
+        if apart > marks.max_gap_seconds:
             return []
-        if apart >= marks.over:
+        if apart >= marks.window_seconds:
             return list(looks[number:])
     return []
 
@@ -242,29 +255,33 @@ def _under(looks: Sequence[NodeMemory], protected: int, marks: PressureThreshold
     """Whether the newest looks found less than the hard threshold for long enough."""
     since = looks[-1].at
     for one in reversed(looks):
-        if one.available - protected >= marks.hard:
+        if one.available - protected >= marks.eviction_bytes:
             break
         since = one.at
-    return looks[-1].at - since >= marks.under
+    return looks[-1].at - since >= marks.eviction_seconds
 
 
 def _busy(stall: StallRates, marks: PressureThresholds) -> bool:
     """Whether reclaim is at work."""
-    return stall.scans is not None and stall.scans >= marks.scans
+    return stall.scans_per_second is not None and stall.scans_per_second >= marks.scans_per_second
 
 
 def _goes_on(stall: StallRates, marks: PressureThresholds) -> bool:
     """Whether a part of a longer while is no pause in what is seen over all of it."""
-    if stall.full is not None and stall.some is not None:
-        return stall.full >= marks.full / 4 or stall.some >= marks.some / 4
-    return bool(stall.scans)
+    if stall.full_ratio is not None and stall.some_ratio is not None:
+        return stall.full_ratio >= marks.full_ratio / 4 or stall.some_ratio >= marks.some_ratio / 4
+    return bool(stall.scans_per_second)
 
 
 def _waits_at_limit(stall: StallRates, marks: PressureThresholds) -> bool:
     """Whether a group waits because of its limit."""
-    if stall.full is not None:
-        return stall.full >= marks.limit_full
-    return stall.scans is not None and stall.scans >= marks.scans and (stall.take or 0) < marks.take
+    if stall.full_ratio is not None:
+        return stall.full_ratio >= marks.limit_full_ratio
+    return (
+        stall.scans_per_second is not None
+        and stall.scans_per_second >= marks.scans_per_second
+        and (stall.reclaim_ratio or 0) < marks.reclaim_ratio
+    )
 
 
 def _group_stall(before: MemorySample, after: MemorySample) -> StallRates:

@@ -30,26 +30,26 @@ _MIB = 1 << 20
 
 
 class GuardPolicy(Struct, frozen=True):
-    """``reserve`` is the share of the node's memory that is left alone (``least_reserve`` bytes
-    at least). A group without a limit gets ``step`` of its memory.high more each time
-    (``least_step`` bytes at least); less than ``least_step`` is not worth a raise. ``cold`` bytes
-    are worth a reclaim. What was raised stays at least ``hold`` seconds, twice as long each time
-    that it stalls again within ``forget`` seconds, at most ``longest``; it comes back when what
-    cannot be taken back is below ``fits`` of what is planned. The same is not said again before
-    ``quiet`` seconds are over. A group waits for the reclaim of another one for ``queue``
+    """``reserve_ratio`` is the share of the node's memory that is left alone (``min_reserve_bytes`` bytes
+    at least). A group without a limit gets ``step_ratio`` of its memory.high more each time
+    (``min_step_bytes`` bytes at least); less than ``min_step_bytes`` is not worth a raise. ``min_reclaim_bytes`` bytes
+    are worth a reclaim. What was raised stays at least ``min_raised_seconds`` seconds, twice as long each time
+    that it stalls again within ``forget_seconds`` seconds, at most ``max_raised_seconds``; it comes back when what
+    cannot be taken back is below ``fits_ratio`` of what is planned. The same is not said again before
+    ``log_repeat_seconds`` seconds are over. A group waits for the reclaim of another one for ``queue_seconds``
     seconds."""
 
-    reserve: float = 0.05
-    least_reserve: int = 64 * _MIB
-    step: float = 0.25
-    least_step: int = 16 * _MIB
-    cold: int = 4 * _MIB
-    hold: float = 30.0
-    longest: float = 600.0
-    forget: float = 300.0
-    fits: float = 0.9
-    quiet: float = 60.0
-    queue: float = 0.5
+    reserve_ratio: float = 0.05
+    min_reserve_bytes: int = 64 * _MIB
+    step_ratio: float = 0.25
+    min_step_bytes: int = 16 * _MIB
+    min_reclaim_bytes: int = 4 * _MIB
+    min_raised_seconds: float = 30.0
+    max_raised_seconds: float = 600.0
+    forget_seconds: float = 300.0
+    fits_ratio: float = 0.9
+    log_repeat_seconds: float = 60.0
+    queue_seconds: float = 0.5
 
 
 GUARD_POLICY = GuardPolicy()
@@ -58,13 +58,13 @@ GUARD_POLICY = GuardPolicy()
 class HighOverride(Struct, frozen=True):
     """A group whose memory.high is ours for a while. ``planned`` is what it was before, ``value``
     what it is. Times are monotonic seconds: when it was last changed, since when the group would
-    fit again. ``times`` is how often it was raised. ``reclaimed``: that was tried."""
+    fit again. ``raises`` is how often it was raised. ``reclaimed``: that was tried."""
 
     planned: int
     value: int
-    at: float
+    changed_at: float
     identity: int
-    times: int = 0
+    raises: int = 0
     reclaimed: bool = False
     fits_since: float | None = None
 
@@ -78,7 +78,7 @@ def lowered_high(
     hold: HighOverride, sample: MemorySample, policy: GuardPolicy = GUARD_POLICY
 ) -> int:
     """The memory.high of a group that keeps what it uses and the least step beyond."""
-    at = max(hold.planned, sample.current) + policy.least_step
+    at = max(hold.planned, sample.current) + policy.min_step_bytes
     return -(-at // _MIB) * _MIB
 
 
@@ -87,14 +87,19 @@ def with_fit(
 ) -> HighOverride:
     """The hold after one more look at its group: whether it would fit again, and since when."""
     pinned = sample.current - reclaimable_bytes(sample, swap_room)
-    if pinned >= hold.planned * policy.fits:
+    if pinned >= hold.planned * policy.fits_ratio:
         return hold if hold.fits_since is None else replace(hold, fits_since=None)
     return replace(hold, fits_since=sample.at) if hold.fits_since is None else hold
 
 
 def raised_seconds(hold: HighOverride, policy: GuardPolicy = GUARD_POLICY) -> float:
     """Seconds for which the group has to fit before what is planned comes back."""
-    return float(min(policy.longest, policy.hold * 2 ** min(max(0, hold.times - 1), 10)))
+    return float(
+        min(
+            policy.max_raised_seconds,
+            policy.min_raised_seconds * 2 ** min(max(0, hold.raises - 1), 10),
+        )
+    )
 
 
 def may_restore(hold: HighOverride, now: float, policy: GuardPolicy = GUARD_POLICY) -> bool:

@@ -23,24 +23,24 @@ _MIB = 1 << 20
 
 
 class StallTuning(Struct, frozen=True):
-    """``near``: the share of memory.high from which a group is looked at closely. Of a group
-    that gets on, memory grows or falls by ``moves`` of memory.high a second, or it uses ``busy``
-    cores, or it waits for less than ``waits`` of the time, where the kernel tells, or more than
-    ``rest`` of memory.high (``least`` bytes at least, a quarter of it at most) can be taken back.
-    ``span`` seconds lie between the two looks that are compared, at least, ``memory`` at most;
-    ``agree`` such comparisons must say the same. What computes while nothing can be taken back
-    counts as stalled after ``patience`` seconds, too."""
+    """``near_ratio``: the share of memory.high from which a group is looked at closely. Of a group
+    that gets on, memory grows or falls by ``change_ratio_per_second`` of memory.high a second, or it uses ``busy_cpus``
+    cores, or it waits for less than ``waiting_ratio`` of the time, where the kernel tells, or more than
+    ``reclaimable_ratio`` of memory.high (``min_reclaimable_bytes`` bytes at least, a quarter of it at most) can be taken back.
+    ``min_interval_seconds`` seconds lie between the two looks that are compared, at least, ``history_seconds`` at most;
+    ``agreeing_comparisons`` such comparisons must say the same. What computes while nothing can be taken back
+    counts as stalled after ``busy_seconds`` seconds, too."""
 
-    near: float = 0.97
-    moves: float = 1 / 40
-    busy: float = 0.5
-    waits: float = 0.2
-    rest: float = 1 / 32
-    least: int = 2 * _MIB
-    span: float = 0.4
-    memory: float = 2.5
-    agree: int = 2
-    patience: float = 10.0
+    near_ratio: float = 0.97
+    change_ratio_per_second: float = 1 / 40
+    busy_cpus: float = 0.5
+    waiting_ratio: float = 0.2
+    reclaimable_ratio: float = 1 / 32
+    min_reclaimable_bytes: int = 2 * _MIB
+    min_interval_seconds: float = 0.4
+    history_seconds: float = 2.5
+    agreeing_comparisons: int = 2
+    busy_seconds: float = 10.0
 
 
 STALL_TUNING = StallTuning()
@@ -55,29 +55,29 @@ class StallSignals(Struct, frozen=True):
     seconds: float
     current: int
     high: int
-    pinned: int
-    cold: int
+    unreclaimable: int
+    reclaimable: int
     swap: int
-    growth: float
-    events: float
+    growth_per_second: float
+    high_events_per_second: float
     cpu: float | None = None
-    stolen: float | None = None
-    returned: float | None = None
-    waits: float | None = None
+    stolen_ratio: float | None = None
+    refault_ratio: float | None = None
+    waiting_ratio: float | None = None
 
     def describe(self) -> str:
         """The numbers, for a line of the log."""
         words = [
             f"{mib(self.current)} of memory.high {mib(self.high)} used",
-            f"{mib(self.pinned)} cannot be taken back ({mib(self.cold)} can)",
-            f"{self.growth / _MIB:+.1f} MiB/s",
-            f"{self.events:.0f} high events/s",
+            f"{mib(self.unreclaimable)} cannot be taken back ({mib(self.reclaimable)} can)",
+            f"{self.growth_per_second / _MIB:+.1f} MiB/s",
+            f"{self.high_events_per_second:.0f} high events/s",
         ]
         for value, text in (
             (self.cpu, "{:.2f} CPUs"),
-            (self.stolen, "{:.2f} stolen of scanned"),
-            (self.returned, "{:.2f} returned of stolen"),
-            (self.waits, "{:.0%} of the time waited"),
+            (self.stolen_ratio, "{:.2f} stolen of scanned"),
+            (self.refault_ratio, "{:.2f} returned of stolen"),
+            (self.waiting_ratio, "{:.0%} of the time waited"),
         ):
             words += [] if value is None else [text.format(value)]
         return ", ".join(words)
@@ -90,18 +90,18 @@ class StallVerdict(Struct, frozen=True):
     state: StallState = "calm"
     since: float = 0.0
     because: str = ""
-    signs: StallSignals | None = None
+    signals: StallSignals | None = None
 
 
 class StallTracker(Struct, frozen=True):
     """What is remembered of a group: its looks, oldest first, how many comparisons in a row said
-    ``leaning``, and since when nothing could be taken back."""
+    ``candidate``, and since when nothing could be taken back."""
 
-    looks: tuple[MemorySample, ...] = ()
-    leaning: StallState = "calm"
-    agreed: int = 0
-    bare_since: float | None = None
-    pressed_at: float | None = None
+    samples: tuple[MemorySample, ...] = ()
+    candidate: StallState = "calm"
+    streak: int = 0
+    unreclaimable_since: float | None = None
+    crossed_at: float | None = None
     verdict: StallVerdict = StallVerdict()
 
 
@@ -119,7 +119,7 @@ def thresholds_crossed(sample: MemorySample) -> int:
 def is_near(sample: MemorySample, tuning: StallTuning = STALL_TUNING) -> bool:
     """Whether a group is at its memory.high, or close to it."""
     high = sample.high
-    return high is not None and high < UNLIMITED and sample.current >= high * tuning.near
+    return high is not None and high < UNLIMITED and sample.current >= high * tuning.near_ratio
 
 
 def swap_headroom(sample: MemorySample, free: int) -> int:
@@ -134,32 +134,39 @@ def track_sample(
 ) -> StallTracker:
     """Take in one more look at the group; ``swap_room`` as of ``swap_headroom``. A look at another
     group, at another memory.high or from before the last one begins anew."""
-    looks = track.looks
+    looks = track.samples
     last = looks[-1] if looks else None
     if last is None or not _goes_on(last, sample):
         return StallTracker((sample,), verdict=StallVerdict("calm", sample.at))
     if sample.at - last.at <= 0:
         return track
-    kept = tuple(one for one in looks if sample.at - one.at <= tuning.memory) or (last,)
+    kept = tuple(one for one in looks if sample.at - one.at <= tuning.history_seconds) or (last,)
     before = _compared(kept, sample, tuning)
     pressed_at = (
-        sample.at if thresholds_crossed(sample) > thresholds_crossed(last) else track.pressed_at
+        sample.at if thresholds_crossed(sample) > thresholds_crossed(last) else track.crossed_at
     )
     looks = (*kept, sample)
     if before is None:
         return StallTracker(
-            looks, track.leaning, track.agreed, track.bare_since, pressed_at, track.verdict
+            looks,
+            track.candidate,
+            track.streak,
+            track.unreclaimable_since,
+            pressed_at,
+            track.verdict,
         )
     signs = _signals(before, sample, swap_room)
-    rest = min(max(tuning.least, signs.high * tuning.rest), signs.high / 4)
-    bare = signs.pinned >= signs.high - rest
-    since = sample.at if track.bare_since is None else track.bare_since
+    rest = min(
+        max(tuning.min_reclaimable_bytes, signs.high * tuning.reclaimable_ratio), signs.high / 4
+    )
+    bare = signs.unreclaimable >= signs.high - rest
+    since = sample.at if track.unreclaimable_since is None else track.unreclaimable_since
     bare_since = since if bare else None
-    pressed = pressed_at is not None and sample.at - pressed_at <= tuning.memory
+    pressed = pressed_at is not None and sample.at - pressed_at <= tuning.history_seconds
     state, because = _judge(signs, bare, bare_since, pressed, sample, tuning)
-    agreed = track.agreed + 1 if state == track.leaning else 1
+    agreed = track.streak + 1 if state == track.candidate else 1
     verdict = track.verdict
-    if agreed >= tuning.agree or state != "stalled":
+    if agreed >= tuning.agreeing_comparisons or state != "stalled":
         begun = verdict.since if verdict.state == state else before.at
         verdict = StallVerdict(state, begun, because, signs)
     return StallTracker(looks, state, agreed, bare_since, pressed_at, verdict)
@@ -179,7 +186,7 @@ def _compared(
 ) -> MemorySample | None:
     """The newest look that is far enough away."""
     for one in reversed(looks):
-        if sample.at - one.at >= tuning.span:
+        if sample.at - one.at >= tuning.min_interval_seconds:
             return one
     return None
 
@@ -193,21 +200,21 @@ def _judge(
     tuning: StallTuning,
 ) -> tuple[StallState, str]:
     """What one comparison says, and the fact that decides."""
-    if signs.current < signs.high * tuning.near:
+    if signs.current < signs.high * tuning.near_ratio:
         return "calm", "below memory.high"
     if not pressed:
         return "calm", "nobody asks for more"
     if not bare:
-        return "reclaiming", f"{mib(signs.cold)} can be taken back"
-    if abs(signs.growth) >= signs.high * tuning.moves:
-        return "reclaiming", f"its memory moves by {signs.growth / _MIB:+.1f} MiB/s"
-    if signs.waits is not None and signs.waits < tuning.waits:
-        return "reclaiming", f"it waits for {signs.waits:.0%} of the time"
-    if signs.cpu is not None and signs.cpu >= tuning.busy:
+        return "reclaiming", f"{mib(signs.reclaimable)} can be taken back"
+    if abs(signs.growth_per_second) >= signs.high * tuning.change_ratio_per_second:
+        return "reclaiming", f"its memory moves by {signs.growth_per_second / _MIB:+.1f} MiB/s"
+    if signs.waiting_ratio is not None and signs.waiting_ratio < tuning.waiting_ratio:
+        return "reclaiming", f"it waits for {signs.waiting_ratio:.0%} of the time"
+    if signs.cpu is not None and signs.cpu >= tuning.busy_cpus:
         assert bare_since is not None
-        if sample.at - bare_since < tuning.patience:
+        if sample.at - bare_since < tuning.busy_seconds:
             return "reclaiming", f"it uses {signs.cpu:.2f} CPUs"
-    return "stalled", f"of {mib(signs.current)} only {mib(signs.cold)} can be taken back"
+    return "stalled", f"of {mib(signs.current)} only {mib(signs.reclaimable)} can be taken back"
 
 
 def _signals(before: MemorySample, sample: MemorySample, swap_room: int) -> StallSignals:
@@ -230,15 +237,15 @@ def _signals(before: MemorySample, sample: MemorySample, swap_room: int) -> Stal
         seconds=seconds,
         current=sample.current,
         high=sample.high or 0,
-        pinned=max(0, sample.current - cold),
-        cold=cold,
+        unreclaimable=max(0, sample.current - cold),
+        reclaimable=cold,
         swap=swap_room,
-        growth=(_held(sample) - _held(before)) / seconds,
-        events=(thresholds_crossed(sample) - thresholds_crossed(before)) / seconds,
+        growth_per_second=(_held(sample) - _held(before)) / seconds,
+        high_events_per_second=(thresholds_crossed(sample) - thresholds_crossed(before)) / seconds,
         cpu=cpu,
-        stolen=stolen / scanned if scanned else None,
-        returned=returned / stolen if stolen else None,
-        waits=waits,
+        stolen_ratio=stolen / scanned if scanned else None,
+        refault_ratio=returned / stolen if stolen else None,
+        waiting_ratio=waits,
     )
 
 
