@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.agent.test_run import EMULATED, PATIENCE, LivePlan, ended, pod
+from tests.live.agent.test_run import EMULATED, PATIENCE, Live, ended, pod
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(2 * PATIENCE + 10)]
 
@@ -21,7 +21,7 @@ SLOW = 5.0 if EMULATED else 1.0
 MIB = 1 << 20
 
 
-class Agent(LivePlan):
+class Agent(Live):
     """One root with the agents in it, each left to itself."""
 
     @property

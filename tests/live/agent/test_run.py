@@ -47,7 +47,7 @@ def pod(name: str, command: str, policy: str = "Always") -> str:
     return POD.replace("NAME", name).replace("COMMAND", command).replace("POLICY", policy)
 
 
-class LivePlan:
+class Live:
     """One root with the runs in it."""
 
     def __init__(self, folder: Path) -> None:
@@ -124,9 +124,9 @@ class LivePlan:
 
 
 @pytest.fixture
-def live(tmp_path: Path) -> Iterator[LivePlan]:
+def live(tmp_path: Path) -> Iterator[Live]:
     assert os.getuid() == 0, "live tests write to this machine's kernel: run them as root"
-    made = LivePlan(tmp_path)
+    made = Live(tmp_path)
     try:
         yield made
     finally:
@@ -140,7 +140,7 @@ def ended(run: subprocess.Popen[str], code: int = 0, patience: float = PATIENCE)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_leaves_no_group_and_no_process(live: LivePlan, number: int) -> None:
+def test_a_signal_leaves_no_group_and_no_process(live: Live, number: int) -> None:
     live.write("a", pod("a", "sleep 1000 & sleep 1000"))
     run = live.begin()
     live.until(lambda: len(live.pids()) >= 3)
@@ -151,7 +151,7 @@ def test_a_signal_leaves_no_group_and_no_process(live: LivePlan, number: int) ->
     assert not any(os.path.exists(f"/proc/{pid}") for pid in before), "not even a zombie"
 
 
-def test_a_second_signal_hurries(live: LivePlan) -> None:
+def test_a_second_signal_hurries(live: Live) -> None:
     text = pod("a", "trap : TERM; while :; do sleep 0.1; done")
     live.write("a", text.replace("GracePeriodSeconds: 3", "GracePeriodSeconds: 60"))
     run = live.begin()
@@ -165,7 +165,7 @@ def test_a_second_signal_hurries(live: LivePlan) -> None:
     assert not live.groups()
 
 
-def test_after_a_kill_the_next_run_takes_up_what_stands(live: LivePlan) -> None:
+def test_after_a_kill_the_next_run_takes_up_what_stands(live: Live) -> None:
     live.write("a", pod("a", "exec sleep 1000"))
     live.write("b", pod("b", "exec sleep 1000"))
     first = live.begin()
@@ -187,7 +187,7 @@ def test_after_a_kill_the_next_run_takes_up_what_stands(live: LivePlan) -> None:
     assert not live.alive(kept)
 
 
-def test_a_foreign_tree_is_refused_and_untouched(live: LivePlan) -> None:
+def test_a_foreign_tree_is_refused_and_untouched(live: Live) -> None:
     for tree in live.tree.layout.trees:
         tree.mkdir(live.root)
     live.write("a", pod("a", "exec sleep 1000"))
@@ -196,7 +196,7 @@ def test_a_foreign_tree_is_refused_and_untouched(live: LivePlan) -> None:
     assert live.groups() == [live.root]
 
 
-def test_values_processes_and_drift(live: LivePlan) -> None:
+def test_values_processes_and_drift(live: Live) -> None:
     live.write("a", pod("a", "exec sleep 1000"))
     run = live.begin()
     live.until(lambda: bool(live.pids()))
@@ -227,7 +227,7 @@ def test_values_processes_and_drift(live: LivePlan) -> None:
     assert "kubelet refuses" not in said, "there is no kubelet here"
 
 
-def test_manifests_that_change_are_followed(live: LivePlan) -> None:
+def test_manifests_that_change_are_followed(live: Live) -> None:
     live.write("a", pod("a", "exec sleep 1000"))
     run = live.begin()
     live.until(lambda: len(live.pids()) == 1)
@@ -244,7 +244,7 @@ def test_manifests_that_change_are_followed(live: LivePlan) -> None:
     ended(run)
 
 
-def test_a_container_that_meets_its_memory_limit_is_said(live: LivePlan) -> None:
+def test_a_container_that_meets_its_memory_limit_is_said(live: Live) -> None:
     live.write("a", pod("a", "dd if=/dev/zero of=/dev/null bs=64M count=1", "Never"))
     out, _ = ended(live.begin("--for", "30" if EMULATED else "4"))
     assert "OOMKilled" in out
@@ -255,7 +255,7 @@ def test_a_container_that_meets_its_memory_limit_is_said(live: LivePlan) -> None
     assert restarts == "0"
 
 
-def test_a_pod_that_is_refused_does_not_stop_others(live: LivePlan) -> None:
+def test_a_pod_that_is_refused_does_not_stop_others(live: Live) -> None:
     good = pod("good", "echo hello; exec sleep 1000")
     bad = pod("bad", "exec sleep 1000").replace(
         "    - name: app\n", "    - name: app\n      securityContext: {runAsNonRoot: true}\n"
@@ -278,7 +278,7 @@ def test_a_pod_that_is_refused_does_not_stop_others(live: LivePlan) -> None:
     assert "run anyway (--unconfined)" in err
 
 
-def test_without_rights_it_exits_3(live: LivePlan) -> None:
+def test_without_rights_it_exits_3(live: Live) -> None:
     live.write("a", pod("a", "exec sleep 1000"))
     from qoslet.app.run import _need_rights
     from qoslet.errors import CannotDo
@@ -299,7 +299,7 @@ def test_without_rights_it_exits_3(live: LivePlan) -> None:
 @pytest.mark.skipif(EMULATED, reason="CPUs of an emulator give no even share")
 @pytest.mark.alone
 @pytest.mark.timeout(240)
-def test_the_examples_get_the_cpu_that_they_asked_for(live: LivePlan) -> None:
+def test_the_examples_get_the_cpu_that_they_asked_for(live: Live) -> None:
     for file in (ROOT / "examples").glob("*.yaml"):
         shutil.copy(file, live.manifests)
     # where others leave little, a greedy container needs longer to meet its limit

@@ -302,8 +302,8 @@ def test_v2_with_swap_it_is_left_alone_until_that_is_full(
 
 
 @pytest.fixture
-def sliced() -> Iterator[slices.LivePlan]:
-    made = slices.LivePlan()
+def sliced() -> Iterator[slices.Live]:
+    made = slices.Live()
     try:
         yield made
     finally:
@@ -311,7 +311,7 @@ def sliced() -> Iterator[slices.LivePlan]:
 
 
 def test_v2_systemd_is_told_of_memory_high(
-    sliced: slices.LivePlan, tmp_path: Path, record_property
+    sliced: slices.Live, tmp_path: Path, record_property
 ) -> None:
     folder = tmp_path / "pods"
     folder.mkdir(mode=0o755)

@@ -39,7 +39,7 @@ def need_guest() -> None:
         pytest.skip("disturbs the whole machine: make vm-run runs it in a guest")
 
 
-class LivePlan:
+class Live:
     """A driver with its root; ``stem`` begins the names of all units."""
 
     def __init__(self) -> None:

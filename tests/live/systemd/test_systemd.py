@@ -21,7 +21,7 @@ from qoslet.core.reconcile.steps import Step
 from qoslet.core.resources.cgroup_tree import Plan
 from qoslet.host.linux.openat import parent
 from tests.live.kernel.parity import QosTotals, check, plans
-from tests.live.systemd.slices import MIB, LivePlan, good, inside, run, sets, until
+from tests.live.systemd.slices import MIB, Live, good, inside, run, sets, until
 from tests.paths import REPO
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
@@ -31,15 +31,15 @@ LEAST = 2000
 
 
 @pytest.fixture
-def live() -> Iterator[LivePlan]:
-    made = LivePlan()
+def live() -> Iterator[Live]:
+    made = Live()
     try:
         yield made
     finally:
         made.close()
 
 
-def test_systemd_keeps_every_value_over_reload_and_reexec(live: LivePlan) -> None:
+def test_systemd_keeps_every_value_over_reload_and_reexec(live: Live) -> None:
     values = {live.pod: live.limits(64 * MIB), live.app: live.limits(32 * MIB)}
     driver = live.driver
     steps = [Step("create", path) for path in values]
@@ -56,7 +56,7 @@ def test_systemd_keeps_every_value_over_reload_and_reexec(live: LivePlan) -> Non
     live.stands(live.pod, live.limits(96 * MIB)[:1] + values[live.pod][1:2])
 
 
-def test_systemd_itself_knows_every_value(live: LivePlan) -> None:
+def test_systemd_itself_knows_every_value(live: Live) -> None:
     good(live.driver.perform([Step("create", live.pod), *sets(live.pod, live.limits(64 * MIB))]))
     memory = "MemoryMax" if live.hierarchy == "v2" else "MemoryLimit"
     unit = live.pod.rpartition("/")[2]
@@ -68,7 +68,7 @@ def test_systemd_itself_knows_every_value(live: LivePlan) -> None:
     assert found == wanted
 
 
-def test_systemd_is_told_nothing_twice_and_a_qos_update_costs_the_same(live: LivePlan) -> None:
+def test_systemd_is_told_nothing_twice_and_a_qos_update_costs_the_same(live: Live) -> None:
     driver, bus = live.driver, live.driver.units.bus
     tiers = [f"{live.root}/{live.stem}-{name}.slice" for name in ("a", "b")]
     steps = [Step("create", tier) for tier in tiers]
@@ -88,7 +88,7 @@ def test_systemd_is_told_nothing_twice_and_a_qos_update_costs_the_same(live: Liv
     assert counts[1] <= counts[0] <= 5
 
 
-def test_systemd_leaves_what_is_not_ours(live: LivePlan) -> None:
+def test_systemd_leaves_what_is_not_ours(live: Live) -> None:
     good(live.driver.perform([Step("create", live.pod)]))
     unit = live.pod.rpartition("/")[2]
     run("systemctl", "set-property", "--runtime", unit, "IOAccounting=yes", "TasksMax=77")
@@ -101,7 +101,7 @@ def test_systemd_leaves_what_is_not_ours(live: LivePlan) -> None:
     live.made.pop().driver.close()
 
 
-def test_systemd_scope_runs_ends_and_runs_again(live: LivePlan) -> None:
+def test_systemd_scope_runs_ends_and_runs_again(live: Live) -> None:
     driver = live.driver
     pairs = live.limits(64 * MIB)
     good(driver.perform([Step("create", live.app), *sets(live.app, pairs)]))
@@ -121,7 +121,7 @@ def test_systemd_scope_runs_ends_and_runs_again(live: LivePlan) -> None:
         live.stands(live.app, pairs)
 
 
-def test_systemd_scope_after_an_oom_kill(live: LivePlan) -> None:
+def test_systemd_scope_after_an_oom_kill(live: Live) -> None:
     driver = live.driver
     if not live.has("memory"):
         pytest.skip("this kernel has no v1 memory controller")
@@ -148,7 +148,7 @@ def test_systemd_scope_after_an_oom_kill(live: LivePlan) -> None:
         live.stands(live.app, limit)
 
 
-def test_systemd_restarted_while_it_is_being_told(live: LivePlan) -> None:
+def test_systemd_restarted_while_it_is_being_told(live: Live) -> None:
     driver = live.driver
     pods = [f"{live.root}/{live.stem}-pod{n}.slice" for n in range(12)]
     pairs = live.limits(64 * MIB)
@@ -166,7 +166,7 @@ def test_systemd_restarted_while_it_is_being_told(live: LivePlan) -> None:
     good(driver.perform([Step("remove", path) for path in pods]))
 
 
-def test_systemd_executed_again_in_the_middle_of_updates(live: LivePlan) -> None:
+def test_systemd_executed_again_in_the_middle_of_updates(live: Live) -> None:
     driver = live.driver
     pods = [f"{live.root}/{live.stem}-pod{n}.slice" for n in range(12)]
     good(driver.perform([Step("create", path) for path in pods]))
@@ -184,7 +184,7 @@ def test_systemd_executed_again_in_the_middle_of_updates(live: LivePlan) -> None
     assert turn >= 6
 
 
-def test_systemd_keeps_nothing_of_a_unit_that_is_stopped_while_it_is_told(live: LivePlan) -> None:
+def test_systemd_keeps_nothing_of_a_unit_that_is_stopped_while_it_is_told(live: Live) -> None:
     driver = live.driver
     unit = live.pod.rpartition("/")[2]
     stopped = 0
@@ -202,7 +202,7 @@ def test_systemd_keeps_nothing_of_a_unit_that_is_stopped_while_it_is_told(live: 
     assert stopped
 
 
-def test_systemd_unit_that_somebody_stopped(live: LivePlan) -> None:
+def test_systemd_unit_that_somebody_stopped(live: Live) -> None:
     driver = live.driver
     good(driver.perform([Step("create", live.pod)]))
     run("systemctl", "stop", live.pod.rpartition("/")[2])
@@ -213,7 +213,7 @@ def test_systemd_unit_that_somebody_stopped(live: LivePlan) -> None:
     good(driver.perform([Step("remove", live.pod), Step("remove", live.pod)]))
 
 
-def test_systemd_v2_at_the_limit_of_groups(live: LivePlan) -> None:
+def test_systemd_v2_at_the_limit_of_groups(live: Live) -> None:
     driver = live.driver
     if live.hierarchy != "v2":
         pytest.skip("of v2; this machine has v1 controllers")
@@ -242,7 +242,7 @@ spec:
 """
 
 
-def begin_run(live: LivePlan, folder: Path) -> subprocess.Popen[str]:
+def begin_run(live: Live, folder: Path) -> subprocess.Popen[str]:
     words = [sys.executable, "-m", "qoslet", "run", str(folder), "--cgroup-root", live.name]
     words += ["--cgroup-driver", "systemd", "--interval", "0.3"]
     return subprocess.Popen(
@@ -250,7 +250,7 @@ def begin_run(live: LivePlan, folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def test_systemd_run_killed_and_begun_again_converges(live: LivePlan, tmp_path: Path) -> None:
+def test_systemd_run_killed_and_begun_again_converges(live: Live, tmp_path: Path) -> None:
     folder = tmp_path / "pods"
     folder.mkdir(mode=0o755)
     (folder / "pod.yaml").write_text(POD)
@@ -275,7 +275,7 @@ def test_systemd_run_killed_and_begun_again_converges(live: LivePlan, tmp_path: 
     assert live.driver.below(live.root) == []
 
 
-def test_systemd_run_tells_an_oom_kill_and_starts_again(live: LivePlan, tmp_path: Path) -> None:
+def test_systemd_run_tells_an_oom_kill_and_starts_again(live: Live, tmp_path: Path) -> None:
     if not live.has("memory"):
         pytest.skip("this kernel has no v1 memory controller")
     folder = tmp_path / "pods"
@@ -305,7 +305,7 @@ def test_systemd_run_tells_an_oom_kill_and_starts_again(live: LivePlan, tmp_path
     assert live.driver.below(live.root) == []
 
 
-def running(live: LivePlan, process: subprocess.Popen[str]) -> set[int]:
+def running(live: Live, process: subprocess.Popen[str]) -> set[int]:
     """The processes of the container when a run says that it has it."""
     assert process.stdout is not None
     lines = iter(process.stdout.readline, "")
@@ -340,7 +340,7 @@ def placed(wanted: Plan, root: str) -> Plan:
     return replace(wanted, node=replace(wanted.node, kubelet=kubelet), cgroups=tuple(groups))
 
 
-def test_systemd_parity_with_the_recorded_kubelets(live: LivePlan, record_property) -> None:
+def test_systemd_parity_with_the_recorded_kubelets(live: Live, record_property) -> None:
     if not live.has("memory"):
         pytest.skip("this kernel has no memory and cpuset controllers of v1")
     qos_totals = QosTotals()

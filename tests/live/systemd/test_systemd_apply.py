@@ -21,7 +21,7 @@ from qoslet.core.reconcile.limit_shrink import near
 from qoslet.host.state.journal_file import STATE, escaped
 from qoslet.host.systemd.bus import Bus
 from tests.live.moments import thirds
-from tests.live.systemd.slices import MIB, LivePlan, need_guest, run, until
+from tests.live.systemd.slices import MIB, Live, need_guest, run, until
 from tests.paths import REPO
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
@@ -68,7 +68,7 @@ class Done(NamedTuple):
         return dict(json.loads(self.out))
 
 
-class Applied(LivePlan):
+class Applied(Live):
     """A root with manifests, and a slice of somebody else that the node has reserved."""
 
     def __init__(self, folder: Path, capture: Callable[[], Iterable[str]]) -> None:
