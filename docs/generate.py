@@ -25,6 +25,7 @@ from bench.run import KEPT
 from docs import memoryforms, phases, referenceparts
 from docs.specimens import sentences
 from qoslet.cli.help.man_page import page
+from qoslet.core.reconcile.file_writers import NEWEST, TABLE, FileWriter
 from qoslet.core.rules.catalog import RULES, Rule
 from qoslet.core.versions.kubernetes import DESIGN_ROWS, ROWS, ReleaseBehaviour
 
@@ -158,6 +159,34 @@ def choices() -> Iterator[str]:
     )
 
 
+def writers() -> Iterator[str]:
+    """Who writes which file of a kubelet's tree, and what resets a value set by hand."""
+    yield from table(
+        ("level", "files", "writer", "releases", "when", "resets a hand-set value", "source"),
+        (
+            (
+                row.level,
+                ", ".join(
+                    f"`{start}*`" if start.endswith(".") else f"`{start or '*'}`"
+                    for start in row.files
+                ),
+                row.writer,
+                _releases(row),
+                row.when,
+                row.reset or "never",
+                row.source,
+            )
+            for row in TABLE
+        ),
+    )
+
+
+def _releases(row: FileWriter) -> str:
+    if row.until < NEWEST:
+        return f"to 1.{row.until}" if not row.since else f"1.{row.since}-1.{row.until}"
+    return f"since 1.{row.since}" if row.since else "all"
+
+
 def measured() -> tuple[str, list[Figure]]:
     """The kept run of ``make bench``: where it ran, and its figures."""
     document = json.loads(KEPT.read_text(encoding="utf-8"))
@@ -186,6 +215,7 @@ PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "rules": rules,
     "profiles": profiles,
     "choices": choices,
+    "writers": writers,
     "figures": figures,
     "main figures": main_figures,
     **memoryforms.PARTS,

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.interface_files import controller
+from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.reconcile.drift import RESET, Difference, compare
 from qoslet.core.reconcile.give_back import give_back, written_files
@@ -148,7 +149,9 @@ def prepare(
     plan: Plan, root: str, ledger: JournalState, sight: Sight, shrink: Shrink = "converge"
 ) -> ApplyPlan:
     """Look and compare. Raises CannotDo where a planned group below the root is another's."""
-    planned = [one.path for one in plan.cgroups if one.path is not None and _within(one.path, root)]
+    planned = [
+        one.path for one in plan.cgroups if one.path is not None and is_at_or_below(one.path, root)
+    ]
     if ledger.cgroups.keys() <= {root, *planned}:
         kept = [root] if written_files(ledger, root) and root not in planned else []
         observed = sight.glance([*kept, *planned])
@@ -168,7 +171,7 @@ def _compared(
     theirs = {
         one.path: one.path in others
         for one in plan.cgroups
-        if one.path is not None and (one.path in others or not _within(one.path, root))
+        if one.path is not None and (one.path in others or not is_at_or_below(one.path, root))
     }
     differences = compare(plan, merged)
     planned = {one.path for one in plan.cgroups} | others.keys()
@@ -220,10 +223,6 @@ def perform(
     return ApplyResult(work, tuple(outcomes), after.differences)
 
 
-def _within(path: str, root: str) -> bool:
-    return path == root or path.startswith(f"{root}/")
-
-
 def _others(
     plan: Plan, root: str, ledger: JournalState, observed: Observed, sight: Sight
 ) -> dict[str, ObservedCgroup]:
@@ -234,7 +233,7 @@ def _others(
         path = group.path
         if path is None:
             continue
-        if not _within(path, root):
+        if not is_at_or_below(path, root):
             seen = sight.look(path)
             if seen is not None:
                 found[path] = seen
@@ -264,7 +263,7 @@ def _apart(
     found = {}
     for path in sorted({*ledger.adopted, root}):
         if path not in planned and written_files(ledger, path):
-            within = _within(path, root)
+            within = is_at_or_below(path, root)
             seen = observed.cgroups.get(path) if within else sight.look(path)
             if seen is not None:
                 found[path] = seen
@@ -326,7 +325,7 @@ def _all(steps: Sequence[Step], driver: Driver) -> list[Outcome]:
         alike = wrong.file, tried[-1].errno_name
         refused[alike] += 1
         if wrong.kind == "create":
-            left = [step for step in left if not _within(step.path, wrong.path)]
+            left = [step for step in left if not is_at_or_below(step.path, wrong.path)]
         elif wrong.file and refused[alike] >= MAX_SAME_FAILURES:
             left = [step for step in left if step.file != wrong.file]
     return outcomes

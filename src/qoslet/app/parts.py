@@ -10,6 +10,7 @@ from qoslet.agent.desired_state import ManifestSource
 from qoslet.agent.loop import StopSignal
 from qoslet.agent.ports import Driver, Observer
 from qoslet.agent.reconciler import Reconciler
+from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.node.node import Node
 from qoslet.core.reconcile.drift import RESET, compare
 from qoslet.core.reconcile.limit_shrink import Shrink
@@ -82,7 +83,7 @@ def title_of(config: Config, node: Node, cores: float) -> str:
 def reserved_paths(source: ManifestSource, root: str) -> list[str]:
     """The planned groups outside the root: those of reservations."""
     paths = [one.path for one in source.live.upper() if one.path is not None]
-    return [path for path in paths if path != root and not path.startswith(f"{root}/")]
+    return [path for path in paths if not is_at_or_below(path, root)]
 
 
 def shell_lines(

@@ -23,7 +23,7 @@ from qoslet.host.state.resume import peek, resume, state_directory
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from qoslet.core.cgroup.names import Kind
+    from qoslet.core.cgroup.names import Kind, is_below
     from qoslet.core.node.node import Hierarchy
     from qoslet.core.reconcile.restore import TreeState
     from qoslet.host.cgroupfs.driver import Cgroupfs
@@ -175,9 +175,7 @@ class Tree:
         above = "" if path == "/" else path
         below = self.driver.layout.trees[0].children(above)
         root = self.place.root
-        looked = [
-            self.eyes.look(one) for one in below if one != root and not root.startswith(f"{one}/")
-        ]
+        looked = [self.eyes.look(one) for one in below if one != root and not is_below(root, one)]
         return [one for one in looked if one is not None]
 
 

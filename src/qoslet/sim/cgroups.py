@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from qoslet.core.cgroup.accepts import ERRNOS, effective, written
 from qoslet.core.cgroup.features import Ground
 from qoslet.core.cgroup.interface_files import controller, cpu_numbers, joined
+from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.node.node import Hierarchy
 
 CONTROLLERS: Mapping[Hierarchy, tuple[str, ...]] = {
@@ -239,7 +240,8 @@ class Groups:
         return [
             one
             for one in self.processes.values()
-            if one.exit_code is None and (inside(one.path, path) if below else one.path == path)
+            if one.exit_code is None
+            and (is_at_or_below(one.path, path) if below else one.path == path)
         ]
 
     def memory(self, path: str) -> int:
@@ -256,7 +258,7 @@ class Groups:
         worst = max(found, key=lambda one: one.memory + one.oom_score_adj * total // 1000)
         victims = [worst]
         for at in above(worst.path):
-            if not inside(at, path):
+            if not is_at_or_below(at, path):
                 break
             if self.groups[at].files.get("memory.oom.group") == "1":
                 victims = self.members(at, below=True)
@@ -366,11 +368,6 @@ class Groups:
             self.oom(path)
             if len(self.members(path, below=True)) == before:
                 return
-
-
-def inside(path: str, root: str) -> bool:
-    """Whether ``path`` is ``root`` or below it."""
-    return root == "/" or path == root or path.startswith(f"{root}/")
 
 
 def above(path: str) -> list[str]:

@@ -18,11 +18,12 @@ from msgspec.structs import replace
 
 from qoslet.core.cgroup.features import NEWEST_KERNEL, Ground
 from qoslet.core.cgroup.interface_files import controller, cpu_numbers
+from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.node.host_facts import kernel_version
 from qoslet.core.node.node import Hierarchy, Node
 from qoslet.core.reconcile.steps import Outcome, Step
-from qoslet.sim.cgroups import FACTS, Groups, inside, refusal
+from qoslet.sim.cgroups import FACTS, Groups, refusal
 
 _MOUNT = "/sys/fs/cgroup"
 
@@ -115,7 +116,7 @@ class SimKernel(Groups):
     def observe(self, root: str, *, values: bool = True) -> Observed:
         """The subtree below and including ``root``; an absent root gives no cgroups."""
         top = posixpath.normpath(root)
-        listed = [path for path in self.groups if path != "/" and inside(path, top)]
+        listed = [path for path in self.groups if path != "/" and is_at_or_below(path, top)]
         return Observed(self._clock(), {path: self._seen(path, values) for path in sorted(listed)})
 
     def look(self, path: str) -> ObservedCgroup | None:

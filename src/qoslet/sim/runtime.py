@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from qoslet.agent.ports import Observer
 from qoslet.core.cgroup.fair_share import Contender, cap_of, fair_shares, weight_of
+from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.workload.lifecycle import (
     NEW,
@@ -207,11 +208,7 @@ class SimRuntime:
 
     def _counted(self, path: str, group: ObservedCgroup) -> ObservedCgroup:
         """A group with its counters: its own and those below it."""
-        own = [
-            counters
-            for at, counters in self._counters.items()
-            if at == path or at.startswith(f"{path}/")
-        ]
+        own = [counters for at, counters in self._counters.items() if is_at_or_below(at, path)]
         return replace(
             group,
             usage_usec=round(sum(one.usec for one in own)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
-from qoslet.core.reconcile.file_writers import place_of, resets
+from qoslet.core.reconcile.file_writers import level_of, resets_at
 from qoslet.core.reconcile.journal import (
     CONTROL,
     Adopted,
@@ -208,15 +208,20 @@ def test_what_somebody_switched_off_since_stays_off() -> None:
         ("/k.slice/kubepods.slice", "cpu.weight", "kubelet resets it at its start"),
         ("/q/kubepods", "hugetlb.2MB.max", "kubelet resets it with each QoS update"),
         ("/q/kubepods/burstable", "cpu.weight", "with each QoS update"),
-        ("/q/kubepods/poda-b/c1", "cpuset.cpus", "CPU manager resets it every 10 seconds"),
-        ("/q/kubepods/poda-b", "cpu.weight", "made or resized"),
-        ("/q/kubepods/poda-b", "io.max", "nobody resets it"),
+        (
+            "/q/kubepods/poda-b/c1",
+            "cpuset.cpus",
+            "CPU manager resets it when it changes the container's CPUs",
+        ),
+        ("/q/kubepods/poda-b", "cpu.weight", "kubelet resets it at an in-place resize"),
+        ("/q/kubepods/poda-b", "pids.max", "nothing resets it"),
+        ("/q/kubepods/poda-b", "io.max", "nothing resets it"),
         ("/system.slice", "cpu.weight", "systemd resets it at the next daemon-reload"),
     ],
 )
 def test_who_resets_a_file(path: str, file: str, who: str) -> None:
     root = "/k.slice" if path.startswith("/k") else ROOT
-    assert who in resets(path, file, root, owned=False)
+    assert who in resets_at(path, file, root, owned=False)
 
 
 @pytest.mark.parametrize(
@@ -231,4 +236,4 @@ def test_who_resets_a_file(path: str, file: str, who: str) -> None:
     ],
 )
 def test_places(path: str, place: str) -> None:
-    assert place_of(path, ROOT) == place
+    assert level_of(path, ROOT) == place

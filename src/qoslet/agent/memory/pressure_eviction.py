@@ -19,6 +19,7 @@ from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.api.aggregate import requests
 from qoslet.core.api.memory_annotations import GuardMode
 from qoslet.core.cgroup.interface_files import UNLIMITED
+from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.cgroup.observed import ObservedCgroup
 from qoslet.core.memory.breakdown import protected_cache
 from qoslet.core.memory.effective_protection import (
@@ -332,7 +333,7 @@ class PressureEviction:
 
 def _below(worker: PodWorker, path: str) -> bool:
     """Whether a pod is below a group, or is it; all are below the node."""
-    return not path or any(top == path or top.startswith(f"{path}/") for top in worker.top_cgroups)
+    return not path or any(is_at_or_below(top, path) for top in worker.top_cgroups)
 
 
 def _claim(seen: ObservedCgroup) -> Protection:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.agent.ports import Driver, Observer
+from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.node.node import Node
 from qoslet.core.reconcile.drift import Difference, compare
@@ -301,4 +302,4 @@ def with_overrides(group: Cgroup, held: Mapping[Key, str]) -> Cgroup:
 
 def at_or_below(path: str, groups: Collection[str]) -> bool:
     """Whether a path is one of ``groups`` or below one."""
-    return any(path == group or path.startswith(f"{group}/") for group in groups)
+    return any(is_at_or_below(path, group) for group in groups)

@@ -41,6 +41,16 @@ def from_cgroupfs(path: str) -> Components:
     return tuple(trimmed.split("/")) if trimmed else ()
 
 
+def is_below(path: str, above: str) -> bool:
+    """Whether a cgroup or file lies below another; ``/`` and the empty path are above all."""
+    return path != above and path.startswith(f"{above.rstrip('/')}/")
+
+
+def is_at_or_below(path: str, above: str) -> bool:
+    """Whether a path is another one or lies below it."""
+    return path == above or is_below(path, above)
+
+
 def escape(component: str) -> str:
     """A component as systemd spells it: ``-`` separates slices, so it becomes ``_``."""
     return component.replace("-", "_")

@@ -16,11 +16,11 @@ from qoslet.core.explain.absent import UnwrittenFile, reason_absent
 from qoslet.core.explain.effective_memory import LIMITING, PROTECTING, loss, sentence
 from qoslet.core.explain.inputs import Fact, facts, origin, refusals
 from qoslet.core.explain.selector import OOM, known_file, select
-from qoslet.core.explain.write_times import written
 from qoslet.core.plan.effective_memory import Standing, key_of, standings
 from qoslet.core.plan.memory_annotation_effects import GuardMode, findings, guard_mode, said
 from qoslet.core.plan.plan import plan as planned
 from qoslet.core.problem import Problem
+from qoslet.core.reconcile.file_writers import Level, resets, writer_of
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.core.resources.node_policy import NodePolicy, node_policy
 from qoslet.core.resources.pod_template import as_release_sees
@@ -149,10 +149,24 @@ def _form(policy: NodePolicy, release: str, row: kubernetes.Row | None) -> tuple
     return f"{release}: Memory QoS {form}{since}{how}", known
 
 
+def _times(cgroup: Cgroup, file: str, writer: str, minor: int) -> tuple[str, str]:
+    """When a file is written, and what resets a value that was set by hand."""
+    level: Level = "reserved"
+    if writer == "qoslet":
+        level = "qoslet"
+    elif cgroup.level != "node":
+        level = cgroup.level
+    elif cgroup.name.endswith("kubepods"):
+        level = "kubepods"
+    row = writer_of(level, file, minor)
+    when = "when the cgroup is created" if row is None else row.when
+    return when, resets(row, file, unit=cgroup.unit is not None)
+
+
 def _written(plan: Plan, policy: NodePolicy, cgroup: Cgroup) -> list[Value]:
     minor, found = plan.node.profile.minor, []
     for setting in cgroup.settings:
-        when, overwritten = written(cgroup, setting.file, setting.writer, minor)
+        when, overwritten = _times(cgroup, setting.file, setting.writer, minor)
         chosen, evidence = _chosen(policy, setting.rule, setting.writer != "kubelet")
         found.append(
             Value(
@@ -189,7 +203,7 @@ def _valued(value: Value, known: Standing | None) -> Value:
 
 def _oom(plan: Plan, policy: NodePolicy, cgroup: Cgroup) -> Value:
     rule = cgroup.oom_rule or ""
-    when, overwritten = written(cgroup, OOM, "runtime", plan.node.profile.minor)
+    when, overwritten = _times(cgroup, OOM, "runtime", plan.node.profile.minor)
     chosen, evidence = _chosen(policy, rule, True)
     return Value(
         file=OOM,

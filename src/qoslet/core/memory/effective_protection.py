@@ -15,6 +15,7 @@ from typing import Literal
 from msgspec import Struct
 
 from qoslet.core.cgroup.interface_files import UNLIMITED
+from qoslet.core.cgroup.names import is_below
 from qoslet.core.memory.sample import MemorySample
 
 PAGE = 4096
@@ -136,10 +137,6 @@ def tightest_limit(claim: Protection | None, above: Binding | None) -> Binding |
     return Binding(claim.path, file, limit, room)
 
 
-def _below(path: str, root: str) -> bool:
-    return path != root and path.startswith(f"{root.rstrip('/')}/")
-
-
 def parents(path: str) -> Iterator[str]:
     """The paths above a path, the nearest first, without the root."""
     above = path.rpartition("/")[0]
@@ -255,7 +252,7 @@ class ProtectionTree:
     ) -> EffectiveMemory | None:
         """What the values of a group are worth, as ``effective_memory`` has it; None for one that has no claim
         or is not below ``root``. ``known`` keeps what was found for those above, for the next."""
-        if path not in self._given or not _below(path, root):
+        if path not in self._given or not is_below(path, root):
             return None
         found = {} if known is None else known
         line, at = [path], path.rpartition("/")[0]
@@ -265,7 +262,7 @@ class ProtectionTree:
         above = found.get(at, _NOTHING)
         for one in reversed(line):
             binds = tightest_limit(self._given.get(one), above.binds)
-            inside = root == "" or _below(one, root)
+            inside = root == "" or is_below(one, root)
             kept = self._protection(one, above.kept, recursive) if inside else None
             above = found[one] = AncestorState(kept, binds)
         hard, soft = above.kept or (0, 0)

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.cgroup.interface_files import UNLIMITED
+from qoslet.core.cgroup.names import is_below
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.pressure import headroom
 from qoslet.core.pressure.headroom import GrantedShare, Headroom
@@ -202,7 +203,7 @@ def _least_used(
         sample = situation.samples.get(at)
         if sample is None or not hold.raised or headroom.is_related(at, situation.path):
             continue
-        if not headroom.is_below(at, ground.room.within):
+        if not is_below(at, ground.room.within):
             continue
         value = lowered_high(hold, sample, policy)
         back = unused[at] - _part(sample, replace(hold, value=value)).granted

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from qoslet.core.cgroup.interface_files import UNLIMITED
+from qoslet.core.cgroup.names import is_below
 from qoslet.core.memory.breakdown import reclaimable_bytes
 from qoslet.core.memory.sample import MemorySample
 
@@ -82,11 +83,6 @@ def headroom_for(path: str, pod: str, spare: int, parts: Mapping[str, GrantedSha
         inside = min(parts[pod].limit_headroom, unused_grants(beside)[""])
         free, given = free - inside, given + inside
     return Headroom(max(0, free), given, within)
-
-
-def is_below(path: str, above: str) -> bool:
-    """Whether a group lies in another one, or on the node where that is empty."""
-    return path.startswith(f"{above}/")
 
 
 def is_related(one: str, other: str) -> bool:

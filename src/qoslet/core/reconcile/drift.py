@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from qoslet.core.cgroup.accepts import effective, same
 from qoslet.core.cgroup.interface_files import released
+from qoslet.core.cgroup.names import is_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.cgroup.unit_properties import left
 from qoslet.core.node.node import Node
@@ -132,5 +133,4 @@ def _inside(path: str, planned: dict[str, Cgroup]) -> bool:
 
 def _above(path: str, planned: dict[str, Cgroup]) -> bool:
     """Whether ``path`` is an ancestor of a planned group: the root that the owner named."""
-    prefix = path.rstrip("/") + "/"
-    return any(name.startswith(prefix) for name in planned)
+    return any(is_below(name, path) for name in planned)

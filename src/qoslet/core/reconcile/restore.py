@@ -16,7 +16,7 @@ from qoslet.core.cgroup.interface_files import controller, released
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.node.node import Hierarchy
 from qoslet.core.reconcile.drift import Difference
-from qoslet.core.reconcile.file_writers import resets
+from qoslet.core.reconcile.file_writers import resets_at
 from qoslet.core.reconcile.give_back import is_ours
 from qoslet.core.reconcile.journal import CONTROL, JournalState, Key
 from qoslet.core.reconcile.limit_shrink import eased
@@ -150,7 +150,7 @@ def _written(
     """The refusal of a file that somebody else has written."""
     path, file = key
     before, ours = ledger.files[key]
-    who = resets(path, file, root, owned)
+    who = resets_at(path, file, root, owned)
     return RestoreConflict("written", path, file, ours, found, before, who)
 
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.cgroup.interface_files import cpu_list, cpu_numbers, joined
+from qoslet.core.cgroup.names import is_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.reconcile.drift import Difference
 from qoslet.core.reconcile.limit_shrink import SWAP_TOTAL, Shrink, eased, takes_back
@@ -150,12 +151,12 @@ def _list_targets(
         if path in wanted:
             continue
         new, why = own, ""
-        over = max((one for one in wanted if _below(path, one)), key=len, default=None)
+        over = max((one for one in wanted if is_below(path, one)), key=len, default=None)
         if over is not None and not own <= wanted[over][0]:
             most, why = wanted[over]
             new = own & most or most
         for under, (numbers, reason) in wanted.items():
-            if _below(under, path) and not numbers <= new:
+            if is_below(under, path) and not numbers <= new:
                 new, why = new | numbers, reason
         if new != own:
             targets[path] = new, why
@@ -172,7 +173,7 @@ def _moved(
     for path in sorted(targets, key=_depth):
         new, why = targets[path]
         old = lists.get(path, frozenset())
-        used = any(_below(one, path) and not own <= new for one, own in lists.items())
+        used = any(is_below(one, path) and not own <= new for one, own in lists.items())
         if not new <= old:
             widened.append(_list_step(path, file, old | new if used else new, why))
         if new <= old or used:
@@ -238,7 +239,7 @@ def _bandwidth(
         if any(
             _ratio(new_quota, new_period) < _ratio_of(observed.cgroups[one]) < inf
             for one in staying
-            if _below(one, path)
+            if is_below(one, path)
         ):
             continue
         steps = []
@@ -280,11 +281,7 @@ def _removals(differences: Sequence[Difference], observed: Observed) -> list[Ste
     """Surplus groups without processes anywhere below, deepest first."""
     surplus = [d.path for d in differences if d.verdict == "surplus"]
     busy = {path for path in surplus if observed.cgroups[path].pids}
-    blocked = {path for path in surplus if any(b == path or _below(b, path) for b in busy)}
+    blocked = {path for path in surplus if any(b == path or is_below(b, path) for b in busy)}
     free = [path for path in surplus if path not in blocked]
     free.sort(key=lambda path: (-path.count("/"), path))
     return [Step("remove", path, why="not planned") for path in free]
-
-
-def _below(path: str, above: str) -> bool:
-    return path.startswith(above.rstrip("/") + "/")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from errno import EBUSY, ENODEV, ENOENT
 
 from qoslet.core.cgroup.interface_files import controller, knob
+from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.reconcile.journal import (
     Created,
     CreateIntent,
@@ -29,7 +30,7 @@ from qoslet.host.cgroupfs.reclaim import by_hand, write
 from qoslet.host.cgroupfs.v1 import Hierarchies
 from qoslet.host.cgroupfs.v2 import DEFAULT_POINT, Unified
 from qoslet.host.cgroupfs.write_errors import Deed, Refused, errno_name, no_domain, refused
-from qoslet.host.linux.openat import Tree, checked, contains, file_name, parent
+from qoslet.host.linux.openat import Tree, checked, file_name, parent
 
 REMOVE_TRIES = 10
 """A group whose last process is just ending is busy for a moment: 1 ms, doubled each time."""
@@ -197,7 +198,7 @@ class Cgroupfs:
             plain = checked(path)
         except ValueError as error:
             raise Refused(str(error)) from None
-        if not contains(self.root, plain):
+        if not is_at_or_below(plain, self.root):
             raise Refused(f"{path} is not below {self.root}: nothing else is ever written")
         return plain
 
@@ -258,7 +259,7 @@ class Cgroupfs:
     def _unmade(self, path: str) -> list[str]:
         """The groups from our root down to ``path`` that we do not know to exist."""
         chain = []
-        while path not in self._known and contains(self.root, path):
+        while path not in self._known and is_at_or_below(path, self.root):
             chain.append(path)
             path = parent(path)
         return chain[::-1]

@@ -15,6 +15,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from errno import EBUSY, EINVAL, EPERM
 
+from qoslet.core.cgroup.names import is_at_or_below, is_below
 from qoslet.core.workload.process_spec import MemoryVolume
 from qoslet.errors import CannotDo
 from qoslet.host.containers.mount_namespace import DEVICE
@@ -154,7 +155,7 @@ def holders(point: str) -> list[str]:
     """
     table = mounts()
     numbers = {str(one.number) for one in table if one.point == point}
-    found = [f"the mount on {one.point}" for one in table if one.point.startswith(f"{point}/")]
+    found = [f"the mount on {one.point}" for one in table if is_below(one.point, point)]
     for pid in _listed("/proc"):
         if pid.isdigit() and _holds(pid, point, numbers):
             name = (text(f"/proc/{pid}/comm") or "?").rstrip("\n")
@@ -169,7 +170,7 @@ def _holds(pid: str, point: str, numbers: set[str]) -> bool:
             target = os.readlink(f"/proc/{pid}/{link}")
         except OSError:
             continue
-        if target == point or target.startswith(f"{point}/"):
+        if is_at_or_below(target, point):
             return True
     for number in _listed(f"/proc/{pid}/fdinfo"):
         _, found, rest = (text(f"/proc/{pid}/fdinfo/{number}") or "").partition("mnt_id:")

@@ -159,4 +159,4 @@ def _below(path: str, parent: str) -> bool:
     """Whether a cgroupsPath is in a pod's group."""
     if parent.endswith(names.SLICE):
         return path.partition(":")[0] == os.path.basename(parent)
-    return path.startswith(f"{parent.rstrip('/')}/")
+    return names.is_below(path, parent)

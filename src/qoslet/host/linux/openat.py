@@ -51,11 +51,6 @@ def file_name(name: str) -> str:
     return name
 
 
-def contains(root: str, path: str) -> bool:
-    """Whether ``path`` is ``root`` or below it; both checked."""
-    return path == root or path.startswith(f"{root}/")
-
-
 def parent(path: str) -> str:
     """The path above a checked one; the root's is the root."""
     return path.rpartition("/")[0]

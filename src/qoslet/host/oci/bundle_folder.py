@@ -13,6 +13,7 @@ from errno import EBUSY, EINVAL, ENOENT
 from typing import Any
 
 from qoslet.core.api.ids import bundle_id
+from qoslet.core.cgroup.names import is_below
 from qoslet.core.workload.container_spec import Engine
 from qoslet.host.linux.mount_syscalls import DETACH, unmount
 from qoslet.host.linux.mountinfo import mounts
@@ -106,7 +107,7 @@ class Place:
         """Remove all files of a container that the runtime does not know any more. Raises
         OSError: what stands then is known as before."""
         points = (one.point for one in mounts())
-        for point in [one for one in points if one.startswith(f"{self.bundle}/")]:
+        for point in [one for one in points if is_below(one, self.bundle)]:
             unmounted(point)
         remove_tree(self.written)
         remove_tree(self.bundle)

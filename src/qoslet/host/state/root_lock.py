@@ -10,6 +10,7 @@ import fcntl
 import os
 import stat
 
+from qoslet.core.cgroup.names import is_below
 from qoslet.errors import CannotDo
 
 STATE = "/run/qoslet"
@@ -103,7 +104,7 @@ def _overlap(root: str, top: int) -> None:
     """Refuse a root above or below one that runs now. Of two at the same moment both may be."""
     for name in os.listdir(top):
         other = unescaped(name)
-        if not (other.startswith(f"{root}/") or root.startswith(f"{other}/")):
+        if not (is_below(other, root) or is_below(root, other)):
             continue
         try:
             lock = os.open(f"{name}/lock", os.O_RDONLY | os.O_CLOEXEC, dir_fd=top)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from qoslet.core.cgroup import names
 from qoslet.core.cgroup.interface_files import controller
+from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.cgroup.unit_properties import Signed, alone, creation
 from qoslet.core.reconcile.journal import Created, Entry, Recorder
 from qoslet.core.reconcile.steps import Outcome, Step
@@ -25,7 +26,7 @@ from qoslet.errors import QosletError
 from qoslet.host.cgroupfs.async_writes import Pending, SlowWrites, may_wait
 from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.cgroupfs.write_errors import Refused, refused
-from qoslet.host.linux.openat import Tree, checked, contains, parent
+from qoslet.host.linux.openat import Tree, checked, parent
 from qoslet.host.systemd.unit_properties import Values
 from qoslet.host.systemd.units import Units
 
@@ -105,7 +106,7 @@ class UnitDriver(Cgroupfs):
         except (Refused, ValueError):
             return []
         chain = []
-        while contains(self.root, path):
+        while is_at_or_below(path, self.root):
             chain.append(path)
             path = parent(path)
         return chain[::-1]

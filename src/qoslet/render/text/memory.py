@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from qoslet.core.cgroup.names import is_below
 from qoslet.render.terminal import Terminal, cut, pad, printable, wrap
 from qoslet.render.units import size
 
@@ -66,7 +67,7 @@ def screen_lines(view: MemoryView, terminal: Terminal, width: int) -> list[str]:
 
 def _below(row: MemoryRow, rows: Iterable[MemoryRow]) -> bool:
     """Whether a group below has a graph of its own."""
-    return any(one.path.startswith(f"{row.path}/") and one.recent for one in rows)
+    return any(is_below(one.path, row.path) and one.recent for one in rows)
 
 
 def _whole(amount: int) -> int:
