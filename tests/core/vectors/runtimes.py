@@ -7,7 +7,7 @@ from typing import Any
 
 from qoslet.core.cgroup import controllers as cgroup_controllers
 from qoslet.core.cgroup import unit_properties
-from qoslet.core.resources.cgroup_writer import swap_max
+from qoslet.core.oci.runc import swap_value
 from qoslet.core.resources.windows import windows_settings
 from qoslet.core.rules.cpu import systemd_quota
 from qoslet.core.rules.oci import bfq_to_io_weight
@@ -28,10 +28,8 @@ def _or_error(make: Callable[[], object]) -> object:
 @runs("oci_memswap_to_v2")
 def memswap(vector: Vector, _: int) -> Pair:
     given = vector.given
-    text = _or_error(lambda: swap_max(given["memory"], given["memorySwap"]))
-    if text in (None, "max"):
-        text = -1 if text else 0
-    return text if text == "error" else int(str(text)), vector.expected
+    found = _or_error(lambda: swap_value(given["memorySwap"], given["memory"], alone=True))
+    return found, vector.expected
 
 
 @runs("oci_blkio_to_io_weight")

@@ -19,7 +19,6 @@ from qoslet.core.convert.windows_parity import container_parity, pod_parity
 from qoslet.core.node.node import Node
 from qoslet.core.oci.resources import Block, Cpu, plain
 from qoslet.core.oci.result import Hierarchy, Lost, Part, Refusal, Row
-from qoslet.core.oci.unchecked import UNCHECKED, unchecked
 from qoslet.core.oci.unit_rows import unit_rows
 from qoslet.core.oci.unsupported import ACCOUNTING_V2, SANDBOX
 from qoslet.core.oci.write import Update, files
@@ -193,8 +192,6 @@ def _part_of_block(block: Block, wish: Wish, where: str) -> Part:
         return part_of_block(block)
     systemd = wish.driver == "systemd"
     part = files(block, wish.hierarchy, wish.runtime, wish.ground, wish.update, systemd)
-    if wish.update is not None and unchecked(block, wish.hierarchy, wish.runtime, wish.update):
-        part = structs.replace(part, lost=(*part.lost, UNCHECKED))
     if wish.to != "systemd":
         return part
     return _as_unit(part, block, wish)

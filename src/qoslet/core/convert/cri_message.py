@@ -14,7 +14,7 @@ from msgspec import Struct
 from qoslet.core.api.schema import child, nearest
 from qoslet.core.api.unknown_fields import literal
 from qoslet.core.convert.cri_fields import number_of, spot, twice
-from qoslet.core.oci.resources import NO_CPU, NO_IO, NO_MEMORY, Block, block_of
+from qoslet.core.oci.resources import NO_CPU, NO_IO, NO_MEMORY, Block, block_of, plain
 from qoslet.core.oci.result import Lost, Part, Refusal
 from qoslet.core.resources.cgroup_writer import oci_block
 from qoslet.core.resources.cri_resources import CriResources, UnifiedEntry
@@ -140,7 +140,7 @@ def block_of_message(message: Message, runtime: Runtime, swap: bool = True) -> B
 
     ``swap``: whether the kernel limits swap.
     """
-    given = oci_block(runtime, swap, message.resources)
+    given = plain(oci_block(runtime, swap, message.resources))
     lists = {"cpus": message.cpus, "mems": message.mems}
     lists = {name: text for name, text in lists.items() if text}
     if lists:

@@ -14,12 +14,16 @@ _BESIDE = frozenset(("cpu.max", "cpu.max.burst", "cpu.weight"))
 
 class Pen:
     """Writes rows. A file that is written again keeps its place and takes the new value, or the
-    new line beside those before. ``stood``: what files hold that no row has written yet."""
+    new line beside those before. ``stood``: what files hold that no row has written yet. Without
+    ``judges`` a value that the kernel or the runtime refuses stands as it is."""
 
-    __slots__ = ("ground", "rows", "stood")
+    __slots__ = ("ground", "judges", "rows", "stood")
 
-    def __init__(self, ground: Ground, stood: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, ground: Ground, stood: dict[str, str] | None = None, judges: bool = True
+    ) -> None:
         self.ground = ground
+        self.judges = judges
         self.rows: dict[str, Row] = {}
         self.stood = stood or {}
 
@@ -33,11 +37,12 @@ class Pen:
         stood = self.stood.get(file) if before is None else before.applied
         stands = written(file, value, stood, self.ground)
         if isinstance(stands, tuple):
-            raise Stop(refused(field, file, value, *stands))
-        if file in _BESIDE:
+            self.refuse(refused(field, file, value, *stands))
+            stands = value
+        elif file in _BESIDE:
             found = self._beside(file, stands)
             if found is not None:
-                raise Stop(refused(field, file, value, *found))
+                self.refuse(refused(field, file, value, *found))
         value = value.removesuffix("\n") or value
         if before is not None and file in KEYED:
             value = f"{before.value}\n{value}"
@@ -74,6 +79,11 @@ class Pen:
             elif judged:
                 raise Stop(refused(field, file, line, *found))
         self.rows[file] = Row(file, value, field, rule, inputs, None if stands == value else stands)
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Stop with the refusal, where this judges."""
+        if self.judges:
+            raise Stop(refusal)
 
     def absent(self, file: str, value: str, field: str) -> Stop:
         """The refusal of a file that the kernel does not have."""

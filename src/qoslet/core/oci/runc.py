@@ -304,7 +304,7 @@ def _cpu_v1(pen: Pen, cpu: Cpu, runtime: Runtime) -> None:
         if kept != shares:
             word = "maximum" if shares > kept else "minimum"
             words = f"the {word} allowed cpu-shares is {kept}"
-            raise Stop(Refusal("cpu.shares", words, "refused.shares", (shares, kept)))
+            pen.refuse(Refusal("cpu.shares", words, "refused.shares", (shares, kept)))
     period_v1(pen, cpu, True)
     burst = cpu.burst if runtime.burst else None
     if burst is not None:

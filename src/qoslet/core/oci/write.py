@@ -7,12 +7,23 @@ from msgspec import Struct, structs
 from qoslet.core.cgroup.features import WHOLE, Ground
 from qoslet.core.oci import crun, runc
 from qoslet.core.oci.file_writes import Pen
-from qoslet.core.oci.resources import Block
-from qoslet.core.oci.result import Hierarchy, Part, Row, Stop
+from qoslet.core.oci.resources import NO_MEMORY, Block
+from qoslet.core.oci.result import Hierarchy, Lost, Part, Row, Stop
 from qoslet.core.oci.runc_update import updated
 from qoslet.core.oci.unsupported import lost
 from qoslet.core.rules.cpu import QUOTA_PERIOD_US, systemd_quota
 from qoslet.core.versions.runtime import Runtime
+
+_PERIOD = str(QUOTA_PERIOD_US)
+
+UNCHECKED = Lost(
+    "the check before an update",
+    "whether the runtime refuses a limit depends on memory.current, which is not said",
+    "--usage BYTES[,SWAP], what memory.current and memory.swap.current hold",
+    "elsewhere",
+    "memory.checkBeforeUpdate",
+)
+"""Told with the rows that stand where the check passes."""
 
 
 class Update(Struct, frozen=True):
@@ -45,10 +56,32 @@ def files(
         _write(pen, block, hierarchy, runtime, update)
     except Stop as stop:
         refusal = stop.refusal
-    rows = tuple(pen.rows.values())
     if systemd and runtime.rounds_quota:
-        rows = tuple([_whole_percents(row) for row in rows])
-    return Part(rows, refusal, lost(asked, hierarchy, runtime, ground.bfq))
+        _round_quota(pen.rows)
+    without = lost(asked, hierarchy, runtime, ground.bfq)
+    if update is not None and _unchecked(asked, hierarchy, runtime, update):
+        without = (*without, UNCHECKED)
+    return Part(tuple(pen.rows.values()), refusal, without)
+
+
+def accepted(
+    block: Block, hierarchy: Hierarchy, runtime: Runtime, ground: Ground, systemd: bool
+) -> tuple[Row, ...]:
+    """The rows of a new container's block where nobody refuses a value, as they stand once systemd
+    has written the unit again."""
+    pen = Pen(ground, judges=False)
+    _write(pen, block, hierarchy, runtime, None)
+    if systemd and runtime.rounds_quota:
+        _round_quota(pen.rows)
+        _reset_period(pen.rows)
+    return tuple(pen.rows.values())
+
+
+def _unchecked(block: Block, hierarchy: Hierarchy, runtime: Runtime, update: Update) -> bool:
+    """Whether an update's answer depends on usage that is not known: v1 has no such check.
+    Source: opencontainers/cgroups fs2 memory.go CheckMemoryUsage; crun cgroup-resources.c."""
+    asked = (block.memory or NO_MEMORY).check_before_update
+    return bool(asked and runtime.check and hierarchy == "v2" and update.usage is None)
 
 
 def _write(
@@ -67,14 +100,33 @@ def _write(
         runc.write_v1(pen, block, runtime, update is not None)
 
 
-def _whole_percents(row: Row) -> Row:
-    """The quota that stands after systemd and the runtime wrote it; the runtime rounds its own
-    field, and writes what the unified map says as it is."""
-    if row.file != "cpu.max" or row.rule == "oci.unified" or row.value.startswith("max"):
-        return row
-    quota, _, period = row.applied.partition(" ")
-    kept = systemd_quota(int(quota), int(period))
-    return row if str(kept) == quota else structs.replace(row, effective=f"{kept} {period}")
+def _round_quota(rows: dict[str, Row]) -> None:
+    """What stands after systemd and the runtime wrote a quota: the runtime rounds its own field,
+    and writes what the unified map says as it is."""
+    period = rows.get("cpu.cfs_period_us")
+    for file in ("cpu.max", "cpu.cfs_quota_us"):
+        row = rows.get(file)
+        if row is None or row.rule == "oci.unified":
+            continue
+        quota, _, every = row.applied.partition(" ")
+        every = every or (_PERIOD if period is None else period.applied)
+        kept = quota if quota == "max" else str(systemd_quota(int(quota), int(every)))
+        if kept != quota:
+            text = f"{kept} {every}" if file == "cpu.max" else kept
+            rows[file] = structs.replace(row, effective=text)
+
+
+def _reset_period(rows: dict[str, Row]) -> None:
+    """Without a quota systemd writes its default period, whatever it was told."""
+    row, text = rows.get("cpu.max"), f"max {_PERIOD}"
+    if row is None:
+        quota = rows.get("cpu.cfs_quota_us")
+        unlimited = quota is None or quota.value == "-1"
+        row, text = (rows.get("cpu.cfs_period_us") if unlimited else None), _PERIOD
+    elif not row.value.startswith("max ") or row.rule == "oci.unified":
+        return
+    if row is not None and row.value != text:
+        rows[row.file] = structs.replace(row, effective=text)
 
 
 def _stood(update: Update | None) -> dict[str, str]:
@@ -84,6 +136,3 @@ def _stood(update: Update | None) -> dict[str, str]:
         return {}
     quota = cpu.quota or 0
     return {"cpu.max": f"{quota if quota > 0 else 'max'} {cpu.period}"}
-
-
-__all__ = ["QUOTA_PERIOD_US", "Update", "files"]

@@ -6,9 +6,10 @@ from typing import Any
 
 from qoslet.core.api.pod import Container, Pod
 from qoslet.core.cgroup import names
+from qoslet.core.oci.resources import plain
 from qoslet.core.plan.pod_planner import Planner
 from qoslet.core.resources.cgroup_tree import Plan
-from qoslet.core.resources.cgroup_writer import linux_cri, linux_oci
+from qoslet.core.resources.cgroup_writer import linux_cri, oci_block
 from qoslet.core.resources.pod_template import is_windows
 from qoslet.core.resources.windows import windows_cri, windows_oci, windows_settings
 from qoslet.core.workload.container_spec import PlannedBlock, PodMessages
@@ -84,7 +85,7 @@ def _oci_linux(planner: Planner, pod: Pod, container: Container) -> dict[str, An
     id = container.id if runtime.oci == "process" else planner.container_id(pod, container)
     if id is not None:
         block["cgroupsPath"] = names.cgroups_path(runtime.cri, parent, id)
-    resources = linux_oci(planner.policy, message)
+    resources = plain(oci_block(runtime, planner.policy.node.host.swap_controller, message))
     if (cpus := planner.cpus(pod, container)) is not None:
         resources["cpu"] = resources.get("cpu", {}) | {"cpus": cpus[0]}
     if mems := planner.mems(pod, container):

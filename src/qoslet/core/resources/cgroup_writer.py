@@ -1,49 +1,32 @@
-"""Resource blocks: CRI messages, OCI ``linux.resources``, and the files that a runtime writes.
+"""The settings of one cgroup: those that the kubelet writes, and those that a runtime writes for the
+block that it makes of a CRI message.
 
-``files`` is how runc and crun turn a block into v1 or v2 files; ``cri`` and ``oci`` print the
-blocks of a whole plan in the spelling of the protobuf fields and of the OCI specification.
-Source: opencontainers/cgroups fs, fs2; crun cgroup-resources; runtime-spec config-linux.
+Source: opencontainers/cgroups fs, fs2; runtime-spec config-linux; containerd pkg/cri.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
+from msgspec.structs import replace
+
 from qoslet.core.cgroup.accepts import effective
+from qoslet.core.cgroup.features import Ground
+from qoslet.core.oci.resources import Block, Cpu, Hugepages, Memory
+from qoslet.core.oci.result import Row
+from qoslet.core.oci.write import accepted
 from qoslet.core.resources.cgroup_tree import Setting, Writer
 from qoslet.core.resources.cri_resources import CriResources, UnifiedEntry, Why
 from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.rules.cpu import QUOTA_PERIOD_US, systemd_quota, weight_linear, weight_quadratic
 from qoslet.core.versions.runtime import Runtime
 
-
-def swap_max(limit: int, swap: int, conversion: str = "difference") -> str | None:
-    """OCI memory+swap to memory.swap.max; None: not written. ValueError where runc refuses.
-
-    ``same`` is KEP-2254's y = x. Source: opencontainers/cgroups
-    ConvertMemorySwapToCgroupV2Value.
-    """
-    if conversion == "same":
-        return None if swap == 0 else "max" if swap == -1 else str(swap)
-    if limit == -1 and swap == 0:
-        return "max"
-    if swap == 0:
-        return None
-    if swap == -1:
-        return "max"
-    if limit == -1:
-        return str(swap)
-    if limit <= 0:
-        raise ValueError("unable to set swap limit without memory limit")
-    if swap < limit:
-        raise ValueError("memory+swap is below the memory limit")
-    return str(swap - limit)
-
-
 _ROUNDED = "hm"
 """First letters of the files whose values the kernel rounds: hugetlb and memory."""
 
+_PAGES = "hugepageLimits"
 _MEMORY_QOS = ("memory.min", "memory.low", "memory.high")
 
 _HUGETLB_MAX = 1024
@@ -85,8 +68,7 @@ class Files:
             return
         inputs = (subject, milli, period, quota)
         kept, every = quota, period
-        rounds = self._writer != "runtime" or self._policy.runtime.rounds_quota
-        if self._policy.node.driver == "systemd" and rounds:
+        if self._policy.node.driver == "systemd":
             kept = systemd_quota(quota, period)
             # without a quota systemd writes the default period, whatever it was told
             every = period if quota > 0 else QUOTA_PERIOD_US
@@ -141,11 +123,6 @@ class Files:
                 files.put(f"hugetlb.{text}.rsvd.{suffix}", str(amount), why)
         return files._rows
 
-    def unified(self, entries: tuple[UnifiedEntry, ...]) -> None:
-        """Entries of the unified map, written last."""
-        for entry in entries:
-            self.put(entry.file, entry.value, entry.why)
-
     def rows(self, rows: Iterable[tuple[str, str, Why]]) -> None:
         """Add rows of file, value and reason."""
         for file, value, why in rows:
@@ -168,30 +145,55 @@ def swap_total(runtime: Runtime, swap_controller: bool, message: CriResources) -
 
 def container_settings(policy: NodePolicy, message: CriResources) -> tuple[Setting, ...]:
     """The files that the runtime writes for a container."""
-    files = Files(policy, "qoslet" if policy.runtime.oci == "process" else "runtime")
-    runtime = policy.runtime
-    limit = message.memory_limit_in_bytes
-    files.memory_limit(limit, ("memory.limit.container", (limit, message.memory_why)))
-    total, why = swap_total(runtime, policy.node.host.swap_controller, message)
-    if total and policy.v2:
-        _swap_v2(files, limit, total, policy.choices.swap_conversion, why)
-    elif total and policy.node.host.swap_controller:
-        files.put("memory.memsw.limit_in_bytes", str(total), why)
-    files.weight(message.cpu_shares, *message.shares_why, runtime.curve)
-    files.bandwidth(message.cpu_quota, message.cpu_period, *message.quota_why)
-    if runtime.hugetlb and message.hugepage_limits:
-        files.hugetlb("hugetlb.request", dict(message.hugepage_limits), runtime.rsvd)
-    files.unified(message.unified)
-    return files.settings()
+    runtime, host = policy.runtime, policy.node.host
+    block = oci_block(runtime, host.swap_controller, message)
+    if not policy.v2 and not host.swap_controller and block.memory is not None:
+        block = replace(block, memory=replace(block.memory, swap=None))
+    ground = _ground(host.page_size, host.hugetlb_rsvd)
+    systemd = policy.node.driver == "systemd"
+    rows: Sequence[Row] = accepted(block, policy.node.hierarchy, runtime, ground, systemd)
+    writer: Writer = "qoslet" if runtime.oci == "process" else "runtime"
+    whys = _whys(policy, message)
+    places = {field: place for place, field in enumerate(whys)}
+    if block.memory is not None and block.memory.swap:
+        # written once more by the unified map
+        places["unified.memory.swap.max"] = places["memory.swap"]
+    rows = sorted(rows, key=lambda row: (places[row.field], _size(row)))
+    return tuple(
+        Setting(row.file, row.value, *_why(row, whys), writer, row.effective) for row in rows
+    )
 
 
-def _swap_v2(files: Files, limit: int, total: int, conversion: str, why: Why) -> None:
-    try:
-        text = swap_max(limit, total, conversion)
-    except ValueError:
-        return
-    if text is not None:
-        files.put("memory.swap.max", text, why)
+@lru_cache(maxsize=8)
+def _ground(page_size: int, rsvd: bool) -> Ground:
+    return Ground(page_size=page_size, rsvd=rsvd)
+
+
+def _size(row: Row) -> object:
+    return row.inputs[0] if row.field == _PAGES else ""
+
+
+def _why(row: Row, whys: Mapping[str, Why]) -> Why:
+    if row.field == _PAGES:
+        size, amount = row.inputs
+        return whys[_PAGES][0], (f"hugepages of {size}", amount)
+    return whys[row.field]
+
+
+def _whys(policy: NodePolicy, message: CriResources) -> dict[str, Why]:
+    """Of each field of the block why it has its value, in the order in which a plan lists them."""
+    v2, runtime, limit = policy.v2, policy.runtime, message.memory_limit_in_bytes
+    bandwidth = (*message.quota_why, message.cpu_period, message.cpu_quota)
+    weight = f"cpu.weight.{runtime.curve}" if v2 else "cpu.shares"
+    return {
+        "memory.limit": ("memory.limit.container", (limit, message.memory_why)),
+        "memory.swap": swap_total(runtime, policy.node.host.swap_controller, message)[1],
+        "cpu.shares": (weight, (*message.shares_why, message.cpu_shares)),
+        "cpu.period": ("cpu.period", bandwidth),
+        "cpu.quota": ("cpu.max" if v2 else "cpu.quota", bandwidth),
+        _PAGES: ("hugetlb.request", ()),
+        **{f"unified.{entry.file}": entry.why for entry in message.unified},
+    }
 
 
 def _set(**fields: Any) -> dict[str, Any]:
@@ -218,18 +220,19 @@ def _file(entry: UnifiedEntry) -> str:
     return entry.file
 
 
-def linux_oci(policy: NodePolicy, message: CriResources) -> dict[str, Any]:
-    """``linux.resources`` of the OCI config that the node's CRI runtime makes of a message."""
-    return oci_block(policy.runtime, policy.node.host.swap_controller, message)
-
-
-def oci_block(runtime: Runtime, swap_controller: bool, message: CriResources) -> dict[str, Any]:
-    """The same for any runtime; ``swap_controller``: whether the kernel limits swap."""
+def oci_block(runtime: Runtime, swap_controller: bool, message: CriResources) -> Block:
+    """``linux.resources`` of the OCI config that a CRI runtime makes of a message;
+    ``swap_controller``: whether the kernel limits swap."""
     total, _ = swap_total(runtime, swap_controller, message)
-    memory = _set(limit=message.memory_limit_in_bytes, swap=total)
-    processor = _set(shares=message.cpu_shares, quota=message.cpu_quota, period=message.cpu_period)
-    huge: list[dict[str, Any]] = []
-    if runtime.hugetlb:
-        huge = [{"pageSize": text, "limit": amount} for text, amount in message.hugepage_limits]
-    unified = {entry.file: entry.value for entry in sorted(message.unified, key=_file)}
-    return _set(memory=memory, cpu=processor, hugepageLimits=huge, unified=unified)
+    limit = message.memory_limit_in_bytes
+    shares, quota, period = message.cpu_shares, message.cpu_quota, message.cpu_period
+    pages = message.hugepage_limits if runtime.hugetlb else ()
+    entries = sorted(message.unified, key=_file)
+    return Block(
+        memory=Memory(limit=limit or None, swap=total or None) if limit or total else None,
+        cpu=Cpu(shares=shares or None, quota=quota or None, period=period or None)
+        if shares or quota or period
+        else None,
+        hugepage_limits=[Hugepages(text, amount) for text, amount in pages] or None,
+        unified={entry.file: entry.value for entry in entries} or None,
+    )

@@ -240,6 +240,8 @@ def resolve(
     if choices.weight_curve == "linear":
         known = "documented: KEP-2254 knows only the line"
         writer = structs.replace(writer, curve="linear", curve_evidence=known)
+    if choices.swap_conversion == "same":
+        writer = structs.replace(writer, tables=True)
     return Profile(
         kubernetes=release,
         minor=minor,

@@ -33,6 +33,11 @@ class Runtime(Struct, frozen=True):
     ``merges``: an update keeps what it does not name; ``io_updates``: it knows devices;
     ``tables``: KEP-2254's tables instead of a runtime.
 
+    ``rounds_quota``: with the systemd driver it writes a quota as systemd keeps it, in whole
+    percents of a CPU. Others write it as it is, beside what they tell systemd, whose own value
+    comes when it writes the unit again. Source: opencontainers/cgroups 0.0.2, its pull request 4;
+    runc issue 4622; containers through runc 1.1.15 under systemd 257.
+
     Of crun: ``swap_zero``: 0 is no swap; ``any_negative``: every negative limit is none;
     ``period_retry``: a period is tried again after the quota; ``quota_signed``: -1 is written as
     that; ``bfq_v1``: BFQ's file on v1.
@@ -58,6 +63,7 @@ class Runtime(Struct, frozen=True):
     merges: bool = True
     io_updates: bool = True
     tables: bool = False
+    rounds_quota: bool = True
     swap_zero: bool = True
     any_negative: bool = True
     period_retry: bool = True
@@ -67,7 +73,7 @@ class Runtime(Struct, frozen=True):
     @property
     def family(self) -> Family:
         """Whose code writes the files: what is not crun does as runc."""
-        return "crun" if self.oci == "crun" else "runc"
+        return "crun" if self.oci == "crun" and not self.tables else "runc"
 
     def weight(self, shares: int) -> int:
         """cpu.weight as this version computes it, beyond its bounds, too; 0 is "not written"."""
@@ -77,16 +83,6 @@ class Runtime(Struct, frozen=True):
             return weight_linear(shares)
         # 64-bit unsigned arithmetic without a clamp
         return (1 + ((shares - 2) % 2**64 * 9999 % 2**64) // 262142) if shares else 0
-
-    @property
-    def rounds_quota(self) -> bool:
-        """Whether it writes a quota as systemd keeps it, in whole percents of a CPU, with the
-        systemd driver. Others write it as it is, beside what they tell systemd, whose own value
-        comes when it writes the unit again. Source: opencontainers/cgroups 0.0.2, its pull
-        request 4; runc issue 4622; containers through runc 1.1.15 under systemd 257."""
-        if self.oci == "runc":
-            return self.tables or self.oci_version >= (1, 4)
-        return self.oci != "crun"
 
 
 CRUN_TELLS_ALL = (1, 16)
@@ -193,6 +189,7 @@ def _behaviour(oci: Oci, version: tuple[int, ...]) -> dict[str, bool]:
             "burst": version >= (1, 11),
             "any_negative": version >= (1, 13),
             "rsvd": False,
+            "rounds_quota": False,
         }
     if oci != "runc":
         return {"rsvd": oci == "process", "pids_zero": True}
@@ -203,6 +200,7 @@ def _behaviour(oci: Oci, version: tuple[int, ...]) -> dict[str, bool]:
         "swap_alone": version >= (1, 2, 1),
         "io_updates": version >= (1, 3, 3),
         "pids_zero": version >= (1, 4),
+        "rounds_quota": version >= (1, 4),
     }
 
 
