@@ -106,13 +106,13 @@ def test_the_node(looks: list[NodeMemory], kind: str) -> None:
 )
 def test_a_threshold_above_what_is_wanted(had: list[int], scans: int, missing: int | None) -> None:
     marks = replace(PRESSURE_THRESHOLDS, eviction_bytes=1500 * MIB)
-    state = node_state(nodes(had, scans=scans), marks=marks)
+    state = node_state(nodes(had, scans=scans), thresholds=marks)
     if missing is None:
         assert (state.kind, state.missing) == ("calm", 0)
     else:
         assert (state.kind, state.missing) == ("short", missing * MIB)
         assert f"{had[-1]} MiB can be had of 1500 MiB wanted" in state.because
-    assert is_uneasy(nodes(had, scans=scans), marks=marks) == (had[-1] < 1500 and scans > 500)
+    assert is_uneasy(nodes(had, scans=scans), thresholds=marks) == (had[-1] < 1500 and scans > 500)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_looks_that_lie_close_together_are_no_pauses() -> None:
     again = replace(looks[-1], at=looks[-1].at + 0.03)
     state = node_state([*looks, again])
     assert state.kind == "short", state
-    assert [round(one.seconds, 2) for one in state.stalls] == [0.5, 0.53]
+    assert [round(one.seconds, 2) for one in state.rates] == [0.5, 0.53]
     pause = replace(looks[-1], at=looks[-1].at + 0.5)
     assert node_state([*looks, pause]).kind != "short"
 

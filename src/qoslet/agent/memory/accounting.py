@@ -35,14 +35,14 @@ class MemoryAccounting:
     def __init__(self, context: SyncContext, parts: MemoryParts, groups: TrackedCgroups) -> None:
         self._context = context
         self._parts = parts
-        self._groups = groups
+        self._cgroups = groups
         self.store = CounterStore()
-        self._claims = ProtectionTree()
+        self._protections = ProtectionTree()
         self._kills = OomKillTracker()
-        self._lines = MemoryEventLog()
+        self._event_log = MemoryEventLog()
         self._pids: dict[CounterKey, int] = {}
         self._changed = False
-        self._kept_at = context.now
+        self._saved_at = context.now
         kept = parts.counters.load() if parts.counters is not None else None
         if kept is not None and not self.store.load(kept):
             context.log_note(
@@ -55,54 +55,54 @@ class MemoryAccounting:
         self.store.events.extend(ended)
         self.store.add(moved.added)
         if ended:
-            self._say(ended)
+            self._log(ended)
         for group in moved.removed:
-            self._claims.drop(group.path)
+            self._protections.drop(group.path)
         for group in moved.added:
             sample = self.store.sample(group)
             if sample is not None:
-                self._claims.put(protection_of(sample))
+                self._protections.put(protection_of(sample))
 
     def record_absent(self, path: str) -> None:
         """A group is not there."""
-        self.store.record_absent(self._groups.groups[path])
-        self._claims.drop(path)
+        self.store.record_absent(self._cgroups.groups[path])
+        self._protections.drop(path)
 
     def unread(self) -> frozenset[str]:
         """Groups that nobody has looked at."""
-        return frozenset(path for path in self._groups.groups if path not in self._claims)
+        return frozenset(path for path in self._cgroups.groups if path not in self._protections)
 
     def record(self, samples: Mapping[str, MemorySample]) -> None:
         """What was looked at in this turn."""
         wall = self._context.clock.wall()
         found: list[MemoryEvent] = []
-        self._note_pids({self._groups.groups[path].uid for path in samples})
-        worth = self._worth(samples)
+        self._note_pids({self._cgroups.groups[path].uid for path in samples})
+        effective = self._protected(samples)
         whole: set[str] = set()
         for path in sorted(samples, key=len):
-            group, above = self._groups.groups[path], self._groups.above(path)
-            kept = worth.get(path, UNPROTECTED)
-            told = self.store.record_sample(samples[path], group, above, wall, kept)
-            if any(one.kind == "oom_group_kill" for one in told):
+            group, above = self._cgroups.groups[path], self._cgroups.above(path)
+            kept = effective.get(path, UNPROTECTED)
+            events = self.store.record_sample(samples[path], group, above, wall, kept)
+            if any(one.kind == "oom_group_kill" for one in events):
                 whole.add(path)
             together = not whole.isdisjoint({path, *parents(path)})
-            for one in told:
+            for one in events:
                 if one.kind == "oom_kill":
                     self._killed(one, group.key, whole=together)
                 else:
                     self.store.record_event(one, group.key)
                     found.append(one)
-        self._unclaimed(samples, wall)
+        self._unattributed(samples, wall)
         self._changed = self._changed or bool(samples)
-        self._say(found)
+        self._log(found)
 
-    def _unclaimed(self, samples: Mapping[str, MemorySample], wall: float) -> None:
+    def _unattributed(self, samples: Mapping[str, MemorySample], wall: float) -> None:
         """Kills in pods whose containers' groups have gone with what they counted."""
         for path in samples:
-            pod = self._groups.groups[path]
+            pod = self._cgroups.groups[path]
             if pod.level != "pod":
                 continue
-            containers = [one for one in self._groups.of_pod(pod.uid) if one.level == "container"]
+            containers = [one for one in self._cgroups.of_pod(pod.uid) if one.level == "container"]
             count = self.store.unattributed_kills(pod, containers)
             if count:
                 whole = self.store.counted(pod, "oom_group_kill") > 0
@@ -113,11 +113,11 @@ class MemoryAccounting:
         readable = self._parts.log.readable
         self._kills.add_count(one, key, self._context.now, readable, whole=whole)
 
-    def _worth(self, samples: Mapping[str, MemorySample]) -> dict[str, ProtectedBytes]:
+    def _protected(self, samples: Mapping[str, MemorySample]) -> dict[str, ProtectedBytes]:
         """What of each group is protected, by the last looks at those above and beside it."""
         for sample in samples.values():
-            self._claims.put(protection_of(sample))
-        paths = [path for path in samples if self._claims.is_protected(path)]
+            self._protections.put(protection_of(sample))
+        paths = [path for path in samples if self._protections.is_protected(path)]
         return {
             path: ProtectedBytes(one.protected, one.hard)
             for path, one in self._solved(paths).items()
@@ -128,42 +128,43 @@ class MemoryAccounting:
         ours but when it matters: others may write there."""
         above = {at for path in paths for at in parents(path)}
         for at in sorted(above):
-            if at in self._groups.groups and at in self._claims:
+            if at in self._cgroups.groups and at in self._protections:
                 continue
             sample = self._parts.reader.sample(at)
             if sample is None:
-                self._claims.drop(at)
+                self._protections.drop(at)
             else:
-                self._claims.put(protection_of(sample))
+                self._protections.put(protection_of(sample))
         handed_down = recursive(self._context.node.host)
         known: dict[str, AncestorState] = {}
         found = {
-            path: self._claims.effective(path, recursive=handed_down, known=known) for path in paths
+            path: self._protections.effective(path, recursive=handed_down, known=known)
+            for path in paths
         }
         return {path: one for path, one in found.items() if one is not None}
 
     def resolve_kills(self) -> None:
         """Name those that were killed, as far as that is known by now."""
         if self._kills.next_at() is not None:
-            self._say([])
+            self._log([])
 
     def next_at(self) -> float | None:
         """When something is due that no sample tells."""
         return self._kills.next_at()
 
-    def _say(self, found: list[MemoryEvent]) -> None:
+    def _log(self, found: list[MemoryEvent]) -> None:
         now = self._context.now
         if self._kills.next_at() is not None:
             self._kills.add_records(self._parts.log.kills(), now)
             for settled in self._kills.resolve(now, self._ended()):
                 found.append(self._placed(settled))
                 self.store.record_event(found[-1], settled.key)
-        self._context.log.notes += self._lines.lines(found, now)
+        self._context.log.notes += self._event_log.lines(found, now)
 
     def _placed(self, one: ResolvedKill) -> MemoryEvent:
         """A kill that was counted for a pod, in the container where the log says it was."""
         uid, container = one.key
-        for group in self._groups.of_pod(uid) if uid and not container and one.group else ():
+        for group in self._cgroups.of_pod(uid) if uid and not container and one.group else ():
             if group.level == "container" and inside(one.group, group.path):
                 self.store.attribute_kill(one.key, group)
                 return replace(
@@ -182,8 +183,8 @@ class MemoryAccounting:
             for state in worker.container_states if worker is not None else ():
                 if state.running and state.pid is not None:
                     self._pids[uid, state.name] = state.pid
-        if len(self._pids) > 2 * len(self._groups.groups):
-            known = {group.key for group in self._groups.groups.values()}
+        if len(self._pids) > 2 * len(self._cgroups.groups):
+            known = {group.key for group in self._cgroups.groups.values()}
             self._pids = {key: pid for key, pid in self._pids.items() if key in known}
 
     def _ended(self) -> dict[CounterKey, int]:
@@ -202,24 +203,26 @@ class MemoryAccounting:
         rows = self.store.rows(self._context.now)
         solved = self._solved({row.path for row in rows if not row.gone})
         return [
-            row if row.gone or row.path not in solved else self._told(row, solved[row.path])
+            row
+            if row.gone or row.path not in solved
+            else self._with_effective(row, solved[row.path])
             for row in rows
         ]
 
-    def _told(self, row: MemoryRow, worth: EffectiveMemory) -> MemoryRow:
+    def _with_effective(self, row: MemoryRow, effective: EffectiveMemory) -> MemoryRow:
         """A row with what its values are worth at this moment."""
-        binds = worth.binds
+        binds = effective.binds
         if binds is not None and self._context.node.hierarchy == "v1":
             binds = replace(binds, file="memory.limit_in_bytes")
-        losses = self._claims.losses(row.path, worth)
-        return replace(row, low=worth.protected, min=worth.hard, binds=binds, losses=losses)
+        losses = self._protections.losses(row.path, effective)
+        return replace(row, low=effective.protected, min=effective.hard, binds=binds, losses=losses)
 
     def save(self, *, now: bool = False) -> None:
         """Write down what was counted: now and then, or ``now``."""
-        due = now or self._context.now - self._kept_at >= SAVE_SECONDS
+        due = now or self._context.now - self._saved_at >= SAVE_SECONDS
         if self._parts.counters is None or not self._changed or not due:
             return
-        self._changed, self._kept_at = False, self._context.now
+        self._changed, self._saved_at = False, self._context.now
         try:
             self._parts.counters.save(self.store.dump())
         except OSError as error:

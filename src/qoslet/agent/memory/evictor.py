@@ -51,10 +51,10 @@ class Evictor:
         self._context = context
         self._rows: deque[PressureRow] = deque(maxlen=MAX_DECISIONS)
         self._counts: dict[str, int] = {}
-        self._ending: _PendingEviction | None = None
+        self._pending: _PendingEviction | None = None
         self._quiet_until = 0.0
         self._last = ""
-        self._back: dict[str, _RestartDelay] = {}
+        self._restarts: dict[str, _RestartDelay] = {}
 
     def record(self, row: PressureRow, line: str) -> None:
         """One line, one row, one count."""
@@ -69,7 +69,7 @@ class Evictor:
     @property
     def in_progress(self) -> bool:
         """Whether a victim is not gone yet, and is waited for."""
-        return self._ending is not None
+        return self._pending is not None
 
     @property
     def settling(self) -> bool:
@@ -79,9 +79,9 @@ class Evictor:
     @property
     def because(self) -> str:
         """Why nobody else is ended meanwhile."""
-        if self._ending is not None:
-            seconds = self._context.now - self._ending.at
-            return f"{self._ending.worker.key} is ending since {seconds:.1f} s"
+        if self._pending is not None:
+            seconds = self._context.now - self._pending.at
+            return f"{self._pending.worker.key} is ending since {seconds:.1f} s"
         return f"{self._last} has just been ended"
 
     def evict(
@@ -90,65 +90,65 @@ class Evictor:
         """End a pod at once, for the group ``path``."""
         worker = self._context.workers[victim.uid]
         config = self._context.config.eviction_backoff
-        before = self._back.get(worker.uid)
+        before = self._restarts.get(worker.uid)
         fresh = before is None or (
             before.begun is not None and now - before.begun >= config.reset_after
         )
         delay = config.first if fresh or before is None else min(2 * before.delay, config.longest)
-        self._back[worker.uid] = _RestartDelay(delay, now + delay)
+        self._restarts[worker.uid] = _RestartDelay(delay, now + delay)
         worker.failed, worker.restart_pending = True, False
         worker.eviction_reason = (REASON, message)
-        self._ending = _PendingEviction(worker, path, now, node.available, victim.freed)
+        self._pending = _PendingEviction(worker, path, now, node.available, victim.freed)
         stop(self._context, worker, 0.0)
 
     def follow(self, samples: Mapping[str, MemorySample], node: NodeMemory, now: float) -> bool:
         """See whether the victim is gone; True in the turn in which it is."""
-        ending = self._ending
-        if ending is None:
+        pending = self._pending
+        if pending is None:
             return False
-        worker, seconds = ending.worker, now - ending.at
+        worker, seconds = pending.worker, now - pending.at
         note = self._context.log.notes.append
         if not _gone(worker, samples):
             if seconds < EXIT_TIMEOUT_SECONDS:
                 return False
-            self._ending = None
+            self._pending = None
             left = sum(samples[path].current for path in worker.top_cgroups if path in samples)
             note(
                 f"{worker.key} is not gone {seconds:.0f} s after its end: {human_bytes(left)} are held"
             )
             return False
-        self._ending = None
+        self._pending = None
         self._last = worker.key
         self._quiet_until = now + SETTLE_SECONDS
-        freed = node.available - ending.available
+        freed = node.available - pending.available
         because = (
             f"gone {seconds:.1f} s after the decision, no process is left: "
-            f"{human_bytes(ending.frees)} expected, {_signed(freed)} freed, {human_bytes(node.available)} can be had"
+            f"{human_bytes(pending.frees)} expected, {_signed(freed)} freed, {human_bytes(node.available)} can be had"
         )
         wall = self._context.clock.wall()
-        row = PressureRow(wall, ending.path, "ended", because, worker.key, freed)
+        row = PressureRow(wall, pending.path, "ended", because, worker.key, freed)
         self.record(row, f"{worker.key} is {because}")
         return True
 
     def restart_due(self, now: float, *, calm: bool) -> None:
         """Begin evicted pods whose time has come, where no memory is short."""
-        for uid, back in list(self._back.items()):
+        for uid, restart in list(self._restarts.items()):
             worker = self._context.workers.get(uid)
             if worker is None:
-                del self._back[uid]
-            elif worker.eviction_reason[0] != REASON and back.begun is None:
+                del self._restarts[uid]
+            elif worker.eviction_reason[0] != REASON and restart.begun is None:
                 # something else has begun it anew
-                back.begun = now
-            elif now < back.at or back.begun is not None:
+                restart.begun = now
+            elif now < restart.at or restart.begun is not None:
                 continue
             elif worker.desired is None or never_restarts(worker.desired.spec):
-                del self._back[uid]
+                del self._restarts[uid]
             elif not calm:
-                back.at = now + self._context.config.eviction_backoff.first
+                restart.at = now + self._context.config.eviction_backoff.first
             elif worker.phase is WorkerPhase.TERMINATED:
-                back.begun = now
+                restart.begun = now
                 worker.restart_pending = True
-                note = f"{worker.key} was evicted {back.delay:.0f} s ago; it is begun anew"
+                note = f"{worker.key} was evicted {restart.delay:.0f} s ago; it is begun anew"
                 self._context.log.notes.append(note)
                 stop(self._context, worker)
 
@@ -157,9 +157,9 @@ class Evictor:
         workers = self._context.workers
         return min(
             (
-                back.at
-                for uid, back in self._back.items()
-                if back.begun is None
+                restart.at
+                for uid, restart in self._restarts.items()
+                if restart.begun is None
                 and uid in workers
                 and workers[uid].phase is WorkerPhase.TERMINATED
             ),

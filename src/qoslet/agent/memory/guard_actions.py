@@ -34,14 +34,14 @@ class GuardActions:
             planned, planned, self._context.now, identity
         )
 
-    def raise_high(self, path: str, hold: HighOverride, value: int, why: str) -> str:
+    def raise_high(self, path: str, override: HighOverride, value: int, why: str) -> str:
         """Another memory.high from now on, until it is given back; what went wrong."""
-        wrong = self._write(path, value, why)
-        if wrong:
-            return wrong
-        times = hold.raises if hold.raised else hold.raises + 1
+        error = self._write(path, value, why)
+        if error:
+            return error
+        times = override.raises if override.raised else override.raises + 1
         self.overrides[path] = HighOverride(
-            hold.planned, value, self._context.now, hold.identity, times
+            override.planned, value, self._context.now, override.identity, times
         )
         self._why[path] = (self._context.clock.wall(), why)
         return ""
@@ -49,22 +49,26 @@ class GuardActions:
     def restore_high(self, path: str, why: str) -> str:
         """What is planned is in force again, and how often that was is remembered; what went
         wrong."""
-        hold = self.overrides[path]
-        wrong = self._write(path, hold.planned, why)
-        if not wrong:
+        override = self.overrides[path]
+        error = self._write(path, override.planned, why)
+        if not error:
             self._context.executor.overrides.pop((path, HIGH), None)
             self._why.pop(path, None)
             self.overrides[path] = HighOverride(
-                hold.planned, hold.planned, self._context.now, hold.identity, hold.raises
+                override.planned,
+                override.planned,
+                self._context.now,
+                override.identity,
+                override.raises,
             )
-        return wrong
+        return error
 
     def drop(self, path: str) -> None:
         """What is planned counts again; it is written with the next look at the group's pod."""
-        hold = self.overrides.pop(path, None)
+        override = self.overrides.pop(path, None)
         self._why.pop(path, None)
         self._context.executor.overrides.pop((path, HIGH), None)
-        if hold is None or not hold.raised:
+        if override is None or not override.raised:
             return
         for worker in self._context.workers.values():
             if any(one.path == path for one in worker.groups):
@@ -73,9 +77,9 @@ class GuardActions:
     def rows(self) -> Iterable[OverrideRow]:
         """What is held, for surfaces."""
         return [
-            OverrideRow(path, hold.planned, hold.value, *self._why.get(path, (0.0, "")))
-            for path, hold in sorted(self.overrides.items())
-            if hold.raised
+            OverrideRow(path, override.planned, override.value, *self._why.get(path, (0.0, "")))
+            for path, override in sorted(self.overrides.items())
+            if override.raised
         ]
 
     def _write(self, path: str, value: int, why: str) -> str:
@@ -88,12 +92,12 @@ class GuardActions:
         step = Step("set", path, HIGH, text, why=f"guard: {why}")
         batch = context.executor.perform([step], lambda one: "")
         context.log.outcomes += batch.outcomes
-        wrong = batch.failed.get("", "")
-        if wrong and before is None:
+        error = batch.failed.get("", "")
+        if error and before is None:
             del held[key]
-        elif wrong and before is not None:
+        elif error and before is not None:
             held[key] = before
-        return wrong
+        return error
 
 
 class ContainerKills:

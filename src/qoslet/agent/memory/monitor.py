@@ -68,65 +68,65 @@ class MemoryMonitor:
         self._parts = parts
         self.groups = TrackedCgroups(context)
         self.policies = [plug(context, self.groups, parts) for plug in POLICIES] if parts else []
-        self._counting = MemoryAccounting(context, parts, self.groups) if parts else None
-        self._close: frozenset[str] = frozenset()
-        self._look_at: float | None = None
+        self._accounting = MemoryAccounting(context, parts, self.groups) if parts else None
+        self._near_limit: frozenset[str] = frozenset()
+        self._next_read: float | None = None
         self._node: NodeMemory | None = None
         self._read_at = 0.0
         self._viewed_at = 0.0
-        self._rang = False
+        self._woken = False
         self._touched: set[str] = set()
 
     def sync(self, *, whole: bool = False) -> None:
         """See what woke us and what is looked at closely; tell the watchers."""
-        if self._parts is None or self._counting is None:
+        if self._parts is None or self._accounting is None:
             return
         now = self._context.now
         self._touched |= self._context.work_queue
-        self._rang = False
-        wanted = self._wanted(now, whole)
+        self._woken = False
+        wanted = self._cgroups_to_read(now, whole)
         if wanted or self._due(now):
             node = self._node_at(now)
-            samples = self._look(wanted)
-            for watcher in self.policies:
-                watcher.consider(samples, node, now)
-            self._note(wanted, samples)
-        self._plan(now)
-        self._counting.resolve_kills()
-        self._counting.save()
+            samples = self._sample(wanted)
+            for policy in self.policies:
+                policy.consider(samples, node, now)
+            self._update_near_limit(wanted, samples)
+        self._schedule(now)
+        self._accounting.resolve_kills()
+        self._accounting.save()
 
     def update_tracking(self, *, whole: bool = False) -> None:
         """At the end of a turn: the groups of pods that it touched, or of all."""
-        if self._parts is None or self._counting is None:
+        if self._parts is None or self._accounting is None:
             return
         touched = self._touched | self._context.work_queue
         self._touched = set()
         moved = self.groups.update(None if whole else touched)
-        self._counting.update_tracking(moved)
+        self._accounting.update_tracking(moved)
         self._parts.watch.drop([one.path for one in moved.removed])
         # a group may have been made anew under its path
         again = [one.path for uid in touched for one in self.groups.of_pod(uid)]
         come = [one.path for one in moved.added]
         self._parts.watch.follow(self.groups.groups if whole else {*again, *come})
         # of groups that others may have made, what happened before is no news
-        self._look(frozenset(one.path for one in moved.added if not one.uid))
+        self._sample(frozenset(one.path for one in moved.added if not one.uid))
 
-    def _wanted(self, now: float, whole: bool) -> frozenset[str]:
+    def _cgroups_to_read(self, now: float, whole: bool) -> frozenset[str]:
         """Whom to look at in this turn."""
         assert self._parts is not None
-        held = self._look_at is not None and now < self._look_at
+        held = self._next_read is not None and now < self._next_read
         if held and not self._context.work_queue and not whole:
             return frozenset()
         woken = self._parts.watch.woken()
-        self._rang = bool(woken)
+        self._woken = bool(woken)
         if "" in woken or (whole and self._missed(now)):
             return frozenset(self.groups.groups)
         woken |= self._leaving()
-        if whole and self._counting is not None:
-            woken |= self._counting.store.under_pressure()
+        if whole and self._accounting is not None:
+            woken |= self._accounting.store.under_pressure()
         if held:
             return woken
-        return woken.union(self._close, *(watcher.watching() for watcher in self.policies))
+        return woken.union(self._near_limit, *(policy.watching() for policy in self.policies))
 
     def _leaving(self) -> frozenset[str]:
         """The groups of pods that are about to lose them: this may be the last look."""
@@ -158,71 +158,75 @@ class MemoryMonitor:
             self._node, self._read_at = self._parts.reader.node(), now
         return self._node
 
-    def _look(self, wanted: frozenset[str]) -> dict[str, MemorySample]:
+    def _sample(self, wanted: frozenset[str]) -> dict[str, MemorySample]:
         """Samples of groups, counted."""
         assert self._parts is not None
-        assert self._counting is not None
+        assert self._accounting is not None
         samples = {}
         for path in wanted & self.groups.groups.keys():
             sample = self._parts.reader.sample(path)
             if sample is not None:
                 samples[path] = sample
             else:
-                self._counting.record_absent(path)
-        self._counting.record(samples)
+                self._accounting.record_absent(path)
+        self._accounting.record(samples)
         return samples
 
-    def _note(self, wanted: frozenset[str], samples: Mapping[str, MemorySample]) -> None:
+    def _update_near_limit(
+        self, wanted: frozenset[str], samples: Mapping[str, MemorySample]
+    ) -> None:
         """Who of those looked at is to be looked at closely; those that are gone are not."""
         at_limit = {path for path, one in samples.items() if _at_limit(one)}
-        self._close = frozenset(at_limit | (self._close - wanted)) & self.groups.groups.keys()
+        self._near_limit = (
+            frozenset(at_limit | (self._near_limit - wanted)) & self.groups.groups.keys()
+        )
 
-    def _plan(self, now: float) -> None:
+    def _schedule(self, now: float) -> None:
         """When to look next."""
-        if self._look_at is not None and now < self._look_at:
+        if self._next_read is not None and now < self._next_read:
             return
-        closer = any(watcher.watching() for watcher in self.policies)
+        closer = any(policy.watching() for policy in self.policies)
         # a group that was woken is left alone for a moment: it may be woken without end
-        busy = self._rang or self._close or closer
-        self._look_at = (
+        busy = self._woken or self._near_limit or closer
+        self._next_read = (
             now + (WATCH_POLL_SECONDS if closer else LIMIT_POLL_SECONDS) if busy else None
         )
 
     def _due(self, now: float) -> bool:
         """Whether a watcher wants to be asked."""
-        times = [watcher.next_at() for watcher in self.policies]
+        times = [policy.next_at() for policy in self.policies]
         return any(at is not None and now >= at for at in times)
 
     def descriptors(self) -> Sequence[int]:
         """Become readable when something happens; none while a look is due soon anyway, so that
         a group that is throttled without end wakes nobody a hundred times a second."""
-        if self._parts is None or self._look_at is not None:
+        if self._parts is None or self._next_read is not None:
             return ()
         return self._parts.watch.descriptors()
 
     def next_at(self) -> float | None:
         """The monotonic time of the next look."""
-        times = [self._look_at, *(watcher.next_at() for watcher in self.policies)]
-        if self._counting is not None:
-            times.append(self._counting.next_at())
+        times = [self._next_read, *(policy.next_at() for policy in self.policies)]
+        if self._accounting is not None:
+            times.append(self._accounting.next_at())
         return min((one for one in times if one is not None), default=None)
 
     def view(self) -> MemoryView:
         """Everything as it stands, for surfaces; looks at all groups if memory was taken from any
         or the last such look is too old, and at those that nobody has looked at."""
-        if self._parts is None or self._counting is None:
+        if self._parts is None or self._accounting is None:
             return MemoryView()
         now = self._context.now
         if self._missed(now) or now - self._viewed_at >= VIEW_SECONDS:
             self._viewed_at = now
-            self._look(frozenset(self.groups.groups))
+            self._sample(frozenset(self.groups.groups))
         else:
-            self._look(self._counting.unread())
+            self._sample(self._accounting.unread())
         return MemoryView(
-            groups=tuple(self._counting.rows()),
-            events=tuple(self._counting.store.events),
+            groups=tuple(self._accounting.rows()),
+            events=tuple(self._accounting.store.events),
             node=self._node,
-            watched=tuple(row for watcher in self.policies for row in watcher.rows()),
+            watched=tuple(row for policy in self.policies for row in policy.rows()),
             guard=next(
                 (w.report() for w in self.policies if isinstance(w, Guard)), NO_GUARD_REPORT
             ),
@@ -236,8 +240,8 @@ class MemoryMonitor:
 
     def close(self) -> None:
         """Keep what was counted for the next agent."""
-        if self._counting is not None:
-            self._counting.save(now=True)
+        if self._accounting is not None:
+            self._accounting.save(now=True)
 
 
 def _at_limit(sample: MemorySample) -> bool:

@@ -79,60 +79,60 @@ class PressureEviction:
 
     def __init__(self, context: SyncContext, groups: TrackedCgroups) -> None:
         self._context = context
-        self._groups = groups
-        self._evicting = Evictor(context)
-        self._node: deque[NodeMemory] = deque(maxlen=MAX_SAMPLES)
-        self._looks: dict[str, deque[MemorySample]] = {}
+        self._cgroups = groups
+        self._evictor = Evictor(context)
+        self._node_history: deque[NodeMemory] = deque(maxlen=MAX_SAMPLES)
+        self._history: dict[str, deque[MemorySample]] = {}
         self._close_until = 0.0
-        self._pods_too = False
-        self._held = 0
+        self._watch_pods = False
+        self._protected_bytes = 0
         self._asked: tuple[int | None, int, bool] = (None, -1, False)
-        self._idle_at = 0.0
+        self._node_at = 0.0
         self._since: dict[str, float] = {}
-        self._said: dict[str, tuple[object, float]] = {}
+        self._logged: dict[str, tuple[object, float]] = {}
         self._rows: dict[str, WatchRow] = {}
 
     def consider(self, samples: Mapping[str, MemorySample], node: NodeMemory, now: float) -> None:
         """See whether memory is short, and end somebody if so."""
-        if not self._any():
-            self._idle_at, self._close_until = 0.0, 0.0
+        if not self._enabled():
+            self._node_at, self._close_until = 0.0, 0.0
             return
-        self._keep(samples, node)
-        marks = self._marks()
-        self._pace(node, now, marks)
-        if self._evicting.follow(samples, node, now):
-            self._node.clear()
+        self._remember(samples, node)
+        thresholds = self._thresholds()
+        self._schedule(node, now, thresholds)
+        if self._evictor.follow(samples, node, now):
+            self._node_history.clear()
             self._since.clear()
             return
         samples = self._fresh(now)
-        states = self._states(samples, marks)
-        self._evicting.restart_due(now, calm=not states)
+        states = self._states(samples, thresholds)
+        self._evictor.restart_due(now, calm=not states)
         for path in self._since.keys() - {state.path for state in states}:
             del self._since[path]
         self._rows = {path: row for path, row in self._rows.items() if path in self._since}
         for state in states:
             lasted = now - self._since.setdefault(state.path, now - _span(state))
-            if not self._seen(state.path, samples):
+            if not self._sampled(state.path, samples):
                 self._close_until = now + CLOSE_WATCH_SECONDS
                 continue
             choice = self._choice(state, lasted, samples)
-            if self._done(state, choice, node, now):
+            if self._act(state, choice, node, now):
                 break
 
     def watching(self) -> frozenset[str]:
         """The tiers while something waits for memory, with pods where somebody may be ended."""
-        if self._context.now > self._close_until and not self._evicting.in_progress:
+        if self._context.now > self._close_until and not self._evictor.in_progress:
             return frozenset()
-        levels = ("node", "qos", "pod") if self._pods_too else ("node", "qos")
-        rows = self._groups.groups.values()
+        levels = ("node", "qos", "pod") if self._watch_pods else ("node", "qos")
+        rows = self._cgroups.groups.values()
         return frozenset(row.path for row in rows if row.level in levels)
 
     def next_at(self) -> float | None:
         """When the node is to be looked at, or a pod to be begun anew."""
-        if not self._any():
+        if not self._enabled():
             return None
-        back = self._evicting.next_at()
-        return self._idle_at if back is None else min(self._idle_at, back)
+        back = self._evictor.next_at()
+        return self._node_at if back is None else min(self._node_at, back)
 
     def rows(self) -> Sequence[WatchRow]:
         """Where memory is short, and what came of it."""
@@ -140,14 +140,14 @@ class PressureEviction:
 
     def report(self) -> PressureReport:
         """What was decided."""
-        return self._evicting.report()
+        return self._evictor.report()
 
     def _mode(self, worker: PodWorker) -> GuardMode:
         """The pod's own word, else the node's."""
         own = worker.pod.memory.guard if worker.pod is not None else None
         return own or self._context.config.guard
 
-    def _any(self) -> bool:
+    def _enabled(self) -> bool:
         """Whether any pod may be looked at."""
         context = self._context
         if context.config.guard != "off":
@@ -158,100 +158,104 @@ class PressureEviction:
             self._asked = version, len(context.workers), found
         return self._asked[2]
 
-    def _marks(self) -> PressureThresholds:
+    def _thresholds(self) -> PressureThresholds:
         """With the node's own threshold of hard eviction."""
         hard = eviction_reservation(self._context.node).get("memory", ZERO).value
         return replace(PRESSURE_THRESHOLDS, eviction_bytes=hard) if hard else PRESSURE_THRESHOLDS
 
-    def _keep(self, samples: Mapping[str, MemorySample], node: NodeMemory) -> None:
-        self._node.append(node)
-        for path in self._looks.keys() - self._groups.groups.keys():
-            del self._looks[path]
+    def _remember(self, samples: Mapping[str, MemorySample], node: NodeMemory) -> None:
+        self._node_history.append(node)
+        for path in self._history.keys() - self._cgroups.groups.keys():
+            del self._history[path]
         for path, sample in samples.items():
-            if path in self._groups.groups:
-                self._looks.setdefault(path, deque(maxlen=MAX_SAMPLES)).append(sample)
+            if path in self._cgroups.groups:
+                self._history.setdefault(path, deque(maxlen=MAX_SAMPLES)).append(sample)
         if samples:
-            self._held = self._kept({path: looks[-1] for path, looks in self._looks.items()})
+            self._protected_bytes = self._protected_cache(
+                {path: history[-1] for path, history in self._history.items()}
+            )
 
     def _fresh(self, now: float) -> dict[str, MemorySample]:
         """The last look at each group that was looked at lately."""
         return {
-            path: looks[-1]
-            for path, looks in self._looks.items()
-            if now - looks[-1].at < FRESH_SECONDS
+            path: history[-1]
+            for path, history in self._history.items()
+            if now - history[-1].at < FRESH_SECONDS
         }
 
-    def _pace(self, node: NodeMemory, now: float, marks: PressureThresholds) -> None:
+    def _schedule(self, node: NodeMemory, now: float, thresholds: PressureThresholds) -> None:
         """How closely to look until the next time."""
-        uneasy = is_uneasy(list(self._node)[-2:], self._held, marks)
+        uneasy = is_uneasy(list(self._node_history)[-2:], self._protected_bytes, thresholds)
         begins = uneasy and now > self._close_until
         if uneasy:
             self._close_until = now + CLOSE_WATCH_SECONDS
-        left = spare_bytes(node, self._held, marks)
+        left = spare_bytes(node, self._protected_bytes, thresholds)
         # what of pods' page cache is protected was seen while all was well, long ago maybe
-        self._pods_too = begins or left <= 0 or bool(self._since)
+        self._watch_pods = begins or left <= 0 or bool(self._since)
         fill = MAX_FILL_RATE if node.pressure is None else MAX_FILL_RATE_WITH_PSI
         soon = (
             SHORTAGE_POLL_SECONDS
             if left <= 0 and now <= self._close_until
             else IDLE_POLL_SECONDS[0]
         )
-        self._idle_at = now + min(IDLE_POLL_SECONDS[1], max(soon, left / fill))
+        self._node_at = now + min(IDLE_POLL_SECONDS[1], max(soon, left / fill))
 
     def _states(
-        self, samples: Mapping[str, MemorySample], marks: PressureThresholds
+        self, samples: Mapping[str, MemorySample], thresholds: PressureThresholds
     ) -> list[PressureState]:
         """Where memory is short: the node alone if it is, else tiers and pods at their limits."""
-        self._pods_too = self._pods_too or self._at_limit(samples)
-        state = node_state(tuple(self._node), self._kept(samples), marks)
+        self._watch_pods = self._watch_pods or self._at_limit(samples)
+        state = node_state(tuple(self._node_history), self._protected_cache(samples), thresholds)
         if state.kind == "short":
             return [state]
         found = []
-        for path in sorted(samples.keys() & self._groups.groups.keys()):
-            level, looks = self._groups.groups[path].level, tuple(self._looks[path])
+        for path in sorted(samples.keys() & self._cgroups.groups.keys()):
+            level, history = self._cgroups.groups[path].level, tuple(self._history[path])
             if level == "container":
                 continue
             judge = stuck_state if level == "pod" else group_state
-            state = judge(looks, marks)
+            state = judge(history, thresholds)
             if state.kind == "short":
                 found.append(state)
         return found
 
     def _at_limit(self, samples: Mapping[str, MemorySample]) -> bool:
         """Whether a tier is close to its limit, so that its pods matter."""
-        rows = self._groups.groups
+        rows = self._cgroups.groups
         return any(
             rows[path].level in ("node", "qos")
-            and min(one.max or UNLIMITED, one.high or UNLIMITED) * 0.95 <= one.current
-            for path, one in samples.items()
+            and min(sample.max or UNLIMITED, sample.high or UNLIMITED) * 0.95 <= sample.current
+            for path, sample in samples.items()
             if path in rows
         )
 
-    def _kept(self, samples: Mapping[str, MemorySample]) -> int:
+    def _protected_cache(self, samples: Mapping[str, MemorySample]) -> int:
         """Bytes of page cache of pods that reclaim may not take."""
-        rows, worth = self._groups.groups, self._worth(samples)
+        rows, effective = self._cgroups.groups, self._effective(samples)
         return sum(
-            protected_cache(one, worth[path].protected)
-            for path, one in samples.items()
-            if path in worth and rows[path].level == "pod"
+            protected_cache(sample, effective[path].protected)
+            for path, sample in samples.items()
+            if path in effective and rows[path].level == "pod"
         )
 
-    def _worth(
+    def _effective(
         self, samples: Mapping[str, MemorySample], short: str = ""
     ) -> dict[str, EffectiveMemory]:
         """What the protection of each group is worth where the group ``short`` is."""
-        claims = [protection_of(one) for one in samples.values()]
-        above = {path for one in samples for path in parents(one)} - samples.keys()
+        protections = [protection_of(sample) for sample in samples.values()]
+        above = {path for sample in samples for path in parents(sample)} - samples.keys()
         seen = [self._context.executor.observer.look(path) for path in above]
-        claims += [_claim(one) for one in seen if one is not None]
-        return effective_memory(claims, recursive=recursive(self._context.node.host), root=short)
+        protections += [_protection(sample) for sample in seen if sample is not None]
+        return effective_memory(
+            protections, recursive=recursive(self._context.node.host), root=short
+        )
 
     def _choice(
         self, state: PressureState, lasted: float, samples: Mapping[str, MemorySample]
     ) -> EvictionChoice:
         """Who is ended for it."""
-        if self._evicting.in_progress or self._evicting.settling:
-            return EvictionChoice("none", self._evicting.because)
+        if self._evictor.in_progress or self._evictor.settling:
+            return EvictionChoice("none", self._evictor.because)
         workers = [
             worker for worker in self._context.workers.values() if _below(worker, state.path)
         ]
@@ -261,11 +265,13 @@ class PressureEviction:
         ):
             text = f"it presses against its own limit for {lasted:.1f} s, which is left to the "
             return EvictionChoice("none", f"{text}kernel and the guard for {STUCK_SECONDS:.0f} s")
-        worth = self._worth(samples, state.path)
-        found = [self._candidate(worker, samples, worth) for worker in workers]
-        return choose_victim([one for one in found if one is not None], state.missing, lasted)
+        effective = self._effective(samples, state.path)
+        found = [self._candidate(worker, samples, effective) for worker in workers]
+        return choose_victim(
+            [sample for sample in found if sample is not None], state.missing, lasted
+        )
 
-    def _seen(self, path: str, samples: Mapping[str, MemorySample]) -> bool:
+    def _sampled(self, path: str, samples: Mapping[str, MemorySample]) -> bool:
         """Whether the pods below a group were looked at; there may be none."""
         tops = [
             top
@@ -279,14 +285,14 @@ class PressureEviction:
         self,
         worker: PodWorker,
         samples: Mapping[str, MemorySample],
-        worth: Mapping[str, EffectiveMemory],
+        effective: Mapping[str, EffectiveMemory],
     ) -> Candidate | None:
         """A pod as it was seen in this turn; None where it was not."""
         seen = [samples[path] for path in worker.top_cgroups if path in samples]
         if not seen or worker.pod is None:
             return None
         volumes = worker.desired is not None and bool(worker.desired.spec.volumes)
-        parts = [charged_and_freed(one, volumes=volumes) for one in seen]
+        parts = [charged_and_freed(sample, volumes=volumes) for sample in seen]
         return Candidate(
             uid=worker.uid,
             key=worker.key,
@@ -294,14 +300,16 @@ class PressureEviction:
             request=requests(worker.pod).get("memory", ZERO).value,
             charged=sum(held for held, _ in parts),
             freed=sum(frees for _, frees in parts),
-            protected=sum(worth[one.path].protected for one in seen if one.path in worth),
+            protected=sum(
+                effective[sample.path].protected for sample in seen if sample.path in effective
+            ),
             priority=worker.pod.priority or 0,
             critical=worker.pod.critical,
             ending=worker.phase is not WorkerPhase.RUNNING,
             mode=self._mode(worker),
         )
 
-    def _done(
+    def _act(
         self, state: PressureState, choice: EvictionChoice, node: NodeMemory, now: float
     ) -> bool:
         """Say the decision and carry it out; whether anybody is ended."""
@@ -316,18 +324,18 @@ class PressureEviction:
         line = f"{who}, because {choice.because}; {state.because}"
         self._rows[state.path] = WatchRow(state.path, "pressure", choice.verdict, line)
         about = (choice.verdict, victim and victim.uid, _words(choice.because))
-        before = self._said.get(state.path)
+        before = self._logged.get(state.path)
         if before is None or before[0] != about or now - before[1] >= LOG_REPEAT_SECONDS:
-            self._said[state.path] = (about, now)
+            self._logged[state.path] = (about, now)
             key = "" if victim is None else victim.key
             because = f"{choice.because}; {state.because}"
             wall = self._context.clock.wall()
             row = PressureRow(wall, state.path, choice.verdict, because, key)
-            self._evicting.record(row, f"memory is short on {where}: {line}")
+            self._evictor.record(row, f"memory is short on {where}: {line}")
         if victim is None or choice.verdict != "end":
             return False
         message = f"{where} was low on memory: {choice.because}; {state.because}"
-        self._evicting.evict(victim, state.path, message, node, now)
+        self._evictor.evict(victim, state.path, message, node, now)
         return True
 
 
@@ -336,7 +344,7 @@ def _below(worker: PodWorker, path: str) -> bool:
     return not path or any(is_at_or_below(top, path) for top in worker.top_cgroups)
 
 
-def _claim(seen: ObservedCgroup) -> Protection:
+def _protection(seen: ObservedCgroup) -> Protection:
     """What a group that is not followed claims: the root, and those above it."""
     least, low = (number(seen.values.get(f"memory.{name}")) or 0 for name in ("min", "low"))
     return Protection(seen.path, seen.memory or 0, least, low)
@@ -344,7 +352,7 @@ def _claim(seen: ObservedCgroup) -> Protection:
 
 def _span(state: PressureState) -> float:
     """Seconds that a state stands on."""
-    return sum(stall.seconds for stall in state.stalls)
+    return sum(stall.seconds for stall in state.rates)
 
 
 def _words(text: str) -> str:

@@ -65,161 +65,181 @@ class Guard:
         policy: throttle_guard.GuardPolicy = throttle_guard.GUARD_POLICY,
     ) -> None:
         self._context = context
-        self._groups = groups
-        self._cold = parts.reclaim
+        self._cgroups = groups
+        self._reclaim = parts.reclaim
         self._tuning = tuning
         self._policy = policy
-        self._holding = GuardActions(context)
+        self._actions = GuardActions(context)
         self._reader = parts.reader
-        self._ends = ContainerKills(context)
-        self._ended: tuple[str, float] = ("", 0.0)
-        self._close: dict[str, WatchedCgroup] = {}
+        self._kills = ContainerKills(context)
+        self._last_kill: tuple[str, float] = ("", 0.0)
+        self._watched: dict[str, WatchedCgroup] = {}
         self._rows: deque[GuardRow] = deque(maxlen=MAX_DECISIONS)
         self._counts: dict[str, int] = {}
 
     def consider(self, samples: Mapping[str, MemorySample], node: NodeMemory, now: float) -> None:
         """Look at those that are at their memory.high or were; answer those that are stalled."""
-        self._ends.kill_overdue()
-        for path in sorted(samples, key=lambda path: (self._since(path), path)):
-            if path in self._close or throttle_stall.is_near(samples[path], self._tuning):
-                self._look(path, samples[path], node, now)
-        for path in self._close.keys() - self._groups.groups.keys():
+        self._kills.kill_overdue()
+        for path in sorted(samples, key=lambda path: (self._stalled_since(path), path)):
+            if path in self._watched or throttle_stall.is_near(samples[path], self._tuning):
+                self._update(path, samples[path], node, now)
+        for path in self._watched.keys() - self._cgroups.groups.keys():
             self._forget(path)
 
     def watching(self) -> frozenset[str]:
         """The groups to look at; those that are calm and held now and then only."""
         now = self._context.now
-        return frozenset(path for path, one in self._close.items() if self._due(one) <= now)
+        return frozenset(
+            path for path, watched in self._watched.items() if self._next_read(watched) <= now
+        )
 
     def next_at(self) -> float | None:
         """When there is something to do, in monotonic seconds."""
-        times = [self._due(one) for one in self._close.values() if one.calm_since is not None]
-        ends = self._ends.next_at()
+        times = [
+            self._next_read(watched)
+            for watched in self._watched.values()
+            if watched.calm_since is not None
+        ]
+        ends = self._kills.next_at()
         return min([*times, *([] if ends is None else [ends])], default=None)
 
     def rows(self) -> Sequence[WatchRow]:
         """How the groups are that are watched."""
         return [
-            WatchRow(path, "guard", one.tracker.verdict.state, one.tracker.verdict.because)
-            for path, one in sorted(self._close.items())
+            WatchRow(path, "guard", watched.tracker.verdict.state, watched.tracker.verdict.because)
+            for path, watched in sorted(self._watched.items())
         ]
 
     def report(self) -> GuardReport:
         """What was decided and what is held."""
-        return GuardReport(tuple(self._rows), tuple(self._holding.rows()), dict(self._counts))
+        return GuardReport(tuple(self._rows), tuple(self._actions.rows()), dict(self._counts))
 
-    def _due(self, one: WatchedCgroup) -> float:
+    def _next_read(self, watched: WatchedCgroup) -> float:
         """When to look at a group again."""
         now = self._context.now
-        if one.calm_since is None or now - one.calm_since < CALM_SECONDS:
-            return one.read_at
-        return one.read_at + RAISED_POLL_SECONDS
+        if watched.calm_since is None or now - watched.calm_since < CALM_SECONDS:
+            return watched.read_at
+        return watched.read_at + RAISED_POLL_SECONDS
 
-    def _since(self, path: str) -> float:
+    def _stalled_since(self, path: str) -> float:
         """Since when a group is stalled; who has been for longest is answered first."""
-        one = self._close.get(path)
-        if one is None or one.tracker.verdict.state != "stalled":
+        watched = self._watched.get(path)
+        if watched is None or watched.tracker.verdict.state != "stalled":
             return float("inf")
-        return one.tracker.verdict.since
+        return watched.tracker.verdict.since
 
-    def _look(self, path: str, sample: MemorySample, node: NodeMemory, now: float) -> None:
+    def _update(self, path: str, sample: MemorySample, node: NodeMemory, now: float) -> None:
         """One look at a group."""
-        group = self._groups.groups.get(path)
+        group = self._cgroups.groups.get(path)
         worker = self._context.workers.get(group.uid) if group is not None else None
         planned = self._planned(path, worker)
         if group is None or planned is None or self._mode(worker) == "off":
             self._forget(path)
             return
-        one = self._close.setdefault(path, WatchedCgroup(group, planned))
-        one.cgroup, one.planned, one.read_at = group, planned, now
+        watched = self._watched.setdefault(path, WatchedCgroup(group, planned))
+        watched.cgroup, watched.planned, watched.read_at = group, planned, now
         room = throttle_stall.swap_headroom(sample, node.swap_free)
-        one.tracker = throttle_stall.track_sample(one.tracker, sample, room, self._tuning)
-        self._hold(path, one, sample, room)
-        state = one.tracker.verdict.state
-        if state == "stalled" and now >= one.blocked_until:
-            self._answer(path, one, sample, node)
+        watched.tracker = throttle_stall.track_sample(watched.tracker, sample, room, self._tuning)
+        self._check_override(path, watched, sample, room)
+        state = watched.tracker.verdict.state
+        if state == "stalled" and now >= watched.blocked_until:
+            self._answer(path, watched, sample, node)
         if state != "stalled":
-            one.queued_since = None
+            watched.queued_since = None
         if state != "calm":
-            one.calm_since = None
-        elif one.calm_since is None:
-            one.calm_since = now
-        elif now - one.calm_since >= CALM_SECONDS and path not in self._holding.overrides:
+            watched.calm_since = None
+        elif watched.calm_since is None:
+            watched.calm_since = now
+        elif now - watched.calm_since >= CALM_SECONDS and path not in self._actions.overrides:
             self._forget(path)
 
-    def _hold(self, path: str, one: WatchedCgroup, sample: MemorySample, room: int) -> None:
+    def _check_override(
+        self, path: str, watched: WatchedCgroup, sample: MemorySample, room: int
+    ) -> None:
         """A held group after a look at it: what is planned comes back when it is time."""
-        hold = self._holding.overrides.get(path)
-        if hold is None:
+        override = self._actions.overrides.get(path)
+        if override is None:
             return
-        if hold.identity != sample.identity or (hold.raised and one.planned >= hold.value):
-            self._holding.drop(path)
+        if override.identity != sample.identity or (
+            override.raised and watched.planned >= override.value
+        ):
+            self._actions.drop(path)
             return
-        hold = throttle_guard.with_fit(
-            replace(hold, planned=one.planned), sample, room, self._policy
+        override = throttle_guard.with_fit(
+            replace(override, planned=watched.planned), sample, room, self._policy
         )
-        self._holding.overrides[path] = hold
-        if not hold.raised:
-            if sample.at - hold.changed_at > self._policy.forget_seconds:
-                self._holding.drop(path)
-        elif throttle_guard.may_restore(hold, sample.at, self._policy):
-            because = f"it has fitted for {throttle_guard.raised_seconds(hold, self._policy):.0f} s"
-            error = self._holding.restore_high(path, because)
-            if not (error and self._is_said(one, f"restore{error}")):
-                self._tell(one, GuardDecision("restore", because, hold.planned), error, "act")
+        self._actions.overrides[path] = override
+        if not override.raised:
+            if sample.at - override.changed_at > self._policy.forget_seconds:
+                self._actions.drop(path)
+        elif throttle_guard.may_restore(override, sample.at, self._policy):
+            because = (
+                f"it has fitted for {throttle_guard.raised_seconds(override, self._policy):.0f} s"
+            )
+            error = self._actions.restore_high(path, because)
+            if not (error and self._was_logged(watched, f"restore{error}")):
+                self._record(
+                    watched, GuardDecision("restore", because, override.planned), error, "act"
+                )
 
     def _answer(
-        self, path: str, one: WatchedCgroup, sample: MemorySample, node: NodeMemory
+        self, path: str, watched: WatchedCgroup, sample: MemorySample, node: NodeMemory
     ) -> None:
         """Answer a stall, or say what would be done."""
-        now, mode = self._context.now, self._mode(self._context.workers.get(one.cgroup.uid))
-        situation = self._situation(one, sample, node, mode)
+        now, mode = self._context.now, self._mode(self._context.workers.get(watched.cgroup.uid))
+        situation = self._situation(watched, sample, node, mode)
         found = decide(situation, self._policy)
-        one.queued_since = (
-            (now if one.queued_since is None else one.queued_since) if found.queued else None
+        watched.queued_since = (
+            (now if watched.queued_since is None else watched.queued_since)
+            if found.queued
+            else None
         )
         decision = found.decision
         if decision is None:
             return
-        if (mode != "act" or decision.answer == "none") and self._is_said(one, decision.answer):
+        if (mode != "act" or decision.answer == "none") and self._was_logged(
+            watched, decision.answer
+        ):
             return
         error = ""
         if mode == "act":
-            error = self._do(path, one, situation.override, decision, found.lowered)
+            error = self._act(path, watched, situation.override, decision, found.lowered)
         if error:
-            one.blocked_until = now + RECLAIM_SECONDS
-        if not (error and self._is_said(one, f"{decision.answer}{error}")):
-            self._tell(one, decision, error, mode)
+            watched.blocked_until = now + RECLAIM_SECONDS
+        if not (error and self._was_logged(watched, f"{decision.answer}{error}")):
+            self._record(watched, decision, error, mode)
 
     def _situation(
-        self, one: WatchedCgroup, sample: MemorySample, node: NodeMemory, mode: Mode
+        self, watched: WatchedCgroup, sample: MemorySample, node: NodeMemory, mode: Mode
     ) -> StallSituation:
         """Everything that the decision needs: groups whose memory.high is raised are looked at
         afresh, with all above them."""
-        now, path = self._context.now, one.cgroup.path
-        above = self._groups.above(path)
+        now, path = self._context.now, watched.cgroup.path
+        above = self._cgroups.above(path)
         reclaim: Literal["idle", "busy", "absent"] = "idle"
-        if self._cold is None:
+        if self._reclaim is None:
             reclaim = "absent"
-        elif mode == "act" and self._cold.busy:
+        elif mode == "act" and self._reclaim.busy:
             reclaim = "busy"
         return StallSituation(
             path=path,
-            pod=next((row.path for row in (*above, one.cgroup) if row.uid), ""),
-            verdict=one.tracker.verdict,
-            override=self._holding.override_for(path, one.planned, sample.identity),
+            pod=next((row.path for row in (*above, watched.cgroup) if row.uid), ""),
+            verdict=watched.tracker.verdict,
+            override=self._actions.override_for(path, watched.planned, sample.identity),
             node=node,
             samples=self._samples(sample),
-            overrides=dict(self._holding.overrides),
+            overrides=dict(self._actions.overrides),
             reclaim=reclaim,
-            queued=0.0 if one.queued_since is None else now - one.queued_since,
-            killed=self._ended[0] if mode == "act" and now < self._ended[1] else "",
+            queued=0.0 if watched.queued_since is None else now - watched.queued_since,
+            killed=self._last_kill[0] if mode == "act" and now < self._last_kill[1] else "",
         )
 
     def _samples(self, sample: MemorySample) -> dict[str, MemorySample]:
         """The stalled group as it was just seen, and afresh the raised ones and all above."""
-        raised = [path for path, hold in self._holding.overrides.items() if hold.raised]
-        paths = {one.path for path in (sample.path, *raised) for one in self._groups.above(path)}
+        raised = [path for path, override in self._actions.overrides.items() if override.raised]
+        paths = {
+            watched.path for path in (sample.path, *raised) for watched in self._cgroups.above(path)
+        }
         samples = {sample.path: sample}
         for path in paths.union(raised) - {sample.path}:
             seen = self._reader.sample(path)
@@ -227,53 +247,53 @@ class Guard:
                 samples[path] = seen
         return samples
 
-    def _do(
+    def _act(
         self,
         path: str,
-        one: WatchedCgroup,
-        hold: HighOverride,
+        watched: WatchedCgroup,
+        override: HighOverride,
         decision: GuardDecision,
-        lower: Mapping[str, int],
+        lowered: Mapping[str, int],
     ) -> str:
         """Carry a decision out; what went wrong."""
         now = self._context.now
-        for other, value in lower.items():
-            error = self._lower(other, value, one)
+        for other, value in lowered.items():
+            error = self._lower(other, value, watched)
             if error:
                 return error
         match decision.answer:
             case "reclaim":
-                assert self._cold is not None
-                self._holding.overrides[path] = replace(hold, reclaimed=True, changed_at=now)
-                one.blocked_until = now + RECLAIM_SECONDS
-                return self._cold.begin(path, decision.value)
+                assert self._reclaim is not None
+                self._actions.overrides[path] = replace(override, reclaimed=True, changed_at=now)
+                watched.blocked_until = now + RECLAIM_SECONDS
+                return self._reclaim.begin(path, decision.value)
             case "raise" | "limit":
-                return self._holding.raise_high(path, hold, decision.value, decision.because)
+                return self._actions.raise_high(path, override, decision.value, decision.because)
             case "end":
-                one.blocked_until = now + 2 * KILL_GRACE_SECONDS
-                one.tracker = throttle_stall.StallTracker(verdict=one.tracker.verdict)
-                worker = self._context.workers[one.cgroup.uid]
-                error = self._ends.kill(worker, path, decision.because)
+                watched.blocked_until = now + 2 * KILL_GRACE_SECONDS
+                watched.tracker = throttle_stall.StallTracker(verdict=watched.tracker.verdict)
+                worker = self._context.workers[watched.cgroup.uid]
+                error = self._kills.kill(worker, path, decision.because)
                 if not error:
-                    self._ended = (one.cgroup.title, now + KILL_SECONDS)
+                    self._last_kill = (watched.cgroup.title, now + KILL_SECONDS)
                 return error
             case _:
                 return ""
 
     def _lower(self, path: str, value: int, needs: WatchedCgroup) -> str:
         """Take back what a group was given and does not use; what went wrong."""
-        hold, one = self._holding.overrides[path], self._close.get(path)
+        override, watched = self._actions.overrides[path], self._watched.get(path)
         because = f"to {throttle_stall.mib(value)}, {needs.cgroup.title} needs what it does not use"
-        error = self._holding.raise_high(path, hold, value, because)
+        error = self._actions.raise_high(path, override, value, because)
         if not error:
-            self._holding.overrides[path] = replace(hold, value=value)
-        if one is not None:
-            self._tell(one, GuardDecision("lower", because, value), error, "act")
+            self._actions.overrides[path] = replace(override, value=value)
+        if watched is not None:
+            self._record(watched, GuardDecision("lower", because, value), error, "act")
         return error
 
-    def _is_said(self, one: WatchedCgroup, key: str) -> bool:
+    def _was_logged(self, watched: WatchedCgroup, key: str) -> bool:
         """Whether an answer, with what went wrong, was said of a group a short while ago."""
-        said, at = one.logged
+        said, at = watched.logged
         return said == key and self._context.now - at < self._policy.log_repeat_seconds
 
     def _mode(self, worker: PodWorker | None) -> Mode:
@@ -292,16 +312,20 @@ class Guard:
                 return planned_high(group)
         return None
 
-    def _tell(self, one: WatchedCgroup, decision: GuardDecision, error: str, mode: Mode) -> None:
+    def _record(
+        self, watched: WatchedCgroup, decision: GuardDecision, error: str, mode: Mode
+    ) -> None:
         """One line, one row, one count."""
         context = self._context
-        signs = one.tracker.verdict.signals if decision.answer not in ("lower", "restore") else None
-        one.logged = (f"{decision.answer}{error}", context.now)
+        signs = (
+            watched.tracker.verdict.signals if decision.answer not in ("lower", "restore") else None
+        )
+        watched.logged = (f"{decision.answer}{error}", context.now)
         row = GuardRow(
             at=context.clock.wall(),
-            path=one.cgroup.path,
-            pod=one.cgroup.pod,
-            container=one.cgroup.container,
+            path=watched.cgroup.path,
+            pod=watched.cgroup.pod,
+            container=watched.cgroup.container,
             mode=mode,
             answer=decision.answer,
             value=decision.value,
@@ -316,8 +340,8 @@ class Guard:
 
     def _forget(self, path: str) -> None:
         """A group is watched no more."""
-        self._close.pop(path, None)
-        self._holding.drop(path)
+        self._watched.pop(path, None)
+        self._actions.drop(path)
 
 
 def planned_high(group: Cgroup) -> int | None:

@@ -28,7 +28,7 @@ class TrackedCgroups:
     def __init__(self, context: SyncContext) -> None:
         self._context = context
         self._of_pod: dict[str, tuple[tuple[Cgroup, ...], list[TrackedCgroup]]] = {}
-        self._upper: tuple[Cgroup, ...] = ()
+        self._node_cgroups: tuple[Cgroup, ...] = ()
         self._requests: dict[str, int] = {}
         self._groups: dict[str, TrackedCgroup] = {}
 
@@ -39,7 +39,7 @@ class TrackedCgroups:
 
     def update(self, uids: Iterable[str] | None = None) -> TrackingChange:
         """Follow what is there now; of these pods, or of all."""
-        moved = TrackingChange()
+        change = TrackingChange()
         workers = self._context.workers
         for uid in {*workers, *self._of_pod} if uids is None else {*uids}:
             worker = workers.get(uid)
@@ -48,13 +48,13 @@ class TrackedCgroups:
             if known is not None and known[0] is groups:
                 continue
             if known is not None:
-                self._drop(uid, moved)
+                self._drop(uid, change)
             if worker is not None:
-                self._add(worker, moved)
+                self._add(worker, change)
         upper = self._context.plan.upper()
-        if upper is not self._upper or moved.added or moved.removed:
-            self._tiers(upper, moved)
-        return moved
+        if upper is not self._node_cgroups or change.added or change.removed:
+            self._track_node_cgroups(upper, change)
+        return change
 
     def of_pod(self, uid: str) -> Iterable[TrackedCgroup]:
         """The followed groups of a pod."""
@@ -72,37 +72,37 @@ class TrackedCgroups:
             at = at.rpartition("/")[0]
         return found[::-1]
 
-    def _add(self, worker: PodWorker, moved: TrackingChange) -> None:
-        rows = _of_pod(worker)
-        self._of_pod[worker.uid] = (worker.groups, rows)
-        for row in rows:
+    def _add(self, worker: PodWorker, change: TrackingChange) -> None:
+        cgroups = _of_pod(worker)
+        self._of_pod[worker.uid] = (worker.groups, cgroups)
+        for row in cgroups:
             self._groups[row.path] = row
-        moved.added += rows
-        self._count(rows, 1)
+        change.added += cgroups
+        self._count(cgroups, 1)
 
-    def _drop(self, uid: str, moved: TrackingChange) -> None:
-        _, rows = self._of_pod.pop(uid)
-        for row in rows:
+    def _drop(self, uid: str, change: TrackingChange) -> None:
+        _, cgroups = self._of_pod.pop(uid)
+        for row in cgroups:
             if self._groups.get(row.path) is row:
                 del self._groups[row.path]
-        moved.removed += rows
-        self._count(rows, -1)
+        change.removed += cgroups
+        self._count(cgroups, -1)
 
-    def _count(self, rows: Iterable[TrackedCgroup], sign: int) -> None:
+    def _count(self, cgroups: Iterable[TrackedCgroup], sign: int) -> None:
         """Add a pod's request to those of all groups above it."""
-        for row in rows:
+        for row in cgroups:
             at = row.path.rpartition("/")[0] if row.level == "pod" else ""
             while at:
                 self._requests[at] = self._requests.get(at, 0) + sign * row.request
                 at = at.rpartition("/")[0]
 
-    def _tiers(self, upper: tuple[Cgroup, ...], moved: TrackingChange) -> None:
+    def _track_node_cgroups(self, upper: tuple[Cgroup, ...], change: TrackingChange) -> None:
         """The groups above the pods, each with the requests of all pods in it."""
         paths = {group.path for group in upper}
-        for old in self._upper:
+        for old in self._node_cgroups:
             if old.path is not None and old.path not in paths:
-                moved.removed.append(self._groups.pop(old.path))
-        self._upper = upper
+                change.removed.append(self._groups.pop(old.path))
+        self._node_cgroups = upper
         for group in upper:
             if group.path is None:
                 continue
@@ -111,7 +111,7 @@ class TrackedCgroups:
             if known is None:
                 title = group.name.rpartition("/")[2] or "/"
                 known = TrackedCgroup(group.path, group.level, title, request=request)
-                moved.added.append(known)
+                change.added.append(known)
             self._groups[group.path] = replace(known, request=request)
 
 

@@ -59,7 +59,7 @@ class CounterStore:
     """Every counter, and the last events. Times are wall-clock seconds, but for ``ReclaimHistory``."""
 
     def __init__(self) -> None:
-        self._tallies: dict[CounterKey, MemoryCounters] = {}
+        self._counters: dict[CounterKey, MemoryCounters] = {}
         self._gone: dict[CounterKey, None] = {}
         self._recent: dict[CounterKey, ReclaimHistory] = {}
         self.events: deque[MemoryEvent] = deque(maxlen=MAX_EVENTS)
@@ -68,28 +68,28 @@ class CounterStore:
         """These are there; what was counted under their names goes on."""
         for group in groups:
             self._gone.pop(group.key, None)
-            tally = self._tallies.get(group.key)
-            if tally is None:
-                self._tallies[group.key] = MemoryCounters(group)
+            counters = self._counters.get(group.key)
+            if counters is None:
+                self._counters[group.key] = MemoryCounters(group)
             else:
-                tally.group = group
+                counters.group = group
 
     def remove(self, groups: Iterable[TrackedCgroup], wall: float) -> list[MemoryEvent]:
         """These are gone, and what ended with them; of all that are gone, the oldest are
         forgotten."""
         found = []
         for group in groups:
-            tally = self._tallies.get(group.key)
-            if tally is None:
+            counters = self._counters.get(group.key)
+            if counters is None:
                 continue
             self._gone.setdefault(group.key)
-            found += _episode(tally, group, tally.episodes.end(), wall)
+            found += _episode(counters, group, counters.episodes.end(), wall)
         while len(self._gone) > MAX_REMOVED_CGROUPS:
             self._drop(next(iter(self._gone)))
         return found
 
     def _drop(self, key: CounterKey) -> None:
-        del self._gone[key], self._tallies[key]
+        del self._gone[key], self._counters[key]
         self._recent.pop(key, None)
 
     def record_sample(
@@ -102,20 +102,20 @@ class CounterStore:
     ) -> list[MemoryEvent]:
         """A look at a group: what happened to it since the last one, kind by kind. ``above`` are
         the groups above it, the topmost first."""
-        tally = self._tallies.setdefault(group.key, MemoryCounters(group))
-        before, earlier = tally.sample, tally.protection
+        counters = self._counters.setdefault(group.key, MemoryCounters(group))
+        before, earlier = counters.sample, counters.protection
         what = change_between(before, sample, group.request, protection, earlier)
-        tally.sample, tally.protection = sample, protection
-        tally.add(what)
+        counters.sample, counters.protection = sample, protection
+        counters.add(what)
         if not sample.events:
             alone = MemoryChange(what.events, NOTHING_RECLAIMED, what.zone)
             for one in above:
-                self._tallies.setdefault(one.key, MemoryCounters(one)).add(alone)
+                self._counters.setdefault(one.key, MemoryCounters(one)).add(alone)
         if what.reclaimed.taken:
             recent = self._recent.setdefault(group.key, ReclaimHistory())
             since = sample.at if before is None else before.at
             recent.add(what.zone, what.reclaimed.taken, since, sample.at)
-        pressed = _episode(tally, group, tally.episodes.record(sample), wall)
+        pressed = _episode(counters, group, counters.episodes.record(sample), wall)
         if before is None and not group.uid:
             # what happened before anybody looked is no news
             return pressed
@@ -123,45 +123,45 @@ class CounterStore:
         kept = {kind: counts[kind] for kind in counts if kind in KERNEL_EVENTS}
         kept |= {kind: n for kind, n in what.events.items() if kind not in KERNEL_EVENTS}
         if not _leaf(group):
-            tally.told += kept.get("oom_kill", 0)
+            counters.told += kept.get("oom_kill", 0)
         return [*(event(group, kind, count, wall) for kind, count in kept.items()), *pressed]
 
     def unattributed_kills(self, pod: TrackedCgroup, containers: Iterable[TrackedCgroup]) -> int:
         """Kills in a pod since asked last that no container's group has counted: that group went
         before anybody looked, or is not followed. Only v2 counts them."""
-        tally = self._tallies.get(pod.key)
-        if tally is None or tally.sample is None or not tally.sample.events:
+        counters = self._counters.get(pod.key)
+        if counters is None or counters.sample is None or not counters.sample.events:
             return 0
-        known = [self._tallies[one.key] for one in containers if one.key in self._tallies]
+        known = [self._counters[one.key] for one in containers if one.key in self._counters]
         claimed = sum(one.events.get("oom_kill", 0) for one in known)
-        found = max(0, tally.events.get("oom_kill", 0) - claimed - tally.told)
-        tally.told += found
+        found = max(0, counters.events.get("oom_kill", 0) - claimed - counters.told)
+        counters.told += found
         return found
 
     def under_pressure(self) -> frozenset[str]:
         """Groups whose pressure goes on, as far as is known."""
         return frozenset(
             one.group.path
-            for key, one in self._tallies.items()
+            for key, one in self._counters.items()
             if one.episodes.since is not None and key not in self._gone
         )
 
     def counted(self, group: TrackedCgroup, kind: EventKind) -> int:
         """How often something has happened to a group so far."""
-        tally = self._tallies.get(group.key)
-        return tally.events.get(kind, 0) if tally is not None else 0
+        counters = self._counters.get(group.key)
+        return counters.events.get(kind, 0) if counters is not None else 0
 
     def attribute_kill(self, pod: CounterKey, container: TrackedCgroup) -> None:
         """One of those was in this container."""
-        self._tallies[pod].told -= 1
-        events = self._tallies.setdefault(container.key, MemoryCounters(container)).events
+        self._counters[pod].told -= 1
+        events = self._counters.setdefault(container.key, MemoryCounters(container)).events
         events["oom_kill"] = events.get("oom_kill", 0) + 1
 
     def dump(self) -> bytes:
         """Everything that outlives an agent, as text."""
         rows = [
             replace(one, sample=None if one.sample is None else _comparable(one.sample))
-            for one in self._tallies.values()
+            for one in self._counters.values()
         ]
         return json.encode(_StoredCounters(rows, list(self.events)))
 
@@ -172,38 +172,38 @@ class CounterStore:
             kept = json.decode(text, type=_StoredCounters)
         except DecodeError:
             return False
-        self._tallies = {one.group.key: one for one in kept.tallies}
-        self._gone = dict.fromkeys(self._tallies)
+        self._counters = {one.group.key: one for one in kept.tallies}
+        self._gone = dict.fromkeys(self._counters)
         self.events.extend(kept.events)
         return True
 
     def record_absent(self, group: TrackedCgroup) -> None:
         """A group is not there."""
-        tally = self._tallies.get(group.key)
-        if tally is not None:
-            tally.sample = None
+        counters = self._counters.get(group.key)
+        if counters is not None:
+            counters.sample = None
 
     def record_event(self, one: MemoryEvent, key: CounterKey) -> None:
         """Keep an event."""
         self.events.append(one)
-        tally = self._tallies.get(key)
-        if tally is not None:
-            tally.last = one
+        counters = self._counters.get(key)
+        if counters is not None:
+            counters.last = one
 
     def sample(self, group: TrackedCgroup) -> MemorySample | None:
         """The last look at a group; None where there was none."""
-        tally = self._tallies.get(group.key)
-        sample = tally.sample if tally is not None and group.key not in self._gone else None
+        counters = self._counters.get(group.key)
+        sample = counters.sample if counters is not None and group.key not in self._gone else None
         return sample if sample is not None and sample.path == group.path else None
 
     def rows(self, now: float) -> list[MemoryRow]:
         """Every group, those that are gone last. ``now`` is monotonic seconds."""
-        order = [key for key in self._tallies if key not in self._gone]
+        order = [key for key in self._counters if key not in self._gone]
         return [self._row(key, now) for key in (*order, *self._gone)]
 
     def _row(self, key: CounterKey, now: float) -> MemoryRow:
-        tally = self._tallies[key]
-        group, sample = tally.group, tally.sample
+        counters = self._counters[key]
+        group, sample = counters.group, counters.sample
         recent = self._recent.get(key)
         return MemoryRow(
             path=group.path,
@@ -218,18 +218,20 @@ class CounterStore:
             current=sample.current if sample is not None else None,
             high=sample.high if sample is not None else None,
             max=sample.max if sample is not None else None,
-            low=tally.protection.low,
-            min=tally.protection.min,
+            low=counters.protection.low,
+            min=counters.protection.min,
             given_low=sample.low if sample is not None else None,
             given_min=sample.min if sample is not None else None,
             pressure=sample.pressure if sample is not None else None,
-            events=dict(tally.events),
-            reclaimed={zone: tally.reclaimed[zone] for zone in ZONES if zone in tally.reclaimed},
-            stalled=tally.stalled / 1e6,
-            waited=tally.waited / 1e6,
-            pressed=tally.episodes.since is not None,
+            events=dict(counters.events),
+            reclaimed={
+                zone: counters.reclaimed[zone] for zone in ZONES if zone in counters.reclaimed
+            },
+            stalled=counters.stalled / 1e6,
+            waited=counters.waited / 1e6,
+            pressed=counters.episodes.since is not None,
             recent=recent.spans(now) if recent is not None else {},
-            last=tally.last,
+            last=counters.last,
         )
 
 
@@ -239,10 +241,10 @@ def _leaf(group: TrackedCgroup) -> bool:
 
 
 def _episode(
-    tally: MemoryCounters, group: TrackedCgroup, told: EpisodeChange | None, wall: float
+    counters: MemoryCounters, group: TrackedCgroup, change: EpisodeChange | None, wall: float
 ) -> list[MemoryEvent]:
     """A beginning or an end, counted."""
-    if told is None:
+    if change is None:
         return []
-    tally.events[told.kind] = tally.events.get(told.kind, 0) + 1
-    return [replace(event(group, told.kind, 1, wall), why=told.why)]
+    counters.events[change.kind] = counters.events.get(change.kind, 0) + 1
+    return [replace(event(group, change.kind, 1, wall), why=change.why)]

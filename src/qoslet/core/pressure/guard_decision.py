@@ -1,8 +1,8 @@
-"""The guard's decision about a stalled group: one pure call.
+"""The guard's decision about a stalled cgroup: one pure call.
 
-The answers grow: what is cold is reclaimed, memory.high is raised as far as the node allows, the
-kernel's own limit takes over, what others were given and do not use is taken back, and where that
-cannot be had the container is ended.
+The answers escalate: reclaim what can be reclaimed, raise memory.high as far as the node allows,
+leave the cgroup to memory.max, take back what other cgroups were given and do not use, kill the
+container.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from qoslet.core.pressure.throttle_guard import (
 from qoslet.core.pressure.throttle_stall import StallVerdict, mib
 
 Answer = Literal["reclaim", "raise", "limit", "end", "lower", "restore", "none"]
-"""``limit``: memory.high goes, the kernel kills at memory.max. ``lower``: of what was given a part
-is taken back for another group. ``none``: nothing is done, and why."""
+"""``limit`` lifts memory.high, so that the kernel kills at memory.max. ``lower`` takes back a part of
+what a cgroup was given, for another one. ``none`` does nothing and says why."""
 
 REASON = "MemoryStall"
-"""Why a container was ended, as its state tells it."""
+"""The reason in the state of a killed container."""
 
 
 _MIB = 1 << 20
 
 
 class GrowthBounds(Struct, frozen=True):
-    """How far a group may go in bytes, by its own limit or its pod's, whichever it meets first.
-    ``killable``: a container can be ended for it."""
+    """The lower of a cgroup's own limit and its pod's, in bytes, and whether a container can be
+    killed for it."""
 
     limit: int
     killable: bool
 
 
 class GuardDecision(Struct, frozen=True):
-    """What is to be done and why; ``value`` is the new memory.high, or the bytes to reclaim."""
+    """What to do and why; ``value`` is the new memory.high, or the bytes to reclaim."""
 
     answer: Answer
     because: str
@@ -54,25 +54,27 @@ class GuardDecision(Struct, frozen=True):
 
 
 def spare_bytes(node: NodeMemory, policy: GuardPolicy = GUARD_POLICY) -> int:
-    """Bytes of the node that a group may still be given."""
+    """Bytes of the node that a cgroup may still be given."""
     return max(
         0, node.available - max(policy.min_reserve_bytes, int(node.total * policy.reserve_ratio))
     )
 
 
 def answer(
-    hold: HighOverride | None,
+    override: HighOverride | None,
     verdict: StallVerdict,
     sample: MemorySample,
     room: Headroom,
     bounds: GrowthBounds,
     policy: GuardPolicy = GUARD_POLICY,
 ) -> GuardDecision:
-    """What to do about a group whose verdict is ``stalled``."""
+    """What to do about a stalled cgroup, with the values in force as they are."""
     signs = verdict.signals
-    cold = 0 if signs is None else signs.reclaimable
-    if cold >= policy.min_reclaim_bytes and not (hold is not None and hold.reclaimed):
-        return GuardDecision("reclaim", f"{mib(cold)} of it are cold", cold)
+    reclaimable = 0 if signs is None else signs.reclaimable
+    if reclaimable >= policy.min_reclaim_bytes and not (
+        override is not None and override.reclaimed
+    ):
+        return GuardDecision("reclaim", f"{mib(reclaimable)} of it are cold", reclaimable)
     has = f"there are {mib(room.free)} to spare"
     if room.granted_unused >= _MIB:
         has += f" beside {mib(room.granted_unused)} that others were given and do not use yet"
@@ -91,47 +93,49 @@ def answer(
 
 
 class StallSituation(Struct, frozen=True):
-    """Everything that one decision reads.
-
-    ``samples`` are of the stalled group ``path``, of every group in ``overrides`` that is raised, and
-    of all groups above these; ``pod`` is the path of its pod, empty where it is in none. ``override``
-    is the stalled group's own. ``reclaim`` says whether reclaim can be asked for, or runs for
-    another group for which this one has waited ``queued`` seconds. ``killed`` is the container
-    whose memory is still being freed, empty where there is none.
-    """
+    """Everything that one decision reads."""
 
     path: str
+    """The stalled cgroup."""
     pod: str
+    """The cgroup of its pod; empty for a QoS cgroup."""
     verdict: StallVerdict
     override: HighOverride
+    """Its own override, or one that raises nothing."""
     node: NodeMemory
     samples: Mapping[str, MemorySample]
+    """Of the stalled cgroup, of every raised one, and of all above these."""
     overrides: Mapping[str, HighOverride]
     reclaim: Literal["idle", "busy", "absent"] = "idle"
+    """Whether the kernel can be asked to reclaim, or does so for another cgroup."""
     queued: float = 0.0
+    """Seconds for which this cgroup has waited for that."""
     killed: str = ""
+    """A container whose memory is still being freed."""
 
 
 class Resolution(Struct, frozen=True):
-    """What to do: ``decision``, None while the group waits for another one's reclaim, after every
-    group of ``lowered`` has got that memory.high. ``queued``: another one's reclaim is in the way."""
+    """What to do."""
 
     decision: GuardDecision | None
+    """None: wait for the reclaim of another cgroup."""
     lowered: Mapping[str, int] = {}
+    """memory.high values to write before, by cgroup."""
     queued: bool = False
+    """Whether the reclaim of another cgroup is in the way."""
 
 
 def decide(situation: StallSituation, policy: GuardPolicy = GUARD_POLICY) -> Resolution:
-    """What to do about a stalled group. Pure, and ends: each group is lowered at most once."""
-    hold = situation.override
+    """What to do about a stalled cgroup. Lowers each other cgroup at most once."""
+    override = situation.override
     if situation.reclaim == "absent":
-        hold = replace(hold, reclaimed=True)
-    found = _searched(situation, hold, policy)
+        override = replace(override, reclaimed=True)
+    found = _search(situation, override, policy)
     assert found.decision is not None
     if situation.reclaim == "busy" and found.decision.answer == "reclaim":
         if situation.queued < policy.queue_seconds:
             return Resolution(None, queued=True)
-        found = _searched(situation, replace(hold, reclaimed=True), policy)
+        found = _search(situation, replace(override, reclaimed=True), policy)
         assert found.decision is not None
         busy = "another group is reclaimed, what is cold here is not"
         found = replace(found, decision=_more(found.decision, busy), queued=True)
@@ -146,73 +150,74 @@ def _more(decision: GuardDecision, why: str) -> GuardDecision:
     return replace(decision, because=f"{decision.because}; {why}")
 
 
-def _searched(situation: StallSituation, hold: HighOverride, policy: GuardPolicy) -> Resolution:
-    """The answer, and which groups have to give back what they were given for it: the one that
-    uses least of that first."""
-    holds, lower = dict(situation.overrides), dict[str, int]()
+def _search(situation: StallSituation, override: HighOverride, policy: GuardPolicy) -> Resolution:
+    """The first answer that helps; takes grants back, the least used one first, until there is one."""
+    overrides, lowered = dict(situation.overrides), dict[str, int]()
     sample, first = situation.samples[situation.path], None
     while True:
-        ground = _assess(situation, holds, policy)
-        found = answer(hold, situation.verdict, sample, ground.room, ground.bounds, policy)
+        assessment = _assess(situation, overrides, policy)
+        found = answer(
+            override, situation.verdict, sample, assessment.room, assessment.bounds, policy
+        )
         if found.answer not in ("end", "none"):
-            return Resolution(found, lower)
+            return Resolution(found, lowered)
         first = first or found
-        rest = {at: one for at, one in holds.items() if at not in lower}
-        path, value = _least_used(situation, ground, rest, policy)
+        rest = {at: sampled for at, sampled in overrides.items() if at not in lowered}
+        path, value = _least_used(situation, assessment, rest, policy)
         if not path:
             return Resolution(first)
-        lower[path] = value
-        holds[path] = replace(holds[path], value=value)
+        lowered[path] = value
+        overrides[path] = replace(overrides[path], value=value)
 
 
 class _Assessment(Struct, frozen=True):
-    """How far the group may go, and what there is for it."""
+    """How far the cgroup may grow, and what is free for it."""
 
     bounds: GrowthBounds
     room: Headroom
-    parts: dict[str, GrantedShare]
+    shares: dict[str, GrantedShare]
 
 
 def _assess(
-    situation: StallSituation, holds: Mapping[str, HighOverride], policy: GuardPolicy
+    situation: StallSituation, overrides: Mapping[str, HighOverride], policy: GuardPolicy
 ) -> _Assessment:
-    """What there is, with these memory.high in force."""
+    """What is free with these overrides in force."""
     path, pod = situation.path, situation.pod
     sample = situation.samples[path]
-    parts = {
-        at: _part(one, holds[at] if at in holds and holds[at].raised else None)
-        for at, one in situation.samples.items()
+    shares = {
+        at: _share(sampled, overrides[at] if at in overrides and overrides[at].raised else None)
+        for at, sampled in situation.samples.items()
     }
     own = UNLIMITED if sample.max is None else sample.max
-    if pod in parts and pod != path:
-        own = min(own, parts[pod].limit_headroom + sample.current)
-    room = headroom.headroom_for(path, pod, spare_bytes(situation.node, policy), parts)
-    return _Assessment(GrowthBounds(own, bool(pod)), room, parts)
+    if pod in shares and pod != path:
+        own = min(own, shares[pod].limit_headroom + sample.current)
+    room = headroom.headroom_for(path, pod, spare_bytes(situation.node, policy), shares)
+    return _Assessment(GrowthBounds(own, bool(pod)), room, shares)
 
 
 def _least_used(
     situation: StallSituation,
-    ground: _Assessment,
-    holds: Mapping[str, HighOverride],
+    assessment: _Assessment,
+    overrides: Mapping[str, HighOverride],
     policy: GuardPolicy,
 ) -> tuple[str, int]:
-    """The group that can give back most of what it was given, with the memory.high that is left to
-    it; an empty path where none has much."""
-    unused, found = headroom.unused_grants(ground.parts), (policy.min_step_bytes, "", 0)
-    for at, hold in holds.items():
+    """The cgroup that can give back most of its grant, with the memory.high that it keeps; an empty
+    path if none can give back a whole step."""
+    unused, found = headroom.unused_grants(assessment.shares), (policy.min_step_bytes, "", 0)
+    for at, override in overrides.items():
         sample = situation.samples.get(at)
-        if sample is None or not hold.raised or headroom.is_related(at, situation.path):
+        if sample is None or not override.raised or headroom.is_related(at, situation.path):
             continue
-        if not is_below(at, ground.room.within):
+        if not is_below(at, assessment.room.within):
             continue
-        value = lowered_high(hold, sample, policy)
-        back = unused[at] - _part(sample, replace(hold, value=value)).granted
+        value = lowered_high(override, sample, policy)
+        back = unused[at] - _share(sample, replace(override, value=value)).granted
         found = max(found, (back, at, value))
     return found[1], found[2]
 
 
-def _part(sample: MemorySample, hold: HighOverride | None) -> GrantedShare:
-    """A group with what it was given, if it is the one that it was given to."""
-    if hold is None or hold.identity != sample.identity:
+def _share(sample: MemorySample, override: HighOverride | None) -> GrantedShare:
+    """The share of a cgroup; a grant counts only if it was made to this very cgroup."""
+    if override is None or override.identity != sample.identity:
         return headroom.share_of(sample)
-    return headroom.share_of(sample, hold.planned, hold.value)
+    return headroom.share_of(sample, override.planned, override.value)

@@ -1,6 +1,6 @@
-"""What groups were given of the memory that can be had and do not use yet, and what is left of it.
+"""How much memory the guard has given to cgroups that do not use it yet, and what is left.
 
-Groups lie in each other: what is given to several of a pod is at most what the pod's limit leaves.
+Cgroups nest: the containers of a pod together can use at most what the pod's limit leaves.
 """
 
 from __future__ import annotations
@@ -16,83 +16,84 @@ from qoslet.core.memory.sample import MemorySample
 
 
 class GrantedShare(Struct, frozen=True):
-    """A group, in bytes: ``limit_headroom`` up to its limit, beyond what nobody can take back from it,
-    ``granted`` up to a memory.high that was raised, beyond that and what is planned; 0 where it
-    was not."""
+    """A cgroup, in bytes."""
 
     limit_headroom: int
+    """Unused up to its limit; reclaimable memory counts as unused."""
     granted: int = 0
+    """Unused up to a raised memory.high, beyond the planned one; 0 if not raised."""
 
 
 class Headroom(Struct, frozen=True):
-    """``free`` bytes may be given to a group. ``granted_unused`` is what others were given and do not use
-    yet, where there is least: in the group ``within``, on the node where that is empty."""
+    """What a cgroup may be given, in bytes."""
 
     free: int
+    """Bytes that it may be given."""
     granted_unused: int = 0
+    """Bytes that others were given and do not use yet, at the tightest level."""
     within: str = ""
+    """The cgroup of that level; empty for the node."""
 
 
 def share_of(sample: MemorySample, planned: int = 0, raised: int = 0) -> GrantedShare:
-    """A group as it was seen; ``raised`` is its memory.high where that is another one than
-    ``planned``."""
+    """The share of a sampled cgroup; ``raised`` is its memory.high if that is not ``planned``."""
     limit = UNLIMITED if sample.max is None else sample.max
     used = unreclaimable_bytes(sample)
-    most = max(planned, min(raised, limit))
-    return GrantedShare(max(0, limit - used), max(0, most - max(used, planned)))
+    raised_high = max(planned, min(raised, limit))
+    return GrantedShare(max(0, limit - used), max(0, raised_high - max(used, planned)))
 
 
 def unreclaimable_bytes(sample: MemorySample) -> int:
-    """Bytes of a group that are not available to others: page cache is."""
+    """Bytes of a cgroup that reclaim cannot take without swap."""
     return max(0, sample.current - reclaimable_bytes(sample, 0))
 
 
-def unused_grants(parts: Mapping[str, GrantedShare]) -> dict[str, int]:
-    """What was given in each group, with all below it, and is not used yet; on the node under an
-    empty path."""
-    found = dict.fromkeys(["", *parts], 0)
-    for path in sorted(parts, key=len, reverse=True):  # what is below has the longer path
-        one = parts[path]
-        found[path] = min(one.limit_headroom, max(one.granted, found[path]))
-        found[_above(path, parts)] += found[path]
+def unused_grants(shares: Mapping[str, GrantedShare]) -> dict[str, int]:
+    """Unused grants by cgroup, each with those below it; the node has the empty path."""
+    found = dict.fromkeys(["", *shares], 0)
+    for path in sorted(shares, key=len, reverse=True):  # what is below has the longer path
+        share = shares[path]
+        found[path] = min(share.limit_headroom, max(share.granted, found[path]))
+        found[_above(path, shares)] += found[path]
     return found
 
 
-def headroom_for(path: str, pod: str, spare: int, parts: Mapping[str, GrantedShare]) -> Headroom:
-    """What a group may be given: ``spare`` bytes are the node's, those of the groups above its
-    pod are what their limits leave; what others were given counts as used. ``pod`` is the path of
-    its pod, empty where it is in none. The pod's own limit is the group's own: it does not
-    count here."""
+def headroom_for(path: str, pod: str, spare: int, shares: Mapping[str, GrantedShare]) -> Headroom:
+    """What a cgroup may be given: the least of ``spare``, which the node has, and of what the limits
+    above its pod leave. Grants of others count as used. ``pod`` is the path of its pod, empty if
+    it is in none; the pod's own limit does not count here."""
     whole = pod or path
     others = unused_grants(
         {
-            at: GrantedShare(one.limit_headroom) if is_related(at, whole) else one
-            for at, one in parts.items()
+            at: GrantedShare(share.limit_headroom) if is_related(at, whole) else share
+            for at, share in shares.items()
         }
     )
     levels = [
         ("", spare),
-        *((at, one.limit_headroom) for at, one in parts.items() if is_below(whole, at)),
+        *((at, share.limit_headroom) for at, share in shares.items() if is_below(whole, at)),
     ]
     free, within = min((left - others[at], at) for at, left in levels)
     given = others[within]
-    if pod in parts and path != pod and parts[pod].limit_headroom > free:
+    if pod in shares and path != pod and shares[pod].limit_headroom > free:
         beside = {
-            at: one for at, one in parts.items() if is_below(at, pod) and not is_related(at, path)
+            at: share
+            for at, share in shares.items()
+            if is_below(at, pod) and not is_related(at, path)
         }
-        inside = min(parts[pod].limit_headroom, unused_grants(beside)[""])
+        inside = min(shares[pod].limit_headroom, unused_grants(beside)[""])
         free, given = free - inside, given + inside
     return Headroom(max(0, free), given, within)
 
 
-def is_related(one: str, other: str) -> bool:
-    """Whether two groups are the same, or one lies in the other."""
-    return one == other or is_below(one, other) or is_below(other, one)
+def is_related(path: str, other: str) -> bool:
+    """Whether two cgroups are the same, or one is below the other."""
+    return path == other or is_below(path, other) or is_below(other, path)
 
 
-def _above(path: str, parts: Mapping[str, GrantedShare]) -> str:
-    """The next group above one."""
+def _above(path: str, shares: Mapping[str, GrantedShare]) -> str:
+    """The nearest cgroup above that has a share."""
     at = path.rpartition("/")[0]
-    while at and at not in parts:
+    while at and at not in shares:
         at = at.rpartition("/")[0]
     return at

@@ -1,11 +1,11 @@
 """Whether memory is short, where, and whose doing it is.
 
 The node is short where little can be had *and* what runs waits for it. Stall alone proves nothing:
-a group that presses against its own limit stalls on a node with free memory. What the page cache
+a cgroup that presses against its own limit stalls on a node with free memory. What the page cache
 of protected groups holds cannot be had. Without PSI the work of reclaim stands in for the waiting.
 A tier or a pod is short where it is at its own limit: that is the business of those below it alone.
 
-Each verdict needs all looks of a while to agree, three at least. Source:
+Each verdict needs all samples of a window to agree, three at least. Source:
 Documentation/accounting/psi.rst, Documentation/admin-guide/cgroup-v2.rst (memory.events.local
 ``max``), kernel mm/vmscan.c (``pgscan_*`` of /proc/vmstat leave out reclaim for a limit).
 """
@@ -28,25 +28,32 @@ _MIB = 1 << 20
 
 
 class PressureThresholds(Struct, frozen=True):
-    """From when on memory is short. ``available_ratio`` is the share of the machine that can still be had, at
-    least ``min_available_bytes`` and at most ``max_available_bytes`` bytes, ``eviction_bytes`` the bytes below which kubelets evict;
-    ``full_ratio`` and ``some_ratio`` are shares of time, ``limit_full_ratio`` that of a group at its limit. A verdict
-    stands on looks of ``window_seconds`` to ``max_gap_seconds`` seconds; less than ``eviction_bytes`` must be had for ``eviction_seconds``
-    of them. ``scans_per_second`` are pages in a second, ``reclaim_ratio`` is the share of scanned pages that reclaim
-    gets where all is well."""
+    """From when on memory is short."""
 
     available_ratio: float = 0.10
+    """Share of the machine's memory that should be available."""
     min_available_bytes: int = 128 * _MIB
+    """Lower bound of that amount."""
     max_available_bytes: int = 4096 * _MIB
+    """Upper bound of that amount."""
     eviction_bytes: int = 100 * _MIB
+    """Available memory below which a kubelet evicts."""
     full_ratio: float = 0.10
+    """Share of the time for which all tasks wait."""
     some_ratio: float = 0.30
+    """Share of the time for which some task waits."""
     limit_full_ratio: float = 0.40
+    """Share of the time for which all tasks of a cgroup at its limit wait."""
     window_seconds: float = 0.9
+    """Time that the samples of a verdict cover at least."""
     eviction_seconds: float = 0.4
+    """Time for which less than ``eviction_bytes`` must be available."""
     max_gap_seconds: float = 10.0
+    """Age from which samples prove nothing."""
     scans_per_second: float = 1000.0
+    """Pages that reclaim scans while it is busy."""
     reclaim_ratio: float = 0.5
+    """Share of the scanned pages that reclaim takes while all is well."""
 
     def wanted_bytes(self, total: int) -> int:
         """Bytes that should be had on a machine with so many."""
@@ -66,8 +73,8 @@ STUCK_SECONDS = 10.0
 
 
 class StallRates(Struct, frozen=True):
-    """What happened between two looks: the share of time for which some and all tasks waited for
-    memory (None without PSI), pages that reclaim scanned in a second, and what it got of them."""
+    """What happened between two samples: shares of the time for which tasks waited for memory (None
+    without PSI), pages that reclaim scanned per second, and the share of them that it took."""
 
     seconds: float
     some_ratio: float | None = None
@@ -77,116 +84,120 @@ class StallRates(Struct, frozen=True):
 
 
 class PressureState(Struct, frozen=True):
-    """A verdict on the node (``path`` empty) or a group. ``missing`` are the bytes that would end
-    it, ``because`` a sentence with the numbers; ``stalls`` are the looks it stands on, the newest
-    last."""
+    """A verdict on the node (``path`` empty) or a cgroup. ``missing`` bytes would end the shortage,
+    ``because`` is a sentence with the numbers; ``rates`` are its evidence, the newest last."""
 
     path: str
     kind: PressureKind
     missing: int
     because: str
-    stalls: tuple[StallRates, ...] = ()
+    rates: tuple[StallRates, ...] = ()
 
 
 def node_state(
-    looks: Sequence[NodeMemory], protected: int = 0, marks: PressureThresholds = PRESSURE_THRESHOLDS
+    samples: Sequence[NodeMemory],
+    protected: int = 0,
+    thresholds: PressureThresholds = PRESSURE_THRESHOLDS,
 ) -> PressureState:
-    """The node's state by its looks, oldest first. ``protected`` are bytes of page cache that
-    reclaim may not take."""
-    looks = _recent(looks, lambda one: one.at, marks)
-    if not looks:
+    """The node's state by its samples, oldest first. ``protected`` bytes of page cache are out of
+    reach of reclaim."""
+    samples = _recent(samples, lambda sample: sample.at, thresholds)
+    if not samples:
         return PressureState("", "calm", 0, "not looked at for long enough")
-    stalls = tuple(node_stall(*pair) for pair in pairwise(_parts(looks)))
-    whole = node_stall(looks[0], looks[-1])
-    had = [max(0, one.available - protected) for one in looks[1:]]
-    most, wanted = max(had), marks.wanted_bytes(looks[-1].total)
-    least = max(wanted, marks.eviction_bytes)
-    evicting = most < least and _busy(whole, marks) and _under(looks, protected, marks)
+    rates = tuple(node_stall(*pair) for pair in pairwise(_parts(samples)))
+    whole = node_stall(samples[0], samples[-1])
+    had = [max(0, sample.available - protected) for sample in samples[1:]]
+    most, wanted = max(had), thresholds.wanted_bytes(samples[-1].total)
+    least = max(wanted, thresholds.eviction_bytes)
+    evicting = most < least and _busy(whole, thresholds) and _under(samples, protected, thresholds)
     if evicting:
         wanted = least
     missing = max(0, wanted - had[-1])
-    last = stalls[-1]
+    last = rates[-1]
     numbers = f"{human_bytes(had[-1])} can be had of {human_bytes(wanted)} wanted, {describe(last)}"
     if protected:
         numbers += f", {human_bytes(protected)} of page cache are protected"
     if most >= wanted:
-        stalled = any(waits(one, marks) for one in stalls)
+        stalled = any(waits(rate, thresholds) for rate in rates)
         why = "tasks wait, but not for the node's memory: " if stalled else ""
-        return PressureState("", "own limit" if stalled else "calm", 0, why + numbers, stalls)
+        return PressureState("", "own limit" if stalled else "calm", 0, why + numbers, rates)
     # kswapd works in bursts: what must last is that little can be had
-    steady = most < marks.eviction_bytes or all(_goes_on(one, marks) for one in stalls)
-    if evicting or (steady and waits(whole, marks, most)):
-        return PressureState("", "short", missing, numbers, stalls)
-    return PressureState("", "calm", 0, numbers, stalls)
+    steady = most < thresholds.eviction_bytes or all(_goes_on(rate, thresholds) for rate in rates)
+    if evicting or (steady and waits(whole, thresholds, most)):
+        return PressureState("", "short", missing, numbers, rates)
+    return PressureState("", "calm", 0, numbers, rates)
 
 
 def group_state(
-    looks: Sequence[MemorySample], marks: PressureThresholds = PRESSURE_THRESHOLDS
+    samples: Sequence[MemorySample], thresholds: PressureThresholds = PRESSURE_THRESHOLDS
 ) -> PressureState:
-    """The state of a group by its looks, oldest first: whether it is short at its own limit."""
-    looks = _recent(looks, lambda one: one.at, marks)
-    path = looks[-1].path if looks else ""
-    if not looks or len({one.identity for one in looks}) > 1:
+    """Whether a cgroup is short at its own limit, by its samples, oldest first."""
+    samples = _recent(samples, lambda sample: sample.at, thresholds)
+    path = samples[-1].path if samples else ""
+    if not samples or len({sample.identity for sample in samples}) > 1:
         return PressureState(path, "calm", 0, "not looked at for long enough")
-    stalls = tuple(_group_stall(*pair) for pair in pairwise(looks))
-    last = looks[-1]
+    rates = tuple(_group_stall(*pair) for pair in pairwise(samples))
+    last = samples[-1]
     limit = min(last.max or UNLIMITED, last.high or UNLIMITED)
     numbers = f"{human_bytes(last.current)} in use"
     if limit >= UNLIMITED:
-        return PressureState(path, "calm", 0, f"{numbers}, no limit of its own", stalls)
-    hits = [_grown(before, after) for before, after in pairwise(looks)]
+        return PressureState(path, "calm", 0, f"{numbers}, no limit of its own", rates)
+    hits = [_grown(before, after) for before, after in pairwise(samples)]
     name = "memory.max" if last.max is not None and last.max <= limit else "memory.high"
-    numbers += f" of {name} {human_bytes(limit)}, hit {hits[-1]} times, {describe(stalls[-1])}"
-    if not all(hits) or not all(_waits_at_limit(one, marks) for one in stalls):
-        return PressureState(path, "calm", 0, numbers, stalls)
+    numbers += f" of {name} {human_bytes(limit)}, hit {hits[-1]} times, {describe(rates[-1])}"
+    if not all(hits) or not all(_waits_at_limit(rate, thresholds) for rate in rates):
+        return PressureState(path, "calm", 0, numbers, rates)
     wanted = max(limit // 20, 4 * _MIB)
-    return PressureState(path, "short", max(0, last.current + wanted - limit), numbers, stalls)
+    return PressureState(path, "short", max(0, last.current + wanted - limit), numbers, rates)
 
 
 def stuck_state(
-    looks: Sequence[MemorySample], marks: PressureThresholds = PRESSURE_THRESHOLDS
+    samples: Sequence[MemorySample], thresholds: PressureThresholds = PRESSURE_THRESHOLDS
 ) -> PressureState:
-    """The state of a pod by its looks, oldest first: whether it is stuck at its own limit. One that
-    has page cache to give back is not, however long it waits for it."""
-    state = group_state(looks, marks)
+    """Whether a pod is stuck at its own limit, by its samples, oldest first. A pod with page cache
+    to give back is not, however long it waits."""
+    state = group_state(samples, thresholds)
     if state.kind != "short":
         return state
-    last = looks[-1]
+    last = samples[-1]
     cache, limit = page_cache_bytes(last), min(last.max or UNLIMITED, last.high or UNLIMITED)
     numbers = f"{state.because}, {human_bytes(cache)} of it page cache"
     if cache > max(limit // 32, 2 * _MIB):
-        return PressureState(state.path, "own limit", 0, numbers, state.stalls)
-    return PressureState(state.path, "short", state.missing, numbers, state.stalls)
+        return PressureState(state.path, "own limit", 0, numbers, state.rates)
+    return PressureState(state.path, "short", state.missing, numbers, state.rates)
 
 
 def spare_bytes(
-    look: NodeMemory, protected: int = 0, marks: PressureThresholds = PRESSURE_THRESHOLDS
+    look: NodeMemory, protected: int = 0, thresholds: PressureThresholds = PRESSURE_THRESHOLDS
 ) -> int:
-    """Bytes that can be had above what should be; negative where those are missing."""
-    should = max(marks.wanted_bytes(look.total), marks.eviction_bytes)
+    """Available bytes above the wanted amount; negative if bytes are missing."""
+    should = max(thresholds.wanted_bytes(look.total), thresholds.eviction_bytes)
     return max(0, look.available - protected) - should
 
 
 def is_uneasy(
-    looks: Sequence[NodeMemory], protected: int = 0, marks: PressureThresholds = PRESSURE_THRESHOLDS
+    samples: Sequence[NodeMemory],
+    protected: int = 0,
+    thresholds: PressureThresholds = PRESSURE_THRESHOLDS,
 ) -> bool:
-    """Whether it is worth looking closely after these, the newest last: somebody waits a little
-    for memory, or little can be had and reclaim is at work."""
-    if not looks:
+    """Whether the node should be sampled closely: tasks wait a little for memory, or little is
+    available and reclaim is at work. The newest sample is the last."""
+    if not samples:
         return False
-    now, before = looks[-1], looks[-2] if len(looks) > 1 else None
-    scarce = spare_bytes(now, protected, marks) < 0
-    if before is None or now.at - before.at > marks.max_gap_seconds:
+    now, before = samples[-1], samples[-2] if len(samples) > 1 else None
+    scarce = spare_bytes(now, protected, thresholds) < 0
+    if before is None or now.at - before.at > thresholds.max_gap_seconds:
         return now.pressure.some_avg10 >= 1.0 if now.pressure is not None else scarce
     stall = node_stall(before, now)
     busy = (
-        stall.scans_per_second is not None and stall.scans_per_second >= marks.scans_per_second / 2
+        stall.scans_per_second is not None
+        and stall.scans_per_second >= thresholds.scans_per_second / 2
     )
-    return (stall.some_ratio or 0.0) >= marks.full_ratio / 2 or (scarce and busy)
+    return (stall.some_ratio or 0.0) >= thresholds.full_ratio / 2 or (scarce and busy)
 
 
 def node_stall(before: NodeMemory, after: NodeMemory) -> StallRates:
-    """What happened on the node between two looks."""
+    """What happened on the node between two samples."""
     return _stall(
         after.at - before.at,
         (before.pressure, after.pressure),
@@ -195,19 +206,21 @@ def node_stall(before: NodeMemory, after: NodeMemory) -> StallRates:
     )
 
 
-def waits(stall: StallRates, marks: PressureThresholds, had: int | None = None) -> bool:
-    """Whether what runs waits for memory; ``had`` is what can be had, None: that is no matter."""
-    busy = _busy(stall, marks)
-    if busy and had is not None and had < marks.eviction_bytes:
+def waits(stall: StallRates, thresholds: PressureThresholds, had: int | None = None) -> bool:
+    """Whether tasks wait for memory. ``had`` is the available memory, None if it does not matter."""
+    busy = _busy(stall, thresholds)
+    if busy and had is not None and had < thresholds.eviction_bytes:
         # a fast disk hides in the shares of time what reclaim does to everybody's page cache
         return True
     if stall.full_ratio is not None and stall.some_ratio is not None:
-        return stall.full_ratio >= marks.full_ratio or stall.some_ratio >= marks.some_ratio
+        return (
+            stall.full_ratio >= thresholds.full_ratio or stall.some_ratio >= thresholds.some_ratio
+        )
     return (
         busy
         and had is not None
         and stall.reclaim_ratio is not None
-        and stall.reclaim_ratio < marks.reclaim_ratio
+        and stall.reclaim_ratio < thresholds.reclaim_ratio
     )
 
 
@@ -225,62 +238,67 @@ def describe(stall: StallRates) -> str:
     return ", ".join([*words, f"over {stall.seconds:.1f} s"])
 
 
-_Look = TypeVar("_Look")
+_Sample = TypeVar("_Sample")
 
 
 def _recent(
-    looks: Sequence[_Look], at: Callable[[_Look], float], marks: PressureThresholds
-) -> list[_Look]:
-    """The newest looks that lie ``window_seconds`` seconds apart at least and are three or more; none where
-    there are no such looks, or they lie too far back."""
-    for number in range(len(looks) - 3, -1, -1):
-        apart = at(looks[-1]) - at(looks[number])
-        if apart > marks.max_gap_seconds:
+    samples: Sequence[_Sample], at: Callable[[_Sample], float], thresholds: PressureThresholds
+) -> list[_Sample]:
+    """The newest samples that cover ``window_seconds`` and are at least three; none if there are no
+    such samples or they are too old."""
+    for number in range(len(samples) - 3, -1, -1):
+        apart = at(samples[-1]) - at(samples[number])
+        if apart > thresholds.max_gap_seconds:
             return []
-        if apart >= marks.window_seconds:
-            return list(looks[number:])
+        if apart >= thresholds.window_seconds:
+            return list(samples[number:])
     return []
 
 
-def _parts(looks: Sequence[NodeMemory]) -> list[NodeMemory]:
-    """The oldest, the newest, and of those between them some that lie ``MIN_SHARE_SECONDS`` apart."""
-    kept = [looks[-1]]
-    for one in reversed(looks[1:-1]):
-        if kept[-1].at - one.at >= MIN_SHARE_SECONDS <= one.at - looks[0].at:
-            kept.append(one)
-    return [looks[0], *reversed(kept)]
+def _parts(samples: Sequence[NodeMemory]) -> list[NodeMemory]:
+    """The oldest, the newest, and samples between them that are ``MIN_SHARE_SECONDS`` apart."""
+    kept = [samples[-1]]
+    for sample in reversed(samples[1:-1]):
+        if kept[-1].at - sample.at >= MIN_SHARE_SECONDS <= sample.at - samples[0].at:
+            kept.append(sample)
+    return [samples[0], *reversed(kept)]
 
 
-def _under(looks: Sequence[NodeMemory], protected: int, marks: PressureThresholds) -> bool:
-    """Whether the newest looks found less than the hard threshold for long enough."""
-    since = looks[-1].at
-    for one in reversed(looks):
-        if one.available - protected >= marks.eviction_bytes:
+def _under(samples: Sequence[NodeMemory], protected: int, thresholds: PressureThresholds) -> bool:
+    """Whether less than ``eviction_bytes`` was available for long enough."""
+    since = samples[-1].at
+    for sample in reversed(samples):
+        if sample.available - protected >= thresholds.eviction_bytes:
             break
-        since = one.at
-    return looks[-1].at - since >= marks.eviction_seconds
+        since = sample.at
+    return samples[-1].at - since >= thresholds.eviction_seconds
 
 
-def _busy(stall: StallRates, marks: PressureThresholds) -> bool:
+def _busy(stall: StallRates, thresholds: PressureThresholds) -> bool:
     """Whether reclaim is at work."""
-    return stall.scans_per_second is not None and stall.scans_per_second >= marks.scans_per_second
+    return (
+        stall.scans_per_second is not None and stall.scans_per_second >= thresholds.scans_per_second
+    )
 
 
-def _goes_on(stall: StallRates, marks: PressureThresholds) -> bool:
-    """Whether a part of a longer while is no pause in what is seen over all of it."""
+def _goes_on(stall: StallRates, thresholds: PressureThresholds) -> bool:
+    """Whether a part of the window shows no pause."""
     if stall.full_ratio is not None and stall.some_ratio is not None:
-        return stall.full_ratio >= marks.full_ratio / 4 or stall.some_ratio >= marks.some_ratio / 4
+        return (
+            stall.full_ratio >= thresholds.full_ratio / 4
+            or stall.some_ratio >= thresholds.some_ratio / 4
+        )
     return bool(stall.scans_per_second)
 
 
-def _waits_at_limit(stall: StallRates, marks: PressureThresholds) -> bool:
-    """Whether a group waits because of its limit."""
+def _waits_at_limit(stall: StallRates, thresholds: PressureThresholds) -> bool:
+    """Whether a cgroup waits because of its limit."""
     if stall.full_ratio is not None:
-        return stall.full_ratio >= marks.limit_full_ratio
+        return stall.full_ratio >= thresholds.limit_full_ratio
     return (
         stall.scans_per_second is not None
-        and stall.scans_per_second >= marks.scans_per_second
-        and (stall.reclaim_ratio or 0) < marks.reclaim_ratio
+        and stall.scans_per_second >= thresholds.scans_per_second
+        and (stall.reclaim_ratio or 0) < thresholds.reclaim_ratio
     )
 
 
@@ -325,7 +343,7 @@ def _share(microseconds: int, seconds: float) -> float:
 
 
 def _grown(before: MemorySample, after: MemorySample) -> int:
-    """How often the group's own limits were hit between two looks."""
+    """How often the cgroup's own limits were hit between two samples."""
     names = ("max", "high")
     old, new = before.local or before.events, after.local or after.events
     return sum(max(0, new.get(name, 0) - old.get(name, 0)) for name in names)

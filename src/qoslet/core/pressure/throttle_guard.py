@@ -1,6 +1,6 @@
-"""The guard's policy, and a memory.high that it overrides: by how much, and for how long.
+"""The guard's policy, and how long it overrides a memory.high.
 
-What was raised comes back once the group has fitted below what is planned for a while.
+The planned value comes back once the cgroup has fitted below it for a while.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MODES: tuple[Mode, ...] = ("off", "observe", "act")
 
 
 def default_mode(form: MemoryQosForm) -> Mode:
-    """The mode where nobody named one: act with the program's own form, watch with the
+    """The mode if none is configured: ``act`` with the variant ``qoslet``, ``observe`` with the
     others."""
     if form == "off":
         return "off"
@@ -30,35 +30,39 @@ _MIB = 1 << 20
 
 
 class GuardPolicy(Struct, frozen=True):
-    """``reserve_ratio`` is the share of the node's memory that is left alone (``min_reserve_bytes`` bytes
-    at least). A group without a limit gets ``step_ratio`` of its memory.high more each time
-    (``min_step_bytes`` bytes at least); less than ``min_step_bytes`` is not worth a raise. ``min_reclaim_bytes`` bytes
-    are worth a reclaim. What was raised stays at least ``min_raised_seconds`` seconds, twice as long each time
-    that it stalls again within ``forget_seconds`` seconds, at most ``max_raised_seconds``; it comes back when what
-    cannot be taken back is below ``fits_ratio`` of what is planned. The same is not said again before
-    ``log_repeat_seconds`` seconds are over. A group waits for the reclaim of another one for ``queue_seconds``
-    seconds."""
+    """What the guard may give, and for how long."""
 
     reserve_ratio: float = 0.05
+    """Share of the node's memory that is never given."""
     min_reserve_bytes: int = 64 * _MIB
+    """Lower bound of that reserve."""
     step_ratio: float = 0.25
+    """Share of memory.high by which one raise without a limit goes up."""
     min_step_bytes: int = 16 * _MIB
+    """Lower bound of that step; less is not worth a raise."""
     min_reclaim_bytes: int = 4 * _MIB
+    """Reclaimable bytes from which the kernel is asked to reclaim first."""
     min_raised_seconds: float = 30.0
+    """Time that a raised value stays at least; doubles with each raise."""
     max_raised_seconds: float = 600.0
+    """Upper bound of that time."""
     forget_seconds: float = 300.0
+    """Time without a raise after which the number of raises is forgotten."""
     fits_ratio: float = 0.9
+    """Share of the planned value below which the unreclaimable memory fits again."""
     log_repeat_seconds: float = 60.0
+    """Time before the same decision is logged again."""
     queue_seconds: float = 0.5
+    """Time for which a cgroup waits for the reclaim of another one."""
 
 
 GUARD_POLICY = GuardPolicy()
 
 
 class HighOverride(Struct, frozen=True):
-    """A group whose memory.high is ours for a while. ``planned`` is what it was before, ``value``
-    what it is. Times are monotonic seconds: when it was last changed, since when the group would
-    fit again. ``raises`` is how often it was raised. ``reclaimed``: that was tried."""
+    """A memory.high that the guard has changed, or changed back. Times are monotonic seconds.
+    ``reclaimed``: the kernel was asked to reclaim; ``fits_since``: since when the cgroup would fit
+    below the planned value again."""
 
     planned: int
     value: int
@@ -70,38 +74,40 @@ class HighOverride(Struct, frozen=True):
 
     @property
     def raised(self) -> bool:
-        """Whether memory.high is another one than planned."""
+        """Whether memory.high differs from the plan."""
         return self.value != self.planned
 
 
 def lowered_high(
-    hold: HighOverride, sample: MemorySample, policy: GuardPolicy = GUARD_POLICY
+    override: HighOverride, sample: MemorySample, policy: GuardPolicy = GUARD_POLICY
 ) -> int:
-    """The memory.high of a group that keeps what it uses and the least step beyond."""
-    at = max(hold.planned, sample.current) + policy.min_step_bytes
+    """The memory.high that leaves a cgroup its usage and the smallest step."""
+    at = max(override.planned, sample.current) + policy.min_step_bytes
     return -(-at // _MIB) * _MIB
 
 
 def with_fit(
-    hold: HighOverride, sample: MemorySample, swap_room: int, policy: GuardPolicy = GUARD_POLICY
+    override: HighOverride, sample: MemorySample, swap_room: int, policy: GuardPolicy = GUARD_POLICY
 ) -> HighOverride:
-    """The hold after one more look at its group: whether it would fit again, and since when."""
-    pinned = sample.current - reclaimable_bytes(sample, swap_room)
-    if pinned >= hold.planned * policy.fits_ratio:
-        return hold if hold.fits_since is None else replace(hold, fits_since=None)
-    return replace(hold, fits_since=sample.at) if hold.fits_since is None else hold
+    """The override after one more sample: whether the cgroup would fit again, and since when."""
+    unreclaimable = sample.current - reclaimable_bytes(sample, swap_room)
+    if unreclaimable >= override.planned * policy.fits_ratio:
+        return override if override.fits_since is None else replace(override, fits_since=None)
+    return replace(override, fits_since=sample.at) if override.fits_since is None else override
 
 
-def raised_seconds(hold: HighOverride, policy: GuardPolicy = GUARD_POLICY) -> float:
-    """Seconds for which the group has to fit before what is planned comes back."""
+def raised_seconds(override: HighOverride, policy: GuardPolicy = GUARD_POLICY) -> float:
+    """Seconds for which the cgroup has to fit before the planned value comes back."""
     return float(
         min(
             policy.max_raised_seconds,
-            policy.min_raised_seconds * 2 ** min(max(0, hold.raises - 1), 10),
+            policy.min_raised_seconds * 2 ** min(max(0, override.raises - 1), 10),
         )
     )
 
 
-def may_restore(hold: HighOverride, now: float, policy: GuardPolicy = GUARD_POLICY) -> bool:
-    """Whether what is planned may come back."""
-    return hold.fits_since is not None and now - hold.fits_since >= raised_seconds(hold, policy)
+def may_restore(override: HighOverride, now: float, policy: GuardPolicy = GUARD_POLICY) -> bool:
+    """Whether the planned value may come back."""
+    return override.fits_since is not None and now - override.fits_since >= raised_seconds(
+        override, policy
+    )

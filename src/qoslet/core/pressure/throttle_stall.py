@@ -1,8 +1,8 @@
-"""Whether a group at its memory.high gets on: honest reclaim, or a stall that nothing can end.
+"""Whether a cgroup at its memory.high makes progress, or has stalled for good.
 
 Above ``memory.high`` the kernel reclaims and throttles, and never kills. Where what is above it
 cannot be taken back (anonymous memory without swap, next to no page cache), throttling cannot
-help: the group stays as it is for good. ``high`` events and pressure do not tell this from
+help: the cgroup never gets on. ``high`` events and pressure do not tell this from
 reclaim that works; what can still be taken back does.
 Source: mm/memcontrol.c mem_cgroup_handle_over_high, Documentation/admin-guide/cgroup-v2.rst.
 """
@@ -23,34 +23,37 @@ _MIB = 1 << 20
 
 
 class StallTuning(Struct, frozen=True):
-    """``near_ratio``: the share of memory.high from which a group is looked at closely. Of a group
-    that gets on, memory grows or falls by ``change_ratio_per_second`` of memory.high a second, or it uses ``busy_cpus``
-    cores, or it waits for less than ``waiting_ratio`` of the time, where the kernel tells, or more than
-    ``reclaimable_ratio`` of memory.high (``min_reclaimable_bytes`` bytes at least, a quarter of it at most) can be taken back.
-    ``min_interval_seconds`` seconds lie between the two looks that are compared, at least, ``history_seconds`` at most;
-    ``agreeing_comparisons`` such comparisons must say the same. What computes while nothing can be taken back
-    counts as stalled after ``busy_seconds`` seconds, too."""
+    """When a cgroup at its memory.high makes progress, and when it is stalled."""
 
     near_ratio: float = 0.97
+    """Share of memory.high from which a cgroup is watched closely."""
     change_ratio_per_second: float = 1 / 40
+    """Share of memory.high: memory that grows or falls faster is progress."""
     busy_cpus: float = 0.5
+    """CPUs in use that count as progress, for ``busy_seconds``."""
     waiting_ratio: float = 0.2
+    """Share of the time: less waiting for memory is progress, where PSI tells."""
     reclaimable_ratio: float = 1 / 32
+    """Share of memory.high: more reclaimable memory is progress; a quarter at most."""
     min_reclaimable_bytes: int = 2 * _MIB
+    """Lower bound of that amount."""
     min_interval_seconds: float = 0.4
+    """Time between the two samples that are compared, at least."""
     history_seconds: float = 2.5
+    """Time between them, at most."""
     agreeing_comparisons: int = 2
+    """Comparisons in a row that must agree before a cgroup counts as stalled."""
     busy_seconds: float = 10.0
+    """Time after which a cgroup that computes counts as stalled, too."""
 
 
 STALL_TUNING = StallTuning()
 
 
 class StallSignals(Struct, frozen=True):
-    """What a verdict stands on, over the last ``seconds``: bytes in use, those that cannot be
-    taken back and those that can; how fast the memory that cannot be dropped grows (bytes a
-    second), ``high`` events a second, CPUs used, pages stolen of those scanned, pages that came
-    back of those stolen, the share of time in which everything waited. None: unknown."""
+    """The evidence of a verdict, over the last ``seconds``. Amounts and growth are bytes; growth
+    leaves page cache out; ``stolen_ratio`` is of scanned pages, ``refault_ratio`` of stolen ones.
+    None: unknown."""
 
     seconds: float
     current: int
@@ -84,8 +87,7 @@ class StallSignals(Struct, frozen=True):
 
 
 class StallVerdict(Struct, frozen=True):
-    """How a group is, in ``because`` the deciding fact; ``since`` is the time of the look that
-    began it (monotonic seconds)."""
+    """The state of a cgroup since a sample at ``since`` (monotonic seconds), and the deciding fact."""
 
     state: StallState = "calm"
     since: float = 0.0
@@ -94,8 +96,8 @@ class StallVerdict(Struct, frozen=True):
 
 
 class StallTracker(Struct, frozen=True):
-    """What is remembered of a group: its looks, oldest first, how many comparisons in a row said
-    ``candidate``, and since when nothing could be taken back."""
+    """The history of a cgroup: samples, oldest first; ``streak`` comparisons in a row said
+    ``candidate``; ``crossed_at`` is the last sample with a new ``high`` event."""
 
     samples: tuple[MemorySample, ...] = ()
     candidate: StallState = "calm"
@@ -111,19 +113,19 @@ def mib(amount: int) -> str:
 
 
 def thresholds_crossed(sample: MemorySample) -> int:
-    """How often the group's own memory.high was exceeded, or one below it where only that is
-    known."""
+    """How often usage crossed the cgroup's own memory.high; with those below it if the kernel does
+    not count them apart."""
     return (sample.local or sample.events).get("high", 0)
 
 
 def is_near(sample: MemorySample, tuning: StallTuning = STALL_TUNING) -> bool:
-    """Whether a group is at its memory.high, or close to it."""
+    """Whether a cgroup is at its memory.high, or close to it."""
     high = sample.high
     return high is not None and high < UNLIMITED and sample.current >= high * tuning.near_ratio
 
 
 def swap_headroom(sample: MemorySample, free: int) -> int:
-    """Bytes that the group may still swap out, ``free`` being the node's free swap."""
+    """Bytes that the cgroup may still swap out; ``free`` is the node's free swap."""
     if sample.swap is None or sample.swap_max is None:
         return 0
     return max(0, min(free, sample.swap_max - sample.swap))
@@ -132,48 +134,48 @@ def swap_headroom(sample: MemorySample, free: int) -> int:
 def track_sample(
     track: StallTracker, sample: MemorySample, swap_room: int, tuning: StallTuning = STALL_TUNING
 ) -> StallTracker:
-    """Take in one more look at the group; ``swap_room`` as of ``swap_headroom``. A look at another
-    group, at another memory.high or from before the last one begins anew."""
-    looks = track.samples
-    last = looks[-1] if looks else None
+    """The tracker after one more sample. It starts over if the cgroup was recreated, memory.high
+    changed, or a counter went back. ``swap_room`` is as of ``swap_headroom``."""
+    samples = track.samples
+    last = samples[-1] if samples else None
     if last is None or not _goes_on(last, sample):
         return StallTracker((sample,), verdict=StallVerdict("calm", sample.at))
     if sample.at - last.at <= 0:
         return track
-    kept = tuple(one for one in looks if sample.at - one.at <= tuning.history_seconds) or (last,)
+    kept = tuple(one for one in samples if sample.at - one.at <= tuning.history_seconds) or (last,)
     before = _compared(kept, sample, tuning)
-    pressed_at = (
+    crossed_at = (
         sample.at if thresholds_crossed(sample) > thresholds_crossed(last) else track.crossed_at
     )
-    looks = (*kept, sample)
+    samples = (*kept, sample)
     if before is None:
         return StallTracker(
-            looks,
+            samples,
             track.candidate,
             track.streak,
             track.unreclaimable_since,
-            pressed_at,
+            crossed_at,
             track.verdict,
         )
     signs = _signals(before, sample, swap_room)
     rest = min(
         max(tuning.min_reclaimable_bytes, signs.high * tuning.reclaimable_ratio), signs.high / 4
     )
-    bare = signs.unreclaimable >= signs.high - rest
+    exhausted = signs.unreclaimable >= signs.high - rest
     since = sample.at if track.unreclaimable_since is None else track.unreclaimable_since
-    bare_since = since if bare else None
-    pressed = pressed_at is not None and sample.at - pressed_at <= tuning.history_seconds
-    state, because = _judge(signs, bare, bare_since, pressed, sample, tuning)
-    agreed = track.streak + 1 if state == track.candidate else 1
+    unreclaimable_since = since if exhausted else None
+    pressed = crossed_at is not None and sample.at - crossed_at <= tuning.history_seconds
+    state, because = _judge(signs, exhausted, unreclaimable_since, pressed, sample, tuning)
+    streak = track.streak + 1 if state == track.candidate else 1
     verdict = track.verdict
-    if agreed >= tuning.agreeing_comparisons or state != "stalled":
+    if streak >= tuning.agreeing_comparisons or state != "stalled":
         begun = verdict.since if verdict.state == state else before.at
         verdict = StallVerdict(state, begun, because, signs)
-    return StallTracker(looks, state, agreed, bare_since, pressed_at, verdict)
+    return StallTracker(samples, state, streak, unreclaimable_since, crossed_at, verdict)
 
 
 def _goes_on(last: MemorySample, sample: MemorySample) -> bool:
-    """Whether two looks can be compared."""
+    """Whether two samples can be compared."""
     return (last.path, last.identity, last.high) == (
         sample.path,
         sample.identity,
@@ -182,10 +184,10 @@ def _goes_on(last: MemorySample, sample: MemorySample) -> bool:
 
 
 def _compared(
-    looks: tuple[MemorySample, ...], sample: MemorySample, tuning: StallTuning
+    samples: tuple[MemorySample, ...], sample: MemorySample, tuning: StallTuning
 ) -> MemorySample | None:
-    """The newest look that is far enough away."""
-    for one in reversed(looks):
+    """The newest sample that is old enough to compare with."""
+    for one in reversed(samples):
         if sample.at - one.at >= tuning.min_interval_seconds:
             return one
     return None
@@ -193,8 +195,8 @@ def _compared(
 
 def _judge(
     signs: StallSignals,
-    bare: bool,
-    bare_since: float | None,
+    exhausted: bool,
+    unreclaimable_since: float | None,
     pressed: bool,
     sample: MemorySample,
     tuning: StallTuning,
@@ -204,23 +206,23 @@ def _judge(
         return "calm", "below memory.high"
     if not pressed:
         return "calm", "nobody asks for more"
-    if not bare:
+    if not exhausted:
         return "reclaiming", f"{mib(signs.reclaimable)} can be taken back"
     if abs(signs.growth_per_second) >= signs.high * tuning.change_ratio_per_second:
         return "reclaiming", f"its memory moves by {signs.growth_per_second / _MIB:+.1f} MiB/s"
     if signs.waiting_ratio is not None and signs.waiting_ratio < tuning.waiting_ratio:
         return "reclaiming", f"it waits for {signs.waiting_ratio:.0%} of the time"
     if signs.cpu is not None and signs.cpu >= tuning.busy_cpus:
-        assert bare_since is not None
-        if sample.at - bare_since < tuning.busy_seconds:
+        assert unreclaimable_since is not None
+        if sample.at - unreclaimable_since < tuning.busy_seconds:
             return "reclaiming", f"it uses {signs.cpu:.2f} CPUs"
     return "stalled", f"of {mib(signs.current)} only {mib(signs.reclaimable)} can be taken back"
 
 
 def _signals(before: MemorySample, sample: MemorySample, swap_room: int) -> StallSignals:
-    """The numbers of two looks."""
+    """The numbers of two samples."""
     seconds = sample.at - before.at
-    cold = reclaimable_bytes(sample, swap_room)
+    reclaimable = reclaimable_bytes(sample, swap_room)
     scanned, stolen = _rise(before, sample, "pgscan"), _rise(before, sample, "pgsteal")
     returned = _rise(before, sample, "workingset_refault_file") + _rise(
         before, sample, "workingset_refault_anon"
@@ -237,10 +239,10 @@ def _signals(before: MemorySample, sample: MemorySample, swap_room: int) -> Stal
         seconds=seconds,
         current=sample.current,
         high=sample.high or 0,
-        unreclaimable=max(0, sample.current - cold),
-        reclaimable=cold,
+        unreclaimable=max(0, sample.current - reclaimable),
+        reclaimable=reclaimable,
         swap=swap_room,
-        growth_per_second=(_held(sample) - _held(before)) / seconds,
+        growth_per_second=(_own_bytes(sample) - _own_bytes(before)) / seconds,
         high_events_per_second=(thresholds_crossed(sample) - thresholds_crossed(before)) / seconds,
         cpu=cpu,
         stolen_ratio=stolen / scanned if scanned else None,
@@ -249,8 +251,8 @@ def _signals(before: MemorySample, sample: MemorySample, swap_room: int) -> Stal
     )
 
 
-def _held(sample: MemorySample) -> int:
-    """Bytes that the group holds itself, in memory or in swap: page cache comes and goes."""
+def _own_bytes(sample: MemorySample) -> int:
+    """Bytes of the cgroup without page cache, in memory or in swap."""
     stat = sample.stat
     return stat.get("anon", 0) + stat.get("shmem", 0) + (sample.swap or 0)
 
