@@ -35,7 +35,8 @@ _STRESS: Final = tuple(
 _MEMORY: Final = ("tests/live/memory/test_guard.py", *_STRESS)
 _OCI: Final = tuple(f"tests/live/oci/test_{name}.py" for name in ("oci", "oci_run"))
 _CRI: Final = ("tests/live/cri/test_cri.py",)
-_APART: Final = (*_AGENT, *_STRESS, *_OCI, *_CRI)
+_UPGRADE: Final = ("tests/live/agent/test_upgrade.py",)
+_APART: Final = (*_AGENT, *_STRESS, *_OCI, *_CRI, *_UPGRADE)
 _FORCED: Final = f"{_LEGACY} SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"
 
 
@@ -69,6 +70,7 @@ class System:
 # `make test-vm`, on every change; what takes longest first.
 SHORT: Final = (
     System("trixie-agent", "trixie", "v2", only=_AGENT),
+    System("trixie-upgrade", "trixie", "v2", only=_UPGRADE),
     System("bookworm", "bookworm", "v1", _LEGACY, third=0),
     System("trixie", "trixie", "v2", third=1),
     System("sid", "sid", "v2", third=2),
@@ -86,6 +88,8 @@ LONG: Final = (
     System("bookworm-oci", "bookworm", "v1", _LEGACY, only=_OCI),
     System("bookworm-agent", "bookworm", "v1", _LEGACY, only=_AGENT),
     System("sid-agent", "sid", "v2", only=_AGENT),
+    System("bookworm-upgrade", "bookworm", "v1", _LEGACY, only=_UPGRADE),
+    System("sid-upgrade", "sid", "v2", only=_UPGRADE),
     System("bookworm-hybrid", "bookworm", "hybrid", _HYBRID),
     System("bookworm-v2", "bookworm", "v2"),
     System(
