@@ -38,7 +38,7 @@ from qoslet.host.cgroupfs.observer import CgroupObserver
 from qoslet.host.files.manifests import load
 from qoslet.host.files.node import load_node
 from qoslet.host.machine.probe import probe
-from qoslet.host.state.resume import resume
+from qoslet.host.state.resume import open_journal
 from qoslet.host.state.root_lock import STATE, escaped
 
 PODS = 110
@@ -99,7 +99,7 @@ class Bench:
     def made(self) -> float:
         """Milliseconds of a first pass, up to the last write; the tree stands."""
         self.driver = Cgroupfs(self.hierarchy, self.mounts, self.root)
-        journal = resume(self.root, self.driver, state=self.state)
+        journal = open_journal(self.root, self.driver, state=self.state)
         self.ledger = journal.ledger
         self.driver.journal = journal
         written = 0.0

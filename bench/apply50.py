@@ -26,7 +26,7 @@ from qoslet.core.node.flags import Flags
 from qoslet.core.node.node import Node
 from qoslet.core.reconcile.drift import compare
 from qoslet.core.reconcile.steps import Step, ordered
-from qoslet.core.workload.security_context import Powers
+from qoslet.core.workload.security_context import ProcessRights
 from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.cgroupfs.observer import CgroupObserver
 from qoslet.host.files.node import load_node
@@ -67,7 +67,7 @@ class Bench:
 
     def _turn(self, driver: Cgroupfs, eyes: CgroupObserver) -> None:
         """From the manifest to the last value."""
-        powers = Powers(os.geteuid(), os.getegid(), os.geteuid() == 0)
+        powers = ProcessRights(os.geteuid(), os.getegid(), os.geteuid() == 0)
         files = ManifestFiles([str(self.manifests)], time.monotonic)
         source = ManifestSource(files, Options(keep_raw=True), self.node, powers, unconfined=True)
         plan = source.current().plan.plan()

@@ -20,7 +20,7 @@ from bench.figures import Figure, paired, show
 from qoslet.agent.desired_state import ManifestSource
 from qoslet.core.api.manifest import Options
 from qoslet.core.node.flags import Flags
-from qoslet.core.workload.security_context import Powers
+from qoslet.core.workload.security_context import ProcessRights
 from qoslet.host.files.node import load_node
 from qoslet.host.files.watched_manifests import ManifestFiles
 
@@ -66,7 +66,7 @@ class Bench:
         for number in range(count):
             self.put(number)
         node = load_node([], Flags(kubernetes="1.36", cgroup_root="/b", runtime="process"))[0]
-        powers = Powers(os.geteuid(), os.getegid(), os.geteuid() == 0)
+        powers = ProcessRights(os.geteuid(), os.getegid(), os.geteuid() == 0)
         files = ManifestFiles([str(folder)], time.monotonic)
         self.source = ManifestSource(files, Options(), node, powers)
         if len(self.source.current().changed) != count:

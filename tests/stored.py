@@ -22,15 +22,15 @@ from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.host.containers import records
 from qoslet.host.cri import requests, shims
-from qoslet.host.cri.pod_record import Kept
+from qoslet.host.cri.pod_record import CriPodRecord
 from qoslet.host.keeper import protocol
 from qoslet.host.oci import bundle_folder
 from qoslet.host.state import http_server, memory_counters, root_lock
 
 ROOTS: Mapping[str, Any] = {
     "journal": journal.Entry,
-    "record": records.Record,
-    "cri-record": Kept,
+    "record": records.PodRecord,
+    "cri-record": CriPodRecord,
     "pod": PodSpec,
     "held": RuntimePod,
     "container": ContainerState,
@@ -39,9 +39,9 @@ ROOTS: Mapping[str, Any] = {
     "memory-events": counter_store._StoredCounters,
     "cpu_manager_state": checkpoint._Cpu,
     "memory_manager_state": checkpoint._Memory,
-    "keeper-setting": protocol.Setting,
+    "keeper-setting": protocol.KeeperSettings,
     "keeper-request": protocol.Requests,
-    "keeper-news": protocol.AllNews,
+    "keeper-news": protocol.KeeperMessages,
 }
 
 _SHARED = {kind: name for name, kind in ROOTS.items() if isinstance(kind, type)}

@@ -18,8 +18,8 @@ from qoslet.core.quantity import parse
 from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.core.workload.lifecycle import ContainerState
 from qoslet.core.workload.pod_status import PodRow, RuntimePod
-from qoslet.core.workload.process_spec import Launch, MemoryVolume, PodSpec, RestartPolicy
-from qoslet.core.workload.security_context import Identity
+from qoslet.core.workload.process_spec import MemoryVolume, PodSpec, ProcessSpec, RestartPolicy
+from qoslet.core.workload.security_context import Credentials
 from qoslet.errors import CannotDo
 from qoslet.sim.kernel import Fault, SimKernel
 from qoslet.sim.memory import SimMemory
@@ -73,8 +73,14 @@ def spec_of(
 ) -> PodSpec:
     """Its processes."""
     launches = tuple(
-        Launch(
-            one.name, one.role, (command,), (), "/", Identity(0, 0, (), frozenset(), False), restart
+        ProcessSpec(
+            one.name,
+            one.role,
+            (command,),
+            (),
+            "/",
+            Credentials(0, 0, (), frozenset(), False),
+            restart,
         )
         for one in pod.containers
     )

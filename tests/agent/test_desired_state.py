@@ -19,12 +19,12 @@ from qoslet.core.api.manifest_set import FileChange
 from qoslet.core.node.node import Node
 from qoslet.core.problem import Problem
 from qoslet.core.quantity import parse
-from qoslet.core.workload.security_context import Powers
+from qoslet.core.workload.security_context import ProcessRights
 from qoslet.errors import BadInput, BadInputs
 from qoslet.host.files.watched_manifests import ManifestFiles
 from tests.core.vectors.fixtures import node_of
 
-ROOT = Powers(0, 0, True)
+ROOT = ProcessRights(0, 0, True)
 BROKEN = BadInput("broken YAML", where="f.yaml", hint="mend it")
 
 

@@ -37,22 +37,28 @@ from qoslet.core.workload.lifecycle import (
     next_due,
 )
 from qoslet.core.workload.pod_status import RuntimePod
-from qoslet.core.workload.process_spec import Launch, MemoryVolume, Mount, PodSpec, RestartPolicy
-from qoslet.core.workload.security_context import Identity
+from qoslet.core.workload.process_spec import (
+    MemoryVolume,
+    PodSpec,
+    ProcessSpec,
+    RestartPolicy,
+    VolumeMount,
+)
+from qoslet.core.workload.security_context import Credentials
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.driver import Cgroupfs
-from qoslet.host.cgroupfs.v1 import Hierarchies
-from qoslet.host.cgroupfs.v2 import Unified
-from qoslet.host.linux.openat import Tree
-from qoslet.host.state.journal_file import Journal
-from qoslet.host.state.resume import resume
+from qoslet.host.cgroupfs.v1 import HierarchiesV1
+from qoslet.host.cgroupfs.v2 import HierarchyV2
+from qoslet.host.linux.openat import MountedTree
+from qoslet.host.state.journal_file import JournalFile
+from qoslet.host.state.resume import open_journal
 from qoslet.sim.cgroups import refusal
 from qoslet.sim.kernel import SimKernel
 from tests.agent.fixtures import ROOT, Clock, Manifests, resources
 from tests.core.reconcile.trees import FOUR_CPUS
 
 TREES = ("memory", "cpu", "cpuacct", "cpuset", "pids")
-WHO = Identity(0, 0, (), frozenset(), False)
+WHO = Credentials(0, 0, (), frozenset(), False)
 BACKOFF = Backoff(first=1.0, longest=4.0)
 On = Callable[[str], None]
 """Told what is about to be changed; may raise what the kernel or the runtime would."""
@@ -78,7 +84,7 @@ def pod(
         field = f"spec.containers[{number}]"
         made.append(Container(plain, roles.get(role, "regular"), field, asked))  # type: ignore[arg-type]
     launches = tuple(
-        Launch(
+        ProcessSpec(
             one.name,
             one.role,
             ("true" if one.role == "init" else command,),
@@ -86,7 +92,7 @@ def pod(
             "/",
             WHO,
             "Always" if one.role == "sidecar" else restart,
-            mounts=tuple(Mount(each, f"/{each}") for each in volumes),
+            mounts=tuple(VolumeMount(each, f"/{each}") for each in volumes),
         )
         for one in made
     )
@@ -96,7 +102,7 @@ def pod(
     )
 
 
-class Directory(Tree):
+class Directory(MountedTree):
     """One hierarchy of the simulated kernel, in the place of one that is mounted."""
 
     def __init__(self, point: str, kernel: SimKernel, on: On) -> None:
@@ -385,9 +391,9 @@ class Disk:
 class Paper:
     """The journal, with the boundaries before and after each of its writes."""
 
-    wants_before = Journal.wants_before
+    wants_before = JournalFile.wants_before
 
-    def __init__(self, journal: Journal, on: On) -> None:
+    def __init__(self, journal: JournalFile, on: On) -> None:
         self._journal = journal
         self._on = on
         self.ledger: JournalState = journal.ledger
@@ -450,7 +456,9 @@ class World:
             return Directory(point, self.kernel, self._told)
 
         made.layout = (
-            Hierarchies(mounts, opened) if v1 else Unified("/simulated", made.layout.wanted, opened)  # type: ignore[attr-defined]
+            HierarchiesV1(mounts, opened)
+            if v1
+            else HierarchyV2("/simulated", made.layout.wanted, opened)  # type: ignore[attr-defined]
         )
         return made
 
@@ -481,7 +489,7 @@ class Agent:
         else:
             self.file.unlink(missing_ok=True)
         self.driver = world.driver()
-        self.journal = resume(ROOT, self.driver, state=str(state), boot="boot", verb="run")
+        self.journal = open_journal(ROOT, self.driver, state=str(state), boot="boot", verb="run")
         self.driver.others.update(self.journal.ledger.adopted)
         self.paper = Paper(self.journal, world._told)
         self.driver.journal = self.paper

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from qoslet.agent.snapshots import SyncResult
-from qoslet.app.service import Asked, Log, LogFormat, Service, pages_of
+from qoslet.app.service import AgentSockets, Log, LogFormat, Service, pages_of
 from qoslet.core.problem import Problem
 from qoslet.core.status.snapshot import Snapshot
 from qoslet.errors import CannotDo
 from qoslet.host.state.http_server import ask
-from qoslet.host.state.requests import Questions
+from qoslet.host.state.requests import RequestQueue
 from qoslet.host.systemd.sd_notify import Notifier
 
 SNAPSHOT = Snapshot(cycle=1, at=0.0, cores=1.0, memory=1, groups=(), summary="1 pod")
@@ -28,7 +28,7 @@ def turn(cycle: int, done: int = 0, errors: tuple[str, ...] = (), failed: int = 
 
 def service(out: io.StringIO, form: LogFormat, notifier: Notifier) -> Service:
     log = Log(out, form, clock=lambda: 0.0)
-    return Service(log, notifier, Questions(), lambda: SNAPSHOT)
+    return Service(log, notifier, RequestQueue(), lambda: SNAPSHOT)
 
 
 def test_the_log_says_what_happened_and_no_more() -> None:
@@ -51,7 +51,7 @@ def test_problems_are_said_when_they_come_up() -> None:
     row = Problem("error", "bad.yaml", "is no YAML", "mend it")
     problems: list[tuple[Problem, ...]] = [(row,)]
     log = Log(out, "journal")
-    surface = Service(log, Notifier({}), Questions(), lambda: SNAPSHOT, lambda: problems[-1])
+    surface = Service(log, Notifier({}), RequestQueue(), lambda: SNAPSHOT, lambda: problems[-1])
     surface.synced(turn(2))
     surface.synced(turn(3))
     problems.append(())
@@ -98,12 +98,14 @@ def test_the_service_manager_hears_of_each_turn(tmp_path: Path) -> None:
 
 
 def test_whoever_asks_is_answered_by_the_next_turn(tmp_path: Path) -> None:
-    questions: Questions[Snapshot] = Questions()
+    questions: RequestQueue[Snapshot] = RequestQueue()
     log = Log(io.StringIO(), "text")
     surface = Service(log, Notifier({}), questions, lambda: SNAPSHOT)
     answers: list[bytes] = []
     paths = ["/healthz", "/v1/pods", "/metrics"]
-    with Asked(str(tmp_path), pages_of(questions, "/qoslet", "cgroupfs"), "127.0.0.1:0") as asked:
+    with AgentSockets(
+        str(tmp_path), pages_of(questions, "/qoslet", "cgroupfs"), "127.0.0.1:0"
+    ) as asked:
         assert "127.0.0.1" in asked.address
         asking = threading.Thread(
             target=lambda: answers.extend(ask(str(tmp_path), p) for p in paths)
@@ -121,9 +123,9 @@ def test_whoever_asks_is_answered_by_the_next_turn(tmp_path: Path) -> None:
 
 
 def test_a_loop_that_hangs_is_told_to_who_asks(tmp_path: Path) -> None:
-    questions: Questions[Snapshot] = Questions(patience=0.01)
+    questions: RequestQueue[Snapshot] = RequestQueue(patience=0.01)
     with (
-        Asked(str(tmp_path), pages_of(questions, "/qoslet", "cgroupfs"), None),
+        AgentSockets(str(tmp_path), pages_of(questions, "/qoslet", "cgroupfs"), None),
         pytest.raises(CannotDo, match="503"),
     ):
         ask(str(tmp_path), "/healthz")

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from qoslet.cli.main import run
-from qoslet.host.containers.log_files import LogLimits, Logs, stamp
+from qoslet.host.containers.log_files import ContainerLogs, LogLimits, stamp
 from qoslet.host.state.resume import state_directory
 from qoslet.host.state.root_lock import escaped
 
@@ -30,7 +30,7 @@ class Bench:
         self.root = f"/qoslet-test-{secrets.token_hex(4)}"
         self.folder = Path(state_directory(os.environ, os.geteuid())) / escaped(self.root)
         self.folder.mkdir(mode=0o700, parents=True)
-        self.logs = Logs(str(self.folder / "logs"), LogLimits(size=500))
+        self.logs = ContainerLogs(str(self.folder / "logs"), LogLimits(size=500))
 
     def write(self, container: str, number: int, *entries: bytes, key: str = "default/web") -> None:
         file = self.logs.file(self.logs.path(key, f"u-{key[-3:]}", container, number), pytest.fail)

@@ -19,7 +19,7 @@ from qoslet.core.workload.lifecycle import ContainerState
 from qoslet.core.workload.pod_status import Meter, PodRow
 from qoslet.errors import CannotDo
 from qoslet.host.state.http_server import Page, private
-from qoslet.host.state.requests import Questions
+from qoslet.host.state.requests import RequestQueue
 from qoslet.host.state.root_lock import escaped
 from qoslet.render.documents.plan import encode
 from qoslet.render.documents.pods import pods_document
@@ -135,7 +135,7 @@ def test_ages(seconds: float, text: str) -> None:
 
 
 def test_questions_are_answered_between_turns() -> None:
-    questions: Questions[int] = Questions()
+    questions: RequestQueue[int] = RequestQueue()
     questions.answer(lambda: pytest.fail("nobody asked"))
     answers: list[int] = []
     asking = [threading.Thread(target=lambda: answers.append(questions.ask())) for _ in range(3)]
@@ -149,7 +149,7 @@ def test_questions_are_answered_between_turns() -> None:
 
 
 def test_a_loop_that_does_not_come_to_answer() -> None:
-    questions: Questions[int] = Questions(patience=0.01)
+    questions: RequestQueue[int] = RequestQueue(patience=0.01)
     with pytest.raises(CannotDo, match="busy"):
         questions.ask()
     questions.close()

@@ -17,8 +17,8 @@ from qoslet.core.problem import Problem
 from qoslet.core.workload.lifecycle import Backoff, ContainerState
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.errors import CannotDo
-from qoslet.host.containers.log_files import Logs
-from qoslet.host.containers.records import Records
+from qoslet.host.containers.log_files import ContainerLogs
+from qoslet.host.containers.records import ProcessRecords
 from qoslet.host.keeper.client import KeeperRuntime
 from qoslet.host.keeper.process_runtime import ProcessRuntime
 from qoslet.sim.behaviour import Behaviour
@@ -92,7 +92,10 @@ class Simulated(Plain):
 
 class Here(Plain):
     def __init__(self, folder: Path) -> None:
-        logs, records = Logs(str(folder / "logs")), Records(str(folder / "keeper"), "boot")
+        logs, records = (
+            ContainerLogs(str(folder / "logs")),
+            ProcessRecords(str(folder / "keeper"), "boot"),
+        )
         self.one = ProcessRuntime(Sessions(), logs, records, backoff=QUICK)
 
     def runtime(self) -> Runtime:

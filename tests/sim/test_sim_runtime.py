@@ -9,7 +9,7 @@ import pytest
 from qoslet.core.api.memory_annotations import NO_POLICY, read
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.workload.lifecycle import Backoff
-from qoslet.core.workload.process_spec import Launch, PodSpec
+from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.sim.behaviour import Behaviour, behaviour_of
 from qoslet.sim.runtime import SimRuntime, memory_limit
 
@@ -49,7 +49,7 @@ class Bench:
     def __init__(self, kernel: Kernel, roles: dict[str, str], **behaviours: Behaviour) -> None:
         self.now = 0.0
         launches = tuple(
-            Launch(name, role, ("x",), (), "/", None, "Always")  # type: ignore[arg-type]
+            ProcessSpec(name, role, ("x",), (), "/", None, "Always")  # type: ignore[arg-type]
             for name, role in roles.items()
         )
         spec = PodSpec("u", "d/p", launches, 30.0, ())

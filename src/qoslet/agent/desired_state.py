@@ -19,9 +19,9 @@ from qoslet.core.node.node import Node, allocatable
 from qoslet.core.plan.live_plan import LivePlan, PodGroups
 from qoslet.core.problem import Problem
 from qoslet.core.resources.node_policy import node_policy
-from qoslet.core.workload.env import Surroundings
+from qoslet.core.workload.env import PodEnvironment
 from qoslet.core.workload.process_spec import PodSpec, read
-from qoslet.core.workload.security_context import Powers
+from qoslet.core.workload.security_context import ProcessRights
 from qoslet.errors import BadInput, BadInputs
 
 
@@ -52,7 +52,7 @@ class CheckpointStore(Protocol):
         """Keep this; whether it differs from what was kept. Raises OSError."""
 
 
-SpecReader = Callable[[Pod, Mapping[str, Any], Surroundings], PodSpec]
+SpecReader = Callable[[Pod, Mapping[str, Any], PodEnvironment], PodSpec]
 """Reads a pod document for the runtime that is to run it."""
 
 
@@ -71,7 +71,7 @@ class ManifestSource:
         files: ManifestReader,
         options: Options,
         node: Node,
-        powers: Powers,
+        powers: ProcessRights,
         *,
         unconfined: bool = False,
         problems: tuple[Problem, ...] = (),
@@ -182,7 +182,7 @@ class ManifestSource:
     ) -> None:
         self.live = LivePlan(node, kept)
         self._of_node = problems
-        self._around = Surroundings(node.name, allocatable(node))
+        self._around = PodEnvironment(node.name, allocatable(node))
         self._stale = True
 
     def _first(self) -> None:
@@ -254,7 +254,7 @@ class ManifestSource:
             self._pods[uid] = replace(self._pods[uid], planned=_placed(self.live.groups(uid)))
             self._changed.add(uid)
 
-    def _processes(self, pod: Pod, document: Mapping[str, Any], around: Surroundings) -> PodSpec:
+    def _processes(self, pod: Pod, document: Mapping[str, Any], around: PodEnvironment) -> PodSpec:
         """A pod as plain processes."""
         return read(pod, document, around=around, powers=self._powers, unconfined=self._unconfined)
 

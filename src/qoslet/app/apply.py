@@ -27,7 +27,7 @@ class Applied(Struct, frozen=True):
     """What a pass did. ``lost`` are values that need a controller that is missing here,
     ``commands`` the shell lines of a dry run."""
 
-    tree: owned_tree.Tree
+    tree: owned_tree.OwnedTree
     done: ApplyResult
     lost: tuple[Difference, ...]
     commands: list[str]
@@ -51,7 +51,7 @@ def apply_plan(plan: Plan, root: str, shrink: Shrink, *, dry_run: bool) -> Itera
         yield Applied(tree, done, lost, commands)
 
 
-def _pass(plan: Plan, tree: owned_tree.Tree, shrink: Shrink) -> tuple[ApplyResult, list[str]]:
+def _pass(plan: Plan, tree: owned_tree.OwnedTree, shrink: Shrink) -> tuple[ApplyResult, list[str]]:
     """The pass itself; without a journal only its commands."""
     look = partial(prepare, plan, tree.place.root, tree.ledger, tree, shrink)
     work = look()

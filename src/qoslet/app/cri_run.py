@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from qoslet.core.reconcile.steps import Step
 from qoslet.core.workload.image_spec import read_images
 from qoslet.errors import BadInput, CannotDo
-from qoslet.host.cgroupfs.v1 import Hierarchies
+from qoslet.host.cgroupfs.v1 import HierarchiesV1
 from qoslet.host.containers.log_files import LogLimits
 from qoslet.host.linux.mountinfo import beside
 from qoslet.host.linux.procfs import text
@@ -24,14 +24,14 @@ from qoslet.host.systemd.select_driver import fits_runtime
 
 if TYPE_CHECKING:
     from qoslet.agent.desired_state import ManifestSource
-    from qoslet.app.tree import Tree
+    from qoslet.app.tree import OwnedTree
     from qoslet.core.api.pod import Pod
     from qoslet.core.node.flags import Flags
     from qoslet.core.node.node import Node
-    from qoslet.core.workload.env import Surroundings
+    from qoslet.core.workload.env import PodEnvironment
     from qoslet.core.workload.process_spec import PodSpec
     from qoslet.host.cri.runtime import CriRuntime
-    from qoslet.host.cri.runtime_info import Facts
+    from qoslet.host.cri.runtime_info import RuntimeFacts
 
 ENDPOINTS = {
     "containerd": "unix:///run/containerd/containerd.sock",
@@ -54,15 +54,15 @@ class Choices(Protocol):
     unconfined: bool
 
 
-class Chosen(Struct, frozen=True):
+class CriChoice(Struct, frozen=True):
     """A runtime that answers; ``unconfined``: pods may have the host's network instead of none."""
 
     name: str
     endpoint: str
-    facts: Facts
+    facts: RuntimeFacts
     unconfined: bool
 
-    def read(self, pod: Pod, document: Mapping[str, Any], around: Surroundings) -> PodSpec:
+    def read(self, pod: Pod, document: Mapping[str, Any], around: PodEnvironment) -> PodSpec:
         """A pod as containers of images."""
         return read_images(pod, document, around=around, unconfined=self.unconfined)
 
@@ -71,7 +71,7 @@ class Chosen(Struct, frozen=True):
         fits_runtime(node.driver, self.name, self.facts.driver)
 
 
-def choose(choices: Choices, node: Node) -> Chosen:
+def choose(choices: Choices, node: Node) -> CriChoice:
     """Ask the runtime what it is; ``choices.flags`` say so from then on, and name its driver where
     nobody else does (``node`` is that without it). Raises ``CannotDo``, ``BadInput``."""
     if find_spec("grpc") is None or find_spec("google.protobuf") is None:
@@ -80,7 +80,7 @@ def choose(choices: Choices, node: Node) -> Chosen:
             where=f"--with {choices.runs_with}",
             hint="pip install 'qoslet[cri]'",
         )
-    from qoslet.host.cri.runtime import asked
+    from qoslet.host.cri.runtime import read_facts
 
     endpoint = choices.endpoint or ENDPOINTS[choices.runs_with]
     if not endpoint.startswith("unix://"):
@@ -89,17 +89,17 @@ def choose(choices: Choices, node: Node) -> Chosen:
             where="--container-runtime-endpoint",
             hint="such as unix:///run/containerd/containerd.sock",
         )
-    facts = asked(endpoint)
+    facts = read_facts(endpoint)
     flags = choices.flags
     if not flags.runtime or flags.runtime == "process":
         flags = replace(flags, runtime=_known(facts))
     if flags.cgroup_driver is None and facts.driver and not _drives(node):
         flags = replace(flags, cgroup_driver=facts.driver)
     choices.flags = flags
-    return Chosen(facts.name, endpoint, facts, choices.unconfined)
+    return CriChoice(facts.name, endpoint, facts, choices.unconfined)
 
 
-def _known(facts: Facts) -> str:
+def _known(facts: RuntimeFacts) -> str:
     """The runtime for the profile. Raises ``CannotDo`` for one whose ways are not known."""
     from qoslet.core.versions.runtime import runtime_of
 
@@ -119,7 +119,7 @@ def _drives(node: Node) -> bool:
     return origin not in (None, "probed", node.origins.get("host.systemd"))
 
 
-def taken_up(chosen: Chosen, tree: Tree, folder: str, source: ManifestSource) -> CriRuntime:
+def taken_up(chosen: CriChoice, tree: OwnedTree, folder: str, source: ManifestSource) -> CriRuntime:
     """The pods of a tree in the runtime's hands, those of earlier agents known to ``source``.
     Raises ``CannotDo``."""
     if os.path.isdir(f"{folder}/keeper") and os.listdir(f"{folder}/keeper"):
@@ -149,19 +149,19 @@ def taken_up(chosen: Chosen, tree: Tree, folder: str, source: ManifestSource) ->
 
 def _runtime(
     endpoint: str,
-    facts: Facts,
-    tree: Tree,
+    facts: RuntimeFacts,
+    tree: OwnedTree,
     folder: str,
     unconfined: bool,
     limits: LogLimits | None = None,
 ) -> CriRuntime:
-    from qoslet.host.cri.engine import Setting
+    from qoslet.host.cri.engine import CriSettings
     from qoslet.host.cri.runtime import CriRuntime
 
     layout = tree.driver.layout
-    if isinstance(layout, Hierarchies):
+    if isinstance(layout, HierarchiesV1):
         layout.beside = beside([one.point for one in layout.trees])
-    setting = Setting(
+    setting = CriSettings(
         tree.place.root,
         f"{folder}/{FOLDER}",
         f"{folder}/logs",
@@ -171,7 +171,7 @@ def _runtime(
     return CriRuntime(endpoint, facts, setting, partial(_charge, tree))
 
 
-def _charge(tree: Tree, path: str, pid: int) -> None:
+def _charge(tree: OwnedTree, path: str, pid: int) -> None:
     """Put a process of the runtime into the monitors' group of a pod. Raises ``CannotDo``."""
     from qoslet.host.cri.shims import leaf_of
 
@@ -212,15 +212,15 @@ def _write(path: str, words: str) -> None:
         file.write(f"{words}\n")
 
 
-def end_kept(tree: Tree, folder: str) -> list[str]:
+def end_kept(tree: OwnedTree, folder: str) -> list[str]:
     """End the pods that a container runtime has; a line for each. Raises ``CannotDo`` where it
     does not answer: what is left in it would run on."""
     if not _has_pods(folder):
         return []
-    from qoslet.host.cri.runtime import asked
+    from qoslet.host.cri.runtime import read_facts
 
     endpoint = _endpoint(folder)
-    runtime = _runtime(endpoint, asked(endpoint), tree, folder, False)
+    runtime = _runtime(endpoint, read_facts(endpoint), tree, folder, False)
     try:
         held = dict(runtime.held())
         for uid, one in held.items():

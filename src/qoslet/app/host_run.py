@@ -20,14 +20,14 @@ from qoslet.app import cri_run
 from qoslet.core.managers.checkpoint import FILES
 from qoslet.core.reconcile.journal import JournalState
 from qoslet.errors import CannotDo, QosletError
-from qoslet.host.cgroupfs.async_writes import SlowWrites
+from qoslet.host.cgroupfs.async_writes import AsyncWrites
 from qoslet.host.cgroupfs.proactive_reclaim import KernelReclaim
 from qoslet.host.containers.log_files import LogLimits
 from qoslet.host.containers.tmpfs_volumes import TmpfsVolumes
 from qoslet.host.keeper.client import KeeperRuntime
 from qoslet.host.linux.clock import Signals, WakingClock
-from qoslet.host.linux.mlock import stay
-from qoslet.host.machine.utilization import Killing, ThisMachine
+from qoslet.host.linux.mlock import lock_memory
+from qoslet.host.machine.utilization import Killing, MachineUtilization
 from qoslet.host.memory.event_watch import KernelWatch
 from qoslet.host.memory.oom_log import KernelLog
 from qoslet.host.memory.reader import MemoryFiles
@@ -40,8 +40,8 @@ from qoslet.host.state.root_lock import escaped
 
 if TYPE_CHECKING:
     from qoslet.agent.desired_state import ManifestSource
-    from qoslet.app.cri_run import Chosen
-    from qoslet.app.tree import Tree
+    from qoslet.app.cri_run import CriChoice
+    from qoslet.app.tree import OwnedTree
     from qoslet.host.cri.runtime import CriRuntime
 
 OWN = ("logs", "volumes", "keeper", "cri")
@@ -53,7 +53,7 @@ TICK = 0.02
 """Seconds between two looks at what is ending."""
 
 
-class Joined(Struct):
+class HostRun(Struct):
     """A wheel on this machine with what surfaces need of it."""
 
     reconciler: Reconciler
@@ -74,17 +74,17 @@ def folder_of(root: str) -> str:
 def joined(
     config: Config,
     source: ManifestSource,
-    tree: Tree,
+    tree: OwnedTree,
     signals: Signals,
-    machine: ThisMachine,
-    chosen: Chosen | None = None,
-) -> Iterator[Joined]:
+    machine: MachineUtilization,
+    chosen: CriChoice | None = None,
+) -> Iterator[HostRun]:
     """The loop with containers in the hands of a keeper, or of the container runtime that was
     chosen, in a tree that is ours alone."""
-    from qoslet.host.containers.log_reader import Fresh
+    from qoslet.host.containers.log_reader import LogFollower
 
     driver, eyes = tree.driver, eyes_of(tree)
-    driver.slow = SlowWrites()
+    driver.slow = AsyncWrites()
     folder = folder_of(config.root)
     runtime = _taken_up(tree, folder, source, chosen)
     volumes = TmpfsVolumes(f"{folder}/volumes", lasting=config.keep_pods)
@@ -105,10 +105,10 @@ def joined(
         meet=tree.meet,
     )
     _remember(reconciler, wakes, rest)
-    fresh = Fresh(f"{folder}/logs")
+    fresh = LogFollower(f"{folder}/logs")
     tree.enable()
     try:
-        yield Joined(
+        yield HostRun(
             reconciler,
             clock,
             eyes,
@@ -137,7 +137,7 @@ def _remember(
     memory of others keeps its own."""
     wakes.append(reconciler.memory.descriptors)
     rest.callback(reconciler.memory.close)
-    wrong = stay() if reconciler.context.config.guard != "off" else ""
+    wrong = lock_memory() if reconciler.context.config.guard != "off" else ""
     if wrong:
         reconciler.context.log_note(
             f"the agent's own memory may be taken from it under pressure: {wrong}"
@@ -145,7 +145,7 @@ def _remember(
 
 
 def _taken_up(
-    tree: Tree, folder: str, source: ManifestSource, chosen: Chosen | None
+    tree: OwnedTree, folder: str, source: ManifestSource, chosen: CriChoice | None
 ) -> KeeperRuntime | CriRuntime:
     """The containers of a tree, those of earlier agents known to ``source``. Raises CannotDo."""
     if chosen is not None:
@@ -163,7 +163,7 @@ def _taken_up(
 
 
 @contextmanager
-def memory_of(tree: Tree, root: str) -> Iterator[MemoryParts]:
+def memory_of(tree: OwnedTree, root: str) -> Iterator[MemoryParts]:
     """What this machine's kernel tells of memory below a root."""
     hierarchy, mounts = tree.place.hierarchy, tree.reach.mounts
     with closing(KernelWatch(hierarchy, mounts)) as watch, closing(KernelLog()) as log:
@@ -172,7 +172,7 @@ def memory_of(tree: Tree, root: str) -> Iterator[MemoryParts]:
         yield MemoryParts(MemoryFiles(hierarchy, mounts), watch, log, counters=kept, reclaim=cold)
 
 
-def _keeper(tree: Tree, folder: str, limits: LogLimits | None = None) -> KeeperRuntime:
+def _keeper(tree: OwnedTree, folder: str, limits: LogLimits | None = None) -> KeeperRuntime:
     """The containers of a tree. Raises CannotDo."""
     place, mounts = tree.place, tree.reach.mounts
     where = mounts["unified"] if place.hierarchy == "v2" else mounts
@@ -191,7 +191,7 @@ def clear(folder: str) -> None:
             continue
 
 
-def eyes_of(tree: Tree) -> Observer:
+def eyes_of(tree: OwnedTree) -> Observer:
     """The observer of a tree; what keeps systemd's scopes is not seen."""
     if tree.place.driver != "systemd":
         return tree.eyes
@@ -202,7 +202,7 @@ def eyes_of(tree: Tree) -> Observer:
     return ScopeFilter(tree.eyes, tree.driver.holders)
 
 
-def undo(tree: Tree) -> list[str]:
+def undo(tree: OwnedTree) -> list[str]:
     """Give groups of others their values of before back; what somebody else has written since."""
     from qoslet.core.reconcile.restore import restore
 
@@ -225,7 +225,7 @@ def undo(tree: Tree) -> list[str]:
     return wrong
 
 
-def end_pods(tree: Tree) -> list[str]:
+def end_pods(tree: OwnedTree) -> list[str]:
     """End what a run has left running: containers through their keeper, in their grace periods,
     then whatever is in our groups; give the pods' volumes back. Lines that say what was ended.
     Raises CannotDo where something cannot be ended."""
@@ -246,7 +246,7 @@ def end_pods(tree: Tree) -> list[str]:
     return [*said, *volumes.notes]
 
 
-def pods_left(tree: Tree) -> list[str]:
+def pods_left(tree: OwnedTree) -> list[str]:
     """What ``end_pods`` would end."""
     pids = sorted({pid for path in tree.ledger.cgroups for pid in tree.driver.members(path)})
     if not pids:
@@ -255,7 +255,7 @@ def pods_left(tree: Tree) -> list[str]:
     return [f"{tree.place.root}: {who} would be ended first"]
 
 
-def _end_kept(tree: Tree, folder: str) -> list[str]:
+def _end_kept(tree: OwnedTree, folder: str) -> list[str]:
     """End the pods that a keeper has; a line for each."""
     try:
         runtime = _keeper(tree, folder)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from qoslet.core.node.machine import Machine
     from qoslet.core.node.node import Node
     from qoslet.core.problem import Problem
-    from qoslet.host.containers.log_reader import Place as Place
-    from qoslet.host.containers.log_reader import Run as Run
+    from qoslet.host.containers.log_reader import LogLocation as LogLocation
+    from qoslet.host.containers.log_reader import LogRun as LogRun
 
 
 def machine() -> Machine:
@@ -60,18 +60,18 @@ def log_folder(root: str) -> str:
     return state_folder(root, "logs")
 
 
-def log_places(folder: str) -> list[Place]:
+def log_places(folder: str) -> list[LogLocation]:
     """Each container that has logs below a state folder."""
-    from qoslet.host.containers.log_reader import places
+    from qoslet.host.containers.log_reader import log_locations
 
-    return places(f"{folder}/logs")
+    return log_locations(f"{folder}/logs")
 
 
-def log_run(place: Place, number: int, folder: str) -> Run:
+def log_run(place: LogLocation, number: int, folder: str) -> LogRun:
     """One run of a container, which can be followed."""
-    from qoslet.host.containers.log_reader import Run
+    from qoslet.host.containers.log_reader import LogRun
 
-    return Run(place, number, f"{folder}/keeper")
+    return LogRun(place, number, f"{folder}/keeper")
 
 
 def log_stamp(nanoseconds: int) -> bytes:

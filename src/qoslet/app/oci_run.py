@@ -9,16 +9,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.versions.runtime import runtime_of
-from qoslet.core.workload.container_spec import Bundles, Engine
+from qoslet.core.workload.container_spec import OciPod, OciRuntime
 from qoslet.core.workload.oci_spec import read_oci
 from qoslet.errors import BadInput
-from qoslet.host.oci.find_runtime import Found, Name, engine_of, find
+from qoslet.host.oci.find_runtime import InstalledRuntime, Name, engine_of, find
 
 if TYPE_CHECKING:
     from qoslet.core.api.pod import Pod
     from qoslet.core.node.flags import Flags
     from qoslet.core.node.node import Node
-    from qoslet.core.workload.env import Surroundings
+    from qoslet.core.workload.env import PodEnvironment
     from qoslet.core.workload.process_spec import PodSpec
 
 
@@ -33,19 +33,19 @@ class Choices(Protocol):
     unconfined: bool
 
 
-class Bundling(Struct, frozen=True):
+class OciPodReader(Struct, frozen=True):
     """Reads pods for an OCI runtime."""
 
-    engine: Engine
+    engine: OciRuntime
     unconfined: bool
 
-    def read(self, pod: Pod, document: Mapping[str, Any], around: Surroundings) -> PodSpec:
+    def read(self, pod: Pod, document: Mapping[str, Any], around: PodEnvironment) -> PodSpec:
         """A pod as containers of images."""
         spec = read_oci(pod, document, around=around, unconfined=self.unconfined)
-        return replace(spec, bundles=Bundles(self.engine, {}))
+        return replace(spec, bundles=OciPod(self.engine, {}))
 
 
-def choose(choices: Choices) -> Found:
+def choose(choices: Choices) -> InstalledRuntime:
     """Find the runtime; ``choices.flags`` plan for it from then on, unless they name another of
     its kind. Raises ``CannotDo``, ``BadInput``."""
     found = find(cast(Name, choices.runs_with))
@@ -56,7 +56,7 @@ def choose(choices: Choices) -> Found:
     return found
 
 
-def _need_same_kind(named: str, found: Found) -> None:
+def _need_same_kind(named: str, found: InstalledRuntime) -> None:
     """Raise BadInput where the plan would be for another program."""
     try:
         runtime = runtime_of(named)
@@ -76,7 +76,7 @@ def naming(node: Node) -> Node:
     return replace(node, profile=replace(node.profile, runtime=runtime))
 
 
-def reader(choices: Choices, found: Found, node: Node) -> Bundling:
+def reader(choices: Choices, found: InstalledRuntime, node: Node) -> OciPodReader:
     """Reads pods as containers of the runtime on this node. Raises BadInput."""
     engine = engine_of(
         found,
@@ -86,4 +86,4 @@ def reader(choices: Choices, found: Found, node: Node) -> Bundling:
         systemd=(node.host.systemd or 0) if node.driver == "systemd" else None,
         v2=node.hierarchy == "v2",
     )
-    return Bundling(engine, choices.unconfined)
+    return OciPodReader(engine, choices.unconfined)

@@ -48,7 +48,7 @@ class Choices(Protocol):
     storage: str | None
 
 
-class Parts:
+class AgentRun:
     """A loop ready to turn, and what its surface needs."""
 
     def __init__(

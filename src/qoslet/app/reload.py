@@ -5,13 +5,13 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from qoslet.app.node import guard_of, node_of
-from qoslet.app.parts import Choices, Parts
+from qoslet.app.parts import AgentRun, Choices
 from qoslet.core.cgroup.names import root_path
 from qoslet.core.managers.container_manager import placing
 from qoslet.errors import QosletError
 
 
-def reload(choices: Choices, made: Parts, root: str) -> None:
+def reload(choices: Choices, made: AgentRun, root: str) -> None:
     """Read the node's configuration again; what cannot change while pods run is said and stays.
     Manifests are followed anyway."""
     note = made.reconciler.context.log_note

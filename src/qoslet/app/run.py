@@ -17,12 +17,12 @@ from qoslet.agent.loop import Surface as Surface
 from qoslet.agent.loop import run as run_loop
 from qoslet.agent.ports import DesiredState as DesiredState
 from qoslet.app.node import guard_of, node_of
-from qoslet.app.parts import Choices, Parts, reserved_paths, shell_lines, title_of
+from qoslet.app.parts import AgentRun, Choices, reserved_paths, shell_lines, title_of
 from qoslet.app.reload import reload
 from qoslet.core.api.manifest import Options as Reading
 from qoslet.core.node.node import Node
 from qoslet.core.problem import Problem
-from qoslet.core.workload.security_context import Powers
+from qoslet.core.workload.security_context import ProcessRights
 from qoslet.errors import CannotDo
 from qoslet.host.files.node import load_node
 from qoslet.host.files.watched_manifests import ManifestFiles
@@ -30,22 +30,22 @@ from qoslet.host.files.watched_node import NodeFiles
 from qoslet.host.linux.clock import Rereading, Signals
 
 if TYPE_CHECKING:
-    from qoslet.app.cri_run import Chosen
-    from qoslet.app.tree import Tree
+    from qoslet.app.cri_run import CriChoice
+    from qoslet.app.tree import OwnedTree
 
 SERVICE_RESYNC = 10.0
 """Seconds between two looks at everything where nobody watches."""
 
 
 @contextmanager
-def parts(choices: Choices) -> Iterator[Parts]:
+def parts(choices: Choices) -> Iterator[AgentRun]:
     """The parts that the command line asks for. Raises QosletError."""
     with closing(NodeFiles(choices.nodes, time.monotonic)) as nodes, _parts(choices, nodes) as made:
         yield made
 
 
 @contextmanager
-def _parts(choices: Choices, nodes: NodeFiles) -> Iterator[Parts]:
+def _parts(choices: Choices, nodes: NodeFiles) -> Iterator[AgentRun]:
     """The same, with the files that describe the node followed."""
     from qoslet.core.cgroup.names import root_path
 
@@ -62,7 +62,7 @@ def _parts(choices: Choices, nodes: NodeFiles) -> Iterator[Parts]:
         files,
         Reading(choices.expand, choices.allocated, node.name, keep_raw=True),
         node,
-        Powers(os.geteuid(), os.getegid(), os.geteuid() == 0),
+        ProcessRights(os.geteuid(), os.getegid(), os.geteuid() == 0),
         unconfined=choices.unconfined,
         problems=problems,
         wakes=nodes.descriptors,
@@ -93,7 +93,7 @@ def _parts(choices: Choices, nodes: NodeFiles) -> Iterator[Parts]:
 
 def _runtime(
     choices: Choices,
-) -> tuple[Node, tuple[Problem, ...], Chosen | None, SpecReader | None]:
+) -> tuple[Node, tuple[Problem, ...], CriChoice | None, SpecReader | None]:
     """The node as the runtime that was asked for makes it, who that is, and how it wants pods."""
     if choices.by_cri:
         from qoslet.app import cri_run
@@ -111,7 +111,9 @@ def _runtime(
     return (*node_of(choices), None, None)
 
 
-def _follow(choices: Choices, made: Parts, root: str, signals: Signals, nodes: NodeFiles) -> None:
+def _follow(
+    choices: Choices, made: AgentRun, root: str, signals: Signals, nodes: NodeFiles
+) -> None:
     """The loop reads the node's configuration again when it changes, and when it is asked to."""
     made.reload = partial(reload, choices, made, root)
     made.stop = Rereading(signals, nodes.changed)
@@ -124,16 +126,16 @@ def _real(
     root: str,
     signals: Signals,
     dry_run: bool,
-    chosen: Chosen | None,
-) -> Iterator[Parts]:
+    chosen: CriChoice | None,
+) -> Iterator[AgentRun]:
     """The loop on this machine. Raises CannotDo where something is missing."""
     node = source.live.node
     from qoslet.app import tree as owned_tree
     from qoslet.app.host_run import joined
-    from qoslet.host.machine.utilization import ThisMachine
+    from qoslet.host.machine.utilization import MachineUtilization
 
     place = owned_tree.place_of(root, node.hierarchy, node.driver)
-    machine = ThisMachine()
+    machine = MachineUtilization()
     if node.driver == "cgroupfs":
         _need_rights([*place.mounts.values()], config.root)
     with owned_tree.tree(place, write=not dry_run, verb="run") as tree:
@@ -146,13 +148,13 @@ def _real(
         else:
             with joined(config, source, tree, signals, machine, chosen) as real:
                 shell = partial(shell_lines, tree.driver, real.eyes, config, source)
-                made = Parts(config, source, real.reconciler, real.clock, signals, title, shell)
+                made = AgentRun(config, source, real.reconciler, real.clock, signals, title, shell)
                 made.undo, made.notes, made.log_lines = real.undo, real.notes, real.log_lines
                 made.folder = real.folder
                 yield made
 
 
-def _need_reserved(tree: Tree, paths: Sequence[str]) -> None:
+def _need_reserved(tree: OwnedTree, paths: Sequence[str]) -> None:
     """Raise CannotDo where a group of a reservation that is to be enforced is absent."""
     for path in paths:
         if tree.look(path) is None:
@@ -182,7 +184,7 @@ def _need_rights(points: Sequence[str], root: str) -> None:
 class _First:
     """A source whose first answer was asked for already."""
 
-    def __init__(self, parts: Parts, first: DesiredState) -> None:
+    def __init__(self, parts: AgentRun, first: DesiredState) -> None:
         self._source = parts.source
         self._first: DesiredState | None = first
 
@@ -196,7 +198,7 @@ class _First:
         return self._source.descriptors()
 
 
-def turn(parts: Parts, first: DesiredState, surface: Surface) -> None:
+def turn(parts: AgentRun, first: DesiredState, surface: Surface) -> None:
     """Run the loop until it ends. ``first`` is what the source said already."""
     run_loop(
         parts.config,

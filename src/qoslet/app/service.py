@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TextIO
 from msgspec import json
 
 from qoslet.host.state.http_server import Page, Pages, forget, private, public
-from qoslet.host.state.requests import Questions
+from qoslet.host.state.requests import RequestQueue
 from qoslet.host.systemd.sd_notify import Notifier
 from qoslet.render.documents.timestamps import moment
 from qoslet.render.terminal import printable
@@ -21,7 +21,7 @@ from qoslet.render.terminal import printable
 if TYPE_CHECKING:
     from qoslet.agent.loop import Surface
     from qoslet.agent.snapshots import SyncResult
-    from qoslet.app.parts import Parts
+    from qoslet.app.parts import AgentRun
     from qoslet.core.problem import Problem
     from qoslet.core.status.snapshot import Snapshot
 
@@ -66,7 +66,7 @@ class Service:
         self,
         log: Log,
         notifier: Notifier,
-        questions: Questions[Snapshot],
+        questions: RequestQueue[Snapshot],
         look: Callable[[], Snapshot],
         problems: Callable[[], tuple[Problem, ...]] = tuple,
     ) -> None:
@@ -130,7 +130,7 @@ def _counts(turn: SyncResult) -> Mapping[str, int]:
     }
 
 
-def pages_of(questions: Questions[Snapshot], root: str, driver: str) -> Pages:
+def pages_of(questions: RequestQueue[Snapshot], root: str, driver: str) -> Pages:
     """What can be asked: the pods, the metrics, whether the loop turns."""
 
     def pods() -> Page:
@@ -151,10 +151,10 @@ def pages_of(questions: Questions[Snapshot], root: str, driver: str) -> Pages:
     return {"/v1/pods": pods, "/metrics": metrics, "/healthz": healthz}
 
 
-class Answering:
+class AnsweringSurface:
     """The surface of somebody who watches, and answers for others who ask."""
 
-    def __init__(self, watching: Surface, questions: Questions[Snapshot]) -> None:
+    def __init__(self, watching: Surface, questions: RequestQueue[Snapshot]) -> None:
         self._watching = watching
         self._questions = questions
 
@@ -172,7 +172,7 @@ class Answering:
         self._watching.log(line)
 
 
-class Asked:
+class AgentSockets:
     """The sockets of an agent while it runs: its private one, and ``address`` where given."""
 
     def __init__(self, folder: str, pages: Pages, address: str | None) -> None:
@@ -192,7 +192,7 @@ class Asked:
             self._servers.callback(metrics.close)
             self.address = str(metrics.address)
 
-    def __enter__(self) -> Asked:
+    def __enter__(self) -> AgentSockets:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -200,30 +200,30 @@ class Asked:
 
 
 @contextmanager
-def _asked(parts: Parts, address: str | None) -> Iterator[Questions[Snapshot]]:
+def _asked(parts: AgentRun, address: str | None) -> Iterator[RequestQueue[Snapshot]]:
     """Questions come in and wake the loop, while it lasts. Without a folder nobody can ask."""
-    questions: Questions[Snapshot] = Questions()
+    questions: RequestQueue[Snapshot] = RequestQueue()
     pages = pages_of(questions, parts.config.root, parts.source.live.node.driver)
     try:
         if not parts.folder:
             yield questions
             return
         parts.clock.further.append(questions.descriptor)
-        with Asked(parts.folder, pages, address):
+        with AgentSockets(parts.folder, pages, address):
             yield questions
     finally:
         questions.close()
 
 
 @contextmanager
-def answering(parts: Parts, watching: Surface, address: str | None) -> Iterator[Surface]:
+def answering(parts: AgentRun, watching: Surface, address: str | None) -> Iterator[Surface]:
     """The surface of a run that somebody watches."""
     with _asked(parts, address) as questions:
-        yield Answering(watching, questions)
+        yield AnsweringSurface(watching, questions)
 
 
 @contextmanager
-def serving(parts: Parts, form: LogFormat, address: str | None) -> Iterator[Surface]:
+def serving(parts: AgentRun, form: LogFormat, address: str | None) -> Iterator[Surface]:
     """The surface of a run as a service."""
     reconciler = parts.reconciler
     with _asked(parts, address) as questions:

@@ -11,7 +11,7 @@ from qoslet.agent.config import Config
 from qoslet.agent.desired_state import ManifestSource
 from qoslet.agent.ports import MemoryParts
 from qoslet.agent.reconciler import Reconciler
-from qoslet.app.parts import Parts, reserved_paths, shell_lines, title_of
+from qoslet.app.parts import AgentRun, reserved_paths, shell_lines, title_of
 from qoslet.core.node.node import Node
 from qoslet.core.reconcile.steps import Step
 from qoslet.core.rules.hugetlb import size_text
@@ -23,10 +23,10 @@ from qoslet.sim.runtime import SimRuntime
 from qoslet.sim.volumes import SimVolumes
 
 if TYPE_CHECKING:
-    from qoslet.app.tree import Tree
+    from qoslet.app.tree import OwnedTree
 
 
-def simulated(config: Config, source: ManifestSource, node: Node, signals: Signals) -> Parts:
+def simulated(config: Config, source: ManifestSource, node: Node, signals: Signals) -> AgentRun:
     """The loop on a kernel made of values."""
 
     cores = max(node.capacity["cpu"].milli / 1000, 1.0)
@@ -64,10 +64,12 @@ def simulated(config: Config, source: ManifestSource, node: Node, signals: Signa
     )
     title = f"{title_of(config, node, cores)} · simulated"
     shell = partial(shell_lines, kernel, kernel, config, source)
-    return Parts(config, source, reconciler, clock, signals, title, shell)
+    return AgentRun(config, source, reconciler, clock, signals, title, shell)
 
 
-def dry(config: Config, source: ManifestSource, tree: Tree, signals: Signals, title: str) -> Parts:
+def dry(
+    config: Config, source: ManifestSource, tree: OwnedTree, signals: Signals, title: str
+) -> AgentRun:
     """A loop that is not turned: only its commands are shown."""
 
     clock = WakingClock(signals)
@@ -75,4 +77,4 @@ def dry(config: Config, source: ManifestSource, tree: Tree, signals: Signals, ti
     nobody = SimRuntime(kernel, lambda uid, name, role: Behaviour(0.0), time.monotonic, config.root)
     reconciler = Reconciler(config, kernel, kernel, nobody, SimVolumes(), clock, kernel)
     shell = partial(shell_lines, tree.driver, tree.eyes, config, source)
-    return Parts(config, source, reconciler, clock, signals, title, shell)
+    return AgentRun(config, source, reconciler, clock, signals, title, shell)

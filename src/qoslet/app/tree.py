@@ -14,11 +14,11 @@ from qoslet.core.cgroup.interface_files import UNMANAGED, controller
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.reconcile.journal import CONTROL, Adopted, JournalState, Set
 from qoslet.errors import BadInput, CannotDo
-from qoslet.host.cgroupfs.delegation import Reach, missing_below, own_root, reach
+from qoslet.host.cgroupfs.delegation import Delegation, missing_below, own_root, probe_delegation
 from qoslet.host.cgroupfs.mounted import mounted
-from qoslet.host.cgroupfs.v2 import DEFAULT_POINT, Unified
+from qoslet.host.cgroupfs.v2 import DEFAULT_POINT, HierarchyV2
 from qoslet.host.linux.openat import parent
-from qoslet.host.state.resume import peek, resume, state_directory
+from qoslet.host.state.resume import open_journal, read_journal, state_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from qoslet.host.cgroupfs.driver import Cgroupfs
     from qoslet.host.cgroupfs.fast_observer import FastObserver
     from qoslet.host.cgroupfs.observer import CgroupObserver
-    from qoslet.host.state.journal_file import Journal
+    from qoslet.host.state.journal_file import JournalFile
 
 DEFAULT_ROOT = "/qoslet"
 
 
-class Place(Struct, frozen=True):
+class TreeLocation(Struct, frozen=True):
     """Where a tree stands or will stand on this machine."""
 
     hierarchy: Hierarchy
@@ -43,17 +43,17 @@ class Place(Struct, frozen=True):
     driver: Kind = "cgroupfs"
 
 
-class Tree:
+class OwnedTree:
     """A root with its driver, observer and ledger; ``journal`` is None where nothing may be
     written. ``notes`` say what taking it up met, ``verb`` what the tree is of; ``identities``
     are those that taking it up has just read, for one glance."""
 
-    def __init__(self, place: Place, reached: Reach, driver: Cgroupfs) -> None:
+    def __init__(self, place: TreeLocation, reached: Delegation, driver: Cgroupfs) -> None:
         self.place = place
         self.reach = reached
         self.driver = driver
         self.ledger = JournalState()
-        self.journal: Journal | None = None
+        self.journal: JournalFile | None = None
         self.notes: list[str] = []
         self.verb = "apply"
         self.identities: Mapping[str, int] = {}
@@ -111,7 +111,7 @@ class Tree:
 
     def enable(self) -> bool:
         """Write down which controllers making the root will enable above it; whether any."""
-        if not isinstance(self.driver.layout, Unified) or self.journal is None:
+        if not isinstance(self.driver.layout, HierarchyV2) or self.journal is None:
             return False
         wanted, enabled = self.reach.controllers, False
         if self.place.driver == "systemd":
@@ -188,7 +188,7 @@ def default_root() -> str:
     return own_root(place.hierarchy, place.mounts, user) or DEFAULT_ROOT
 
 
-def place_of(root: str, hierarchy: Hierarchy | None, driver: Kind) -> Place:
+def place_of(root: str, hierarchy: Hierarchy | None, driver: Kind) -> TreeLocation:
     """The root on this machine. Raises CannotDo where ``hierarchy`` is not this machine's,
     BadInput where the driver can have no such root."""
     if driver == "systemd":
@@ -211,7 +211,7 @@ def driver_of(root: str) -> Kind:
     return "systemd" if os.path.exists(units) else "cgroupfs"
 
 
-def _machine(hierarchy: Hierarchy | None) -> Place:
+def _machine(hierarchy: Hierarchy | None) -> TreeLocation:
     here = mounted()
     if here.hierarchy is None:
         raise CannotDo("no control groups are mounted", hint="see qoslet doctor")
@@ -221,12 +221,12 @@ def _machine(hierarchy: Hierarchy | None) -> Place:
             hint="leave host.hierarchy out",
         )
     if here.hierarchy == "v2":
-        return Place("v2", {"unified": here.unified} if here.unified else {}, "")
-    return Place("v1", here.mounts, "")
+        return TreeLocation("v2", {"unified": here.unified} if here.unified else {}, "")
+    return TreeLocation("v1", here.mounts, "")
 
 
 @contextmanager
-def tree(place: Place, *, write: bool, verb: str | None = "apply") -> Iterator[Tree]:
+def tree(place: TreeLocation, *, write: bool, verb: str | None = "apply") -> Iterator[OwnedTree]:
     """The tree at a root, ours alone while it lasts if it is to be written. ``verb`` is what the
     tree is of; None takes up any.
 
@@ -235,11 +235,11 @@ def tree(place: Place, *, write: bool, verb: str | None = "apply") -> Iterator[T
     """
     user = os.geteuid()
     driver, reached = _driver(place, user)
-    made = Tree(place, reached, driver)
+    made = OwnedTree(place, reached, driver)
     state = state_directory(os.environ, user)
     try:
         if write:
-            made.journal = resume(
+            made.journal = open_journal(
                 place.root,
                 driver,
                 state=state,
@@ -251,7 +251,7 @@ def tree(place: Place, *, write: bool, verb: str | None = "apply") -> Iterator[T
             made.ledger, made.verb = made.journal.ledger, made.journal.verb
             driver.journal = made.journal
         else:
-            made.ledger, header = peek(place.root, driver, state=state, given=reached.given)
+            made.ledger, header = read_journal(place.root, driver, state=state, given=reached.given)
             made.verb = header.verb
         made.identities = {path: inode for path, (_, inode) in made.ledger.cgroups.items()}
         _given(made)
@@ -263,28 +263,28 @@ def tree(place: Place, *, write: bool, verb: str | None = "apply") -> Iterator[T
         made.close()
 
 
-def _driver(place: Place, user: int) -> tuple[Cgroupfs, Reach]:
+def _driver(place: TreeLocation, user: int) -> tuple[Cgroupfs, Delegation]:
     """The driver, with what groups below the root can get."""
     from qoslet.host.cgroupfs.driver import Cgroupfs
 
     if place.driver == "systemd":
-        from qoslet.host.systemd.select_driver import opened
+        from qoslet.host.systemd.select_driver import open_driver
 
         where = place.mounts if place.hierarchy == "v1" else place.mounts.get("unified", "")
         where = where or DEFAULT_POINT
-        units = opened("systemd", place.hierarchy, where, place.root, files=[CONTROL]).driver
-        if isinstance(units.layout, Unified):
+        units = open_driver("systemd", place.hierarchy, where, place.root, files=[CONTROL]).driver
+        if isinstance(units.layout, HierarchyV2):
             point = units.layout.tree.point
-            return units, Reach({"unified": point}, missing_below(point))
-        return units, Reach(place.mounts, {})
-    reached = reach(place.hierarchy, place.mounts, place.root, user)
+            return units, Delegation({"unified": point}, missing_below(point))
+        return units, Delegation(place.mounts, {})
+    reached = probe_delegation(place.hierarchy, place.mounts, place.root, user)
     driver = Cgroupfs(place.hierarchy, reached.mounts, place.root, files=[CONTROL])
-    if isinstance(driver.layout, Unified):
+    if isinstance(driver.layout, HierarchyV2):
         driver.layout.wanted = reached.controllers
     return driver, reached
 
 
-def _given(made: Tree) -> None:
+def _given(made: OwnedTree) -> None:
     """A root that somebody handed to us is not ours to make or remove."""
     root, inode = made.place.root, made.driver.identity(made.place.root)
     if inode is None or made.ledger.is_owned(root, inode):
@@ -294,7 +294,7 @@ def _given(made: Tree) -> None:
         made.journal.record([Adopted(root, inode)])
 
 
-def _nothing_left(made: Tree) -> bool:
+def _nothing_left(made: OwnedTree) -> bool:
     """Whether nothing of ours stands any more."""
     return not made.ledger.cgroups and not made.ledger.files
 

@@ -20,8 +20,8 @@ from qoslet.core.reconcile.drift import compare
 from qoslet.core.reconcile.steps import Step
 from qoslet.core.workload.lifecycle import Backoff
 from qoslet.errors import CannotDo
-from qoslet.host.cgroupfs.async_writes import Pending, Settled
-from qoslet.host.linux.openat import Tree
+from qoslet.host.cgroupfs.async_writes import CompletedWrite, PendingWrite
+from qoslet.host.linux.openat import MountedTree
 from tests.agent.fixtures import node
 from tests.agent.world import ROOT, Agent, World, pod
 
@@ -75,30 +75,30 @@ class Slow:
 
     def __init__(self, weather: Weather) -> None:
         self._weather = weather
-        self._job: tuple[Tree, str, Step, str | None] | None = None
+        self._job: tuple[MountedTree, str, Step, str | None] | None = None
         self._left = 0
 
-    def concerns(self, tree: Tree, path: str, step: Step) -> bool:
+    def concerns(self, tree: MountedTree, path: str, step: Step) -> bool:
         return step.file.startswith("memory.") and self._weather.now("slow", 0.3)
 
-    def write(self, tree: Tree, path: str, step: Step, before: str | None = None) -> None:
+    def write(self, tree: MountedTree, path: str, step: Step, before: str | None = None) -> None:
         if self._job is None:
             self._job, self._left = (tree, path, step, before), 3
-        raise Pending
+        raise PendingWrite
 
-    def settled(self) -> Settled | None:
+    def settled(self) -> CompletedWrite | None:
         if self._job is None:
             return None
         tree, path, step, before = self._job
         self._left -= 1
         if self._left:
-            return Settled(step, before, None, pending=True)
+            return CompletedWrite(step, before, None, pending=True)
         self._job = None
         try:
             tree.write(path, step.file, step.value)
         except OSError as error:
-            return Settled(step, before, error)
-        return Settled(step, before, None)
+            return CompletedWrite(step, before, error)
+        return CompletedWrite(step, before, None)
 
 
 def vanish(world: World, weather: Weather) -> None:

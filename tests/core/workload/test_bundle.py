@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from qoslet.core.cgroup.unit_properties import OOM_POLICY_SINCE
 from qoslet.core.versions.runtime import runtime_of, untold
-from qoslet.core.workload.bundle import STOP_SIGNAL, Found, User, configuration
+from qoslet.core.workload.bundle import STOP_SIGNAL, PreparedContainer, User, bundle_config
 from qoslet.core.workload.container_spec import PlannedBlock
 from qoslet.core.workload.image import Execution, command_of
 from qoslet.core.workload.image_reference import reference
@@ -30,7 +30,7 @@ def made(container: dict[str, Any] | None = None, *, v2: bool = True, **spec: An
     read = spec_of(container, **spec)
     assert read.sandbox is not None
     launch = read.launches[0]
-    found = Found(
+    found = PreparedContainer(
         IMAGE,
         User(0, 0),
         "/r",
@@ -40,7 +40,7 @@ def made(container: dict[str, Any] | None = None, *, v2: bool = True, **spec: An
         frozenset(range(10)),
     )
     block = PlannedBlock("/g/c", {"cpu": {"shares": 7}})
-    return configuration(read.sandbox, launch, block, found, v2=v2)
+    return bundle_config(read.sandbox, launch, block, found, v2=v2)
 
 
 def kinds(config: Any) -> set[str]:
@@ -61,10 +61,10 @@ def test_systemd_is_told_of_an_oom_group_with_the_scope(group: str, policy: str)
     pod = read.sandbox
     assert pod is not None
     block = PlannedBlock("s:runc:c", {"unified": {"memory.oom.group": group}})
-    found = Found(IMAGE, User(0, 0), "/r", {}, {}, (), systemd=OOM_POLICY_SINCE)
+    found = PreparedContainer(IMAGE, User(0, 0), "/r", {}, {}, (), systemd=OOM_POLICY_SINCE)
 
-    def told(found: Found, block: PlannedBlock) -> object:
-        made = configuration(pod, read.launches[0], block, found, v2=True)
+    def told(found: PreparedContainer, block: PlannedBlock) -> object:
+        made = bundle_config(pod, read.launches[0], block, found, v2=True)
         return made["annotations"].get("org.systemd.property.OOMPolicy")
 
     assert told(found, block) == policy
@@ -104,10 +104,10 @@ def test_systemd_is_told_of_limits_that_an_old_crun_only_writes(
     pod = read.sandbox
     assert pod is not None
     block = PlannedBlock("s:runc:c", resources)
-    found = Found(IMAGE, User(0, 0), "/r", {}, {}, (), systemd=252)
+    found = PreparedContainer(IMAGE, User(0, 0), "/r", {}, {}, (), systemd=252)
     for runtime, wanted in (("crun-1.8.1", told), ("crun-1.21", {}), ("runc-1.1.5", {})):
         one = replace(found, untold=untold(runtime_of(runtime)))
-        annotations = configuration(pod, read.launches[0], block, one, v2=v2)["annotations"]
+        annotations = bundle_config(pod, read.launches[0], block, one, v2=v2)["annotations"]
         seen = {
             key.rpartition(".")[2]: int(text.removeprefix("uint64 "))
             for key, text in annotations.items()
@@ -137,9 +137,9 @@ def test_the_manifest_goes_before_the_image() -> None:
 def test_nothing_to_execute_is_told() -> None:
     read = spec_of()
     assert read.sandbox is not None
-    found = Found(Execution(), User(0, 0), "/r", {}, {}, ())
+    found = PreparedContainer(Execution(), User(0, 0), "/r", {}, {}, ())
     with pytest.raises(ValueError, match="neither the manifest nor the image"):
-        configuration(read.sandbox, read.launches[0], PlannedBlock("/g", {}), found, v2=True)
+        bundle_config(read.sandbox, read.launches[0], PlannedBlock("/g", {}), found, v2=True)
 
 
 def test_namespaces() -> None:
@@ -175,10 +175,10 @@ def test_the_stop_signal_of_the_manifest_goes_before_the_image_s() -> None:
     read = spec_of()
     assert read.sandbox is not None
     image = replace(IMAGE, stop_signal="SIGQUIT")
-    found = Found(image, User(0, 0), "/r", {}, {}, ())
+    found = PreparedContainer(image, User(0, 0), "/r", {}, {}, ())
     for stop, told in (("SIGTERM", "SIGQUIT"), ("SIGUSR1", "SIGUSR1")):
         launch = replace(read.launches[0], stop_signal=stop)
-        config = configuration(read.sandbox, launch, PlannedBlock("/g", {}), found, v2=True)
+        config = bundle_config(read.sandbox, launch, PlannedBlock("/g", {}), found, v2=True)
         assert config["annotations"][STOP_SIGNAL] == told
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from qoslet.core.workload.lifecycle import NEW, Backoff, Ending, actions, began, ended, next_due
-from qoslet.core.workload.process_spec import Launch, PodSpec
+from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 
 
-def launch(name: str, role: str = "regular", restart: str = "Always") -> Launch:
+def launch(name: str, role: str = "regular", restart: str = "Always") -> ProcessSpec:
     """A container of a pod that is never really started."""
-    return Launch(name, role, ("x",), (), "/", None, restart)  # type: ignore[arg-type]
+    return ProcessSpec(name, role, ("x",), (), "/", None, restart)  # type: ignore[arg-type]
 
 
 def test_restarts_back_off_as_a_kubelets() -> None:

@@ -8,10 +8,10 @@ import pytest
 
 from qoslet.core.api.pod import Container, Pod, Resources, Role
 from qoslet.core.quantity import parse
-from qoslet.core.workload.env import Surroundings, expand
+from qoslet.core.workload.env import PodEnvironment, expand
 from qoslet.core.workload.image_spec import read_images
 from qoslet.core.workload.process_spec import PodSpec, read
-from qoslet.core.workload.security_context import CAPABILITIES, DEFAULT_CAPABILITIES, Powers
+from qoslet.core.workload.security_context import CAPABILITIES, DEFAULT_CAPABILITIES, ProcessRights
 
 
 def pod_of(document: dict) -> Pod:
@@ -103,7 +103,7 @@ def test_downward_api(source: dict, expected: str) -> None:
         }
     )
     document["metadata"]["labels"] = {"tier": "web"}
-    around = Surroundings("n1", {"cpu": parse("4")})
+    around = PodEnvironment("n1", {"cpu": parse("4")})
     spec = read(pod_of(document), document, around=around)
     assert dict(spec.launches[0].env)["X"] == expected
 
@@ -164,7 +164,7 @@ def test_what_can_be_given_is_not_refused(container: dict) -> None:
 
 def test_another_user_is_refused_without_root() -> None:
     document = document_of({"securityContext": {"runAsUser": 5}})
-    spec = read(pod_of(document), document, powers=Powers(uid=1000, gid=1000, root=False))
+    spec = read(pod_of(document), document, powers=ProcessRights(uid=1000, gid=1000, root=False))
     assert not spec.runnable
 
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from qoslet.core.api.pod import Container, Pod, Resources
 from qoslet.core.quantity import parse
-from qoslet.core.workload.env import Surroundings
-from qoslet.core.workload.process_spec import MemoryVolume, Mount, PodSpec, read
-from qoslet.core.workload.security_context import Powers
+from qoslet.core.workload.env import PodEnvironment
+from qoslet.core.workload.process_spec import MemoryVolume, PodSpec, VolumeMount, read
+from qoslet.core.workload.security_context import ProcessRights
 
 MI = 1024 * 1024
-AROUND = Surroundings("n1", {"memory": parse("1Gi"), "cpu": parse("2")})
+AROUND = PodEnvironment("n1", {"memory": parse("1Gi"), "cpu": parse("2")})
 MEMORY = {"name": "cache", "emptyDir": {"medium": "Memory"}}
 
 
@@ -25,8 +25,8 @@ def spec_of(
     mounts: Any = (),
     *,
     limits: dict[str, str] | None = None,
-    around: Surroundings = AROUND,
-    powers: Powers | None = None,
+    around: PodEnvironment = AROUND,
+    powers: ProcessRights | None = None,
     unconfined: bool = False,
     env: Any = (),
     **spec: Any,
@@ -69,9 +69,9 @@ def test_a_memory_volume_and_its_mounts_are_honoured() -> None:
     )
     assert spec.volumes == (MemoryVolume("cache", 1024 * MI, 7),)
     assert spec.launches[0].mounts == (
-        Mount("cache", "/cache"),
-        Mount("cache", "/srv/a", True, sub_path="x/y"),
-        Mount("cache", "/relative"),
+        VolumeMount("cache", "/cache"),
+        VolumeMount("cache", "/srv/a", True, sub_path="x/y"),
+        VolumeMount("cache", "/relative"),
     )
     assert spec.runnable
     assert "not honoured" not in said(spec)
@@ -102,7 +102,7 @@ def test_the_size_is_the_smallest_of_its_bounds(
 
 
 def test_without_any_bound_the_kernel_has_its_own() -> None:
-    assert spec_of([MEMORY], around=Surroundings()).volumes == (MemoryVolume("cache"),)
+    assert spec_of([MEMORY], around=PodEnvironment()).volumes == (MemoryVolume("cache"),)
 
 
 WRONG_VOLUMES = [
@@ -198,11 +198,11 @@ def test_other_volumes_are_named_not_dropped() -> None:
         "volumeMounts[1].mountPropagation",
     ):
         assert said(spec).count(text) == 1
-    assert spec.launches[0].mounts == (Mount("cache", "/dev/shm"),)
+    assert spec.launches[0].mounts == (VolumeMount("cache", "/dev/shm"),)
 
 
 def test_without_root_it_is_refused() -> None:
-    powers = Powers(uid=1000, gid=1000, root=False)
+    powers = ProcessRights(uid=1000, gid=1000, root=False)
     mounts = [{"name": "cache", "mountPath": "/a"}]
     refused = spec_of([MEMORY], mounts, powers=powers)
     assert "UID 1000 cannot mount the tmpfs of volume cache" in errors(refused)[0]

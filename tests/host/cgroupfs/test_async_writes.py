@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from qoslet.core.reconcile.steps import Step
-from qoslet.host.cgroupfs.async_writes import SlowWrites
+from qoslet.host.cgroupfs.async_writes import AsyncWrites
 from qoslet.host.cgroupfs.driver import Cgroupfs
 
 MiB = 1 << 20
@@ -38,7 +38,7 @@ class Stuck:
                 break
         self.folder = folder
         self.now = 0.0
-        slow = SlowWrites(grace=0.02, deadline=30.0, clock=lambda: self.now)
+        slow = AsyncWrites(grace=0.02, deadline=30.0, clock=lambda: self.now)
         self.driver = Cgroupfs("v2", str(folder), "/q", slow=slow)
 
     def read(self) -> bytes:
@@ -120,7 +120,7 @@ def test_a_refusal_comes_at_once(stuck: Stuck, monkeypatch: pytest.MonkeyPatch) 
 def test_new_groups_and_files_of_no_memory_are_written_directly(
     stuck: Stuck, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(SlowWrites, "write", None)
+    monkeypatch.setattr(AsyncWrites, "write", None)
     (stuck.folder / "q/b/memory.current").write_text("0")
     steps = [
         Step("set", "/q/b", "memory.max", str(8 * MiB)),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from qoslet.core.reconcile.steps import Outcome, Step
-from qoslet.host.cgroupfs.async_writes import SlowWrites
+from qoslet.host.cgroupfs.async_writes import AsyncWrites
 from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.cgroupfs.observer import CgroupObserver
 
@@ -27,7 +27,7 @@ def group(tmp_path: Path) -> Path:
     return folder
 
 
-def perform(group: Path, step: Step, slow: SlowWrites | None = None) -> Outcome:
+def perform(group: Path, step: Step, slow: AsyncWrites | None = None) -> Outcome:
     driver = Cgroupfs("v2", str(group.parents[1]), "/q", slow=slow)
     (outcome,) = driver.perform([step])
     driver.close()
@@ -39,7 +39,7 @@ def perform(group: Path, step: Step, slow: SlowWrites | None = None) -> Outcome:
 def test_a_limit_that_does_not_fit_is_not_written(group: Path, threads: bool, able: bool) -> None:
     if not able:
         (group / "memory.reclaim").unlink()
-    done = perform(group, LOWER, SlowWrites(grace=30.0) if threads else None)
+    done = perform(group, LOWER, AsyncWrites(grace=30.0) if threads else None)
     assert done.errno_name == "EBUSY"
     assert "the kernel could not take it back" in (done.error or "")
     assert (group / "memory.max").read_text() in ("max", ""), "opened, and no value written"
@@ -51,7 +51,7 @@ def test_a_limit_that_does_not_fit_is_not_written(group: Path, threads: bool, ab
 @pytest.mark.parametrize("threads", [False, True])
 def test_a_limit_that_fits_is_written_and_nothing_taken_back(group: Path, threads: bool) -> None:
     (group / "memory.current").write_text(f"{8 * MiB}\n")
-    done = perform(group, LOWER, SlowWrites(grace=30.0) if threads else None)
+    done = perform(group, LOWER, AsyncWrites(grace=30.0) if threads else None)
     assert done.error is None
     assert (group / "memory.max").read_text() == str(8 * MiB)
     assert (group / "memory.reclaim").read_text() == ""

@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from qoslet.core.cgroup.interface_files import KNOBS
-from qoslet.host.cgroupfs.write_errors import Deed, refused
+from qoslet.host.cgroupfs.write_errors import Deed, cgroup_error
 
 NAMES = (
     "EBUSY",
@@ -69,7 +69,7 @@ def test_every_refusal_is_one_line_with_a_meaning_and_a_next_step(deed: Deed, na
     number = getattr(errno, name)
     files = FILES if deed == "set" else [""]
     for file in files:
-        said = refused(deed, "/mount/q", number, file, "1")
+        said = cgroup_error(deed, "/mount/q", number, file, "1")
         text = str(said)
         place = f"/mount/q/{file}" if file else "/mount/q"
         assert text.startswith(f"{place} refuses '1' with {name}: ")
@@ -83,13 +83,13 @@ def test_every_refusal_is_one_line_with_a_meaning_and_a_next_step(deed: Deed, na
 
 @pytest.mark.parametrize(("deed", "file", "name", "meaning", "advice"), MEANS)
 def test_what_it_means_here(deed: Deed, file: str, name: str, meaning: str, advice: str) -> None:
-    text = str(refused(deed, "/mount/q", getattr(errno, name), file, "1"))
+    text = str(cgroup_error(deed, "/mount/q", getattr(errno, name), file, "1"))
     before, _, after = text.rpartition("; ")
     assert meaning in before, text
     assert advice in after or advice in text, text
 
 
 def test_an_errno_that_nobody_foresaw_is_still_said() -> None:
-    text = str(refused("set", "/mount/q", errno.EXDEV, "pids.max", "1"))
+    text = str(cgroup_error("set", "/mount/q", errno.EXDEV, "pids.max", "1"))
     assert "EXDEV" in text
     assert "kernel's log" in text

@@ -11,8 +11,15 @@ from pathlib import Path
 import pytest
 
 from qoslet.core.workload.cri_log import LONGEST
-from qoslet.host.containers.log_files import LogFile, LogLimits, Logs, Pipes, remove_tree, stamp
-from qoslet.host.containers.log_reader import Fresh, Tail, places
+from qoslet.host.containers.log_files import (
+    ContainerLogs,
+    LogFile,
+    LogLimits,
+    Pipes,
+    remove_tree,
+    stamp,
+)
+from qoslet.host.containers.log_reader import LogFollower, Tail, log_locations
 
 AT = b"2016-10-06T00:17:09.669794202Z"
 
@@ -122,7 +129,7 @@ def test_a_writer_never_meets_a_broken_pipe(tmp_path: Path) -> None:
 
 
 def test_only_the_last_run_and_the_one_before_stay(tmp_path: Path) -> None:
-    logs = Logs(str(tmp_path))
+    logs = ContainerLogs(str(tmp_path))
     for run in range(12):
         log = logs.file(logs.path("d/p", "u", "app", run), pytest.fail)
         log.write(entry(str(run)))
@@ -130,7 +137,7 @@ def test_only_the_last_run_and_the_one_before_stay(tmp_path: Path) -> None:
         (tmp_path / "d_p_u" / "app" / f"{run}.log.20200101-000000").touch()
     names = sorted(os.listdir(tmp_path / "d_p_u" / "app"))
     assert names == sorted([f"{n}.log{e}" for n in (10, 11) for e in ("", ".20200101-000000")])
-    (place,) = places(str(tmp_path))
+    (place,) = log_locations(str(tmp_path))
     assert (place.namespace, place.pod, place.uid, place.container) == ("d", "p", "u", "app")
     assert place.runs() == [10, 11]
     logs.drop("d/p", "u")
@@ -138,8 +145,8 @@ def test_only_the_last_run_and_the_one_before_stay(tmp_path: Path) -> None:
 
 
 def test_fresh_lines_come_once_whole_and_over_parts_and_runs(tmp_path: Path) -> None:
-    logs = Logs(str(tmp_path), LogLimits(400, 9))
-    fresh = Fresh(str(tmp_path))
+    logs = ContainerLogs(str(tmp_path), LogLimits(400, 9))
+    fresh = LogFollower(str(tmp_path))
     log = logs.file(logs.path("d/p", "u", "app", 0), pytest.fail)
     log.write(entry("one") + entry("ha", tag="P"))
     log.write(entry("wrong", "stderr"))

@@ -26,10 +26,10 @@ from qoslet.core.workload.process_spec import PodSpec
 from qoslet.errors import CannotDo
 from qoslet.host.containers.log_files import LogLimits
 from qoslet.host.cri import validation
-from qoslet.host.cri.engine import Setting
+from qoslet.host.cri.engine import CriSettings
 from qoslet.host.cri.pb import cri_pb2 as pb
 from qoslet.host.cri.requests import ROOT
-from qoslet.host.cri.runtime import CriRuntime, asked
+from qoslet.host.cri.runtime import CriRuntime, read_facts
 from qoslet.host.cri.updates import change
 from qoslet.host.cri.validation import BadMessage, parsed
 from qoslet.host.systemd.select_driver import fits_runtime
@@ -59,14 +59,14 @@ class Hand:
 
     def __init__(self, server: CriServer, folder: Path, **more: Any) -> None:
         self.server = server
-        self.setting = Setting(
+        self.setting = CriSettings(
             "/qoslet",
             str(folder / "cri"),
             str(folder / "logs"),
             backoff=Backoff(0.01, 0.05),
             **more,
         )
-        self.runtime = CriRuntime(server.endpoint, asked(server.endpoint), self.setting)
+        self.runtime = CriRuntime(server.endpoint, read_facts(server.endpoint), self.setting)
 
     def state(self, name: str) -> ContainerState:
         return next(one for one in self.runtime.poll() if one.name == name)
@@ -230,13 +230,13 @@ CONTAINERD = {
 def test_the_driver_is_told_by_runtime_config(server: CriServer) -> None:
     for driver, kind in ((pb.SYSTEMD, "systemd"), (pb.CGROUPFS, "cgroupfs")):
         server.driver = driver
-        facts = asked(server.endpoint)
+        facts = read_facts(server.endpoint)
         assert (facts.driver, facts.told) == (kind, "RuntimeConfig")
 
 
 def test_the_driver_is_told_by_the_configuration(server: CriServer) -> None:
     server.config = json.dumps(CONTAINERD)
-    facts = asked(server.endpoint)
+    facts = read_facts(server.endpoint)
     assert (facts.driver, facts.told) == ("systemd", "SystemdCgroup")
     assert facts.runtime == "containerd-1.7.24"
 
@@ -244,14 +244,14 @@ def test_the_driver_is_told_by_the_configuration(server: CriServer) -> None:
 @pytest.mark.parametrize("config", ["", "{", "[]", "7", '{"containerd": 5}', "[" * 9999])
 def test_a_driver_that_is_not_told_is_not_known(server: CriServer, config: str) -> None:
     server.config = config
-    assert asked(server.endpoint).driver is None
+    assert read_facts(server.endpoint).driver is None
 
 
 def test_an_unknown_driver_is_an_error(server: CriServer) -> None:
     server.driver = pb.CGROUPFS
     server.always["RuntimeConfig"] = text(1, field(1, 0, b"\x07"))
     with pytest.raises(BadMessage, match=r"RuntimeConfig: .*cgroup_driver: 7 is no CgroupDriver"):
-        asked(server.endpoint)
+        read_facts(server.endpoint)
 
 
 def test_a_runtime_that_knows_only_v1alpha2_is_spoken_to(server: CriServer, tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ def test_a_runtime_that_knows_only_v1alpha2_is_spoken_to(server: CriServer, tmp_
 
 def test_nobody_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(CannotDo, match="no container runtime answers"):
-        asked(f"unix://{tmp_path}/none.sock")
+        read_facts(f"unix://{tmp_path}/none.sock")
 
 
 SHOP = """
@@ -580,7 +580,7 @@ def test_a_network_that_is_not_ready_is_waited_for(hand: Hand) -> None:
 
 
 def test_cri_o_refuses_the_other_driver_and_so_do_we(crio: CriServer, tmp_path: Path) -> None:
-    facts = asked(crio.endpoint)
+    facts = read_facts(crio.endpoint)
     assert (facts.name, facts.driver, facts.runtime) == ("cri-o", "cgroupfs", "cri-o-1.34.1")
     with pytest.raises(CannotDo) as error:
         fits_runtime("systemd", facts.name, facts.driver)

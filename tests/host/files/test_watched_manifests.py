@@ -22,7 +22,7 @@ from qoslet.core.api.manifest_set import FileChange
 from qoslet.errors import BadInput
 from qoslet.host.files.stable_read import FILE_MAX
 from qoslet.host.files.watched_manifests import RESCAN, ManifestFiles
-from qoslet.host.linux.inotify import Event, Inotify, Watch
+from qoslet.host.linux.inotify import DirectoryWatch, Event, Inotify
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {{name: {0}}}\nspec: {{containers: [{{name: c}}]}}\n"
 
@@ -75,7 +75,7 @@ def opened() -> Iterator[Opening]:
         time: Time | None = None,
         stdin: bytes = b"",
         strict: bool = False,
-        watch: Callable[[], Watch] = Inotify,
+        watch: Callable[[], DirectoryWatch] = Inotify,
     ) -> ManifestFiles:
         texts = [str(path) for path in paths]
         spooled = io.BytesIO(stdin)
@@ -432,8 +432,8 @@ def test_paths_keep_their_order(opened: Opening, folder: Path, tmp_path: Path) -
 # --- without inotify, and when it loses events ------------------------------------------------
 
 
-def limits() -> Sequence[tuple[Callable[[], Watch], str]]:
-    def none() -> Watch:
+def limits() -> Sequence[tuple[Callable[[], DirectoryWatch], str]]:
+    def none() -> DirectoryWatch:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -442,7 +442,7 @@ def limits() -> Sequence[tuple[Callable[[], Watch], str]]:
 
 @pytest.mark.parametrize(("watch", "reason"), limits())
 def test_where_nothing_can_be_watched_files_are_polled(
-    opened: Opening, folder: Path, watch: Callable[[], Watch], reason: str
+    opened: Opening, folder: Path, watch: Callable[[], DirectoryWatch], reason: str
 ) -> None:
     time = Time()
     write(folder / "a.yaml", "one")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from qoslet.host.files.watched_node import NodeFiles
-from qoslet.host.linux.inotify import Ticking
+from qoslet.host.linux.inotify import PollingWatch
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_a_link_that_leads_elsewhere_has_changed(tmp_path: Path) -> None:
 
 
 def test_without_inotify_files_are_looked_at_now_and_then(file: Path) -> None:
-    files = NodeFiles([str(file)], time.monotonic, watch=lambda: Ticking(0.05))
+    files = NodeFiles([str(file)], time.monotonic, watch=lambda: PollingWatch(0.05))
     try:
         file.write_text("kind: Node\n")
         assert told(files)

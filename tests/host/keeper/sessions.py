@@ -7,7 +7,7 @@ import signal
 from collections.abc import Iterable
 from pathlib import Path
 
-from qoslet.host.keeper.protocol import Setting
+from qoslet.host.keeper.protocol import KeeperSettings
 from qoslet.host.keeper.server import main
 
 
@@ -63,7 +63,7 @@ class Sessions:
 def keep() -> None:
     """A keeper with such groups."""
 
-    def groups(_: Setting) -> Sessions:
+    def groups(_: KeeperSettings) -> Sessions:
         return Sessions()
 
     main(groups)

@@ -18,16 +18,16 @@ from msgspec.structs import replace
 
 from qoslet.core.problem import Problem
 from qoslet.core.workload.lifecycle import Backoff, ContainerState
-from qoslet.core.workload.process_spec import Launch, PodSpec
-from qoslet.core.workload.security_context import DEFAULT_CAPABILITIES, Identity
+from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
+from qoslet.core.workload.security_context import DEFAULT_CAPABILITIES, Credentials
 from qoslet.errors import CannotDo
 from qoslet.host.keeper.client import KeeperRuntime
 from qoslet.host.keeper.launch import BOOT, Starter
-from qoslet.host.keeper.protocol import LARGEST, VERSION, Setting, Stop, encode
+from qoslet.host.keeper.protocol import LARGEST, VERSION, KeeperSettings, StopPod, encode
 from tests.host.keeper.sessions import Sessions
 from tests.paths import REPO as ROOT
 
-ME = Identity(os.getuid(), os.getgid(), (), DEFAULT_CAPABILITIES, os.getuid() != 0)
+ME = Credentials(os.getuid(), os.getgid(), (), DEFAULT_CAPABILITIES, os.getuid() != 0)
 QUICK = Backoff(first=0.05, longest=0.2, reset_after=60)
 PATIENCE = 60.0
 BOOT_HERE = BOOT.replace(
@@ -47,7 +47,7 @@ def pod(uid: str, *containers: tuple[str, str], grace: float = 5.0, **how: str) 
         env = (("PATH", "/usr/local/bin:/usr/bin:/bin"), ("GROUP", group(uid, name)))
         argv = ("sh", "-c", line)
         restart = how.get("restart", "Never")
-        launches.append(Launch(name, "regular", argv, env, "/", ME, restart))  # type: ignore[arg-type]
+        launches.append(ProcessSpec(name, "regular", argv, env, "/", ME, restart))  # type: ignore[arg-type]
     return PodSpec(uid, f"default/{uid}", tuple(launches), grace, ())
 
 
@@ -61,7 +61,7 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "state"
         self.folder.mkdir(mode=0o700, exist_ok=True)
-        self.setting = Setting(
+        self.setting = KeeperSettings(
             root="/g",
             folder=str(self.folder),
             logs=str(self.folder / "logs"),
@@ -402,7 +402,7 @@ def frame(data: bytes) -> bytes:
         (frame(b"nonsense"), b"a request was refused"),
         (frame(b"{}"), b"a request was refused"),
         (frame(b'{"do":"stop","id":1,"uid":"u","grace":"x"}'), b"a request was refused"),
-        (frame(encode(Stop(1, "u1", 0.0))), b"no hello came before"),
+        (frame(encode(StopPod(1, "u1", 0.0))), b"no hello came before"),
         (frame(b"[" * 100_000), b"a request was refused"),
         (struct.pack(">I", LARGEST + 1), b"too long"),
         (frame(b'{"do":"hello","version":999,"root":"/g"}'), b"is spoken here"),

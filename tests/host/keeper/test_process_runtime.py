@@ -12,27 +12,27 @@ from typing import Any
 import pytest
 
 from qoslet.core.workload.lifecycle import Backoff, ContainerState
-from qoslet.core.workload.process_spec import Launch, PodSpec
-from qoslet.core.workload.security_context import DEFAULT_CAPABILITIES, Identity
-from qoslet.host.containers.log_files import LogLimits, Logs
-from qoslet.host.containers.records import Records
+from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
+from qoslet.core.workload.security_context import DEFAULT_CAPABILITIES, Credentials
+from qoslet.host.containers.log_files import ContainerLogs, LogLimits
+from qoslet.host.containers.records import ProcessRecords
 from qoslet.host.containers.spawn import spawn
-from qoslet.host.keeper.container_process import Tracked
+from qoslet.host.keeper.container_process import ContainerProcess
 from qoslet.host.keeper.process_runtime import ProcessRuntime
 from tests.host.keeper.sessions import Sessions
 
-ME = Identity(os.getuid(), os.getgid(), (), DEFAULT_CAPABILITIES, os.getuid() != 0)
+ME = Credentials(os.getuid(), os.getgid(), (), DEFAULT_CAPABILITIES, os.getuid() != 0)
 ENV = (("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/"))
 QUICK = Backoff(first=0.05, longest=0.2, reset_after=60)
 
 
-def launch(name: str, *argv: str, role: str = "regular", restart: str = "Never") -> Launch:
+def launch(name: str, *argv: str, role: str = "regular", restart: str = "Never") -> ProcessSpec:
     """A container that runs ``argv``; its environment names its group."""
     env = (*ENV, ("GROUP", f"/g/{os.getpid()}/{name}"))
-    return Launch(name, role, argv, env, "/", ME, restart)  # type: ignore[arg-type]
+    return ProcessSpec(name, role, argv, env, "/", ME, restart)  # type: ignore[arg-type]
 
 
-def shell(name: str, text: str, **options: str) -> Launch:
+def shell(name: str, text: str, **options: str) -> ProcessSpec:
     """A container that runs a shell line."""
     return launch(name, "sh", "-c", text, **options)
 
@@ -43,7 +43,7 @@ class Bench:
     def __init__(
         self,
         folder: Path,
-        *launches: Launch,
+        *launches: ProcessSpec,
         grace: float = 5.0,
         groups: Sessions | None = None,
         **how: int,
@@ -53,8 +53,8 @@ class Bench:
         self.spec = PodSpec("u", "default/p", launches, grace, ())
         self.runtime = ProcessRuntime(
             self.groups,
-            Logs(str(self.folder), LogLimits(**how)),
-            Records(str(folder / "keeper"), "boot"),
+            ContainerLogs(str(self.folder), LogLimits(**how)),
+            ProcessRecords(str(folder / "keeper"), "boot"),
             backoff=QUICK,
         )
         self.paths = {one.name: f"/g/{os.getpid()}/{one.name}" for one in launches}
@@ -92,7 +92,7 @@ class Bench:
 def bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
     made: list[Bench] = []
 
-    def make(*launches: Launch, grace: float = 5.0, **how: Any) -> Bench:
+    def make(*launches: ProcessSpec, grace: float = 5.0, **how: Any) -> Bench:
         made.append(Bench(tmp_path, *launches, grace=grace, **how))
         made[-1].start()
         return made[-1]
@@ -153,11 +153,11 @@ def test_oom_kills_of_a_plain_process_are_read_before_it_and_after_it(tmp_path: 
 
 
 def test_an_oom_kill_counted_above_is_of_one_run(tmp_path: Path) -> None:
-    groups, logs = Counting(), Logs(str(tmp_path), LogLimits())
+    groups, logs = Counting(), ContainerLogs(str(tmp_path), LogLimits())
 
-    def run(name: str) -> Tracked:
+    def run(name: str) -> ContainerProcess:
         log = logs.file(logs.path("default/p", "u", name, 0), print)
-        made = Tracked(f"{tmp_path}/{name}", log)
+        made = ContainerProcess(f"{tmp_path}/{name}", log)
         made.count_before(groups, f"/pod/{name}", new=True)
         return made
 
@@ -197,8 +197,10 @@ def test_an_oom_kill_that_ended_its_scope_is_told_by_the_pods_count(
 ) -> None:
     groups, path = Counting(), f"/pod/{name}"
     groups.kills, groups.inodes = {"/pod": 0, path: 0}, {path: 7}
-    logs = Logs(str(tmp_path), LogLimits())
-    one = Tracked(f"{tmp_path}/app", logs.file(logs.path("default/p", "u", "app", 0), print))
+    logs = ContainerLogs(str(tmp_path), LogLimits())
+    one = ContainerProcess(
+        f"{tmp_path}/app", logs.file(logs.path("default/p", "u", "app", 0), print)
+    )
     one.count_before(groups, path, new=False)
     groups.kills, groups.inodes = after, {} if inode is None else {path: inode}
     one.over, one.code = True, 137
@@ -331,7 +333,7 @@ def test_the_rest_of_a_container_ends_with_its_main_process(bench: Callable[...,
 
 def test_a_working_directory_that_is_not_there(bench: Callable[..., Bench]) -> None:
     one = launch("app", "true")
-    bad = Launch(one.name, one.role, one.argv, one.env, "/no/such", ME, "Never")
+    bad = ProcessSpec(one.name, one.role, one.argv, one.env, "/no/such", ME, "Never")
     made = bench(bad)
     assert made.until(ended)["app"].exit_code == 126
     assert any("workingDir /no/such" in note for note in made.runtime.notes)
@@ -354,13 +356,13 @@ def test_logs_of_a_running_pod_are_kept_within_bounds(bench, tmp_path: Path) -> 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
 def test_identity_is_taken_before_the_command_runs(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    identity = Identity(1234, 2345, (7, 8), frozenset({0, 5}), True)
+    identity = Credentials(1234, 2345, (7, 8), frozenset({0, 5}), True)
     command = (
         "sh",
         "-c",
         "id -u; id -g; id -G; grep -E 'CapBnd|CapEff|NoNewPrivs' /proc/self/status",
     )
-    one = Launch("app", "regular", command, ENV, "/", identity, "Never", oom_score_adj=123)
+    one = ProcessSpec("app", "regular", command, ENV, "/", identity, "Never", oom_score_adj=123)
     output = os.open(log, os.O_WRONLY | os.O_CREAT)
     started = spawn(one, [], output)
     os.close(output)
@@ -378,8 +380,10 @@ def test_identity_is_taken_before_the_command_runs(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.getuid() != 0, reason="only root has capabilities to lose")
 def test_root_keeps_only_what_the_bounds_allow(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    identity = Identity(0, 0, (), frozenset({0}), False)
-    one = Launch("a", "regular", ("grep", "Cap", "/proc/self/status"), ENV, "/", identity, "Never")
+    identity = Credentials(0, 0, (), frozenset({0}), False)
+    one = ProcessSpec(
+        "a", "regular", ("grep", "Cap", "/proc/self/status"), ENV, "/", identity, "Never"
+    )
     output = os.open(log, os.O_WRONLY | os.O_CREAT)
     started = spawn(one, [], output)
     os.close(output)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from qoslet.host.linux.inotify import Event, Inotify, Ticking
+from qoslet.host.linux.inotify import Event, Inotify, PollingWatch
 
 QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
 
@@ -136,14 +136,14 @@ def test_the_descriptor_is_readable_when_there_is_something(watch: Inotify, tmp_
 
 
 def test_a_ticking_watch_says_that_anything_may_have_happened() -> None:
-    watch = Ticking(0.001)
+    watch = PollingWatch(0.001)
     assert select.select(watch.descriptors(), [], [], 10)[0] == watch.descriptors()
     assert watch.events() == [Event("lost", "", "")]
     watch.close()
 
 
 def test_a_closed_watch_gives_its_descriptor_back() -> None:
-    for make in (Inotify, lambda: Ticking(1.0)):
+    for make in (Inotify, lambda: PollingWatch(1.0)):
         watch = make()
         (fd,) = watch.descriptors()
         watch.close()

@@ -6,8 +6,8 @@ import subprocess
 import sys
 
 PROGRAM = """
-from qoslet.host.linux.mlock import stay
-wrong = stay()
+from qoslet.host.linux.mlock import lock_memory
+wrong = lock_memory()
 more = bytearray(1 << 24)
 rows = dict(line.split(":", 1) for line in open("/proc/self/status"))
 print(wrong, "|", rows["VmLck"].split()[0], "|", rows["CapEff"].strip())

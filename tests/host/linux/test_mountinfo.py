@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from qoslet.host.linux.mountinfo import Mount, systemds_own
+from qoslet.host.linux.mountinfo import MountPoint, systemds_own
 
-NAMED = Mount("/sys/fs/cgroup/systemd", "cgroup", ("rw", "xattr", "name=systemd"))
-CPU = Mount("/sys/fs/cgroup/cpu", "cgroup", ("rw", "cpu"))
-HYBRID = Mount("/sys/fs/cgroup/unified", "cgroup2", ("rw",))
-OTHERS = Mount("/run/cilium/cgroupv2", "cgroup2", ("rw",))
+NAMED = MountPoint("/sys/fs/cgroup/systemd", "cgroup", ("rw", "xattr", "name=systemd"))
+CPU = MountPoint("/sys/fs/cgroup/cpu", "cgroup", ("rw", "cpu"))
+HYBRID = MountPoint("/sys/fs/cgroup/unified", "cgroup2", ("rw",))
+OTHERS = MountPoint("/run/cilium/cgroupv2", "cgroup2", ("rw",))
 
 
 @pytest.mark.parametrize(
@@ -23,5 +23,7 @@ OTHERS = Mount("/run/cilium/cgroupv2", "cgroup2", ("rw",))
         ([], []),
     ],
 )
-def test_a_cgroup2_that_others_mount_is_not_systemds(table: list[Mount], points: list[str]) -> None:
+def test_a_cgroup2_that_others_mount_is_not_systemds(
+    table: list[MountPoint], points: list[str]
+) -> None:
     assert systemds_own(table) == points

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from qoslet.core.workload.container_spec import Engine
-from qoslet.host.oci.bundle_folder import Place
+from qoslet.core.workload.container_spec import OciRuntime
+from qoslet.host.oci.bundle_folder import ContainerFiles
 
 RUNC = '{"level":"warning","msg":"so so"}\n{"level":"error","msg":"no nope in\\n$PATH"}\n'
 CRUN = '{\n  "msg": "so so",\n  "level": "warning"\n}\n{\n  "msg": "no nope in $PATH",\n  "level": "error"\n}\n'
@@ -27,10 +27,12 @@ CRUN = '{\n  "msg": "so so",\n  "level": "warning"\n}\n{\n  "msg": "no nope in $
     ],
 )
 def test_the_last_error_of_a_log_is_told(tmp_path: Path, log: str, said: str) -> None:
-    place = Place(str(tmp_path), Engine("crun", "/usr/bin/crun", str(tmp_path)), "u", "app")
+    place = ContainerFiles(
+        str(tmp_path), OciRuntime("crun", "/usr/bin/crun", str(tmp_path)), "u", "app"
+    )
     Path(place.bundle).mkdir(parents=True)
     Path(place.log).write_text(log)
-    assert place.last_words() == said
+    assert place.runtime_error() == said
 
 
 @pytest.mark.parametrize(
@@ -45,8 +47,10 @@ def test_the_last_error_of_a_log_is_told(tmp_path: Path, log: str, said: str) ->
 def test_a_program_that_may_not_be_executed_is_named(
     tmp_path: Path, config: str, named: str
 ) -> None:
-    place = Place(str(tmp_path), Engine("crun", "/usr/bin/crun", str(tmp_path)), "u", "app")
+    place = ContainerFiles(
+        str(tmp_path), OciRuntime("crun", "/usr/bin/crun", str(tmp_path)), "u", "app"
+    )
     Path(place.bundle).mkdir(parents=True)
     Path(place.config).write_text(config)
     Path(place.log).write_text('{"level":"error","msg":"open executable: Permission denied"}')
-    assert place.last_words() == f"{named}: open executable: Permission denied"
+    assert place.runtime_error() == f"{named}: open executable: Permission denied"

@@ -23,7 +23,7 @@ from qoslet.core.reconcile.journal import (
 )
 from qoslet.errors import CannotDo
 from qoslet.host.state import journal_file, root_lock
-from qoslet.host.state.journal_file import Journal, claim
+from qoslet.host.state.journal_file import JournalFile, claim
 from qoslet.host.state.root_lock import escaped, unescaped
 
 ROOT = "/qoslet"
@@ -69,7 +69,7 @@ def state(tmp_path: Path) -> str:
 
 
 @contextmanager
-def claimed(state: str, tree: Groups | None = None, root: str = ROOT) -> Iterator[Journal]:
+def claimed(state: str, tree: Groups | None = None, root: str = ROOT) -> Iterator[JournalFile]:
     journal = claim(root, tree or Groups(), state=state, boot=BOOT)
     try:
         yield journal

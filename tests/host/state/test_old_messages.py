@@ -10,7 +10,16 @@ import pytest
 
 from qoslet.core.workload.lifecycle import Backoff
 from qoslet.host.keeper import protocol
-from qoslet.host.keeper.protocol import Done, Gone, Hello, Restart, Said, Start, Update, Welcome
+from qoslet.host.keeper.protocol import (
+    Hello,
+    LogMessage,
+    PodRemoved,
+    RequestsDone,
+    RestartContainer,
+    StartPod,
+    UpdatePod,
+    Welcome,
+)
 from tests.old_state import DATA, Tell, same_again
 
 
@@ -41,30 +50,32 @@ def test_messages_say_what_they_said() -> None:
     ]
     root = "/qoslet-test-state-process"
     assert asked[0] == Hello(1, root)
-    begun = next(one for one in asked if isinstance(one, Start) and one.spec.uid == "own-uid")
+    begun = next(one for one in asked if isinstance(one, StartPod) and one.spec.uid == "own-uid")
     assert begun.cgroups == {"app": f"{root}/kubepods/podown-uid/app"}
     assert begun.digest == "1d8383152d1b65bf057518ffc71ccd38"
     assert begun.spec.launches[0].oom_score_adj == -997
-    assert Restart(9, "web-uid", "app") in asked
-    assert protocol.Stop(10, "slow-uid", 300.0) in asked
-    assert protocol.Forget(12, "gone-uid") in asked
-    assert [one.id for one in asked if isinstance(one, Update)] == [7, 8]
+    assert RestartContainer(9, "web-uid", "app") in asked
+    assert protocol.StopPod(10, "slow-uid", 300.0) in asked
+    assert protocol.RemovePod(12, "gone-uid") in asked
+    assert [one.id for one in asked if isinstance(one, UpdatePod)] == [7, 8]
     told = [
         protocol.news.decode(line)
         for line in (DATA / "process/keeper.jsonl").read_bytes().splitlines()
     ]
-    assert told[:2] == [Welcome(1, 24287), Done()]
-    assert Gone("gone-uid", 12) in told
+    assert told[:2] == [Welcome(1, 24287), RequestsDone()]
+    assert PodRemoved("gone-uid", 12) in told
     assert told[-1] == Welcome(1, 24287, "version 1 is spoken here, not 2")
-    assert Said("a request was refused: Pod shop/own: containers are still running", 1) in told
-    kept = [one for one in told if isinstance(one, protocol.Kept)]
+    assert (
+        LogMessage("a request was refused: Pod shop/own: containers are still running", 1) in told
+    )
+    kept = [one for one in told if isinstance(one, protocol.PodChanged)]
     assert {one.held.uid for one in kept if one.held.ending} == {"slow-uid", "gone-uid"}
     assert any(one.oom_killed for news in kept for one in news.states)
 
 
 def test_the_setting_of_a_keeper_is_read() -> None:
     text = (DATA / "process/setting.json").read_bytes()
-    setting = msgspec.json.decode(text, type=protocol.Setting)
+    setting = msgspec.json.decode(text, type=protocol.KeeperSettings)
     assert same_again(text, setting) == 17
     assert setting.folder == "/run/qoslet/qoslet-test-state-process"
     assert (setting.size, setting.files, setting.rate) == (10 << 20, 5, 32 << 20)

@@ -10,22 +10,22 @@ import pytest
 
 from qoslet.core.api.manifest import Options
 from qoslet.core.reconcile.resize import _Memo
-from qoslet.core.workload.env import Surroundings
+from qoslet.core.workload.env import PodEnvironment
 from qoslet.core.workload.image_spec import read_images
 from qoslet.core.workload.lifecycle import Ending
 from qoslet.core.workload.oci_spec import read_oci
-from qoslet.core.workload.process_spec import MemoryVolume, Mount, PodSpec, read
-from qoslet.core.workload.security_context import Identity, Powers
-from qoslet.host.containers.records import Proc, Records, RecordsOf, Times
+from qoslet.core.workload.process_spec import MemoryVolume, PodSpec, VolumeMount, read
+from qoslet.core.workload.security_context import Credentials, ProcessRights
+from qoslet.host.containers.records import ContainerTimes, MainProcess, ProcessRecords, RecordFolder
 from qoslet.host.cri import requests
-from qoslet.host.cri.pod_record import Kept, KeptPod
+from qoslet.host.cri.pod_record import CriPod, CriPodRecord
 from qoslet.host.files import manifests
-from qoslet.host.oci.bundle_folder import Place
+from qoslet.host.oci.bundle_folder import ContainerFiles
 from tests.old_state import BOOT, DATA, Tell, same_again
 
 
 def test_records_of_processes_are_read(record_property: Tell) -> None:
-    found, bad = Records(str(DATA / "process/keeper"), BOOT).load()
+    found, bad = ProcessRecords(str(DATA / "process/keeper"), BOOT).load()
     assert bad == []
     pods = {one.spec.key: one for one in found}
     assert sorted(pods) == ["shop/hungry", "shop/once", "shop/own", "shop/slow", "shop/web"]
@@ -33,7 +33,7 @@ def test_records_of_processes_are_read(record_property: Tell) -> None:
     for one in found:
         text = (DATA / f"process/keeper/{one.spec.uid}/pod.json").read_bytes()
         compared += same_again(text, one)
-    assert pods["shop/own"].processes == {"app": Proc(24292, 86174, 0)}
+    assert pods["shop/own"].processes == {"app": MainProcess(24292, 86174, 0)}
     assert pods["shop/slow"].ending == Ending(868.207695508, 300.0)
     assert pods["shop/slow"].lives["app"].signalled_at == 868.207772923
     hungry = pods["shop/hungry"].lives["app"]
@@ -43,23 +43,23 @@ def test_records_of_processes_are_read(record_property: Tell) -> None:
     web = pods["shop/web"]
     assert [one.role for one in web.spec.launches] == ["init", "sidecar", "regular"]
     app = web.spec.launches[2]
-    assert app.identity == Identity(1234, 2345, (4567, 3456), frozenset({10}), True)
+    assert app.identity == Credentials(1234, 2345, (4567, 3456), frozenset({10}), True)
     assert dict(app.env)["LIMIT"] == "67108864"
     at = "/run/qoslet/qoslet-test-state-process/volumes/web-uid/cache"
     assert app.mounts == (
-        Mount("cache", "/var/cache/web", source=at, sub_path="a"),
-        Mount("cache", "/srv/ro", read_only=True, source=at),
+        VolumeMount("cache", "/var/cache/web", source=at, sub_path="a"),
+        VolumeMount("cache", "/srv/ro", read_only=True, source=at),
     )
     assert web.spec.volumes == (MemoryVolume("cache", 8388608, 3456),)
     assert web.spec.resize_restarts == (("app", "memory"),)
     assert web.lives["app"].restarts == 1
-    assert web.times["first"] == Times(1795347989.8324642, 1795347989.8356147)
+    assert web.times["first"] == ContainerTimes(1795347989.8324642, 1795347989.8356147)
     assert compared > 300
     record_property("compared", compared)
 
 
 def test_the_record_of_an_oci_runtimes_pod_is_read(record_property: Tell) -> None:
-    found, bad = Records(str(DATA / "runc/keeper"), BOOT).load()
+    found, bad = ProcessRecords(str(DATA / "runc/keeper"), BOOT).load()
     assert (len(found), bad) == (1, [])
     (one,) = found
     compared = same_again((DATA / "runc/keeper/web-uid/pod.json").read_bytes(), one)
@@ -85,7 +85,7 @@ def test_the_record_of_an_oci_runtimes_pod_is_read(record_property: Tell) -> Non
 
 def test_the_record_of_a_cri_runtimes_pod_is_read(record_property: Tell) -> None:
     folder = DATA / "containerd/cri"
-    found, bad = RecordsOf(str(folder), BOOT, Kept).load()
+    found, bad = RecordFolder(str(folder), BOOT, CriPodRecord).load()
     assert (len(found), bad) == (1, [])
     (one,) = found
     compared = same_again((folder / "web-uid/pod.json").read_bytes(), one)
@@ -96,7 +96,7 @@ def test_the_record_of_a_cri_runtimes_pod_is_read(record_property: Tell) -> None
     assert one.applied["app"]["cpu_quota"] == 50000
     assert one.spec.messages is not None
     assert one.spec.messages.parent == "/qoslet-test-state-cri/kubepods/burstable/podweb-uid"
-    pod = KeptPod.of(one)
+    pod = CriPod.of(one)
     assert pod.record(BOOT) == one
     assert pod.held().tops == (one.spec.messages.parent,)
     assert compared > 100
@@ -108,7 +108,7 @@ def test_a_runtimes_objects_have_our_labels(record_property: Tell) -> None:
     (box,) = told["sandboxes"]
     note = box["annotations"]
     spec = msgspec.json.decode(note[requests.SPEC], type=PodSpec)
-    (kept,) = RecordsOf(str(DATA / "containerd/cri"), BOOT, Kept).load()[0]
+    (kept,) = RecordFolder(str(DATA / "containerd/cri"), BOOT, CriPodRecord).load()[0]
     root = "/qoslet-test-state-cri"
     assert note[requests.DIGEST] == kept.digest
     made = requests.sandbox_config(kept.spec, kept.digest, root, "/logs", 0, True)
@@ -126,7 +126,7 @@ def test_a_runtimes_objects_have_our_labels(record_property: Tell) -> None:
 
 READERS: dict[str, Callable[..., PodSpec]] = {
     "process": lambda pod, document, around: read(
-        pod, document, around=around, powers=Powers(0, 0, True), unconfined=True
+        pod, document, around=around, powers=ProcessRights(0, 0, True), unconfined=True
     ),
     "runc": lambda pod, document, around: read_oci(pod, document, around=around, unconfined=True),
     "containerd": lambda pod, document, around: read_images(pod, document, around=around),
@@ -144,7 +144,7 @@ def test_a_manifest_of_then_is_the_same_pod_now(runtime: str, count: int) -> Non
     loaded = manifests.load_text((DATA / runtime / "pods.json").read_text(), Options(keep_raw=True))
     assert len(loaded.pods) == len(kept) == count
     for pod in loaded.pods:
-        spec = READERS[runtime](pod, loaded.raw[pod.uid], Surroundings())
+        spec = READERS[runtime](pod, loaded.raw[pod.uid], PodEnvironment())
         own = msgspec.json.decode(json.dumps(kept[pod.uid]["spec"]), type=PodSpec)
         assert spec.digest() == kept[pod.uid]["digest"], pod.uid
         assert own.digest() == kept[pod.uid]["digest"], pod.uid
@@ -152,10 +152,10 @@ def test_a_manifest_of_then_is_the_same_pod_now(runtime: str, count: int) -> Non
 
 
 def test_a_bundle_of_then_is_found_where_it_is() -> None:
-    (kept,) = Records(str(DATA / "runc/keeper"), BOOT).load()[0]
+    (kept,) = ProcessRecords(str(DATA / "runc/keeper"), BOOT).load()[0]
     assert kept.spec.bundles is not None
     folder = "/run/qoslet/qoslet-test-state-runc"
-    place = Place(folder, kept.spec.bundles.engine, "web-uid", "app")
+    place = ContainerFiles(folder, kept.spec.bundles.engine, "web-uid", "app")
     there = {
         f"{folder}/{line[2:]}"
         for line in (DATA / "runc/files.txt").read_text().splitlines()

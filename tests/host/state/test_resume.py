@@ -17,8 +17,8 @@ from qoslet.core.reconcile.journal import Entry, Header, read
 from qoslet.core.reconcile.restore import TreeState, restore
 from qoslet.core.reconcile.steps import Step
 from qoslet.errors import CannotDo
-from qoslet.host.state.journal_file import Journal
-from qoslet.host.state.resume import peek, resume
+from qoslet.host.state.journal_file import JournalFile
+from qoslet.host.state.resume import open_journal, read_journal
 from qoslet.sim.kernel import SimKernel
 from tests.agent.test_one_shot import Book, Driver, Sight
 from tests.core.reconcile.trees import plan_of
@@ -63,8 +63,8 @@ class Boot:
         })  # fmt: skip
 
     @contextmanager
-    def journal(self) -> Iterator[Journal]:
-        journal = resume(ROOT, Owned(self.kernel), state=self.state, boot=self.name)
+    def journal(self) -> Iterator[JournalFile]:
+        journal = open_journal(ROOT, Owned(self.kernel), state=self.state, boot=self.name)
         try:
             yield journal
         finally:
@@ -96,7 +96,7 @@ class Boot:
 class _Book(Book):
     """A real journal as the driver of values writes it."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: JournalFile) -> None:
         super().__init__()
         self.ledger = journal.ledger
         self._journal = journal
@@ -116,7 +116,7 @@ def test_a_journal_of_another_boot_or_hierarchy_is_put_aside_and_never_used(
     for number, hierarchy in enumerate(order):
         name = f"boot{number}" if boots == "another" else "boot"
         boot = Boot(state, name, hierarchy)
-        assert peek(ROOT, Owned(boot.kernel), state=boot.state, boot=name)[0].cgroups == {}
+        assert read_journal(ROOT, Owned(boot.kernel), state=boot.state, boot=name)[0].cgroups == {}
         steps, notes = boot.apply()
         assert steps == 5, "everything is made anew"
         what = "boot" if boots == "another" else "hierarchy"

@@ -23,7 +23,7 @@ from qoslet.host.cgroupfs.observer import CgroupObserver
 from qoslet.host.systemd.bus import Bus
 from qoslet.host.systemd.driver import Systemd
 from qoslet.host.systemd.scope_holders import ScopeFilter
-from qoslet.host.systemd.select_driver import fits_runtime, opened
+from qoslet.host.systemd.select_driver import fits_runtime, open_driver
 from qoslet.host.systemd.units import Units, object_path
 from tests.host.systemd.fake_systemd import FILES
 from tests.paths import REPO
@@ -483,7 +483,7 @@ def test_without_systemd_the_driver_is_refused() -> None:
     if Path("/proc/1/comm").read_text().strip() == "systemd":
         pytest.skip("PID 1 is systemd here: tests/live opens the driver")
     with pytest.raises(CannotDo, match="needs systemd as PID 1"):
-        opened("systemd", "v2", "/sys/fs/cgroup", ROOT)
+        open_driver("systemd", "v2", "/sys/fs/cgroup", ROOT)
 
 
 def test_a_unit_stopped_just_before_a_change_leaves_nothing_for_the_next(bench: Bench) -> None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
-from qoslet.host.keeper.container_cgroups import KernelGroups
+from qoslet.host.keeper.container_cgroups import KernelContainerCgroups
 from qoslet.host.machine.probe import probe
 from qoslet.host.state.journal_file import escaped
 from tests.contract.drivers import mounts_of
@@ -69,7 +69,7 @@ class Held:
         assert here.hierarchy is not None, "this machine has no cgroups"
         self.hierarchy = here.hierarchy
         self.root = f"/qoslet-test-{secrets.token_hex(4)}"
-        self.groups = KernelGroups(here.hierarchy, mounts_of(here.hierarchy), self.root)
+        self.groups = KernelContainerCgroups(here.hierarchy, mounts_of(here.hierarchy), self.root)
         self.state = Path("/run/qoslet", escaped(self.root))
         self.folder = folder / "manifests"
         self.folder.mkdir(mode=0o755)

@@ -16,8 +16,8 @@ import pytest
 
 from qoslet.core.reconcile.steps import Step
 from qoslet.core.workload.lifecycle import Backoff, ContainerState
-from qoslet.core.workload.process_spec import Launch, PodSpec
-from qoslet.core.workload.security_context import DEFAULT_CAPABILITIES, Identity
+from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
+from qoslet.core.workload.security_context import DEFAULT_CAPABILITIES, Credentials
 from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.keeper.client import KeeperRuntime
 from qoslet.host.machine.probe import probe
@@ -25,8 +25,8 @@ from tests.contract.drivers import mounts_of
 
 pytestmark = pytest.mark.live
 
-ROOT = Identity(0, 0, (), DEFAULT_CAPABILITIES, False)
-SOMEBODY = Identity(1234, 2345, (), DEFAULT_CAPABILITIES, False)
+ROOT = Credentials(0, 0, (), DEFAULT_CAPABILITIES, False)
+SOMEBODY = Credentials(1234, 2345, (), DEFAULT_CAPABILITIES, False)
 ENV = (("PATH", "/usr/local/bin:/usr/bin:/bin"),)
 PATIENCE = 120.0 if "QOSLET_SYSTEM" in os.environ else 40.0
 QUICK = Backoff(first=0.2, longest=1.0)
@@ -56,7 +56,7 @@ class Bench:
         return f"{self.root}/pod{uid}/app"
 
     def begin(
-        self, uid: str, *argv: str, limit: int = 0, restart: str = "Never", who: Identity = ROOT
+        self, uid: str, *argv: str, limit: int = 0, restart: str = "Never", who: Credentials = ROOT
     ) -> None:
         path = self.path(uid)
         steps = [Step("create", path)]
@@ -64,7 +64,7 @@ class Bench:
         if limit:
             steps.append(Step("set", path, file, str(limit)))
         assert [one.error for one in self.tree.perform(steps)] == [None] * len(steps)
-        launch = Launch("app", "regular", argv, ENV, "/", who, restart)  # type: ignore[arg-type]
+        launch = ProcessSpec("app", "regular", argv, ENV, "/", who, restart)  # type: ignore[arg-type]
         self.runtime.start(PodSpec(uid, f"default/{uid}", (launch,), 5.0, ()), {"app": path})
 
     def until(self, ready: Ready) -> dict[str, ContainerState]:
@@ -188,7 +188,7 @@ def test_an_identity_may_open_its_output_again(bench: Bench) -> None:
 
 
 def test_a_start_waits_for_a_group_that_is_not_there(bench: Bench) -> None:
-    launch = Launch("app", "regular", ("sleep", "600"), ENV, "/", ROOT, "Never")
+    launch = ProcessSpec("app", "regular", ("sleep", "600"), ENV, "/", ROOT, "Never")
     spec = PodSpec("u1", "default/u1", (launch,), 5.0, ())
     bench.runtime.start(spec, {"app": bench.path("u1")})
     state = bench.until(lambda s: "cgroup.procs" in s["u1"].reason)["u1"]
@@ -201,7 +201,7 @@ def test_a_start_waits_for_a_group_that_is_not_there(bench: Bench) -> None:
 def test_who_keeps_a_scope_for_an_agent_is_not_the_container(bench: Bench) -> None:
     path = f"{bench.root}/podu1/x.scope"
     assert bench.tree.perform([Step("create", path)])[0].error is None
-    launch = Launch("app", "regular", ("sleep", "600"), ENV, "/", ROOT, "Never")
+    launch = ProcessSpec("app", "regular", ("sleep", "600"), ENV, "/", ROOT, "Never")
     holder = subprocess.Popen(["sleep", "600"])
     try:
         assert bench.tree.perform([Step("attach", path, pid=holder.pid)])[0].error is None
@@ -220,7 +220,7 @@ def test_fifty_pods_at_once(bench: Bench, record_property) -> None:
         path = bench.path(f"p{number}")
         assert bench.tree.perform([Step("create", path)])[0].error is None
     bench.runtime.begin()
-    launch = Launch("app", "regular", ("sleep", "600"), ENV, "/", ROOT, "Never")
+    launch = ProcessSpec("app", "regular", ("sleep", "600"), ENV, "/", ROOT, "Never")
     begun = time.monotonic()
     for number in range(50):
         uid = f"p{number}"

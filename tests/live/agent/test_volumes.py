@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from qoslet.core.workload.process_spec import MemoryVolume, Mount
+from qoslet.core.workload.process_spec import MemoryVolume, VolumeMount
 from qoslet.errors import CannotDo
 from qoslet.host.containers.mount_namespace import DEVICE
 from qoslet.host.containers.spawn import StartFailed
@@ -22,7 +22,7 @@ __all__ = ["ground"]
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
 CACHE = [MemoryVolume("cache", 24 * MIB)]
-AT_MNT = [Mount("cache", "/mnt")]
+AT_MNT = [VolumeMount("cache", "/mnt")]
 
 
 def given_back(ground: Ground, group: str) -> None:
@@ -51,7 +51,7 @@ def test_a_container_sees_its_volume_and_the_host_nothing(
         f"echo hello >{path}/x && stat -f -c %T {path} && {names} && head -c 4 /proc/self/status "
         "&& test -c /dev/null && grep -q ^root: /etc/passwd && pwd && echo fine"
     )
-    code, out = ground.run(None, script, [Mount("cache", path)], "u1", CACHE)
+    code, out = ground.run(None, script, [VolumeMount("cache", path)], "u1", CACHE)
     assert code == 0, out
     lines = out.splitlines()
     assert lines[0] == "tmpfs"
@@ -68,9 +68,9 @@ def test_a_container_sees_its_volume_and_the_host_nothing(
 def test_volumes_stand_in_each_other_and_in_parts(ground: Ground) -> None:
     volumes = [*CACHE, MemoryVolume("other", MIB, 55)]
     wanted = [
-        Mount("cache", "/mnt/other/cache", sub_path="a/b"),
-        Mount("other", "/mnt"),
-        Mount("cache", "/srv", True),
+        VolumeMount("cache", "/mnt/other/cache", sub_path="a/b"),
+        VolumeMount("other", "/mnt"),
+        VolumeMount("cache", "/srv", True),
     ]
     script = """
         echo 1 >/mnt/other/cache/x; cat /srv/a/b/x
@@ -84,17 +84,19 @@ def test_volumes_stand_in_each_other_and_in_parts(ground: Ground) -> None:
 
 
 REFUSED = [
-    (Mount("cache", "/etc/passwd"), "is no directory here"),
-    (Mount("cache", "/etc/passwd/x"), "Not a directory"),
-    (Mount("cache", "/mnt", sub_path="link"), "neither directory nor file"),
-    (Mount("cache", "/mnt", sub_path="link/x"), "no directory before x"),
-    (Mount("cache", "/mnt", sub_path="file/x"), "no directory before x"),
-    (Mount("cache", "/mnt", sub_path="file"), "is a directory here"),
+    (VolumeMount("cache", "/etc/passwd"), "is no directory here"),
+    (VolumeMount("cache", "/etc/passwd/x"), "Not a directory"),
+    (VolumeMount("cache", "/mnt", sub_path="link"), "neither directory nor file"),
+    (VolumeMount("cache", "/mnt", sub_path="link/x"), "no directory before x"),
+    (VolumeMount("cache", "/mnt", sub_path="file/x"), "no directory before x"),
+    (VolumeMount("cache", "/mnt", sub_path="file"), "is a directory here"),
 ]
 
 
 @pytest.mark.parametrize(("mount", "reason"), REFUSED)
-def test_what_cannot_be_mounted_is_one_line(ground: Ground, mount: Mount, reason: str) -> None:
+def test_what_cannot_be_mounted_is_one_line(
+    ground: Ground, mount: VolumeMount, reason: str
+) -> None:
     code, _ = ground.run(None, "ln -s /etc /mnt/link; echo >/mnt/file", AT_MNT, "u1", CACHE)
     assert code == 0
     with pytest.raises(StartFailed) as failed:
@@ -108,7 +110,7 @@ def test_a_directory_with_many_names_is_not_covered(ground: Ground, tmp_path: Pa
     for number in range(300):
         (tmp_path / str(number)).touch()
     with pytest.raises(StartFailed, match="make it on the host first"):
-        ground.begin(None, "true", [Mount("cache", f"{tmp_path}/new")], "u1", CACHE)
+        ground.begin(None, "true", [VolumeMount("cache", f"{tmp_path}/new")], "u1", CACHE)
     assert not (tmp_path / "new").exists()
 
 
@@ -116,7 +118,7 @@ def test_links_of_containers_lead_nowhere_on_the_host(ground: Ground, tmp_path: 
     (tmp_path / "bait").mkdir()
     code, _ = ground.run(None, f"ln -s {tmp_path}/bait /mnt/link", AT_MNT, "u1", CACHE)
     assert code == 0
-    wanted = [*AT_MNT, Mount("cache", "/mnt/link/new")]
+    wanted = [*AT_MNT, VolumeMount("cache", "/mnt/link/new")]
     code, out = ground.run(None, "echo x >/mnt/link/new/file; ls /mnt", wanted, "u1", CACHE)
     assert (code, out) == (0, "file\nlink\n")
     assert os.listdir(tmp_path / "bait") == []
@@ -189,7 +191,9 @@ def test_containers_of_one_pod_do_not_hold_the_volumes_of_others(ground: Ground)
     ground.run(theirs, "head -c 20971520 /dev/zero >/mnt/data", AT_MNT, "u1", CACHE)
     assert ground.shmem(theirs) >= 20 * MIB
     for path in ("/mnt", "/qoslet-new", "/etc/qoslet-new"):
-        ground.begin(None, "exec sleep 1000", [Mount("own", path)], "u2", [MemoryVolume("own")])
+        ground.begin(
+            None, "exec sleep 1000", [VolumeMount("own", path)], "u2", [MemoryVolume("own")]
+        )
     ground.volumes.remove("u1")
     given_back(ground, theirs)
 

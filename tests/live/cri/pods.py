@@ -214,9 +214,9 @@ class Cri(Agent):
 
     def runtime(self) -> str:
         """The runtime as ``--runtime`` names it."""
-        from qoslet.host.cri.runtime import asked
+        from qoslet.host.cri.runtime import read_facts
 
-        return asked(self.containerd.endpoint).runtime
+        return read_facts(self.containerd.endpoint).runtime
 
     def record(self, name: str) -> dict[str, Any]:
         """What is kept of a pod on disk."""

@@ -15,7 +15,7 @@ import pytest
 from qoslet.app import tree as owned_tree
 from qoslet.cli import main
 from qoslet.core.reconcile.journal import Header, lines, read
-from qoslet.host.state.resume import resume, state_directory
+from qoslet.host.state.resume import open_journal, state_directory
 from tests.live.machine import PODS, Done, Machine
 from tests.live.moments import thirds
 
@@ -103,7 +103,7 @@ def test_a_release_that_was_killed_can_be_applied_again(machine: Machine) -> Non
 
 
 def test_two_at_once(machine: Machine) -> None:
-    journal = resume(machine.root, machine.driver, state=machine.state)
+    journal = open_journal(machine.root, machine.driver, state=machine.state)
     second = machine.run("apply")
     assert second.code == 3
     assert f"another qoslet runs here (process {os.getpid()})" in second.err

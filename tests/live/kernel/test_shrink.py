@@ -13,7 +13,7 @@ import pytest
 from qoslet.core.reconcile.drift import compare
 from qoslet.core.reconcile.limit_shrink import LIMIT, Shrink, eased, near, with_cache
 from qoslet.core.reconcile.steps import Step, ordered
-from qoslet.host.cgroupfs.async_writes import SlowWrites
+from qoslet.host.cgroupfs.async_writes import AsyncWrites
 from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.cgroupfs.observer import CgroupObserver
 from tests.contract.drivers import Bench, real
@@ -84,7 +84,7 @@ def test_a_limit_converges_while_a_process_holds_memory(hierarchy) -> None:
     file = LIMIT if hierarchy == "v1" else "memory.max"
     with real(hierarchy) as bench:
         assert isinstance(bench.driver, Cgroupfs)
-        bench.driver.slow = SlowWrites()
+        bench.driver.slow = AsyncWrites()
         path = f"{bench.root}/a"
         child = subprocess.Popen(
             [sys.executable, "-c", HOLDS],
@@ -156,7 +156,7 @@ def test_a_limit_below_the_page_cache_is_reached_and_nobody_is_killed(
             made = [Step("create", path), Step("attach", path, pid=child.pid)]
             assert not any(one.error for one in bench.driver.perform(made))
             say(child, "caches")
-            for slow, wanted in ((None, 40), (SlowWrites(grace=30.0), 8)):
+            for slow, wanted in ((None, 40), (AsyncWrites(grace=30.0), 8)):
                 bench.driver.slow = slow
                 seen = bench.observer.observe(bench.root).cgroups[path]
                 assert seen.memory is not None

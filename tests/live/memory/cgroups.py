@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 
 from qoslet.core.reconcile.steps import Step
-from qoslet.core.workload.process_spec import Launch, MemoryVolume, Mount, PodSpec
-from qoslet.core.workload.security_context import DEFAULT_CAPABILITIES, Identity
+from qoslet.core.workload.process_spec import MemoryVolume, PodSpec, ProcessSpec, VolumeMount
+from qoslet.core.workload.security_context import DEFAULT_CAPABILITIES, Credentials
 from qoslet.host.containers.spawn import Spawned, spawn
 from qoslet.host.containers.tmpfs_volumes import TmpfsVolumes
-from qoslet.host.keeper.container_cgroups import KernelGroups, end_group
+from qoslet.host.keeper.container_cgroups import KernelContainerCgroups, end_group
 from qoslet.host.machine.probe import probe
 from tests.contract.drivers import mounts_of
 
 MIB = 1 << 20
-ROOT = Identity(0, 0, (), DEFAULT_CAPABILITIES, False)
+ROOT = Credentials(0, 0, (), DEFAULT_CAPABILITIES, False)
 ENV = (("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),)
 
 
@@ -34,7 +34,7 @@ class Ground:
         assert here.hierarchy is not None, "this machine has no cgroups"
         self.hierarchy = here.hierarchy
         self.root = f"/qoslet-test-{secrets.token_hex(4)}"
-        self.groups = KernelGroups(here.hierarchy, mounts_of(here.hierarchy), self.root)
+        self.groups = KernelContainerCgroups(here.hierarchy, mounts_of(here.hierarchy), self.root)
         self.folder = Path(f"/run{self.root}")
         self.folder.mkdir(mode=0o700)
         self.volumes = TmpfsVolumes(str(self.folder / "volumes"))
@@ -69,13 +69,13 @@ class Ground:
         self,
         group: str | None,
         script: str,
-        mounts: Sequence[Mount] = (),
+        mounts: Sequence[VolumeMount] = (),
         uid: str = "u1",
         volumes: Sequence[MemoryVolume] = (),
     ) -> Spawned:
         """A shell as a container of pod ``uid``, with volumes that are provided before."""
         sources = self.volumes.provide(uid, volumes)
-        launch = Launch(
+        launch = ProcessSpec(
             "app", "regular", ("sh", "-c", script), ENV, "/", ROOT, "Never", mounts=tuple(mounts)
         )
         spec = PodSpec(uid, f"default/{uid}", (launch,), 1.0, (), tuple(volumes)).sourced(sources)

@@ -16,10 +16,16 @@ from msgspec.structs import replace
 
 from qoslet.core.api.ids import bundle_id
 from qoslet.core.reconcile.steps import Step
-from qoslet.core.workload.container_spec import Bundles, Contained, Engine, PlannedBlock, Sandbox
+from qoslet.core.workload.container_spec import (
+    ContainerSpec,
+    OciPod,
+    OciRuntime,
+    PlannedBlock,
+    Sandbox,
+)
 from qoslet.core.workload.lifecycle import Backoff, ContainerState
 from qoslet.core.workload.oci_spec import SHARED_MEMORY
-from qoslet.core.workload.process_spec import Launch, MemoryVolume, Mount, PodSpec
+from qoslet.core.workload.process_spec import MemoryVolume, PodSpec, ProcessSpec, VolumeMount
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.containers.tmpfs_volumes import TmpfsVolumes
@@ -69,7 +75,7 @@ def _architecture() -> str:
     return architecture_of(os.uname().machine)
 
 
-def found(name: str) -> find_runtime.Found | str:
+def found(name: str) -> find_runtime.InstalledRuntime | str:
     """A runtime, or why it cannot be had here."""
     try:
         return find_runtime.find(name)  # type: ignore[arg-type]
@@ -79,13 +85,13 @@ def found(name: str) -> find_runtime.Found | str:
 
 def launch(
     name: str, line: str = "", *, restart: str = "Never", stop: str = "SIGTERM", **asked: Any
-) -> Launch:
+) -> ProcessSpec:
     """A container that runs a line of shell, or what the image says."""
     command = ("sh", "-c", line) if line else ()
     mounted = asked.pop("mounts", ())
-    own = Contained(**{"image": "busybox:1", "command": command, **asked})
-    shm = (Mount(SHARED_MEMORY, "/dev/shm"),)
-    return Launch(
+    own = ContainerSpec(**{"image": "busybox:1", "command": command, **asked})
+    shm = (VolumeMount(SHARED_MEMORY, "/dev/shm"),)
+    return ProcessSpec(
         name,
         asked.pop("role", "regular"),
         command,
@@ -103,7 +109,7 @@ def launch(
 class Bench:
     """A tree with a keeper of its own; pods are in groups that the test makes, as the agent would."""
 
-    def __init__(self, folder: Path, runtime: find_runtime.Found, **config: Any) -> None:
+    def __init__(self, folder: Path, runtime: find_runtime.InstalledRuntime, **config: Any) -> None:
         self.hierarchy = probe().hierarchy or "v1"
         self.folder = folder / f"state-{secrets.token_hex(3)}"
         self.folder.mkdir(mode=0o700)
@@ -111,7 +117,7 @@ class Bench:
         self.tree = Cgroupfs(self.hierarchy, mounts_of(self.hierarchy), self.root)
         self.volumes = TmpfsVolumes(f"{self.folder}/volumes")
         self.storage = folder / "storage"
-        self.engine = Engine(
+        self.engine = OciRuntime(
             runtime.name,
             runtime.program,
             str(self.storage),
@@ -135,7 +141,7 @@ class Bench:
     def path(self, uid: str, name: str = "app") -> str:
         return f"{self.root}/pod{uid}/{bundle_id(uid, name)}"
 
-    def spec(self, uid: str, *launches: Launch, limit: int = 0, **box: Any) -> PodSpec:
+    def spec(self, uid: str, *launches: ProcessSpec, limit: int = 0, **box: Any) -> PodSpec:
         memory: dict[str, Any] = {"memory": {"limit": limit}} if limit else {}
         return PodSpec(
             uid,
@@ -145,7 +151,7 @@ class Bench:
             (),
             volumes=(MemoryVolume(SHARED_MEMORY, 1 << 20), MemoryVolume("data", 1 << 20)),
             sandbox=Sandbox(**{"hostname": uid, **box}),
-            bundles=Bundles(
+            bundles=OciPod(
                 self.engine,
                 {
                     one.name: PlannedBlock(
@@ -156,7 +162,7 @@ class Bench:
             ),
         )
 
-    def begin(self, uid: str, *launches: Launch, **more: Any) -> PodSpec:
+    def begin(self, uid: str, *launches: ProcessSpec, **more: Any) -> PodSpec:
         spec = self.spec(uid, *launches, **more)
         self.start(spec)
         return spec
@@ -261,7 +267,7 @@ class Bench:
         shutil.rmtree(self.storage, ignore_errors=True)
 
 
-def renamed(spec: PodSpec, engine: Engine) -> PodSpec:
+def renamed(spec: PodSpec, engine: OciRuntime) -> PodSpec:
     """The same pod with another engine."""
     assert spec.bundles is not None
     return replace(spec, bundles=replace(spec.bundles, engine=engine))

@@ -9,7 +9,7 @@ import pytest
 
 from qoslet.host.keeper.client import KeeperRuntime
 from qoslet.host.keeper.launch import BOOT, Starter
-from qoslet.host.keeper.protocol import Setting
+from qoslet.host.keeper.protocol import KeeperSettings
 from tests.contract.drivers import mounts_of
 from tests.host.keeper.sessions import asked, watched
 from tests.live.oci.bundles import PATIENCE, QUICK, Bench, found, launch
@@ -26,7 +26,7 @@ class Watched(Bench):
 
     def client(self) -> KeeperRuntime:
         where = mounts_of(self.hierarchy)
-        setting = Setting(
+        setting = KeeperSettings(
             root=self.root,
             folder=str(self.folder),
             logs=f"{self.folder}/logs",

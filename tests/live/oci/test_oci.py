@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from qoslet.core.workload.process_spec import Mount
+from qoslet.core.workload.process_spec import VolumeMount
 from tests.live.oci.bundles import PATIENCE, Bench, found, launch, renamed
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(4 * PATIENCE)]
@@ -122,8 +122,8 @@ def test_the_host_s_namespaces_where_they_are_asked_for(bench: Bench) -> None:
 
 
 def test_volumes_and_places_inside_them(bench: Bench) -> None:
-    here = Mount("data", "/data")
-    part = Mount("data", "/part", read_only=True, sub_path="a/b")
+    here = VolumeMount("data", "/data")
+    part = VolumeMount("data", "/part", read_only=True, sub_path="a/b")
     one = launch(
         "app", "echo x > /data/a/b/f; cat /part/f; touch /part/no; echo $?", mounts=(here, part)
     )
@@ -134,8 +134,8 @@ def test_volumes_and_places_inside_them(bench: Bench) -> None:
 
 
 def test_a_place_in_a_volume_that_leads_out_is_refused(bench: Bench) -> None:
-    here = Mount("data", "/data")
-    part = Mount("data", "/part", sub_path="out/etc")
+    here = VolumeMount("data", "/data")
+    part = VolumeMount("data", "/part", sub_path="out/etc")
     bench.begin(
         "u1",
         launch("app", "ln -s / /data/out", mounts=(here,)),

@@ -99,7 +99,7 @@ RUNNING = 6
 class Run:
     """A root with an agent in it, its images and its storage."""
 
-    def __init__(self, folder: Path, runtime: find_runtime.Found, driver: str) -> None:
+    def __init__(self, folder: Path, runtime: find_runtime.InstalledRuntime, driver: str) -> None:
         self.folder, self.found, self.driver = folder, runtime, driver
         name = f"qoslet-test-{secrets.token_hex(4)}"
         self.root = f"/{name}"

@@ -17,7 +17,7 @@ from qoslet.core.node.node import Hierarchy
 from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.host.machine.probe import probe
 from qoslet.host.systemd.driver import Systemd
-from qoslet.host.systemd.select_driver import Opened, opened
+from qoslet.host.systemd.select_driver import DriverAndObserver, open_driver
 
 MIB = 1 << 20
 
@@ -51,12 +51,12 @@ class Live:
         self.name = f"/qoslet-test-{secrets.token_hex(4)}"
         self.root = root_path(self.name, "systemd")
         self.stem = self.root[1:].removesuffix(".slice")
-        self.made: list[Opened] = []
+        self.made: list[DriverAndObserver] = []
         self.begin()
 
     def begin(self) -> None:
         """Another driver for the same root."""
-        self.made.append(opened("systemd", self.hierarchy, self.where, self.root))
+        self.made.append(open_driver("systemd", self.hierarchy, self.where, self.root))
 
     @property
     def driver(self) -> Systemd:

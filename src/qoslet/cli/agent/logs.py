@@ -17,7 +17,7 @@ from qoslet.render.text.streams import emit, note
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from qoslet.app.inspect import Place
+    from qoslet.app.inspect import LogLocation
 
 USAGE = "[OPTION]... POD[/CONTAINER]"
 EPILOG = """\
@@ -141,7 +141,7 @@ class _Out:
         return "\t".join(map(printable, parts)).encode(sys.stdout.encoding, "backslashreplace")
 
 
-def _place(args: argparse.Namespace, folder: str) -> Place:
+def _place(args: argparse.Namespace, folder: str) -> LogLocation:
     """The logs that are meant. Raises CannotDo."""
     pod, _, container = args.pod.partition("/")
     container = args.container or container
@@ -165,7 +165,7 @@ def _place(args: argparse.Namespace, folder: str) -> Place:
     return _container([one for one in named if one.uid == newest.uid], container)
 
 
-def _container(places: Sequence[Place], name: str) -> Place:
+def _container(places: Sequence[LogLocation], name: str) -> LogLocation:
     """One container of a pod. Raises CannotDo."""
     known = ", ".join(one.container for one in places)
     for one in places:

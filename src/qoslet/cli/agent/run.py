@@ -24,7 +24,7 @@ from qoslet.render.text.streams import note
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from qoslet.app.parts import Parts
+    from qoslet.app.parts import AgentRun
     from qoslet.app.run import DesiredState, Surface
     from qoslet.app.service import LogFormat
     from qoslet.core.pressure.throttle_guard import Mode
@@ -278,13 +278,15 @@ def run(args: argparse.Namespace) -> int:
         return EXIT_NO if any(row.severity == "error" for row in problems) else EXIT_OK
 
 
-def _dry_run(parts: Parts) -> None:
+def _dry_run(parts: AgentRun) -> None:
     """The shell lines that would make the tree."""
     for line in parts.shell_lines():
         sys.stdout.write(f"{line}\n")
 
 
-def _watch(args: argparse.Namespace, options: Options, parts: Parts, first: DesiredState) -> None:
+def _watch(
+    args: argparse.Namespace, options: Options, parts: AgentRun, first: DesiredState
+) -> None:
     """Run the loop with its screen until it ends."""
     from qoslet.app.run import turn
 
@@ -302,7 +304,7 @@ def _watch(args: argparse.Namespace, options: Options, parts: Parts, first: Desi
 
 
 def _surface(
-    options: Options, parts: Parts, watching: Watching | None
+    options: Options, parts: AgentRun, watching: Watching | None
 ) -> AbstractContextManager[Surface]:
     """Where the loop tells what it does, and where it can be asked."""
     from qoslet.app import service
@@ -313,7 +315,7 @@ def _surface(
 
 
 def _screen(
-    args: argparse.Namespace, options: Options, parts: Parts, first: DesiredState
+    args: argparse.Namespace, options: Options, parts: AgentRun, first: DesiredState
 ) -> Watching:
     """The screen for this terminal."""
     from qoslet.render.text.live_view import Watching

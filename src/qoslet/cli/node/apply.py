@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import argparse
 
     from qoslet.app.inputs import Inputs
-    from qoslet.app.tree import Tree
+    from qoslet.app.tree import OwnedTree
     from qoslet.core.resources.cgroup_tree import Plan
 
 USAGE = "[OPTION]... [FILE]..."
@@ -135,7 +135,7 @@ def _pass(args: argparse.Namespace, plan: Plan) -> int:
     return EXIT_NO if done.left or done.failures or lost else EXIT_OK
 
 
-def describe(tree: Tree, driver: str, dry_run: bool) -> dict[str, object]:
+def describe(tree: OwnedTree, driver: str, dry_run: bool) -> dict[str, object]:
     """Where a pass worked, for its document."""
     return {
         "root": tree.place.root,

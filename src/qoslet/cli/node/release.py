@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from qoslet.app.tree import Tree
+    from qoslet.app.tree import OwnedTree
     from qoslet.core.reconcile.restore import RestorePlan, TreeState
     from qoslet.core.reconcile.steps import Outcome
 
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     return EXIT_NO if wrong else EXIT_OK
 
 
-def _end_pods(tree: Tree, dry_run: bool) -> None:
+def _end_pods(tree: OwnedTree, dry_run: bool) -> None:
     """End the pods of a run, or say which would be ended. Raises CannotDo."""
     from qoslet.app import host_run
 
@@ -93,7 +93,7 @@ def _end_pods(tree: Tree, dry_run: bool) -> None:
         note(line)
 
 
-def _emptied(tree: Tree) -> TreeState:
+def _emptied(tree: OwnedTree) -> TreeState:
     """What stands, as it is once the pods have ended."""
     seen = tree.standing()
     groups = {path: replace(one, pids=()) for path, one in seen.tree.cgroups.items()}
@@ -101,7 +101,7 @@ def _emptied(tree: Tree) -> TreeState:
 
 
 def _print(
-    args: argparse.Namespace, tree: Tree, what: RestorePlan, outcomes: Sequence[Outcome]
+    args: argparse.Namespace, tree: OwnedTree, what: RestorePlan, outcomes: Sequence[Outcome]
 ) -> None:
     commands = [tree.driver.shell(step) for step in what.steps] if args.dry_run else []
     if args.output == "json":

@@ -19,13 +19,13 @@ from qoslet.core.cgroup.unit_properties import (
     properties_v1,
 )
 from qoslet.core.rules.cpu import QUOTA_PERIOD_US
-from qoslet.core.workload.container_spec import Contained, PlannedBlock, Sandbox
+from qoslet.core.workload.container_spec import ContainerSpec, PlannedBlock, Sandbox
 from qoslet.core.workload.env import DEFAULT_PATH
 from qoslet.core.workload.image import Execution, command_of
 from qoslet.core.workload.oci_spec import Kind
-from qoslet.core.workload.process_spec import Launch
+from qoslet.core.workload.process_spec import ProcessSpec
 from qoslet.core.workload.security_context import ALL_CAPABILITIES, CAPABILITIES, capabilities
-from qoslet.core.workload.volumes import Mount
+from qoslet.core.workload.volumes import VolumeMount
 
 SPEC_VERSION = "1.0.2"
 STOP_SIGNAL = "org.opencontainers.image.stopSignal"
@@ -54,7 +54,7 @@ class User(Struct, frozen=True):
     groups: tuple[int, ...] = ()
 
 
-class Found(Struct, frozen=True):
+class PreparedContainer(Struct, frozen=True):
     """What is known once an image was found: its own words, who runs, and where the files are.
     ``spaces`` are the paths of the namespaces that the pod's containers share, ``files`` those of
     hosts, hostname and resolv.conf by where they go; ``mounts`` have sources that can be bound."""
@@ -64,7 +64,7 @@ class Found(Struct, frozen=True):
     root: str
     spaces: Mapping[Kind, str]
     files: Mapping[str, str]
-    mounts: Sequence[Mount]
+    mounts: Sequence[VolumeMount]
     able: frozenset[int] = ALL_CAPABILITIES
     """The capabilities that can be given: those of whoever makes the container."""
     systemd: int | None = None
@@ -73,8 +73,8 @@ class Found(Struct, frozen=True):
     """The files with amounts of which the runtime does not tell systemd."""
 
 
-def configuration(
-    pod: Sandbox, launch: Launch, planned: PlannedBlock, found: Found, *, v2: bool
+def bundle_config(
+    pod: Sandbox, launch: ProcessSpec, planned: PlannedBlock, found: PreparedContainer, *, v2: bool
 ) -> _Made:
     """The whole document. Raises ValueError where nothing would be executed."""
     asked = launch.contained
@@ -119,7 +119,7 @@ def _environment(image: Execution, env: Sequence[tuple[str, str]]) -> list[str]:
     return [f"{name}={value}" for name, value in merged.items()]
 
 
-def _capabilities(asked: Contained, able: frozenset[int]) -> _Made:
+def _capabilities(asked: ContainerSpec, able: frozenset[int]) -> _Made:
     """All means all that there are here; one that was named and is not there is the runtime's to
     refuse."""
     held, _ = capabilities(asked.add, asked.drop, asked.privileged)
@@ -129,14 +129,14 @@ def _capabilities(asked: Contained, able: frozenset[int]) -> _Made:
     return dict.fromkeys(("bounding", "effective", "permitted"), names)
 
 
-def _annotations(image: Execution, launch: Launch) -> dict[str, str]:
+def _annotations(image: Execution, launch: ProcessSpec) -> dict[str, str]:
     """``launch`` has the default where the manifest gives no signal: the image's goes before that."""
     given = launch.stop_signal != "SIGTERM"
     signal = launch.stop_signal if given else image.stop_signal
     return {_NO_SUBGROUP: ""} | ({STOP_SIGNAL: signal} if signal else {})
 
 
-def _scope(resources: Mapping[str, Any], found: Found, v2: bool) -> dict[str, str]:
+def _scope(resources: Mapping[str, Any], found: PreparedContainer, v2: bool) -> dict[str, str]:
     """What systemd has to know of the scope from its creation on, for it writes files anew from
     what it knows: memory.oom.group, which it takes then only (systemd.scope(5)), and the amounts
     of which the runtime does not tell it."""
@@ -177,7 +177,7 @@ def _mount(where: str, kind: str, *options: str, source: str = "") -> _Made:
     return {"destination": where, "type": kind, "source": source or kind, "options": [*options]}
 
 
-def _mounts(pod: Sandbox, asked: Contained, found: Found) -> list[_Made]:
+def _mounts(pod: Sandbox, asked: ContainerSpec, found: PreparedContainer) -> list[_Made]:
     """The system's first, then files and volumes, those inside others after them."""
     access = "rw" if asked.privileged else "ro"
     made = [_mount("/proc", "proc", *_FLAGS)]
@@ -210,11 +210,13 @@ def _mounts(pod: Sandbox, asked: Contained, found: Found) -> list[_Made]:
     return made
 
 
-def _access(one: Mount) -> str:
+def _access(one: VolumeMount) -> str:
     return "ro" if one.read_only else "rw"
 
 
-def _linux(pod: Sandbox, asked: Contained, planned: PlannedBlock, found: Found, v2: bool) -> _Made:
+def _linux(
+    pod: Sandbox, asked: ContainerSpec, planned: PlannedBlock, found: PreparedContainer, v2: bool
+) -> _Made:
     made: _Made = {
         "cgroupsPath": planned.path,
         "namespaces": _namespaces(pod, asked, found, v2),
@@ -232,7 +234,9 @@ def _linux(pod: Sandbox, asked: Contained, planned: PlannedBlock, found: Found, 
     return made
 
 
-def _namespaces(pod: Sandbox, asked: Contained, found: Found, v2: bool) -> list[dict[str, str]]:
+def _namespaces(
+    pod: Sandbox, asked: ContainerSpec, found: PreparedContainer, v2: bool
+) -> list[dict[str, str]]:
     """Mounts are each container's own, PIDs too unless the pod is on the host's; of control groups
     a namespace of its own on v2, as CRI runtimes give it, but not to a privileged one."""
     made = [{"type": "mount"}]

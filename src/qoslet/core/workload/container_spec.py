@@ -16,7 +16,7 @@ from msgspec import Struct
 Pull = Literal["Always", "IfNotPresent", "Never"]
 
 
-class Contained(Struct, frozen=True, omit_defaults=True):
+class ContainerSpec(Struct, frozen=True, omit_defaults=True):
     """One container. ``uid`` and ``gid`` are None where the image decides; ``env`` holds the pod's
     own variables only. ``add`` and ``drop`` are capabilities without ``CAP_``. ``seccomp`` and
     ``apparmor`` are ``RuntimeDefault``, ``Unconfined``, ``Localhost/PROFILE`` or empty."""
@@ -76,7 +76,7 @@ def default_pull(image: str) -> Pull:
     return "Always" if tag in ("", "latest") else "IfNotPresent"
 
 
-class Engine(Struct, frozen=True, omit_defaults=True):
+class OciRuntime(Struct, frozen=True, omit_defaults=True):
     """The OCI runtime that makes containers, and where it finds what it needs. ``program`` is its
     path; ``images`` are layouts and ``trees`` directories by the name of an image, as the owner
     named them; ``storage`` is the folder of unpacked images and of what containers write.
@@ -100,8 +100,8 @@ class PlannedBlock(Struct, frozen=True):
     resources: Mapping[str, Any]
 
 
-class Bundles(Struct, frozen=True):
+class OciPod(Struct, frozen=True):
     """How a pod's containers are made where no CRI runtime does it."""
 
-    engine: Engine
+    engine: OciRuntime
     blocks: Mapping[str, PlannedBlock]

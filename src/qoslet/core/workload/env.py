@@ -18,7 +18,7 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """``PATH`` where the container sets none: the default of containerd and CRI-O."""
 
 
-class Surroundings(Struct, frozen=True):
+class PodEnvironment(Struct, frozen=True):
     """What the downward API may tell. ``allocatable`` stands in for limits that are not set.
     With ``symbolic`` resources read as their references, whatever they amount to."""
 
@@ -61,7 +61,7 @@ def environment(
     container: Mapping[str, Any],
     pod: Pod,
     shape: Container,
-    around: Surroundings,
+    around: PodEnvironment,
 ) -> tuple[dict[str, str], list[str]]:
     """The variables of ``container`` and the field paths that cannot be honoured.
 
@@ -97,7 +97,7 @@ def _from_source(
     document: Mapping[str, Any],
     pod: Pod,
     shape: Container,
-    around: Surroundings,
+    around: PodEnvironment,
 ) -> str | None:
     """The value of ``valueFrom``; None for what only a cluster knows."""
     field = _mapping(source.get("fieldRef"))
@@ -110,7 +110,7 @@ def _from_source(
 
 
 def _pod_field(
-    path: str, document: Mapping[str, Any], pod: Pod, around: Surroundings
+    path: str, document: Mapping[str, Any], pod: Pod, around: PodEnvironment
 ) -> str | None:
     """A field of the pod as text."""
     known = {
@@ -134,7 +134,7 @@ def _pod_field(
 
 
 def _resource_field(
-    reference: Mapping[str, Any], pod: Pod, shape: Container, around: Surroundings
+    reference: Mapping[str, Any], pod: Pod, shape: Container, around: PodEnvironment
 ) -> str | None:
     """A request or limit, divided and rounded up; a missing limit is the node's allocatable."""
     wanted = reference.get("containerName")

@@ -13,7 +13,7 @@ from qoslet.core.api.container_resources import FieldFault
 from qoslet.core.api.pod import Container, Pod
 from qoslet.core.problem import Problem
 from qoslet.core.workload.env import expand
-from qoslet.core.workload.security_context import Refusal
+from qoslet.core.workload.security_context import IsolationRefusal
 
 RestartPolicy = Literal["Always", "OnFailure", "Never"]
 
@@ -101,7 +101,7 @@ def tells_resources(pod: Pod, spec: Mapping[str, Any]) -> bool:
     )
 
 
-def refusal_row(pod: Pod, refusal: Refusal, unconfined: bool) -> Problem:
+def refusal_row(pod: Pod, refusal: IsolationRefusal, unconfined: bool) -> Problem:
     """The row for isolation that was asked for and is not there."""
     if unconfined:
         message = f"{refusal.message}: run anyway (--unconfined)"

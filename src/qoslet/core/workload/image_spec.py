@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from qoslet.core.api.container_resources import FieldFault
 from qoslet.core.api.pod import Container, Pod
-from qoslet.core.workload.container_spec import Contained, Pull, Sandbox, default_pull
-from qoslet.core.workload.env import Surroundings, environment
+from qoslet.core.workload.container_spec import ContainerSpec, Pull, Sandbox, default_pull
+from qoslet.core.workload.env import PodEnvironment, environment
 from qoslet.core.workload.fields import (
     document_of,
     fault_row,
@@ -33,8 +33,13 @@ from qoslet.core.workload.fields import (
     tells_resources,
     words,
 )
-from qoslet.core.workload.process_spec import Launch, PodSpec
-from qoslet.core.workload.security_context import Identity, Powers, Refusal, fs_group
+from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
+from qoslet.core.workload.security_context import (
+    Credentials,
+    IsolationRefusal,
+    ProcessRights,
+    fs_group,
+)
 from qoslet.core.workload.volumes import PodVolumes, mounts_of, volumes_of
 
 _PULLS: dict[str, Pull] = {
@@ -70,7 +75,7 @@ class _Found(Struct):
     """What reading a pod gathers."""
 
     volumes: PodVolumes
-    launches: list[Launch] = []
+    launches: list[ProcessSpec] = []
     faults: list[FieldFault] = []
     missing: list[str] = []
 
@@ -79,19 +84,19 @@ def read_images(
     pod: Pod,
     document: Mapping[str, Any],
     *,
-    around: Surroundings | None = None,
+    around: PodEnvironment | None = None,
     unconfined: bool = False,
     subpaths: bool = False,
 ) -> PodSpec:
     """The containers of ``pod``, whose manifest is ``document``. A pod with an error has problems
     and no launches that may be started. What a user namespace would isolate is an error, with
     ``unconfined`` a warning; so is a mount with a ``subPath``, except with ``subpaths``."""
-    around = around or Surroundings()
+    around = around or PodEnvironment()
     spec = mapping(document.get("spec"))
     found = _gather(pod, document, around, subpaths)
     errors = [fault_row(pod, note) for note in found.faults]
     if spec.get("hostUsers") is False:
-        refusal = Refusal("spec.hostUsers", "no user namespace is asked of the runtime")
+        refusal = IsolationRefusal("spec.hostUsers", "no user namespace is asked of the runtime")
         errors.append(refusal_row(pod, refusal, unconfined))
     fields = list(dict.fromkeys(found.missing))
     if fields:
@@ -109,14 +114,16 @@ def read_images(
     )
     if not tells_resources(pod, spec):
         return made
-    same = _gather(pod, document, Surroundings(around.node_name, symbolic=True), subpaths)
+    same = _gather(pod, document, PodEnvironment(around.node_name, symbolic=True), subpaths)
     return replace(made, steady=replace(made, launches=tuple(same.launches)).digest())
 
 
-def _gather(pod: Pod, document: Mapping[str, Any], around: Surroundings, subpaths: bool) -> _Found:
+def _gather(
+    pod: Pod, document: Mapping[str, Any], around: PodEnvironment, subpaths: bool
+) -> _Found:
     """Everything that is read of a pod."""
     spec = mapping(document.get("spec"))
-    found = _Found(volumes_of(pod, spec, around, Powers()))
+    found = _Found(volumes_of(pod, spec, around, ProcessRights()))
     found.faults += found.volumes.faults
     found.missing += [
         f"spec.{name}" for name in spec if name not in {*_POD, "hostUsers"} and spec[name]
@@ -140,7 +147,7 @@ def _add(
     pod: Pod,
     document: Mapping[str, Any],
     shape: Container,
-    around: Surroundings,
+    around: PodEnvironment,
     subpaths: bool,
 ) -> None:
     """Read one container into ``found``."""
@@ -164,13 +171,13 @@ def _add(
         return
     stop = mapping(raw.get("lifecycle")).get("stopSignal")
     found.launches.append(
-        Launch(
+        ProcessSpec(
             name=shape.name,
             role=shape.role,
             argv=(*contained.command, *contained.args),
             env=contained.env,
             cwd=contained.cwd or "/",
-            identity=Identity(
+            identity=Credentials(
                 contained.uid or 0, contained.gid or 0, contained.groups, frozenset(), False
             ),
             restart=policy_of(spec, raw, shape),
@@ -186,7 +193,7 @@ def _contained(
     raw: Mapping[str, Any],
     shape: Container,
     variables: Mapping[str, str],
-) -> tuple[Contained, list[FieldFault]]:
+) -> tuple[ContainerSpec, list[FieldFault]]:
     """What one container asks for, and what of it is wrong."""
     above, own = mapping(spec.get("securityContext")), mapping(raw.get("securityContext"))
     field = f"{shape.field}.securityContext"
@@ -206,7 +213,7 @@ def _contained(
     faults += _contradictions(field, uid, gid, non_root)
     image = str(raw.get("image") or "")
     asked = mapping(own.get("capabilities"))
-    made = Contained(
+    made = ContainerSpec(
         image=image,
         pull=_PULLS.get(str(raw.get("imagePullPolicy")), default_pull(image)),
         command=words(raw.get("command"), variables),

@@ -15,7 +15,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.core.workload.process_spec import Launch, PodSpec
+from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 
 Phase = Literal["waiting", "starting", "running", "ended"]
 """``starting``: there is a process, which does not execute the container's command yet."""
@@ -206,7 +206,7 @@ def _has_started(life: Life) -> bool:
     return life.starts > 0 and life.phase != "starting"
 
 
-def _may_start(launch: Launch, life: Life, now: float) -> bool:
+def _may_start(launch: ProcessSpec, life: Life, now: float) -> bool:
     """Whether its policy and back-off let the container start."""
     if life.alive:
         return False
@@ -215,7 +215,7 @@ def _may_start(launch: Launch, life: Life, now: float) -> bool:
     return _restarts(launch, life) and now >= life.not_before
 
 
-def _restarts(launch: Launch, life: Life) -> bool:
+def _restarts(launch: ProcessSpec, life: Life) -> bool:
     """Whether the policy, or a wish, asks for another start after this end."""
     if life.again is not None:
         return True
@@ -233,7 +233,7 @@ def finished(spec: PodSpec, lives: Mapping[str, Life]) -> bool:
     )
 
 
-def _gave_up(launch: Launch, life: Life) -> bool:
+def _gave_up(launch: ProcessSpec, life: Life) -> bool:
     """Whether an init container failed for good."""
     failed = launch.role == "init" and life.phase == "ended" and life.exit_code != 0
     return failed and not _restarts(launch, life)
@@ -279,7 +279,7 @@ def _ending_actions(
 
 def _deadlines(
     spec: PodSpec, lives: Mapping[str, Life], now: float, ending: Ending
-) -> list[tuple[Launch, float]]:
+) -> list[tuple[ProcessSpec, float]]:
     """The containers whose turn it is to end, each with the time at which it is killed."""
     running = [launch for launch in spec.launches if lives[launch.name].alive]
     work = [launch for launch in running if launch.role != "sidecar"]
@@ -293,7 +293,7 @@ def _deadlines(
     return [(last, deadline)]
 
 
-def _end(launch: Launch, life: Life, now: float, deadline: float) -> Action | None:
+def _end(launch: ProcessSpec, life: Life, now: float, deadline: float) -> Action | None:
     """Ask first, kill at the deadline."""
     if now >= deadline:
         return Action("kill", launch.name)

@@ -16,13 +16,13 @@ from msgspec.structs import replace
 from qoslet.core.api.ids import bundle_id, container_id_fault
 from qoslet.core.api.pod import Pod
 from qoslet.core.problem import Problem
-from qoslet.core.workload.container_spec import Contained, Sandbox
-from qoslet.core.workload.env import Surroundings
+from qoslet.core.workload.container_spec import ContainerSpec, Sandbox
+from qoslet.core.workload.env import PodEnvironment
 from qoslet.core.workload.fields import problem_row, refusal_row
 from qoslet.core.workload.image_spec import read_images
-from qoslet.core.workload.process_spec import Launch, PodSpec
-from qoslet.core.workload.security_context import Refusal, capabilities
-from qoslet.core.workload.volumes import MemoryVolume, Mount
+from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
+from qoslet.core.workload.security_context import IsolationRefusal, capabilities
+from qoslet.core.workload.volumes import MemoryVolume, VolumeMount
 
 Kind = Literal["network", "uts", "ipc", "pid"]
 
@@ -51,7 +51,7 @@ class _Said(Struct):
 
     def refuse(self, field: str, message: str) -> None:
         """Isolation that was asked for and is not there."""
-        self.rows.append(refusal_row(self.pod, Refusal(field, message), self.unconfined))
+        self.rows.append(refusal_row(self.pod, IsolationRefusal(field, message), self.unconfined))
 
     def wrong(self, field: str, message: str, hint: str) -> None:
         """What cannot be run."""
@@ -62,7 +62,7 @@ def read_oci(
     pod: Pod,
     document: Mapping[str, Any],
     *,
-    around: Surroundings | None = None,
+    around: PodEnvironment | None = None,
     unconfined: bool = False,
 ) -> PodSpec:
     """The containers of ``pod`` for an OCI runtime; isolation that takes more than this one gives
@@ -94,13 +94,13 @@ def read_oci(
     return spec if box.host_ipc else _with_shared_memory(spec)
 
 
-def _shaped(pod: Pod, spec: PodSpec) -> list[tuple[str, Launch]]:
+def _shaped(pod: Pod, spec: PodSpec) -> list[tuple[str, ProcessSpec]]:
     """Each container's place in the document."""
     fields = {shape.name: shape.field for shape in pod.containers}
     return [(fields[launch.name], launch) for launch in spec.launches]
 
 
-def _judge(said: _Said, field: str, asked: Contained | None) -> None:
+def _judge(said: _Said, field: str, asked: ContainerSpec | None) -> None:
     """What of one container's wishes is not there."""
     if asked is None:
         return
@@ -122,7 +122,7 @@ def _judge(said: _Said, field: str, asked: Contained | None) -> None:
 def _with_shared_memory(spec: PodSpec) -> PodSpec:
     """One ``/dev/shm`` for all containers of the pod, but for those that mount their own there."""
     volume = MemoryVolume(SHARED_MEMORY, SHARED_MEMORY_BYTES)
-    mount = Mount(SHARED_MEMORY, "/dev/shm")
+    mount = VolumeMount(SHARED_MEMORY, "/dev/shm")
     launches = tuple(
         launch
         if any(one.path == mount.path for one in launch.mounts)

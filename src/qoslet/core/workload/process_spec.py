@@ -1,6 +1,6 @@
 """What the process runtime needs of a pod document, and what of it cannot be honoured.
 
-``read`` looks at every field of the pod: it becomes part of a ``Launch``, or concerns others
+``read`` looks at every field of the pod: it becomes part of a ``ProcessSpec``, or concerns others
 (the scheduler, the API server), or is named in a problem row. Nothing is dropped silently.
 
 Source: core/v1 PodSpec, Container; kubelet kuberuntime_container.go, kubelet_pods.go.
@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from qoslet.core.api.pod import Container, Pod, Role
 from qoslet.core.problem import Problem
-from qoslet.core.workload.container_spec import Bundles, Contained, PodMessages, Sandbox
-from qoslet.core.workload.env import Surroundings, environment, launch_environment
+from qoslet.core.workload.container_spec import ContainerSpec, OciPod, PodMessages, Sandbox
+from qoslet.core.workload.env import PodEnvironment, environment, launch_environment
 from qoslet.core.workload.fields import RestartPolicy as RestartPolicy
 from qoslet.core.workload.fields import (
     document_of,
@@ -34,16 +34,16 @@ from qoslet.core.workload.fields import (
     words,
 )
 from qoslet.core.workload.security_context import (
-    Identity,
-    Powers,
-    Refusal,
+    Credentials,
+    IsolationRefusal,
+    ProcessRights,
     confine,
     pod_refusals,
     unhandled,
 )
 from qoslet.core.workload.volumes import MemoryVolume as MemoryVolume
-from qoslet.core.workload.volumes import Mount as Mount
 from qoslet.core.workload.volumes import PodVolumes, mounts_of, volumes_of
+from qoslet.core.workload.volumes import VolumeMount as VolumeMount
 
 _ELSEWHERE_NAMES = (
     "initContainers containers ephemeralContainers restartPolicy securityContext overhead "
@@ -67,7 +67,7 @@ _OWN = frozenset(_OWN_NAMES.split())
 _HINT = "use a container runtime for what needs it, or take it out of the manifest"
 
 
-class Launch(Struct, frozen=True, omit_defaults=True):
+class ProcessSpec(Struct, frozen=True, omit_defaults=True):
     """One container as a process to start.
 
     ``grace`` and times are seconds; ``oom_score_adj`` comes from the plan (``scored``).
@@ -79,12 +79,12 @@ class Launch(Struct, frozen=True, omit_defaults=True):
     argv: tuple[str, ...]
     env: tuple[tuple[str, str], ...]
     cwd: str
-    identity: Identity
+    identity: Credentials
     restart: RestartPolicy
     oom_score_adj: int | None = None
     stop_signal: str = "SIGTERM"
-    mounts: tuple[Mount, ...] = ()
-    contained: Contained | None = None
+    mounts: tuple[VolumeMount, ...] = ()
+    contained: ContainerSpec | None = None
     """What a runtime that makes containers is asked for; None for a plain process."""
 
 
@@ -95,7 +95,7 @@ class PodSpec(Struct, frozen=True, omit_defaults=True):
 
     uid: str
     key: str
-    launches: tuple[Launch, ...]
+    launches: tuple[ProcessSpec, ...]
     grace: float
     problems: tuple[Problem, ...]
     volumes: tuple[MemoryVolume, ...] = ()
@@ -108,7 +108,7 @@ class PodSpec(Struct, frozen=True, omit_defaults=True):
     sandbox: Sandbox | None = None
     messages: PodMessages | None = None
     """The planned resources, for a runtime that writes the groups of containers itself."""
-    bundles: Bundles | None = None
+    bundles: OciPod | None = None
     """The same for an OCI runtime, with the program and its images."""
 
     @property
@@ -165,8 +165,8 @@ def read(
     pod: Pod,
     document: Mapping[str, Any],
     *,
-    around: Surroundings | None = None,
-    powers: Powers | None = None,
+    around: PodEnvironment | None = None,
+    powers: ProcessRights | None = None,
     unconfined: bool = False,
 ) -> PodSpec:
     """The processes of ``pod``, whose manifest is ``document``.
@@ -174,7 +174,7 @@ def read(
     With ``unconfined`` isolation that cannot be given is a warning instead of an error. A pod
     with an error has problems and no launches that may be started.
     """
-    around, powers = around or Surroundings(), powers or Powers()
+    around, powers = around or PodEnvironment(), powers or ProcessRights()
     spec = mapping(document.get("spec"))
     found = _gather(pod, document, around, powers)
     made = PodSpec(
@@ -192,11 +192,13 @@ def read(
     )
     if not tells_resources(pod, spec):
         return made
-    same = _gather(pod, document, Surroundings(around.node_name, symbolic=True), powers)
+    same = _gather(pod, document, PodEnvironment(around.node_name, symbolic=True), powers)
     return replace(made, steady=replace(made, launches=tuple(same.launches)).digest())
 
 
-def _gather(pod: Pod, document: Mapping[str, Any], around: Surroundings, powers: Powers) -> _Found:
+def _gather(
+    pod: Pod, document: Mapping[str, Any], around: PodEnvironment, powers: ProcessRights
+) -> _Found:
     """Everything that is read of a pod."""
     spec = mapping(document.get("spec"))
     found = _Found(volumes_of(pod, spec, around, powers))
@@ -218,9 +220,9 @@ class _Found(Struct):
     """What reading a pod gathers."""
 
     volumes: PodVolumes
-    launches: list[Launch] = []
+    launches: list[ProcessSpec] = []
     errors: list[Problem] = []
-    refusals: list[Refusal] = []
+    refusals: list[IsolationRefusal] = []
     missing: list[str] = []
 
 
@@ -229,8 +231,8 @@ def _add(
     pod: Pod,
     document: Mapping[str, Any],
     shape: Container,
-    around: Surroundings,
-    powers: Powers,
+    around: PodEnvironment,
+    powers: ProcessRights,
 ) -> None:
     """Read one container into ``found``."""
     spec = mapping(document.get("spec"))
@@ -262,14 +264,14 @@ def _launch(
     raw: Mapping[str, Any],
     shape: Container,
     restart: RestartPolicy,
-    identity: Identity,
+    identity: Credentials,
     variables: Mapping[str, str],
-) -> Launch:
+) -> ProcessSpec:
     """The process of one container; ``argv`` is empty where only an image knows the command."""
     command = words(raw.get("command"), variables)
     args = words(raw.get("args"), variables)
     stop = mapping(raw.get("lifecycle")).get("stopSignal")
-    return Launch(
+    return ProcessSpec(
         name=shape.name,
         role=shape.role,
         argv=(*command, *args) if command else (),

@@ -34,7 +34,7 @@ DEFAULT_CAPABILITIES = frozenset(CAPABILITIES[name] for name in _DEFAULT_NAMES.s
 ALL_CAPABILITIES = frozenset(CAPABILITIES.values())
 
 
-class Powers(Struct, frozen=True):
+class ProcessRights(Struct, frozen=True):
     """Who starts the containers. ``root`` tells whether identities can be changed at all."""
 
     uid: int = 0
@@ -42,7 +42,7 @@ class Powers(Struct, frozen=True):
     root: bool = True
 
 
-class Identity(Struct, frozen=True):
+class Credentials(Struct, frozen=True):
     """Who the process is. ``capabilities`` bounds what it may ever hold."""
 
     uid: int
@@ -52,7 +52,7 @@ class Identity(Struct, frozen=True):
     no_new_privileges: bool
 
 
-class Refusal(Struct, frozen=True):
+class IsolationRefusal(Struct, frozen=True):
     """Isolation that was asked for and cannot be given: the field and what is missing."""
 
     field: str
@@ -70,8 +70,8 @@ _APPARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
 
 
 def confine(
-    pod_context: Mapping[str, Any], context: Mapping[str, Any], field: str, powers: Powers
-) -> tuple[Identity, list[Refusal]]:
+    pod_context: Mapping[str, Any], context: Mapping[str, Any], field: str, powers: ProcessRights
+) -> tuple[Credentials, list[IsolationRefusal]]:
     """The identity of a container at ``field`` and what it asked for in vain."""
     uid, gid = _ids(pod_context, context, powers)
     privileged = context.get("privileged") is True
@@ -79,20 +79,24 @@ def confine(
     refusals += _profiles(context, f"{field}.securityContext")
     if context.get("readOnlyRootFilesystem") is True:
         where = f"{field}.securityContext.readOnlyRootFilesystem"
-        refusals.append(Refusal(where, "the host's file system stays writable"))
+        refusals.append(IsolationRefusal(where, "the host's file system stays writable"))
     if _either(pod_context, context, "runAsNonRoot") is True and uid == 0:
         refusals.append(
-            Refusal(f"{field}.securityContext.runAsNonRoot", "the process would run as UID 0")
+            IsolationRefusal(
+                f"{field}.securityContext.runAsNonRoot", "the process would run as UID 0"
+            )
         )
     if not powers.root and (uid, gid) != (powers.uid, powers.gid):
         where = f"{field}.securityContext.runAsUser"
-        refusals.append(Refusal(where, f"UID {powers.uid} cannot start a process as {uid}:{gid}"))
+        refusals.append(
+            IsolationRefusal(where, f"UID {powers.uid} cannot start a process as {uid}:{gid}")
+        )
     capabilities, unknown = _capabilities(context, privileged)
     refusals += [
-        Refusal(f"{field}.securityContext.capabilities", f"capability {name} is not known")
+        IsolationRefusal(f"{field}.securityContext.capabilities", f"capability {name} is not known")
         for name in unknown
     ]
-    identity = Identity(
+    identity = Credentials(
         uid=uid,
         gid=gid,
         groups=_groups(pod_context) if powers.root else (),
@@ -109,7 +113,7 @@ def _either(pod_context: Mapping[str, Any], context: Mapping[str, Any], name: st
 
 
 def _ids(
-    pod_context: Mapping[str, Any], context: Mapping[str, Any], powers: Powers
+    pod_context: Mapping[str, Any], context: Mapping[str, Any], powers: ProcessRights
 ) -> tuple[int, int]:
     """User and group. Without an image the default is who starts it; a group that is not
     given is 0, as runtimes do for a numeric user."""
@@ -127,10 +131,10 @@ def _is_id(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**32 - 1
 
 
-def _malformed(context: Mapping[str, Any], where: str) -> list[Refusal]:
+def _malformed(context: Mapping[str, Any], where: str) -> list[IsolationRefusal]:
     """Identities that are no numbers: running as somebody else instead is no answer."""
     return [
-        Refusal(f"{where}.{name}", f"{context[name]!r} is no user or group number")
+        IsolationRefusal(f"{where}.{name}", f"{context[name]!r} is no user or group number")
         for name in ("runAsUser", "runAsGroup", "fsGroup")
         if context.get(name) is not None and not _is_id(context[name])
     ]
@@ -176,32 +180,36 @@ def _capability_name(name: object) -> str:
     return str(name).upper().removeprefix("CAP_")
 
 
-def _profiles(context: Mapping[str, Any], where: str) -> list[Refusal]:
+def _profiles(context: Mapping[str, Any], where: str) -> list[IsolationRefusal]:
     """Kernel confinement that a plain process does not get."""
     refusals = _malformed(context, where)
     for name, title in (("seccompProfile", "seccomp"), ("appArmorProfile", "AppArmor")):
         kind = (context.get(name) or {}).get("type")
         if kind not in (None, "Unconfined"):
-            refusals.append(Refusal(f"{where}.{name}", f"no {title} profile ({kind}) is loaded"))
+            refusals.append(
+                IsolationRefusal(f"{where}.{name}", f"no {title} profile ({kind}) is loaded")
+            )
     if context.get("seLinuxOptions"):
-        refusals.append(Refusal(f"{where}.seLinuxOptions", "no SELinux label is set"))
+        refusals.append(IsolationRefusal(f"{where}.seLinuxOptions", "no SELinux label is set"))
     return refusals
 
 
-def pod_refusals(document: Mapping[str, Any]) -> list[Refusal]:
+def pod_refusals(document: Mapping[str, Any]) -> list[IsolationRefusal]:
     """Isolation that the pod as a whole asks for and does not get."""
     spec = document.get("spec") or {}
     refusals = []
     if spec.get("hostUsers") is False:
-        refusals.append(Refusal("spec.hostUsers", "no user namespace is made"))
+        refusals.append(IsolationRefusal("spec.hostUsers", "no user namespace is made"))
     if spec.get("runtimeClassName"):
         name = spec["runtimeClassName"]
-        refusals.append(Refusal("spec.runtimeClassName", f"{name!r} is not what runs it"))
+        refusals.append(IsolationRefusal("spec.runtimeClassName", f"{name!r} is not what runs it"))
     annotations = (document.get("metadata") or {}).get("annotations") or {}
     for key, value in annotations.items():
         if str(key).startswith(_APPARMOR_ANNOTATION) and value != "unconfined":
             refusals.append(
-                Refusal(f"metadata.annotations[{key}]", f"no AppArmor profile ({value}) is loaded")
+                IsolationRefusal(
+                    f"metadata.annotations[{key}]", f"no AppArmor profile ({value}) is loaded"
+                )
             )
     return refusals
 

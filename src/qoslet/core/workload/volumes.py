@@ -17,8 +17,8 @@ from qoslet.core.api.aggregate import declared, limits
 from qoslet.core.api.container_resources import FieldFault, is_label
 from qoslet.core.api.pod import Container, Pod
 from qoslet.core.quantity import QuantityError, parse
-from qoslet.core.workload.env import Surroundings, expand
-from qoslet.core.workload.security_context import Powers, Refusal, fs_group
+from qoslet.core.workload.env import PodEnvironment, expand
+from qoslet.core.workload.security_context import IsolationRefusal, ProcessRights, fs_group
 
 
 class MemoryVolume(Struct, frozen=True, omit_defaults=True):
@@ -30,7 +30,7 @@ class MemoryVolume(Struct, frozen=True, omit_defaults=True):
     group: int | None = None
 
 
-class Mount(Struct, frozen=True, omit_defaults=True):
+class VolumeMount(Struct, frozen=True, omit_defaults=True):
     """A volume at a place of one container: an absolute path without ``.`` and ``..``.
     ``sub_path`` is a relative one inside the volume, ``source`` the volume's directory on this
     host, filled in before the start (``PodSpec.sourced``)."""
@@ -50,19 +50,19 @@ class PodVolumes(Struct):
     others: set[str] = set()
     missing: list[str] = []
     faults: list[FieldFault] = []
-    refusals: list[Refusal] = []
+    refusals: list[IsolationRefusal] = []
 
 
-class Mounted(Struct):
+class ContainerMounts(Struct):
     """What a container's ``volumeMounts`` come to."""
 
-    mounts: list[Mount] = []
+    mounts: list[VolumeMount] = []
     missing: list[str] = []
     faults: list[FieldFault] = []
 
 
 def volumes_of(
-    pod: Pod, spec: Mapping[str, Any], around: Surroundings, powers: Powers
+    pod: Pod, spec: Mapping[str, Any], around: PodEnvironment, powers: ProcessRights
 ) -> PodVolumes:
     """The volumes of a pod whose ``spec`` this is."""
     found = PodVolumes()
@@ -118,18 +118,18 @@ def _size(value: object) -> int:
     return size.value
 
 
-def _most(pod: Pod, around: Surroundings) -> int | None:
+def _most(pod: Pod, around: PodEnvironment) -> int | None:
     """What all pods together, or this one by its memory limit, may use."""
     most = around.allocatable.get("memory")
     limit = limits(pod).get("memory") if declared(pod, "memory") else None
     return min((q.value for q in (most, limit) if q is not None and q.value > 0), default=None)
 
 
-def _refuse(found: PodVolumes, powers: Powers) -> None:
+def _refuse(found: PodVolumes, powers: ProcessRights) -> None:
     """Without root none can be mounted."""
     for name in found.memory:
         message = f"UID {powers.uid} cannot mount the tmpfs of volume {name}"
-        found.refusals.append(Refusal("spec.volumes", message))
+        found.refusals.append(IsolationRefusal("spec.volumes", message))
         found.missing.append(f"spec.volumes ({name})")
     found.others |= found.memory.keys()
     found.memory.clear()
@@ -140,9 +140,9 @@ _READ = {"name", "mountPath", "readOnly", "subPath", "subPathExpr", "recursiveRe
 
 def mounts_of(
     raw: Mapping[str, Any], shape: Container, volumes: PodVolumes, variables: Mapping[str, str]
-) -> Mounted:
+) -> ContainerMounts:
     """The mounts of a container whose document is ``raw``."""
-    found = Mounted()
+    found = ContainerMounts()
     taken: set[str] = set()
     for index, entry in enumerate(_list(raw.get("volumeMounts"))):
         field = f"{shape.field}.volumeMounts[{index}]"
@@ -182,7 +182,7 @@ class _Wrong(Exception):
         self.field = field
 
 
-def _mount(entry: Mapping[str, Any], name: str, variables: Mapping[str, str]) -> Mount:
+def _mount(entry: Mapping[str, Any], name: str, variables: Mapping[str, str]) -> VolumeMount:
     """One mount of a volume that is made; raises ``_Wrong``."""
     path = "/" + "/".join(_parts("mountPath", entry.get("mountPath")))
     if ":" in path:
@@ -199,7 +199,7 @@ def _mount(entry: Mapping[str, Any], name: str, variables: Mapping[str, str]) ->
     if isinstance(sub, str) and sub.startswith("/"):
         raise _Wrong(field, f"{sub!r} is not relative")
     parts = _parts(field, sub) if sub else []
-    return Mount(name, path, entry.get("readOnly") is True, sub_path="/".join(parts))
+    return VolumeMount(name, path, entry.get("readOnly") is True, sub_path="/".join(parts))
 
 
 def _parts(field: str, path: object) -> list[str]:

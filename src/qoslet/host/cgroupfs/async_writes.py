@@ -18,7 +18,7 @@ from msgspec import Struct
 from qoslet.core.reconcile.limit_shrink import LIMIT, ROOM, SWAP_TOTAL
 from qoslet.core.reconcile.steps import Step
 from qoslet.host.cgroupfs.reclaim import LimitRoom, room_for
-from qoslet.host.linux.openat import Tree
+from qoslet.host.linux.openat import MountedTree
 
 USAGE = {
     "memory.max": "memory.current",
@@ -34,11 +34,11 @@ DEADLINE = 30.0
 before it has ended."""
 
 
-class Pending(Exception):
+class PendingWrite(Exception):
     """The write goes on, or waits for another one that does."""
 
 
-class Settled(Struct, frozen=True):
+class CompletedWrite(Struct, frozen=True):
     """A step that was pending, the value that it replaces, the error of its write, and whether
     it still goes on. ``anew``: the step came later and is to be written again, because the write
     that waited may have come after it."""
@@ -50,7 +50,7 @@ class Settled(Struct, frozen=True):
     anew: bool = False
 
 
-class TooLong(OSError):
+class WriteTimeout(OSError):
     """The write has not ended within the deadline."""
 
 
@@ -92,7 +92,7 @@ class _Job:
             self._room.close()
 
 
-class SlowWrites:
+class AsyncWrites:
     """The one write that is on its way. Used from one thread; never waits longer than ``grace``
     seconds. A write that never ends does not keep the process from ending."""
 
@@ -107,11 +107,11 @@ class SlowWrites:
         self._clock = clock
         self._job: _Job | None = None
 
-    def write(self, tree: Tree, path: str, step: Step, before: str | None = None) -> None:
-        """Write the value of a step. Raises OSError with the kernel's refusal, ``Pending``
+    def write(self, tree: MountedTree, path: str, step: Step, before: str | None = None) -> None:
+        """Write the value of a step. Raises OSError with the kernel's refusal, ``PendingWrite``
         where the write goes on after the grace or another one is on its way."""
         if self._job is not None:
-            raise Pending
+            raise PendingWrite
         import threading
 
         room = room_for(tree, path, step)
@@ -129,11 +129,11 @@ class SlowWrites:
             raise OSError(EAGAIN, f"no thread to be had: {error}") from error
         if not job.over.wait(self._grace):
             self._job = job
-            raise Pending
+            raise PendingWrite
         if job.error is not None:
             raise job.error
 
-    def concerns(self, tree: Tree, path: str, step: Step) -> bool:
+    def concerns(self, tree: MountedTree, path: str, step: Step) -> bool:
         """Whether a step's write may wait: its limit is not well above the usage, or depends on
         the write on its way. One that does not wait takes the place of that write."""
         if step.file not in USAGE:
@@ -146,8 +146,8 @@ class SlowWrites:
             job.later = step if job.step.file == step.file else job.later
         return waits
 
-    def settled(self) -> Settled | None:
-        """What came of the write on its way. One beyond the deadline is told once as ``TooLong``.
+    def settled(self) -> CompletedWrite | None:
+        """What came of the write on its way. One beyond the deadline is told once as ``WriteTimeout``.
         None: there is nothing to tell."""
         job = self._job
         if job is None:
@@ -155,15 +155,15 @@ class SlowWrites:
         if job.over.is_set():
             self._job = None
             if job.later is not None:
-                return Settled(job.later, job.before, None, anew=True)
-            return None if job.told else Settled(job.step, job.before, job.error)
+                return CompletedWrite(job.later, job.before, None, anew=True)
+            return None if job.told else CompletedWrite(job.step, job.before, job.error)
         if self._clock() - job.begun >= self._deadline and not job.told:
             job.told = True
-            return Settled(job.step, job.before, TooLong(ETIMEDOUT, "waits still"))
-        return Settled(job.step, job.before, None, pending=True)
+            return CompletedWrite(job.step, job.before, WriteTimeout(ETIMEDOUT, "waits still"))
+        return CompletedWrite(job.step, job.before, None, pending=True)
 
 
-def may_wait(tree: Tree, path: str, step: Step) -> bool:
+def may_wait(tree: MountedTree, path: str, step: Step) -> bool:
     """Whether writing the limit could make the kernel reclaim: it is not well above the usage."""
     usage = USAGE.get(step.file)
     if usage is None or not step.value.isdecimal():

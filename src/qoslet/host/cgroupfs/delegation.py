@@ -20,7 +20,7 @@ _HINT = (
 )
 
 
-class Reach(Struct, frozen=True):
+class Delegation(Struct, frozen=True):
     """``mounts`` are the hierarchies that can be used, ``missing`` the controllers of this
     machine that groups below the root cannot get, each with why; ``given``: the root is a group
     of somebody else that was handed to this user."""
@@ -35,7 +35,7 @@ class Reach(Struct, frozen=True):
         return WANTED_V2 - frozenset(self.missing)
 
 
-def reach(hierarchy: str, mounts: Mapping[str, str], root: str, user: int) -> Reach:
+def probe_delegation(hierarchy: str, mounts: Mapping[str, str], root: str, user: int) -> Delegation:
     """Look at the root, or at the nearest group above it. Raises ``CannotDo`` where no group
     can be made at all."""
     if hierarchy == "v1":
@@ -45,11 +45,11 @@ def reach(hierarchy: str, mounts: Mapping[str, str], root: str, user: int) -> Re
     group = place.removeprefix(point)
     if not os.access(place, os.W_OK | os.X_OK):
         raise _no_right(place)
-    given = group == root and handed(place, user)
-    return Reach(mounts, _missing_v2(point, group, given), given)
+    given = group == root and is_delegated(place, user)
+    return Delegation(mounts, _missing_v2(point, group, given), given)
 
 
-def handed(place: str, user: int) -> bool:
+def is_delegated(place: str, user: int) -> bool:
     """Whether a group was given to this user: it owns it, or systemd says so (``Delegate=``)."""
     try:
         if user != 0:
@@ -82,7 +82,7 @@ def own_root(hierarchy: str, mounts: Mapping[str, str], user: int) -> str | None
     except (OSError, ValueError):
         return None
     while group not in ("", "/"):
-        if handed(point + group, user) and _delegated(point + group):
+        if is_delegated(point + group, user) and _delegated(point + group):
             return f"{group}/qoslet"
         group = parent(group)
     return None
@@ -109,7 +109,7 @@ def _is_read_only(place: str) -> bool:
     return bool(os.statvfs(place).f_flag & os.ST_RDONLY)
 
 
-def _reach_v1(mounts: Mapping[str, str], root: str, user: int) -> Reach:
+def _reach_v1(mounts: Mapping[str, str], root: str, user: int) -> Delegation:
     """The hierarchies in which groups can be made."""
     usable, missing, given = {}, {}, False
     for name in (one for one in CONTROLLERS if one in mounts):
@@ -117,13 +117,13 @@ def _reach_v1(mounts: Mapping[str, str], root: str, user: int) -> Reach:
         place = _nearest(point, root)
         if os.access(place, os.W_OK | os.X_OK):
             usable[name] = point
-            given = given or (place == point + root and user != 0 and handed(place, user))
+            given = given or (place == point + root and user != 0 and is_delegated(place, user))
         else:
             why = "is mounted read-only" if _is_read_only(place) else "cannot be written"
             missing[name] = f"{place} {why}"
     if not usable and missing:
         raise _no_right(_nearest(mounts[next(iter(missing))], root))
-    return Reach(usable, missing, given)
+    return Delegation(usable, missing, given)
 
 
 def _missing_v2(point: str, group: str, given: bool) -> dict[str, str]:

@@ -24,24 +24,24 @@ from qoslet.core.reconcile.journal import (
 )
 from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.errors import CannotDo, QosletError
-from qoslet.host.cgroupfs.async_writes import Pending, SlowWrites
-from qoslet.host.cgroupfs.kill import Layout, below, kill, members
+from qoslet.host.cgroupfs.async_writes import AsyncWrites, PendingWrite
+from qoslet.host.cgroupfs.kill import CgroupLayout, below, kill, members
 from qoslet.host.cgroupfs.reclaim import by_hand, write
-from qoslet.host.cgroupfs.v1 import Hierarchies
-from qoslet.host.cgroupfs.v2 import DEFAULT_POINT, Unified
-from qoslet.host.cgroupfs.write_errors import Deed, Refused, errno_name, no_domain, refused
-from qoslet.host.linux.openat import Tree, checked, file_name, parent
+from qoslet.host.cgroupfs.v1 import HierarchiesV1
+from qoslet.host.cgroupfs.v2 import DEFAULT_POINT, HierarchyV2
+from qoslet.host.cgroupfs.write_errors import CgroupError, Deed, cgroup_error, errno_name, no_domain
+from qoslet.host.linux.openat import MountedTree, checked, file_name, parent
 
 REMOVE_TRIES = 10
 """A group whose last process is just ending is busy for a moment: 1 ms, doubled each time."""
 
 
-def layout_of(hierarchy: str, mounts: Mapping[str, str] | str) -> Layout:
+def layout_of(hierarchy: str, mounts: Mapping[str, str] | str) -> CgroupLayout:
     """The hierarchies of ``mounts``: v1 controller to mount point; v2 the mount point, or a
     mapping that has it under ``unified`` (default /sys/fs/cgroup)."""
     if hierarchy == "v1":
-        return Hierarchies({} if isinstance(mounts, str) else mounts)
-    return Unified(mounts if isinstance(mounts, str) else mounts.get("unified", DEFAULT_POINT))
+        return HierarchiesV1({} if isinstance(mounts, str) else mounts)
+    return HierarchyV2(mounts if isinstance(mounts, str) else mounts.get("unified", DEFAULT_POINT))
 
 
 class Cgroupfs:
@@ -60,7 +60,7 @@ class Cgroupfs:
         journal: Recorder | None = None,
         files: Iterable[str] = (),
         sleep: Callable[[float], None] = time.sleep,
-        slow: SlowWrites | None = None,
+        slow: AsyncWrites | None = None,
     ) -> None:
         self.hierarchy = hierarchy
         self.journal = journal
@@ -153,7 +153,7 @@ class Cgroupfs:
                 try:
                     path, tree = self._place(step)
                     found[number] = tree.read(path, step.file)
-                except (Refused, OSError):
+                except (CgroupError, OSError):
                     continue
         return found
 
@@ -169,13 +169,13 @@ class Cgroupfs:
                     self._attach(self._mine(step.path), step.pid)
                 case "remove":
                     self._remove(self._mine(step.path))
-        except Pending:
+        except PendingWrite:
             return Outcome(step, before, pending=True)
-        except (Refused, OSError) as error:
+        except (CgroupError, OSError) as error:
             return self._failed(step, before, error)
         return Outcome(step, before)
 
-    def _failed(self, step: Step, before: str | None, error: Refused | OSError) -> Outcome:
+    def _failed(self, step: Step, before: str | None, error: CgroupError | OSError) -> Outcome:
         """The outcome of a step that was refused."""
         if isinstance(error, OSError):
             number = error.errno or 0
@@ -184,35 +184,35 @@ class Cgroupfs:
         name = errno_name(error.number) if error.number else None
         return Outcome(step, before, str(error), name)
 
-    def _refused(self, deed: Deed, path: str, number: int, file: str, value: str) -> Refused:
+    def _refused(self, deed: Deed, path: str, number: int, file: str, value: str) -> CgroupError:
         """The refusal with the mount point that the file belongs to."""
         tree = (self.layout.tree_of(controller(file)) if file else None) or self.layout.trees[0]
         kind = self.layout.not_domain(path) if deed == "set" and number == ENOENT else ""
         if kind:
             return no_domain(tree.point + path, file, kind)
-        return refused(deed, tree.point + path, number, file, value)
+        return cgroup_error(deed, tree.point + path, number, file, value)
 
     def _mine(self, path: str) -> str:
-        """``path`` if it is a plain one below our root. Raises ``Refused``."""
+        """``path`` if it is a plain one below our root. Raises ``CgroupError``."""
         try:
             plain = checked(path)
         except ValueError as error:
-            raise Refused(str(error)) from None
+            raise CgroupError(str(error)) from None
         if not is_at_or_below(plain, self.root):
-            raise Refused(f"{path} is not below {self.root}: nothing else is ever written")
+            raise CgroupError(f"{path} is not below {self.root}: nothing else is ever written")
         return plain
 
-    def _place(self, step: Step) -> tuple[str, Tree]:
-        """Where a ``set`` writes. Raises ``Refused``."""
+    def _place(self, step: Step) -> tuple[str, MountedTree]:
+        """Where a ``set`` writes. Raises ``CgroupError``."""
         path = checked(step.path) if step.path in self.others else self._mine(step.path)
         try:
             if file_name(step.file) not in self._files:
                 knob(step.file)
         except ValueError as error:
-            raise Refused(str(error)) from None
+            raise CgroupError(str(error)) from None
         tree = self.layout.tree_of(controller(step.file))
         if tree is None:
-            raise Refused(
+            raise CgroupError(
                 f"{path}/{step.file}: the controller {controller(step.file)} is not mounted; "
                 "mount it, or plan for a node without it (--node)"
             )
@@ -228,7 +228,7 @@ class Cgroupfs:
         return [self._one(late.step, late.before) if late.anew else done]
 
     def _set(self, step: Step, before: str | None = None) -> None:
-        """Write one value. Raises ``Pending`` where it goes on in the kernel."""
+        """Write one value. Raises ``PendingWrite`` where it goes on in the kernel."""
         path, tree = self._place(step)
         try:
             self._write_value(tree, path, step, before)
@@ -239,7 +239,7 @@ class Cgroupfs:
             self._write_value(tree, path, step, before)
         self.layout.written(path, step.file)
 
-    def _write_value(self, tree: Tree, path: str, step: Step, before: str | None) -> None:
+    def _write_value(self, tree: MountedTree, path: str, step: Step, before: str | None) -> None:
         """One write, where it may wait in the thread for such writes."""
         slow = self.slow
         if slow is not None and path not in self._new and slow.concerns(tree, path, step):
@@ -286,14 +286,14 @@ class Cgroupfs:
     def _attach(self, path: str, pid: int) -> None:
         """Move a process into the group, in every hierarchy."""
         if pid <= 1 or pid == os.getpid():
-            raise Refused(f"{path}: process {pid} is not moved: PID 0, 1 and qoslet itself stay")
+            raise CgroupError(f"{path}: PID {pid} is not moved: 0, 1 and qoslet itself stay")
         for tree in self.layout.trees:
             try:
                 tree.write(path, "cgroup.procs", str(pid))
             except OSError as error:
                 where = tree.point + path
                 number = error.errno or 0
-                raise refused("attach", where, number, "cgroup.procs", str(pid)) from error
+                raise cgroup_error("attach", where, number, "cgroup.procs", str(pid)) from error
 
     def _remove(self, path: str) -> None:
         """Remove the group from every hierarchy; busy ones are tried again for a moment.
@@ -316,13 +316,13 @@ class Cgroupfs:
         self.layout.removed(path)
         self._made.append(Removed(path, done=True))
 
-    def _busy(self, tree: Tree, path: str, error: OSError) -> Refused:
+    def _busy(self, tree: MountedTree, path: str, error: OSError) -> CgroupError:
         """Why a group cannot be removed, with who is in it."""
-        said = refused("remove", tree.point + path, error.errno or 0)
+        said = cgroup_error("remove", tree.point + path, error.errno or 0)
         inside = sorted(members(self.layout, [path])) or tree.children(path)
         if error.errno == EBUSY and inside:
             names = ", ".join(str(one) for one in inside[:5])
-            said = Refused(f"{said} (in it: {names})", said.number)
+            said = CgroupError(f"{said} (in it: {names})", said.number)
         return said
 
     def shell(self, step: Step) -> str:
@@ -371,7 +371,7 @@ class Cgroupfs:
         return members(self.layout, [checked(path)])
 
     def kill(self, path: str) -> bool:
-        """End every process of the group and below; True once none is left. Raises ``Refused``
+        """End every process of the group and below; True once none is left. Raises ``CgroupError``
         outside our root, ``CannotDo`` where PID 1 or this process is inside."""
         return kill(self.layout, self._mine(path))
 

@@ -8,23 +8,23 @@ from collections.abc import Collection, Iterable
 from typing import Protocol
 
 from qoslet.errors import CannotDo
-from qoslet.host.linux.openat import Tree
+from qoslet.host.linux.openat import MountedTree
 
 ROUNDS = 5
 WAIT_SECONDS = 2.0
 """How long members may take to leave after ``cgroup.kill``, and in each round without it."""
 
 
-class Layout(Protocol):
+class CgroupLayout(Protocol):
     """The hierarchies of a group (``cgroup1.Hierarchies``, ``cgroup2.Unified``)."""
 
     name: str
-    trees: tuple[Tree, ...]
+    trees: tuple[MountedTree, ...]
 
-    def tree_of(self, controller: str) -> Tree | None:
+    def tree_of(self, controller: str) -> MountedTree | None:
         """The hierarchy of a controller."""
 
-    def controllers_of(self, tree: Tree) -> tuple[str, ...]:
+    def controllers_of(self, tree: MountedTree) -> tuple[str, ...]:
         """The controllers of a hierarchy."""
 
     def create(self, path: str) -> bool:
@@ -46,7 +46,7 @@ class Layout(Protocol):
         """The shell commands of ``create``."""
 
 
-def members_of(tree: Tree, path: str) -> set[int]:
+def members_of(tree: MountedTree, path: str) -> set[int]:
     """The processes of a group in one hierarchy; 0 is one of another PID namespace."""
     try:
         text = tree.read(path, "cgroup.procs")
@@ -55,7 +55,7 @@ def members_of(tree: Tree, path: str) -> set[int]:
     return {int(line) for line in text.split() if line.isdigit()}
 
 
-def members(layout: Layout, paths: Iterable[str]) -> set[int]:
+def members(layout: CgroupLayout, paths: Iterable[str]) -> set[int]:
     """The processes of groups over all hierarchies."""
     found: set[int] = set()
     for path in paths:
@@ -64,12 +64,12 @@ def members(layout: Layout, paths: Iterable[str]) -> set[int]:
     return found
 
 
-def below(layout: Layout, path: str) -> list[str]:
+def below(layout: CgroupLayout, path: str) -> list[str]:
     """The group and all below it that exist in any hierarchy, children first."""
     return sorted(identities(layout, path), key=lambda group: (-group.count("/"), group))
 
 
-def identities(layout: Layout, path: str) -> dict[str, int]:
+def identities(layout: CgroupLayout, path: str) -> dict[str, int]:
     """The same with the inode of each in the first hierarchy that has it, in no order."""
     found: dict[str, int] = {}
     for tree in reversed(layout.trees):
@@ -77,7 +77,7 @@ def identities(layout: Layout, path: str) -> dict[str, int]:
     return found
 
 
-def kill(layout: Layout, path: str, spared: Collection[int] = ()) -> bool:
+def kill(layout: CgroupLayout, path: str, spared: Collection[int] = ()) -> bool:
     """End every process of the group and below but ``spared``; True once no other is left.
 
     Raises ``CannotDo`` where PID 1 or this process is among them: then nothing is done.
@@ -87,7 +87,7 @@ def kill(layout: Layout, path: str, spared: Collection[int] = ()) -> bool:
     )
 
 
-def strike(layout: Layout, path: str, spared: Collection[int] = ()) -> bool:
+def strike(layout: CgroupLayout, path: str, spared: Collection[int] = ()) -> bool:
     """SIGKILL to every process of the group and below but ``spared``, without waiting for any;
     True where there was none. Raises ``CannotDo`` like ``kill``."""
     groups = below(layout, path)
@@ -105,7 +105,7 @@ def strike(layout: Layout, path: str, spared: Collection[int] = ()) -> bool:
     return False
 
 
-def _round(layout: Layout, path: str, spared: Collection[int]) -> None:
+def _round(layout: CgroupLayout, path: str, spared: Collection[int]) -> None:
     """Freeze, SIGKILL to each member, thaw."""
     file, frozen, thawed = ("cgroup.freeze", "1", "0")
     if layout.name == "v1":
@@ -120,7 +120,7 @@ def _round(layout: Layout, path: str, spared: Collection[int]) -> None:
             _write(freezer, path, file, thawed)
 
 
-def oom_kills(tree: Tree, path: str, hierarchy: str) -> int | None:
+def oom_kills(tree: MountedTree, path: str, hierarchy: str) -> int | None:
     """How many processes of a group the kernel killed for memory; None if unknown."""
     try:
         text = tree.read(path, "memory.oom_control" if hierarchy == "v1" else "memory.events")
@@ -130,7 +130,7 @@ def oom_kills(tree: Tree, path: str, hierarchy: str) -> int | None:
     return int(found[0]) if found else None
 
 
-def _signal(layout: Layout, groups: list[str], spared: Collection[int]) -> None:
+def _signal(layout: CgroupLayout, groups: list[str], spared: Collection[int]) -> None:
     """SIGKILL through descriptors that were opened before membership was seen again, so a
     reused number never hits a stranger."""
     import signal
@@ -152,7 +152,7 @@ def _signal(layout: Layout, groups: list[str], spared: Collection[int]) -> None:
             os.close(descriptor)
 
 
-def _empties(layout: Layout, path: str, spared: Collection[int]) -> bool:
+def _empties(layout: CgroupLayout, path: str, spared: Collection[int]) -> bool:
     """Whether the group and all below become empty, but for ``spared``, within ``WAIT_SECONDS``."""
     deadline = time.monotonic() + WAIT_SECONDS
     pause = 0.001
@@ -164,7 +164,7 @@ def _empties(layout: Layout, path: str, spared: Collection[int]) -> bool:
     return True
 
 
-def _write(tree: Tree, path: str, file: str, value: str) -> bool:
+def _write(tree: MountedTree, path: str, file: str, value: str) -> bool:
     """Write where the kernel has the file; whether it took it."""
     try:
         tree.write(path, file, value)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from qoslet.host.linux.mountinfo import Mount as Mount
+from qoslet.host.linux.mountinfo import MountPoint as MountPoint
 from qoslet.host.linux.mountinfo import mounts as mounts
 
 if TYPE_CHECKING:
@@ -31,16 +31,16 @@ _V1_CONTROLLERS = {
 }
 
 
-class Cgroups(Struct, frozen=True):
+class CgroupMounts(Struct, frozen=True):
     """Mount points by hierarchy. ``where``: v1 controller to mount point."""
 
     hierarchy: Hierarchy | None
     where: dict[str, str]
     """v1: controller to mount point."""
-    unified: Mount | None
+    unified: MountPoint | None
 
 
-def cgroups(table: list[Mount]) -> Cgroups:
+def cgroups(table: list[MountPoint]) -> CgroupMounts:
     """Which hierarchy the machine has: v2 where cgroup2 is mounted at the usual place, else v1
     where controllers are mounted on their own (a hybrid host, too), else v2 mounted elsewhere.
 
@@ -56,13 +56,13 @@ def cgroups(table: list[Mount]) -> Cgroups:
     unified.sort(key=lambda mount: len(mount.point))
     usual = [mount for mount in table if mount.point == CGROUP]
     if usual and usual[-1].type == "cgroup2":
-        return Cgroups("v2", {}, usual[-1])
+        return CgroupMounts("v2", {}, usual[-1])
     if where:
-        return Cgroups("v1", where, unified[0] if unified else None)
-    return Cgroups("v2" if unified else None, {}, unified[0] if unified else None)
+        return CgroupMounts("v1", where, unified[0] if unified else None)
+    return CgroupMounts("v2" if unified else None, {}, unified[0] if unified else None)
 
 
-class Mounted(Struct, frozen=True):
+class HierarchyMounts(Struct, frozen=True):
     """Which hierarchy this machine has; v1: controller to mount point; where v2 is mounted."""
 
     hierarchy: Hierarchy | None
@@ -70,8 +70,8 @@ class Mounted(Struct, frozen=True):
     unified: str | None
 
 
-def mounted(root: str = "") -> Mounted:
+def mounted(root: str = "") -> HierarchyMounts:
     """Only where control groups are: what ``probe`` says of them, without the rest."""
     groups = cgroups(mounts(root))
     point = groups.unified.point if groups.unified is not None else None
-    return Mounted(groups.hierarchy, dict(sorted(groups.where.items())), point)
+    return HierarchyMounts(groups.hierarchy, dict(sorted(groups.where.items())), point)

@@ -14,7 +14,7 @@ from qoslet.core.cgroup.interface_files import KNOBS, controller
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.host.cgroupfs.driver import layout_of
 from qoslet.host.cgroupfs.reclaim import can_reclaim
-from qoslet.host.linux.openat import Tree, checked, file_name, read_all
+from qoslet.host.linux.openat import MountedTree, checked, file_name, read_all
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -209,7 +209,7 @@ class CgroupObserver:
         return {name: value for name, value in found.items() if value is not None}
 
 
-def _open_path(tree: Tree, path: str) -> int | None:
+def _open_path(tree: MountedTree, path: str) -> int | None:
     """A group's directory, None where it is not there (or is a link)."""
     try:
         return tree.directory(path)

@@ -14,7 +14,7 @@ from errno import EAGAIN, EBUSY, ENOENT
 from msgspec import Struct
 
 from qoslet.core.reconcile.steps import Step
-from qoslet.host.linux.openat import Tree
+from qoslet.host.linux.openat import MountedTree
 
 RECLAIM = "memory.reclaim"
 _FRUITLESS = 16
@@ -55,7 +55,7 @@ class LimitRoom(Struct, frozen=True):
                 os.close(descriptor)
 
 
-def room_for(tree: Tree, path: str, step: Step) -> LimitRoom | None:
+def room_for(tree: MountedTree, path: str, step: Step) -> LimitRoom | None:
     """What makes room for a step's limit; None where it needs none. Raises OSError."""
     if not step.gently or step.file != "memory.max" or not step.value.isdecimal():
         return None
@@ -70,7 +70,7 @@ def room_for(tree: Tree, path: str, step: Step) -> LimitRoom | None:
     return LimitRoom(current, reclaim, int(step.value))
 
 
-def can_reclaim(tree: Tree, path: str) -> bool:
+def can_reclaim(tree: MountedTree, path: str) -> bool:
     """Whether the kernel takes memory back from a group when asked."""
     try:
         os.stat(RECLAIM, dir_fd=tree.fd(path), follow_symlinks=False)
@@ -79,7 +79,7 @@ def can_reclaim(tree: Tree, path: str) -> bool:
     return True
 
 
-def write(tree: Tree, path: str, step: Step) -> None:
+def write(tree: MountedTree, path: str, step: Step) -> None:
     """Write a step's value, once there is room for it. Raises OSError."""
     room = room_for(tree, path, step)
     if room is not None:

@@ -17,7 +17,7 @@ Cpus = dict[str, Mapping[str, Any]]
 """The ``cpu`` of each group, by path."""
 
 
-class Groups:
+class CgroupStats:
     """The groups of this machine, for reading. Raises ``CannotDo`` where there are none."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ def stats(
 ) -> list[dict[str, Any]]:
     """A ``PodSandboxStats`` for each of these pods of a ``PodStates`` document that has running
     containers; rates are over ``seconds``. Raises ``CannotDo``."""
-    groups = Groups()
+    groups = CgroupStats()
     try:
         before: Cpus = {}
         for item in items:
@@ -68,7 +68,7 @@ def stats(
 
 
 def _pod(
-    groups: Groups, item: Mapping[str, Any], before: Cpus, seen: Cpus
+    groups: CgroupStats, item: Mapping[str, Any], before: Cpus, seen: Cpus
 ) -> dict[str, Any] | None:
     """One pod; None where nothing of it runs. ``seen`` gathers the CPU times."""
     rows = [one for one in item["containers"] if one["cgroup"] and one["running"]]

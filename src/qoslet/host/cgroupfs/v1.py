@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from qoslet.errors import CannotDo
-from qoslet.host.cgroupfs.write_errors import Refused, refused
-from qoslet.host.linux.openat import Tree, parent
+from qoslet.host.cgroupfs.write_errors import CgroupError, cgroup_error
+from qoslet.host.linux.openat import MountedTree, parent
 
 CONTROLLERS = ("memory", "cpu", "cpuacct", "cpuset", "pids", "freezer", "hugetlb")
 """Where a group is made, if mounted; the first one gives it its identity."""
@@ -24,16 +24,18 @@ class _Space(NamedTuple):
     cloned: bool
 
 
-class Hierarchies:
+class HierarchiesV1:
     """The v1 hierarchies that matter. ``mounts`` is controller to mount point; controllers
     that share one are one hierarchy, which ``opened`` gives. Raises ``CannotDo`` where none is
     mounted."""
 
     name = "v1"
 
-    def __init__(self, mounts: Mapping[str, str], opened: Callable[[str], Tree] = Tree) -> None:
-        trees: dict[str, Tree] = {}
-        self.by_controller: dict[str, Tree] = {}
+    def __init__(
+        self, mounts: Mapping[str, str], opened: Callable[[str], MountedTree] = MountedTree
+    ) -> None:
+        trees: dict[str, MountedTree] = {}
+        self.by_controller: dict[str, MountedTree] = {}
         for controller in CONTROLLERS:
             if controller in mounts:
                 point = os.path.realpath(mounts[controller])
@@ -49,20 +51,20 @@ class Hierarchies:
         self._cpuset = self.by_controller.get("cpuset")
         self._spaces: dict[str, _Space] = {}
 
-    def tree_of(self, controller: str) -> Tree | None:
+    def tree_of(self, controller: str) -> MountedTree | None:
         """The hierarchy of a controller, None if it is not mounted."""
         return self.by_controller.get(controller)
 
-    def controllers_of(self, tree: Tree) -> tuple[str, ...]:
+    def controllers_of(self, tree: MountedTree) -> tuple[str, ...]:
         """The controllers of a hierarchy."""
         return tuple(name for name, one in self.by_controller.items() if one is tree)
 
     def create(self, path: str) -> bool:
         """Make the group in every hierarchy, or in none. True if it was not complete before.
 
-        Raises ``Refused``; FileNotFoundError where the group above is absent.
+        Raises ``CgroupError``; FileNotFoundError where the group above is absent.
         """
-        made: list[Tree] = []
+        made: list[MountedTree] = []
         tree = self.trees[0]
         try:
             for tree in self.trees:
@@ -71,15 +73,15 @@ class Hierarchies:
                     made.append(tree)
                 if tree is self._cpuset:
                     self._furnish(tree, path, new)
-        except (OSError, Refused) as error:
+        except (OSError, CgroupError) as error:
             for other in reversed(made):
                 _undo(other, path)
-            if isinstance(error, Refused | FileNotFoundError):
+            if isinstance(error, CgroupError | FileNotFoundError):
                 raise
-            raise refused("create", tree.point + path, error.errno or 0) from error
+            raise cgroup_error("create", tree.point + path, error.errno or 0) from error
         return bool(made)
 
-    def _furnish(self, tree: Tree, path: str, new: bool) -> None:
+    def _furnish(self, tree: MountedTree, path: str, new: bool) -> None:
         """Give a cpuset its parent's CPUs and nodes: empty ones take no process."""
         if not new and all(tree.read(path, file) for file in _SPACE):
             return
@@ -94,7 +96,7 @@ class Hierarchies:
             _write(tree, path, "cpuset.mems", space.mems)
             self._spaces[path] = space
 
-    def _copy(self, tree: Tree, path: str, space: _Space) -> None:
+    def _copy(self, tree: MountedTree, path: str, space: _Space) -> None:
         """Write the space, and remember it as the group's own."""
         if not space.cloned:
             tree.write(path, "cpuset.cpus", space.cpus)
@@ -102,8 +104,8 @@ class Hierarchies:
         # A new group inherits clone_children.
         self._spaces[path] = space
 
-    def _space(self, tree: Tree, path: str) -> _Space:
-        """CPUs and nodes of a group, read once. Raises ``Refused`` where they are empty."""
+    def _space(self, tree: MountedTree, path: str) -> _Space:
+        """CPUs and nodes of a group, read once. Raises ``CgroupError`` where they are empty."""
         found = self._spaces.get(path)
         if found is None:
             found = _Space(
@@ -112,7 +114,7 @@ class Hierarchies:
                 tree.read(path, "cgroup.clone_children") == "1",
             )
             if not found.cpus or not found.mems:
-                raise Refused(
+                raise CgroupError(
                     f"{tree.point}{path}: cpuset.cpus or cpuset.mems is empty, so no group below "
                     "could run anything; write both there first"
                 )
@@ -157,7 +159,7 @@ class Hierarchies:
         return lines
 
 
-def _undo(tree: Tree, path: str) -> None:
+def _undo(tree: MountedTree, path: str) -> None:
     """Remove a group that was just made; it can only stay if somebody uses it already."""
     try:
         tree.rmdir(path)
@@ -165,11 +167,11 @@ def _undo(tree: Tree, path: str) -> None:
         return
 
 
-def _write(tree: Tree, path: str, file: str, value: str) -> None:
+def _write(tree: MountedTree, path: str, file: str, value: str) -> None:
     """Write, with the refusal explained."""
     try:
         tree.write(path, file, value)
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise refused("set", tree.point + path, error.errno or 0, file, value) from error
+        raise cgroup_error("set", tree.point + path, error.errno or 0, file, value) from error

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from qoslet.core.cgroup.controllers import WANTED_V2
-from qoslet.host.cgroupfs.write_errors import refused
-from qoslet.host.linux.openat import Tree, parent
+from qoslet.host.cgroupfs.write_errors import cgroup_error
+from qoslet.host.linux.openat import MountedTree, parent
 
 DEFAULT_POINT = "/sys/fs/cgroup"
 
 
-class Unified:
+class HierarchyV2:
     """The v2 hierarchy at its mount point. Of the controllers that are ``wanted``, those that
     the root has are enabled on the way down to every group that is made; ``opened`` gives it."""
 
@@ -21,18 +21,18 @@ class Unified:
         self,
         point: str = DEFAULT_POINT,
         wanted: frozenset[str] = WANTED_V2,
-        opened: Callable[[str], Tree] = Tree,
+        opened: Callable[[str], MountedTree] = MountedTree,
     ) -> None:
         self.wanted = wanted
         self.tree = opened(point)
-        self.trees: tuple[Tree, ...] = (self.tree,)
+        self.trees: tuple[MountedTree, ...] = (self.tree,)
         self._given: set[str] = set()
 
-    def tree_of(self, controller: str) -> Tree | None:
+    def tree_of(self, controller: str) -> MountedTree | None:
         """The one hierarchy."""
         return self.tree
 
-    def controllers_of(self, tree: Tree) -> tuple[str, ...]:
+    def controllers_of(self, tree: MountedTree) -> tuple[str, ...]:
         """Not by hierarchy on v2."""
         return ()
 
@@ -50,7 +50,7 @@ class Unified:
             self._given.clear()
             raise
         except OSError as error:
-            raise refused("create", self.tree.point + path, error.errno or 0) from error
+            raise cgroup_error("create", self.tree.point + path, error.errno or 0) from error
 
     def _give_down_to(self, path: str) -> None:
         """Enable controllers from the hierarchy's root down to ``path``."""
@@ -78,7 +78,7 @@ class Unified:
             first = error
         wrong = [name for name in wanted if not self._one(path, name)]
         if wrong:
-            raise refused(
+            raise cgroup_error(
                 "enable",
                 self.tree.point + path,
                 first.errno or 0,

@@ -15,7 +15,7 @@ from qoslet.errors import QosletError
 Deed = Literal["create", "set", "attach", "remove", "enable", "kill"]
 
 
-class Refused(QosletError):
+class CgroupError(QosletError):
     """The kernel said no. ``number`` is the errno, 0 where we did not ask it."""
 
     def __init__(self, message: str, number: int = 0) -> None:
@@ -31,18 +31,20 @@ def errno_name(number: int) -> str:
     return errno.errorcode.get(number, f"errno {number}")
 
 
-def refused(deed: Deed, where: str, number: int, file: str = "", value: str = "") -> Refused:
+def cgroup_error(
+    deed: Deed, where: str, number: int, file: str = "", value: str = ""
+) -> CgroupError:
     """The refusal of ``deed`` on the directory ``where`` as one line: what was tried on which
     path, the errno, what it means, what to do."""
     meaning, advice = _meaning(deed, number, file)
     place = f"{where}/{file}" if file else where
     tried = f" refuses {value!r} with" if value else ""
-    return Refused(f"{place}{tried or ':'} {errno_name(number)}: {meaning}; {advice}", number)
+    return CgroupError(f"{place}{tried or ':'} {errno_name(number)}: {meaning}; {advice}", number)
 
 
-def no_domain(where: str, file: str, kind: str) -> Refused:
+def no_domain(where: str, file: str, kind: str) -> CgroupError:
     """A file that a v2 group lacks because it is ``threaded`` or ``domain invalid``."""
-    return Refused(
+    return CgroupError(
         f"{where}/{file}: ENOENT: the group is {kind} and has no such file; "
         "choose a root whose groups above are all domains (cat cgroup.type)",
         errno.ENOENT,

@@ -229,7 +229,7 @@ class Pipes:
             unlink(path)
 
 
-class Logs:
+class ContainerLogs:
     """The logs of all pods below ``folder``, which only its owner can read."""
 
     def __init__(self, folder: str, limits: LogLimits | None = None) -> None:

@@ -15,7 +15,7 @@ CHUNK = 1 << 20
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Place(Struct, frozen=True):
+class LogLocation(Struct, frozen=True):
     """A container's logs: the pod they belong to and their directory."""
 
     namespace: str
@@ -41,14 +41,14 @@ class Place(Struct, frozen=True):
         return f"{self.folder}/{run}.log"
 
 
-def places(folder: str) -> list[Place]:
+def log_locations(folder: str) -> list[LogLocation]:
     """All containers that have logs below ``folder``, sorted."""
     found = []
     for pod in _names(folder):
         namespace, _, rest = pod.partition("_")
         name, _, uid = rest.rpartition("_")
         found += [
-            Place(namespace, name, uid, container, f"{folder}/{pod}/{container}")
+            LogLocation(namespace, name, uid, container, f"{folder}/{pod}/{container}")
             for container in _names(f"{folder}/{pod}")
         ]
     return found
@@ -107,7 +107,7 @@ class Tail:
             self._file = -1
 
 
-class Lines:
+class LogLines:
     """Whole lines of one run, each with the time at which it began."""
 
     def __init__(self, tail: Tail) -> None:
@@ -129,12 +129,12 @@ class Lines:
         return found
 
 
-class Run:
+class LogRun:
     """One run of a container: its lines, and whether it is over. ``records`` is the keeper's
     folder."""
 
-    def __init__(self, place: Place, run: int, records: str) -> None:
-        self.lines = Lines(Tail(place.path(run)))
+    def __init__(self, place: LogLocation, run: int, records: str) -> None:
+        self.lines = LogLines(Tail(place.path(run)))
         self._name, self._run = place.container, run
         self._folder = f"{records}/{place.uid}"
         self._seen: tuple[int, int] | None = None
@@ -163,7 +163,7 @@ class _Following(Struct):
     parts: dict[bytes, bytes] = {}
 
 
-class Fresh:
+class LogFollower:
     """What all containers print from now on, line by line."""
 
     def __init__(self, folder: str) -> None:
@@ -172,7 +172,7 @@ class Fresh:
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """Whole lines since the last call, each as (``pod/container``, line)."""
-        present = {place.folder: place for place in places(self._folder)}
+        present = {place.folder: place for place in log_locations(self._folder)}
         for folder in [*self._followed.keys() - present.keys()]:
             gone = self._followed.pop(folder)
             yield from self._of(os.path.basename(folder), gone)

@@ -12,7 +12,7 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 
-from qoslet.core.workload.process_spec import Mount
+from qoslet.core.workload.process_spec import VolumeMount
 from qoslet.host.linux.mount_syscalls import (
     BIND,
     DETACH,
@@ -41,7 +41,7 @@ _HERE = _AT | os.O_NOFOLLOW
 _SYSTEM = ("/proc", "/sys")
 
 
-def enter(wanted: Sequence[Mount]) -> Iterator[str]:
+def enter(wanted: Sequence[VolumeMount]) -> Iterator[str]:
     """Take a mount namespace with every volume at its path; yields what comes next, before it.
 
     Raises OSError, and ValueError with a reason.
@@ -57,7 +57,7 @@ def enter(wanted: Sequence[Mount]) -> Iterator[str]:
     # a copy of them would hold their memory after they are given back
     for point in [m.point for m in mounted() if m.type == "tmpfs" and m.source == DEVICE]:
         unmount(point, DETACH)
-    view = _View(wanted[0].source, {os.fstat(tree).st_dev for tree in trees})
+    view = _MountView(wanted[0].source, {os.fstat(tree).st_dev for tree in trees})
     for one, tree in sorted(zip(wanted, trees, strict=True), key=_depth):
         yield f"volume {one.volume} at {one.path}"
         move(tree, view.place(one.path, stat.S_ISDIR(os.fstat(tree).st_mode)))
@@ -66,17 +66,17 @@ def enter(wanted: Sequence[Mount]) -> Iterator[str]:
             mount("", f"/proc/self/fd/{tree}", "", flags)
 
 
-def _depth(pair: tuple[Mount, int]) -> int:
+def _depth(pair: tuple[VolumeMount, int]) -> int:
     """What stands in another volume comes after it."""
     return pair[0].path.count("/")
 
 
-def _tree(one: Mount) -> int:
+def _tree(one: VolumeMount) -> int:
     """A copy of the volume, or of the place inside it, to attach."""
     return clone("", at=inside(one))
 
 
-def inside(one: Mount) -> int:
+def inside(one: VolumeMount) -> int:
     """The volume, or the place inside it, open. Links in ``sub_path`` are refused: containers of
     the pod may have made them. Raises OSError, ValueError."""
     at = os.open(one.source, _HERE | os.O_DIRECTORY)
@@ -96,7 +96,7 @@ def inside(one: Mount) -> int:
     return at
 
 
-class _View:
+class _MountView:
     """The file systems as the container will see them. ``ours`` are the devices in which names
     may be made; ``staging`` is a directory to mount a new root on."""
 

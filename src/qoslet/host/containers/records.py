@@ -24,7 +24,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Proc(Struct, frozen=True):
+class MainProcess(Struct, frozen=True):
     """A main process. ``start`` is in clock ticks since the boot, ``oom_before`` what the
     group's counter of OOM kills said before it."""
 
@@ -33,14 +33,14 @@ class Proc(Struct, frozen=True):
     oom_before: int
 
 
-class Times(Struct, frozen=True, omit_defaults=True):
+class ContainerTimes(Struct, frozen=True, omit_defaults=True):
     """When a container was started and ended last, in wall-clock seconds."""
 
     started: float | None = None
     finished: float | None = None
 
 
-class Record(Struct, frozen=True, omit_defaults=True):
+class PodRecord(Struct, frozen=True, omit_defaults=True):
     """A pod as it is kept. Times in ``lives`` and ``ending`` are those of the boot's monotonic
     clock. ``digest`` is the one that its ``Held`` has."""
 
@@ -50,15 +50,15 @@ class Record(Struct, frozen=True, omit_defaults=True):
     digest: str
     cgroups: dict[str, str]
     lives: dict[str, Life]
-    processes: dict[str, Proc] = {}
-    times: dict[str, Times] = {}
+    processes: dict[str, MainProcess] = {}
+    times: dict[str, ContainerTimes] = {}
     ending: Ending | None = None
 
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=PodRecord)
 
 
-class RecordsOf(Generic[R]):
+class RecordFolder(Generic[R]):
     """The records below ``folder``, which only its owner can read. ``boot`` is the boot's id,
     ``kind`` what is kept."""
 
@@ -125,16 +125,16 @@ class RecordsOf(Generic[R]):
             return
 
 
-class Records(RecordsOf[Record]):
+class ProcessRecords(RecordFolder[PodRecord]):
     """The records of plain processes."""
 
     def __init__(self, folder: str, boot: str) -> None:
-        super().__init__(folder, boot, Record)
+        super().__init__(folder, boot, PodRecord)
 
 
-def read_record(folder: str) -> Record:
+def read_record(folder: str) -> PodRecord:
     """The record in a pod's directory. Raises OSError, ``msgspec.MsgspecError``."""
-    return read_kind(folder, Record)
+    return read_kind(folder, PodRecord)
 
 
 def read_kind(folder: str, kind: type[R]) -> R:
@@ -172,7 +172,7 @@ def _stat(pid: int, number: int) -> int | None:
         return None
 
 
-def same_process(proc: Proc) -> int | None:
+def same_process(proc: MainProcess) -> int | None:
     """A pidfd of the process if it still is that one; the caller closes it."""
     try:
         descriptor = os.pidfd_open(proc.pid)

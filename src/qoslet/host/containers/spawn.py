@@ -19,8 +19,8 @@ from typing import NoReturn
 
 from msgspec import Struct
 
-from qoslet.core.workload.process_spec import Launch
-from qoslet.core.workload.security_context import Identity
+from qoslet.core.workload.process_spec import ProcessSpec
+from qoslet.core.workload.security_context import Credentials
 from qoslet.host.containers.mount_namespace import enter
 from qoslet.host.linux.capabilities import bound_capabilities, last_capability, prctl
 from qoslet.host.linux.mount_syscalls import library
@@ -53,7 +53,7 @@ class Spawned(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class Birth(Struct):
+class ForkedProcess(Struct):
     """A child between fork and exec. Where ``report`` is readable, ``settle`` may know more;
     after ``deadline`` (monotonic seconds) it gives the child up."""
 
@@ -68,7 +68,9 @@ class Birth(Struct):
         return settle(self)
 
 
-def begin(launch: Launch, joins: Sequence[int], output: int, errors: int | None = None) -> Birth:
+def begin(
+    launch: ProcessSpec, joins: Sequence[int], output: int, errors: int | None = None
+) -> ForkedProcess:
     """Fork a child that becomes ``launch`` in the groups whose ``cgroup.procs`` are open as
     ``joins``, and do not wait for it: ``settle`` tells what came of it.
 
@@ -96,10 +98,10 @@ def begin(launch: Launch, joins: Sequence[int], output: int, errors: int | None 
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         raise StartFailed(NOT_EXECUTABLE, f"cannot watch it: {error.strerror}") from error
-    return Birth(pid, pidfd, reader, time.monotonic() + START_SECONDS)
+    return ForkedProcess(pid, pidfd, reader, time.monotonic() + START_SECONDS)
 
 
-def settle(birth: Birth) -> Spawned | None:
+def settle(birth: ForkedProcess) -> Spawned | None:
     """What came of a child, None while it has neither executed nor ended; does not wait.
 
     Raises ``StartFailed``; no process is left then, but for one that hung in the kernel: it is
@@ -131,7 +133,9 @@ def settle(birth: Birth) -> Spawned | None:
     return Spawned(birth.pid, birth.pidfd, notes)
 
 
-def spawn(launch: Launch, joins: Sequence[int], output: int, errors: int | None = None) -> Spawned:
+def spawn(
+    launch: ProcessSpec, joins: Sequence[int], output: int, errors: int | None = None
+) -> Spawned:
     """Start ``launch`` as ``begin`` does and wait until it runs, at most ``START_SECONDS``.
 
     Raises ``StartFailed``; no process is left then.
@@ -165,7 +169,9 @@ def reap_orphans(known: Container[int]) -> None:
         os.waitpid(ended.si_pid, os.WNOHANG)
 
 
-def _child(launch: Launch, joins: Sequence[int], output: int, errors: int, report: int) -> NoReturn:
+def _child(
+    launch: ProcessSpec, joins: Sequence[int], output: int, errors: int, report: int
+) -> NoReturn:
     """All that happens between fork and exec; never returns into the caller's code."""
     stage = "session"
     try:
@@ -229,7 +235,7 @@ def _close_all_but(keep: int) -> None:
     os.closerange(keep + 1, 2**31 - 1)
 
 
-def _oom_score(launch: Launch, report: int) -> None:
+def _oom_score(launch: ProcessSpec, report: int) -> None:
     """Tell the kernel in which order to kill; without the right it stays as it is."""
     if launch.oom_score_adj is None:
         return
@@ -243,7 +249,7 @@ def _oom_score(launch: Launch, report: int) -> None:
         _say(report, f"N oom_score_adj {launch.oom_score_adj} not set: {error.strerror}")
 
 
-def _take(identity: Identity) -> None:
+def _take(identity: Credentials) -> None:
     """Become the user, groups and capability bounds of ``identity``; raises OSError."""
     try:
         bound_capabilities(identity.capabilities)
@@ -259,7 +265,7 @@ def _take(identity: Identity) -> None:
         prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
-def _execute(launch: Launch, report: int) -> NoReturn:
+def _execute(launch: ProcessSpec, report: int) -> NoReturn:
     """Execute the command, looked up in the container's own ``PATH``."""
     environment = dict(launch.env)
     name = launch.argv[0]

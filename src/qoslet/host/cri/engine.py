@@ -18,11 +18,11 @@ from qoslet.core.workload.lifecycle import Backoff, Ending
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.errors import QosletError
 from qoslet.host.containers.log_files import LogLimits, put_aside, remove_tree
-from qoslet.host.containers.records import RecordsOf
+from qoslet.host.containers.records import RecordFolder
 from qoslet.host.cri import requests
 from qoslet.host.cri.calls import Away, CallFailed, Calls
 from qoslet.host.cri.pb import cri_pb2 as pb
-from qoslet.host.cri.pod_record import Kept, KeptPod
+from qoslet.host.cri.pod_record import CriPod, CriPodRecord
 from qoslet.host.cri.pod_worker import PodRun
 from qoslet.host.cri.runtime_info import network_refusal
 
@@ -38,7 +38,7 @@ Charge = Callable[[str, int], None]
 """Puts a process beside the containers into the pod's group: the group's path and its number."""
 
 
-class Setting(Struct, frozen=True):
+class CriSettings(Struct, frozen=True):
     """Whose pods: the root is their label; ``folder`` keeps records, ``logs`` their output."""
 
     root: str
@@ -49,7 +49,7 @@ class Setting(Struct, frozen=True):
     limits: LogLimits = LogLimits()
 
 
-class Engine:
+class CriEngine:
     """What runs in the thread: an event loop with a task for each pod. Methods beside ``begin``,
     ``load``, ``go``, ``call`` and ``end`` are called in it."""
 
@@ -57,8 +57,8 @@ class Engine:
         self,
         endpoint: str,
         api: str,
-        setting: Setting,
-        told: Callable[[KeptPod], None],
+        setting: CriSettings,
+        told: Callable[[CriPod], None],
         note: Callable[[str], None],
         charged: Charge,
     ) -> None:
@@ -70,11 +70,11 @@ class Engine:
         self.note = note
         self._endpoint, self._api = endpoint, api
         self._told, self._charged = told, charged
-        self._records = RecordsOf(setting.folder, _boot(), Kept)
+        self._records = RecordFolder(setting.folder, _boot(), CriPodRecord)
         self._runs: dict[str, PodRun] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._seen = False
-        self._waiting: dict[str, KeptPod] = {}
+        self._waiting: dict[str, CriPod] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="cri", daemon=True)
         self._unsaved: set[str] = set()
@@ -91,12 +91,12 @@ class Engine:
         """Do something in the thread."""
         self._loop.call_soon_threadsafe(what, *words)
 
-    def load(self) -> list[KeptPod]:
+    def load(self) -> list[CriPod]:
         """The pods of before."""
         records, bad = self._records.load()
         for line in bad:
             self.note(line)
-        self._before = [KeptPod.of(record) for record in records]
+        self._before = [CriPod.of(record) for record in records]
         return self._before
 
     def go(self) -> None:
@@ -147,7 +147,7 @@ class Engine:
         self._runs[uid] = run
         self._tasks[uid] = self._loop.create_task(run.run())
 
-    def start(self, pod: KeptPod) -> None:
+    def start(self, pod: CriPod) -> None:
         """Begin a pod; not before the runtime was asked whether it has it already. Where it has it
         with other containers, these are ended: the loop begins anew what ended unasked."""
         uid = pod.spec.uid
@@ -196,7 +196,7 @@ class Engine:
         place = requests.log_path(self.logs, run.pod.spec, "c", 0)
         remove_tree(os.path.dirname(os.path.dirname(place)))
 
-    def changed(self, pod: KeptPod) -> None:
+    def changed(self, pod: CriPod) -> None:
         """Save and tell it."""
         if pod.spec.uid in self._runs:
             self._save(pod.spec.uid)
@@ -210,7 +210,7 @@ class Engine:
             self._unsaved.add(uid)
             self.note(f"{self._records.folder}: records are not kept: {error.strerror}")
 
-    def charge(self, pod: KeptPod, pid: int) -> None:
+    def charge(self, pod: CriPod, pid: int) -> None:
         """A process beside a pod's containers."""
         self._charged(pod.parent, pid)
 
@@ -332,7 +332,7 @@ class Engine:
         except (msgspec.MsgspecError, ValueError) as error:
             self.note(f"sandbox {box.id} has our label and no pod: {error}; it is left alone")
             return
-        pod = KeptPod(spec, box.annotations.get(requests.DIGEST, "") or spec.digest())
+        pod = CriPod(spec, box.annotations.get(requests.DIGEST, "") or spec.digest())
         pod.attempt = box.metadata.attempt + 1
         if box.state == pb.SANDBOX_READY:
             pod.sandbox = box.id

@@ -10,10 +10,10 @@ from msgspec import field
 from qoslet.core.workload.lifecycle import NEW, ContainerState, Ending, Life
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
-from qoslet.host.containers.records import FORMAT, Record, Times
+from qoslet.host.containers.records import FORMAT, ContainerTimes, PodRecord
 
 
-class Kept(Record, frozen=True, omit_defaults=True):
+class CriPodRecord(PodRecord, frozen=True, omit_defaults=True):
     """A pod's record. ``sandbox`` is its id, ``attempt`` the number of the next one; ``ids`` are
     containers' by name. ``applied`` are the resources that each was given last, ``cleared`` tells
     that nothing of the pod is left in the runtime."""
@@ -26,7 +26,7 @@ class Kept(Record, frozen=True, omit_defaults=True):
     cleared: bool = False
 
 
-class KeptPod:
+class CriPod:
     """A pod as it is known: the containers' lives, what they are called in the runtime, and what
     is to be said of them. ``messages`` are sentences by container; one that is ``forgotten`` may
     still change in the thread, and is told no more."""
@@ -35,7 +35,7 @@ class KeptPod:
         self.spec = spec
         self.digest = digest
         self.lives: dict[str, Life] = {one.name: NEW for one in spec.launches}
-        self.times: dict[str, Times] = {}
+        self.times: dict[str, ContainerTimes] = {}
         self.ending: Ending | None = None
         self.sandbox = ""
         self.attempt = 0
@@ -49,7 +49,7 @@ class KeptPod:
         self.forgotten = False
 
     @classmethod
-    def of(cls, record: Kept) -> KeptPod:
+    def of(cls, record: CriPodRecord) -> CriPod:
         """The pod of a record."""
         pod = cls(record.spec, record.digest)
         pod.lives, pod.times = dict(record.lives), dict(record.times)
@@ -59,9 +59,9 @@ class KeptPod:
         pod.cleared = record.cleared
         return pod
 
-    def record(self, boot: str) -> Kept:
+    def record(self, boot: str) -> CriPodRecord:
         """The pod as it goes to disk."""
-        return Kept(
+        return CriPodRecord(
             format=FORMAT,
             boot=boot,
             spec=self.spec,
@@ -109,7 +109,7 @@ class KeptPod:
         return tuple(before[one.name] if before.get(one.name) == one else one for one in made)
 
     def _state(self, name: str) -> ContainerState:
-        life, times = self.lives[name], self.times.get(name, Times())
+        life, times = self.lives[name], self.times.get(name, ContainerTimes())
         return ContainerState(
             pod_uid=self.spec.uid,
             name=name,

@@ -24,13 +24,13 @@ from qoslet.core.workload.lifecycle import (
     postponed,
     restarted,
 )
-from qoslet.core.workload.process_spec import Launch, PodSpec
+from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.errors import QosletError
 from qoslet.host.cri.calls import Away, CallFailed
 from qoslet.host.cri.pb import cri_pb2 as pb
-from qoslet.host.cri.pod_record import KeptPod
-from qoslet.host.cri.sandboxes import Refused, pid_and_group
-from qoslet.host.cri.status_sync import Around, Watched
+from qoslet.host.cri.pod_record import CriPod
+from qoslet.host.cri.sandboxes import NotStartable, pid_and_group
+from qoslet.host.cri.status_sync import StatusContext, StatusSync
 from qoslet.host.cri.updates import change
 
 KILL_AGAIN = 10.0
@@ -40,10 +40,10 @@ RETRY = Backoff(first=0.5, longest=60.0, reset_after=0.0)
 """Between attempts at what a runtime refused: a sandbox, an image, a container."""
 
 
-class PodRun(Watched):
+class PodRun(StatusSync):
     """The life of one pod. ``gone``: nobody wants to know of it any more."""
 
-    def __init__(self, around: Around, pod: KeptPod, *, stale: bool = False) -> None:
+    def __init__(self, around: StatusContext, pod: CriPod, *, stale: bool = False) -> None:
         super().__init__(around, pod, stale=stale)
         self.gone = False
         self._wake = asyncio.Event()
@@ -156,14 +156,16 @@ class PodRun(Watched):
         if not pod.alive and (pod.ending is not None or finished(pod.spec, pod.lives)):
             await self._clear()
 
-    async def _start(self, launch: Launch) -> None:
+    async def _start(self, launch: ProcessSpec) -> None:
         """One start, or why it has to wait."""
         pod, name = self.pod, launch.name
         try:
             if not pod.sandbox and not (pod.spec.sandbox and pod.spec.sandbox.host_network):
                 reason = "" if self._around.host_network else await self._around.network()
                 if reason:
-                    raise Refused("NetworkNotReady", f"{reason} (hostNetwork: true needs none)")
+                    raise NotStartable(
+                        "NetworkNotReady", f"{reason} (hostNetwork: true needs none)"
+                    )
             await self._box.make()
             self._around.changed(pod)
             image = await self._box.image(launch)
@@ -172,7 +174,7 @@ class PodRun(Watched):
                 await self._box.remove(old)
             attempt = pod.lives[name].starts
             id = await self._box.create(launch, image, attempt)
-        except Refused as error:
+        except NotStartable as error:
             self._refused(name, error)
             return
         pod.ids[name] = id
@@ -183,7 +185,7 @@ class PodRun(Watched):
         self._around.changed(pod)
         await self._begin(name, id)
 
-    def _refused(self, name: str, error: Refused) -> None:
+    def _refused(self, name: str, error: NotStartable) -> None:
         """A container has to wait."""
         pod = self.pod
         delay = self._delays.get(name, 0.0)
@@ -202,7 +204,7 @@ class PodRun(Watched):
         self._later = self._around.clock() + delay
         self._around.note(f"{self.pod.spec.key}: {message}")
 
-    def _signal(self, launch: Launch) -> None:
+    def _signal(self, launch: ProcessSpec) -> None:
         """Ask a container to end; the runtime kills it a little after we do."""
         pod, now = self.pod, self._around.clock()
         life = pod.lives[launch.name]
@@ -212,7 +214,7 @@ class PodRun(Watched):
         pod.lives[launch.name] = replace(life, signalled_at=now)
         self._ask(launch.name, math.ceil(max(0.0, until - now)) + 1)
 
-    def _kill(self, launch: Launch) -> None:
+    def _kill(self, launch: ProcessSpec) -> None:
         """End a container now."""
         self._stopping[launch.name] = self._around.clock()
         self._ask(launch.name, 0)
@@ -248,7 +250,7 @@ class PodRun(Watched):
         if pod.sandbox and pod.sandbox != self._tended:
             try:
                 await self._box.tend()
-            except Refused as error:
+            except NotStartable as error:
                 await self._misplaced(error)
                 return
             self._tended = pod.sandbox
@@ -267,7 +269,7 @@ class PodRun(Watched):
                 self._wake.set()
             self._around.changed(pod)
 
-    async def _misplaced(self, error: Refused) -> None:
+    async def _misplaced(self, error: NotStartable) -> None:
         """The sandbox is not where it belongs: nothing may run in it."""
         pod = self.pod
         await self._box.drop(pod.sandbox)
@@ -325,5 +327,5 @@ class PodRun(Watched):
         if pod.sandbox and pod.sandbox != self._tended:
             try:
                 await self._box.tend()
-            except (Refused, CallFailed):
+            except (NotStartable, CallFailed):
                 return

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from qoslet.core.workload.container_spec import Contained, Sandbox
+from qoslet.core.workload.container_spec import ContainerSpec, Sandbox
 from qoslet.core.workload.cri_log import path_of
-from qoslet.core.workload.process_spec import Launch, PodSpec
+from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.host.cri.pb import cri_pb2 as pb
 
 ROOT = "qoslet.root"
@@ -94,7 +94,7 @@ def _namespaces(box: Sandbox, host_network: bool) -> pb.NamespaceOption:
 
 
 def container_config(
-    spec: PodSpec, launch: Launch, image: str, root: str, attempt: int, host_network: bool
+    spec: PodSpec, launch: ProcessSpec, image: str, root: str, attempt: int, host_network: bool
 ) -> pb.ContainerConfig:
     """One container of a pod; ``image`` is what the runtime calls its image."""
     asked = launch.contained
@@ -127,7 +127,7 @@ def container_config(
 
 
 def _security(
-    box: Sandbox, asked: Contained, host_network: bool
+    box: Sandbox, asked: ContainerSpec, host_network: bool
 ) -> pb.LinuxContainerSecurityContext:
     """Who the container's process is, and what it may see."""
     made = pb.LinuxContainerSecurityContext(

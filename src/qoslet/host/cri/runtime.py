@@ -17,28 +17,28 @@ from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.errors import CannotDo, QosletError
 from qoslet.host.cri.calls import CallFailed, Calls
-from qoslet.host.cri.engine import Charge, Engine, Setting
-from qoslet.host.cri.pod_record import KeptPod
-from qoslet.host.cri.runtime_info import Facts, facts_of
-from qoslet.host.keeper.pod import check
+from qoslet.host.cri.engine import Charge, CriEngine, CriSettings
+from qoslet.host.cri.pod_record import CriPod
+from qoslet.host.cri.runtime_info import RuntimeFacts, facts_of
+from qoslet.host.keeper.pod import check_pod
 
 NOTES = 1000
 OPEN_SECONDS = 10.0
 """How long a runtime may take to answer at first."""
 
 
-class _View(Struct):
+class _CriView(Struct):
     """A pod as it was told last."""
 
-    pod: KeptPod
+    pod: CriPod
     held: RuntimePod
     states: tuple[ContainerState, ...]
 
 
-def asked(endpoint: str) -> Facts:
+def read_facts(endpoint: str) -> RuntimeFacts:
     """What a runtime tells of itself. Raises ``CannotDo`` where nobody answers."""
 
-    async def ask() -> Facts:
+    async def ask() -> RuntimeFacts:
         calls = Calls(endpoint)
         try:
             return await asyncio.wait_for(facts_of(calls), OPEN_SECONDS)
@@ -61,17 +61,19 @@ class CriRuntime:
     way, each line once; ``charge`` is called by ``poll``."""
 
     def __init__(
-        self, endpoint: str, facts: Facts, setting: Setting, charge: Charge | None = None
+        self, endpoint: str, facts: RuntimeFacts, setting: CriSettings, charge: Charge | None = None
     ) -> None:
         self.facts = facts
         self.notes: list[str] = []
         self._charge = charge
         self._charging: list[tuple[str, int]] = []
         self._lock = threading.Lock()
-        self._views: dict[str, _View] = {}
+        self._views: dict[str, _CriView] = {}
         self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._states: tuple[ContainerState, ...] | None = None
-        self._engine = Engine(endpoint, facts.api, setting, self._told, self._note, self._charged)
+        self._engine = CriEngine(
+            endpoint, facts.api, setting, self._told, self._note, self._charged
+        )
         self._engine.begin()
         for pod in self._engine.load():
             self._told(pod)
@@ -83,10 +85,10 @@ class CriRuntime:
         with self._lock:
             if spec.uid in self._views:
                 return
-        check(spec, {one.name: "" for one in spec.launches})
+        check_pod(spec, {one.name: "" for one in spec.launches})
         if spec.messages is None:
             raise CannotDo("nothing is planned for its containers", where=f"Pod {spec.key}")
-        pod = KeptPod(spec, spec.digest())
+        pod = CriPod(spec, spec.digest())
         self._told(pod)
         self._engine.call(self._engine.start, pod)
 
@@ -154,7 +156,7 @@ class CriRuntime:
         except (QosletError, OSError) as error:
             self._note(f"process {pid} of the runtime is not charged to {path}: {error}")
 
-    def _told(self, pod: KeptPod) -> None:
+    def _told(self, pod: CriPod) -> None:
         """A pod is new or another than it was."""
         with self._lock:
             if pod.forgotten:
@@ -164,7 +166,7 @@ class CriRuntime:
             same = before is not None and before.held == held
             # states that are other values tell the loop to ask what is held
             known = {one.name: one for one in before.states} if before and same else {}
-            view = _View(pod, held, pod.states(known))
+            view = _CriView(pod, held, pod.states(known))
             if view == before:
                 return
             self._views[pod.spec.uid] = view

@@ -25,7 +25,7 @@ _OCI = re.compile(r"^(runc|crun)(?: version)? v?(\d+(?:\.\d+)*)", re.MULTILINE)
 ASK_SECONDS = 10.0
 
 
-class Facts(Struct, frozen=True):
+class RuntimeFacts(Struct, frozen=True):
     """``name`` as it calls itself (``containerd``, ``cri-o``), ``api`` the version of the CRI.
     ``driver`` is None where it does not say; ``told`` names what did. ``oci`` is as in
     ``core.runtimes`` (``runc-1.1.5``), empty where it cannot be found out. ``network`` tells why
@@ -47,13 +47,13 @@ class Facts(Struct, frozen=True):
         return f"{own}+{self.oci}" if self.oci else own
 
 
-async def facts_of(calls: Calls) -> Facts:
+async def facts_of(calls: Calls) -> RuntimeFacts:
     """Ask a runtime that may have been opened or not. Raises ``CallFailed``, ``BadMessage``."""
     said = await calls.open()
     status = await calls("Status", pb.StatusRequest(verbose=True), pb.StatusResponse, ASK_SECONDS)
     config = _json(status.info.get("config", ""))
     driver, told = await _driver(calls, config)
-    return Facts(
+    return RuntimeFacts(
         name=said.runtime_name or "unknown",
         version=said.runtime_version,
         api=calls.version,

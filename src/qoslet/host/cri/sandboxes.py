@@ -14,22 +14,22 @@ from typing import Any, Protocol
 
 import msgspec
 
-from qoslet.core.workload.process_spec import Launch
+from qoslet.core.workload.process_spec import ProcessSpec
 from qoslet.errors import CannotDo
 from qoslet.host.containers.log_files import make_private
 from qoslet.host.containers.records import same_process
 from qoslet.host.cri import requests
 from qoslet.host.cri.calls import PULL_SECONDS, WORK_SECONDS, Away, CallFailed, Calls
 from qoslet.host.cri.pb import cri_pb2 as pb
-from qoslet.host.cri.pod_record import KeptPod
-from qoslet.host.cri.shims import Lost, end, group_of, monitor_of, strays, ticks
+from qoslet.host.cri.pod_record import CriPod
+from qoslet.host.cri.shims import LostPod, end, group_of, monitor_of, strays, ticks
 from qoslet.host.cri.validation import identifier
 
 SHIM_SECONDS = 5.0
 """How long a runtime's own process may take to end after its sandbox was removed."""
 
 
-class Refused(CannotDo):
+class NotStartable(CannotDo):
     """A container cannot be begun as it is now: ``reason`` is a kubelet's word for it."""
 
     def __init__(self, reason: str, message: str) -> None:
@@ -37,7 +37,7 @@ class Refused(CannotDo):
         self.reason = reason
 
 
-class Surroundings(Protocol):
+class RuntimeContext(Protocol):
     """What all pods of a runtime share."""
 
     calls: Calls
@@ -45,7 +45,7 @@ class Surroundings(Protocol):
     logs: str
     host_network: bool
 
-    def charge(self, pod: KeptPod, pid: int) -> None:
+    def charge(self, pod: CriPod, pid: int) -> None:
         """A process beside the containers is to be charged to the pod."""
 
     def note(self, line: str) -> None:
@@ -55,7 +55,7 @@ class Surroundings(Protocol):
 class Sandboxes:
     """The calls about one pod, whose state is ``pod``."""
 
-    def __init__(self, around: Surroundings, pod: KeptPod) -> None:
+    def __init__(self, around: RuntimeContext, pod: CriPod) -> None:
         self._around = around
         self._calls = around.calls
         self._pod = pod
@@ -70,7 +70,7 @@ class Sandboxes:
         return self._around.host_network or (box is not None and box.host_network)
 
     async def make(self) -> None:
-        """Make the sandbox where there is none. Raises ``CallFailed``, ``Refused``."""
+        """Make the sandbox where there is none. Raises ``CallFailed``, ``NotStartable``."""
         pod, around = self._pod, self._around
         if pod.sandbox:
             return
@@ -93,13 +93,13 @@ class Sandboxes:
             self._since = begun if self._since is None else self._since
             raise
         except CallFailed as error:
-            raise Refused("FailedCreatePodSandBox", error.message) from error
+            raise NotStartable("FailedCreatePodSandBox", error.message) from error
         pod.sandbox = identifier(made.pod_sandbox_id, "RunPodSandboxResponse.pod_sandbox_id")
         self._had.add(pod.sandbox)
 
     async def tend(self) -> None:
         """Find the sandbox's own processes: who watches is charged to the pod. Raises
-        ``CallFailed``, and ``Refused`` where the sandbox is outside the pod's group."""
+        ``CallFailed``, and ``NotStartable`` where the sandbox is outside the pod's group."""
         pod = self._pod
         answer = await self._calls(
             "PodSandboxStatus",
@@ -112,7 +112,7 @@ class Sandboxes:
         if pod.parent and not group_of(pid, pod.parent):
             if not os.path.exists(f"/proc/{pid}"):
                 return
-            raise Refused(
+            raise NotStartable(
                 "CgroupDriverMismatch",
                 f"the runtime made its sandbox outside {pod.parent}: is its cgroup driver another?",
             )
@@ -128,15 +128,15 @@ class Sandboxes:
             self._monitors[one.pid] = descriptor
             self._around.charge(self._pod, one.pid)
 
-    async def image(self, launch: Launch) -> str:
+    async def image(self, launch: ProcessSpec) -> str:
         """What the runtime calls the image of a container; it is pulled as its policy says.
-        Raises ``CallFailed``, ``Refused``."""
+        Raises ``CallFailed``, ``NotStartable``."""
         asked = launch.contained
         assert asked is not None
         found = None if asked.pull == "Always" else await self._look_up(asked.image)
         if found is None:
             if asked.pull == "Never":
-                raise Refused(
+                raise NotStartable(
                     "ErrImageNeverPull", f"{asked.image} is not there and imagePullPolicy is Never"
                 )
             spec = pb.ImageSpec(image=asked.image)
@@ -151,12 +151,12 @@ class Sandboxes:
             except Away:
                 raise
             except CallFailed as error:
-                raise Refused("ErrImagePull", f"{asked.image}: {error.message}") from error
+                raise NotStartable("ErrImagePull", f"{asked.image}: {error.message}") from error
             found = await self._look_up(asked.image)
         if found is None:
-            raise Refused("ErrImagePull", f"{asked.image}: pulled, and not there")
+            raise NotStartable("ErrImagePull", f"{asked.image}: pulled, and not there")
         if asked.non_root and asked.uid is None and _is_root(found):
-            raise Refused(
+            raise NotStartable(
                 "CreateContainerConfigError",
                 f"runAsNonRoot is set and {asked.image} would run as root",
             )
@@ -172,8 +172,8 @@ class Sandboxes:
         )
         return answer.image if answer.HasField("image") and answer.image.id else None
 
-    async def create(self, launch: Launch, image: str, attempt: int) -> str:
-        """Create a container; its id. Raises ``CallFailed``, ``Refused``."""
+    async def create(self, launch: ProcessSpec, image: str, attempt: int) -> str:
+        """Create a container; its id. Raises ``CallFailed``, ``NotStartable``."""
         pod, around = self._pod, self._around
         log = requests.log_path(around.logs, pod.spec, launch.name, attempt)
         make_private(os.path.dirname(log))
@@ -194,7 +194,7 @@ class Sandboxes:
         except Away:
             raise
         except CallFailed as error:
-            raise Refused("CreateContainerError", error.message) from error
+            raise NotStartable("CreateContainerError", error.message) from error
         pod.logs[launch.name] = log
         return identifier(made.container_id, "CreateContainerResponse.container_id")
 
@@ -280,7 +280,7 @@ class Sandboxes:
             return
         boxes = [one.id for one in await self.sandboxes()]
         socket = self._calls.endpoint.removeprefix("unix://")
-        lost = Lost(pod.parent, frozenset(boxes), frozenset(self._had), self._since, socket)
+        lost = LostPod(pod.parent, frozenset(boxes), frozenset(self._had), self._since, socket)
         for one in strays(lost):
             end(one)
             self._around.note(

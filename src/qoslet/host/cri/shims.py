@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct, field
 
 from qoslet.core.cgroup import names
-from qoslet.host.containers.records import Proc, parent_of, same_process, start_time
+from qoslet.host.containers.records import MainProcess, parent_of, same_process, start_time
 
 LEAF = "monitor"
 """The group below a pod's that they are charged to: no container has such an id."""
@@ -23,7 +23,7 @@ LEAF = "monitor"
 _PROGRAMS = ("containerd-shim", "conmon", "crio-conmon", "cri-o-conmon")
 
 
-def monitor_of(pid: int) -> Proc | None:
+def monitor_of(pid: int) -> MainProcess | None:
     """Who watches over a container whose process this is; None where nobody known does."""
     parent = parent_of(pid)
     if parent <= 1 or parent == os.getpid():
@@ -35,7 +35,7 @@ def monitor_of(pid: int) -> Proc | None:
     start = start_time(parent)
     if start is None or not program.startswith(_PROGRAMS):
         return None
-    return Proc(parent, start, 0)
+    return MainProcess(parent, start, 0)
 
 
 def leaf_of(parent: str) -> str:
@@ -58,7 +58,7 @@ def group_of(pid: int, below: str) -> str:
     return next((above + path.partition("/")[0] for path in inside), "")
 
 
-class Lost(Struct, frozen=True):
+class LostPod(Struct, frozen=True):
     """What may be left of a pod in a runtime that was killed meanwhile. ``known`` are the sandboxes
     that it has, ``had`` those that the pod ever had; ``since`` is when one was asked for whose id
     never came, in clock ticks since the boot; ``socket`` is the runtime's."""
@@ -70,7 +70,7 @@ class Lost(Struct, frozen=True):
     socket: str = ""
 
 
-def strays(lost: Lost) -> list[Proc]:
+def strays(lost: LostPod) -> list[MainProcess]:
     """Containerd's shims of a pod's sandboxes that containerd does not know any more. A shim's
     directory is its bundle: it names the group, and is deleted where containerd has given up the
     sandbox but not the shim."""
@@ -81,11 +81,11 @@ def strays(lost: Lost) -> list[Proc]:
             continue
         start = start_time(pid)
         if start is not None and _is_stray(pid, start, lost):
-            found.append(Proc(pid, start, 0))
+            found.append(MainProcess(pid, start, 0))
     return found
 
 
-def _is_stray(pid: int, start: int, lost: Lost) -> bool:
+def _is_stray(pid: int, start: int, lost: LostPod) -> bool:
     """Whether a shim is of the pod, and nobody knows its sandbox."""
     try:
         bundle = os.readlink(f"/proc/{pid}/cwd")
@@ -119,7 +119,7 @@ def ticks() -> int:
     return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
 
 
-def end(one: Proc) -> None:
+def end(one: MainProcess) -> None:
     """Kill a process, if it still is that one."""
     descriptor = same_process(one)
     if descriptor is None:

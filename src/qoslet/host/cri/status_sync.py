@@ -11,24 +11,24 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from qoslet.core.workload.lifecycle import Backoff, Life, began, begun, ended, failed_to_start, lost
-from qoslet.host.containers.records import Times
+from qoslet.host.containers.records import ContainerTimes
 from qoslet.host.cri import requests
 from qoslet.host.cri.calls import Away, CallFailed
 from qoslet.host.cri.pb import cri_pb2 as pb
-from qoslet.host.cri.pod_record import KeptPod
-from qoslet.host.cri.sandboxes import Sandboxes, Surroundings
+from qoslet.host.cri.pod_record import CriPod
+from qoslet.host.cri.sandboxes import RuntimeContext, Sandboxes
 
 START_CODE = 128
 """The exit code of a container whose process could not be started, as containerd gives it."""
 
 
-class Around(Surroundings, Protocol):
+class StatusContext(RuntimeContext, Protocol):
     """What ``PodRun`` needs beside the calls."""
 
     backoff: Backoff
     clock: Callable[[], float]
 
-    def changed(self, pod: KeptPod) -> None:
+    def changed(self, pod: CriPod) -> None:
         """Something about a pod is to be saved and told."""
 
     async def answering(self) -> None:
@@ -41,10 +41,10 @@ class Around(Surroundings, Protocol):
         """Why there is no network for pods; empty where there is."""
 
 
-class Watched:
+class StatusSync:
     """A pod beside what its runtime has. ``stale``: the runtime is to be looked at."""
 
-    def __init__(self, around: Around, pod: KeptPod, *, stale: bool = False) -> None:
+    def __init__(self, around: StatusContext, pod: CriPod, *, stale: bool = False) -> None:
         self.pod = pod
         self.stale = stale
         self._around = around
@@ -195,8 +195,8 @@ class Watched:
 
     def _times(self, name: str, status: pb.ContainerStatus) -> None:
         """When it was started and ended last."""
-        old = self.pod.times.get(name, Times())
-        self.pod.times[name] = Times(
+        old = self.pod.times.get(name, ContainerTimes())
+        self.pod.times[name] = ContainerTimes(
             status.started_at / 1e9 if status.started_at else old.started,
             status.finished_at / 1e9 if status.finished_at else old.finished,
         )

@@ -26,7 +26,7 @@ from qoslet.host.files.manifests import (
     unreadable,
 )
 from qoslet.host.files.stable_read import Stamp, content, stamp
-from qoslet.host.linux.inotify import Alarm, Inotify, Ticking, Watch
+from qoslet.host.linux.inotify import Alarm, DirectoryWatch, Inotify, PollingWatch
 
 RESCAN = 10.0
 """Seconds between two looks at every file."""
@@ -74,7 +74,7 @@ class ManifestFiles:
         *,
         stdin: IO[bytes] | None = None,
         strict: bool = False,
-        watch: Callable[[], Watch] = Inotify,
+        watch: Callable[[], DirectoryWatch] = Inotify,
     ) -> None:
         self._clock = clock
         self._stdin = stdin
@@ -152,9 +152,9 @@ class ManifestFiles:
         self._watch.close()
         self._alarm.close()
 
-    def _polled(self, error: OSError) -> Watch:
+    def _polled(self, error: OSError) -> DirectoryWatch:
         self._unwatched = error.strerror or str(error)
-        return Ticking(POLL)
+        return PollingWatch(POLL)
 
     def _add(self, directory: str) -> bool:
         """Watch a directory; False where it is not there. What cannot be watched is polled."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from qoslet.host.files.manifests import STREAMS
 from qoslet.host.files.watched_manifests import ManifestFiles
-from qoslet.host.linux.inotify import Inotify, Watch
+from qoslet.host.linux.inotify import DirectoryWatch, Inotify
 
 
 class NodeFiles:
@@ -19,7 +19,7 @@ class NodeFiles:
         paths: Sequence[str],
         clock: Callable[[], float],
         *,
-        watch: Callable[[], Watch] = Inotify,
+        watch: Callable[[], DirectoryWatch] = Inotify,
     ) -> None:
         kept = [path for path in paths if path != "-" and not path.startswith(STREAMS)]
         self._files = ManifestFiles(kept, clock, watch=watch) if kept else None

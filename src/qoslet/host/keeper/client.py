@@ -22,22 +22,22 @@ from qoslet.core.workload.process_spec import PodSpec
 from qoslet.errors import CannotDo
 from qoslet.host.containers.log_files import LogLimits
 from qoslet.host.keeper.launch import Starter
-from qoslet.host.keeper.pod import check
+from qoslet.host.keeper.pod import check_pod
 from qoslet.host.keeper.protocol import (
     VERSION,
-    Done,
-    Forget,
-    Gone,
     Hello,
-    Kept,
+    KeeperSettings,
+    LogMessage,
+    MessageTooLong,
     Peer,
-    Restart,
-    Said,
-    Setting,
-    Start,
-    Stop,
-    TooLong,
-    Update,
+    PodChanged,
+    PodRemoved,
+    RemovePod,
+    RequestsDone,
+    RestartContainer,
+    StartPod,
+    StopPod,
+    UpdatePod,
     Welcome,
     news,
 )
@@ -52,7 +52,7 @@ NOTES = 1000
 """Lines that are kept for who asks; the oldest go first."""
 
 
-class _View(Struct):
+class _KeeperView(Struct):
     """A pod as the keeper told it last."""
 
     held: RuntimePod
@@ -63,14 +63,14 @@ class KeeperRuntime:
     """Containers in the hands of the keeper of one root. ``notes`` gathers what could not be done
     on the way, each line once; ``pid`` is the keeper's, 0 before it has answered."""
 
-    def __init__(self, setting: Setting, starter: Starter | None = None) -> None:
+    def __init__(self, setting: KeeperSettings, starter: Starter | None = None) -> None:
         self._setting = setting
         self._starter = starter or Starter(setting)
         self._peer: Peer | None = None
-        self._views: dict[str, _View] = {}
+        self._views: dict[str, _KeeperView] = {}
         self._told: set[str] = set()
         self._known = True
-        self._pending: dict[int, Start | Stop | Restart | Update | Forget] = {}
+        self._pending: dict[int, StartPod | StopPod | RestartContainer | UpdatePod | RemovePod] = {}
         self._latest: dict[str, int] = {}
         self._number = 0
         self._failures = 0
@@ -103,7 +103,7 @@ class KeeperRuntime:
         """
         bounds = limits or LogLimits()
         return cls(
-            Setting(
+            KeeperSettings(
                 root=root,
                 folder=folder,
                 logs=logs or f"{folder}/logs",
@@ -128,7 +128,7 @@ class KeeperRuntime:
         self._listen()
         if spec.uid in self._views:
             return
-        check(spec, cgroups)
+        check_pod(spec, cgroups)
         digest = spec.digest()
         held = RuntimePod(spec.uid, spec.key, digest, spec.grace, dict(cgroups), memo=spec.memo)
         waiting = tuple(
@@ -136,8 +136,8 @@ class KeeperRuntime:
             for launch in spec.launches
         )
         number = self._next()
-        self._ask(Start(number, replace(spec, problems=()), dict(cgroups), digest), spec.uid)
-        self._views[spec.uid] = _View(held, waiting)
+        self._ask(StartPod(number, replace(spec, problems=()), dict(cgroups), digest), spec.uid)
+        self._views[spec.uid] = _KeeperView(held, waiting)
         self._states = None
 
     def poll(self) -> tuple[ContainerState, ...]:
@@ -160,7 +160,7 @@ class KeeperRuntime:
                 raise CannotDo(
                     f"the keeper does not answer within {ANSWER_SECONDS:.0f} s",
                     where=self._setting.folder,
-                    hint=self._starter.last_words()
+                    hint=self._starter.runtime_error()
                     or "see what it does; killed, it is replaced and its containers stay",
                 )
             if self._peer is not None:
@@ -175,19 +175,19 @@ class KeeperRuntime:
         period hurries; one that is not kept is no fault."""
         self._listen()
         if uid in self._views:
-            self._ask(Stop(self._next(), uid, grace_seconds), uid)
+            self._ask(StopPod(self._next(), uid, grace_seconds), uid)
 
     def restart(self, uid: str, container: str) -> None:
         """Begin to end one container; it is started again at once, whatever its policy."""
         self._listen()
         if uid in self._views:
-            self._ask(Restart(self._next(), uid, container), uid)
+            self._ask(RestartContainer(self._next(), uid, container), uid)
 
     def update(self, spec: PodSpec) -> None:
         """Later starts of the pod's containers use these launches; processes stay."""
         self._listen()
         if spec.uid in self._views:
-            self._ask(Update(self._next(), replace(spec, problems=())), spec.uid)
+            self._ask(UpdatePod(self._next(), replace(spec, problems=())), spec.uid)
 
     def forget(self, uid: str) -> None:
         """Drop a pod and its logs; one that is not kept is no fault. Raises ``CannotDo`` if a
@@ -198,7 +198,7 @@ class KeeperRuntime:
             return
         if any(state.running for state in view.states):
             raise CannotDo("containers are still running", where=f"Pod {view.held.key}")
-        self._ask(Forget(self._next(), uid), uid)
+        self._ask(RemovePod(self._next(), uid), uid)
         self._views.pop(uid, None)
         self._states = None
 
@@ -226,7 +226,9 @@ class KeeperRuntime:
         self._number += 1
         return self._number
 
-    def _ask(self, request: Start | Stop | Restart | Update | Forget, uid: str) -> None:
+    def _ask(
+        self, request: StartPod | StopPod | RestartContainer | UpdatePod | RemovePod, uid: str
+    ) -> None:
         """Put a request on its way. Raises ``CannotDo`` for one that is too long."""
         if self._peer is None:
             self._reach()
@@ -237,7 +239,7 @@ class KeeperRuntime:
                 raise CannotDo(f"the keeper cannot be told: {error}", where=f"pod {uid}") from error
             self._peer.flush()
         self._pending[request.id] = request
-        if isinstance(request, Start | Forget):
+        if isinstance(request, StartPod | RemovePod):
             self._latest[uid] = request.id
 
     def _reach(self) -> None:
@@ -268,7 +270,7 @@ class KeeperRuntime:
             try:
                 while (data := self._peer.next()) is not None:
                     self._take(data)
-            except (TooLong, msgspec.MsgspecError) as error:
+            except (MessageTooLong, msgspec.MsgspecError) as error:
                 self._note(f"the keeper (process {self.pid}) is not understood: {error}")
                 self._peer.open = False
         if self._wrong is not None:
@@ -282,19 +284,19 @@ class KeeperRuntime:
         match said:
             case Welcome():
                 self._welcome(said)
-            case Kept():
+            case PodChanged():
                 uid = said.held.uid
                 self._told.add(uid)
                 if said.done >= self._latest.get(uid, 0):
-                    self._views[uid] = _View(said.held, said.states)
+                    self._views[uid] = _KeeperView(said.held, said.states)
                     self._states = None
-            case Gone():
+            case PodRemoved():
                 if said.done >= self._latest.get(said.uid, 0):
                     self._views.pop(said.uid, None)
                     self._states = None
-            case Done():
+            case RequestsDone():
                 self._done(said.done)
-            case Said():
+            case LogMessage():
                 self._note(said.line)
 
     def _welcome(self, said: Welcome) -> None:
@@ -329,7 +331,7 @@ class KeeperRuntime:
         self._failures += 1
         self._retry_at = time.monotonic() + wait
         if self._views or self._pending:
-            words = self._starter.last_words()
+            words = self._starter.runtime_error()
             about = f": {words}" if words else ""
             self._note(f"the keeper (process {self.pid}) has ended{about}; another takes over")
         self._known = self._known and not self._views

@@ -16,14 +16,14 @@ from qoslet.errors import CannotDo, QosletError
 from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.cgroupfs.kill import oom_kills, strike
 from qoslet.host.containers.records import parent_of
-from qoslet.host.linux.openat import Tree, checked
+from qoslet.host.linux.openat import MountedTree, checked
 from qoslet.host.oci.containers import tidy
 
 LEFTOVER_SECONDS = 0.5
 """How long processes may take to go that are in a new container's group."""
 
 
-class Groups(Protocol):
+class ContainerCgroups(Protocol):
     """What the process runtime needs of the kernel's control groups."""
 
     def join_fds(self, path: str) -> list[int]:
@@ -49,7 +49,7 @@ class Groups(Protocol):
         this process inside."""
 
 
-class KernelGroups(Cgroupfs):
+class KernelContainerCgroups(Cgroupfs):
     """The groups below one root on this machine. ``makers`` are the processes that make scopes:
     a child of theirs in one keeps it, and does not count as the container's. ``own`` are systemd's
     own hierarchies beside those of v1 (``mountinfo.systemds_own``)."""
@@ -63,7 +63,7 @@ class KernelGroups(Cgroupfs):
     ) -> None:
         super().__init__(hierarchy, mounts, root)
         self.makers: Callable[[], Collection[int]] = tuple
-        self._own = [Tree(point) for point in own]
+        self._own = [MountedTree(point) for point in own]
 
     def join_fds(self, path: str) -> list[int]:
         """A scope is joined in systemd's own hierarchies, too, where it is systemd's: what stays in
@@ -110,7 +110,7 @@ class KernelGroups(Cgroupfs):
         return {pid for pid in super().members(group) if parent_of(pid) in makers}
 
 
-def end_group(groups: Groups, path: str) -> str | None:
+def end_group(groups: ContainerCgroups, path: str) -> str | None:
     """Kill every member; None once the group is empty, else why it is not. A group that cannot
     be looked at holds nobody."""
     try:
@@ -121,7 +121,7 @@ def end_group(groups: Groups, path: str) -> str | None:
         return None
 
 
-def vacate(groups: Groups, path: str) -> None:
+def vacate(groups: ContainerCgroups, path: str) -> None:
     """End what is in a new container's group: a start that nobody has kept. Raises ``CannotDo``
     where it does not go at once."""
     if not groups.members(path):

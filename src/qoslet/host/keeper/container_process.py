@@ -8,12 +8,12 @@ import signal
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple, Protocol
 
-from qoslet.core.workload.process_spec import Launch
+from qoslet.core.workload.process_spec import ProcessSpec
 from qoslet.host.containers.log_files import LogFile, Pipes, Stream
-from qoslet.host.containers.records import Proc, same_process, start_time
+from qoslet.host.containers.records import MainProcess, same_process, start_time
 from qoslet.host.containers.spawn import NOT_EXECUTABLE, Spawned, StartFailed, begin
-from qoslet.host.keeper.container_cgroups import Groups, end_group
-from qoslet.host.oci.containers import Clearing, OciBirth
+from qoslet.host.keeper.container_cgroups import ContainerCgroups, end_group
+from qoslet.host.oci.containers import CreateJob, DeleteJob
 
 WINDOW = 0.1
 """Seconds over which what a container prints is measured."""
@@ -24,7 +24,7 @@ PATIENCE = 2.0
 _SOONEST, _RAREST = 0.001, 0.05
 
 
-class Coming(Protocol):
+class StartingProcess(Protocol):
     """A process on its way (``spawn.Birth``, ``ocikept.OciBirth``). ``pidfd`` is -1 where it is
     not the container's yet."""
 
@@ -37,7 +37,7 @@ class Coming(Protocol):
         """What came of it, None while that is open. Raises ``StartFailed``."""
 
 
-class Tracked:
+class ContainerProcess:
     """A run from its fork until its group is empty. ``place`` is the path of its pipes without
     their endings. ``over``: its main process has ended, with ``code`` (128 + signal), None
     where nobody could see it, or ``failed`` where it never executed. ``due`` is when it is to
@@ -49,8 +49,8 @@ class Tracked:
         self.oom_before = oom_before
         self.pid = 0
         self.pidfd = -1
-        self.birth: Coming | None = None
-        self.clearing: Clearing | None = None
+        self.birth: StartingProcess | None = None
+        self.clearing: DeleteJob | None = None
         self.clear_at: float | None = None
         self.oom_killed = False
         self._oom_above: int | None = None
@@ -74,11 +74,11 @@ class Tracked:
         return self.pid if self.pid and self.pidfd >= 0 else None
 
     @property
-    def proc(self) -> Proc:
+    def proc(self) -> MainProcess:
         """What knows the process again."""
-        return Proc(self.pid, self._start, self.oom_before)
+        return MainProcess(self.pid, self._start, self.oom_before)
 
-    def count_before(self, groups: Groups, path: str, *, new: bool) -> None:
+    def count_before(self, groups: ContainerCgroups, path: str, *, new: bool) -> None:
         """Remember what is counted before the run. ``new``: its group is made with it, and may
         go with its last process, as any scope does where systemd ends it for a kill; the group
         above counts on, on v2."""
@@ -88,7 +88,9 @@ class Tracked:
         if new or path.endswith(".scope"):
             self._oom_above = groups.oom_kills(os.path.dirname(path))
 
-    def see_oom(self, groups: Groups, path: str, runs: Iterable[Tracked]) -> None:
+    def see_oom(
+        self, groups: ContainerCgroups, path: str, runs: Iterable[ContainerProcess]
+    ) -> None:
         """See whether the kernel killed a process of it for memory; what was seen stays. ``runs``
         are those of its pod: what is counted above was for this one, and for no other."""
         if self.clearing is not None:
@@ -123,19 +125,19 @@ class Tracked:
         ended.register(self.pidfd, select.POLLIN)
         return not ended.poll(0)
 
-    def born(self, birth: Coming, start: int) -> None:
+    def born(self, birth: StartingProcess, start: int) -> None:
         """It was forked; ``start`` is its start time."""
         self.birth, self.pid, self._start = birth, birth.pid, start
         self.pidfd, self.due = birth.pidfd, birth.deadline
 
-    def rejoin(self, birth: Coming) -> None:
+    def rejoin(self, birth: StartingProcess) -> None:
         """What a keeper before has begun is waited for."""
         if self.pidfd >= 0:
             os.close(self.pidfd)
         self.pid, self.pidfd, self.over = 0, -1, False
         self.born(birth, 0)
 
-    def settle(self, watch: Watch) -> tuple[str, ...] | None:
+    def settle(self, watch: ExitWatch) -> tuple[str, ...] | None:
         """See what came of the fork: notes when it executes; None before that, after that, and
         where it never will (``failed``)."""
         if self.birth is None:
@@ -160,7 +162,7 @@ class Tracked:
             self.send(number)
         return spawned.notes
 
-    def collect(self, watch: Watch) -> None:
+    def collect(self, watch: ExitWatch) -> None:
         """Its main process ended."""
         if self.over or self.pidfd < 0:
             return
@@ -177,7 +179,7 @@ class Tracked:
             self.over = True
         watch.forget(self.pidfd)
 
-    def empty(self, groups: Groups, path: str, now: float) -> bool:
+    def empty(self, groups: ContainerCgroups, path: str, now: float) -> bool:
         """End the rest of the group; whether nobody is left. If somebody is, ``due`` tells when
         to try again."""
         wrong = end_group(groups, path)
@@ -196,7 +198,7 @@ class Tracked:
         fault."""
         if self.birth is not None and self.pidfd < 0:
             self._asked.append(number)
-            if number == signal.SIGKILL and isinstance(self.birth, OciBirth):
+            if number == signal.SIGKILL and isinstance(self.birth, CreateJob):
                 self.birth.give_up()
         if self.pidfd >= 0:
             try:
@@ -218,7 +220,9 @@ class Tracked:
             self.pidfd = -1
 
 
-def fork(launch: Launch, joins: Sequence[int], writers: Sequence[int], one: Tracked) -> None:
+def fork(
+    launch: ProcessSpec, joins: Sequence[int], writers: Sequence[int], one: ContainerProcess
+) -> None:
     """Begin ``one``; where that fails its pipes go, too. Raises ``StartFailed``."""
     try:
         birth = begin(launch, joins, *writers)
@@ -237,9 +241,9 @@ def why(error: Exception) -> StartFailed:
     return StartFailed(NOT_EXECUTABLE, str(error))
 
 
-def adopt(proc: Proc | None, place: str, log: LogFile) -> Tracked:
+def adopt(proc: MainProcess | None, place: str, log: LogFile) -> ContainerProcess:
     """Follow a run that another began; over at once where its process is not there any more."""
-    one = Tracked(place, log, proc.oom_before if proc else 0)
+    one = ContainerProcess(place, log, proc.oom_before if proc else 0)
     found = same_process(proc) if proc else None
     if proc is not None and found is not None:
         one.pid, one.pidfd, one._start = proc.pid, found, proc.start
@@ -254,11 +258,11 @@ class _Owned(NamedTuple):
 
     uid: str
     name: str
-    one: Tracked
+    one: ContainerProcess
     stream: Stream | None
 
 
-class Watch:
+class ExitWatch:
     """All descriptors of all runs behind one. What is printed is taken here, from each in turn;
     who prints more than ``rate`` bytes of entries a second has to wait."""
 
@@ -275,7 +279,7 @@ class Watch:
         """Readable when any of them is."""
         return self._epoll.fileno()
 
-    def add(self, uid: str, name: str, one: Tracked) -> None:
+    def add(self, uid: str, name: str, one: ContainerProcess) -> None:
         """Follow a run of a pod's container."""
         self._names[id(one)] = (uid, name)
         for stream in one.pipes.streams:
@@ -284,7 +288,7 @@ class Watch:
         if first >= 0 and not one.over:
             self.again(one, first)
 
-    def again(self, one: Tracked, descriptor: int) -> None:
+    def again(self, one: ContainerProcess, descriptor: int) -> None:
         """Watch a descriptor of a run that is followed."""
         uid, name = self._names[id(one)]
         self._put(descriptor, _Owned(uid, name, one, None))
@@ -303,12 +307,12 @@ class Watch:
             except OSError:
                 return
 
-    def clears(self, one: Tracked, clearing: Clearing) -> None:
+    def clears(self, one: ContainerProcess, clearing: DeleteJob) -> None:
         """Tell when what is left of a run has been cleared away."""
         one.clearing = clearing
         self.again(one, clearing.report)
 
-    def drop(self, one: Tracked) -> None:
+    def drop(self, one: ContainerProcess) -> None:
         """Follow a run no longer."""
         for stream in one.pipes.streams:
             self.forget(stream.descriptor)
@@ -337,7 +341,7 @@ class Watch:
         """When somebody may print again; None where nobody waits."""
         return min(self._paused.values(), default=None)
 
-    def _take(self, one: Tracked, stream: Stream) -> None:
+    def _take(self, one: ContainerProcess, stream: Stream) -> None:
         """One piece of output."""
         size = stream.take()
         if size == -2:

@@ -18,7 +18,7 @@ import time
 import msgspec
 
 from qoslet.errors import CannotDo
-from qoslet.host.keeper.protocol import ERRORS, LOCK_FILE, SOCKET, Setting, encode, peer_of
+from qoslet.host.keeper.protocol import ERRORS, LOCK_FILE, SOCKET, KeeperSettings, encode, peer_of
 
 BOOT = (
     "import sys; sys.modules['typing_extensions'] = None; sys.path += sys.argv[2:]; "
@@ -38,7 +38,7 @@ class Starter:
     """Reaches the keeper of ``setting.folder``. ``child`` is the one that this process started,
     ``boot`` the program that it runs."""
 
-    def __init__(self, setting: Setting, boot: str = BOOT) -> None:
+    def __init__(self, setting: KeeperSettings, boot: str = BOOT) -> None:
         self._setting = setting
         self._boot = boot
         self.child: int | None = None
@@ -168,7 +168,7 @@ class Starter:
         self.child = None
         return True
 
-    def last_words(self) -> str:
+    def runtime_error(self) -> str:
         """What the keeper that ended last had to say; empty for nothing."""
         try:
             with open(f"{self._setting.folder}/{ERRORS}", "rb") as file:

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from qoslet.core.workload.process_spec import Launch
+from qoslet.core.workload.process_spec import ProcessSpec
 from qoslet.errors import CannotDo
 from qoslet.host.containers.records import start_time
 from qoslet.host.containers.spawn import reap_orphans
-from qoslet.host.keeper.container_cgroups import Groups
-from qoslet.host.keeper.container_process import Tracked, Watch
-from qoslet.host.keeper.pod import Pod
-from qoslet.host.oci.containers import Bundled, OciBirth
+from qoslet.host.keeper.container_cgroups import ContainerCgroups
+from qoslet.host.keeper.container_process import ContainerProcess, ExitWatch
+from qoslet.host.keeper.pod import ProcessPod
+from qoslet.host.oci.containers import CreateJob, OciContainers
 
 CLEAR_SECONDS = 1.0
 """How long to wait before a container that could not be cleared away is tried again."""
 
 
-class OciHand:
+class OciLifecycle:
     """``note`` keeps a line for the surface; ``watch`` is that of all runs."""
 
     def __init__(
-        self, bundled: Bundled, groups: Groups, watch: Watch, note: Callable[[str], None]
+        self,
+        bundled: OciContainers,
+        groups: ContainerCgroups,
+        watch: ExitWatch,
+        note: Callable[[str], None],
     ) -> None:
         self._bundled = bundled
         self._groups = groups
@@ -32,7 +36,9 @@ class OciHand:
         """Whether a process is in a group."""
         return lambda pid: pid in self._groups.members(path)
 
-    def begin(self, pod: Pod, launch: Launch, outputs: list[int], one: Tracked) -> None:
+    def begin(
+        self, pod: ProcessPod, launch: ProcessSpec, outputs: list[int], one: ContainerProcess
+    ) -> None:
         """Begin to make a container; where that fails its pipes go, too. Raises OSError."""
         pids = [pid for other in pod.running.values() if (pid := other.main) is not None]
         is_mine = self._is_in(pod.cgroups[launch.name])
@@ -43,11 +49,11 @@ class OciHand:
             raise
         one.born(birth, start_time(birth.pid) or 0)
 
-    def rejoin(self, pod: Pod, name: str, one: Tracked) -> None:
+    def rejoin(self, pod: ProcessPod, name: str, one: ContainerProcess) -> None:
         """A container that a keeper before was making: what came of it."""
         one.rejoin(self._bundled.rejoin(pod.spec, name, self._is_in(pod.cgroups[name])))
 
-    def cleared(self, pod: Pod, name: str, one: Tracked, now: float) -> bool:
+    def cleared(self, pod: ProcessPod, name: str, one: ContainerProcess, now: float) -> bool:
         """Whether the runtime has let a container go that has ended."""
         if one.clearing is None:
             one.due = one.clear_at
@@ -66,13 +72,13 @@ class OciHand:
             one.due = one.clear_at = now + CLEAR_SECONDS
         return not wrong
 
-    def stop_signal(self, pod: Pod, launch: Launch) -> str:
+    def stop_signal(self, pod: ProcessPod, launch: ProcessSpec) -> str:
         """How a container is asked to end."""
         if pod.spec.bundles is None:
             return launch.stop_signal
         return self._bundled.stop_signal(pod.spec, launch)
 
-    def forget(self, pod: Pod) -> None:
+    def forget(self, pod: ProcessPod) -> None:
         """Nothing of a pod's containers stays. Raises ``CannotDo``."""
         try:
             self._bundled.forget(pod.spec)
@@ -85,12 +91,12 @@ class OciHand:
         self._bundled.close()
 
 
-def collect(runs: Iterable[Tracked]) -> None:
+def collect(runs: Iterable[ContainerProcess]) -> None:
     """Collect ended children that are nobody's. Where a container is being made, one of them may
     be it."""
     known: set[int] = set()
     for one in runs:
-        if isinstance(one.birth, OciBirth):
+        if isinstance(one.birth, CreateJob):
             return
         known.add(one.pid)
         if one.clearing is not None:

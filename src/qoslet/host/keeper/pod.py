@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from qoslet.core.workload.lifecycle import NEW, ContainerState, Ending, finished
 from qoslet.core.workload.pod_status import RuntimePod
-from qoslet.core.workload.process_spec import Launch, PodSpec
+from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.errors import CannotDo
-from qoslet.host.containers.records import FORMAT, Record, Times
-from qoslet.host.keeper.container_process import Tracked
+from qoslet.host.containers.records import FORMAT, ContainerTimes, PodRecord
+from qoslet.host.keeper.container_process import ContainerProcess
 
 
-class Pod:
+class ProcessPod:
     """A pod in the process runtime. ``wake`` is when it is to be looked at without any event."""
 
     def __init__(self, spec: PodSpec, digest: str, cgroups: Mapping[str, str]) -> None:
@@ -20,13 +20,13 @@ class Pod:
         self.digest = digest
         self.cgroups = dict(cgroups)
         self.lives = {launch.name: NEW for launch in spec.launches}
-        self.times: dict[str, Times] = {}
+        self.times: dict[str, ContainerTimes] = {}
         self.logs: dict[str, str] = {}
-        self.running: dict[str, Tracked] = {}
+        self.running: dict[str, ContainerProcess] = {}
         self.ending: Ending | None = None
         self.wake: float | None = None
 
-    def launch(self, name: str) -> Launch:
+    def launch(self, name: str) -> ProcessSpec:
         """The container of that name."""
         return next(one for one in self.spec.launches if one.name == name)
 
@@ -37,9 +37,9 @@ class Pod:
             return False
         return self.ending is not None or finished(self.spec, self.lives)
 
-    def record(self, boot: str) -> Record:
+    def record(self, boot: str) -> PodRecord:
         """The pod as it goes to disk."""
-        return Record(
+        return PodRecord(
             format=FORMAT,
             boot=boot,
             spec=self.spec,
@@ -72,7 +72,7 @@ class Pod:
     def _state(self, name: str) -> ContainerState:
         """One container."""
         life = self.lives[name]
-        one, times = self.running.get(name), self.times.get(name, Times())
+        one, times = self.running.get(name), self.times.get(name, ContainerTimes())
         return ContainerState(
             pod_uid=self.spec.uid,
             name=name,
@@ -89,7 +89,7 @@ class Pod:
         )
 
 
-def check(spec: PodSpec, cgroups: Mapping[str, str]) -> None:
+def check_pod(spec: PodSpec, cgroups: Mapping[str, str]) -> None:
     """Raise ``CannotDo`` where a pod may not be run, or cannot be kept under its names."""
     where = f"Pod {spec.key}"
     if not spec.runnable:

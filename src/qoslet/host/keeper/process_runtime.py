@@ -30,16 +30,16 @@ from qoslet.core.workload.lifecycle import (
     restarted,
 )
 from qoslet.core.workload.pod_status import RuntimePod
-from qoslet.core.workload.process_spec import Launch, PodSpec
+from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.errors import CannotDo, QosletError
-from qoslet.host.containers.log_files import Logs
-from qoslet.host.containers.records import Records, Times
+from qoslet.host.containers.log_files import ContainerLogs
+from qoslet.host.containers.records import ContainerTimes, ProcessRecords
 from qoslet.host.containers.spawn import StartFailed, adopt_orphans
-from qoslet.host.keeper.container_cgroups import Groups, vacate
-from qoslet.host.keeper.container_process import Tracked, Watch, adopt, fork, why
-from qoslet.host.keeper.oci_runtime import OciHand, collect
-from qoslet.host.keeper.pod import Pod, check
-from qoslet.host.oci.containers import Bundled
+from qoslet.host.keeper.container_cgroups import ContainerCgroups, vacate
+from qoslet.host.keeper.container_process import ContainerProcess, ExitWatch, adopt, fork, why
+from qoslet.host.keeper.oci_runtime import OciLifecycle, collect
+from qoslet.host.keeper.pod import ProcessPod, check_pod
+from qoslet.host.oci.containers import OciContainers
 
 ABSENT_SECONDS = 1.0
 """How long a start waits for a group that is not there: who makes groups makes it again."""
@@ -58,14 +58,14 @@ class ProcessRuntime:
 
     def __init__(
         self,
-        groups: Groups,
-        logs: Logs,
-        records: Records,
+        groups: ContainerCgroups,
+        logs: ContainerLogs,
+        records: ProcessRecords,
         *,
         backoff: Backoff | None = None,
         clock: Callable[[], float] = time.monotonic,
         adopts: bool = False,
-        bundled: Bundled | None = None,
+        bundled: OciContainers | None = None,
     ) -> None:
         self._groups = groups
         self._logs = logs
@@ -75,15 +75,15 @@ class ProcessRuntime:
         self._adopts = adopts
         if adopts:
             adopt_orphans()
-        self._pods: dict[str, Pod] = {}
-        self._watch = Watch(logs.rate, clock)
+        self._pods: dict[str, ProcessPod] = {}
+        self._watch = ExitWatch(logs.rate, clock)
         self._timers: list[tuple[float, str]] = []
         self._changed: dict[str, None] = {}
         self._unsaved: dict[str, None] = {}
         self._states: tuple[ContainerState, ...] | None = None
         self.notes: list[str] = []
         self.said = 0
-        self._oci = OciHand(bundled or Bundled(""), groups, self._watch, self._note)
+        self._oci = OciLifecycle(bundled or OciContainers(""), groups, self._watch, self._note)
 
     @property
     def kept(self) -> int:
@@ -101,7 +101,7 @@ class ProcessRuntime:
         for line in bad:
             self._note(line)
         for record in records:
-            pod = Pod(record.spec, record.digest, record.cgroups)
+            pod = ProcessPod(record.spec, record.digest, record.cgroups)
             pod.lives, pod.times, pod.ending = dict(record.lives), dict(record.times), record.ending
             self._pods[record.spec.uid] = pod
             for name, path in pod.cgroups.items():
@@ -132,8 +132,8 @@ class ProcessRuntime:
         """
         if spec.uid in self._pods:
             return
-        check(spec, cgroups)
-        pod = Pod(spec, spec.digest() if digest is None else digest, cgroups)
+        check_pod(spec, cgroups)
+        pod = ProcessPod(spec, spec.digest() if digest is None else digest, cgroups)
         self._pods[spec.uid] = pod
         self._tick(pod)
 
@@ -250,7 +250,7 @@ class ProcessRuntime:
             self.said += 1
             del self.notes[:-NOTES]
 
-    def _touch(self, pod: Pod) -> None:
+    def _touch(self, pod: ProcessPod) -> None:
         """Something about a pod changed."""
         self._changed[pod.spec.uid] = self._unsaved[pod.spec.uid] = None
         self._states = None
@@ -265,7 +265,7 @@ class ProcessRuntime:
                 self._unsaved[uid] = None
                 self._note(f"{self._records.folder}: records are not kept: {error.strerror}")
 
-    def _tick(self, pod: Pod) -> None:
+    def _tick(self, pod: ProcessPod) -> None:
         """Carry on what is under way, then do what is due until nothing is; starts may make
         further starts due."""
         for name, one in list(pod.running.items()):
@@ -288,7 +288,7 @@ class ProcessRuntime:
         self._touch(pod)
         self._arm(pod)
 
-    def _arm(self, pod: Pod) -> None:
+    def _arm(self, pod: ProcessPod) -> None:
         """Set when the pod is looked at again without any event."""
         now = self._clock()
         due = next_due(pod.spec, pod.lives, now, pod.ending)
@@ -299,7 +299,7 @@ class ProcessRuntime:
             heapq.heappush(self._timers, (wake, pod.spec.uid))
         pod.wake = wake
 
-    def _start(self, pod: Pod, launch: Launch) -> None:
+    def _start(self, pod: ProcessPod, launch: ProcessSpec) -> None:
         """One start begun, or its failure, recorded."""
         name, uid, key = launch.name, pod.spec.uid, pod.spec.key
         path, life, now = pod.cgroups[name], pod.lives[name], self._clock()
@@ -312,7 +312,7 @@ class ProcessRuntime:
             opened += self._groups.join_fds(path) if plain else []
             joins = len(opened)
             place = f"{self._records.place(uid)}/{name}"
-            one = Tracked(place, self._logs.file(log, self._note))
+            one = ContainerProcess(place, self._logs.file(log, self._note))
             one.count_before(self._groups, path, new=not plain)
             opened += one.pipes.make((launch.identity.uid, launch.identity.gid))
             if plain:
@@ -331,20 +331,22 @@ class ProcessRuntime:
             for descriptor in opened:
                 os.close(descriptor)
         pod.logs[name] = log
-        pod.times[name] = Times(time.time(), pod.times.get(name, Times()).finished)
+        pod.times[name] = ContainerTimes(
+            time.time(), pod.times.get(name, ContainerTimes()).finished
+        )
         pod.running[name] = one
         pod.lives[name] = begun(life, now)
         self._watch.add(uid, name, one)
 
-    def _failed(self, pod: Pod, name: str, error: StartFailed) -> None:
+    def _failed(self, pod: ProcessPod, name: str, error: StartFailed) -> None:
         """No process came to be."""
         life, now = pod.lives[name], self._clock()
         pod.lives[name] = failed_to_start(life, error.code, error.reason, now, self._backoff)
-        old = pod.times.get(name, Times())
-        pod.times[name] = Times(old.started, time.time())
+        old = pod.times.get(name, ContainerTimes())
+        pod.times[name] = ContainerTimes(old.started, time.time())
         self._note(f"{pod.spec.key}/{name}: {error.reason}")
 
-    def _carry_on(self, pod: Pod, name: str, one: Tracked) -> None:
+    def _carry_on(self, pod: ProcessPod, name: str, one: ContainerProcess) -> None:
         """A start that is under way, or a group that is not empty yet."""
         notes = one.settle(self._watch)
         if notes is not None:
@@ -369,9 +371,9 @@ class ProcessRuntime:
             pod.lives[name] = lost(life, oom, now, self._backoff)
         else:
             pod.lives[name] = ended(life, one.code, oom, now, self._backoff)
-        pod.times[name] = Times(pod.times.get(name, Times()).started, time.time())
+        pod.times[name] = ContainerTimes(pod.times.get(name, ContainerTimes()).started, time.time())
 
-    def _reap(self, pod: Pod, name: str) -> None:
+    def _reap(self, pod: ProcessPod, name: str) -> None:
         """Collect a main process that ended; the rest of its group ends with it, and soon a
         runtime's scope: who asks for OOM kills later learns less."""
         one = pod.running.get(name)
@@ -380,13 +382,13 @@ class ProcessRuntime:
             if one.over and pod.spec.bundles is not None:
                 one.see_oom(self._groups, pod.cgroups[name], pod.running.values())
 
-    def _signal(self, pod: Pod, launch: Launch) -> None:
+    def _signal(self, pod: ProcessPod, launch: ProcessSpec) -> None:
         """Ask the main process to end."""
         number = getattr(signal, self._oci.stop_signal(pod, launch), signal.SIGTERM)
         pod.running[launch.name].send(number)
         pod.lives[launch.name] = replace(pod.lives[launch.name], signalled_at=self._clock())
 
-    def _kill(self, pod: Pod, name: str) -> None:
+    def _kill(self, pod: ProcessPod, name: str) -> None:
         """End the whole group; the end of its main process is an event."""
         one = pod.running[name]
         one.killed = True

@@ -32,7 +32,7 @@ _LENGTH = struct.Struct(">I")
 _CHUNK = 256 * 1024
 
 
-class Setting(Struct, frozen=True):
+class KeeperSettings(Struct, frozen=True):
     """What a keeper is started with. ``folder`` is the state folder of ``root``, ``logs`` that of
     the logs; ``mounts`` as ``cgroupfs.layout_of`` takes them; ``size``, ``files`` and ``rate`` as
     ``LogLimits``. ``linger`` is how many seconds it waits for a first client."""
@@ -60,7 +60,7 @@ class Hello(Request, tag="hello", frozen=True):
     root: str
 
 
-class Start(Request, tag="start", frozen=True, omit_defaults=True):
+class StartPod(Request, tag="start", frozen=True, omit_defaults=True):
     """Begin a pod. ``digest`` is that of ``spec`` with its problems."""
 
     id: int
@@ -69,7 +69,7 @@ class Start(Request, tag="start", frozen=True, omit_defaults=True):
     digest: str
 
 
-class Stop(Request, tag="stop", frozen=True):
+class StopPod(Request, tag="stop", frozen=True):
     """Begin to end a pod; ``grace`` in seconds."""
 
     id: int
@@ -77,7 +77,7 @@ class Stop(Request, tag="stop", frozen=True):
     grace: float
 
 
-class Restart(Request, tag="restart", frozen=True):
+class RestartContainer(Request, tag="restart", frozen=True):
     """Begin to end a container that is started again at once."""
 
     id: int
@@ -85,25 +85,25 @@ class Restart(Request, tag="restart", frozen=True):
     container: str
 
 
-class Update(Request, tag="update", frozen=True):
+class UpdatePod(Request, tag="update", frozen=True):
     """Use ``spec`` for later starts."""
 
     id: int
     spec: PodSpec
 
 
-class Forget(Request, tag="forget", frozen=True):
+class RemovePod(Request, tag="forget", frozen=True):
     """Drop a pod."""
 
     id: int
     uid: str
 
 
-class News(Struct, frozen=True, tag_field="is", omit_defaults=True):
+class KeeperMessage(Struct, frozen=True, tag_field="is", omit_defaults=True):
     """What a keeper tells. ``done`` is the last request of this agent that it counts in."""
 
 
-class Welcome(News, tag="welcome", frozen=True, omit_defaults=True):
+class Welcome(KeeperMessage, tag="welcome", frozen=True, omit_defaults=True):
     """The answer to ``Hello``; with an ``error`` nothing follows. ``pid`` is the keeper's."""
 
     version: int
@@ -111,7 +111,7 @@ class Welcome(News, tag="welcome", frozen=True, omit_defaults=True):
     error: str = ""
 
 
-class Kept(News, tag="kept", frozen=True, omit_defaults=True):
+class PodChanged(KeeperMessage, tag="kept", frozen=True, omit_defaults=True):
     """A pod that is new or different."""
 
     held: RuntimePod
@@ -119,37 +119,37 @@ class Kept(News, tag="kept", frozen=True, omit_defaults=True):
     done: int = 0
 
 
-class Gone(News, tag="gone", frozen=True, omit_defaults=True):
+class PodRemoved(KeeperMessage, tag="gone", frozen=True, omit_defaults=True):
     """A pod that is not kept any more."""
 
     uid: str
     done: int = 0
 
 
-class Done(News, tag="done", frozen=True, omit_defaults=True):
+class RequestsDone(KeeperMessage, tag="done", frozen=True, omit_defaults=True):
     """Requests up to ``done`` were dealt with; all pods were told once."""
 
     done: int = 0
 
 
-class Said(News, tag="said", frozen=True):
+class LogMessage(KeeperMessage, tag="said", frozen=True):
     """A line for people. ``id``: the request that was refused."""
 
     line: str
     id: int = 0
 
 
-Requests = Hello | Start | Stop | Restart | Update | Forget
-AllNews = Welcome | Kept | Gone | Done | Said
+Requests = Hello | StartPod | StopPod | RestartContainer | UpdatePod | RemovePod
+KeeperMessages = Welcome | PodChanged | PodRemoved | RequestsDone | LogMessage
 
 requests = msgspec.json.Decoder(Requests)
-news = msgspec.json.Decoder(AllNews)
+news = msgspec.json.Decoder(KeeperMessages)
 encode = msgspec.json.Encoder().encode
 
 T = TypeVar("T")
 
 
-class TooLong(Exception):
+class MessageTooLong(Exception):
     """A message beyond ``LARGEST``, after which nothing can be read."""
 
 
@@ -205,12 +205,12 @@ class Peer:
         return bool(data)
 
     def next(self) -> bytes | None:
-        """The next message that was received whole. Raises ``TooLong``."""
+        """The next message that was received whole. Raises ``MessageTooLong``."""
         if len(self._in) < _LENGTH.size:
             return None
         (length,) = _LENGTH.unpack_from(self._in)
         if length > LARGEST:
-            raise TooLong
+            raise MessageTooLong
         end = _LENGTH.size + length
         if len(self._in) < end:
             return None
@@ -231,16 +231,16 @@ class Peer:
         self.socket.close()
 
 
-class Who(Struct, frozen=True):
+class PeerProcess(Struct, frozen=True):
     """The process at the other end of a connection, and its user."""
 
     pid: int
     uid: int
 
 
-def peer_of(connection: socket.socket) -> Who:
+def peer_of(connection: socket.socket) -> PeerProcess:
     """Who is at the other end (SO_PEERCRED)."""
     size = struct.calcsize("3i")
     data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
     pid, uid, _ = struct.unpack("3i", data)
-    return Who(pid, uid)
+    return PeerProcess(pid, uid)

@@ -22,33 +22,33 @@ from collections.abc import Callable
 import msgspec
 
 from qoslet.errors import QosletError
-from qoslet.host.containers.log_files import LogLimits, Logs, unlink
-from qoslet.host.containers.records import Records
-from qoslet.host.keeper.container_cgroups import Groups, KernelGroups
+from qoslet.host.containers.log_files import ContainerLogs, LogLimits, unlink
+from qoslet.host.containers.records import ProcessRecords
+from qoslet.host.keeper.container_cgroups import ContainerCgroups, KernelContainerCgroups
 from qoslet.host.keeper.process_runtime import ProcessRuntime
 from qoslet.host.keeper.protocol import (
     SOCKET,
     VERSION,
-    Done,
-    Forget,
-    Gone,
     Hello,
-    Kept,
+    KeeperSettings,
+    LogMessage,
+    MessageTooLong,
     Peer,
-    Restart,
-    Said,
-    Setting,
-    Start,
-    Stop,
-    TooLong,
-    Update,
+    PodChanged,
+    PodRemoved,
+    RemovePod,
+    RequestsDone,
+    RestartContainer,
+    StartPod,
+    StopPod,
+    UpdatePod,
     Welcome,
     peer_of,
     requests,
 )
-from qoslet.host.linux.mlock import stay
+from qoslet.host.linux.mlock import lock_memory
 from qoslet.host.linux.mountinfo import mounts, systemds_own
-from qoslet.host.oci.containers import Bundled
+from qoslet.host.oci.containers import OciContainers
 
 LOCK, LISTENER = 3, 4
 """The descriptors that a keeper is started with: its lock, and its socket, listening."""
@@ -146,8 +146,8 @@ class Keeper:
                 if data is None:
                     break
                 self._request(client, data)
-        except TooLong:
-            client.peer.send(Said("this message is too long; nothing after it can be read"))
+        except MessageTooLong:
+            client.peer.send(LogMessage("this message is too long; nothing after it can be read"))
             client.peer.flush()
             client.peer.open = False
 
@@ -162,22 +162,22 @@ class Keeper:
             if not client.greeted:
                 raise ValueError("no hello came before it")
             number = asked.id
-            uid = asked.spec.uid if isinstance(asked, Start | Update) else asked.uid
+            uid = asked.spec.uid if isinstance(asked, StartPod | UpdatePod) else asked.uid
             match asked:
-                case Start():
+                case StartPod():
                     self._runtime.start(asked.spec, asked.cgroups, asked.digest)
                     begun = True
-                case Stop():
+                case StopPod():
                     self._runtime.stop(asked.uid, asked.grace)
-                case Restart():
+                case RestartContainer():
                     self._runtime.restart(asked.uid, asked.container)
-                case Update():
+                case UpdatePod():
                     self._runtime.update(asked.spec)
-                case Forget():
+                case RemovePod():
                     self._runtime.forget(asked.uid)
         except (QosletError, msgspec.MsgspecError, ValueError, OSError, RecursionError) as error:
             client.done = max(client.done, number)
-            client.peer.send(Said(f"a request was refused: {error}"[:1000], number))
+            client.peer.send(LogMessage(f"a request was refused: {error}"[:1000], number))
             if uid:
                 self._news(client, uid)
         client.done = max(client.done, number)
@@ -200,15 +200,15 @@ class Keeper:
         client.greeted = True
         for uid in self._runtime.held():
             self._news(client, uid)
-        client.peer.send(Done())
+        client.peer.send(RequestsDone())
 
     def _news(self, client: _Client, uid: str) -> None:
         """What is to be known about a pod."""
         states = self._runtime.states(uid)
         if states:
-            client.peer.send(Kept(self._runtime.held_pod(uid), states, client.done))
+            client.peer.send(PodChanged(self._runtime.held_pod(uid), states, client.done))
         else:
-            client.peer.send(Gone(uid, client.done))
+            client.peer.send(PodRemoved(uid, client.done))
 
     def _tell(self) -> None:
         """Tell every client what has changed, and let go of those that are gone."""
@@ -218,11 +218,11 @@ class Keeper:
                 for uid in changed:
                     self._news(client, uid)
                 for line in self._runtime.noted(client.heard):
-                    client.peer.send(Said(line))
+                    client.peer.send(LogMessage(line))
                 client.heard = self._runtime.said
                 if client.told != client.done:
                     client.told = client.done
-                    client.peer.send(Done(client.done))
+                    client.peer.send(RequestsDone(client.done))
             client.peer.flush()
             more = select.POLLOUT if client.peer.unsent else 0
             self._poll.modify(number, select.POLLIN | more)
@@ -232,18 +232,18 @@ class Keeper:
                 del self._clients[number]
 
 
-def _kernel(setting: Setting) -> Groups:
+def _kernel(setting: KeeperSettings) -> ContainerCgroups:
     """This machine's groups."""
     own = systemds_own(mounts()) if setting.hierarchy == "v1" else []
-    return KernelGroups(setting.hierarchy, setting.mounts, setting.root, own)
+    return KernelContainerCgroups(setting.hierarchy, setting.mounts, setting.root, own)
 
 
-def main(groups_of: Callable[[Setting], Groups] = _kernel) -> None:
+def main(groups_of: Callable[[KeeperSettings], ContainerCgroups] = _kernel) -> None:
     """Run as the keeper that ``keeperstart`` starts: the setting comes on standard input."""
     os.umask(0o077)
     os.chdir("/")
     os.closerange(LISTENER + 1, 2**31 - 1)
-    setting = msgspec.json.decode(sys.stdin.buffer.read(), type=Setting)
+    setting = msgspec.json.decode(sys.stdin.buffer.read(), type=KeeperSettings)
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     os.dup2(null, 0)
     os.dup2(null, 1)
@@ -252,24 +252,26 @@ def main(groups_of: Callable[[Setting], Groups] = _kernel) -> None:
     listener.set_inheritable(False)
     _prepare_children()
     # it has to end containers while memory is short; where it may not, it is slower then
-    stay()
+    lock_memory()
     serve(setting, groups_of(setting), listener, _Wakes())
 
 
-def serve(setting: Setting, groups: Groups, listener: socket.socket, wakes: _Wakes) -> None:
+def serve(
+    setting: KeeperSettings, groups: ContainerCgroups, listener: socket.socket, wakes: _Wakes
+) -> None:
     """Keep containers until nothing is kept and nobody is there, or SIGTERM comes: then they
     are left to the next keeper."""
     socket_inode = _inode(f"{setting.folder}/{SOCKET}")
     with open(_BOOT, encoding="ascii") as file:
-        records = Records(f"{setting.folder}/keeper", file.read().strip())
-    logs = Logs(setting.logs, LogLimits(setting.size, setting.files, setting.rate))
-    bundled = Bundled(setting.folder)
+        records = ProcessRecords(f"{setting.folder}/keeper", file.read().strip())
+    logs = ContainerLogs(setting.logs, LogLimits(setting.size, setting.files, setting.rate))
+    bundled = OciContainers(setting.folder)
     runtime = ProcessRuntime(
         groups, logs, records, backoff=setting.backoff, adopts=True, bundled=bundled
     )
     runtime.take_up()
     keeper = Keeper(runtime, listener, setting.root)
-    if isinstance(groups, KernelGroups):
+    if isinstance(groups, KernelContainerCgroups):
         groups.makers = keeper.clients
     keeper.watch(wakes.reader)
     deadline = time.monotonic() + setting.linger

@@ -46,7 +46,7 @@ class Event(NamedTuple):
     name: str
 
 
-class Watch(Protocol):
+class DirectoryWatch(Protocol):
     """Tells what happens in directories."""
 
     def add(self, directory: str) -> None:
@@ -92,8 +92,8 @@ class Alarm:
             self.fd = -1
 
 
-class Ticking:
-    """A ``Watch`` that knows nothing, and says so every ``seconds``: where inotify is not to be
+class PollingWatch:
+    """A ``DirectoryWatch`` that knows nothing, and says so every ``seconds``: where inotify is not to be
     had."""
 
     def __init__(self, seconds: float) -> None:
@@ -172,7 +172,7 @@ class _Instance:
 
 
 class Inotify(_Instance):
-    """A ``Watch`` by the kernel."""
+    """A ``DirectoryWatch`` by the kernel."""
 
     def __init__(self) -> None:
         super().__init__()

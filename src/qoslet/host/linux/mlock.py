@@ -12,7 +12,7 @@ _CURRENT, _FUTURE, _ONFAULT = 1, 2, 4
 _IPC_LOCK = 14
 
 
-def stay() -> str:
+def lock_memory() -> str:
     """From now on; why not, empty where it works. Needs CAP_IPC_LOCK: under a limit, memory that
     this process wants later would be refused."""
     with open("/proc/self/status", encoding="ascii") as file:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from qoslet.host.linux.procfs import text
 
 
-class Mount(NamedTuple):
+class MountPoint(NamedTuple):
     """A mounted file system; ``options`` are mount and super options, ``number`` its mount ID."""
 
     point: str
@@ -18,7 +18,7 @@ class Mount(NamedTuple):
     number: int = 0
 
 
-def mounts(root: str = "") -> list[Mount]:
+def mounts(root: str = "") -> list[MountPoint]:
     """Every mount, in the order of mounting; ``root`` stands in front of ``/proc``."""
     found = []
     for line in (text(f"{root}/proc/self/mountinfo") or "").splitlines():
@@ -29,11 +29,11 @@ def mounts(root: str = "") -> list[Mount]:
             source = _unescaped(types[1]) if len(types) > 1 else ""
             number = int(fields[0]) if fields[0].isdigit() else 0
             point = _unescaped(fields[4])
-            found.append(Mount(point, types[0], tuple(dict.fromkeys(options)), source, number))
+            found.append(MountPoint(point, types[0], tuple(dict.fromkeys(options)), source, number))
     return found
 
 
-def systemds_own(table: Collection[Mount]) -> list[str]:
+def systemds_own(table: Collection[MountPoint]) -> list[str]:
     """Systemd's own hierarchies beside the controllers of v1: on a hybrid host the unified one
     counts, and the named one is kept in step. One that has controllers is in use already. Others
     mount a cgroup2 of their own elsewhere, which is not systemd's. Source: systemd

@@ -64,7 +64,7 @@ def read_all(descriptor: int) -> str:
     return b"".join(chunks).decode("utf-8", "replace")
 
 
-class Tree:
+class MountedTree:
     """One hierarchy at its mount point. Paths are checked ones; all methods raise OSError.
 
     A kept descriptor of a group that was removed and made again answers ENOENT; then the path is

@@ -6,7 +6,7 @@ import os
 
 from qoslet.core.node.machine import Controller, Layout, Machine
 from qoslet.host.linux.procfs import text
-from qoslet.host.machine.probe import Mount, mounts, probe
+from qoslet.host.machine.probe import MountPoint, mounts, probe
 
 CAPABILITIES = {
     1: "CAP_DAC_OVERRIDE",
@@ -55,7 +55,7 @@ def _delegated(top: str, own: str) -> frozenset[str] | None:
     return reach
 
 
-def _unified(root: str, mount: Mount, own: str, alone: bool) -> list[Controller]:
+def _unified(root: str, mount: MountPoint, own: str, alone: bool) -> list[Controller]:
     """The controllers of a v2 mount. Root may enable whatever the mount has."""
     top = root + mount.point
     names = (text(f"{top}/cgroup.controllers") or "").split()
@@ -75,7 +75,7 @@ def _unified(root: str, mount: Mount, own: str, alone: bool) -> list[Controller]
     ]
 
 
-def _files(root: str, mount: Mount | None) -> frozenset[str]:
+def _files(root: str, mount: MountPoint | None) -> frozenset[str]:
     """Optional files of v2 groups, seen in the first group below the root."""
     if mount is None:
         return frozenset()
@@ -87,7 +87,7 @@ def _files(root: str, mount: Mount | None) -> frozenset[str]:
         return frozenset()
 
 
-def _dying(root: str, mount: Mount | None) -> int | None:
+def _dying(root: str, mount: MountPoint | None) -> int | None:
     stat = text(f"{root}{mount.point}/cgroup.stat") if mount is not None else None
     for line in (stat or "").splitlines():
         name, _, number = line.partition(" ")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from qoslet.core.node.fields import cpus as cpu_numbers
 from qoslet.core.node.host_facts import Probed
-from qoslet.host.cgroupfs.mounted import Cgroups, cgroups
-from qoslet.host.linux.mountinfo import Mount as Mount
+from qoslet.host.cgroupfs.mounted import CgroupMounts, cgroups
+from qoslet.host.linux.mountinfo import MountPoint as MountPoint
 from qoslet.host.linux.mountinfo import mounts as mounts
 from qoslet.host.linux.procfs import text
 from qoslet.host.machine.topology import layout, meminfo, numa
@@ -55,7 +55,7 @@ def _children(directory: str) -> Iterator[str]:
         return
 
 
-def _below_root(root: str, groups: Cgroups) -> str | None:
+def _below_root(root: str, groups: CgroupMounts) -> str | None:
     """A v2 cgroup other than the root, which has no limit files: ours, or the first one."""
     if groups.unified is None:
         return None
@@ -66,7 +66,7 @@ def _below_root(root: str, groups: Cgroups) -> str | None:
     return next(_children(top), None)
 
 
-def _swap_controller(root: str, groups: Cgroups) -> bool | None:
+def _swap_controller(root: str, groups: CgroupMounts) -> bool | None:
     """Whether swap can be limited. None where no cgroup shows it."""
     if groups.hierarchy == "v1":
         memory = groups.where.get("memory")
@@ -79,7 +79,7 @@ def _swap_controller(root: str, groups: Cgroups) -> bool | None:
     return os.path.exists(f"{group}/memory.swap.max")
 
 
-def _rsvd(root: str, groups: Cgroups) -> bool | None:
+def _rsvd(root: str, groups: CgroupMounts) -> bool | None:
     """Whether hugetlb reservations can be limited. None where no cgroup has hugetlb files."""
     if groups.hierarchy == "v1":
         point = groups.where.get("hugetlb")
@@ -90,7 +90,7 @@ def _rsvd(root: str, groups: Cgroups) -> bool | None:
     return any(".rsvd." in name for name in files) if files else None
 
 
-def _controllers(root: str, groups: Cgroups) -> frozenset[str] | None:
+def _controllers(root: str, groups: CgroupMounts) -> frozenset[str] | None:
     if groups.hierarchy == "v1":
         return frozenset(groups.where)
     if groups.unified is None:
@@ -99,7 +99,7 @@ def _controllers(root: str, groups: Cgroups) -> frozenset[str] | None:
     return None if names is None else frozenset(names.split())
 
 
-def _mount_facts(groups: Cgroups) -> dict[str, str] | None:
+def _mount_facts(groups: CgroupMounts) -> dict[str, str] | None:
     """v1: controller to mount point; v2: the options of the mount."""
     if groups.hierarchy == "v1":
         return dict(sorted(groups.where.items()))

@@ -10,7 +10,7 @@ _USED = (0, 1, 2, 5, 6, 7)
 """user, nice, system, irq, softirq, steal: columns of /proc/stat (proc(5))."""
 
 
-class ThisMachine:
+class MachineUtilization:
     """Matches ``agent.ports.Machine``. ``cores`` are the CPUs online, ``memory`` bytes."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from qoslet.host.cgroupfs.driver import layout_of
 from qoslet.host.linux.inotify import Changes
-from qoslet.host.linux.openat import Tree, checked
+from qoslet.host.linux.openat import MountedTree, checked
 from qoslet.host.memory.psi_trigger import Triggers
 
 _EVENTS = "memory.events"
@@ -129,7 +129,7 @@ class _Unified:
 
     how: tuple[str, ...] = ("memory.events of each group wakes the agent",)
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: MountedTree) -> None:
         self._tree = tree
         self._changes = Changes()
 
@@ -167,7 +167,7 @@ class _Legacy:
         "cgroup v1 tells of no throttling, no reclaim and no pressure by group",
     )
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: MountedTree) -> None:
         self._tree = tree
         self._fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._going = 0

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.memory.stat_parser import limit_v1, node_memory, number, pairs, pressure, stat_v1
 from qoslet.host.cgroupfs.driver import layout_of
-from qoslet.host.linux.openat import Tree, checked
+from qoslet.host.linux.openat import MountedTree, checked
 from qoslet.host.linux.procfs import text
 
 _MOST = 64 * 1024
@@ -109,7 +109,7 @@ class MemoryFiles:
         return None if used is None else used // 1000
 
 
-def _of_tree(tree: Tree | None, path: str, file: str) -> str | None:
+def _of_tree(tree: MountedTree | None, path: str, file: str) -> str | None:
     """A file of a group; None where it cannot be read."""
     try:
         return None if tree is None else tree.read(path, file)

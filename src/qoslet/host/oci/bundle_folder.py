@@ -14,7 +14,7 @@ from typing import Any
 
 from qoslet.core.api.ids import bundle_id
 from qoslet.core.cgroup.names import is_below
-from qoslet.core.workload.container_spec import Engine
+from qoslet.core.workload.container_spec import OciRuntime
 from qoslet.host.linux.mount_syscalls import DETACH, unmount
 from qoslet.host.linux.mountinfo import mounts
 from qoslet.host.linux.remove_tree import remove_tree
@@ -27,10 +27,10 @@ _NAMELESS = "open executable"
 """How crun 1.8 begins when a program may not be executed, without its name."""
 
 
-class Place:
+class ContainerFiles:
     """The files of one container. ``folder`` is the state folder of the root."""
 
-    def __init__(self, folder: str, engine: Engine, uid: str, name: str) -> None:
+    def __init__(self, folder: str, engine: OciRuntime, uid: str, name: str) -> None:
         base = f"{folder}/{FOLDER}"
         self.engine = engine
         self.id = bundle_id(uid, name)
@@ -69,7 +69,7 @@ class Place:
         except (OSError, ValueError):
             return 0
 
-    def last_words(self) -> str:
+    def runtime_error(self) -> str:
         """Why the runtime, or what prepared the bundle, has failed; empty if it did not say."""
         own = _beginning(self.error).decode("utf-8", "replace").strip()
         if own:

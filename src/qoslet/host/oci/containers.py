@@ -1,7 +1,7 @@
 """Containers of an OCI runtime in the hands of the keeper: begun, found again, cleared away.
 
 Every step is a child of its own that the keeper does not wait for: what came of it is seen when it
-has ended (``OciBirth.settle``, ``Clearing.over``).
+has ended (``CreateJob.settle``, ``DeleteJob.over``).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import NoReturn
 
 from qoslet.core.workload.bundle import STOP_SIGNAL
 from qoslet.core.workload.oci_spec import shared
-from qoslet.core.workload.process_spec import Launch, PodSpec
+from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.host.containers.spawn import NOT_EXECUTABLE, NOT_FOUND, Spawned, StartFailed
 from qoslet.host.linux.mountinfo import mounts
 from qoslet.host.linux.remove_tree import remove_tree
 from qoslet.host.oci import create
-from qoslet.host.oci.bundle_folder import FOLDER, Place
-from qoslet.host.oci.namespaces import Spaces
+from qoslet.host.oci.bundle_folder import FOLDER, ContainerFiles
+from qoslet.host.oci.namespaces import PodNamespaces
 
 MAKING_SECONDS = 900.0
 """How long a container may be on its way, unpacking included, before it is given up."""
@@ -28,12 +28,12 @@ MAKING_SECONDS = 900.0
 _MISSING = ("executable file not found", "no such file or directory")
 
 
-class OciBirth:
+class CreateJob:
     """A container on its way; the fields are those of ``spawn.Birth``, but the child that makes it
     is not yet the container: ``report`` is the descriptor by which its end is seen. ``is_mine``
     tells whether a process is in the container's group."""
 
-    def __init__(self, place: Place, pid: int, is_mine: Callable[[int], bool]) -> None:
+    def __init__(self, place: ContainerFiles, pid: int, is_mine: Callable[[int], bool]) -> None:
         self.pid = pid
         self.pidfd = -1
         self.report = os.pidfd_open(pid)
@@ -73,7 +73,7 @@ class OciBirth:
 
     def _failure(self, late: bool) -> StartFailed:
         """Why it has failed."""
-        text = self._place.last_words() or "its runtime ended without a word"
+        text = self._place.runtime_error() or "its runtime ended without a word"
         if late:
             text = f"not made within {MAKING_SECONDS:.0f} s"
         said = text.casefold()
@@ -90,10 +90,10 @@ def _is_child(pidfd: int) -> bool:
     return True
 
 
-class Clearing:
+class DeleteJob:
     """A container that has ended on its way out; ``report`` becomes readable at its end."""
 
-    def __init__(self, place: Place, pid: int) -> None:
+    def __init__(self, place: ContainerFiles, pid: int) -> None:
         self.pid = pid
         self.report = os.pidfd_open(pid)
         self._place = place
@@ -106,24 +106,24 @@ class Clearing:
         os.close(self.report)
         if ended.si_code == os.CLD_EXITED and ended.si_status == 0:
             return ""
-        return self._place.last_words() or "its runtime does not let it go"
+        return self._place.runtime_error() or "its runtime does not let it go"
 
 
-class Bundled:
+class OciContainers:
     """The containers of OCI runtimes below one state folder, empty where there may be none."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._spaces = Spaces()
+        self._spaces = PodNamespaces()
 
     def begin(
         self,
         spec: PodSpec,
-        launch: Launch,
+        launch: ProcessSpec,
         outputs: Sequence[int],
         pids: Iterable[int],
         is_mine: Callable[[int], bool],
-    ) -> OciBirth:
+    ) -> CreateJob:
         """Begin to make a container. ``outputs`` are for its stdout and stderr, ``pids`` processes
         of the pod. Raises ``StartFailed``, OSError."""
         # 4 MB of OpenSSL for keepers with images only; here, so that no child loads it again
@@ -134,25 +134,25 @@ class Bundled:
         kinds = () if box is None else shared(box)
         hostname = "" if box is None else box.hostname
         spaces = self._spaces.of(spec.uid, kinds, hostname, pids)
-        making = create.Making(place, spec, launch, spaces, outputs)
-        return OciBirth(place, _fork(lambda: create.child(making)), is_mine)
+        making = create.CreateRequest(place, spec, launch, spaces, outputs)
+        return CreateJob(place, _fork(lambda: create.create_container(making)), is_mine)
 
-    def rejoin(self, spec: PodSpec, name: str, is_mine: Callable[[int], bool]) -> OciBirth:
+    def rejoin(self, spec: PodSpec, name: str, is_mine: Callable[[int], bool]) -> CreateJob:
         """A container that a keeper before was making: wait for who still does."""
         place = self.place(spec, name)
-        return OciBirth(place, _fork(lambda: create.waiter(place)), is_mine)
+        return CreateJob(place, _fork(lambda: create.wait_for_create(place)), is_mine)
 
-    def clear(self, spec: PodSpec, name: str) -> Clearing:
+    def clear(self, spec: PodSpec, name: str) -> DeleteJob:
         """Begin to clear a container away."""
         place = self.place(spec, name)
-        return Clearing(place, _fork(lambda: create.undertaker(place)))
+        return DeleteJob(place, _fork(lambda: create.delete_container(place)))
 
-    def place(self, spec: PodSpec, name: str) -> Place:
+    def place(self, spec: PodSpec, name: str) -> ContainerFiles:
         """The files of a container."""
         assert spec.bundles is not None
-        return Place(self._folder, spec.bundles.engine, spec.uid, name)
+        return ContainerFiles(self._folder, spec.bundles.engine, spec.uid, name)
 
-    def stop_signal(self, spec: PodSpec, launch: Launch) -> str:
+    def stop_signal(self, spec: PodSpec, launch: ProcessSpec) -> str:
         """How a container is asked to end: as the manifest says, else its image."""
         given = self.place(spec, launch.name).stop_signal(STOP_SIGNAL)
         return given if given.startswith("SIG") else launch.stop_signal

@@ -19,13 +19,13 @@ from typing import NoReturn
 from msgspec import Struct, json
 from msgspec.structs import replace
 
-from qoslet.core.workload.bundle import Found, configuration
+from qoslet.core.workload.bundle import PreparedContainer, bundle_config
 from qoslet.core.workload.container_spec import PlannedBlock
 from qoslet.core.workload.env import DEFAULT_PATH
 from qoslet.core.workload.image import Execution, architecture_of
 from qoslet.core.workload.image_reference import reference
 from qoslet.core.workload.oci_spec import Kind
-from qoslet.core.workload.process_spec import Launch, Mount, PodSpec
+from qoslet.core.workload.process_spec import PodSpec, ProcessSpec, VolumeMount
 from qoslet.core.workload.security_context import ALL_CAPABILITIES, CAPABILITIES
 from qoslet.errors import QosletError
 from qoslet.host.containers.mount_namespace import inside
@@ -35,7 +35,7 @@ from qoslet.host.images.store import Store, private
 from qoslet.host.images.users import user_of
 from qoslet.host.linux.mount_syscalls import BIND, mount
 from qoslet.host.linux.procfs import text
-from qoslet.host.oci.bundle_folder import Place
+from qoslet.host.oci.bundle_folder import ContainerFiles
 
 PULL_CODE = 125
 """Exit code of a child that did not get as far as the runtime."""
@@ -45,21 +45,21 @@ _FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 _ENV = {"PATH": DEFAULT_PATH}
 
 
-class Making(Struct, frozen=True):
+class CreateRequest(Struct, frozen=True):
     """What a child makes. ``outputs`` are descriptors for the container's stdout and stderr."""
 
-    place: Place
+    place: ContainerFiles
     spec: PodSpec
-    launch: Launch
+    launch: ProcessSpec
     spaces: Mapping[Kind, str]
     outputs: Sequence[int]
 
 
-class Refused(Exception):
+class CreateRefused(Exception):
     """A container cannot be made as it is asked for."""
 
 
-def child(making: Making) -> NoReturn:
+def create_container(making: CreateRequest) -> NoReturn:
     """All that happens in the child: it becomes the runtime, or ends."""
     place = making.place
     try:
@@ -79,13 +79,13 @@ def child(making: Making) -> NoReturn:
         # the container's processes have it from here
         os.umask(0o022)
         os.execve(words[0], words, _ENV)
-    except (QosletError, NotFound, Refused, ValueError, OSError, MemoryError) as error:
+    except (QosletError, NotFound, CreateRefused, ValueError, OSError, MemoryError) as error:
         _leave(place, error)
     finally:
         os._exit(PULL_CODE)
 
 
-def waiter(place: Place) -> NoReturn:
+def wait_for_create(place: ContainerFiles) -> NoReturn:
     """A child that ends once nobody is making the container any more."""
     try:
         _begin()
@@ -97,7 +97,7 @@ def waiter(place: Place) -> NoReturn:
         os._exit(PULL_CODE)
 
 
-def undertaker(place: Place) -> NoReturn:
+def delete_container(place: ContainerFiles) -> NoReturn:
     """A child that makes the runtime forget the container and removes its files."""
     try:
         _begin()
@@ -105,7 +105,7 @@ def undertaker(place: Place) -> NoReturn:
             fcntl.flock(os.open(place.lock, _LOCK, 0o600), fcntl.LOCK_EX)
         forget(place)
         os._exit(0)
-    except (Refused, OSError) as error:
+    except (CreateRefused, OSError) as error:
         _leave(place, error)
     finally:
         os._exit(PULL_CODE)
@@ -118,7 +118,7 @@ def _begin() -> None:
     os.umask(0o077)
 
 
-def _leave(place: Place, error: BaseException) -> None:
+def _leave(place: ContainerFiles, error: BaseException) -> None:
     """Last words, for who reads them."""
     said = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) else str(error)
     try:
@@ -128,20 +128,20 @@ def _leave(place: Place, error: BaseException) -> None:
         return
 
 
-def forget(place: Place) -> None:
-    """The runtime ends and forgets a container of before; its files go. Raises ``Refused``,
+def forget(place: ContainerFiles) -> None:
+    """The runtime ends and forgets a container of before; its files go. Raises ``CreateRefused``,
     OSError."""
     if place.known:
         words = place.command("delete", "--force", place.id)
         pid = os.posix_spawn(words[0], words, _ENV, setsigdef=[signal.SIGTERM])
         _, status = os.waitpid(pid, 0)
         if place.known:
-            said = place.last_words() or f"exit code {os.waitstatus_to_exitcode(status)}"
-            raise Refused(f"{place.engine.name} delete: {said}")
+            said = place.runtime_error() or f"exit code {os.waitstatus_to_exitcode(status)}"
+            raise CreateRefused(f"{place.engine.name} delete: {said}")
     place.clear()
 
 
-def _prepare(making: Making) -> None:
+def _prepare(making: CreateRequest) -> None:
     """The bundle, ready to run."""
     place, spec, launch = making.place, making.spec, making.launch
     asked, pod = launch.contained, spec.sandbox
@@ -152,11 +152,11 @@ def _prepare(making: Making) -> None:
     tree, execution = _image(place, asked.image)
     user = user_of(tree, execution.user, asked.uid, asked.gid, asked.groups)
     if asked.non_root and user.uid == 0:
-        raise Refused(f"runAsNonRoot is set and {asked.image} would run as root")
+        raise CreateRefused(f"runAsNonRoot is set and {asked.image} would run as root")
     for output in making.outputs:
         os.fchown(output, user.uid, user.gid)
     _layer(place, tree)
-    found = Found(
+    found = PreparedContainer(
         execution,
         user,
         place.rootfs,
@@ -170,13 +170,13 @@ def _prepare(making: Making) -> None:
     nothing = PlannedBlock("", {})
     planned = spec.bundles.blocks.get(launch.name, nothing)
     if not planned.path:
-        raise Refused("the plan has no place for it")
+        raise CreateRefused("the plan has no place for it")
     launch = _scored(place, launch, found.able)
-    made = configuration(pod, launch, planned, found, v2=engine.v2)
+    made = bundle_config(pod, launch, planned, found, v2=engine.v2)
     process = made["process"]
     if any("\0" in word for word in (*process["args"], *process["env"], process["cwd"])):
         # the manifest's were refused as it was read; crun would take what stands before it
-        raise Refused(f"{asked.image}: its command, environment or directory has a NUL in it")
+        raise CreateRefused(f"{asked.image}: its command, environment or directory has a NUL in it")
     _write(place.config, json.encode(made))
 
 
@@ -189,7 +189,7 @@ def _able() -> frozenset[int]:
     return ALL_CAPABILITIES
 
 
-def _scored(place: Place, launch: Launch, able: frozenset[int]) -> Launch:
+def _scored(place: ContainerFiles, launch: ProcessSpec, able: frozenset[int]) -> ProcessSpec:
     """A container with the score that can be had: without CAP_SYS_RESOURCE nobody's can be below
     that of this process, and every runtime fails over it. Source: proc(5) oom_score_adj;
     containerd restrict_oom_score_adj."""
@@ -200,7 +200,7 @@ def _scored(place: Place, launch: Launch, able: frozenset[int]) -> Launch:
     return replace(launch, oom_score_adj=int(own))
 
 
-def _image(place: Place, name: str) -> tuple[str, Execution]:
+def _image(place: ContainerFiles, name: str) -> tuple[str, Execution]:
     """The file tree of an image, and what it says of its process. Raises ValueError, ``NotFound``,
     OSError."""
     engine = place.engine
@@ -211,7 +211,7 @@ def _image(place: Place, name: str) -> tuple[str, Execution]:
     return Store(engine.storage).unpacked(image), image.execution
 
 
-def _layer(place: Place, tree: str) -> None:
+def _layer(place: ContainerFiles, tree: str) -> None:
     """A file tree that the container may change, over one that it may not."""
     upper, work = f"{place.written}/upper", f"{place.written}/work"
     os.makedirs(upper, 0o755, exist_ok=True)
@@ -229,7 +229,7 @@ def _escaped(path: str) -> str:
     return path.replace("\\", "\\\\").replace(",", "\\,").replace(":", "\\:")
 
 
-def _bound(place: Place, number: int, one: Mount) -> Mount:
+def _bound(place: ContainerFiles, number: int, one: VolumeMount) -> VolumeMount:
     """A mount with a source that no container can turn elsewhere meanwhile: the place inside the
     volume is mounted in the bundle, as it was found."""
     if not one.sub_path:
@@ -247,7 +247,7 @@ def _bound(place: Place, number: int, one: Mount) -> Mount:
     return replace(one, source=point)
 
 
-def _files(place: Place, host_network: bool, hostname: str) -> dict[str, str]:
+def _files(place: ContainerFiles, host_network: bool, hostname: str) -> dict[str, str]:
     """``/etc/hosts``, ``/etc/hostname`` and ``/etc/resolv.conf``: the host's on the host's
     network, else what a pod knows of itself. All containers of the pod share them."""
     made = {}

@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from qoslet.core.versions.runtime import runtime_of, untold
-from qoslet.core.workload.container_spec import Engine
+from qoslet.core.workload.container_spec import OciRuntime
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.images.umoci import find_umoci
 from qoslet.host.linux.mountinfo import mounts
@@ -26,7 +26,7 @@ DEFAULT_STORAGE = "/var/lib/qoslet"
 ASK_SECONDS = 20.0
 
 
-class Found(Struct, frozen=True):
+class InstalledRuntime(Struct, frozen=True):
     """A runtime that was found: its program, and the version that it tells."""
 
     name: Name
@@ -39,7 +39,7 @@ class Found(Struct, frozen=True):
         return f"{self.name}-{self.version}"
 
 
-def find(name: Name) -> Found:
+def find(name: Name) -> InstalledRuntime:
     """The runtime of that name. Raises CannotDo where it is not there, or cannot work here: then
     nothing was made."""
     if os.geteuid() != 0:
@@ -50,7 +50,7 @@ def find(name: Name) -> Found:
         raise CannotDo(f"{name} is not installed", hint=f"apt install {name}, or --with process")
     version = _version(name, program)
     _need_layout(name, version)
-    return Found(name, program, version)
+    return InstalledRuntime(name, program, version)
 
 
 def _version(name: Name, program: str) -> str:
@@ -90,14 +90,14 @@ def _need_layout(name: Name, version: str) -> None:
 
 
 def engine_of(
-    found: Found,
+    found: InstalledRuntime,
     *,
     images: Sequence[str],
     trees: Sequence[str],
     storage: str | None,
     systemd: int | None,
     v2: bool,
-) -> Engine:
+) -> OciRuntime:
     """The runtime with what its owner named. Raises BadInput, CannotDo."""
     for path in images:
         if not os.path.exists(path):
@@ -112,7 +112,7 @@ def engine_of(
             hint = "such as --rootfs busybox:1.36=/srv/busybox"
             raise BadInput("is no NAME=DIRECTORY", where=f"--rootfs {one}", hint=hint)
         pairs.append((name, os.path.realpath(path)))
-    return Engine(
+    return OciRuntime(
         name=found.name,
         program=found.program,
         storage=os.path.abspath(storage or DEFAULT_STORAGE),

@@ -26,7 +26,7 @@ _SIOCSIFFLAGS = 0x8914
 _UP_RUNNING = 0x41
 
 
-class Spaces:
+class PodNamespaces:
     """Open namespaces by pod."""
 
     def __init__(self) -> None:

@@ -57,7 +57,7 @@ class Owned(Protocol):
         """Remove an empty group; what went wrong."""
 
 
-class Journal:
+class JournalFile:
     """An open journal, locked until it is closed. ``notes`` say what claiming did."""
 
     wants_before = False
@@ -179,7 +179,7 @@ class Journal:
         self._file = self._lock = self._folder = -1
 
 
-def claim(root: str, tree: Owned, *, state: str = STATE, boot: str | None = None) -> Journal:
+def claim(root: str, tree: Owned, *, state: str = STATE, boot: str | None = None) -> JournalFile:
     """Make ``root`` ours alone and clean what a dead run of ours left there.
 
     Raises ``CannotDo`` where another run has it, where a tree stands that the journal does not
@@ -204,7 +204,7 @@ def locked(
     boot: str | None = None,
     verb: str = "run",
     driver: str = "cgroupfs",
-) -> tuple[Journal, Header]:
+) -> tuple[JournalFile, Header]:
     """The lock of a root, with a journal that is not begun yet and the header that it gets.
 
     Raises ``CannotDo`` where another process has it or an overlapping root, and where the state
@@ -212,7 +212,7 @@ def locked(
     """
     folder, lock = enter(root, state)
     header = Header(boot or this_boot(), hierarchy, root, os.getpid(), verb=verb, driver=driver)
-    return Journal(folder, lock, header, root), header
+    return JournalFile(folder, lock, header, root), header
 
 
 def this_boot() -> str:
@@ -230,7 +230,7 @@ def same_place(one: Header | None, other: Header) -> bool:
     )
 
 
-def _succeed(journal: Journal, tree: Owned, header: Header) -> None:
+def _succeed(journal: JournalFile, tree: Owned, header: Header) -> None:
     """Deal with the journal of a run before us and with the tree that stands now."""
     old = journal.read()
     valid = same_place(old.header, header)

@@ -18,7 +18,7 @@ PATIENCE = 4.0
 """Seconds that who asks waits for the loop."""
 
 
-class Questions(Generic[Answer]):
+class RequestQueue(Generic[Answer]):
     """``ask`` in any thread, ``answer`` in the loop's."""
 
     def __init__(self, patience: float = PATIENCE) -> None:

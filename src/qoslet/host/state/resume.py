@@ -9,7 +9,7 @@ from errno import ENOENT
 from qoslet.core.reconcile.journal import Header, JournalState, read
 from qoslet.errors import CannotDo
 from qoslet.host.state.journal_file import (
-    Journal,
+    JournalFile,
     Owned,
     locked,
     refuse_foreign,
@@ -34,7 +34,7 @@ def state_directory(environ: Mapping[str, str], user: int) -> str:
     return f"{runtime.rstrip('/')}/qoslet"
 
 
-def resume(
+def open_journal(
     root: str,
     tree: Owned,
     *,
@@ -43,7 +43,7 @@ def resume(
     boot: str | None = None,
     driver: str = "cgroupfs",
     verb: str | None = "apply",
-) -> Journal:
+) -> JournalFile:
     """Take up the tree at ``root``, or begin one. ``given``: the root may be another's group
     that was handed to us, with groups of others in it. ``verb``: what the tree is of; None takes
     up any.
@@ -77,7 +77,7 @@ def _verb_of(root: str, state: str) -> str:
     return header.verb if header is not None else "apply"
 
 
-def _take_up(journal: Journal, tree: Owned, header: Header, given: bool) -> None:
+def _take_up(journal: JournalFile, tree: Owned, header: Header, given: bool) -> None:
     """What the journal says that still stands; written anew where it says anything else."""
     old = journal.read()
     ledger = journal.ledger
@@ -134,7 +134,7 @@ def prune(ledger: JournalState, tree: Owned) -> bool:
     return changed
 
 
-def peek(
+def read_journal(
     root: str, tree: Owned, *, state: str, given: bool = False, boot: str | None = None
 ) -> tuple[JournalState, Header]:
     """What the journal of a root says, without taking it; empty where it says nothing about this

@@ -54,7 +54,7 @@ Signed = Sequence[tuple[str, str, object]]
 """Properties for a call: name, D-Bus signature, value."""
 
 
-class Said(Exception):
+class BusReply(Exception):
     """systemd answered with an error: its D-Bus ``name`` and its own ``text``. ``again``: the
     call had been made before, and what came of that is not known."""
 
@@ -70,7 +70,7 @@ class Said(Exception):
         return self.name in _AWAY or self.name.startswith(_SPAWN)
 
 
-class Lost(Exception):
+class ConnectionLost(Exception):
     """The connection is gone; whether the call was done is not known."""
 
 
@@ -122,11 +122,11 @@ class Bus:
         self._loop.close()
 
     async def call(self, member: str, signature: str = "", *body: object) -> list[Any]:
-        """A method of the manager; its answer's body. Raises ``Said``, ``CannotDo``."""
+        """A method of the manager; its answer's body. Raises ``BusReply``, ``CannotDo``."""
         return await self._asked(PLACE, MANAGER, member, signature, body)
 
     async def get(self, place: str, interface: str, name: str) -> Any:
-        """A property of an object of systemd. Raises ``Said``, ``CannotDo``."""
+        """A property of an object of systemd. Raises ``BusReply``, ``CannotDo``."""
         body = (interface, name)
         return (await self._asked(place, PROPERTIES, "Get", "ss", body))[0].value
 
@@ -138,7 +138,7 @@ class Bus:
     async def job(self, member: str, signature: str, *body: object) -> str:
         """A method that begins a job; the job's result when it is over: ``done``, ``failed``,
         ``canceled``, ``timeout``, ``dependency``, ``skipped``. A job that ended unseen counts as
-        done: look at what it left. Raises ``Said``, ``CannotDo``."""
+        done: look at what it left. Raises ``BusReply``, ``CannotDo``."""
         self._asking += 1
         try:
             (path,) = await self.call(member, signature, *body)
@@ -172,7 +172,7 @@ class Bus:
         """Whether systemd still has that job."""
         try:
             await self.call("GetJob", "u", int(path.rpartition("/")[2]))
-        except Said:
+        except BusReply:
             return False
         return True
 
@@ -196,7 +196,7 @@ class Bus:
             )
             try:
                 return await self._sent(bus, message)
-            except Lost as error:
+            except ConnectionLost as error:
                 if lost:
                     raise CannotDo(
                         f"the bus was lost twice while systemd was asked for {member}: {error}",
@@ -204,7 +204,7 @@ class Bus:
                         hint="see that dbus runs (systemctl status dbus), then try again",
                     ) from None
                 lost = again = True
-            except Said as error:
+            except BusReply as error:
                 error.again = again
                 if not error.away:
                     raise
@@ -214,7 +214,7 @@ class Bus:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 0.5)
 
-    def _away(self, member: str, error: Said) -> CannotDo:
+    def _away(self, member: str, error: BusReply) -> CannotDo:
         return CannotDo(
             f"systemd does not answer {member} for {self._back:g} s: {error.text}",
             where=self.address,
@@ -222,20 +222,20 @@ class Bus:
         )
 
     async def _sent(self, bus: MessageBus, message: Message) -> list[Any]:
-        """One message there and its answer back. Raises ``Said``, ``Lost``."""
+        """One message there and its answer back. Raises ``BusReply``, ``ConnectionLost``."""
         from dbus_fast import MessageType
 
         self.calls += 1
         try:
             answer = await asyncio.wait_for(bus.call(message), CALL_SECONDS)
         except TimeoutError:
-            raise Said("org.freedesktop.DBus.Error.TimedOut", "no answer") from None
+            raise BusReply("org.freedesktop.DBus.Error.TimedOut", "no answer") from None
         except (EOFError, OSError) as error:
             self._drop(bus)
-            raise Lost(str(error) or "closed by the other side") from None
+            raise ConnectionLost(str(error) or "closed by the other side") from None
         if answer.message_type is MessageType.ERROR:
             text = str(answer.body[0]) if answer.body else ""
-            raise Said(answer.error_name or "", text)
+            raise BusReply(answer.error_name or "", text)
         return list(answer.body)
 
     def _drop(self, bus: MessageBus) -> None:

@@ -15,7 +15,7 @@ from shlex import quote
 from qoslet.core.cgroup.unit_properties import creation
 from qoslet.core.cgroup.unit_properties import words as property_words
 from qoslet.core.reconcile.steps import Step
-from qoslet.host.cgroupfs.async_writes import SlowWrites
+from qoslet.host.cgroupfs.async_writes import AsyncWrites
 from qoslet.host.cgroupfs.kill import kill
 from qoslet.host.linux.openat import parent
 from qoslet.host.systemd.scope_holders import ScopeHolders
@@ -35,7 +35,7 @@ class Systemd(UnitDriver):
         *,
         own: Sequence[str] = (),
         files: Iterable[str] = (),
-        slow: SlowWrites | None = None,
+        slow: AsyncWrites | None = None,
     ) -> None:
         super().__init__(hierarchy, mounts, root, units, own=own, files=files, slow=slow)
         self.holders = ScopeHolders()

@@ -25,16 +25,16 @@ Mounts = Mapping[str, str] | str
 _CGROUPFS = "--cgroup-driver cgroupfs"
 
 
-class Opened(NamedTuple):
+class DriverAndObserver(NamedTuple):
     """A driver with the observer that sees what it makes, at the same paths."""
 
     driver: Cgroupfs
     eyes: CgroupObserver | ScopeFilter
 
 
-def opened(
+def open_driver(
     kind: Kind, hierarchy: str, where: Mounts, root: str, *, files: Iterable[str] = ()
-) -> Opened:
+) -> DriverAndObserver:
     """The driver for ``root``, a path as ``root_path`` gives it. ``where`` is as for
     ``cgroupfs.layout_of``, ``files`` as for ``Cgroupfs``. Raises ``CannotDo`` where it does not fit this machine."""
     runs = _first_process() == "systemd"
@@ -46,7 +46,9 @@ def opened(
             where=root,
             hint="choose another --cgroup-root, or --cgroup-driver systemd",
         )
-    return Opened(Cgroupfs(hierarchy, where, root, files=files), CgroupObserver(hierarchy, where))
+    return DriverAndObserver(
+        Cgroupfs(hierarchy, where, root, files=files), CgroupObserver(hierarchy, where)
+    )
 
 
 def fits_runtime(kind: Kind, runtime: str, told: Kind | None) -> None:
@@ -76,7 +78,9 @@ def _first_process() -> str:
         return ""
 
 
-def _systemd(hierarchy: str, where: Mounts, root: str, runs: bool, files: Iterable[str]) -> Opened:
+def _systemd(
+    hierarchy: str, where: Mounts, root: str, runs: bool, files: Iterable[str]
+) -> DriverAndObserver:
     """The driver of this user's manager: the system's for root."""
     if not runs:
         name = _first_process() or "unknown"
@@ -108,18 +112,18 @@ def _systemd(hierarchy: str, where: Mounts, root: str, runs: bool, files: Iterab
     except BaseException:
         bus.close()
         raise
-    return Opened(driver, ScopeFilter(CgroupObserver(hierarchy, where), driver.holders))
+    return DriverAndObserver(driver, ScopeFilter(CgroupObserver(hierarchy, where), driver.holders))
 
 
 async def _manager(bus: Bus) -> tuple[Units, str]:
     """The manager's units, and the group that all of them are in. Raises ``CannotDo``."""
-    from qoslet.host.systemd.bus import MANAGER, PLACE, Said
+    from qoslet.host.systemd.bus import MANAGER, PLACE, BusReply
     from qoslet.host.systemd.units import Units
 
     try:
         version = version_of(str(await bus.get(PLACE, MANAGER, "Version")))
         above = str(await bus.get(PLACE, MANAGER, "ControlGroup"))
-    except (Said, ValueError) as error:
+    except (BusReply, ValueError) as error:
         raise CannotDo(
             f"systemd does not say its version: {error}", where=bus.address, hint=_CGROUPFS
         ) from None

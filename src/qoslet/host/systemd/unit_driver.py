@@ -23,11 +23,11 @@ from qoslet.core.reconcile.journal import Created, Entry, Recorder
 from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.core.reconcile.unit_jobs import Numbered, Piece, pieces, runs, waves
 from qoslet.errors import QosletError
-from qoslet.host.cgroupfs.async_writes import Pending, SlowWrites, may_wait
+from qoslet.host.cgroupfs.async_writes import AsyncWrites, PendingWrite, may_wait
 from qoslet.host.cgroupfs.driver import Cgroupfs
-from qoslet.host.cgroupfs.write_errors import Refused, refused
-from qoslet.host.linux.openat import Tree, checked, parent
-from qoslet.host.systemd.unit_properties import Values
+from qoslet.host.cgroupfs.write_errors import CgroupError, cgroup_error
+from qoslet.host.linux.openat import MountedTree, checked, parent
+from qoslet.host.systemd.unit_properties import UnitProperties
 from qoslet.host.systemd.units import Units
 
 AT_ONCE = 100
@@ -68,14 +68,14 @@ class UnitDriver(Cgroupfs):
         journal: Recorder | None = None,
         files: Iterable[str] = (),
         sleep: Callable[[float], None] = time.sleep,
-        slow: SlowWrites | None = None,
+        slow: AsyncWrites | None = None,
     ) -> None:
         super().__init__(
             hierarchy, mounts, root, journal=journal, files=files, sleep=sleep, slow=slow
         )
         self.units = units
-        self._own = [Tree(point) for point in own]
-        self._values = Values(self.layout, units.version)
+        self._own = [MountedTree(point) for point in own]
+        self._values = UnitProperties(self.layout, units.version)
         self._ours: set[str] = set()
         self._written: dict[str, dict[str, Step]] = {}
         unit_of(self.root)
@@ -97,13 +97,13 @@ class UnitDriver(Cgroupfs):
         """Whether the journal names the group that stands there."""
         ledger = getattr(self.journal, "ledger", None)
         inode = self.identity(path)
-        return inode is not None and ledger is not None and bool(ledger.ours(path, inode))
+        return inode is not None and ledger is not None and bool(ledger.is_owned(path, inode))
 
     def _chain(self, path: str) -> list[str]:
         """The groups from our root down to ``path``; none for what is no unit's."""
         try:
             unit_of(checked(path))
-        except (Refused, ValueError):
+        except (CgroupError, ValueError):
             return []
         chain = []
         while is_at_or_below(path, self.root):
@@ -140,7 +140,7 @@ class UnitDriver(Cgroupfs):
         step = tried.step
         if tried.pending:
             return Outcome(step, before, pending=True)
-        if isinstance(tried.error, Refused | OSError):
+        if isinstance(tried.error, CgroupError | OSError):
             return self._failed(step, before, tried.error)
         if tried.error is not None:
             return Outcome(step, before, str(tried.error))
@@ -164,7 +164,7 @@ class UnitDriver(Cgroupfs):
         late = {one.number: self._unlike(one.step) for one in wrong}
         return [one._replace(error=one.error or late.get(one.number)) for one in tried]
 
-    def _unlike(self, step: Step) -> Refused | None:
+    def _unlike(self, step: Step) -> CgroupError | None:
         """Why the kernel has not what a step says."""
         return self._values.unlike(step.path, step)
 
@@ -195,11 +195,11 @@ class UnitDriver(Cgroupfs):
         return tried
 
     async def _make_unit(self, path: str, steps: Sequence[Step]) -> None:
-        """A slice or scope with the values of ``steps``. Raises ``Refused``, OSError."""
+        """A slice or scope with the values of ``steps``. Raises ``CgroupError``, OSError."""
         unit = unit_of(path)
         ours = path in self._ours or path in self._known
         if self.identity(path) is not None and not ours:
-            raise Refused(
+            raise CgroupError(
                 f"{path}: the group stands already and no journal of ours names it; "
                 "choose another --cgroup-root, or systemctl stop it if nobody needs it",
                 errno.EEXIST,
@@ -213,7 +213,7 @@ class UnitDriver(Cgroupfs):
         inode = self.identity(path)
         if inode is None or not self._alive(path):
             await self.units.stop(unit)
-            raise refused("create", self.layout.trees[0].point + path, errno.EAGAIN)
+            raise cgroup_error("create", self.layout.trees[0].point + path, errno.EAGAIN)
         if self.hierarchy == "v1":
             self.layout.create(path)
             inode = self.layout.trees[0].inode(path)
@@ -248,14 +248,14 @@ class UnitDriver(Cgroupfs):
             await self._again(path)
 
     async def _need_unit(self, path: str, step: Step) -> None:
-        """Raise ``Refused`` where no unit runs that a value could be given to: systemd would
+        """Raise ``CgroupError`` where no unit runs that a value could be given to: systemd would
         load one of that name and keep the value for it."""
         unit = unit_of(path)
         if not self._alive(path):
             await self.units.stale(unit)
-            raise refused("set", path, errno.ENODEV, step.file, step.value)
+            raise cgroup_error("set", path, errno.ENODEV, step.file, step.value)
         if path in self.others and await self.units.state(unit) != "active":
-            raise Refused(
+            raise CgroupError(
                 f"{path}: the group stands, and {unit} does not run: it is not systemd's; "
                 "--cgroup-driver cgroupfs writes there, or systemctl start it",
                 errno.ENODEV,
@@ -271,7 +271,7 @@ class UnitDriver(Cgroupfs):
                     late.append(_Tried(number, step, pending=True))
                 else:
                     now.append((number, step))
-            except (Refused, OSError) as error:
+            except (CgroupError, OSError) as error:
                 late.append(_Tried(number, step, error))
                 break
         told = await self._tell(path, [step for _, step in now])
@@ -288,7 +288,7 @@ class UnitDriver(Cgroupfs):
             return False
         try:
             self._set(step, None)
-        except Pending:
+        except PendingWrite:
             return True
         return False
 
@@ -310,15 +310,15 @@ class UnitDriver(Cgroupfs):
             properties = alone(properties)
         await self.units.change(unit_of(path), properties)
         if await self.units.stale(unit_of(path)) or not self._alive(path):
-            raise refused("set", path, errno.ENODEV, steps[0].file, steps[0].value)
+            raise cgroup_error("set", path, errno.ENODEV, steps[0].file, steps[0].value)
         self._values.sent(path, properties)
         return True
 
     def _write(self, path: str, step: Step) -> None:
-        """A value that no property carries. Raises ``Refused``, OSError."""
+        """A value that no property carries. Raises ``CgroupError``, OSError."""
         if self._values.fixed(step):
             if self._unlike(step) is not None:
-                raise Refused(
+                raise CgroupError(
                     f"{path}/{step.file}: systemd gives it to a scope with its creation only; "
                     "end the container, its scope is made again with it"
                 )
@@ -337,7 +337,7 @@ class UnitDriver(Cgroupfs):
     def _attach(self, path: str, pid: int) -> None:
         """Move a process into a scope, in systemd's own hierarchy, too."""
         if not path.endswith(SCOPE):
-            raise Refused(f"{path}: a slice holds no processes; they belong into a scope in it")
+            raise CgroupError(f"{path}: a slice holds no processes; they belong into a scope in it")
         super()._attach(path, pid)
         for tree in self._own:
             tree.write(path, "cgroup.procs", str(pid))
@@ -387,7 +387,7 @@ class UnitDriver(Cgroupfs):
 
 
 def unit_of(path: str) -> str:
-    """The unit of a path. Raises ``Refused`` where it is no slice and no scope in one."""
+    """The unit of a path. Raises ``CgroupError`` where it is no slice and no scope in one."""
     above, _, unit = path.rpartition("/")
     slice_path = above if unit.endswith(SCOPE) and above else path
     try:
@@ -395,4 +395,4 @@ def unit_of(path: str) -> str:
             return unit
     except ValueError:
         pass
-    raise Refused(f"{path}: no path of a systemd unit, such as /qoslet.slice")
+    raise CgroupError(f"{path}: no path of a systemd unit, such as /qoslet.slice")

@@ -17,8 +17,8 @@ from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.interface_files import UNMANAGED, controller, property_of, released
 from qoslet.core.cgroup.unit_properties import Signed
 from qoslet.core.reconcile.steps import Step
-from qoslet.host.cgroupfs.kill import Layout
-from qoslet.host.cgroupfs.write_errors import Refused, refused
+from qoslet.host.cgroupfs.kill import CgroupLayout
+from qoslet.host.cgroupfs.write_errors import CgroupError, cgroup_error
 from qoslet.host.linux.openat import parent
 
 _QUOTA, _PERIOD, _DEFAULT_PERIOD = "cpu.cfs_quota_us", "cpu.cfs_period_us", "100000"
@@ -26,10 +26,10 @@ _LISTS = ("cpuset.cpus", "cpuset.mems")
 _OOM_GROUP = "memory.oom.group"
 
 
-class Values:
+class UnitProperties:
     """The values of one hierarchy under one version of systemd."""
 
-    def __init__(self, layout: Layout, version: int) -> None:
+    def __init__(self, layout: CgroupLayout, version: int) -> None:
         self._layout = layout
         self._version = version
         self._page = os.sysconf("SC_PAGE_SIZE")
@@ -55,7 +55,7 @@ class Values:
         return scope and step.file == _OOM_GROUP and self._version >= since
 
     def properties(self, path: str, steps: Sequence[Step]) -> list[Signed]:
-        """The properties of values of one group. Raises ``Refused`` for a value that is none."""
+        """The properties of values of one group. Raises ``CgroupError`` for a value that is none."""
         files = {step.file: step.value for step in steps}
         found: list[Signed] = []
         if _OOM_GROUP in files:
@@ -69,7 +69,7 @@ class Values:
             else:
                 values = unit_properties.properties(files, self._version)
         except ValueError as error:
-            raise Refused(f"{path}: {error}", errno.EINVAL) from None
+            raise CgroupError(f"{path}: {error}", errno.EINVAL) from None
         return found + unit_properties.signed(values)
 
     def unsent(self, path: str, steps: Sequence[Step]) -> list[Signed]:
@@ -95,7 +95,7 @@ class Values:
         """The unit is gone, and its properties with it."""
         self._sent.pop(path, None)
 
-    def unlike(self, path: str, step: Step) -> Refused | None:
+    def unlike(self, path: str, step: Step) -> CgroupError | None:
         """Why the kernel's file is not what a value becomes; None if it is."""
         tree = self._layout.tree_of(controller(step.file))
         point = (tree or self._layout.trees[0]).point
@@ -103,7 +103,7 @@ class Values:
         if found is None:
             if step.value == released(step.file, self._layout.name):
                 return None
-            return refused("set", point + path, errno.ENOENT, step.file, step.value)
+            return cgroup_error("set", point + path, errno.ENOENT, step.file, step.value)
         wanted = unit_properties.left(step.file, step.value, self._period(path))
         if step.file == _PERIOD and self._read(path, _QUOTA) == "-1":
             wanted = _DEFAULT_PERIOD
@@ -112,7 +112,7 @@ class Values:
         named = property_of(step.file, self._layout.name, self._version) or ""
         first = unit_properties.FIRST_V1.get(named)
         advice = f"unset {first}= of the unit, which comes first, or " if first else ""
-        return Refused(
+        return CgroupError(
             f"{point}{path}/{step.file}: systemd took {step.value!r} and the kernel has {found!r}; "
             f"{advice}see journalctl -u {path.rpartition('/')[2]} for the kernel's refusal",
             errno.EINVAL,
@@ -149,7 +149,7 @@ class Values:
             return None
 
     def enable(self, path: str, file: str) -> None:
-        """Give a v2 group a controller that systemd leaves alone. Raises ``Refused``."""
+        """Give a v2 group a controller that systemd leaves alone. Raises ``CgroupError``."""
         name = controller(file)
         if self._layout.name != "v2" or name not in UNMANAGED:
             return
@@ -162,7 +162,9 @@ class Values:
                     tree.write(group, control, f"+{name}")
             except OSError as error:
                 number = error.errno or 0
-                raise refused("enable", tree.point + group, number, control, f"+{name}") from error
+                raise cgroup_error(
+                    "enable", tree.point + group, number, control, f"+{name}"
+                ) from error
 
 
 def _property(file: str) -> str:

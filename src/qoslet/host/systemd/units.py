@@ -10,8 +10,8 @@ import os
 from collections.abc import Sequence
 
 from qoslet.core.cgroup.unit_properties import Signed
-from qoslet.host.cgroupfs.write_errors import Refused
-from qoslet.host.systemd.bus import PLACE, SYSTEMD, Bus, Said, variants
+from qoslet.host.cgroupfs.write_errors import CgroupError
+from qoslet.host.systemd.bus import PLACE, SYSTEMD, Bus, BusReply, variants
 
 _EXISTS, _ABSENT = f"{SYSTEMD}.UnitExists", f"{SYSTEMD}.NoSuchUnit"
 CONTROL = "/run/systemd/system.control"
@@ -74,14 +74,14 @@ def object_path(unit: str) -> str:
     return f"{PLACE}/unit/{''.join(coded)}"
 
 
-def refusal(unit: str, deed: str, error: Said) -> Refused:
+def refusal(unit: str, deed: str, error: BusReply) -> CgroupError:
     """systemd's error as one line: which unit, what was tried, what it means, what to do."""
     number, meaning, advice = _MEANING.get(
         error.name, (0, error.name.rpartition(".")[2], f"see journalctl -u {unit}")
     )
     text = error.text.rstrip(".")
     said = f" ({text})" if text else ""
-    return Refused(f"{unit}: systemd does not {deed}: {meaning}{said}; {advice}", number)
+    return CgroupError(f"{unit}: systemd does not {deed}: {meaning}{said}; {advice}", number)
 
 
 class Units:
@@ -97,7 +97,7 @@ class Units:
     async def make(self, unit: str, properties: Sequence[Signed], *, ours: bool) -> bool:
         """Start a transient unit; False if it runs already, which is refused unless ``ours``.
 
-        One that failed or was stopped but is remembered is cleared first. Raises ``Refused``.
+        One that failed or was stopped but is remembered is cleared first. Raises ``CgroupError``.
         """
         await self.revert(unit)
         for last in (False, True):
@@ -112,7 +112,7 @@ class Units:
                     variants(properties),
                     [],
                 )
-            except Said as error:
+            except BusReply as error:
                 if error.name != _EXISTS:
                     raise refusal(unit, "make the unit", error) from None
                 runs = await self.state(unit) in _RUNS
@@ -129,18 +129,18 @@ class Units:
         return True
 
     async def _start(self, unit: str) -> None:
-        """Start a unit of ours that systemd remembers by its settings. Raises ``Refused``."""
+        """Start a unit of ours that systemd remembers by its settings. Raises ``CgroupError``."""
         try:
             await self._job(unit, "start the unit", "StartUnit", "ss", unit, "replace")
-        except Said as error:
+        except BusReply as error:
             raise refusal(unit, "start the unit", error) from None
 
     async def change(self, unit: str, properties: Sequence[Signed]) -> None:
-        """Set properties, those and no others, until the next boot. Raises ``Refused``."""
+        """Set properties, those and no others, until the next boot. Raises ``CgroupError``."""
         before = self._keeps(unit)
         try:
             await self.bus.call("SetUnitProperties", "sba(sv)", unit, True, variants(properties))
-        except Said as error:
+        except BusReply as error:
             names = ", ".join(name for name, _, _ in properties)
             raise refusal(unit, f"set {names}", error) from None
         finally:
@@ -155,28 +155,28 @@ class Units:
     async def stale(self, unit: str) -> bool:
         """Whether our properties came after the unit was stopped, so that systemd keeps them for
         the next one: then they are reverted. Its group may stand for a moment. Raises
-        ``Refused``."""
+        ``CgroupError``."""
         if unit not in self._kept or await self.state(unit) in _RUNS:
             return False
         await self.revert(unit)
         return True
 
     async def revert(self, unit: str) -> None:
-        """Let systemd forget what it keeps of a unit since our own calls. Raises ``Refused``."""
+        """Let systemd forget what it keeps of a unit since our own calls. Raises ``CgroupError``."""
         if unit not in self._kept:
             return
         try:
             await self.bus.call("RevertUnitFiles", "as", [unit])
-        except Said as error:
+        except BusReply as error:
             raise refusal(unit, "forget the unit's properties", error) from None
         self._kept.discard(unit)
 
     async def stop(self, unit: str) -> None:
         """Stop a unit, and forget that it failed; one that is not there is stopped. Raises
-        ``Refused``."""
+        ``CgroupError``."""
         try:
             await self._job(unit, "stop the unit", "StopUnit", "ss", unit, "replace")
-        except Said as error:
+        except BusReply as error:
             if error.name != _ABSENT:
                 raise refusal(unit, "stop the unit", error) from None
         await self.revert(unit)
@@ -185,7 +185,7 @@ class Units:
         """Forget that a unit failed."""
         try:
             await self.bus.call("ResetFailedUnit", "s", unit)
-        except Said as error:
+        except BusReply as error:
             if error.name != _ABSENT:
                 raise refusal(unit, "forget that the unit failed", error) from None
 
@@ -193,15 +193,15 @@ class Units:
         """ActiveState of a unit; ``inactive`` where there is none, or where it cannot be read."""
         try:
             found = await self.bus.get(object_path(unit), f"{SYSTEMD}.Unit", "ActiveState")
-        except Said:
+        except BusReply:
             return "inactive"
         return str(found or "inactive")
 
     async def _job(self, unit: str, deed: str, member: str, signature: str, *body: object) -> None:
-        """A job, done. Raises ``Said``; ``Refused`` where its result is another."""
+        """A job, done. Raises ``BusReply``; ``CgroupError`` where its result is another."""
         result = await self.bus.job(member, signature, *body)
         if result != "done":
-            raise Refused(
+            raise CgroupError(
                 f"{unit}: systemd does not {deed}: the job is {result}, "
                 f"{_JOBS.get(result, 'it did not end well')}; see journalctl -u {unit}",
                 errno.EAGAIN if result == "timeout" else 0,
