@@ -5,6 +5,8 @@ Only ``cli`` turns these into text and an exit code; everything else raises them
 
 from __future__ import annotations
 
+from enum import Enum
+
 EXIT_OK = 0
 EXIT_NO = 1
 """The answer is no: the plan cannot stand, drift was found."""
@@ -14,17 +16,35 @@ EXIT_CANNOT = 3
 """This machine cannot do it."""
 
 
+class FaultCode(Enum):
+    """What code decides by; messages are for people."""
+
+    OTHER = "Other"
+    BROKEN_JSON = "BrokenJson"
+    """The text is not JSON; it may be YAML."""
+    TOO_DEEP = "TooDeep"
+    """It is nested deeper than any decoder goes."""
+
+
 class QosletError(Exception):
     """A failure with a place and a hint.
 
     ``message`` says what is wrong, ``where`` names the file, document, field or cgroup path,
-    ``hint`` says what to do next; ``exit_code`` is what the program returns for it.
+    ``hint`` says what to do next, ``fault_code`` is what code decide by; ``exit_code`` is what the program returns for it.
     """
 
     exit_code = EXIT_CANNOT
 
-    def __init__(self, message: str, *, where: str = "", hint: str = "") -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        where: str = "",
+        hint: str = "",
+        fault_code: FaultCode = FaultCode.OTHER,
+    ) -> None:
         super().__init__(message)
+        self.fault_code = fault_code
         self.message = message
         self.where = where
         self.hint = hint

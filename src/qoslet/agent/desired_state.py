@@ -9,7 +9,8 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from qoslet.agent.ports import DesiredPod, DesiredState
-from qoslet.core.api.manifest import Options, no_pod
+from qoslet.core.api.kinds import no_pod
+from qoslet.core.api.manifest import Options
 from qoslet.core.api.manifest_set import Entry, FileChange, ManifestSet, Place
 from qoslet.core.api.pod import Pod
 from qoslet.core.managers.checkpoint import taken_up, written
@@ -17,7 +18,7 @@ from qoslet.core.managers.container_manager import Kept, managers_of
 from qoslet.core.managers.cpu_manager import Refusal
 from qoslet.core.node.node import Node, allocatable
 from qoslet.core.plan.live_plan import LivePlan, PodGroups
-from qoslet.core.problem import Problem
+from qoslet.core.problem import Problem, ProblemCode
 from qoslet.core.resources.node_policy import node_policy
 from qoslet.core.workload.env import PodEnvironment
 from qoslet.core.workload.process_spec import PodSpec, read
@@ -135,7 +136,8 @@ class ManifestSource:
     def wrong(self) -> Problem | None:
         """The first error that concerns the node as a whole."""
         rows = (*self._of_node, *self.live.problems())
-        errors = (row for row in rows if row.severity == "error" and ": Pod " not in row.where)
+        about_pods = ProblemCode.POD_NOT_ADMITTED
+        errors = (row for row in rows if row.severity == "error" and row.code is not about_pods)
         return next(errors, None)
 
     def document(self, uid: str) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
-from qoslet.core.reconcile.drift import RESET, Difference, compare
+from qoslet.core.reconcile.drift import Cause, Difference, compare
 from qoslet.core.reconcile.give_back import give_back, written_files
 from qoslet.core.reconcile.journal import (
     Adopted,
@@ -281,7 +281,7 @@ def _is_business(
     stands = theirs.get(row.path)
     if stands is None:
         return True
-    return row.why != RESET and (row.verdict == "absent") is not stands
+    return row.cause is Cause.PLANNED and (row.verdict == "absent") is not stands
 
 
 def _blocked(

@@ -12,7 +12,7 @@ from qoslet.agent.ports import Driver, Observer
 from qoslet.agent.reconciler import Reconciler
 from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.node.node import Node
-from qoslet.core.reconcile.drift import RESET, compare
+from qoslet.core.reconcile.drift import Cause, compare
 from qoslet.core.reconcile.limit_shrink import Shrink
 from qoslet.core.reconcile.steps import ordered
 from qoslet.host.linux.clock import WakingClock
@@ -101,6 +101,6 @@ def shell_lines(
         row
         for row in compare(wanted, merged)
         if row.path not in theirs
-        and (row.path not in outside or (row.verdict == "differs" and row.why != RESET))
+        and (row.path not in outside or (row.verdict == "differs" and row.cause is Cause.PLANNED))
     ]
     return [driver.shell(step) for step in ordered(rows, merged, config.shrink)]

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Literal
 
 from msgspec import Struct
 
 Severity = Literal["error", "warning", "info"]
+
+
+class ProblemCode(Enum):
+    """What code decides by; sentences are for people."""
+
+    OTHER = "Other"
+    NODE_AMONG_PODS = "NodeAmongPods"
+    """A Node or kubelet configuration in the input of pods."""
+    POD_NOT_ADMITTED = "PodNotAdmitted"
+    """A manager of the node would not admit the pod; the node itself is sound."""
 
 
 class Problem(Struct, frozen=True, gc=False):
@@ -16,3 +27,4 @@ class Problem(Struct, frozen=True, gc=False):
     where: str
     message: str
     hint: str
+    code: ProblemCode = ProblemCode.OTHER

@@ -22,7 +22,7 @@ from qoslet.core.cgroup.observed import Observed
 from qoslet.core.node.node import Node
 from qoslet.core.plan.live_plan import LivePlan
 from qoslet.core.quantity import parse
-from qoslet.core.reconcile.drift import RESET, Difference, compare
+from qoslet.core.reconcile.drift import Cause, Difference, compare
 from qoslet.core.reconcile.journal import JournalState, read
 from qoslet.core.workload.process_spec import PodSpec
 from tests.agent.fixtures import node
@@ -227,7 +227,7 @@ class Witness:
             assert system is not None
             seen[SYSTEM] = system
         rows = compare(live.plan(), Observed(0.0, seen))
-        return [row for row in rows if (row.path, row.why) != (SYSTEM, RESET)]
+        return [row for row in rows if (row.path, row.cause) != (SYSTEM, Cause.NO_LONGER_PLANNED)]
 
     def _journal(self, world: World, agent: Agent) -> None:
         """It names what stands, with its inode, and what was before in groups of others."""

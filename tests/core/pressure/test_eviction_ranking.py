@@ -15,6 +15,7 @@ from qoslet.core.pressure.eviction_ranking import (
     UNDER_REQUEST_SECONDS,
     Candidate,
     EvictionChoice,
+    EvictionReason,
     choose_victim,
 )
 
@@ -162,9 +163,9 @@ def test_who_goes_first(pods: list[Candidate], victim: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pods", "lasted", "because"),
+    ("pods", "lasted", "reason", "because"),
     [
-        ([], 1.0, "there is no pod below it"),
+        ([], 1.0, EvictionReason.NO_PODS, "there is no pod below it"),
         (
             [
                 pod("a", critical=True),
@@ -173,6 +174,7 @@ def test_who_goes_first(pods: list[Candidate], victim: str) -> None:
                 pod("d", held=1),
             ],
             60.0,
+            EvictionReason.NOT_EVICTABLE,
             (
                 "none of 4 pods may be ended: 1 critical, 1 ending already, 1 with guard off, "
                 "1 whose end would free nothing"
@@ -181,6 +183,7 @@ def test_who_goes_first(pods: list[Candidate], victim: str) -> None:
         (
             [pod("g", "Guaranteed", 500, 500), pod("b", "Burstable", 90, 100)],
             3.0,
+            EvictionReason.TOO_EARLY,
             (
                 "all 2 pods that could be ended are under their request and hold 590 MiB; 200 MiB are "
                 "missing for 3.0 s, such pods are ended after 10 s"
@@ -189,6 +192,7 @@ def test_who_goes_first(pods: list[Candidate], victim: str) -> None:
         (
             [pod("a", held=10)],
             60.0,
+            EvictionReason.OUTSIDE_PODS,
             (
                 "pods hold 10 MiB that their end would free, 200 MiB are missing: the rest is held "
                 "outside of pods"
@@ -196,8 +200,11 @@ def test_who_goes_first(pods: list[Candidate], victim: str) -> None:
         ),
     ],
 )
-def test_why_nobody_goes(pods: list[Candidate], lasted: float, because: str) -> None:
+def test_why_nobody_goes(
+    pods: list[Candidate], lasted: float, reason: EvictionReason, because: str
+) -> None:
     choice = choose_victim(pods, 200 * MIB, lasted)
+    assert choice.reason is reason
     assert (choice.verdict, choice.because, choice.victim) == ("none", because, None)
 
 

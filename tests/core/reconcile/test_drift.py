@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from qoslet.core.cgroup.accepts import effective
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.node.node import Hierarchy
-from qoslet.core.reconcile.drift import compare
+from qoslet.core.reconcile.drift import Cause, compare
 from qoslet.core.reconcile.steps import Step
 from qoslet.sim.kernel import SimKernel
 from tests.core.reconcile.trees import ROOT, plan_of, trees
@@ -59,7 +59,9 @@ def test_another_value_and_one_that_could_not_be_read():
 def test_what_the_plan_dropped_goes_back_to_a_fresh_groups_value(hierarchy, values, wanted):
     plan = plan_of(hierarchy, {ROOT: {"pids.max": "7"}})
     seen = ObservedCgroup(ROOT, 1, values={"pids.max": "7", **values})
-    assert [d.wanted for d in compare(plan, look(a=seen))] == wanted
+    dropped = compare(plan, look(a=seen))
+    assert [d.wanted for d in dropped] == wanted
+    assert all(d.cause is Cause.NO_LONGER_PLANNED for d in dropped)
 
 
 def test_a_group_that_lacks_a_v1_hierarchy_is_absent_there():

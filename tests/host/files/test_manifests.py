@@ -16,7 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from qoslet.core.api.manifest import Loaded, Options
-from qoslet.errors import BadInput, BadInputs
+from qoslet.errors import BadInput, BadInputs, FaultCode
 from qoslet.host.files import manifests
 from qoslet.host.files.manifests import load, load_text
 from qoslet.host.files.yaml import YamlDocument, documents, resolve
@@ -254,7 +254,7 @@ def test_a_broken_json_file_is_told_as_json(tmp_path: Path) -> None:
     path.write_text('{"a": 1,}')
     (fault,) = faults(path)
     assert fault.where == f"{path}: line 1 column 9"
-    assert fault.message.startswith("broken JSON")
+    assert fault.fault_code is FaultCode.BROKEN_JSON
 
 
 # --- YAML -------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ import qoslet
 from qoslet.app.oci_run import naming
 from qoslet.core.cgroup.names import cgroups_path, root_path
 from qoslet.core.cgroup.observed import Observed
-from qoslet.core.reconcile.drift import RESET, compare
+from qoslet.core.reconcile.drift import Cause, compare
 from qoslet.core.resources.cgroup_tree import Plan
 from qoslet.host.cgroupfs.observer import CgroupObserver
 from qoslet.host.linux.mountinfo import mounts
@@ -195,7 +195,9 @@ class Run:
         observed = Observed(0.0, seen)
         # what nobody planned is systemd's to choose for a scope, until the agent looks at it
         wrong = [
-            row for row in compare(planned, observed) if row.path not in ended and row.why != RESET
+            row
+            for row in compare(planned, observed)
+            if row.path not in ended and row.cause is Cause.PLANNED
         ]
         assert wrong == [], wrong
         return sum(len(group.settings) for group in groups if group.path not in ended)

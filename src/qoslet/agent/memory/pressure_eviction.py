@@ -37,6 +37,7 @@ from qoslet.core.plan.effective_memory import recursive
 from qoslet.core.pressure.eviction_ranking import (
     Candidate,
     EvictionChoice,
+    EvictionReason,
     PressureReport,
     PressureRow,
     charged_and_freed,
@@ -255,7 +256,9 @@ class PressureEviction:
     ) -> EvictionChoice:
         """Who is ended for it."""
         if self._evictor.in_progress or self._evictor.settling:
-            return EvictionChoice("none", self._evictor.because)
+            settling = not self._evictor.in_progress
+            reason = EvictionReason.SETTLING if settling else EvictionReason.IN_PROGRESS
+            return EvictionChoice("none", self._evictor.because, reason)
         workers = [
             worker for worker in self._context.workers.values() if _below(worker, state.path)
         ]
@@ -264,7 +267,8 @@ class PressureEviction:
             and lasted < STUCK_SECONDS
         ):
             text = f"it presses against its own limit for {lasted:.1f} s, which is left to the "
-            return EvictionChoice("none", f"{text}kernel and the guard for {STUCK_SECONDS:.0f} s")
+            text += f"kernel and the guard for {STUCK_SECONDS:.0f} s"
+            return EvictionChoice("none", text, EvictionReason.OWN_LIMIT)
         effective = self._effective(samples, state.path)
         found = [self._candidate(worker, samples, effective) for worker in workers]
         return choose_victim(
@@ -323,7 +327,7 @@ class PressureEviction:
         who = f"{victim.key} {what}" if victim is not None else what
         line = f"{who}, because {choice.because}; {state.because}"
         self._rows[state.path] = WatchRow(state.path, "pressure", choice.verdict, line)
-        about = (choice.verdict, victim and victim.uid, _words(choice.because))
+        about = (choice.verdict, victim and victim.uid, choice.reason)
         before = self._logged.get(state.path)
         if before is None or before[0] != about or now - before[1] >= LOG_REPEAT_SECONDS:
             self._logged[state.path] = (about, now)
@@ -353,8 +357,3 @@ def _protection(seen: ObservedCgroup) -> Protection:
 def _span(state: PressureState) -> float:
     """Seconds that a state stands on."""
     return sum(stall.seconds for stall in state.rates)
-
-
-def _words(text: str) -> str:
-    """A sentence without its numbers."""
-    return "".join(letter for letter in text if not letter.isdigit())

@@ -15,7 +15,7 @@ from msgspec import Struct
 from qoslet.agent.state.cgroup_executor import CgroupDiff
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.cgroup.observed import ObservedCgroup
-from qoslet.core.reconcile.drift import RESET
+from qoslet.core.reconcile.drift import Cause
 from qoslet.core.reconcile.give_back import GiveBack, give_back, written_files
 from qoslet.core.reconcile.journal import Adopted, Key, Set
 from qoslet.core.reconcile.steps import Step
@@ -106,7 +106,8 @@ class NodeCgroups:
         kept = [
             row
             for row in off.differences
-            if not executor.is_foreign(row.path) or (row.path not in gone and row.why != RESET)
+            if not executor.is_foreign(row.path)
+            or (row.path not in gone and row.cause is Cause.PLANNED)
         ]
         kept += back.rows
         self._context.log.errors += [f"{path} is reserved and does not exist" for path in gone]

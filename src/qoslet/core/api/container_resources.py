@@ -135,11 +135,17 @@ def _field(fields: dict[str, Raw], name: str) -> bytes:
     return b"" if raw is None else bytes(raw)
 
 
-def _not_an_object(text: bytes) -> str:
+def _type_of(text: bytes) -> str | None:
+    """The JSON type of a text; None where it is broken JSON."""
     try:
-        return f"must be an object, is {type_name(msgspec.json.decode(text))}"
+        return type_name(msgspec.json.decode(text))
     except DECODE_ERRORS:
-        return "is broken JSON"
+        return None
+
+
+def _not_an_object(text: bytes) -> str:
+    found = _type_of(text)
+    return "is broken JSON" if found is None else f"must be an object, is {found}"
 
 
 def _amounts(
@@ -190,7 +196,7 @@ def _quantity(raw: bytes) -> Quantity:
     elif raw == b"null":
         raise QuantityError("has no value")
     else:
-        raise QuantityError(f"must be a quantity, is {_not_an_object(raw).rpartition('is ')[2]}")
+        raise QuantityError(f"must be a quantity, is {_type_of(raw) or 'broken JSON'}")
     try:
         amount = parse(text)
     except QuantityError as error:

@@ -12,12 +12,13 @@ from qoslet.core.api.schema import (
     DECODE_ERRORS,
     Envelope,
     Metadata,
+    child,
     collect,
     decode_envelope,
     shown,
     type_name,
 )
-from qoslet.errors import BadInput
+from qoslet.errors import BadInput, FaultCode
 
 Text = bytes | memoryview
 
@@ -117,13 +118,13 @@ def _open(data: memoryview, file: str, number: int) -> Document | BadInput:
     except msgspec.ValidationError:
         pass
     except RecursionError:
-        return BadInput(TOO_DEEP, hint="no Kubernetes document is")
+        return BadInput(TOO_DEEP, hint="no Kubernetes document is", fault_code=FaultCode.TOO_DEEP)
     except DECODE_ERRORS as error:
         return BadInput(str(error))
     try:
         value = msgspec.json.decode(data)
     except RecursionError:
-        return BadInput(TOO_DEEP, hint="no Kubernetes document is")
+        return BadInput(TOO_DEEP, hint="no Kubernetes document is", fault_code=FaultCode.TOO_DEEP)
     except DECODE_ERRORS as error:
         return BadInput(str(error))
     place = f"{file}: document {number}" if number else file
@@ -137,21 +138,35 @@ def _open(data: memoryview, file: str, number: int) -> Document | BadInput:
 def _syntax(whole: memoryview, start: int, fault: BadInput, file: str) -> BadInput:
     """The fault with a line instead of a byte where the decoder named one."""
     text = fault.message
-    if text == TOO_DEEP:
-        return BadInput(text, where=file, hint=fault.hint)
+    if fault.fault_code is FaultCode.TOO_DEEP:
+        return BadInput(text, where=file, hint=fault.hint, fault_code=fault.fault_code)
     hint = "check it with: python3 -m json.tool"
     half = _half_pair(whole[start:]) if text.startswith(_ENDS_EARLY) else -1
     if half >= 0:
         where = f"{file}: {_position(whole, start + half)}"
-        return BadInput("broken JSON: half of a surrogate pair", where=where, hint="use UTF-8")
+        return BadInput(
+            "broken JSON: half of a surrogate pair",
+            where=where,
+            hint="use UTF-8",
+            fault_code=FaultCode.BROKEN_JSON,
+        )
     if text.startswith("Input data"):
         text = "ends in the middle of a value" if whole.nbytes - start else "is empty"
-        return BadInput(f"broken JSON: {text}", where=file, hint=hint)
+        return BadInput(
+            f"broken JSON: {text}", where=file, hint=hint, fault_code=FaultCode.BROKEN_JSON
+        )
     head, found, byte = text.partition(" (byte ")
     if not found:
-        return BadInput(f"broken JSON: {shown(text)}", where=file, hint=hint)
+        return BadInput(
+            f"broken JSON: {shown(text)}", where=file, hint=hint, fault_code=FaultCode.BROKEN_JSON
+        )
     place = f"{file}: {_position(whole, start + int(byte.rstrip(')')))}"
-    return BadInput(f"broken JSON: {head.rpartition(': ')[2]}", where=place, hint=hint)
+    return BadInput(
+        f"broken JSON: {head.rpartition(': ')[2]}",
+        where=place,
+        hint=hint,
+        fault_code=FaultCode.BROKEN_JSON,
+    )
 
 
 _ENDS_EARLY = ("Input data", "JSON is malformed: unexpected end of hex escape")
@@ -184,3 +199,59 @@ def value_document(value: Any, file: str, number: int) -> Document | BadInput:
     if isinstance(found, BadInput) and not found.where:
         return BadInput(found.message, where=place, hint=found.hint)
     return found
+
+
+def plain_value(data: Text | str, where: str) -> Any:
+    """The value of JSON text that is called ``where`` in messages. Raises BadInput."""
+    try:
+        return msgspec.json.decode(data)
+    except RecursionError:
+        raise BadInput(TOO_DEEP, where=where, fault_code=FaultCode.TOO_DEEP) from None
+    except msgspec.ValidationError:
+        raise _unreadable(data, where) from None
+    except DECODE_ERRORS as error:
+        message = f"broken JSON: {shown(str(error))}"
+        raise BadInput(message, where=where, fault_code=FaultCode.BROKEN_JSON) from None
+
+
+class _OutOfRange:
+    """A number that no decoder keeps."""
+
+
+def _number(text: str) -> object:
+    try:
+        return msgspec.json.decode(text)
+    except DECODE_ERRORS:
+        return _OutOfRange
+
+
+def _unreadable(data: Text | str, where: str) -> BadInput:
+    """The fault of a number that is out of range, at its place."""
+    from json import loads
+
+    text = data if isinstance(data, str) else bytes(data)
+    hint = "64-bit integers, and floating point below 1.8e308, are read"
+    try:
+        found = loads(text, parse_int=_number, parse_float=_number)
+    except (ValueError, RecursionError):
+        return BadInput("holds a number out of range", where=where, hint=hint)
+    place = _place_out_of_range(found)
+    return BadInput(
+        "is a number out of range", where=f"{where}: {place}" if place else where, hint=hint
+    )
+
+
+def _place_out_of_range(value: Any) -> str:
+    """The path of the first number out of range."""
+    waiting: list[tuple[str, Any]] = [("", value)]
+    while waiting:
+        path, one = waiting.pop()
+        if one is _OutOfRange:
+            return path
+        inner: list[tuple[str, Any]] = []
+        if isinstance(one, dict):
+            inner = [(child(path, key), each) for key, each in one.items()]
+        elif isinstance(one, list):
+            inner = [(f"{path}[{number}]", each) for number, each in enumerate(one)]
+        waiting += reversed(inner)
+    return ""

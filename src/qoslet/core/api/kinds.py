@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from qoslet.core.api.schema import nearest
+from qoslet.core.problem import Problem, ProblemCode
+from qoslet.errors import BadInput
 
 Carrier = Literal["pod", "template", "other", "node", "unknown"]
 
@@ -89,3 +92,11 @@ def unknown_hint(api_version: str | None, kind: str) -> str:
         wanted = "v1" if groups in (("v1",), ("",)) else f"{groups[0]}/v1"
         return f"the apiVersion of a {kind} is {wanted}"
     return nearest(kind, _KNOWN) or "take it out of the input: qoslet reads Pods and pod templates"
+
+
+def no_pod(problems: Iterable[Problem]) -> BadInput:
+    """The fault of input that holds no pod; ``problems`` are what reading it met."""
+    nodes = any(problem.code is ProblemCode.NODE_AMONG_PODS for problem in problems)
+    hint = "give Pods, a list of them, or what carries a pod template"
+    hint = "give a Node or KubeletConfiguration with --node" if nodes else hint
+    return BadInput("no pod in the input", where="-f", hint=hint)

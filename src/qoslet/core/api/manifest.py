@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, Struct, field
 
 from qoslet.core.api.documents import Document, Spot, Text
 from qoslet.core.api.ids import generated_uid
-from qoslet.core.api.kinds import TEMPLATES, carrier, unknown_hint
+from qoslet.core.api.kinds import TEMPLATES, carrier, no_pod, unknown_hint
 from qoslet.core.api.owners import Owners, Workload
 from qoslet.core.api.pod import Pod
 from qoslet.core.api.pod_decoder import DocumentPath, PodReader
@@ -32,7 +32,7 @@ from qoslet.core.api.schema import (
     shown,
     type_name,
 )
-from qoslet.core.problem import Problem
+from qoslet.core.problem import Problem, ProblemCode
 from qoslet.errors import BadInput
 
 FAULTS_KEPT = 1000
@@ -82,14 +82,6 @@ def pods_from(documents: Iterable[Document | BadInput], options: Options) -> Loa
     if not loaded.sources and not loaded.faults:
         loaded.faults.append(no_pod(loaded.problems))
     return loaded
-
-
-def no_pod(problems: Iterable[Problem]) -> BadInput:
-    """The fault of input that holds no pod; ``problems`` are what reading it met."""
-    nodes = any("--node" in problem.hint for problem in problems)
-    hint = "give Pods, a list of them, or what carries a pod template"
-    hint = "give a Node or KubeletConfiguration with --node" if nodes else hint
-    return BadInput("no pod in the input", where="-f", hint=hint)
 
 
 def some_pods(
@@ -230,9 +222,11 @@ class _Loader:
             self._fault(spot.named(kind, meta), message.lstrip(), unknown_hint(api_version, kind))
 
     def _skip(self, where: str, api_version: str | None, kind: str) -> None:
-        hint = "a node is given with --node" if carrier(api_version, kind) == "node" else ""
+        hint, code = "", ProblemCode.OTHER
+        if carrier(api_version, kind) == "node":
+            hint, code = "a node is given with --node", ProblemCode.NODE_AMONG_PODS
         message = f"{shown(kind)} is skipped: it carries no pods"
-        self.loaded.problems.append(Problem("info", where, message, hint))
+        self.loaded.problems.append(Problem("info", where, message, hint, code))
 
     def _pod(self, shape: PodShape, raw: Raw | Text, spot: Spot, types: list[TypeFault]) -> None:
         where = spot.named("Pod", shape.metadata)

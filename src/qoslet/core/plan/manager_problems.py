@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from qoslet.core.api.pod import Pod
 from qoslet.core.managers.container_manager import Managers
-from qoslet.core.problem import Problem
+from qoslet.core.problem import Problem, ProblemCode
 from qoslet.core.resources.node_policy import NodePolicy
 
 
@@ -21,7 +21,8 @@ def placing_problems(
         refusal = managers.refused.get(pod.uid)
         if refusal is not None:
             message = f"refused with {refusal.reason}: {refusal.message}"
-            yield Problem("error", pod.where, message, refusal.hint)
+            code = ProblemCode.POD_NOT_ADMITTED
+            yield Problem("error", pod.where, message, refusal.hint, code)
     yield Problem(
         "info",
         node,

@@ -10,6 +10,7 @@ before usage above request; critical pods are never evicted), oomd docs/core_plu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import Literal
 
 from msgspec import Struct
@@ -82,12 +83,30 @@ def charged_and_freed(sample: MemorySample, *, volumes: bool) -> tuple[int, int]
     return held, process_bytes(sample) + (shmem_bytes(sample) if volumes else 0)
 
 
+class EvictionReason(Enum):
+    """What a choice rests on, without its numbers."""
+
+    BEST_EFFORT = 0
+    ABOVE_REQUEST = 1
+    LITTLE_HELP = 2
+    UNDER_REQUEST = 3
+    GUARANTEED = 4
+    NO_PODS = "no pod is below"
+    NOT_EVICTABLE = "no pod may be ended"
+    TOO_EARLY = "only pods under their request, and not for long enough"
+    OUTSIDE_PODS = "the memory is held outside of pods"
+    IN_PROGRESS = "a pod is ending"
+    SETTLING = "a pod has just been ended"
+    OWN_LIMIT = "its own limit is left to the kernel and the guard"
+
+
 class EvictionChoice(Struct, frozen=True):
     """What comes of a look at the candidates. ``order`` are the UIDs of all that may be ended, the
     one that goes first first; ``because`` is a sentence with the numbers."""
 
     verdict: EvictionVerdict
     because: str
+    reason: EvictionReason
     victim: Candidate | None = None
     order: tuple[str, ...] = ()
 
@@ -98,19 +117,23 @@ def choose_victim(candidates: Sequence[Candidate], missing: int, lasted: float) 
     ranked = sorted(able, key=lambda one: _key(one, missing))
     order = tuple(one.uid for one in ranked)
     if not ranked:
-        return EvictionChoice("none", _why_none(candidates))
+        reason = EvictionReason.NOT_EVICTABLE if candidates else EvictionReason.NO_PODS
+        return EvictionChoice("none", _why_none(candidates), reason)
     first = ranked[0]
     if _rank(first, missing) >= _UNDER_REQUEST and lasted < UNDER_REQUEST_SECONDS:
-        return EvictionChoice("none", _too_early(ranked, missing, lasted), order=order)
+        text = _too_early(ranked, missing, lasted)
+        return EvictionChoice("none", text, EvictionReason.TOO_EARLY, order=order)
     others = sum(one.freed for one in able)
     if others < missing // MIN_FREED_DIVISOR:
         text = (
             f"pods hold {human_bytes(others)} that their end would free, {human_bytes(missing)} are missing: "
             "the rest is held outside of pods"
         )
-        return EvictionChoice("none", text, order=order)
+        return EvictionChoice("none", text, EvictionReason.OUTSIDE_PODS, order=order)
     because = _because(first, ranked, missing)
-    return EvictionChoice("end" if first.mode == "act" else "would end", because, first, order)
+    verdict: EvictionVerdict = "end" if first.mode == "act" else "would end"
+    reason = EvictionReason(_rank(first, missing))
+    return EvictionChoice(verdict, because, reason, first, order)
 
 
 _UNDER_REQUEST = 3

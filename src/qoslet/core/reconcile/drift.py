@@ -5,6 +5,7 @@ Groups below a planned container belong to what runs in it and are never compare
 
 from __future__ import annotations
 
+from enum import Enum
 from functools import lru_cache
 from typing import Literal
 
@@ -21,6 +22,13 @@ from qoslet.core.resources.cgroup_tree import Cgroup, Plan, Setting
 Verdict = Literal["absent", "differs", "unread", "surplus"]
 
 
+class Cause(Enum):
+    """What a difference comes from."""
+
+    PLANNED = "the plan wants another value or cgroup"
+    NO_LONGER_PLANNED = "the plan does not set the file any more"
+
+
 class Difference(Struct, frozen=True, gc=False):
     """One thing that is not as planned.
 
@@ -35,6 +43,7 @@ class Difference(Struct, frozen=True, gc=False):
     wanted: str | None = None
     found: str | None = None
     why: str = ""
+    cause: Cause = Cause.PLANNED
 
     @property
     def depth(self) -> int:
@@ -48,9 +57,6 @@ def _fresh(group: Cgroup, path: str) -> list[Difference]:
         Difference(path, "unread", row.file, row.value, None, row.rule) for row in group.settings
     ]
     return rows
-
-
-RESET = "not planned any more"
 
 
 @lru_cache(maxsize=256)
@@ -69,7 +75,8 @@ def _dropped(group: Cgroup, path: str, seen: ObservedCgroup, node: Node) -> list
             continue
         fresh = released(file, node.hierarchy)
         if fresh is not None and not same(file, fresh, found, node.host.page_size):
-            rows.append(Difference(path, "differs", file, fresh, found, RESET))
+            why, cause = "not planned any more", Cause.NO_LONGER_PLANNED
+            rows.append(Difference(path, "differs", file, fresh, found, why, cause))
     return rows
 
 

@@ -17,11 +17,10 @@ from typing import IO, Any
 
 import msgspec
 
-from qoslet.core.api.documents import Document, Text, json_documents, value_document
+from qoslet.core.api.documents import Document, Text, json_documents, plain_value, value_document
 from qoslet.core.api.manifest import Loaded, Options, pods_from
-from qoslet.core.api.plain_value import plain_value
 from qoslet.core.api.schema import DECODE_ERRORS, shown
-from qoslet.errors import BadInput, BadInputs
+from qoslet.errors import BadInput, BadInputs, FaultCode
 
 YAML_MAX = 64 * 1024 * 1024
 """Bytes; a larger YAML file is refused."""
@@ -298,7 +297,7 @@ def _json_or_yaml(view: memoryview, file: str) -> Iterator[Document | BadInput] 
     """The documents of a text that begins like JSON; None where it is YAML after all."""
     found = json_documents(view, file)
     first = next(found)
-    broken = isinstance(first, BadInput) and first.message.startswith("broken JSON")
+    broken = isinstance(first, BadInput) and first.fault_code is FaultCode.BROKEN_JSON
     if broken and not file.endswith(".json") and view.nbytes <= YAML_MAX:
         flow = list(_yaml_documents(bytes(view), file))
         if not any(isinstance(each, BadInput) for each in flow):
