@@ -3,7 +3,8 @@
 First the tree is made and written: look, compare, order, journal, write, against a loop that
 makes the same directories and writes the same values by absolute paths. Then a pass that
 changes nothing, in a running agent and as a whole process (``qoslet apply`` in an interpreter
-of its own), against a loop that opens, reads and closes the same files once.
+of its own), against a loop that opens, reads and closes the same files once; the process also
+against the start of an empty interpreter.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.apply50 import CPUSET, bare, timed
+from bench.cold import EMPTY, child
 from bench.figures import Figure, paired, show
 from bench.pods import pod
 from qoslet.agent.one_shot import ApplyPlan, perform, prepare
@@ -228,8 +230,9 @@ def standing(bench: Bench) -> list[Figure]:
     name = f"{len(reads)} bare open, read, close"
     warm, below = paired(bench.nothing, floor, ROUNDS)
     figures = [Figure(f"{GROUPS} groups, nothing to do, agent", "ms", warm, below, name, 1.5)]
-    cold, below = paired(bench.cold, floor, ROUNDS)
-    return [*figures, Figure(f"{GROUPS} groups, nothing to do, cold", "ms", cold, below, name, 3)]
+    cold, below = paired(bench.cold, lambda: child(EMPTY)[0] + floor(), ROUNDS)
+    name = f"python3 -c pass + {name}"
+    return [*figures, Figure(f"{GROUPS} groups, nothing to do, cold", "ms", cold, below, name, 2.2)]
 
 
 def main() -> int:
