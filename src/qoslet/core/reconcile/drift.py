@@ -106,6 +106,8 @@ def compare(plan: Plan, observed: Observed) -> list[Difference]:
     """Everything that is off, in the plan's order; surplus groups last, deepest first."""
     rows: list[Difference] = []
     planned: dict[str, Cgroup] = {}
+    # most groups have the settings of another one and hold the same values
+    right: set[tuple[int, tuple[tuple[str, str], ...]]] = set()
     for group in plan.cgroups:
         path = group.path
         if path is None:
@@ -117,8 +119,15 @@ def compare(plan: Plan, observed: Observed) -> list[Difference]:
             continue
         if seen.missing:
             rows.append(Difference(path, "absent", why=",".join(seen.missing)))
-        rows += _values(group, path, seen, plan.node)
-        rows += _dropped(group, path, seen, plan.node)
+        alike = id(group.settings), tuple(seen.values.items())
+        if alike in right:
+            continue
+        wrong = _values(group, path, seen, plan.node)
+        wrong += _dropped(group, path, seen, plan.node)
+        if wrong:
+            rows += wrong
+        else:
+            right.add(alike)
     surplus = [
         path
         for path in observed.cgroups

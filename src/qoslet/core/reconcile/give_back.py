@@ -44,6 +44,8 @@ def give_back(
 ) -> GiveBack:
     """What to give back in the groups that were ``seen``, which are others' or above all that is
     planned. A file that cannot be read is left for a time when it can."""
+    if not seen:
+        return GiveBack()
     names = {group.path: {row.file for row in group.settings} for group in planned}
     rows: list[Difference] = []
     left: list[Released] = []

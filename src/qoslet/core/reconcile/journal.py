@@ -149,7 +149,7 @@ def read(data: bytes) -> ParsedJournal:
     header = good[0] if good and isinstance(good[0], Header) else None
     if header is not None and header.format != FORMAT:
         header = None
-    rest = tuple(entry for entry in good if not isinstance(entry, Header))
+    rest = tuple([entry for entry in good if type(entry) is not Header])
     return ParsedJournal(header, rest, bad)
 
 
@@ -181,7 +181,13 @@ class JournalState(Struct):
 
     def add(self, entries: Iterable[Entry]) -> None:
         """Take further entries in, in their order."""
+        files, names = self.files, self.names
         for entry in entries:
+            # nearly all of a journal are the first writes of files
+            if type(entry) is Set and (key := (entry.path, entry.file)) not in files:
+                files[key] = (entry.before, entry.value)
+                names.setdefault(entry.path, set()).add(entry.file)
+                continue
             match entry:
                 case Set(path, file, before, value):
                     self._set((path, file), before, value)

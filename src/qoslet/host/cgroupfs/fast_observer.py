@@ -63,14 +63,26 @@ class FastObserver:
         """One group. Raises OSError where it is not in every hierarchy. Where nothing is read
         only a ``leaf`` is looked for: it stands on all the others."""
         values: dict[str, str] = {}
+        open_, read, close = os.open, os.read, os.close
         for point, files in self._hierarchies:
             if not identity:
                 identity = os.stat(name, dir_fd=point, follow_symlinks=False).st_ino
             before = len(values)
             for file in files:
-                text = _text(f"{name}/{file}", point)
-                if text is not None:
-                    values[file] = text
+                # here and not in a function: this is done for every file of a node
+                try:
+                    descriptor = open_(f"{name}/{file}", _FILE, dir_fd=point)
+                except OSError:
+                    continue
+                try:
+                    data = read(descriptor, _ENOUGH)
+                    if len(data) == _ENOUGH:
+                        data += read_all(descriptor).encode()
+                except OSError:
+                    continue
+                finally:
+                    close(descriptor)
+                values[file] = data.decode("utf-8", "replace").rstrip("\n")
             if leaf and len(values) == before and not os.access(name, os.F_OK, dir_fd=point):
                 raise FileNotFoundError
         return ObservedCgroup(path, identity, values)
@@ -79,20 +91,3 @@ class FastObserver:
         """Close every descriptor."""
         for point, _ in self._hierarchies:
             os.close(point)
-
-
-def _text(name: str, point: int) -> str | None:
-    """A file without the newline at its end; None where it cannot be read."""
-    try:
-        descriptor = os.open(name, _FILE, dir_fd=point)
-    except OSError:
-        return None
-    try:
-        data = os.read(descriptor, _ENOUGH)
-        if len(data) == _ENOUGH:
-            return (data.decode("utf-8", "replace") + read_all(descriptor)).rstrip("\n")
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
-    return data.decode("utf-8", "replace").rstrip("\n")

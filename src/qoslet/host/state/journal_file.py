@@ -217,7 +217,7 @@ def locked(
 
 def this_boot() -> str:
     """The id of this boot."""
-    with open(_BOOT, encoding="ascii") as file:
+    with open(_BOOT, encoding="utf-8") as file:
         return file.read().strip()
 
 
