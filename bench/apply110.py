@@ -27,6 +27,9 @@ from bench.cold import EMPTY, child
 from bench.figures import Figure, paired, show
 from bench.pods import pod
 from qoslet.agent.one_shot import ApplyPlan, perform, prepare
+from qoslet.agent.ports import Journal
+from qoslet.agent.state.cgroup_executor import CgroupExecutor, MemoryJournal
+from qoslet.agent.state.ownership import ownership_of
 from qoslet.core.api.manifest import Options
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
@@ -72,9 +75,13 @@ class Bench:
         if len(paths) != GROUPS:
             raise SystemExit(f"the plan has {len(paths)} groups, not {GROUPS}")
 
-    def observe(self, root: str) -> Observed:
+    def watch(self, files: Iterable[str]) -> None:
+        """Read these files, too."""
+        self.eyes.watch(files)
+
+    def observe(self, root: str, *, values: bool = True) -> Observed:
         """A full look."""
-        return self.eyes.observe(root)
+        return self.eyes.observe(root, values=values)
 
     def look(self, path: str) -> ObservedCgroup | None:
         """One group."""
@@ -90,7 +97,17 @@ class Bench:
 
     def found(self) -> ApplyPlan:
         """What a pass finds."""
-        return prepare(self.plan, self.root, self.ledger, self)
+        return prepare(self.plan, self.executor(), self.glance)
+
+    def executor(self, journal: Journal | None = None) -> CgroupExecutor:
+        """What compares and writes."""
+        return CgroupExecutor(
+            ownership_of(self.root, self.ledger),
+            self.driver,
+            self,
+            time.monotonic,
+            journal=journal or MemoryJournal(self.ledger),
+        )
 
     def make(self) -> float:
         """Milliseconds of a first pass; the tree is gone afterwards."""
@@ -114,7 +131,7 @@ class Bench:
         gc.collect()
         begin = time.perf_counter()
         work = self.found()
-        done = perform(work, again, self.driver, journal)
+        done = perform(work, again, self.executor(journal))
         self.steps = work.steps
         journal.close(gone=False)
         if done.left or done.failures:

@@ -16,6 +16,9 @@ from qoslet.agent.one_shot import (
     prepare,
     without_missing_controllers,
 )
+from qoslet.agent.ports import Journal
+from qoslet.agent.state.cgroup_executor import CgroupExecutor
+from qoslet.agent.state.ownership import ownership_of
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.node.node import Hierarchy
 from qoslet.core.reconcile.journal import (
@@ -50,8 +53,11 @@ class Sight:
     def __init__(self, kernel: SimKernel) -> None:
         self.kernel = kernel
 
-    def observe(self, root: str) -> Observed:
-        return self.kernel.observe(root)
+    def watch(self, files: Iterable[str]) -> None:
+        raise AssertionError("a pass is told the files before")
+
+    def observe(self, root: str, *, values: bool = True) -> Observed:
+        return self.kernel.observe(root, values=values)
 
     def look(self, path: str) -> ObservedCgroup | None:
         return self.kernel.observe(path).cgroups.get(path)
@@ -68,6 +74,8 @@ class Sight:
 class Book:
     """A journal made of values."""
 
+    wants_before = False
+
     def __init__(self) -> None:
         self.ledger = JournalState()
         self.entries: list[Entry] = []
@@ -79,6 +87,8 @@ class Book:
     def record(self, entries: Sequence[Entry]) -> None:
         self.entries += entries
         self.ledger.add(entries)
+
+    record_later = record
 
     def rewrite(self) -> None:
         self.entries = self.ledger.entries()
@@ -140,6 +150,17 @@ class Driver:
         return self.kernel.shell(step)
 
 
+def executor_of(driver: Driver, journal: Journal) -> CgroupExecutor:
+    """The executor of a root of ours."""
+    return CgroupExecutor(
+        ownership_of(ROOT, journal.ledger),
+        driver,
+        Sight(driver.kernel),
+        lambda: 0.0,
+        journal=journal,
+    )
+
+
 class Machine:
     """All parts of one pass."""
 
@@ -147,13 +168,14 @@ class Machine:
         self.kernel = SimKernel(hierarchy, faults=faults)
         self.book = Book()
         self.driver = Driver(self.kernel, self.book)
+        self.executor = executor_of(self.driver, self.book)
 
     def work(self, plan: Plan) -> ApplyPlan:
-        return prepare(plan, ROOT, self.book.ledger, Sight(self.kernel))
+        return prepare(plan, self.executor, Sight(self.kernel).glance)
 
     def apply(self, groups: Mapping[str, dict[str, str]] = TREE) -> ApplyResult:
         plan = plan_of(self.kernel.hierarchy, dict(groups))
-        return perform(self.work(plan), lambda: self.work(plan), self.driver, self.book)
+        return perform(self.work(plan), lambda: self.work(plan), self.executor)
 
     def release(self) -> list[str]:
         """Undo; what was refused."""

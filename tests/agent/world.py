@@ -408,6 +408,9 @@ class Paper:
     def record_later(self, entries: Sequence[Entry]) -> None:
         self._journal.record_later(entries)
 
+    def rewrite(self) -> None:
+        self._journal.rewrite()
+
 
 class World:
     """What an agent leaves when it is killed. ``journal`` are the bytes of its file."""
@@ -504,7 +507,7 @@ class Agent:
             world.disk,
             world.clock,
             world.kernel,
-            book=self.paper,
+            journal=self.paper,
             meet=self.driver.others.update,
         )
         self.said: list[str] = list(self.journal.notes)

@@ -14,9 +14,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from qoslet import schema
+from qoslet.core.status.meter import Meter
 from qoslet.core.status.snapshot import GroupRow, Snapshot
 from qoslet.core.workload.lifecycle import ContainerState
-from qoslet.core.workload.pod_status import Meter, PodRow
+from qoslet.core.workload.pod_status import PodRow
 from qoslet.errors import CannotDo
 from qoslet.host.state.http_server import Page, private
 from qoslet.host.state.requests import RequestQueue

@@ -1,77 +1,32 @@
-"""One pass over a tree that is to stay: look, compare, journal, write, read back.
+"""One sync without a runtime: observe, compare, journal, write, read back; the tree stays.
 
-Groups are made and removed below our own root only. Groups of others, such as those reserved
-for the system, are written where the plan asks for it and they stand; they are never made,
+Cgroups are created and removed below our own root only. Cgroups of others, such as those reserved
+for the system, are written where the plan asks for it and they exist; they are never created,
 never removed, and none of their files is touched that the plan does not name.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from qoslet.agent.state.cgroup_executor import CgroupExecutor, FailureLimit
+from qoslet.agent.state.ownership import Ownership
 from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.interface_files import controller
-from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.reconcile.drift import Cause, Difference, compare
-from qoslet.core.reconcile.give_back import give_back, written_files
-from qoslet.core.reconcile.journal import (
-    Adopted,
-    Entry,
-    JournalState,
-    Key,
-    ReadBack,
-    Released,
-    Verified,
-)
-from qoslet.core.reconcile.limit_shrink import Shrink, Waiting, eased, with_cache
-from qoslet.core.reconcile.steps import Outcome, Step, ordered
+from qoslet.core.reconcile.give_back import written_files
+from qoslet.core.reconcile.journal import Entry, Key, ReadBack, Released, Verified
+from qoslet.core.reconcile.limit_shrink import Waiting
+from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.core.resources.cgroup_tree import Plan
 from qoslet.errors import CannotDo
 
-if TYPE_CHECKING:
-    from qoslet.agent.ports import Driver
-
-MAX_SAME_FAILURES = 3
-"""Failures of one file with one errno after which that file is tried no more in this pass."""
-MAX_FAILURES = 60
-"""Failures after which a pass gives up."""
-
-
-class Book(Protocol):
-    """The journal of the tree, open."""
-
-    ledger: JournalState
-
-    def seen(self, values: Mapping[Key, str]) -> None:
-        """What stands in files that are about to be written: their value of before."""
-
-    def record(self, entries: Sequence[Entry]) -> None:
-        """Append entries. Raises QosletError or OSError."""
-
-    def rewrite(self) -> None:
-        """Replace what is written by the least that says the same. Raises as ``record``."""
-
-
-class Sight(Protocol):
-    """Reads a kernel: a subtree, one group, or only what was planned."""
-
-    def observe(self, root: str) -> Observed:
-        """The subtree below and including ``root``; an absent root gives no cgroups."""
-
-    def look(self, path: str) -> ObservedCgroup | None:
-        """One group, None where it is absent."""
-
-    def glance(self, paths: Iterable[str]) -> Observed | None:
-        """The settings of these groups if all of them are there, else None."""
-
-    def cache(self, path: str) -> int:
-        """Bytes of page cache in a group that can be taken back without a kill."""
+LIMIT = FailureLimit(same=3, total=60)
+"""When a pass gives a file up, and when itself."""
 
 
 class ApplyPlan(Struct, frozen=True):
@@ -145,58 +100,56 @@ def without_unstarted_scopes(plan: Plan, stands: Callable[[str], bool]) -> Plan:
     return replace(plan, cgroups=tuple(groups))
 
 
-def prepare(
-    plan: Plan, root: str, ledger: JournalState, sight: Sight, shrink: Shrink = "converge"
-) -> ApplyPlan:
-    """Look and compare. Raises CannotDo where a planned group below the root is another's."""
-    planned = [
-        one.path for one in plan.cgroups if one.path is not None and is_at_or_below(one.path, root)
-    ]
-    if ledger.cgroups.keys() <= {root, *planned}:
-        kept = [root] if written_files(ledger, root) and root not in planned else []
-        observed = sight.glance([*kept, *planned])
+FastRead = Callable[[Iterable[str]], Observed | None]
+"""Reads the settings of cgroups if all of them exist, else returns None."""
+
+
+def prepare(plan: Plan, executor: CgroupExecutor, fast_read: FastRead) -> ApplyPlan:
+    """Observe and compare. Raises CannotDo where a planned cgroup below the root is another's."""
+    own, state = executor.ownership, executor.journal.ledger
+    planned = [one.path for one in plan.cgroups if one.path is not None and own.contains(one.path)]
+    if state.cgroups.keys() <= {own.root, *planned}:
+        root = [own.root] if written_files(state, own.root) and own.root not in planned else []
+        observed = fast_read([*root, *planned])
         if observed is not None:
-            work = _compared(plan, root, ledger, observed, sight, shrink)
+            work = _compared(plan, executor, observed)
             if not work.differences:
                 return work
-    return _compared(plan, root, ledger, sight.observe(root), sight, shrink)
+    return _compared(plan, executor, executor.observer.observe(own.root))
 
 
-def _compared(
-    plan: Plan, root: str, ledger: JournalState, observed: Observed, sight: Sight, shrink: Shrink
-) -> ApplyPlan:
-    """The differences between the plan and what was seen below the root."""
-    others = _others(plan, root, ledger, observed, sight)
-    merged = Observed(observed.at, {**observed.cgroups, **others})
-    theirs = {
+def _compared(plan: Plan, executor: CgroupExecutor, observed: Observed) -> ApplyPlan:
+    """The differences between the plan and what was observed below the root."""
+    own = executor.ownership
+
+    def read(path: str) -> ObservedCgroup | None:
+        return observed.cgroups.get(path) if own.contains(path) else executor.observer.look(path)
+
+    others = _others(plan, executor, observed)
+    exists = {
         one.path: one.path in others
         for one in plan.cgroups
-        if one.path is not None and (one.path in others or not is_at_or_below(one.path, root))
+        if one.path is not None and (one.path in others or not own.contains(one.path))
     }
-    differences = compare(plan, merged)
+    differences = compare(plan, Observed(observed.at, {**observed.cgroups, **others}))
     planned = {one.path for one in plan.cgroups} | others.keys()
-    apart = _apart(root, ledger, observed, sight, planned)
-    others |= {path: one for path, one in apart.items() if path in ledger.adopted}
-    merged = Observed(observed.at, {**observed.cgroups, **others})
-    ours = [row for row in differences if _is_business(row, theirs, ledger, observed)]
-    page = plan.node.host.page_size
-    back = give_back(ledger, {**others, **apart}, plan.cgroups, plan.node.hierarchy, page)
+    apart = dict(sorted(executor.observe_written(planned, read).items()))
+    others |= {path: one for path, one in apart.items() if path in own.adopted}
+    ours = [row for row in differences if _in_scope(row, exists, own, observed)]
+    back = executor.give_back(plan.node, {**others, **apart}, plan.cgroups)
     ours += back.rows
-    blocked = _blocked(differences, ledger, observed)
-    mended = [row for row in ours if row.path not in theirs or row.verdict == "differs"]
-    merged = with_cache(mended, merged, sight.cache) if mended else merged
-    steps = [
-        step
-        for step in ordered(mended, merged, shrink)
-        if step.kind != "remove" or step.path not in blocked
-    ]
+    blocked = _blocked(differences, own, observed)
+    diff = executor.order(
+        [row for row in ours if row.path not in exists or row.verdict == "differs"],
+        Observed(observed.at, {**observed.cgroups, **others}),
+    )
     return ApplyPlan(
-        root,
-        merged,
+        own.root,
+        Observed(observed.at, diff.cgroups),
         tuple(ours),
-        tuple(steps),
+        tuple(one for one in diff.steps if one.kind != "remove" or one.path not in blocked),
         {path: one.identity for path, one in others.items()},
-        tuple(eased(mended, merged, shrink)[1]),
+        tuple(diff.waiting),
         tuple(one.name for one in plan.cgroups if one.path is None and one.level == "container"),
         back.left,
         back.notes,
@@ -204,94 +157,72 @@ def _compared(
 
 
 def perform(
-    work: ApplyPlan, again: Callable[[], ApplyPlan], driver: Driver, book: Book
+    work: ApplyPlan, again: Callable[[], ApplyPlan], executor: CgroupExecutor
 ) -> ApplyResult:
-    """Do the steps, each after it was journalled; ``again`` looks anew after it."""
+    """Do the steps, each after it was journalled; ``again`` observes after it."""
+    journal = executor.journal
     if work.left:
-        book.record(work.left)
+        journal.record(work.left)
     if not work.steps:
         return ApplyResult(work, (), work.differences)
-    touched = {step.path for step in work.steps} & work.others.keys()
-    met = [Adopted(path, work.others[path]) for path in sorted(touched)]
-    book.record([one for one in met if book.ledger.adopted.get(one.path) != one.inode])
-    book.seen(_standing(work))
-    outcomes = _all(work.steps, driver)
+    written = {step.path for step in work.steps} & work.others.keys()
+    executor.adopt({path: work.others[path] for path in written})
+    journal.seen(_values_before(work))
+    outcomes = executor.perform(work.steps, limit=LIMIT).outcomes
     after = again()
-    _settle(work, outcomes, after, book)
+    _verify(outcomes, after, executor)
     if after.left:
-        book.record(after.left)
+        journal.record(after.left)
     return ApplyResult(work, tuple(outcomes), after.differences)
 
 
-def _others(
-    plan: Plan, root: str, ledger: JournalState, observed: Observed, sight: Sight
-) -> dict[str, ObservedCgroup]:
-    """Planned groups that stand and that we did not make: outside the root, and containers that
-    a runtime made. Raises CannotDo for any other below the root."""
+def _others(plan: Plan, executor: CgroupExecutor, observed: Observed) -> dict[str, ObservedCgroup]:
+    """Planned cgroups that exist and that we did not create: outside the root, and containers
+    that a runtime created. Raises CannotDo for any other below the root."""
+    own = executor.ownership
     found: dict[str, ObservedCgroup] = {}
     for group in plan.cgroups:
         path = group.path
         if path is None:
             continue
-        if not is_at_or_below(path, root):
-            seen = sight.look(path)
+        if not own.contains(path):
+            seen = executor.observer.look(path)
             if seen is not None:
                 found[path] = seen
             continue
-        standing = observed.cgroups.get(path)
-        if standing is None or ledger.is_owned(path, standing.identity):
+        existing = observed.cgroups.get(path)
+        if existing is None or own.is_owned(path, existing.identity):
             continue
-        if group.level not in ("container", "sandbox") and path not in ledger.adopted:
+        if group.level not in ("container", "sandbox") and path not in own.adopted:
             raise CannotDo(
                 "somebody else made this group: it is not in our journal",
                 where=path,
                 hint="give another --cgroup-root; if nobody needs it, rmdir it",
             )
-        found[path] = standing
+        found[path] = existing
     return found
 
 
-def _apart(
-    root: str,
-    ledger: JournalState,
-    observed: Observed,
-    sight: Sight,
-    planned: Collection[str | None],
-) -> dict[str, ObservedCgroup]:
-    """Groups that are not planned and in which something of ours stands: of others, and the
-    root."""
-    found = {}
-    for path in sorted({*ledger.adopted, root}):
-        if path not in planned and written_files(ledger, path):
-            within = is_at_or_below(path, root)
-            seen = observed.cgroups.get(path) if within else sight.look(path)
-            if seen is not None:
-                found[path] = seen
-    return found
-
-
-def _is_business(
-    row: Difference, theirs: Mapping[str, bool], ledger: JournalState, observed: Observed
+def _in_scope(
+    row: Difference, exists: Mapping[str, bool], own: Ownership, observed: Observed
 ) -> bool:
-    """Whether a difference is a pass's business. ``theirs`` are planned groups of others, with
-    whether they stand: in them only what is planned counts, and one that is absent counts as
-    one difference."""
+    """Whether a difference is ours to report. ``exists`` names planned cgroups of others: one
+    that does not exist counts once, in one that does only what is planned."""
     if row.verdict == "surplus":
-        return ledger.is_owned(row.path, observed.cgroups[row.path].identity)
-    stands = theirs.get(row.path)
-    if stands is None:
+        return own.is_owned(row.path, observed.cgroups[row.path].identity)
+    if row.path not in exists:
         return True
-    return row.cause is Cause.PLANNED and (row.verdict == "absent") is not stands
+    if row.cause is not Cause.PLANNED:
+        return False
+    return row.verdict != "absent" if exists[row.path] else row.verdict == "absent"
 
 
-def _blocked(
-    differences: Sequence[Difference], ledger: JournalState, observed: Observed
-) -> set[str]:
-    """Groups that cannot be removed: others' ones, and those above them."""
+def _blocked(differences: Sequence[Difference], own: Ownership, observed: Observed) -> set[str]:
+    """Cgroups that cannot be removed: those of others, and those above them."""
     found: set[str] = set()
     for row in differences:
         path = row.path
-        if row.verdict != "surplus" or ledger.is_owned(path, observed.cgroups[path].identity):
+        if row.verdict != "surplus" or own.is_owned(path, observed.cgroups[path].identity):
             continue
         while path:
             found.add(path)
@@ -299,8 +230,8 @@ def _blocked(
     return found
 
 
-def _standing(work: ApplyPlan) -> dict[Key, str]:
-    """The values in front of the steps."""
+def _values_before(work: ApplyPlan) -> dict[Key, str]:
+    """The values that the steps replace."""
     found = {}
     for step in work.steps:
         group = work.observed.cgroups.get(step.path)
@@ -309,47 +240,26 @@ def _standing(work: ApplyPlan) -> dict[Key, str]:
     return found
 
 
-def _all(steps: Sequence[Step], driver: Driver) -> list[Outcome]:
-    """Every step that can be tried. What lies in a group that could not be made is not; nor is
-    a file that was refused often enough."""
-    outcomes: list[Outcome] = []
-    refused: Counter[tuple[str, str | None]] = Counter()
-    left = list(steps)
-    while left and refused.total() < MAX_FAILURES:
-        tried = driver.perform(left)
-        outcomes += tried
-        left = left[len(tried) :]
-        if not tried or tried[-1].error is None:
-            break
-        wrong = tried[-1].step
-        alike = wrong.file, tried[-1].errno_name
-        refused[alike] += 1
-        if wrong.kind == "create":
-            left = [step for step in left if not is_at_or_below(step.path, wrong.path)]
-        elif wrong.file and refused[alike] >= MAX_SAME_FAILURES:
-            left = [step for step in left if step.file != wrong.file]
-    return outcomes
-
-
-def _settle(work: ApplyPlan, outcomes: Sequence[Outcome], after: ApplyPlan, book: Book) -> None:
+def _verify(outcomes: Sequence[Outcome], after: ApplyPlan, executor: CgroupExecutor) -> None:
     """Write down what the kernel made of the values, and that they were read back: then what
     led there need not be read by the next process."""
-    off = {(row.path, row.file) for row in after.differences}
-    kept: list[Entry] = []
-    seen = True
+    journal, state = executor.journal, executor.journal.ledger
+    differing = {(row.path, row.file) for row in after.differences}
+    entries: list[Entry] = []
+    complete = True
     keys = {(one.step.path, one.step.file) for one in outcomes if one.step.kind == "set"}
     for key in sorted(keys):
         path, file = key
         group = after.observed.cgroups.get(path)
-        found = group.values.get(file) if group is not None else None
-        if found is None or key in off or key not in book.ledger.files:
-            seen = False
-        elif not same(file, book.ledger.files[key][1], found):
-            kept.append(ReadBack(path, file, found))
-    settled = seen and keys >= book.ledger.earlier.keys()
-    if settled and not any(one.error for one in outcomes):
-        kept.append(Verified())
-    if kept:
-        book.record(kept)
-    if Verified() in kept:
-        book.rewrite()
+        value = group.values.get(file) if group is not None else None
+        if value is None or key in differing or key not in state.files:
+            complete = False
+        elif not same(file, state.files[key][1], value):
+            entries.append(ReadBack(path, file, value))
+    verified = complete and keys >= state.earlier.keys() and not any(one.error for one in outcomes)
+    if verified:
+        entries.append(Verified())
+    if entries:
+        journal.record(entries)
+    if verified:
+        journal.rewrite()

@@ -14,6 +14,7 @@ from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.node.node import Node
 from qoslet.core.plan.live_plan import PodGroups
 from qoslet.core.problem import Problem
+from qoslet.core.reconcile.journal import JournalState, Key, Recorder
 from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.core.workload.lifecycle import ContainerState
@@ -50,6 +51,18 @@ class Observer(Protocol):
 
     def cache(self, path: str) -> int:
         """Bytes of page cache below a group that can be taken back without a kill."""
+
+
+class Journal(Recorder, Protocol):
+    """The journal of a tree, open."""
+
+    ledger: JournalState
+
+    def seen(self, values: Mapping[Key, str]) -> None:
+        """The values of files that are about to be written: recorded as what was there before."""
+
+    def rewrite(self) -> None:
+        """Replace what is written by the least that says the same. Raises as ``record``."""
 
 
 class CgroupKiller(Protocol):

@@ -21,6 +21,7 @@ from qoslet.agent.ports import (
     Clock,
     DesiredState,
     Driver,
+    Journal,
     Machine,
     MemoryParts,
     Observer,
@@ -28,7 +29,8 @@ from qoslet.agent.ports import (
     Volumes,
 )
 from qoslet.agent.snapshots import Snapshots, SyncResult
-from qoslet.agent.state.cgroup_executor import CgroupExecutor, Journal
+from qoslet.agent.state.cgroup_executor import CgroupExecutor, MemoryJournal
+from qoslet.agent.state.ownership import Ownership, ownership_of
 from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.sync_context import SyncContext
@@ -42,8 +44,8 @@ from qoslet.errors import QosletError
 class Reconciler:
     """The loop's memory between turns; one for each root.
 
-    ``book`` is the journal, None where everything below the root is ours. ``meet`` lets the
-    driver write in groups of others. Nothing that happens to a single pod raises.
+    Without a ``journal`` everything below the root is ours. ``ownership`` restricts what may be
+    written. ``meet`` lets the driver write in cgroups of others. Nothing that happens to a single pod raises.
     """
 
     def __init__(
@@ -56,13 +58,20 @@ class Reconciler:
         clock: Clock,
         killer: CgroupKiller,
         *,
-        book: Journal | None = None,
+        journal: Journal | None = None,
+        ownership: Ownership | None = None,
         machine: Machine | None = None,
         memory: MemoryParts | None = None,
         meet: Callable[[Sequence[str]], None] = lambda paths: None,
     ) -> None:
+        kept = journal or MemoryJournal()
         executor = CgroupExecutor(
-            config.root, driver, observer, clock.monotonic, book=book, shrink=config.shrink
+            ownership or ownership_of(config.root, kept.ledger, everything=journal is None),
+            driver,
+            observer,
+            clock.monotonic,
+            journal=kept,
+            shrink=config.shrink,
         )
         self.context = SyncContext(config, executor, runtime, volumes, clock, killer)
         self.teardown = PodTeardown(self.context)

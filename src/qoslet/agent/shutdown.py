@@ -69,7 +69,7 @@ def _remove_all(reconciler: Reconciler) -> list[str]:
             failed
             for path in deepest_first(ours)
             for failed in executor.perform(
-                [Step("remove", path, why="the run ends")], lambda step: ""
+                [Step("remove", path, why="the run ends")]
             ).failed.values()
         ]
         if not wrong or context.now >= deadline:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,6 +16,8 @@ from qoslet.agent.one_shot import (
     without_missing_controllers,
     without_unstarted_scopes,
 )
+from qoslet.agent.state.cgroup_executor import CgroupExecutor, MemoryJournal
+from qoslet.agent.state.ownership import ownership_of
 from qoslet.app import tree as owned_tree
 from qoslet.core.reconcile.drift import Difference
 from qoslet.core.reconcile.journal import CONTROL
@@ -53,7 +56,15 @@ def apply_plan(plan: Plan, root: str, shrink: Shrink, *, dry_run: bool) -> Itera
 
 def _pass(plan: Plan, tree: owned_tree.OwnedTree, shrink: Shrink) -> tuple[ApplyResult, list[str]]:
     """The pass itself; without a journal only its commands."""
-    look = partial(prepare, plan, tree.place.root, tree.ledger, tree, shrink)
+    executor = CgroupExecutor(
+        ownership_of(tree.place.root, tree.ledger),
+        tree.driver,
+        tree,
+        time.monotonic,
+        journal=tree.journal or MemoryJournal(tree.ledger),
+        shrink=shrink,
+    )
+    look = partial(prepare, plan, executor, tree.glance)
     work = look()
     tree.meet(work.others)
     if tree.journal is None:
@@ -62,9 +73,9 @@ def _pass(plan: Plan, tree: owned_tree.OwnedTree, shrink: Shrink) -> tuple[Apply
         ]
     made = any(step.kind == "create" for step in work.steps)
     enabled = made and (tree.enable() or tree.place.driver == "systemd")
-    done = perform(work, look, tree.driver, tree.journal)
+    done = perform(work, look, executor)
     if enabled and done.left and not done.failures:
         # groups of others have files that they had not
-        more = perform(look(), look, tree.driver, tree.journal)
+        more = perform(look(), look, executor)
         done = ApplyResult(work, (*done.outcomes, *more.outcomes), more.left)
     return done, []

@@ -99,7 +99,7 @@ def joined(
         volumes,
         clock,
         Killing(driver.kill),
-        book=tree.journal,
+        journal=tree.journal,
         machine=machine,
         memory=rest.enter_context(memory_of(tree, config.root)),
         meet=tree.meet,

@@ -82,9 +82,9 @@ class OwnedTree:
             self._glance.close()
         self._glance = FastObserver(self.place.hierarchy, self.reach.mounts, self._files)
 
-    def observe(self, root: str) -> Observed:
+    def observe(self, root: str, *, values: bool = True) -> Observed:
         """The subtree below and including ``root``."""
-        return self.eyes.observe(root)
+        return self.eyes.observe(root, values=values)
 
     def look(self, path: str) -> ObservedCgroup | None:
         """One group, None where it is absent."""

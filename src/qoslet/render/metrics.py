@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from qoslet.core.status.fields import FIELDS
-from qoslet.core.workload.pod_status import BOUNDS
+from qoslet.core.status.meter import BOUNDS
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from qoslet.core.memory.rows import MemoryRow
+    from qoslet.core.status.meter import Meter
     from qoslet.core.status.snapshot import GroupRow, Snapshot
-    from qoslet.core.workload.pod_status import Meter
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 

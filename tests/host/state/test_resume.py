@@ -20,7 +20,7 @@ from qoslet.errors import CannotDo
 from qoslet.host.state.journal_file import JournalFile
 from qoslet.host.state.resume import open_journal, read_journal
 from qoslet.sim.kernel import SimKernel
-from tests.agent.test_one_shot import Book, Driver, Sight
+from tests.agent.test_one_shot import Book, Driver, Sight, executor_of
 from tests.core.reconcile.trees import plan_of
 
 ROOT = "/q"
@@ -73,12 +73,12 @@ class Boot:
     def apply(self) -> tuple[int, list[str]]:
         """How many steps were done, and what taking the journal up met."""
         with self.journal() as journal:
-            driver = Driver(self.kernel, _Book(journal))
+            executor = executor_of(Driver(self.kernel, _Book(journal)), journal)
 
             def look() -> ApplyPlan:
-                return prepare(self.plan, ROOT, journal.ledger, Sight(self.kernel))
+                return prepare(self.plan, executor, Sight(self.kernel).glance)
 
-            done = perform(look(), look, driver, journal)
+            done = perform(look(), look, executor)
             assert not done.left
             assert not done.failures
             return len(done.outcomes), journal.notes

@@ -308,7 +308,7 @@ class Guard:
         ours."""
         context = self._context
         for group in context.plan.upper() if worker is None else worker.groups:
-            if group.path == path and context.executor.is_below_root(path):
+            if group.path == path and context.executor.ownership.contains(path):
                 return planned_high(group)
         return None
 

@@ -8,7 +8,6 @@ down (``core.shrink``); no pod waits for that.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -16,8 +15,8 @@ from qoslet.agent.state.cgroup_executor import CgroupDiff
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.cgroup.observed import ObservedCgroup
 from qoslet.core.reconcile.drift import Cause
-from qoslet.core.reconcile.give_back import GiveBack, give_back, written_files
-from qoslet.core.reconcile.journal import Adopted, Key, Set
+from qoslet.core.reconcile.give_back import GiveBack, written_files
+from qoslet.core.reconcile.journal import Key, Set
 from qoslet.core.reconcile.steps import Step
 from qoslet.core.resources.cgroup_tree import Cgroup
 
@@ -30,13 +29,6 @@ class _Retry(Struct, frozen=True):
 
     backoff_seconds: float
     retry_at: float
-
-
-class Meeting(Protocol):
-    """What writing in groups of somebody else needs."""
-
-    def __call__(self, paths: Sequence[str]) -> None:
-        """Let the driver write in these groups of others."""
 
 
 class NodeCgroups:
@@ -75,7 +67,7 @@ class NodeCgroups:
         self._retries = {key: retry for key, retry in self._retries.items() if key in due}
         steps = [step for step in off.steps if not self._in_backoff(step, now)]
         self._journal_foreign(steps, off)
-        batch = context.executor.perform(steps, lambda step: "")
+        batch = context.executor.perform(steps)
         said = context.log
         said.differences += len(off.differences)
         said.outcomes += batch.outcomes
@@ -93,62 +85,53 @@ class NodeCgroups:
             self.missing.add(path)
         self._schedule(off, bool(batch.pending))
 
-    def _with_foreign(self, off: CgroupDiff) -> CgroupDiff:
-        """Groups of others are never made, only what is planned is written in them, and what we
-        wrote there, or in the root, without a plan for it any more is given back."""
+    def _with_foreign(self, diff: CgroupDiff) -> CgroupDiff:
+        """Cgroups of others are never created, only planned values are written in them. What we
+        wrote there, or in the root, and is not planned any more is given back."""
         executor = self._context.executor
-        theirs = [row for row in off.differences if executor.is_foreign(row.path)]
-        seen = {**off.cgroups, **self._observe_written(off.cgroups)}
-        back = self._given_back(seen)
-        if not theirs and not back.rows:
-            return off
-        gone = {row.path for row in theirs if row.verdict == "absent"}
-        kept = [
+        foreign = [row for row in diff.differences if executor.is_foreign(row.path)]
+        cgroups = {
+            **diff.cgroups,
+            **executor.observe_written(diff.cgroups, self._read_written),
+        }
+        back = self._given_back(cgroups)
+        if not foreign and not back.rows:
+            return diff
+        gone = {row.path for row in foreign if row.verdict == "absent"}
+        rows = [
             row
-            for row in off.differences
+            for row in diff.differences
             if not executor.is_foreign(row.path)
             or (row.path not in gone and row.cause is Cause.PLANNED)
         ]
-        kept += back.rows
+        rows += back.rows
         self._context.log.errors += [f"{path} is reserved and does not exist" for path in gone]
-        found = CgroupDiff(kept, (), off.waiting, seen, off.foreign)
-        return CgroupDiff(
-            kept, executor.order_phases([kept], found), off.waiting, seen, off.foreign
-        )
+        steps = executor.order_phases([rows], cgroups)
+        return CgroupDiff(rows, steps, diff.waiting, cgroups, diff.foreign)
 
-    def _observe_written(self, seen: Mapping[str, ObservedCgroup]) -> dict[str, ObservedCgroup]:
-        """The groups that keep something of ours, besides those that were ``seen``: of others,
-        and the root."""
+    def _read_written(self, path: str) -> ObservedCgroup | None:
+        """A cgroup with the files that we have written in it."""
         executor = self._context.executor
-        ledger = executor.journal.ledger
-        found = {}
-        for path in (*ledger.adopted, executor.root):
-            files = written_files(ledger, path)
-            if files and path not in seen:
-                executor.watch_files(files)
-                there = executor.observer.look(path)
-                if there is not None:
-                    found[path] = there
-        return found
+        executor.watch_files(written_files(executor.journal.ledger, path))
+        return executor.observer.look(path)
 
-    def _given_back(self, seen: Mapping[str, ObservedCgroup]) -> GiveBack:
-        """What is to be given back; what is done with is written down."""
+    def _given_back(self, cgroups: Mapping[str, ObservedCgroup]) -> GiveBack:
+        """What is to be given back; what needs it no more is written down."""
         context, executor = self._context, self._context.executor
         upper = context.plan.upper()
         root = executor.root if all(group.path != executor.root for group in upper) else ""
         apart = {
-            path: one for path, one in seen.items() if path == root or executor.is_foreign(path)
+            path: one for path, one in cgroups.items() if path == root or executor.is_foreign(path)
         }
-        page = context.node.host.page_size
-        back = give_back(executor.journal.ledger, apart, upper, context.node.hierarchy, page)
+        back = executor.give_back(context.node, apart, upper)
         if back.left:
             executor.journal.record(back.left)
         context.log.notes += back.notes
         return back
 
-    def _journal_foreign(self, steps: Sequence[Step], off: CgroupDiff) -> None:
-        """Groups of others are met; the values that stand there before ours, and in the root,
-        are written down."""
+    def _journal_foreign(self, steps: Sequence[Step], diff: CgroupDiff) -> None:
+        """Write down which cgroups of others are written, and the values before ours in them and
+        in the root."""
         executor = self._context.executor
         apart = [
             step
@@ -157,16 +140,14 @@ class NodeCgroups:
         ]
         if not apart:
             return
-        book = executor.journal
         others = sorted({step.path for step in apart if executor.is_foreign(step.path)})
-        met = [Adopted(path, off.cgroups[path].identity) for path in others]
-        book.record([one for one in met if book.ledger.adopted.get(one.path) != one.inode])
+        executor.adopt({path: diff.cgroups[path].identity for path in others})
         sets = []
         for step in apart:
-            seen = off.cgroups.get(step.path)
+            seen = diff.cgroups.get(step.path)
             before = None if seen is None else seen.values.get(step.file)
             sets.append(Set(step.path, step.file, before, step.value))
-        book.record(sets)
+        executor.journal.record(sets)
         self._allow_foreign_writes(others)
 
     def _in_backoff(self, step: Step, now: float) -> bool:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from qoslet.agent.state.cgroup_executor import BatchResult, CgroupDiff, at_or_below
+from qoslet.agent.state.cgroup_executor import BatchResult, CgroupDiff
 from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.agent.state.pod_worker import LEFTOVER_BACKOFF, PodWorker
 from qoslet.agent.state.sync_context import SyncContext
+from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.reconcile.drift import Difference
 from qoslet.core.reconcile.resize import resize_phases
 from qoslet.core.reconcile.steps import Step
@@ -58,7 +59,7 @@ class PodStartup:
             owners = {
                 one.path: worker.uid for worker in workers for one in worker.groups if one.path
             }
-            steps = executor.order_phases([rows], off)
+            steps = executor.order_phases([rows], off.cgroups)
             batch = executor.perform(steps, lambda step: owners.get(step.path, ""))
             said = self._context.log
             said.differences += len(rows)
@@ -74,7 +75,7 @@ class PodStartup:
             message = f"{worker.key}: waits for pod {before} of the same name to be gone"
             worker.set_reason("PodBefore", message, context.clock.wall())
             return True
-        if not any(at_or_below(path, blocked) for path in worker.top_cgroups):
+        if not any(is_at_or_below(path, one) for path in worker.top_cgroups for one in blocked):
             return False
         message = f"{worker.key}: waits for the group above it, which could not be made"
         worker.set_reason("FailedToCreatePodContainer", message, context.clock.wall())
@@ -129,10 +130,10 @@ class PodStartup:
         for row in off.differences:
             uid = owners.get(row.path, "")
             (own.setdefault(uid, []) if uid in resizing else plain).append(row)
-        steps = self._context.executor.order_phases([plain], off)
+        steps = self._context.executor.order_phases([plain], off.cgroups)
         for uid, rows in own.items():
             steps += self._context.executor.order_phases(
-                resize_phases(rows, resizing[uid].top_cgroups), off
+                resize_phases(rows, resizing[uid].top_cgroups), off.cgroups
             )
         return steps
 

@@ -1,45 +1,48 @@
-"""Looks at groups, compares them with what is planned and performs the steps, each for its owner.
+"""Observes cgroups, compares them with the plan and performs the steps, each for its owner.
 
-A failure belongs to the pod that it happened to: the rest of its steps are left, the others' are
-done.
+A failure belongs to the pod that it happened to: the rest of its steps are left out, those of
+others are done.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.agent.ports import Driver, Observer
+from qoslet.agent.state.meters import Meters, add_outcomes
+from qoslet.agent.state.ownership import Ownership
 from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
-from qoslet.core.node.node import Node
 from qoslet.core.reconcile.drift import Difference, compare
-from qoslet.core.reconcile.journal import Created, Entry, JournalState, Key, Recorder, record_done
+from qoslet.core.reconcile.give_back import GiveBack, give_back, written_files
+from qoslet.core.reconcile.journal import (
+    Adopted,
+    Created,
+    Entry,
+    JournalState,
+    Key,
+    record_done,
+)
 from qoslet.core.reconcile.limit_shrink import Shrink, Waiting, eased, with_cache
 from qoslet.core.reconcile.steps import Outcome, Step, ordered
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
-from qoslet.core.workload.pod_status import Meter
 
-Meters = dict[str, Meter]
-"""Meters of the work on groups, by ``create``, ``update`` and ``destroy``."""
-
-
-class Journal(Recorder, Protocol):
-    """The journal of the tree, open."""
-
-    ledger: JournalState
+if TYPE_CHECKING:
+    from qoslet.agent.ports import Driver, Journal, Observer
+    from qoslet.core.node.node import Node
 
 
 class MemoryJournal:
-    """A tree in which everything is ours; what is recorded ends with the process."""
+    """A journal that ends with the process."""
 
     wants_before = False
 
-    def __init__(self) -> None:
-        self.ledger = JournalState()
+    def __init__(self, ledger: JournalState | None = None) -> None:
+        self.ledger = ledger or JournalState()
 
     def record(self, entries: Sequence[Entry]) -> None:
         """Remember entries."""
@@ -47,10 +50,24 @@ class MemoryJournal:
 
     record_later = record
 
+    def seen(self, values: Mapping[Key, str]) -> None:
+        """Nobody undoes what was written here."""
+
+    def rewrite(self) -> None:
+        """There is nothing written to shorten."""
+
+
+class FailureLimit(Struct, frozen=True):
+    """When to give up: a file that failed so often with one errno is not tried again, and after
+    ``total`` failures nothing is."""
+
+    same: int
+    total: int
+
 
 class BatchResult(Struct):
-    """What came of steps. ``failed`` is the first failure of each owner; ``not_created`` are groups
-    that could not be made."""
+    """What came of steps. ``failed`` is the first failure of each owner; ``not_created`` are
+    cgroups that could not be created."""
 
     outcomes: list[Outcome] = []
     failed: dict[str, str] = {}
@@ -68,8 +85,9 @@ class BatchResult(Struct):
 
 
 class CgroupDiff(Struct):
-    """What is off in some groups: all of it, the steps that end it, and what waits for usage.
-    ``foreign`` are planned groups that somebody else made."""
+    """The differences between some cgroups and their plan, the steps that end them, and the
+    limits that wait for usage to fall. ``foreign`` are planned cgroups that another process
+    created."""
 
     differences: Sequence[Difference] = ()
     steps: Sequence[Step] = ()
@@ -78,29 +96,33 @@ class CgroupDiff(Struct):
     foreign: frozenset[str] = frozenset()
 
 
+def no_owner(step: Step) -> str:
+    """The owner of steps that fail alone."""
+    return ""
+
+
 class CgroupExecutor:
-    """The only place of the loop that reads groups and performs steps. ``journal`` tells which
-    groups are ours; ``clock`` gives monotonic seconds. ``overrides`` are values that count instead of
-    the planned ones, until they are taken out."""
+    """The only place of the agent that observes cgroups and performs steps. ``clock`` gives
+    monotonic seconds; ``overrides`` are values that count instead of the planned ones."""
 
     def __init__(
         self,
-        root: str,
+        ownership: Ownership,
         driver: Driver,
         observer: Observer,
         clock: Callable[[], float],
         *,
-        book: Journal | None = None,
+        journal: Journal | None = None,
         shrink: Shrink = "converge",
     ) -> None:
-        self.root = root
+        self.ownership = ownership
+        self.root = ownership.root
         self.driver = driver
         self.observer = observer
-        self.journal: Journal = book or MemoryJournal()
+        self.journal: Journal = journal or MemoryJournal()
         self.meters: Meters = {}
         self.notes: list[str] = []
         self.overrides: dict[Key, str] = {}
-        self._all_ours = book is None
         self._clock = clock
         self._shrink = shrink
         self._observed: Observed | None = None
@@ -109,7 +131,7 @@ class CgroupExecutor:
         self._files: set[str] = set()
 
     def watch(self, groups: Iterable[Cgroup]) -> None:
-        """Read the planned files of these groups, besides the known ones."""
+        """Read the planned files of these cgroups, besides the known ones."""
         self.watch_files({row.file for group in groups for row in group.settings})
 
     def watch_files(self, files: Collection[str]) -> None:
@@ -125,25 +147,18 @@ class CgroupExecutor:
         return self._observed
 
     def drop_cache(self) -> None:
-        """What ``observe_all`` has read is old."""
+        """Forget what ``observe_all`` has read."""
         self._observed = None
         self._changed.clear()
 
-    def is_below_root(self, path: str) -> bool:
-        """Whether a group is the root or below it."""
-        return at_or_below(path, (self.root,))
-
-    def is_foreign(self, path: str) -> bool:
-        """Whether a group belongs to somebody else: it is outside the root, or the root itself
-        where that was handed to us."""
-        return not self.is_below_root(path) or (
-            path == self.root and path in self.journal.ledger.adopted
-        )
-
     def read(self, path: str, *, by_runtime: bool = False) -> ObservedCgroup | None:
-        """One group, None where it is absent. What others did to one of ours is noted; what is
-        ``by_runtime`` comes and goes with its container."""
-        if self._observed is not None and self.is_below_root(path) and path not in self._changed:
+        """One cgroup, None where it is absent. What another process did to one of ours is noted;
+        one ``by_runtime`` comes and goes with its container."""
+        if (
+            self._observed is not None
+            and self.ownership.contains(path)
+            and path not in self._changed
+        ):
             seen = self._observed.cgroups.get(path)
         else:
             seen = self.observer.look(path)
@@ -162,18 +177,22 @@ class CgroupExecutor:
         return seen
 
     def _adopt_replaced(self, path: str, identity: int) -> None:
-        """A group that stands where one of ours was is ours to remove."""
+        """A cgroup in the place of one of ours is ours to remove."""
         if path in self.journal.ledger.cgroups:
             record_done(self.journal, [Created(path, identity)])
 
     def is_owned(self, path: str, identity: int) -> bool:
-        """Whether a group that stands was made by us."""
-        return self._all_ours or self.journal.ledger.is_owned(path, identity)
+        """Whether we created an existing cgroup."""
+        return self.ownership.is_owned(path, identity)
+
+    def is_foreign(self, path: str) -> bool:
+        """Whether a cgroup is another's to create and remove."""
+        return self.ownership.is_foreign(path)
 
     def reconcile_journal(self, seen: Observed, wanted: Collection[str]) -> list[str]:
-        """Write down which groups stand where that could not be written before. The groups of the
-        journal that are not there and are not to be made, because somebody else removed them.
-        Raises QosletError or OSError."""
+        """Write down which cgroups exist where that could not be written before. Returns the
+        cgroups of the journal that are absent and not ``wanted``. Raises QosletError or
+        OSError."""
         groups = self.journal.ledger.cgroups
         made = [
             Created(path, seen.cgroups[path].identity)
@@ -185,11 +204,12 @@ class CgroupExecutor:
         return [
             path
             for path in groups
-            if path not in seen.cgroups and path not in wanted and self.is_below_root(path)
+            if path not in seen.cgroups and path not in wanted and self.ownership.contains(path)
         ]
 
     def diff(self, node: Node, groups: Sequence[Cgroup]) -> CgroupDiff:
-        """What is off in these groups. One that somebody else made inside the root is left."""
+        """What differs in these cgroups. One that another process created inside the root is left
+        alone."""
         seen = {}
         foreign = set()
         self.watch(groups)
@@ -198,7 +218,7 @@ class CgroupExecutor:
             path = group.path
             if path is None:
                 continue
-            # nothing is in a group that is not there
+            # an absent cgroup has none below it
             if path not in self._identities and path.rpartition("/")[0] in absent:
                 continue
             there = self.read(path, by_runtime=group.by_runtime)
@@ -219,87 +239,128 @@ class CgroupExecutor:
         rows = [
             row for row in compare(Plan(node, (), wanted, ()), observed) if row.verdict != "surplus"
         ]
-        observed = with_cache(rows, observed, self.observer.cache)
+        return self.order(rows, observed, foreign=frozenset(foreign))
+
+    def order(
+        self,
+        rows: Sequence[Difference],
+        observed: Observed,
+        *,
+        foreign: frozenset[str] = frozenset(),
+    ) -> CgroupDiff:
+        """The steps that end the differences that we may end, in their safe order, and the limits
+        that wait; page cache that can be reclaimed is read where that decides."""
+        rows = [row for row in rows if self.ownership.permits(row)]
+        observed = with_cache(rows, observed, self.observer.cache) if rows else observed
         steps = ordered(rows, observed, self._shrink)
         waiting = eased(rows, observed, self._shrink)[1]
-        return CgroupDiff(rows, steps, waiting, observed.cgroups, frozenset(foreign))
+        return CgroupDiff(rows, steps, waiting, observed.cgroups, foreign)
 
     def with_overrides(self, groups: Sequence[Cgroup]) -> Sequence[Cgroup]:
-        """Groups with the values that are held instead of what is planned."""
+        """Cgroups with the overrides instead of what is planned."""
         if not self.overrides:
             return groups
         return [with_overrides(group, self.overrides) for group in groups]
 
-    def order_phases(self, phases: Iterable[Sequence[Difference]], off: CgroupDiff) -> list[Step]:
+    def order_phases(
+        self, phases: Iterable[Sequence[Difference]], cgroups: Mapping[str, ObservedCgroup]
+    ) -> list[Step]:
         """The steps of each phase in its safe order, one phase after the other."""
-        observed = Observed(self._clock(), off.cgroups)
+        observed = Observed(self._clock(), cgroups)
         return [step for rows in phases for step in ordered(rows, observed, self._shrink)]
 
-    def perform(self, steps: Sequence[Step], owner_of: Callable[[Step], str]) -> BatchResult:
-        """Do the steps in their order. An owner's first failure leaves the rest of its own, a
-        group that could not be made all that would be done in it. Owner ``""`` fails alone."""
+    def observe_written(
+        self, excluded: Collection[str | None], read: Callable[[str], ObservedCgroup | None]
+    ) -> dict[str, ObservedCgroup]:
+        """The cgroups of others, and the root, that hold values of ours, but for ``excluded``."""
+        state = self.journal.ledger
+        paths = [
+            path
+            for path in dict.fromkeys((*state.adopted, self.root))
+            if path not in excluded and written_files(state, path)
+        ]
+        found = {path: read(path) for path in paths}
+        return {path: one for path, one in found.items() if one is not None}
+
+    def give_back(
+        self, node: Node, cgroups: Mapping[str, ObservedCgroup], planned: Sequence[Cgroup]
+    ) -> GiveBack:
+        """What is to be given back in these cgroups."""
+        page = node.host.page_size
+        return give_back(self.journal.ledger, cgroups, planned, node.hierarchy, page)
+
+    def adopt(self, identities: Mapping[str, int]) -> None:
+        """Write down that files of these cgroups of others are about to be written."""
+        known = self.journal.ledger.adopted
+        self.journal.record(
+            [
+                Adopted(path, inode)
+                for path, inode in sorted(identities.items())
+                if known.get(path) != inode
+            ]
+        )
+
+    def perform(
+        self,
+        steps: Sequence[Step],
+        owner_of: Callable[[Step], str] = no_owner,
+        limit: FailureLimit | None = None,
+    ) -> BatchResult:
+        """Do the steps in their order. An owner's first failure leaves out the rest of its own, a
+        cgroup that could not be created all that would be done in it. Owner ``""`` fails
+        alone."""
         batch = BatchResult()
+        failures: Counter[tuple[str, str | None]] = Counter()
         left = list(steps)
-        while left:
+        while left and (limit is None or failures.total() < limit.total):
             begun = self._clock()
             tried = self.driver.perform(left)
             if not tried:
                 break
-            self._count(tried, self._clock() - begun)
+            add_outcomes(self.meters, tried, self._clock() - begun)
+            self._forget_changed(tried)
             batch.outcomes += tried
             left = left[len(tried) :]
             wrong = tried[-1]
             if wrong.error is None:
                 continue
-            owner = owner_of(wrong.step)
+            owner, file = owner_of(wrong.step), wrong.step.file
             batch.failed.setdefault(owner, f"{wrong.step.describe()}: {wrong.error}")
+            failures[file, wrong.errno_name] += 1
             if wrong.step.kind == "create":
                 batch.not_created.add(wrong.step.path)
             failed = batch.failed.keys() - {""}
+            dropped = limit is not None and file and failures[file, wrong.errno_name] >= limit.same
             left = [
                 step
                 for step in left
-                if owner_of(step) not in failed and not at_or_below(step.path, batch.not_created)
+                if owner_of(step) not in failed
+                and not any(is_at_or_below(step.path, one) for one in batch.not_created)
+                and not (dropped and step.file == file)
             ]
         return batch
 
-    def _count(self, outcomes: Sequence[Outcome], seconds: float) -> None:
-        """Meter the groups that were made, written and removed; what a batch took is shared
-        out evenly."""
-        share = seconds / len(outcomes)
-        took: dict[tuple[str, str], tuple[float, bool]] = {}
+    def _forget_changed(self, outcomes: Sequence[Outcome]) -> None:
+        """Cgroups that were created or removed are others than those known."""
         for one in outcomes:
-            kind = {"create": "create", "remove": "destroy"}.get(one.step.kind, "update")
-            path = one.step.path
-            if kind == "update" and ("create", path) in took:
-                kind = "create"
-            before, failed = took.get((kind, path), (0.0, False))
-            took[kind, path] = before + share, failed or one.error is not None
             if one.error is None and one.step.kind in ("create", "remove"):
-                self._identities.pop(path, None)
-                self._changed.add(path)
-        for (kind, _), (spent, failed) in took.items():
-            self.meters[kind] = self.meters.get(kind, Meter()).add(spent, failed=failed)
+                self._identities.pop(one.step.path, None)
+                self._changed.add(one.step.path)
 
     def poll_pending(self) -> list[Outcome]:
         """What came of steps that were pending."""
         return self.driver.settled()
 
 
-def with_overrides(group: Cgroup, held: Mapping[Key, str]) -> Cgroup:
-    """A group with what is held of its planned values."""
+def with_overrides(group: Cgroup, overrides: Mapping[Key, str]) -> Cgroup:
+    """A cgroup with the overrides of its planned values."""
     path = group.path or ""
-    if not any((path, row.file) in held for row in group.settings):
+    if not any((path, row.file) in overrides for row in group.settings):
         return group
     rows = tuple(
         row
-        if (path, row.file) not in held
-        else replace(row, value=held[path, row.file], effective=None)
+        if (path, row.file) not in overrides
+        else replace(row, value=overrides[path, row.file], effective=None)
         for row in group.settings
     )
     return replace(group, settings=rows)
-
-
-def at_or_below(path: str, groups: Collection[str]) -> bool:
-    """Whether a path is one of ``groups`` or below one."""
-    return any(is_at_or_below(path, group) for group in groups)

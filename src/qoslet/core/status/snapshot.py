@@ -16,8 +16,9 @@ from qoslet.core.problem import Problem
 from qoslet.core.quantity import canonical
 from qoslet.core.resources.cgroup_tree import Cgroup, Level, Plan
 from qoslet.core.status.memory_view import MemoryView
+from qoslet.core.status.meter import Meter
 from qoslet.core.workload.lifecycle import ContainerState
-from qoslet.core.workload.pod_status import Meter, PodRow
+from qoslet.core.workload.pod_status import PodRow
 
 
 class GroupRow(Struct, frozen=True):
