@@ -81,14 +81,14 @@ CASES = [
     pytest.param("containerd", signal.SIGKILL, "there is none", id="containerd-killed"),
 ]
 ONCE = (
-    ("process", "is killed first"),
-    ("runc", "is killed last"),
-    ("crun", "is killed last"),
-    ("containerd", "there is none"),
+    "process-after-its-keeper",
+    "runc-killed-with-its-keeper",
+    "crun-killed-with-its-keeper",
+    "containerd-killed",
 )
 if EMULATED:
     # a start of Python takes seconds there: each runtime once, with as much killed as can be
-    CASES = [one for one in CASES if (one.values[0], one.values[2]) in ONCE]
+    CASES = [one for one in CASES if one.id in ONCE]
 
 
 @pytest.mark.parametrize(("runtime", "number", "keeper"), CASES)
