@@ -1,4 +1,4 @@
-"""Counts what happens to memory, says what matters, and keeps it over the end of the agent."""
+"""Counts memory events, logs those that matter, and stores the counters across restarts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SAVE_SECONDS = 60.0
 
 
 class MemoryAccounting:
-    """One for each agent; goes on where the one before it was."""
+    """One for each agent; continues with the counters that the previous agent stored."""
 
     def __init__(self, context: SyncContext, parts: MemoryParts, groups: TrackedCgroups) -> None:
         self._context = context
@@ -50,7 +50,7 @@ class MemoryAccounting:
             )
 
     def update_tracking(self, moved: TrackingChange) -> None:
-        """The groups have changed."""
+        """Add and remove the counters of cgroups that appeared or went."""
         ended = self.store.remove(moved.removed, self._context.clock.wall())
         self.store.events.extend(ended)
         self.store.add(moved.added)
@@ -64,16 +64,16 @@ class MemoryAccounting:
                 self._protections.put(protection_of(sample))
 
     def record_absent(self, path: str) -> None:
-        """A group is not there."""
+        """Forget the last sample of a cgroup that does not exist."""
         self.store.record_absent(self._cgroups.groups[path])
         self._protections.drop(path)
 
     def unread(self) -> frozenset[str]:
-        """Groups that nobody has looked at."""
+        """Tracked cgroups without a sample."""
         return frozenset(path for path in self._cgroups.groups if path not in self._protections)
 
     def record(self, samples: Mapping[str, MemorySample]) -> None:
-        """What was looked at in this turn."""
+        """Count what happened between the last samples and these."""
         wall = self._context.clock.wall()
         found: list[MemoryEvent] = []
         self._note_pids({self._cgroups.groups[path].uid for path in samples})
@@ -97,7 +97,7 @@ class MemoryAccounting:
         self._log(found)
 
     def _unattributed(self, samples: Mapping[str, MemorySample], wall: float) -> None:
-        """Kills in pods whose containers' groups have gone with what they counted."""
+        """Find kills in pods whose container's cgroup was removed before it was sampled."""
         for path in samples:
             pod = self._cgroups.groups[path]
             if pod.level != "pod":
@@ -109,12 +109,12 @@ class MemoryAccounting:
                 self._killed(event(pod, "oom_kill", count, wall), pod.key, whole=whole)
 
     def _killed(self, one: MemoryEvent, key: CounterKey, *, whole: bool) -> None:
-        """Kills that were counted; who it was is asked of the log."""
+        """Count kills; the kernel's log names the processes."""
         readable = self._parts.log.readable
         self._kills.add_count(one, key, self._context.now, readable, whole=whole)
 
     def _protected(self, samples: Mapping[str, MemorySample]) -> dict[str, ProtectedBytes]:
-        """What of each group is protected, by the last looks at those above and beside it."""
+        """The protected bytes of each cgroup, by the last samples above and beside it."""
         for sample in samples.values():
             self._protections.put(protection_of(sample))
         paths = [path for path in samples if self._protections.is_protected(path)]
@@ -124,8 +124,8 @@ class MemoryAccounting:
         }
 
     def _solved(self, paths: Collection[str]) -> dict[str, EffectiveMemory]:
-        """What the values of these groups are worth. Nobody looks at those above them that are not
-        ours but when it matters: others may write there."""
+        """The effective memory of these cgroups. Untracked cgroups above them are read only here:
+        other processes may write there."""
         above = {at for path in paths for at in parents(path)}
         for at in sorted(above):
             if at in self._cgroups.groups and at in self._protections:
@@ -144,12 +144,12 @@ class MemoryAccounting:
         return {path: one for path, one in found.items() if one is not None}
 
     def resolve_kills(self) -> None:
-        """Name those that were killed, as far as that is known by now."""
+        """Name killed processes as far as the kernel's log tells by now."""
         if self._kills.next_at() is not None:
             self._log([])
 
     def next_at(self) -> float | None:
-        """When something is due that no sample tells."""
+        """When a counted kill is due without a name."""
         return self._kills.next_at()
 
     def _log(self, found: list[MemoryEvent]) -> None:
@@ -162,7 +162,7 @@ class MemoryAccounting:
         self._context.log.notes += self._event_log.lines(found, now)
 
     def _placed(self, one: ResolvedKill) -> MemoryEvent:
-        """A kill that was counted for a pod, in the container where the log says it was."""
+        """The event of a kill, moved from its pod to the container that the log names."""
         uid, container = one.key
         for group in self._cgroups.of_pod(uid) if uid and not container and one.group else ():
             if group.level == "container" and inside(one.group, group.path):
@@ -177,7 +177,7 @@ class MemoryAccounting:
         return one.event
 
     def _note_pids(self, uids: Iterable[str]) -> None:
-        """The first process of each container that runs, of these pods."""
+        """Remember the first process of each running container of these pods."""
         for uid in uids:
             worker = self._context.workers.get(uid)
             for state in worker.container_states if worker is not None else ():
@@ -188,7 +188,7 @@ class MemoryAccounting:
             self._pids = {key: pid for key, pid in self._pids.items() if key in known}
 
     def _ended(self) -> dict[CounterKey, int]:
-        """The first process of containers whose runtime says that they ended for memory."""
+        """The first process of each container that its runtime reports as OOMKilled."""
         return {
             key: self._pids[key]
             for worker in self._context.workers.values()
@@ -199,7 +199,7 @@ class MemoryAccounting:
         }
 
     def rows(self) -> list[MemoryRow]:
-        """Every group that was ever counted."""
+        """A row for every counted cgroup."""
         rows = self.store.rows(self._context.now)
         solved = self._solved({row.path for row in rows if not row.gone})
         return [
@@ -210,7 +210,7 @@ class MemoryAccounting:
         ]
 
     def _with_effective(self, row: MemoryRow, effective: EffectiveMemory) -> MemoryRow:
-        """A row with what its values are worth at this moment."""
+        """A row with the effective values of this moment."""
         binds = effective.binds
         if binds is not None and self._context.node.hierarchy == "v1":
             binds = replace(binds, file="memory.limit_in_bytes")
@@ -218,7 +218,7 @@ class MemoryAccounting:
         return replace(row, low=effective.protected, min=effective.hard, binds=binds, losses=losses)
 
     def save(self, *, now: bool = False) -> None:
-        """Write down what was counted: now and then, or ``now``."""
+        """Store the counters every ``SAVE_SECONDS``, or ``now``."""
         due = now or self._context.now - self._saved_at >= SAVE_SECONDS
         if self._parts.counters is None or not self._changed or not due:
             return

@@ -1,5 +1,4 @@
-"""The end of a pod for memory pressure: carried through its runtime, verified and measured; later it
-begins anew."""
+"""Evicts a pod through its runtime, verifies and measures that, and restarts it later."""
 
 from __future__ import annotations
 
@@ -27,7 +26,8 @@ EXIT_TIMEOUT_SECONDS = 10.0
 
 
 class _PendingEviction(Struct):
-    """A victim that was asked to end at ``at`` for the group ``path``, with what could be had then."""
+    """A victim that was stopped at ``at`` for the cgroup ``path``, with the memory available
+    then."""
 
     worker: PodWorker
     path: str
@@ -37,7 +37,7 @@ class _PendingEviction(Struct):
 
 
 class _RestartDelay(Struct):
-    """When an evicted pod begins anew, and when it did last."""
+    """When an evicted pod restarts, and when it did last."""
 
     delay: float
     at: float
@@ -45,7 +45,7 @@ class _RestartDelay(Struct):
 
 
 class Evictor:
-    """One for each watcher."""
+    """Evicts one pod at a time."""
 
     def __init__(self, context: SyncContext) -> None:
         self._context = context
@@ -57,28 +57,28 @@ class Evictor:
         self._restarts: dict[str, _RestartDelay] = {}
 
     def record(self, row: PressureRow, line: str) -> None:
-        """One line, one row, one count."""
+        """Keep, count and log a decision."""
         self._rows.append(row)
         self._counts[row.verdict] = self._counts.get(row.verdict, 0) + 1
         self._context.log.notes.append(line)
 
     def report(self) -> PressureReport:
-        """What was decided."""
+        """The decisions so far."""
         return PressureReport(tuple(self._rows), dict(self._counts))
 
     @property
     def in_progress(self) -> bool:
-        """Whether a victim is not gone yet, and is waited for."""
+        """Whether a victim is still ending."""
         return self._pending is not None
 
     @property
     def settling(self) -> bool:
-        """Whether the last end is too fresh for another."""
+        """Whether the last eviction is too recent for another."""
         return self._context.now < self._quiet_until
 
     @property
     def because(self) -> str:
-        """Why nobody else is ended meanwhile."""
+        """Why no other pod is evicted meanwhile."""
         if self._pending is not None:
             seconds = self._context.now - self._pending.at
             return f"{self._pending.worker.key} is ending since {seconds:.1f} s"
@@ -87,7 +87,7 @@ class Evictor:
     def evict(
         self, victim: Candidate, path: str, message: str, node: NodeMemory, now: float
     ) -> None:
-        """End a pod at once, for the group ``path``."""
+        """Stop a pod at once, for the cgroup ``path``."""
         worker = self._context.workers[victim.uid]
         config = self._context.config.eviction_backoff
         before = self._restarts.get(worker.uid)
@@ -102,7 +102,7 @@ class Evictor:
         stop(self._context, worker, 0.0)
 
     def follow(self, samples: Mapping[str, MemorySample], node: NodeMemory, now: float) -> bool:
-        """See whether the victim is gone; True in the turn in which it is."""
+        """Check whether the victim is gone; True in the sync in which it is."""
         pending = self._pending
         if pending is None:
             return False
@@ -131,7 +131,7 @@ class Evictor:
         return True
 
     def restart_due(self, now: float, *, calm: bool) -> None:
-        """Begin evicted pods whose time has come, where no memory is short."""
+        """Restart evicted pods whose back-off is over, unless memory is still short."""
         for uid, restart in list(self._restarts.items()):
             worker = self._context.workers.get(uid)
             if worker is None:
@@ -153,7 +153,7 @@ class Evictor:
                 stop(self._context, worker)
 
     def next_at(self) -> float | None:
-        """When the next pod begins anew, of those that are gone: others wake the loop themselves."""
+        """When the next evicted pod restarts; pods that still end wake the loop themselves."""
         workers = self._context.workers
         return min(
             (
@@ -168,7 +168,7 @@ class Evictor:
 
 
 def _gone(worker: PodWorker, samples: Mapping[str, MemorySample]) -> bool:
-    """Whether no process of a pod is left: its groups are empty, or were and are removed."""
+    """Whether no process of a pod is left: its cgroups are empty or removed."""
     if worker.cleanup_done:
         return True
     seen = [samples.get(path) for path in worker.top_cgroups]

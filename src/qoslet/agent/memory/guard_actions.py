@@ -1,5 +1,4 @@
-"""What the guard does to a group: memory.high that is another one than planned for a while, and the
-end of a container."""
+"""Carries out the guard's decisions: writes memory.high, kills containers."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ KILL_GRACE_SECONDS = 2.0
 
 
 class GuardActions:
-    """One for each guard. ``overrides`` are its groups by path."""
+    """Writes memory.high and remembers every override by its cgroup."""
 
     def __init__(self, context: SyncContext) -> None:
         self._context = context
@@ -29,13 +28,13 @@ class GuardActions:
         self.overrides: dict[str, HighOverride] = {}
 
     def override_for(self, path: str, planned: int, identity: int) -> HighOverride:
-        """The hold of a group; a new one holds nothing yet."""
+        """The override of a cgroup, or one that raises nothing."""
         return self.overrides.get(path) or HighOverride(
             planned, planned, self._context.now, identity
         )
 
     def raise_high(self, path: str, override: HighOverride, value: int, why: str) -> str:
-        """Another memory.high from now on, until it is given back; what went wrong."""
+        """Write another memory.high until it is restored. Returns the error, empty if none."""
         error = self._write(path, value, why)
         if error:
             return error
@@ -47,8 +46,8 @@ class GuardActions:
         return ""
 
     def restore_high(self, path: str, why: str) -> str:
-        """What is planned is in force again, and how often that was is remembered; what went
-        wrong."""
+        """Write the planned memory.high and remember the number of raises. Returns the error, empty
+        if none."""
         override = self.overrides[path]
         error = self._write(path, override.planned, why)
         if not error:
@@ -64,7 +63,7 @@ class GuardActions:
         return error
 
     def drop(self, path: str) -> None:
-        """What is planned counts again; it is written with the next look at the group's pod."""
+        """Forget an override; the next sync of the pod writes the planned value."""
         override = self.overrides.pop(path, None)
         self._why.pop(path, None)
         self._context.executor.overrides.pop((path, HIGH), None)
@@ -75,7 +74,7 @@ class GuardActions:
                 self._context.work_queue.add(worker.uid)
 
     def rows(self) -> Iterable[OverrideRow]:
-        """What is held, for surfaces."""
+        """The raised values, for surfaces."""
         return [
             OverrideRow(path, override.planned, override.value, *self._why.get(path, (0.0, "")))
             for path, override in sorted(self.overrides.items())
@@ -83,7 +82,8 @@ class GuardActions:
         ]
 
     def _write(self, path: str, value: int, why: str) -> str:
-        """Set memory.high through the driver, and let what is planned follow; what went wrong."""
+        """Write memory.high through the driver and tell the executor to keep it. Returns the error,
+        empty if none."""
         context = self._context
         held, key = context.executor.overrides, (path, HIGH)
         text = "max" if value >= UNLIMITED else str(value)
@@ -101,15 +101,15 @@ class GuardActions:
 
 
 class ContainerKills:
-    """Ends stalled containers through their runtime, as the policy of their pod demands."""
+    """Kills stalled containers through their runtime, as the restart policy demands."""
 
     def __init__(self, context: SyncContext) -> None:
         self._context = context
         self._asked: dict[str, tuple[float, int | None]] = {}
 
     def kill(self, worker: PodWorker, path: str, why: str) -> str:
-        """End the container of a group, or the pod's that holds most where it is the pod's; what
-        went wrong."""
+        """Restart or stop the container of a cgroup; of a pod's cgroup, the container that uses
+        most. Returns the error, empty if none."""
         context = self._context
         group = path if path in worker.container_cgroups.values() else self._largest(worker)
         name = next((name for name, at in worker.container_cgroups.items() if at == group), "")
@@ -128,8 +128,7 @@ class ContainerKills:
         return ""
 
     def kill_overdue(self) -> None:
-        """Kill those that did not end when they were asked: a stalled process hears no signal
-        but the last one."""
+        """Kill containers that did not stop in time: a stalled process handles no SIGTERM."""
         context = self._context
         for path, (at, pid) in list(self._asked.items()):
             if context.now < at:
@@ -146,11 +145,11 @@ class ContainerKills:
                         context.log.errors.append(f"guard: {path}: {error}")
 
     def next_at(self) -> float | None:
-        """When there is something to carry, in monotonic seconds."""
+        """When the next container is overdue, in monotonic seconds."""
         return min((at for at, _ in self._asked.values()), default=None)
 
     def _largest(self, worker: PodWorker) -> str:
-        """The group of the pod's container that uses most."""
+        """The cgroup of the pod's container that uses most memory."""
         looks = (
             self._context.executor.observer.look(path) for path in worker.container_cgroups.values()
         )
@@ -159,7 +158,7 @@ class ContainerKills:
 
 
 def _pid(worker: PodWorker, container: str) -> int | None:
-    """The process of a container."""
+    """The process of a running container."""
     return next(
         (one.pid for one in worker.container_states if one.name == container and one.running), None
     )

@@ -1,7 +1,7 @@
-"""One room for memory: who is looked at and when, what happened to it, and whom that concerns.
+"""Samples the memory of cgroups when the kernel reports events, and runs the policies on it.
 
-No group is looked at while nothing happens: the kernel wakes it. A group at its limits is looked at
-closely while it stays there.
+A quiet cgroup costs nothing: the kernel wakes the agent. A cgroup at its limits is sampled closely
+while it stays there.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ NO_KERNEL_LOG = (
 
 
 class MemoryPolicy(Protocol):
-    """Who is told of samples and may act on them: the guard, the pressure policy."""
+    """Reads samples and may act on them: the guard, the eviction under pressure."""
 
     def consider(self, samples: Mapping[str, MemorySample], node: NodeMemory, now: float) -> None:
-        """What was seen in this turn, by path: of woken groups, of those looked at closely.
-        ``now`` is monotonic seconds. Acts by itself."""
+        """Act on the samples of this sync, by path: of woken cgroups and of watched ones. ``now``
+        is monotonic seconds."""
 
     def watching(self) -> frozenset[str]:
-        """Groups that it wants to see every ``WATCH_POLL_SECONDS`` seconds."""
+        """Cgroups to sample every ``WATCH_POLL_SECONDS``."""
 
     def next_at(self) -> float | None:
-        """When it wants to be asked in any case, in monotonic seconds."""
+        """When to call ``consider`` at the latest, in monotonic seconds."""
 
     def rows(self) -> Sequence[WatchRow]:
-        """What it says of groups, for surfaces."""
+        """The state of watched cgroups, for surfaces."""
 
 
 POLICIES: tuple[Callable[[SyncContext, TrackedCgroups, MemoryParts], MemoryPolicy], ...] = (
@@ -61,7 +61,7 @@ POLICIES: tuple[Callable[[SyncContext, TrackedCgroups, MemoryParts], MemoryPolic
 
 
 class MemoryMonitor:
-    """One for each wheel. Without ``parts`` it does nothing."""
+    """One for each reconciler. Does nothing without ``parts``."""
 
     def __init__(self, context: SyncContext, parts: MemoryParts | None) -> None:
         self._context = context
@@ -78,7 +78,7 @@ class MemoryMonitor:
         self._touched: set[str] = set()
 
     def sync(self, *, whole: bool = False) -> None:
-        """See what woke us and what is looked at closely; tell the watchers."""
+        """Sample woken and watched cgroups and run the policies."""
         if self._parts is None or self._accounting is None:
             return
         now = self._context.now
@@ -96,7 +96,7 @@ class MemoryMonitor:
         self._accounting.save()
 
     def update_tracking(self, *, whole: bool = False) -> None:
-        """At the end of a turn: the groups of pods that it touched, or of all."""
+        """At the end of a sync: track the cgroups of pods that it touched, or of all."""
         if self._parts is None or self._accounting is None:
             return
         touched = self._touched | self._context.work_queue
@@ -112,7 +112,7 @@ class MemoryMonitor:
         self._sample(frozenset(one.path for one in moved.added if not one.uid))
 
     def _cgroups_to_read(self, now: float, whole: bool) -> frozenset[str]:
-        """Whom to look at in this turn."""
+        """The cgroups to sample in this sync."""
         assert self._parts is not None
         held = self._next_read is not None and now < self._next_read
         if held and not self._context.work_queue and not whole:
@@ -129,7 +129,7 @@ class MemoryMonitor:
         return woken.union(self._near_limit, *(policy.watching() for policy in self.policies))
 
     def _leaving(self) -> frozenset[str]:
-        """The groups of pods that are about to lose them: this may be the last look."""
+        """The cgroups of pods that end: this may be the last sample."""
         workers = self._context.workers
         over = [workers[uid] for uid in self._context.work_queue if uid in workers]
         return frozenset(
@@ -143,8 +143,8 @@ class MemoryMonitor:
         )
 
     def _missed(self, now: float) -> bool:
-        """Whether something may have happened to groups that wakes nobody: the kernel has taken
-        memory from any since asked last, or the watch is not told of everything."""
+        """Whether events may have happened that wake nobody: the kernel has reclaimed since the
+        last sync, or the watch is incomplete."""
         assert self._parts is not None
         before, node = self._node, self._node_at(now)
         if before is None or node.stolen is None or not self._parts.watch.complete:
@@ -152,14 +152,14 @@ class MemoryMonitor:
         return node.stolen != before.stolen
 
     def _node_at(self, now: float) -> NodeMemory:
-        """The machine, read once in a turn."""
+        """The node's memory, read once in a sync."""
         assert self._parts is not None
         if self._node is None or self._read_at != now:
             self._node, self._read_at = self._parts.reader.node(), now
         return self._node
 
     def _sample(self, wanted: frozenset[str]) -> dict[str, MemorySample]:
-        """Samples of groups, counted."""
+        """Sample cgroups and count what happened."""
         assert self._parts is not None
         assert self._accounting is not None
         samples = {}
@@ -175,14 +175,14 @@ class MemoryMonitor:
     def _update_near_limit(
         self, wanted: frozenset[str], samples: Mapping[str, MemorySample]
     ) -> None:
-        """Who of those looked at is to be looked at closely; those that are gone are not."""
+        """Keep the cgroups that are at a limit; drop those that are gone."""
         at_limit = {path for path, one in samples.items() if _at_limit(one)}
         self._near_limit = (
             frozenset(at_limit | (self._near_limit - wanted)) & self.groups.groups.keys()
         )
 
     def _schedule(self, now: float) -> None:
-        """When to look next."""
+        """Set the time of the next samples."""
         if self._next_read is not None and now < self._next_read:
             return
         closer = any(policy.watching() for policy in self.policies)
@@ -193,27 +193,27 @@ class MemoryMonitor:
         )
 
     def _due(self, now: float) -> bool:
-        """Whether a watcher wants to be asked."""
+        """Whether a policy is due."""
         times = [policy.next_at() for policy in self.policies]
         return any(at is not None and now >= at for at in times)
 
     def descriptors(self) -> Sequence[int]:
-        """Become readable when something happens; none while a look is due soon anyway, so that
-        a group that is throttled without end wakes nobody a hundred times a second."""
+        """Become readable when the kernel reports an event. None while samples are due soon anyway,
+        so that a throttled cgroup does not wake the agent a hundred times a second."""
         if self._parts is None or self._next_read is not None:
             return ()
         return self._parts.watch.descriptors()
 
     def next_at(self) -> float | None:
-        """The monotonic time of the next look."""
+        """The monotonic time of the next samples."""
         times = [self._next_read, *(policy.next_at() for policy in self.policies)]
         if self._accounting is not None:
             times.append(self._accounting.next_at())
         return min((one for one in times if one is not None), default=None)
 
     def view(self) -> MemoryView:
-        """Everything as it stands, for surfaces; looks at all groups if memory was taken from any
-        or the last such look is too old, and at those that nobody has looked at."""
+        """The current state for surfaces. Samples all cgroups if memory was reclaimed since or the
+        last view is too old, and always those without a sample."""
         if self._parts is None or self._accounting is None:
             return MemoryView()
         now = self._context.now
@@ -239,14 +239,13 @@ class MemoryMonitor:
         )
 
     def close(self) -> None:
-        """Keep what was counted for the next agent."""
+        """Store the counters for the next agent."""
         if self._accounting is not None:
             self._accounting.save(now=True)
 
 
 def _at_limit(sample: MemorySample) -> bool:
-    """Whether a group is to be looked at closely: at its ``memory.high``, or waiting for
-    memory."""
+    """Whether a cgroup is at its ``memory.high`` or waits for memory."""
     if sample.high is not None and sample.current >= sample.high < UNLIMITED:
         return True
     return sample.pressure is not None and sample.pressure.full_avg10 >= 1.0

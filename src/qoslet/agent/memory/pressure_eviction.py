@@ -1,7 +1,7 @@
-"""Ends pods where memory is short: on the node, below a tier at its limit, or in a pod stuck at its own.
+"""Evicts pods if memory is short: on the node, below a QoS cgroup at its limit, or in a stuck pod.
 
-Groups are not looked at until something waits for memory; the node is, the more often the less can
-be had. One pod is ended at a time; what its end freed is measured before anybody else is thought of.
+Cgroups are sampled only while tasks wait for memory; the node is, the more often the less memory is
+available. One pod is evicted at a time; what that freed is measured before the next decision.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ SHORTAGE_POLL_SECONDS = 0.25
 
 
 class PressureEviction:
-    """A watcher of ``agent.memory``. It does nothing where the guard is off for all pods."""
+    """A ``MemoryPolicy``. It does nothing if the guard is off for all pods."""
 
     def __init__(self, context: SyncContext, groups: TrackedCgroups) -> None:
         self._context = context
@@ -94,7 +94,7 @@ class PressureEviction:
         self._rows: dict[str, WatchRow] = {}
 
     def consider(self, samples: Mapping[str, MemorySample], node: NodeMemory, now: float) -> None:
-        """See whether memory is short, and end somebody if so."""
+        """Check whether memory is short, and evict a pod if so."""
         if not self._enabled():
             self._node_at, self._close_until = 0.0, 0.0
             return
@@ -121,7 +121,7 @@ class PressureEviction:
                 break
 
     def watching(self) -> frozenset[str]:
-        """The tiers while something waits for memory, with pods where somebody may be ended."""
+        """The QoS cgroups while tasks wait for memory, with pods if one may be evicted."""
         if self._context.now > self._close_until and not self._evictor.in_progress:
             return frozenset()
         levels = ("node", "qos", "pod") if self._watch_pods else ("node", "qos")
@@ -129,27 +129,27 @@ class PressureEviction:
         return frozenset(row.path for row in rows if row.level in levels)
 
     def next_at(self) -> float | None:
-        """When the node is to be looked at, or a pod to be begun anew."""
+        """When to sample the node, or to restart an evicted pod."""
         if not self._enabled():
             return None
         back = self._evictor.next_at()
         return self._node_at if back is None else min(self._node_at, back)
 
     def rows(self) -> Sequence[WatchRow]:
-        """Where memory is short, and what came of it."""
+        """Where memory is short, and what was decided."""
         return list(self._rows.values())
 
     def report(self) -> PressureReport:
-        """What was decided."""
+        """The decisions so far."""
         return self._evictor.report()
 
     def _mode(self, worker: PodWorker) -> GuardMode:
-        """The pod's own word, else the node's."""
+        """The guard mode of a pod, else of the node."""
         own = worker.pod.memory.guard if worker.pod is not None else None
         return own or self._context.config.guard
 
     def _enabled(self) -> bool:
-        """Whether any pod may be looked at."""
+        """Whether the guard is on for any pod."""
         context = self._context
         if context.config.guard != "off":
             return True
@@ -160,7 +160,7 @@ class PressureEviction:
         return self._asked[2]
 
     def _thresholds(self) -> PressureThresholds:
-        """With the node's own threshold of hard eviction."""
+        """The thresholds with the node's own hard eviction threshold."""
         hard = eviction_reservation(self._context.node).get("memory", ZERO).value
         return replace(PRESSURE_THRESHOLDS, eviction_bytes=hard) if hard else PRESSURE_THRESHOLDS
 
@@ -177,7 +177,7 @@ class PressureEviction:
             )
 
     def _fresh(self, now: float) -> dict[str, MemorySample]:
-        """The last look at each group that was looked at lately."""
+        """The last sample of each cgroup that was sampled lately."""
         return {
             path: history[-1]
             for path, history in self._history.items()
@@ -185,7 +185,7 @@ class PressureEviction:
         }
 
     def _schedule(self, node: NodeMemory, now: float, thresholds: PressureThresholds) -> None:
-        """How closely to look until the next time."""
+        """Set how closely to sample until the next sync."""
         uneasy = is_uneasy(list(self._node_history)[-2:], self._protected_bytes, thresholds)
         begins = uneasy and now > self._close_until
         if uneasy:
@@ -204,7 +204,8 @@ class PressureEviction:
     def _states(
         self, samples: Mapping[str, MemorySample], thresholds: PressureThresholds
     ) -> list[PressureState]:
-        """Where memory is short: the node alone if it is, else tiers and pods at their limits."""
+        """Where memory is short: the node alone if it is, else QoS cgroups and pods at their
+        limits."""
         self._watch_pods = self._watch_pods or self._at_limit(samples)
         state = node_state(tuple(self._node_history), self._protected_cache(samples), thresholds)
         if state.kind == "short":
@@ -221,7 +222,7 @@ class PressureEviction:
         return found
 
     def _at_limit(self, samples: Mapping[str, MemorySample]) -> bool:
-        """Whether a tier is close to its limit, so that its pods matter."""
+        """Whether a QoS cgroup is close to its limit, so that its pods matter."""
         rows = self._cgroups.groups
         return any(
             rows[path].level in ("node", "qos")
@@ -231,7 +232,7 @@ class PressureEviction:
         )
 
     def _protected_cache(self, samples: Mapping[str, MemorySample]) -> int:
-        """Bytes of page cache of pods that reclaim may not take."""
+        """Bytes of the pods' page cache that reclaim may not take."""
         rows, effective = self._cgroups.groups, self._effective(samples)
         return sum(
             protected_cache(sample, effective[path].protected)
@@ -242,7 +243,7 @@ class PressureEviction:
     def _effective(
         self, samples: Mapping[str, MemorySample], short: str = ""
     ) -> dict[str, EffectiveMemory]:
-        """What the protection of each group is worth where the group ``short`` is."""
+        """The effective protection of each cgroup if the cgroup ``short`` is reclaimed."""
         protections = [protection_of(sample) for sample in samples.values()]
         above = {path for sample in samples for path in parents(sample)} - samples.keys()
         seen = [self._context.executor.observer.look(path) for path in above]
@@ -254,7 +255,7 @@ class PressureEviction:
     def _choice(
         self, state: PressureState, lasted: float, samples: Mapping[str, MemorySample]
     ) -> EvictionChoice:
-        """Who is ended for it."""
+        """Which pod to evict."""
         if self._evictor.in_progress or self._evictor.settling:
             settling = not self._evictor.in_progress
             reason = EvictionReason.SETTLING if settling else EvictionReason.IN_PROGRESS
@@ -276,7 +277,7 @@ class PressureEviction:
         )
 
     def _sampled(self, path: str, samples: Mapping[str, MemorySample]) -> bool:
-        """Whether the pods below a group were looked at; there may be none."""
+        """Whether pods below a cgroup were sampled, or there are none."""
         tops = [
             top
             for worker in self._context.workers.values()
@@ -291,7 +292,7 @@ class PressureEviction:
         samples: Mapping[str, MemorySample],
         effective: Mapping[str, EffectiveMemory],
     ) -> Candidate | None:
-        """A pod as it was seen in this turn; None where it was not."""
+        """A pod by its samples; None without any."""
         seen = [samples[path] for path in worker.top_cgroups if path in samples]
         if not seen or worker.pod is None:
             return None
@@ -316,7 +317,7 @@ class PressureEviction:
     def _act(
         self, state: PressureState, choice: EvictionChoice, node: NodeMemory, now: float
     ) -> bool:
-        """Say the decision and carry it out; whether anybody is ended."""
+        """Log the decision and carry it out; True if a pod is evicted."""
         where = state.path or "the node"
         victim = choice.victim
         what = {
@@ -344,16 +345,16 @@ class PressureEviction:
 
 
 def _below(worker: PodWorker, path: str) -> bool:
-    """Whether a pod is below a group, or is it; all are below the node."""
+    """Whether a pod is a cgroup or below it; all pods are below the node."""
     return not path or any(is_at_or_below(top, path) for top in worker.top_cgroups)
 
 
 def _protection(seen: ObservedCgroup) -> Protection:
-    """What a group that is not followed claims: the root, and those above it."""
+    """The settings of a cgroup that is not tracked: the root and those above it."""
     least, low = (number(seen.values.get(f"memory.{name}")) or 0 for name in ("min", "low"))
     return Protection(seen.path, seen.memory or 0, least, low)
 
 
 def _span(state: PressureState) -> float:
-    """Seconds that a state stands on."""
+    """Seconds that the evidence of a state covers."""
     return sum(stall.seconds for stall in state.rates)

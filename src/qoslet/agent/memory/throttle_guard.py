@@ -1,7 +1,7 @@
-"""Watches groups at their memory.high closely, and answers a stall there.
+"""Watches cgroups at their memory.high, and acts on stalls there.
 
-A group is watched from when it comes near until it is calm, and now and then while its memory.high
-is another one than planned; all others cost nothing.
+A cgroup is watched from when it comes near until it is calm, and now and then while its memory.high
+is overridden; all others cost nothing.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ KILL_SECONDS = KILL_GRACE_SECONDS + 1.0
 
 
 class WatchedCgroup(Struct):
-    """A group that is watched. ``logged`` is what was said last, and when; nothing is done before
-    ``blocked_until``; ``queued_since``: since when it waits for another one's reclaim."""
+    """A watched cgroup. ``logged`` is the last logged decision and its time; nothing is decided
+    before ``blocked_until``; ``queued_since``: since when it waits for another cgroup's reclaim."""
 
     cgroup: TrackedCgroup
     planned: int
@@ -53,7 +53,7 @@ class WatchedCgroup(Struct):
 
 
 class Guard:
-    """One for each wheel; an ``agent.memory.Watcher``."""
+    """The guard of memory.high; a ``MemoryPolicy``."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Guard:
         self._counts: dict[str, int] = {}
 
     def consider(self, samples: Mapping[str, MemorySample], node: NodeMemory, now: float) -> None:
-        """Look at those that are at their memory.high or were; answer those that are stalled."""
+        """Track cgroups at their memory.high, and decide about those that are stalled."""
         self._kills.kill_overdue()
         for path in sorted(samples, key=lambda path: (self._stalled_since(path), path)):
             if path in self._watched or throttle_stall.is_near(samples[path], self._tuning):
@@ -87,14 +87,14 @@ class Guard:
             self._forget(path)
 
     def watching(self) -> frozenset[str]:
-        """The groups to look at; those that are calm and held now and then only."""
+        """The watched cgroups that are due; calm ones with an override only now and then."""
         now = self._context.now
         return frozenset(
             path for path, watched in self._watched.items() if self._next_read(watched) <= now
         )
 
     def next_at(self) -> float | None:
-        """When there is something to do, in monotonic seconds."""
+        """When the next watched cgroup or kill is due, in monotonic seconds."""
         times = [
             self._next_read(watched)
             for watched in self._watched.values()
@@ -104,32 +104,32 @@ class Guard:
         return min([*times, *([] if ends is None else [ends])], default=None)
 
     def rows(self) -> Sequence[WatchRow]:
-        """How the groups are that are watched."""
+        """The state of each watched cgroup."""
         return [
             WatchRow(path, "guard", watched.tracker.verdict.state, watched.tracker.verdict.because)
             for path, watched in sorted(self._watched.items())
         ]
 
     def report(self) -> GuardReport:
-        """What was decided and what is held."""
+        """The decisions so far and the overrides in force."""
         return GuardReport(tuple(self._rows), tuple(self._actions.rows()), dict(self._counts))
 
     def _next_read(self, watched: WatchedCgroup) -> float:
-        """When to look at a group again."""
+        """When to sample a cgroup again."""
         now = self._context.now
         if watched.calm_since is None or now - watched.calm_since < CALM_SECONDS:
             return watched.read_at
         return watched.read_at + RAISED_POLL_SECONDS
 
     def _stalled_since(self, path: str) -> float:
-        """Since when a group is stalled; who has been for longest is answered first."""
+        """Since when a cgroup is stalled: the longest stall is answered first."""
         watched = self._watched.get(path)
         if watched is None or watched.tracker.verdict.state != "stalled":
             return float("inf")
         return watched.tracker.verdict.since
 
     def _update(self, path: str, sample: MemorySample, node: NodeMemory, now: float) -> None:
-        """One look at a group."""
+        """Take in one sample of a cgroup."""
         group = self._cgroups.groups.get(path)
         worker = self._context.workers.get(group.uid) if group is not None else None
         planned = self._planned(path, worker)
@@ -156,7 +156,7 @@ class Guard:
     def _check_override(
         self, path: str, watched: WatchedCgroup, sample: MemorySample, room: int
     ) -> None:
-        """A held group after a look at it: what is planned comes back when it is time."""
+        """Restore the planned memory.high once the cgroup fits below it."""
         override = self._actions.overrides.get(path)
         if override is None:
             return
@@ -185,7 +185,7 @@ class Guard:
     def _answer(
         self, path: str, watched: WatchedCgroup, sample: MemorySample, node: NodeMemory
     ) -> None:
-        """Answer a stall, or say what would be done."""
+        """Decide about a stall, and act or log what would be done."""
         now, mode = self._context.now, self._mode(self._context.workers.get(watched.cgroup.uid))
         situation = self._situation(watched, sample, node, mode)
         found = decide(situation, self._policy)
@@ -212,8 +212,7 @@ class Guard:
     def _situation(
         self, watched: WatchedCgroup, sample: MemorySample, node: NodeMemory, mode: Mode
     ) -> StallSituation:
-        """Everything that the decision needs: groups whose memory.high is raised are looked at
-        afresh, with all above them."""
+        """Gather everything that the decision needs."""
         now, path = self._context.now, watched.cgroup.path
         above = self._cgroups.above(path)
         reclaim: Literal["idle", "busy", "absent"] = "idle"
@@ -235,7 +234,8 @@ class Guard:
         )
 
     def _samples(self, sample: MemorySample) -> dict[str, MemorySample]:
-        """The stalled group as it was just seen, and afresh the raised ones and all above."""
+        """Fresh samples of the raised cgroups and of all above; the stalled one as it was just
+        sampled."""
         raised = [path for path, override in self._actions.overrides.items() if override.raised]
         paths = {
             watched.path for path in (sample.path, *raised) for watched in self._cgroups.above(path)
@@ -255,7 +255,7 @@ class Guard:
         decision: GuardDecision,
         lowered: Mapping[str, int],
     ) -> str:
-        """Carry a decision out; what went wrong."""
+        """Carry a decision out. Returns the error, empty if none."""
         now = self._context.now
         for other, value in lowered.items():
             error = self._lower(other, value, watched)
@@ -281,7 +281,7 @@ class Guard:
                 return ""
 
     def _lower(self, path: str, value: int, needs: WatchedCgroup) -> str:
-        """Take back what a group was given and does not use; what went wrong."""
+        """Take back what a cgroup was given and does not use. Returns the error, empty if none."""
         override, watched = self._actions.overrides[path], self._watched.get(path)
         because = f"to {throttle_stall.mib(value)}, {needs.cgroup.title} needs what it does not use"
         error = self._actions.raise_high(path, override, value, because)
@@ -292,20 +292,20 @@ class Guard:
         return error
 
     def _was_logged(self, watched: WatchedCgroup, key: str) -> bool:
-        """Whether an answer, with what went wrong, was said of a group a short while ago."""
+        """Whether the same decision, with the same error, was logged a short while ago."""
         said, at = watched.logged
         return said == key and self._context.now - at < self._policy.log_repeat_seconds
 
     def _mode(self, worker: PodWorker | None) -> Mode:
-        """The pod's own word, or the node's."""
+        """The guard mode of a pod, else of the node."""
         default = self._context.config.guard
         if worker is None or worker.pod is None:
             return default
         return worker.pod.memory.guard or default
 
     def _planned(self, path: str, worker: PodWorker | None) -> int | None:
-        """The memory.high that is planned for a group; None where there is none, or it is not
-        ours."""
+        """The planned memory.high of a cgroup; None if there is none or the cgroup is not below the
+        root."""
         context = self._context
         for group in context.plan.upper() if worker is None else worker.groups:
             if group.path == path and context.executor.ownership.contains(path):
@@ -315,7 +315,7 @@ class Guard:
     def _record(
         self, watched: WatchedCgroup, decision: GuardDecision, error: str, mode: Mode
     ) -> None:
-        """One line, one row, one count."""
+        """Keep, count and log a decision."""
         context = self._context
         signs = (
             watched.tracker.verdict.signals if decision.answer not in ("lower", "restore") else None
@@ -339,13 +339,13 @@ class Guard:
         context.log.notes.append(f"guard: {row.describe()}")
 
     def _forget(self, path: str) -> None:
-        """A group is watched no more."""
+        """Stop watching a cgroup."""
         self._watched.pop(path, None)
         self._actions.drop(path)
 
 
 def planned_high(group: Cgroup) -> int | None:
-    """The memory.high that is planned for a group in bytes; None where there is none."""
+    """The planned memory.high of a cgroup in bytes; None if there is none."""
     for row in group.settings:
         if row.file == HIGH and row.applied.isdecimal():
             return int(row.applied)

@@ -1,4 +1,4 @@
-"""Which groups' memory is followed, and whose they are."""
+"""The cgroups whose memory is tracked, and the pods that they belong to."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from qoslet.core.resources.cgroup_tree import Cgroup
 
 
 class TrackingChange(Struct):
-    """What changed: groups that are followed anew or otherwise, and groups that are not there."""
+    """Cgroups that are tracked from now on or changed, and cgroups that are gone."""
 
     added: list[TrackedCgroup] = []
     removed: list[TrackedCgroup] = []
 
 
 class TrackedCgroups:
-    """The groups of the tiers, of pods and their containers, by path."""
+    """The node's, the QoS classes', the pods' and the containers' cgroups, by path."""
 
     def __init__(self, context: SyncContext) -> None:
         self._context = context
@@ -34,11 +34,11 @@ class TrackedCgroups:
 
     @property
     def groups(self) -> Mapping[str, TrackedCgroup]:
-        """Every followed group by its path."""
+        """Every tracked cgroup by its path."""
         return self._groups
 
     def update(self, uids: Iterable[str] | None = None) -> TrackingChange:
-        """Follow what is there now; of these pods, or of all."""
+        """Track the cgroups that exist now, of these pods or of all."""
         change = TrackingChange()
         workers = self._context.workers
         for uid in {*workers, *self._of_pod} if uids is None else {*uids}:
@@ -57,12 +57,12 @@ class TrackedCgroups:
         return change
 
     def of_pod(self, uid: str) -> Iterable[TrackedCgroup]:
-        """The followed groups of a pod."""
+        """The tracked cgroups of a pod."""
         known = self._of_pod.get(uid)
         return () if known is None else known[1]
 
     def above(self, path: str) -> list[TrackedCgroup]:
-        """The followed groups above one, the topmost first."""
+        """The tracked cgroups above one, the topmost first."""
         found = []
         at = path.rpartition("/")[0]
         while at:
@@ -89,7 +89,7 @@ class TrackedCgroups:
         self._count(cgroups, -1)
 
     def _count(self, cgroups: Iterable[TrackedCgroup], sign: int) -> None:
-        """Add a pod's request to those of all groups above it."""
+        """Add a pod's request to every cgroup above it."""
         for row in cgroups:
             at = row.path.rpartition("/")[0] if row.level == "pod" else ""
             while at:
@@ -97,7 +97,7 @@ class TrackedCgroups:
                 at = at.rpartition("/")[0]
 
     def _track_node_cgroups(self, upper: tuple[Cgroup, ...], change: TrackingChange) -> None:
-        """The groups above the pods, each with the requests of all pods in it."""
+        """Track the cgroups above the pods, each with the requests of all pods in it."""
         paths = {group.path for group in upper}
         for old in self._node_cgroups:
             if old.path is not None and old.path not in paths:
@@ -116,7 +116,7 @@ class TrackedCgroups:
 
 
 def _of_pod(worker: PodWorker) -> list[TrackedCgroup]:
-    """A pod's groups."""
+    """A pod's cgroups."""
     found = []
     for group in worker.groups:
         if group.path is None or group.level not in ("pod", "container"):

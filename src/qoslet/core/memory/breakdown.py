@@ -41,23 +41,22 @@ def page_cache_bytes(sample: MemorySample) -> int:
 
 
 def shmem_bytes(sample: MemorySample) -> int:
-    """Bytes in tmpfs and shared memory, which may outlive the processes of a group."""
+    """Bytes in tmpfs and shared memory, which may outlive the processes of a cgroup."""
     return sample.stat.get("shmem", 0)
 
 
 def process_bytes(sample: MemorySample) -> int:
-    """Bytes that go with the processes of a group: anonymous memory, swapped out or not, and what
-    the kernel keeps for them."""
+    """Bytes that end with the processes of a cgroup: anonymous memory, swapped or not, and what the
+    kernel keeps for them."""
     names = ("anon", "kernel_stack", "pagetables")
     return sum(sample.stat.get(name, 0) for name in names) + (sample.swap or 0)
 
 
 def protected_cache(sample: MemorySample, protection: int) -> int:
-    """Bytes of a group's page cache that reclaim may not take, under so much effective
-    protection."""
+    """Bytes of a cgroup's page cache that reclaim may not take under this effective protection."""
     return max(0, page_cache_bytes(sample) - max(0, sample.current - protection))
 
 
 def human_bytes(amount: int) -> str:
-    """Bytes as people read them."""
+    """Bytes in MiB, from 10 GiB in GiB."""
     return f"{amount / (1 << 20):.0f} MiB" if amount < 10 << 30 else f"{amount / (1 << 30):.1f} GiB"

@@ -1,8 +1,7 @@
-"""What happened to the memory of groups over time: counted by pod, container and tier, over restarts
-and beyond the life of a group.
+"""Memory counters by pod, container and QoS cgroup, across restarts and beyond a cgroup's life.
 
-Where the kernel counts a group with all below it (v2), each counts for itself; where it counts
-each group alone (v1), what happens to one counts for those above, too.
+Where the kernel counts a cgroup with all below it (v2), each counts for itself; where it counts
+each cgroup alone (v1), an event counts for those above, too.
 """
 
 from __future__ import annotations
@@ -42,21 +41,22 @@ MAX_EVENTS = 200
 
 
 class _StoredCounters(Struct):
-    """What outlives an agent."""
+    """What is stored between two agents."""
 
     tallies: list[MemoryCounters]
     events: list[MemoryEvent]
 
 
 def _comparable(sample: MemorySample) -> MemorySample:
-    """Of a look, what the next one is compared with."""
+    """The part of a sample that the next one is compared with."""
     return replace(
         sample, stat={name: sample.stat[name] for name in RECLAIM_COUNTERS if name in sample.stat}
     )
 
 
 class CounterStore:
-    """Every counter, and the last events. Times are wall-clock seconds, but for ``ReclaimHistory``."""
+    """Every counter, and the last events. Times are wall-clock seconds, except in
+    ``ReclaimHistory``."""
 
     def __init__(self) -> None:
         self._counters: dict[CounterKey, MemoryCounters] = {}
@@ -65,7 +65,7 @@ class CounterStore:
         self.events: deque[MemoryEvent] = deque(maxlen=MAX_EVENTS)
 
     def add(self, groups: Iterable[TrackedCgroup]) -> None:
-        """These are there; what was counted under their names goes on."""
+        """Track cgroups; counters under their keys continue."""
         for group in groups:
             self._gone.pop(group.key, None)
             counters = self._counters.get(group.key)
@@ -75,8 +75,8 @@ class CounterStore:
                 counters.group = group
 
     def remove(self, groups: Iterable[TrackedCgroup], wall: float) -> list[MemoryEvent]:
-        """These are gone, and what ended with them; of all that are gone, the oldest are
-        forgotten."""
+        """Mark cgroups as gone; returns the episodes that end with them. The oldest counters of
+        gone cgroups are dropped."""
         found = []
         for group in groups:
             counters = self._counters.get(group.key)
@@ -100,8 +100,8 @@ class CounterStore:
         wall: float,
         protection: ProtectedBytes = UNPROTECTED,
     ) -> list[MemoryEvent]:
-        """A look at a group: what happened to it since the last one, kind by kind. ``above`` are
-        the groups above it, the topmost first."""
+        """Count what happened since the last sample; returns the events. ``above`` are the cgroups
+        above it, the topmost first."""
         counters = self._counters.setdefault(group.key, MemoryCounters(group))
         before, earlier = counters.sample, counters.protection
         what = change_between(before, sample, group.request, protection, earlier)
@@ -127,8 +127,8 @@ class CounterStore:
         return [*(event(group, kind, count, wall) for kind, count in kept.items()), *pressed]
 
     def unattributed_kills(self, pod: TrackedCgroup, containers: Iterable[TrackedCgroup]) -> int:
-        """Kills in a pod since asked last that no container's group has counted: that group went
-        before anybody looked, or is not followed. Only v2 counts them."""
+        """Kills in a pod since the last call that no container's cgroup has counted: it was removed
+        before it was sampled, or is not tracked. Only v2 counts them."""
         counters = self._counters.get(pod.key)
         if counters is None or counters.sample is None or not counters.sample.events:
             return 0
@@ -139,7 +139,7 @@ class CounterStore:
         return found
 
     def under_pressure(self) -> frozenset[str]:
-        """Groups whose pressure goes on, as far as is known."""
+        """Cgroups in an episode of memory pressure."""
         return frozenset(
             one.group.path
             for key, one in self._counters.items()
@@ -147,18 +147,18 @@ class CounterStore:
         )
 
     def counted(self, group: TrackedCgroup, kind: EventKind) -> int:
-        """How often something has happened to a group so far."""
+        """How often an event has happened to a cgroup so far."""
         counters = self._counters.get(group.key)
         return counters.events.get(kind, 0) if counters is not None else 0
 
     def attribute_kill(self, pod: CounterKey, container: TrackedCgroup) -> None:
-        """One of those was in this container."""
+        """Move one of those kills to this container."""
         self._counters[pod].told -= 1
         events = self._counters.setdefault(container.key, MemoryCounters(container)).events
         events["oom_kill"] = events.get("oom_kill", 0) + 1
 
     def dump(self) -> bytes:
-        """Everything that outlives an agent, as text."""
+        """Everything that is stored, as JSON."""
         rows = [
             replace(one, sample=None if one.sample is None else _comparable(one.sample))
             for one in self._counters.values()
@@ -166,8 +166,8 @@ class CounterStore:
         return json.encode(_StoredCounters(rows, list(self.events)))
 
     def load(self, text: bytes) -> bool:
-        """Go on where ``dump`` was, with groups that are gone until they ``add``; False, and
-        nothing is changed, where the text is no dump."""
+        """Continue from what ``dump`` gave; cgroups are gone until they are added. False, and
+        nothing changed, if the text is no dump."""
         try:
             kept = json.decode(text, type=_StoredCounters)
         except DecodeError:
@@ -178,7 +178,7 @@ class CounterStore:
         return True
 
     def record_absent(self, group: TrackedCgroup) -> None:
-        """A group is not there."""
+        """Forget the last sample of a cgroup."""
         counters = self._counters.get(group.key)
         if counters is not None:
             counters.sample = None
@@ -191,13 +191,13 @@ class CounterStore:
             counters.last = one
 
     def sample(self, group: TrackedCgroup) -> MemorySample | None:
-        """The last look at a group; None where there was none."""
+        """The last sample of a cgroup; None if there is none."""
         counters = self._counters.get(group.key)
         sample = counters.sample if counters is not None and group.key not in self._gone else None
         return sample if sample is not None and sample.path == group.path else None
 
     def rows(self, now: float) -> list[MemoryRow]:
-        """Every group, those that are gone last. ``now`` is monotonic seconds."""
+        """A row for every cgroup, the gone ones last. ``now`` is monotonic seconds."""
         order = [key for key in self._counters if key not in self._gone]
         return [self._row(key, now) for key in (*order, *self._gone)]
 
@@ -236,14 +236,14 @@ class CounterStore:
 
 
 def _leaf(group: TrackedCgroup) -> bool:
-    """Whether none of the followed groups are below it."""
+    """Whether no tracked cgroup is below it."""
     return group.level == "container"
 
 
 def _episode(
     counters: MemoryCounters, group: TrackedCgroup, change: EpisodeChange | None, wall: float
 ) -> list[MemoryEvent]:
-    """A beginning or an end, counted."""
+    """The event of an episode that begins or ends, counted."""
     if change is None:
         return []
     counters.events[change.kind] = counters.events.get(change.kind, 0) + 1

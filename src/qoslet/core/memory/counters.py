@@ -31,9 +31,9 @@ MAX_SPANS = 30
 
 
 class MemoryCounters(Struct):
-    """What is counted under one key. ``sample`` is the last look, None where there is no group.
-    ``told`` counts kills of a pod that no container's group has counted; ``stalled`` and ``waited``
-    are microseconds, as those of ``MemoryChange``."""
+    """The counters under one key. ``sample`` is the last one, None if there is no cgroup. ``told``
+    counts kills of a pod that no container's cgroup has counted; ``stalled`` and ``waited`` are
+    microseconds, as in ``MemoryChange``."""
 
     group: TrackedCgroup
     events: dict[EventKind, int] = {}
@@ -47,7 +47,7 @@ class MemoryCounters(Struct):
     told: int = 0
 
     def add(self, what: MemoryChange) -> None:
-        """Count it."""
+        """Count a change."""
         for kind, count in what.events.items():
             self.events[kind] = self.events.get(kind, 0) + count
         if what.reclaimed != NOTHING_RECLAIMED:
@@ -59,13 +59,14 @@ class MemoryCounters(Struct):
 
 
 class ReclaimHistory:
-    """Spans of time, each with the pages taken in it. Times are monotonic seconds."""
+    """Reclaimed pages over the last minute, in spans of equal length. Times are monotonic
+    seconds."""
 
     def __init__(self) -> None:
         self._spans: dict[int, dict[Zone, float]] = {}
 
     def add(self, zone: Zone, pages: int, since: float, until: float) -> None:
-        """So many pages between two looks: nobody knows when, so evenly."""
+        """Add pages that were reclaimed between two samples, spread evenly."""
         last = int(until // SPAN_SECONDS)
         first = max(int(since // SPAN_SECONDS), last - MAX_SPANS + 1)
         covered = int(until // SPAN_SECONDS) - int(since // SPAN_SECONDS) + 1
@@ -76,7 +77,7 @@ class ReclaimHistory:
             del self._spans[old]
 
     def spans(self, now: float) -> Mapping[Zone, tuple[int, ...]]:
-        """The last ``MAX_SPANS`` spans by zone; only zones in which anything was taken."""
+        """The last ``MAX_SPANS`` spans by zone, without zones in which nothing was reclaimed."""
         last = int(now // SPAN_SECONDS)
         found: dict[Zone, tuple[int, ...]] = {}
         for zone in ZONES:
@@ -90,7 +91,7 @@ class ReclaimHistory:
 
 
 def own_events(before: MemorySample | None, after: MemorySample) -> dict[EventKind, int]:
-    """What happened to a group itself, without those below it."""
+    """What happened to a cgroup itself, without those below it."""
     if before is not None and before.identity != after.identity:
         before = None
     old = before.local if before is not None else {}
@@ -103,7 +104,7 @@ def own_events(before: MemorySample | None, after: MemorySample) -> dict[EventKi
 
 
 def event(group: TrackedCgroup, kind: EventKind, count: int, wall: float) -> MemoryEvent:
-    """What happened, without who it was."""
+    """An event without a process."""
     return MemoryEvent(
         at=wall,
         kind=kind,
@@ -117,7 +118,7 @@ def event(group: TrackedCgroup, kind: EventKind, count: int, wall: float) -> Mem
 
 
 def named(one: MemoryEvent, kill: OomKill | None, size: str = "") -> MemoryEvent:
-    """An event of a kill with who was killed; ``size`` is how much memory that had, for people."""
+    """The event of a kill with the killed process; ``size`` is its memory, for people."""
     if kill is None:
         return one
     if kill.limit:

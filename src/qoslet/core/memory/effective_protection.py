@@ -25,7 +25,7 @@ FILES = ("memory.min", "memory.low")
 
 
 class Protection(Struct, frozen=True, gc=False):
-    """One group: its path, what it uses, and its own values. Bytes; ``UNLIMITED`` is no limit."""
+    """A cgroup's path, usage and own settings, in bytes."""
 
     path: str
     usage: int
@@ -36,7 +36,7 @@ class Protection(Struct, frozen=True, gc=False):
 
 
 class Binding(Struct, frozen=True, gc=False):
-    """A limit on a group or above it. ``room`` is what may still be used below it, in bytes."""
+    """A limit on a cgroup or above it. ``room`` bytes may still be used below it."""
 
     path: str
     file: LimitFile
@@ -45,8 +45,8 @@ class Binding(Struct, frozen=True, gc=False):
 
 
 class EffectiveMemory(Struct, frozen=True, gc=False):
-    """What a group really has. ``hard`` bytes are never reclaimed, ``soft`` only where nothing
-    else is left; ``binds`` is the limit that is reached first, None where there is none."""
+    """What a cgroup effectively has. ``hard`` bytes are never reclaimed, ``soft`` only if nothing
+    else is left; ``binds`` is the limit that is reached first, None without any."""
 
     hard: int
     soft: int
@@ -59,7 +59,7 @@ class EffectiveMemory(Struct, frozen=True, gc=False):
 
 
 def protection_of(sample: MemorySample) -> Protection:
-    """One look at a group as a claim; files that the kernel does not have claim nothing."""
+    """A sample as settings; a file that the kernel does not have is 0 or no limit."""
     high, most = sample.high, sample.max
     return Protection(
         sample.path,
@@ -102,7 +102,7 @@ def effective_memory(
 
 
 class Overcommit(Struct, frozen=True, gc=False):
-    """A group that holds less than its children claim, in bytes."""
+    """A cgroup that protects less than its children ask for, in bytes."""
 
     path: str
     file: str
@@ -178,26 +178,26 @@ class ProtectionTree:
             self._changed(path, _NOT_THERE, upwards=False)
 
     def __contains__(self, path: object) -> bool:
-        """Whether a path has a claim."""
+        """Whether a path has settings."""
         return path in self._given
 
     def is_protected(self, path: str) -> bool:
-        """Whether a group or one above it claims protection."""
+        """Whether a cgroup or one above it asks for protection."""
         return any(any(self._settings(one)) for one in (path, *parents(path)))
 
     def __iter__(self) -> Iterator[str]:
-        """The paths that have a claim."""
+        """The paths that have settings."""
         return iter(self._given)
 
     def put(self, claim: Protection) -> None:
-        """A claim, in the place of the one that this path had."""
+        """Set or replace the settings of a path."""
         if self._given.get(claim.path) != claim:
             before = self._part(claim.path)
             self._given[claim.path] = claim
             self._changed(claim.path, before)
 
     def drop(self, path: str) -> None:
-        """No claim any more, if there was one."""
+        """Remove the settings of a path, if there are any."""
         if path in self._given:
             before = self._part(path)
             del self._given[path]
@@ -250,8 +250,8 @@ class ProtectionTree:
         root: str = "",
         known: dict[str, AncestorState] | None = None,
     ) -> EffectiveMemory | None:
-        """What the values of a group are worth, as ``effective_memory`` has it; None for one that has no claim
-        or is not below ``root``. ``known`` keeps what was found for those above, for the next."""
+        """The effective memory of a cgroup; None if it has no settings or is not below ``root``.
+        ``known`` keeps what was found for those above, for the next call."""
         if path not in self._given or not is_below(path, root):
             return None
         found = {} if known is None else known
@@ -295,7 +295,7 @@ class ProtectionTree:
         )
 
     def losses(self, path: str, worth: EffectiveMemory) -> tuple[ProtectionLoss, ...]:
-        """Where the values of a group are worth less than they say, as far as they are used."""
+        """The settings of a cgroup that protect less than they say, as far as they are used."""
         claim, found = self._given[path], []
         kept = (worth.hard, worth.protected)
         for file, value, held in zip(FILES, (claim.min, claim.low), kept, strict=True):
@@ -306,7 +306,7 @@ class ProtectionTree:
         return tuple(found)
 
     def overcommits(self) -> Iterator[Overcommit]:
-        """The groups that hold less than their children claim and use."""
+        """The cgroups that protect less than their children ask for and use."""
         return (one for path in self._below if path for one in self._short(path))
 
     def _short(self, path: str) -> Iterator[Overcommit]:

@@ -1,4 +1,4 @@
-"""Lines of a log about memory: what matters is said at once, and then not again for a while."""
+"""Log lines about memory: what matters is logged at once, and then not again for a while."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _TEXT: dict[EventKind, str] = {
 
 
 class _LoggedLine(Struct):
-    """When a line was said, and what was counted since."""
+    """When a line was logged, and how many events since were not."""
 
     at: float
     count: int = 0
 
 
 class MemoryEventLog:
-    """Decides which events become lines."""
+    """Decides which events become log lines."""
 
     def __init__(self) -> None:
         self._said: dict[tuple[str, EventKind], _LoggedLine] = {}
@@ -54,7 +54,7 @@ class MemoryEventLog:
         self._dropped = 0
 
     def lines(self, events: Iterable[MemoryEvent], now: float) -> list[str]:
-        """Lines for these, ``now`` in monotonic seconds."""
+        """The lines for these events; ``now`` is monotonic seconds."""
         found: list[str] = []
         if now - self._window >= WINDOW_SECONDS:
             if self._dropped:
@@ -75,7 +75,7 @@ class MemoryEventLog:
         return found
 
     def _line(self, one: MemoryEvent, now: float) -> str:
-        """The line, empty within the quiet time."""
+        """The line of an event; empty within its quiet time."""
         key = (one.path, one.kind)
         if one.kind not in REPEAT_SECONDS:
             return ""
@@ -90,7 +90,7 @@ class MemoryEventLog:
 
 
 def sentence(one: MemoryEvent, count: int) -> str:
-    """What happened, in words."""
+    """The event in words."""
     times = "once" if count == 1 else f"{count} times"
     if one.kind.startswith("pressure"):
         more = f" ({times})" if count > 1 else ""
@@ -102,7 +102,7 @@ def sentence(one: MemoryEvent, count: int) -> str:
 
 
 def _without_pods(events: Iterable[MemoryEvent]) -> list[MemoryEvent]:
-    """Without the pressure of pods that is said of a container of theirs."""
+    """Without the pressure of pods that is logged for one of their containers."""
     found = list(events)
     said = {(one.path.rpartition("/")[0], one.kind) for one in found if one.level == "container"}
     return [

@@ -19,8 +19,8 @@ RECORD_SECONDS = 30.0
 
 
 class _CountedKill(Struct):
-    """A kill that was counted, and until when its name may come. ``whole``: with it every process
-    of the group."""
+    """A counted kill that waits for its name until ``until``. ``whole``: its whole cgroup was
+    killed."""
 
     event: MemoryEvent
     key: tuple[str, str]
@@ -29,8 +29,8 @@ class _CountedKill(Struct):
 
 
 class ResolvedKill(NamedTuple):
-    """A kill of which all is known that will be; ``group`` is the kernel's path of where it was,
-    empty where the log does not say."""
+    """A kill with all that will be known of it; ``group`` is the kernel's path of its cgroup, empty
+    if the log does not say."""
 
     event: MemoryEvent
     key: tuple[str, str]
@@ -38,10 +38,10 @@ class ResolvedKill(NamedTuple):
 
 
 class OomKillTracker:
-    """Records and counters that wait for each other. Times are monotonic seconds.
+    """Joins counted kills with records of the kernel's log. Times are monotonic seconds.
 
-    Where a whole group is killed the kernel counts its first victim twice, so there the log
-    decides. Source: mm/oom_kill.c oom_kill_process, oom_kill_memcg_member.
+    If a whole cgroup is killed, the kernel counts its first victim twice, so there the log decides.
+    Source: mm/oom_kill.c oom_kill_process, oom_kill_memcg_member.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class OomKillTracker:
         self._records: list[tuple[float, OomKill]] = []
 
     def add_records(self, kills: Iterable[OomKill], now: float) -> None:
-        """Records of the log. One process may have two, of which one names the group."""
+        """Add records of the log. One process may have two, of which one names the cgroup."""
         self._records = [(at, one) for at, one in self._records if now - at < RECORD_SECONDS]
         self._named = {key: at for key, at in self._named.items() if now - at < RECORD_SECONDS}
         self._taken = {pid: at for pid, at in self._taken.items() if now - at < RECORD_SECONDS}
@@ -78,16 +78,16 @@ class OomKillTracker:
         *,
         whole: bool = False,
     ) -> None:
-        """A counter grew by ``one.count``; without a readable log nobody waits for names.
-        ``whole``: a group was killed as one."""
+        """Add ``one.count`` kills. Without a readable log they do not wait for names. ``whole``:
+        the whole cgroup was killed."""
         until = now + LOG_DELAY_SECONDS if readable else now
         self._open += [
             _CountedKill(replace(one, count=1), key, until, whole) for _ in range(one.count)
         ]
 
     def resolve(self, now: float, main: Mapping[tuple[str, str], int]) -> list[ResolvedKill]:
-        """Kills of which all is known that will be; ``main`` is the first process of containers
-        that ended for memory. One of which nothing is known has no process."""
+        """Kills with all that will be known of them. ``main`` is the first process of containers
+        that ended as OOMKilled. A kill without a record has no process."""
         found: list[ResolvedKill] = []
         left: list[_CountedKill] = []
         for one in self._open:
@@ -107,12 +107,12 @@ class OomKillTracker:
         return _together(found)
 
     def next_at(self) -> float | None:
-        """When the next one is settled in any case."""
+        """When the next kill stops waiting for its record."""
         return min((one.until for one in self._open), default=None)
 
     def _take(self, path: str, pid: int | None) -> OomKill | None:
-        """The record of a kill in a group or below it, else of a process of that number; else
-        the only record without a group where only one kill is open."""
+        """The record of a kill in or below a cgroup, else of this process; else the only record
+        without a cgroup, if only one kill waits."""
         for index, (_, kill) in enumerate(self._records):
             if (kill.group and inside(kill.group, path)) or kill.pid == pid:
                 return self._records.pop(index)[1]
@@ -123,7 +123,7 @@ class OomKillTracker:
 
 
 def inside(group: str, path: str) -> bool:
-    """Whether the kernel's path is ``path`` or below it; it may begin further up than ours."""
+    """Whether the kernel's path is ``path`` or below it; it may start further up than ours."""
     return f"{group}/".startswith(f"{path}/") or f"{path}/" in f"{group}/"
 
 

@@ -1,7 +1,7 @@
-"""One look at the memory of a group and of the node, as numbers.
+"""A sample of the memory of a cgroup and of the node, as numbers.
 
-Absent is not zero: None where the kernel has no such file or line. A limit of ``max`` is
-``NO_LIMIT``. Source: Documentation/admin-guide/cgroup-v2.rst "Memory Interface Files",
+Absent is not zero: None if the kernel has no such file or line. A limit of ``max`` is
+``UNLIMITED``. Source: Documentation/admin-guide/cgroup-v2.rst "Memory Interface Files",
 Documentation/accounting/psi.rst, Documentation/admin-guide/cgroup-v1/memory.rst.
 """
 
@@ -46,8 +46,8 @@ class MemorySample(Struct, frozen=True):
 
 
 class NodeMemory(Struct, frozen=True):
-    """The machine. ``available`` is what could be had without swapping; ``scanned`` and ``stolen``
-    count pages that reclaim looked at and took (``pgscan_*``, ``pgsteal_*`` of /proc/vmstat)."""
+    """The node. ``available`` bytes can be had without swapping; ``scanned`` and ``stolen`` count
+    pages that reclaim scanned and took (``pgscan_*``, ``pgsteal_*`` of /proc/vmstat)."""
 
     at: float
     total: int

@@ -1,6 +1,7 @@
-"""Whether a group waits for memory: from when on, how much of the time, and until when.
+"""Episodes of memory pressure in a cgroup: when they begin, how much of the time tasks wait, when
+they end.
 
-Goes by the looks there are. Source: Documentation/accounting/psi.rst.
+Source: Documentation/accounting/psi.rst.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ CALM_SECONDS = 3.0
 
 
 class EpisodeChange(Struct, frozen=True):
-    """A beginning or an end; ``why`` has the numbers."""
+    """An episode begins or ends; ``why`` has the numbers."""
 
     kind: Literal["pressure", "pressure_end"]
     why: str
@@ -37,7 +38,7 @@ class _Look(Struct, frozen=True):
 
 
 class StallEpisodes(Struct):
-    """Of one group. ``since`` is the look before the episode that goes on, ``until`` the last one
+    """Of one cgroup. ``since`` is the sample before the current episode, ``until`` the last one
     with pressure."""
 
     last: _Look | None = None
@@ -45,7 +46,7 @@ class StallEpisodes(Struct):
     until: _Look | None = None
 
     def record(self, sample: MemorySample) -> EpisodeChange | None:
-        """What a look says, if it begins or ends anything."""
+        """Take in a sample; returns the change if an episode begins or ends with it."""
         if sample.pressure is None:
             return None
         psi = sample.pressure
@@ -71,7 +72,7 @@ class StallEpisodes(Struct):
         )
 
     def end(self) -> EpisodeChange | None:
-        """The end of what goes on, if anything does."""
+        """End the current episode, if there is one."""
         since, until = self.since, self.until
         self.since = self.until = None
         if since is None or until is None:

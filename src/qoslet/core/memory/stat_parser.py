@@ -48,7 +48,7 @@ _KERNEL = 8
 
 
 def number(text: str | None) -> int | None:
-    """A decimal number; ``max`` is NO_LIMIT."""
+    """A decimal number; ``max`` is UNLIMITED."""
     if text is None:
         return None
     word = text.strip()

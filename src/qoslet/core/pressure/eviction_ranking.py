@@ -24,8 +24,8 @@ EvictionVerdict = Literal["end", "would end", "none"]
 
 
 class PressureRow(Struct, frozen=True, gc=False):
-    """A decision, or what came of one (``ended``), at wall-clock seconds. ``path`` is the group that
-    was short of memory, empty for the node; ``pod`` is the victim's key, ``freed`` are bytes."""
+    """A decision, or its outcome (``ended``), at wall-clock seconds. ``path`` is the cgroup that
+    was short of memory, empty for the node; ``pod`` is the victim's key, ``freed`` bytes."""
 
     at: float
     path: str
@@ -53,10 +53,10 @@ UNDER_REQUEST_SECONDS = 10.0
 
 
 class Candidate(Struct, frozen=True):
-    """A pod below what is short of memory. Amounts are bytes: ``charged`` is what is charged to it
-    and cannot be dropped (no page cache), swapped out or not, ``freed`` what its end would free: what it shares with
-    others is not in it. ``protected`` is its effective ``memory.low`` or ``memory.min``, whichever
-    is larger. ``ending``: it was asked to end already."""
+    """A pod below what is short of memory. Amounts are bytes: ``charged`` is what it holds without
+    page cache, swapped or not; ``freed`` is what its end frees, without memory that it shares.
+    ``protected`` is the larger of its effective ``memory.low`` and ``memory.min``. ``ending``: it
+    was already asked to stop."""
 
     uid: str
     key: str
@@ -77,8 +77,8 @@ class Candidate(Struct, frozen=True):
 
 
 def charged_and_freed(sample: MemorySample, *, volumes: bool) -> tuple[int, int]:
-    """What a pod holds and what its end would free. ``volumes``: it has memory-backed ones, which
-    go with it; other shared memory may stay."""
+    """What a pod holds and what its end frees. ``volumes``: it has memory-backed volumes, which are
+    removed with it; other shared memory may stay."""
     held = max(0, sample.current - page_cache_bytes(sample)) + (sample.swap or 0)
     return held, process_bytes(sample) + (shmem_bytes(sample) if volumes else 0)
 
@@ -101,8 +101,8 @@ class EvictionReason(Enum):
 
 
 class EvictionChoice(Struct, frozen=True):
-    """What comes of a look at the candidates. ``order`` are the UIDs of all that may be ended, the
-    one that goes first first; ``because`` is a sentence with the numbers."""
+    """The decision about the candidates. ``order`` has the UIDs of all that may be evicted, the
+    first victim first; ``because`` is a sentence with the numbers."""
 
     verdict: EvictionVerdict
     because: str
@@ -112,7 +112,7 @@ class EvictionChoice(Struct, frozen=True):
 
 
 def choose_victim(candidates: Sequence[Candidate], missing: int, lasted: float) -> EvictionChoice:
-    """The victim, where ``missing`` bytes are wanted for ``lasted`` seconds."""
+    """The victim, if ``missing`` bytes have been wanted for ``lasted`` seconds."""
     able = [one for one in candidates if _able(one)]
     ranked = sorted(able, key=lambda one: _key(one, missing))
     order = tuple(one.uid for one in ranked)
@@ -140,7 +140,7 @@ _UNDER_REQUEST = 3
 
 
 def _able(one: Candidate) -> bool:
-    """Whether the pod may be ended, and its end would free something."""
+    """Whether the pod may be evicted, and that would free something."""
     return (
         not one.ending and not one.critical and one.mode != "off" and one.freed >= MIN_FREED_BYTES
     )
@@ -164,7 +164,7 @@ def _key(one: Candidate, missing: int) -> tuple[int, int, int, int, str]:
 
 
 def _because(first: Candidate, ranked: Sequence[Candidate], missing: int) -> str:
-    """Why this one, with its numbers and how many come after it."""
+    """Why this pod, with its numbers and how many come after it."""
     words = {
         0: "best-effort",
         1: "burstable above its request",
@@ -183,7 +183,7 @@ def _because(first: Candidate, ranked: Sequence[Candidate], missing: int) -> str
 
 
 def _why_none(candidates: Sequence[Candidate]) -> str:
-    """Why none of these may be ended."""
+    """Why no candidate may be evicted."""
     if not candidates:
         return "there is no pod below it"
     counted = {
@@ -199,7 +199,7 @@ def _why_none(candidates: Sequence[Candidate]) -> str:
 
 
 def _too_early(ranked: Sequence[Candidate], missing: int, lasted: float) -> str:
-    """Why those under their request are left alone for now."""
+    """Why pods under their request are spared for now."""
     held = sum(one.freed for one in ranked)
     return (
         f"all {len(ranked)} pods that could be ended are under their request and hold "

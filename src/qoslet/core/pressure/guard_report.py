@@ -1,4 +1,4 @@
-"""What the guard did, as it is kept and shown."""
+"""What the guard did, for surfaces."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from qoslet.core.pressure.throttle_guard import Mode
 
 
 class GuardRow(Struct, frozen=True):
-    """A decision as it is kept and shown. ``at`` is wall-clock seconds; ``value`` as of
-    ``Decision``; ``numbers`` is what the verdict stood on; ``error`` is empty where it worked."""
+    """A decision. ``at`` is wall-clock seconds; ``value`` is as of ``GuardDecision``; ``numbers``
+    is the evidence of the verdict; ``error`` is empty if it worked."""
 
     at: float
     path: str
@@ -55,8 +55,7 @@ _WOULD: dict[Answer, str] = {
 
 
 class OverrideRow(Struct, frozen=True):
-    """A memory.high that is another one than planned, for a while. ``since`` is wall-clock
-    seconds."""
+    """A memory.high that differs from the plan since ``since`` (wall-clock seconds)."""
 
     path: str
     planned: int
@@ -66,7 +65,7 @@ class OverrideRow(Struct, frozen=True):
 
 
 class GuardReport(Struct, frozen=True):
-    """What the guard did: the last decisions, what it holds, and how often it answered how by
+    """The last decisions, the overrides in force (``held``), and the number of decisions by
     ``mode/answer``."""
 
     decisions: tuple[GuardRow, ...] = ()

@@ -1,4 +1,4 @@
-"""Everything about memory as it stands, for surfaces."""
+"""Everything about memory at one moment, for surfaces."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from qoslet.core.pressure.guard_report import NO_GUARD_REPORT, GuardReport
 
 
 class MemoryView(Struct, frozen=True):
-    """Everything about memory as it stands. ``how`` says what wakes the agent, and what this
-    kernel cannot tell; ``page`` is the bytes of a page."""
+    """Everything about memory at one moment. ``how`` says what wakes the agent, and what this
+    kernel cannot tell; ``page`` is the size of a page in bytes."""
 
     groups: tuple[MemoryRow, ...] = ()
     events: tuple[MemoryEvent, ...] = ()

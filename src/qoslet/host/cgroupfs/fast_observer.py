@@ -1,7 +1,6 @@
-"""A quick look at a tree that may be just as planned: only what tells that it is.
+"""Reads only what tells whether a tree is as planned.
 
-Names below a mount are opened as they are: no hierarchy holds a link that somebody could have
-put there.
+Names below a mount are opened as they are: a cgroup file system has no links.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ fewer gave all."""
 
 
 class FastObserver:
-    """Reads the settings of named groups that can be off: ``files``, which are planned, and all
-    known ones that a group has a value of its own for without a plan. Neither usage nor
-    processes. ``hierarchy`` and ``mounts`` are as for ``cgroupfs.layout_of``."""
+    """Reads the settings that can differ from the plan: ``files``, which are planned, and all known
+    ones that a cgroup may have without a plan. Neither usage nor processes. ``hierarchy`` and
+    ``mounts`` are as for ``cgroupfs.layout_of``."""
 
     def __init__(
         self, hierarchy: str, mounts: Mapping[str, str] | str, files: Iterable[str]
@@ -45,8 +44,8 @@ class FastObserver:
     def observe(
         self, paths: Iterable[str], identities: Mapping[str, int] | None = None
     ) -> Observed | None:
-        """The groups, if each of them is there in every hierarchy; else None. ``identities`` are
-        those that were read just before: they are not read again."""
+        """The cgroups, if each of them exists in every hierarchy; else None. ``identities`` were
+        read just before and are not read again."""
         wanted = dict.fromkeys(paths)
         above = {path.rpartition("/")[0] for path in wanted}
         known = identities or {}
@@ -60,8 +59,8 @@ class FastObserver:
         return Observed(0.0, found)
 
     def _group(self, name: str, path: str, leaf: bool, identity: int) -> ObservedCgroup:
-        """One group. Raises OSError where it is not in every hierarchy. Where nothing is read
-        only a ``leaf`` is looked for: it stands on all the others."""
+        """One cgroup. Raises OSError if it is missing in a hierarchy. If no file of it is read,
+        only a ``leaf`` is checked: it exists only with all above it."""
         values: dict[str, str] = {}
         open_, read, close = os.open, os.read, os.close
         for point, files in self._hierarchies:

@@ -1,6 +1,6 @@
-"""Reads the groups of a subtree from this machine's kernel; matches ``agent.ports.Observer``.
+"""Reads the cgroups of a subtree from this machine's kernel; matches ``agent.ports.Observer``.
 
-Groups and files that vanish on the way are normal: what is gone is not in the answer.
+Cgroups and files may vanish meanwhile: they are not in the result.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class _Place(NamedTuple):
-    """A group's directories: one descriptor for each hierarchy, None where it is absent."""
+    """A cgroup's directories: one descriptor for each hierarchy, None if it is absent."""
 
     path: str
     directories: tuple[int | None, ...]
 
 
 class CgroupObserver:
-    """The observer. ``files`` are the settings to read, every known one if None; ``watch`` adds
-    to them. ``hierarchy`` and ``mounts`` are as for ``cgroupfs.layout_of``."""
+    """Reads ``files``, every known setting if None; ``watch`` adds to them. ``hierarchy`` and
+    ``mounts`` are as for ``cgroupfs.layout_of``."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class CgroupObserver:
         self.watch(files)
 
     def watch(self, files: Iterable[str]) -> None:
-        """Read these settings, too, from now on. Raises ValueError for what is no file name."""
+        """Read these settings from now on, too. Raises ValueError for an invalid file name."""
         self._files |= frozenset(files)
         by_tree: dict[int, list[str]] = {}
         for file in sorted(self._files):
@@ -76,7 +76,7 @@ class CgroupObserver:
         return Observed(at, found)
 
     def look(self, path: str) -> ObservedCgroup | None:
-        """One group with its values, without those below; None where it is absent."""
+        """One cgroup with its values, without those below; None if it is absent."""
         group = checked(path)
         place = _Place(group, tuple(_open_path(tree, group) for tree in self._layout.trees))
         try:
@@ -90,8 +90,8 @@ class CgroupObserver:
             tree.close()
 
     def cache(self, path: str) -> int:
-        """Bytes of page cache below a group that can be taken back without a kill; on v2 the
-        kernel does that where there is ``memory.reclaim`` (5.19), on v1 with the limit."""
+        """Bytes of page cache below a cgroup that the kernel can reclaim without a kill: on v2
+        through ``memory.reclaim`` (5.19), on v1 when the limit is written."""
         from qoslet.core.memory.breakdown import file_list_bytes
         from qoslet.core.memory.stat_parser import pairs, stat_v1
 
@@ -105,7 +105,7 @@ class CgroupObserver:
         return file_list_bytes(stat_v1(text) if self._v1 else pairs(text))
 
     def _look(self, place: _Place, values: bool, found: dict[str, ObservedCgroup]) -> None:
-        """One group and all below it; parents are entered before their children."""
+        """One cgroup and all below it; parents come before their children."""
         group = self._group(place, values)
         if group is None:
             return
@@ -118,7 +118,7 @@ class CgroupObserver:
                 _close(directories)
 
     def _children(self, place: _Place, values: bool) -> list[str]:
-        """Names of the groups below: of the first hierarchy, or without ``values`` of all."""
+        """Names of the cgroups below: of the first hierarchy, or of all without ``values``."""
         there = [one for one in place.directories if one is not None]
         names: set[str] = set()
         for directory in there[:1] if values else there:
@@ -132,7 +132,7 @@ class CgroupObserver:
         return sorted(names)
 
     def _group(self, place: _Place, values: bool) -> ObservedCgroup | None:
-        """One group as it stands; None if it is in no hierarchy (any more)."""
+        """One cgroup; None if it exists in no hierarchy (any more)."""
         directories = place.directories
         first = next((one for one in directories if one is not None), None)
         if first is None:
@@ -158,7 +158,7 @@ class CgroupObserver:
         )
 
     def _missing(self, directories: Sequence[int | None]) -> tuple[str, ...]:
-        """The v1 controllers in whose hierarchy the group is absent."""
+        """The v1 controllers in whose hierarchy the cgroup is absent."""
         if None not in directories:
             return ()
         pairs = zip(self._layout.trees, directories, strict=True)
@@ -210,7 +210,7 @@ class CgroupObserver:
 
 
 def _open_path(tree: MountedTree, path: str) -> int | None:
-    """A group's directory, None where it is not there (or is a link)."""
+    """A cgroup's directory; None if it is absent or a link."""
     try:
         return tree.directory(path)
     except OSError:
@@ -235,7 +235,7 @@ def _close(directories: Iterable[int | None]) -> None:
 
 
 def _text(directory: int, file: str) -> str | None:
-    """A file without the newline at its end; None where it cannot be read."""
+    """A file without its last newline; None if it cannot be read."""
     try:
         descriptor = os.open(file, _FILE, dir_fd=directory)
     except OSError:

@@ -1,5 +1,5 @@
-"""Takes memory back from groups through ``memory.reclaim``, in a thread and in small amounts: the
-kernel works in the write itself, for as long as it takes.
+"""Reclaims memory through ``memory.reclaim``, in a thread and in small amounts: the write itself
+blocks while the kernel works.
 
 Source: Documentation/admin-guide/cgroup-v2.rst memory.reclaim (5.19).
 """
@@ -23,8 +23,8 @@ MAX_FRUITLESS = 2
 
 
 class KernelReclaim:
-    """Matches ``agent.ports.ProactiveReclaim``, one group at a time. ``hierarchy`` and ``mounts`` are as
-    for ``cgroupfs.layout_of``."""
+    """Matches ``agent.ports.ProactiveReclaim``, one cgroup at a time. ``hierarchy`` and ``mounts``
+    are as for ``cgroupfs.layout_of``."""
 
     def __init__(self, hierarchy: str, mounts: Mapping[str, str] | str) -> None:
         self._tree = layout_of(hierarchy, mounts).tree_of("memory")
@@ -32,11 +32,11 @@ class KernelReclaim:
 
     @property
     def busy(self) -> bool:
-        """Whether a reclaim goes on."""
+        """Whether a reclaim is running."""
         return self._busy
 
     def begin(self, path: str, amount: int) -> str:
-        """Begin to take so many bytes back; what went wrong, empty if nothing."""
+        """Start to reclaim so many bytes. Returns the error, empty if none."""
         import threading
 
         if self._busy:
@@ -60,7 +60,7 @@ class KernelReclaim:
         return ""
 
     def _run(self, descriptor: int, amount: int) -> None:
-        """Write until it is enough, long enough or in vain."""
+        """Write until enough is reclaimed, the time is over, or nothing more comes."""
         until = time.monotonic() + MAX_SECONDS
         fruitless = 0
         try:
