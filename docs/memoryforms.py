@@ -92,7 +92,7 @@ def forms() -> Iterator[str]:
 
 
 def worth() -> Iterator[str]:
-    """What reclaim leaves the containers on a full node, under each form."""
+    """What reclaim leaves the containers when the node is full, under each form."""
     titles = ("container", "mount", *FORMS)
     rows = []
     for title, name in (GROUPS[5], GROUPS[7], GROUPS[9]):

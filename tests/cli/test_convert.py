@@ -100,7 +100,7 @@ def test_an_update_of_a_block(tmp_path: Path) -> None:
     [
         ((), None, "no document given"),
         (("-",), BLOCK, "--to: is missing"),
-        (("-", "--to", "v2"), {}, "say which: --from"),
+        (("-", "--to", "v2"), {}, "give --from"),
         (("-", "--to", "v2"), [], "must be an object"),
         (("-", "--to", "v2"), {"cpu": {"shares": -1}}, "cpu.shares"),
         (("-", "--to", "v2"), "{", "stdin"),

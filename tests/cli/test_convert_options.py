@@ -69,7 +69,7 @@ def test_usage_decides_a_checked_update() -> None:
 def test_without_usage_it_is_said_what_decides() -> None:
     code, out, _ = convert("-", "--to", "v2", "--update", given=CHECKED)
     assert code == 0
-    assert "memory.checkBeforeUpdate: whether the runtime refuses" in out
+    assert "memory.checkBeforeUpdate: the runtime compares" in out
     assert "--usage" in out
     for options in (("--to", "v1", "--update"), ("--to", "v2")):
         _, out, _ = convert("-", *options, given=CHECKED)
@@ -88,8 +88,8 @@ def test_unknown_names_are_told_on_standard_error(tmp_path: Path) -> None:
     options = ("-", "--to", "v2", "-o", "files", "--update", "before.json")
     code, out, err = convert(*options, given={"cpu": {"share": 5, "shares": 2}}, folder=tmp_path)
     assert (code, out) == (0, "cpu.weight=1\n")
-    assert "before.json: cpu.quotas: is no field of cpu (did you mean quota?)" in err
-    assert "stdin: cpu.share: is no field of cpu (did you mean shares?)" in err
+    assert "before.json: cpu.quotas: is not a field of cpu (did you mean quota?)" in err
+    assert "stdin: cpu.share: is not a field of cpu (did you mean shares?)" in err
     made = qoslet.convert({"cpu": {"share": 5}}, "v2", before={"cpu": {"quotas": 5}})
     assert [row.where for row in made.problems] == ["before: cpu.quotas", "text: cpu.share"]
     assert [row["where"] for row in qoslet.to_dict(made)["problems"]] == [  # type: ignore[attr-defined]
@@ -100,9 +100,9 @@ def test_unknown_names_are_told_on_standard_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--kubernetes", "soon"), "--kubernetes: 'soon' is no Kubernetes release"),
+        (("--kubernetes", "soon"), "--kubernetes: 'soon' is not a Kubernetes release"),
         (("--cgroup-driver", "x"), "--cgroup-driver: is 'x', must be cgroupfs or systemd"),
-        (("--usage", "5"), "--usage: is that of a container that is updated (say that it is one"),
+        (("--usage", "5"), "--usage: applies only to an update (add --update)"),
         (("--update", "--usage", "8Mi"), "--usage: is '8Mi', must be BYTES[,SWAP]"),
         (("--update", "--usage", "5,"), "--usage"),
         (("--update", "--usage", str(2**63)), "--usage"),
@@ -133,13 +133,13 @@ def test_the_designs_precedence_is_the_librarys_too() -> None:
         ({"runtime": "docker-1"}, "^runtime: "),
         ({"driver": "bogus"}, "^driver: is 'bogus', must be cgroupfs or systemd"),
         ({"hierarchy": "v3"}, "^hierarchy: is 'v3', must be v1 or v2"),
-        ({"hierarchy": "v1"}, "^hierarchy: v1 is not v2"),
+        ({"hierarchy": "v1"}, "^hierarchy: --to v2 has another hierarchy than v1"),
         ({"isolation": "bogus"}, "^isolation: is 'bogus', must be process or hyperv"),
         ({"processors": -5}, "^processors: is -5, must be 1 to 2048"),
         ({"processors": 0}, "^processors: "),
         ({"processors": True}, "^processors: "),
         ({"without": ["ram"]}, "^without: "),
-        ({"usage": 5}, "^usage: is that of a container"),
+        ({"usage": 5}, "^usage: applies only to an update"),
         ({"usage": -5, "update": True}, "^usage: is -5"),
         ({"usage": (5, "x"), "update": True}, "^usage: is 'x'"),
         ({"before": 5}, "^before: expected `object`, got 5"),

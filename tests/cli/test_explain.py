@@ -41,49 +41,54 @@ def because(answer: Explanation) -> str:
 @pytest.mark.parametrize(
     ("target", "file", "flags", "why"),
     [
-        ("db/postgres", "memory.high", {}, "memory request equals limit (1073741824)"),
-        ("batch/main", "memory.high", {}, "both unset and so count as equal"),
+        ("db/postgres", "memory.high", {}, "the memory request equals the limit (1073741824)"),
+        ("batch/main", "memory.high", {}, "both unset and count as equal"),
         (
             "web/app",
             "memory.high",
             {"feature_gates": "MemoryQoS=false", "bare": "1"},
             "gate MemoryQoS is false",
         ),
-        ("web/app", "memory.high", {"kubernetes": "1.37"}, "memoryThrottlingFactor is unset"),
+        ("web/app", "memory.high", {"kubernetes": "1.37"}, "memoryThrottlingFactor is not set"),
         ("web/app", "memory.high", {"kubernetes": "1.20"}, "1.22 is the first"),
         (
             "web/app",
             "memory.high",
             {"memory_qos": "off", "bare": "1"},
-            "--memory-qos switches Memory QoS off",
+            "--memory-qos disables Memory QoS",
         ),
-        ("web", "memory.high", {}, "for containers"),
-        ("/kubepods", "memory.high", {}, "not for the node's group"),
-        ("web/app", "memory.min", {}, "protected by memory.low under TieredReservation"),
+        ("web", "memory.high", {}, "written on containers"),
+        ("/kubepods", "memory.high", {}, "not on the node's cgroup"),
+        ("web/app", "memory.min", {}, "protected by memory.low with TieredReservation"),
         ("db/postgres", "memory.low", {}, "protected by memory.min"),
-        ("/kubepods", "memory.low", {}, "form 1.36 does not write it on kubepods"),
+        ("/kubepods", "memory.low", {}, "variant 1.36 does not write it on kubepods"),
         ("/kubepods/besteffort", "memory.low", {}, "BestEffort pods request nothing"),
-        ("/kubepods/burstable", "memory.min", {}, "softly, by memory.low"),
+        ("/kubepods/burstable", "memory.min", {}, "memory.low protects the Burstable QoS cgroup"),
         ("web", "cpu.max", {}, "without a cpu limit: migrate"),
-        ("batch", "cpu.max", {}, "BestEffort pod has no limits"),
+        ("batch", "cpu.max", {}, "BestEffort pods have no limits"),
         ("web/app", "cpu.max", {"cpu_cfs_quota": "false"}, "cpuCFSQuota is false"),
         ("/kubepods", "cpu.max", {}, "above pods"),
         ("batch/main", "memory.max", {}, "no memory limit"),
-        ("batch", "memory.max", {}, "BestEffort pod has no limits"),
+        ("batch", "memory.max", {}, "BestEffort pods have no limits"),
         ("/kubepods/burstable", "memory.max", {}, "only with --qos-reserved"),
-        ("/kubepods/burstable", "memory.max", {"qos_reserved": "memory=50%"}, "QOSReserved is off"),
-        ("web", "memory.swap.max", {}, "on containers only"),
+        (
+            "/kubepods/burstable",
+            "memory.max",
+            {"qos_reserved": "memory=50%"},
+            "QOSReserved is disabled",
+        ),
+        ("web", "memory.swap.max", {}, "only containers have swap limits"),
         ("web/app", "pids.max", {}, "not on a container"),
         ("web", "pids.max", {"pod_max_pids": "-1"}, "podPidsLimit is -1"),
-        ("web", "memory.oom.group", {}, "containers only"),
-        ("web/app", "memory.oom.group", {"kubernetes": "1.27"}, "1.28 is the first"),
+        ("web", "memory.oom.group", {}, "only containers have it"),
+        ("web/app", "memory.oom.group", {"kubernetes": "1.27"}, "writes it since 1.28"),
         ("web", "oom_score_adj", {}, "processes of containers"),
         ("web/app", "cpuset.cpus", {}, "cpuManagerPolicy is none"),
         ("web", "cpuset.cpus", {}, "static policy"),
         ("web/app", "cpuset.mems", {}, "memoryManagerPolicy is None"),
-        ("web/app", "hugetlb.1GB.max", {}, "no pages of 1GB, only 2MB"),
-        ("web/app", "memory.limit_in_bytes", {}, "cgroup v2, where this is memory.max"),
-        ("web/app", "cpu.idle", {}, "no rule"),
+        ("web/app", "hugetlb.1GB.max", {}, "no huge pages of 1GB, only 2MB"),
+        ("web/app", "memory.limit_in_bytes", {}, "cgroup v2, where the file is memory.max"),
+        ("web/app", "cpu.idle", {}, "this release does not write it"),
     ],
 )
 def test_why_not(tmp_path: Path, target: str, file: str, flags: dict[str, str], why: str) -> None:
@@ -97,7 +102,7 @@ def test_why_not_on_v1(tmp_path: Path) -> None:
     write(tmp_path)
     node = NODE.replace("hierarchy: v2", "hierarchy: v1")
     (tmp_path / "node.yaml").write_text(node)
-    for file, why in (("memory.high", "needs v2"), ("cpu.weight", "where this is cpu.shares")):
+    for file, why in (("memory.high", "needs v2"), ("cpu.weight", "where the file is cpu.shares")):
         arguments = ("explain", "web/app", file, "-f", "pods.yaml", "--node", "node.yaml")
         done = run(*arguments, folder=tmp_path)
         assert done.returncode == 0
@@ -199,5 +204,5 @@ def test_a_pod_s_own_word_is_shown(tmp_path: Path) -> None:
     planned = json.loads(run("plan", *given, "-o", "json", folder=tmp_path).stdout)
     assert [row["guard"] for row in planned["pods"]] == [guard]
     high = run("explain", "p/c", "memory.high", *given, folder=tmp_path).stdout
-    assert "annotation qoslet.dev/memory-high is refused: 'lots'" in " ".join(high.split())
+    assert "annotation qoslet.dev/memory-high is rejected: 'lots'" in " ".join(high.split())
     assert "guard of" not in high

@@ -354,7 +354,7 @@ def test_other_kubernetes_kinds_are_skipped_with_a_row(document: dict[str, Any])
     assert [each.name for each in result.pods] == ["web"]
     (problem,) = result.problems
     assert problem.severity == "info"
-    assert problem.message == f"{document['kind']} is skipped: it carries no pods"
+    assert problem.message == f"{document['kind']} skipped: it has no pods"
     assert ("--node" in problem.hint) == (document["kind"] in ("Node", "KubeletConfiguration"))
 
 
@@ -442,7 +442,7 @@ BAD: list[tuple[str, Any, str, str]] = [
         "f.json: Deployment default/web",
         "apps/v1",
     ),
-    ("wrong version", pod() | {"apiVersion": "v2"}, "f.json: Pod default/web", "is v1"),
+    ("wrong version", pod() | {"apiVersion": "v2"}, "f.json: Pod default/web", "has apiVersion v1"),
     ("only others", {"apiVersion": "v1", "kind": "Secret"}, "-f", "no pod in the input"),
     ("only a node", {"apiVersion": "v1", "kind": "Node"}, "-f", "--node"),
     ("an array", [pod()], "f.json", "must be an object, is an array"),
@@ -467,11 +467,11 @@ BAD: list[tuple[str, Any, str, str]] = [
     ),
     ("no name", pod(""), "f.json: metadata.name", "is missing"),
     ("name is a number", pod(metadata={"name": 7}), "f.json: metadata.name", "put it in quotes"),
-    ("name with a slash", pod("a/b"), "f.json: Pod default/a/b: metadata.name", "no DNS name"),
-    ("name of dots", pod(".."), "f.json: Pod default/..: metadata.name", "no DNS name"),
-    ("name with NUL", pod("a\0b"), "f.json: Pod default/a\\x00b: metadata.name", "no DNS name"),
-    ("name in capitals", pod("Web"), "f.json: Pod default/Web: metadata.name", "lower-case"),
-    ("bad namespace", pod(metadata={"namespace": "a.b"}), "metadata.namespace", "no DNS label"),
+    ("name with a slash", pod("a/b"), "f.json: Pod default/a/b: metadata.name", "not a DNS name"),
+    ("name of dots", pod(".."), "f.json: Pod default/..: metadata.name", "not a DNS name"),
+    ("name with NUL", pod("a\0b"), "f.json: Pod default/a\\x00b: metadata.name", "not a DNS name"),
+    ("name in capitals", pod("Web"), "f.json: Pod default/Web: metadata.name", "lowercase"),
+    ("bad namespace", pod(metadata={"namespace": "a.b"}), "metadata.namespace", "not a DNS label"),
     ("escape in a name", pod("a\x1b[31m"), "\\x1b[31m: metadata.name", "\\x1b"),
     ("uid with a slash", pod(metadata={"uid": "a/b"}), "metadata.uid", "cannot name a cgroup"),
     ("uid of dots", pod(metadata={"uid": "a..b"}), "metadata.uid", "cannot name a cgroup"),
@@ -495,17 +495,17 @@ BAD: list[tuple[str, Any, str, str]] = [
         "must be an object, is a string",
     ),
     ("container unnamed", pod("web", {}), f"{C}.name", "is missing"),
-    ("container name", pod("web", container("a_b")), f"{C}.name", "no DNS label"),
+    ("container name", pod("web", container("a_b")), f"{C}.name", "not a DNS label"),
     ("container name long", pod("web", container(LONG)), f"{C}.name", "at most 63"),
-    ("container path", pod("web", container("../x")), f"{C}.name", "no DNS label"),
+    ("container path", pod("web", container("../x")), f"{C}.name", "not a DNS label"),
     (
         "container twice",
         pod(spec={"initContainers": [container()]}),
         f"{C}.name",
-        "'c' is the name of spec.initContainers[0] too",
+        "'c' is also the name of spec.initContainers[0]",
     ),
     ("annotation number", pod(metadata={"annotations": {"a": 1}}), "annotations.a", "quotes"),
-    ("bad node name", pod(spec={"nodeName": "a/b"}), "spec.nodeName", "no DNS name"),
+    ("bad node name", pod(spec={"nodeName": "a/b"}), "spec.nodeName", "not a DNS name"),
     ("bad os", pod(spec={"os": {"name": "plan9"}}), "spec.os.name", "linux, windows"),
     ("priority text", pod(spec={"priority": "1"}), "spec.priority", "whole number, is a string"),
     ("phase", pod(status={"phase": "Done"}), "status.phase", "known are Pending"),
@@ -514,7 +514,7 @@ BAD: list[tuple[str, Any, str, str]] = [
         "container id",
         pod(status={"containerStatuses": [{"name": "c", "containerID": "x://../a"}]}),
         "status.containerStatuses[0].containerID",
-        "no container id",
+        "not a container ID",
     ),
     (
         "isolation",
@@ -559,7 +559,7 @@ BAD: list[tuple[str, Any, str, str]] = [
         f"{R}.requests.hugepages-2Mi",
         "has no limit",
     ),
-    ("hugepages alone", one(limits={"hugepages-2Mi": "2Mi"}), R, "only with cpu or memory"),
+    ("hugepages alone", one(limits={"hugepages-2Mi": "2Mi"}), R, "need a cpu or memory request"),
     (
         "hugepage size",
         one(limits={"hugepages-2X": "2Mi", "cpu": 1}),
@@ -573,12 +573,12 @@ BAD: list[tuple[str, Any, str, str]] = [
         "not a multiple",
     ),
     ("unknown resource", one(limits={"memry": 1}), f"{R}.limits.memry", "did you mean memory?"),
-    ("pods", one(limits={"pods": 1}), f"{R}.limits.pods", "no resource of a container"),
+    ("pods", one(limits={"pods": 1}), f"{R}.limits.pods", "not a container resource"),
     (
         "resource name",
         one(limits={"a b/c": 1}),
         f"{R}.limits[a b/c]",
-        "no valid resource name",
+        "not a valid resource name",
     ),
     (
         "fraction of a device",
@@ -610,7 +610,7 @@ BAD: list[tuple[str, Any, str, str]] = [
         "pod-level storage",
         pod(spec=asks({"ephemeral-storage": 1})),
         "spec.resources.requests.ephemeral-storage",
-        "cpu, memory and hugepages-* can",
+        "cpu, memory and hugepages-* are",
     ),
     (
         "pod-level claims",
@@ -716,7 +716,7 @@ def test_a_bad_item_spoils_no_other() -> None:
 def test_a_name_that_is_there_twice_names_both_places() -> None:
     (fault,) = faults_of(pod("a"), pod("b"), workload("Job", TEMPLATE, name="a"))
     assert fault.where == "f.json: Job default/a (f.json: document 3): metadata.name"
-    assert fault.message == "default/a is in the input twice: also at f.json: document 1"
+    assert fault.message == "default/a occurs twice in the input: also at f.json: document 1"
 
 
 def test_the_same_name_in_another_namespace_is_another_pod() -> None:
@@ -727,7 +727,7 @@ def test_a_uid_that_is_there_twice_names_both_pods() -> None:
     meta = {"uid": UID}
     (fault,) = faults_of(pod("a", metadata=meta), pod("b", metadata=meta))
     assert fault.where == "f.json: Pod default/b: metadata.uid"
-    assert fault.message == f"{UID} is the UID of default/a too, at f.json: document 1"
+    assert fault.message == f"{UID} is also the UID of default/a, at f.json: document 1"
 
 
 def test_expansion_is_bounded() -> None:

@@ -134,7 +134,7 @@ def test_a_fault_keeps_what_the_file_said_and_says_so() -> None:
     assert names(files) == {("web", "a"), ("db", "b")}
     (row,) = files.rows
     assert (row.severity, row.where, row.message) == ("error", "f", "broken YAML")
-    assert row.hint == "mend it; its pods stay as they were"
+    assert row.hint == "mend it; its pods keep running unchanged"
     assert files.apply([said("a", pod("web"))]) == set()
     assert files.rows == ()
 
@@ -170,7 +170,7 @@ def test_the_second_file_counts_when_the_first_goes() -> None:
     assert names(files) == {("web", "a"), ("db", "c")}
     (row,) = files.rows
     assert row.where == "b: Pod default/web: metadata.name"
-    assert row.message == "default/web is in a, too: that one counts"
+    assert row.message == "default/web is also in a, which takes precedence"
     assert files.apply([gone("a")]) == {"one", "two"}
     assert names(files) == {("web", "b"), ("db", "c")}
     assert files.rows == ()
@@ -189,7 +189,7 @@ def test_a_uid_that_two_pods_have_is_the_first_ones() -> None:
     files.apply([said("a", pod("web", "same")), said("b", pod("db", "same"))])
     (row,) = files.rows
     assert row.where == "b: Pod default/db: metadata.uid"
-    assert row.message == "same is the UID of default/web, too, in a"
+    assert row.message == "same is also the UID of default/web, in a"
 
 
 def test_what_is_read_again_unchanged_touches_nothing() -> None:

@@ -104,5 +104,5 @@ def test_the_property_that_carries_a_file(
 
 
 def test_an_unknown_file_is_no_knob() -> None:
-    with pytest.raises(ValueError, match="no cgroup setting"):
+    with pytest.raises(ValueError, match="not a known cgroup file"):
         knob("cgroup.kill")

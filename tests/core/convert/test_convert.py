@@ -178,7 +178,7 @@ def test_what_v2_cannot_express_is_named_with_what_does_it_instead() -> None:
     made = convert_document(block, wish_of("v2", NEW))
     assert [row.what.split(" (")[0] for row in made.accounting] == [
         "per-cpu accounting",
-        "network statistics of a group",
+        "network statistics of a cgroup",
     ]
 
 
@@ -327,7 +327,7 @@ def test_pods_are_converted_as_planned(tmp_path: Path) -> None:
     [
         ({"to": "v3"}, "--to"),
         ({"runtime": "docker-1"}, "known runtime"),
-        ({"runtime": "youki-0.5"}, "not known"),
+        ({"runtime": "youki-0.5"}, "does not know"),
         ({"without": ("cpu",)}, "--without"),
         ({"hierarchy": "v1"}, "--hierarchy"),
     ],

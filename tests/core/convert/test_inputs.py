@@ -119,7 +119,7 @@ def test_a_fault_around_the_resources_names_its_field(path: str, value: Any, wor
         ({"cpu_sharse": 1, "cpu_quota": 1}, r"cpu_sharse: .* \(did you mean cpu_shares\?\)"),
         (
             {"cpu_shares": 1, "hugepage_limits": [{"page_size": "2MB", "lmit": "5"}]},
-            r"x: hugepage_limits\[0\].lmit: is no field of the message \(did you mean limit",
+            r"x: hugepage_limits\[0\].lmit: is not a field of the message \(did you mean limit",
         ),
         (
             {"cpu_shares": 1, "hugepage_limits": [{"limit": str(2**64)}]},
@@ -143,7 +143,7 @@ def test_names_that_a_later_release_may_have_are_told() -> None:
         ("warning", "x: linux.scheduler"),
         ("warning", "x: new_field"),
     ]
-    assert rows[0].message == "is no field of LinuxContainerConfig"
+    assert rows[0].message == "is not a field of LinuxContainerConfig"
 
 
 def test_hugepage_limits_are_unsigned() -> None:
@@ -225,7 +225,7 @@ def test_a_block_that_no_runtime_decodes_names_its_field(block: Json, words: str
     ("block", "where", "hint"),
     [
         ({"cpu": {"share": 5}}, "x: cpu.share", "did you mean shares?"),
-        ({"memory_limit_in_bytes": 5}, "x: memory_limit_in_bytes", "it is not converted"),
+        ({"memory_limit_in_bytes": 5}, "x: memory_limit_in_bytes", "qoslet does not convert it"),
         (
             {"hugepageLimits": [{"pageSize": "2MB", "lmit": 5}]},
             "x: hugepageLimits[0].lmit",

@@ -26,7 +26,7 @@ def asked(target: str, file: str, *pods: Pod, form: str = "qoslet", root: str = 
 def test_a_form_that_nobody_named_says_why_it_is_in_force() -> None:
     answer = explain(plan([WEB], chosen({}, GATE)), "web/c0", "memory.low")
     found = value(answer)
-    assert found.profile == "Memory QoS qoslet, as no Kubernetes release is named"
+    assert found.profile == "Memory QoS qoslet, because no Kubernetes release is given"
     assert "docs/explanation/memory-qos.md" in (found.evidence or "")
     current = {row.axis: row.profiles for row in found.alternatives if row.current}
     assert "qoslet" in current["memoryQos"].split(", ")
@@ -54,9 +54,11 @@ def test_an_annotation_is_a_field_that_a_value_stands_on() -> None:
 
 def test_a_factor_of_a_pod_explains_what_it_does_not_write() -> None:
     one = pod("p", ("64Mi", "64Mi"), notes={"memory-throttling-factor": "0.5"})
-    assert asked("p/c0", "memory.high", one).because.startswith("memory request equals limit")
+    assert asked("p/c0", "memory.high", one).because.startswith(
+        "the memory request equals the limit"
+    )
     other = pod("p", ("64Mi", "128Mi"))
-    assert "memoryThrottlingFactor is unset" in asked("p/c0", "memory.high", other).because
+    assert "memoryThrottlingFactor is not set" in asked("p/c0", "memory.high", other).because
 
 
 def test_the_sum_of_the_root_lists_the_pods() -> None:
@@ -69,19 +71,23 @@ def test_the_sum_of_the_root_lists_the_pods() -> None:
 
 def test_worth_in_a_sentence() -> None:
     found = asked("web/c0", "memory.low", WEB)
-    assert (found.worth, found.standing, found.lost) == (32 << 20, "all of it on a full node", None)
+    assert (found.worth, found.standing, found.lost) == (
+        32 << 20,
+        "all of it when the node is full",
+        None,
+    )
     found = asked("web/c0", "memory.low", WEB, form="1.36")
     assert found.worth == 0
-    assert found.standing == "0 of 33554432 on a full node: /kubepods has no memory.low"
-    assert found.lost == "worth 0: /kubepods has no memory.low"
+    assert found.standing == "0 of 33554432 when the node is full: /kubepods has no memory.low"
+    assert found.lost == "effective 0: /kubepods has no memory.low"
     found = asked("db/c0", "memory.min", DB, form="1.37", root="/own")
-    assert found.lost == "worth 0: /own has no memory.min"
+    assert found.lost == "effective 0: /own has no memory.min"
     found = asked("db/c0", "memory.max", DB)
-    assert found.standing == "binds first, of all limits from here up"
+    assert found.standing == "the lowest limit from here to the root"
     one = pod("p", ("32Mi", "64Mi"), notes={"memory-high": "40Mi"})
-    assert asked("p/c0", "memory.max", one).standing == "memory.high binds before it: 41943040"
+    assert asked("p/c0", "memory.max", one).standing == "memory.high is lower: 41943040"
     assert (
-        asked("/kubepods", "memory.max", one).standing == "binds first, of all limits from here up"
+        asked("/kubepods", "memory.max", one).standing == "the lowest limit from here to the root"
     )
 
 
@@ -92,7 +98,7 @@ def test_no_worth_where_memory_qos_is_off() -> None:
 
 def test_a_sum_that_is_overcommitted_says_how_much_is_held() -> None:
     text = held(Overcommit("/a", "memory.low", 5, 10))
-    assert text == "/a holds 5 of 10 that its groups claim"
+    assert text == "/a holds 5 of 10 that its children claim"
 
 
 def test_policy_none_is_the_reason_of_the_zeros() -> None:
@@ -115,7 +121,7 @@ def test_the_guard_of_a_pod_and_who_says_so() -> None:
         assert guard is not None
         assert guard.mode == mode
         assert guard.origin == ("annotation" if asked_for is one else "default")
-        assert ("qoslet.dev/guard is refused: 'bogus'" in guard.because) == (asked_for is bad)
+        assert ("qoslet.dev/guard is rejected: 'bogus'" in guard.because) == (asked_for is bad)
         assert ("--guard" in guard.because) == (asked_for is not one)
     windows = structs.replace(under("qoslet"), os="windows")
     assert explain(plan([one], windows), "p").guard is None
@@ -131,12 +137,12 @@ def test_a_refused_annotation_is_named_where_it_would_have_decided() -> None:
         ("p/c0", "memory.oom.group", "memory-oom-group"),
     ):
         because = asked(target, file, one).because
-        assert because.count("is refused") == 1
-        assert f"annotation qoslet.dev/{key} is refused: '{notes[key]}' " in because
+        assert because.count("is rejected") == 1
+        assert f"annotation qoslet.dev/{key} is rejected: '{notes[key]}' " in because
     made = explain(plan([one], under("qoslet")), "p")
     said = {
         group.cgroup.name.rpartition("/")[2]: [
-            value.file for value in group.values if "is refused" in value.because
+            value.file for value in group.values if "is rejected" in value.because
         ]
         for group in made.groups
         if group.cgroup.level != "sandbox"
@@ -167,17 +173,17 @@ def test_cgroup_v1_is_why_memory_qos_is_off() -> None:
         chosen({"host": {"hierarchy": "v1"}}, GATE),
     ):
         found = value(explain(plan([one], node), "p/c0", "memory.high"))
-        assert found.profile.endswith("Memory QoS off: the node has cgroup v1")
+        assert found.profile.endswith("Memory QoS disabled: the node has cgroup v1")
         assert found.because.endswith("no such file; Memory QoS needs v2")
         group = value(explain(plan([one], node), "p/c0", "memory.oom.group"))
         assert group.because == "the node has cgroup v1, which has no such file"
     named = chosen({"memoryQos": "off"}, GATE)
     found = value(explain(plan([WEB], named), "web/c0", "memory.high"))
-    assert found.because == "d0: memoryQos switches Memory QoS off"
+    assert found.because == "d0: memoryQos disables Memory QoS"
     for flags, text in (
-        ({"memory_qos": "off"}, "Memory QoS off, --memory-qos"),
-        ({"kubernetes": "1.20"}, "Memory QoS off"),
-        ({"kubernetes": "1.30"}, "Memory QoS off (gate MemoryQoS)"),
+        ({"memory_qos": "off"}, "Memory QoS disabled, --memory-qos"),
+        ({"kubernetes": "1.20"}, "Memory QoS disabled"),
+        ({"kubernetes": "1.30"}, "Memory QoS disabled (gate MemoryQoS)"),
     ):
         found = value(explain(plan([WEB], chosen({}, **flags)), "web/c0", "memory.high"))
         assert found.profile.endswith(f": {text}")

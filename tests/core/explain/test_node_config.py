@@ -106,8 +106,8 @@ def test_the_documents_keep_the_form_of_memory_qos(flags: Flags, policy: str | N
 def test_a_form_that_nobody_named_is_told_as_a_default() -> None:
     found = {row.field: row for row in rows(read(OWN, KUBELET, probed=Probed()))}
     form, policy = found["memoryQos"], found["memoryReservationPolicy"]
-    assert (form.value, form.source) == ("qoslet", "default where no release is named")
-    assert (policy.value, policy.source) == ("TieredReservation", "default of form qoslet")
+    assert (form.value, form.source) == ("qoslet", "default without a Kubernetes release")
+    assert (policy.value, policy.source) == ("TieredReservation", "default of variant qoslet")
     named = read({**OWN, "memoryQos": "1.37"}, KUBELET, probed=Probed())
     (form,) = (row for row in rows(named) if row.field == "memoryQos")
     assert (form.value, form.source) == ("1.37", "d0: memoryQos")

@@ -129,10 +129,10 @@ def test_faults_have_their_place(own: Any, kubelet: Any, where: str) -> None:
     ("kubelet", "said"),
     [
         ({"reservedSystemCPUs": ""}, "needs CPU in kubeReserved"),
-        ({"memoryManagerPolicy": "Static"}, "hold back 100Mi"),
+        ({"memoryManagerPolicy": "Static"}, "reserve 100Mi"),
         (
             {"memoryManagerPolicy": "Static", "reservedMemory": reserved("60Mi", "60Mi")},
-            "120Mi of memory is reserved by node",
+            "120Mi of memory is reserved on NUMA nodes",
         ),
         (
             {
@@ -146,7 +146,7 @@ def test_faults_have_their_place(own: Any, kubelet: Any, where: str) -> None:
                 "memoryManagerPolicy": "Static",
                 "reservedMemory": [{"numaNode": 2, "limits": {"memory": "100Mi"}}],
             },
-            "NUMA node 2 is not on the machine",
+            "NUMA node 2 does not exist",
         ),
         (
             {
@@ -192,7 +192,7 @@ def test_what_a_kubelet_refuses_at_its_start(kubelet: Any, said: str) -> None:
         ("1.33", "strict-cpu-reservation", ""),
         ("1.25", "full-pcpus-only", ""),
         ("1.22", "full-pcpus-only", "CPUManagerPolicyOptions"),
-        ("1.21", "full-pcpus-only", "1.22 is the first release"),
+        ("1.21", "full-pcpus-only", "requires Kubernetes 1.22"),
     ],
 )
 def test_options_ripen(release: str, option: str, said: str) -> None:
@@ -211,7 +211,7 @@ def test_an_option_of_a_later_release_is_refused() -> None:
         flags=Flags(kubernetes="1.30"),
         cpuManagerPolicyOptions={"strict-cpu-reservation": "true"},
     )
-    assert any("1.32 is the first release" in error for error in errors(problems))
+    assert any("requires Kubernetes 1.32" in error for error in errors(problems))
 
 
 def test_many_nodes_need_a_word() -> None:
@@ -223,7 +223,7 @@ def test_many_nodes_need_a_word() -> None:
         "topology": {"cores": [str(at) for at in range(9)]},
     }
     _, problems = read(own, topologyManagerPolicy="best-effort")
-    assert any("9 NUMA nodes are more than the 8" in error for error in errors(problems))
+    assert any("9 NUMA nodes exceed the 8" in error for error in errors(problems))
     options = {"max-allowable-numa-nodes": "16"}
     _, problems = read(
         own, topologyManagerPolicy="best-effort", topologyManagerPolicyOptions=options
@@ -238,9 +238,9 @@ def test_more_nodes_than_can_be_tried_are_a_fault() -> None:
         "capacity": {"cpu": "64", "memory": "64Gi", "pid": "1"},
         "topology": {"cores": [str(at) for at in range(64)]},
     }
-    with pytest.raises(BadInputs, match="64 NUMA nodes are more than the 16"):
+    with pytest.raises(BadInputs, match="64 NUMA nodes exceed the 16"):
         read(own, memoryManagerPolicy="Static")
-    with pytest.raises(BadInputs, match="64 NUMA nodes are more than the 16"):
+    with pytest.raises(BadInputs, match="64 NUMA nodes exceed the 16"):
         read(own, topologyManagerPolicy="best-effort")
     node, _ = read(own)
     assert len(plan([pod("a", "2", 1)], node).cgroups) > 0

@@ -150,7 +150,7 @@ def test_allocatable_that_differs_is_said():
     assert {p.severity for p in problems} == {"warning"}
     _, problems = read(sample("nodes.json"), probe=lambda: MACHINE)
     place = "nodes.json: items[0].status.allocatable.cpu"
-    message = "the node says 1750m cpu allocatable, these settings give 2"
+    message = "the node reports 1750m allocatable cpu, these settings give 2"
     assert ("info", place, message) in texts(problems)
 
 
@@ -302,7 +302,7 @@ def test_a_release_that_yaml_made_a_number():
     assert read(own(kubernetes=1.36))[0].profile.kubernetes == "1.36"
     (where, message), *_ = faults(own(kubernetes=1.3))
     assert where == "node.yaml: kubernetes"
-    assert "must be a text" in message
+    assert "must be a string" in message
 
 
 def test_an_unknown_runtime():
@@ -314,7 +314,7 @@ def test_an_unknown_runtime():
         ("node.yaml", document), ("api", {"apiVersion": "v1", "kind": "Node", **api})
     )
     assert node.profile.runtime.name == "runc-1.4.0"
-    assert "planned as runc-1.4.0" in problems[0].message
+    assert "qoslet assumes runc-1.4.0" in problems[0].message
 
 
 def two_nodes():
@@ -324,7 +324,7 @@ def two_nodes():
 
 def test_several_nodes_need_a_name():
     (where, message), *_ = faults(two_nodes(), probe=lambda: MACHINE)
-    assert (where, message) == ("list.yaml: items[0]", "holds several nodes: 'a', 'n1'")
+    assert (where, message) == ("list.yaml: items[0]", "contains several nodes: 'a', 'n1'")
     assert read(two_nodes(), own())[0].name == "n1"
 
 
@@ -400,7 +400,7 @@ def test_node_allocatable_validate(vector):
     if vector["expected"] == "ok":
         read(own(capacity=capacity), document)
     else:
-        assert "above the capacity" in faults(own(capacity=capacity), document)[0][1]
+        assert "exceed the capacity" in faults(own(capacity=capacity), document)[0][1]
 
 
 def messages(**fields):
@@ -608,7 +608,7 @@ def test_defaults_that_do_not_fit_are_refused_not_bad_input():
     small = {"cpu": "1", "memory": "64Mi", "pid": "100"}
     _, problems = read(own(swap=0, capacity=small))
     assert [p.severity for p in problems] == ["warning"]
-    assert "above the capacity 64Mi" in problems[0].message
+    assert "exceed the capacity 64Mi" in problems[0].message
 
 
 def test_garbage_costs_little_and_is_shown_harmlessly():

@@ -29,7 +29,7 @@ def test_tiered_reservation_is_without_effect_where_memory_qos_is_switched_off(g
     rows = problems(config, Flags(kubernetes="1.36", memory_qos="off"))
     (row,) = [one for one in rows if one.where.endswith(FIELD)]
     assert row.severity == "info"
-    assert row.message == "is without effect: --memory-qos switches Memory QoS off"
+    assert row.message == "has no effect: --memory-qos disables Memory QoS"
 
 
 def test_tiered_reservation_needs_the_gate_where_nothing_is_forced() -> None:

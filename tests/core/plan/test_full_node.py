@@ -1,4 +1,4 @@
-"""What groups use on a full node stays within the limits above them, as the kernel shares it."""
+"""What groups use when the node is full stays within the limits above them, as the kernel shares it."""
 
 from __future__ import annotations
 
@@ -106,8 +106,8 @@ def test_requests_beyond_the_limit_of_kubepods(form: str, file: str) -> None:
     assert (top.claimed(file), top.kept(file)) == (8200 * MI, 7680 * MI)
     assert (one.claimed(file), one.kept(file)) == (4100 * MI, 3840 * MI)
     why = f"memory.max of /kubepods is {7680 * MI}"
-    assert loss(top, file) == f"worth {7680 * MI}: {why}"
-    assert loss(one, file) == f"worth {3840 * MI}: {why}"
+    assert loss(top, file) == f"effective {7680 * MI}: {why}"
+    assert loss(one, file) == f"effective {3840 * MI}: {why}"
     alone = standing(form, BIG[0])
     assert not any(one.lost(file) for one in alone.values())
 
@@ -117,7 +117,7 @@ def test_requests_beyond_the_machine() -> None:
     assert len(found) == 2
     for one in found.values():
         assert (one.limit, one.kept("memory.low")) == (Limit("", 8192 * MI), 4096 * MI)
-        assert loss(one, "memory.low") == f"worth {4096 * MI}: the machine has {8192 * MI}"
+        assert loss(one, "memory.low") == f"effective {4096 * MI}: the machine has {8192 * MI}"
 
 
 @settings(deadline=None)
@@ -139,7 +139,7 @@ def rows(form: str, *pods: Pod, **more: Any) -> list[Problem]:
 def test_memory_min_above_memory_max_of_kubepods_is_a_trap(form: str) -> None:
     [row] = rows(form, *BIG)
     assert (row.severity, row.where) == ("warning", "/kubepods: memory.min")
-    assert row.message.startswith("8200Mi is not below memory.max 7680Mi: what the groups below")
+    assert row.message.startswith("8200Mi is not below memory.max 7680Mi: what its children claim")
     [row] = rows(form, *BIG, host={"mounts": {"memory_recursiveprot": ""}})
-    assert "memory_recursiveprot hands it to all" in row.message
+    assert "memory_recursiveprot gives it to all" in row.message
     assert rows(form, BIG[0]) == rows("qoslet", *BIG) == []

@@ -20,7 +20,11 @@ RECURSIVE: dict[str, Any] = {
     "host": {"mounts": {"rw": "", "nsdelegate": "", "memory_recursiveprot": ""}}
 }
 FORMS = ["1.22", "1.27", "1.36", "1.37", "design", "qoslet"]
-QUIRKS = ("cpu.weight curves", "BestEffort containers get no", "names no OCI")
+QUIRKS = (
+    "writes cpu.weight with a linear curve",
+    "BestEffort containers get no",
+    "the OCI runtime of",
+)
 
 
 def said(node: Node, *pods: Pod) -> list[tuple[str, str, str]]:
@@ -44,14 +48,14 @@ def test_protection_below_groups_that_hold_none() -> None:
         ("warning", "/own: memory.min"),
         ("warning", "/own: memory.low"),
     ]
-    assert found[0][2] == "is not set: 112Mi claimed below /own is worth nothing"
+    assert found[0][2] == "is not set: 112Mi claimed below /own has no effect"
     found = said(under("qoslet", cgroup_root="/a/own"), DB, WEB)
     assert [where for _, where, _ in found] == ["/a: memory.min", "/a: memory.low"]
 
 
 @pytest.mark.parametrize("form", ["1.22", "1.27", "1.36", "1.37", "design"])
 def test_memory_min_at_memory_max(form: str) -> None:
-    full = "containers whose memory.min is their memory.max: 1"
+    full = "1 container with memory.min equal to memory.max"
     assert any(full in message for _, _, message in said(under(form, **TIERED), DB))
     assert not any("memory.min is their" in message for _, _, message in said(under(form), BATCH))
 
@@ -70,7 +74,7 @@ def test_policy_none_under_form_qoslet() -> None:
     assert row == (
         "info",
         "node n1",
-        "memoryReservationPolicy None: form qoslet protects no request",
+        "memoryReservationPolicy None: variant qoslet protects no request",
     )
 
 
@@ -78,7 +82,7 @@ def test_policy_none_under_form_qoslet() -> None:
     ("high", "severity", "message"),
     [
         ("24Mi", "warning", "24Mi is below the request 32Mi"),
-        ("64Mi", "info", "64Mi is never reached: memory.max is 64Mi"),
+        ("64Mi", "info", "64Mi is never reached, because memory.max is 64Mi"),
         ("80Mi", "info", "80Mi is never reached"),
         ("63Mi", "info", "63Mi leaves 1Mi below memory.max 64Mi"),
     ],
@@ -101,14 +105,14 @@ def test_a_memory_high_between_them_is_no_trap(high: str) -> None:
 @pytest.mark.parametrize(
     ("form", "notes", "more", "expected"),
     [
-        ("off", {"memory-high": "48Mi"}, {}, ("warning", "memory-high", "Memory QoS is off")),
-        ("off", {"memory-protection": "on"}, {}, ("warning", "memory-protection", "off on this")),
+        ("off", {"memory-high": "48Mi"}, {}, ("warning", "memory-high", "Memory QoS is disabled")),
+        ("off", {"memory-protection": "on"}, {}, ("warning", "memory-protection", "disabled on this")),
         ("qoslet", {"memory-high": "48Mi"}, {"host": {"hierarchy": "v1"}},
-         ("warning", "memory-high", "Memory QoS is off")),
+         ("warning", "memory-high", "Memory QoS is disabled")),
         ("qoslet", {"memory-high": "48Mi", "memory-throttling-factor": "0.5"}, {},
-         ("info", "memory-throttling-factor", "memory-high says the value itself")),
+         ("info", "memory-throttling-factor", "memory-high sets the value itself")),
         ("1.22", {"memory-protection": "on"}, {},
-         ("info", "memory-protection", "form 1.22 protects every pod")),
+         ("info", "memory-protection", "variant 1.22 protects every pod")),
         ("qoslet", {"memory-oom-group": "true"}, {"host": {"hierarchy": "v1"}},
          ("warning", "memory-oom-group", "cgroup v1 has no memory.oom.group")),
     ],
@@ -141,7 +145,7 @@ def test_a_factor_that_makes_no_memory_high(form: str) -> None:
     (row,) = (row for row in said(under(form), pod("p", equal, notes=notes)) if "annot" in row[1])
     assert row[0] == "warning"
     assert row[1].endswith("annotations[qoslet.dev/memory-throttling-factor]")
-    assert "memory request equals limit" in row[2]
+    assert "the memory request equals the limit" in row[2]
     for mixed in (pod("p", other, notes=notes), pod("p", equal, other, notes=notes)):
         assert not any("annot" in where for _, where, _ in said(under(form), mixed))
 
@@ -162,20 +166,22 @@ def test_a_stall_counts_only_what_is_met_before_the_limit() -> None:
         pod(name, ("32Mi", "64Mi"), notes={"memory-high": high})
         for name, high in (("a", "48Mi"), ("b", "64Mi"), ("c", "96Mi"), ("d", "max"))
     ]
-    rows = [row for row in plan(pods, under("qoslet")).problems if "memory.high: " in row.message]
+    rows = [
+        row for row in plan(pods, under("qoslet")).problems if " with memory.high: " in row.message
+    ]
     (row,) = (row for row in rows if row.where == "node n1")
-    assert row.message.startswith("containers with memory.high: 1;")
-    assert "qoslet run ends such a stall" in row.hint
+    assert row.message.startswith("1 container with memory.high: ")
+    assert "qoslet run resolves such a stall" in row.hint
     pods[0] = structs.replace(pods[0], resources=Resources({}, quantities({"memory": "40Mi"})))
     rows = [row for row in plan(pods, under("qoslet")).problems if row.where == "node n1"]
-    assert not any("containers with memory.high" in row.message for row in rows)
+    assert not any(" with memory.high: " in row.message for row in rows)
 
 
 @pytest.mark.parametrize("form", ["1.22", "1.27", "1.36", "1.37", "design"])
 def test_what_helps_against_a_stall_names_the_guard(form: str) -> None:
     node = under(form, memory_throttling_factor=0.5)
-    (row,) = (row for row in plan([WEB], node).problems if "hangs there" in row.message)
-    assert row.hint.startswith("qoslet run --guard act ends such a stall; under a kubelet nothing")
+    (row,) = (row for row in plan([WEB], node).problems if "stalls instead" in row.message)
+    assert row.hint.startswith("use qoslet run --guard act; with a kubelet, ")
 
 
 def test_annotations_that_need_no_memory_qos_are_not_said_to_be_without_effect() -> None:
@@ -187,12 +193,12 @@ def test_a_kubelet_does_not_read_them() -> None:
     one = pod("p", ("32Mi", "64Mi"), notes={"guard": "off"})
     node = structs.replace(under("qoslet"), kubelet_given=True)
     assert [message for _, _, message in said(node, one)] == [
-        "a kubelet does not read annotations of qoslet: it writes other values"
+        "a kubelet ignores qoslet annotations and writes other values"
     ]
 
 
 def test_a_kubelet_whose_release_nobody_named() -> None:
-    text = "Memory QoS has form qoslet, as no Kubernetes release is named"
+    text = "Memory QoS is variant qoslet, because no Kubernetes release is given"
     assert [row for row in said(chosen({}, GATE), DB) if text in row[2]]
     for flags in ({"kubernetes": "1.36"}, {"memory_qos": "qoslet"}):
         assert not [row for row in said(chosen({}, GATE, **flags), DB) if text in row[2]]

@@ -320,23 +320,23 @@ def test_a_pod_without_annotations_of_ours_has_the_one_empty_policy() -> None:
     ("key", "text", "severity", "message"),
     [
         ("memory-high", "lots", "error", "'lots'"),
-        ("memory-high", "-1", "error", "'-1' is no sensible memory.high"),
-        ("memory-high", "0", "error", "'0' is no sensible"),
-        ("memory-high", "100m", "error", "'100m' is no sensible"),
-        ("memory-high", "1" * 100, "error", "…' is no sensible"),
-        ("memory-high", "16E", "error", "'16E' is no sensible"),
+        ("memory-high", "-1", "error", "'-1' is out of range for memory.high"),
+        ("memory-high", "0", "error", "'0' is out of range"),
+        ("memory-high", "100m", "error", "'100m' is out of range"),
+        ("memory-high", "1" * 100, "error", "…' is out of range"),
+        ("memory-high", "16E", "error", "'16E' is out of range"),
         ("memory-high.c7", "64Mi", "error", "no container 'c7'"),
         ("memory-high.c0", "MAX", "error", "'MAX'"),
-        ("memory-throttling-factor", "0", "error", "'0' is no factor"),
-        ("memory-throttling-factor", "1.5", "error", "'1.5' is no factor"),
-        ("memory-throttling-factor", "nan", "error", "'nan' is no factor"),
-        ("memory-throttling-factor", "1e-3", "error", "'1e-3' is no factor"),
-        ("memory-throttling-factor", "²", "error", "'²' is no factor"),
+        ("memory-throttling-factor", "0", "error", "'0' is not a factor"),
+        ("memory-throttling-factor", "1.5", "error", "'1.5' is not a factor"),
+        ("memory-throttling-factor", "nan", "error", "'nan' is not a factor"),
+        ("memory-throttling-factor", "1e-3", "error", "'1e-3' is not a factor"),
+        ("memory-throttling-factor", "²", "error", "'²' is not a factor"),
         ("memory-protection", "yes", "error", "'yes' is unknown"),
         ("memory-oom-group", "1", "error", "'1' is unknown"),
         ("guard", "on", "error", "'on' is unknown"),
-        ("memory-hihg", "1", "warning", "is no annotation of qoslet"),
-        ("guard.c0", "off", "warning", "is no annotation of qoslet"),
+        ("memory-hihg", "1", "warning", "is not a qoslet annotation"),
+        ("guard.c0", "off", "warning", "is not a qoslet annotation"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(key: str, text: str, severity: str, message: str) -> None:
@@ -391,7 +391,7 @@ def test_an_annotation_of_a_workload_itself_belongs_to_its_template(
     (row,) = loaded.problems
     assert row.severity == "warning"
     assert row.where == f"f.json: {kind} default/d: metadata.annotations[qoslet.dev/guard]"
-    assert row.hint == f"it belongs in {path}.metadata.annotations"
+    assert row.hint == f"move it to {path}.metadata.annotations"
     assert loaded.pods[0].memory.guard is None
 
 

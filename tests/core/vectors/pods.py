@@ -1,4 +1,4 @@
-"""How the vectors of classes, pod sums, pod groups, tiers and the node's groups are run."""
+"""How the vectors of classes, pod sums, pod groups, tiers and the node's cgroups are run."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def _amounts(
             )
             continue
         if name != "cpu" and amount.nano % NANO:
-            hint = "the suffix m is thousandths: did you mean M or Mi?"
+            hint = "the suffix m means thousandths; did you mean M or Mi?"
             notes.append(
                 FieldFault(place, f"{canonical(amount)} is rounded up to whole units", hint)
             )
@@ -216,9 +216,9 @@ def _sensible(name: str, amount: Quantity) -> None:
         raise QuantityError(f"{text} is negative")
     if name == "cpu":
         if amount.nano // _MILLI * 1024 > INT64_MAX:
-            raise QuantityError(f"{text} overflows: millicores times 1024 leave int64")
+            raise QuantityError(f"{text} overflows int64 when converted to CPU shares")
     elif amount.nano >= INT64_MAX * NANO:
-        raise QuantityError(f"{text} overflows: it is beyond int64")
+        raise QuantityError(f"{text} overflows int64")
     if name.startswith(HUGEPAGES):
         size = page_size(name)
         if size and amount.nano % (size * NANO):
@@ -233,11 +233,11 @@ _SLIPS = {"k": "Ki or k", "m": "Mi or M", "g": "Gi or G", "t": "Ti or T", "p": "
 def _quantity_hint(name: str, raw: bytes) -> str:
     suffix = raw.decode(errors="replace").strip('" ').lstrip("+-0123456789.").strip().lower()
     if raw == b"null":
-        return "give it a value or take the line out"
+        return "set a value or remove the field"
     if suffix.removesuffix("b").removesuffix("i") in _SLIPS and name != "cpu":
         return f"did you mean {_SLIPS[suffix[0]]}?"
     if name == "cpu":
-        return "write cores or thousandths of one, such as 2, 0.5 or 500m"
+        return "write cores or millicores, such as 2, 0.5 or 500m"
     return "write a number and a suffix, such as 512Mi or 1G" if name in _STANDARD else ""
 
 
@@ -260,17 +260,17 @@ def name_fault(name: str, level: Level) -> tuple[str, str] | None:
         if name in _POD_LEVEL:
             return None
         return (
-            f"{shown(name, 60)} cannot be given for a whole pod",
-            "cpu, memory and hugepages-* can",
+            f"{shown(name, 60)} is not supported at pod level",
+            "cpu, memory and hugepages-* are",
         )
     if name in _STANDARD:
         return None
     domain, slash, short = name.rpartition("/")
     if not slash:
-        hint = nearest(name, _STANDARD) or "another resource needs a domain: example.com/name"
-        return f"{shown(name, 60)} is no resource of a container", hint
+        hint = nearest(name, _STANDARD) or "other resources need a domain: example.com/name"
+        return f"{shown(name, 60)} is not a container resource", hint
     if name.startswith("requests.") or not (is_subdomain(domain) and _is_short_name(short)):
-        return f"{shown(name, 60)} is no valid resource name", "such as example.com/gpu"
+        return f"{shown(name, 60)} is not a valid resource name", "such as example.com/gpu"
     return None
 
 
@@ -326,5 +326,5 @@ def _compare(
             faults.append(FieldFault(place, message, "raise the limit or lower the request"))
     given = {*requests, *limits}
     if any(name.startswith(HUGEPAGES) for name in given) and not given & {"cpu", "memory"}:
-        cause = "hugepages come only with cpu or memory"
+        cause = "hugepages need a cpu or memory request"
         faults.append(FieldFault("", cause, "add a cpu or memory request"))

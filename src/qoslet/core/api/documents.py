@@ -89,7 +89,7 @@ def json_documents(data: Text, file: str) -> Iterator[Document | BadInput]:
             return
         if b"\n" not in bytes(whole[start:end]).rpartition(b"}")[2]:
             where = f"{file}: {_position(whole, end)}"
-            hint = "start each document on a line of its own, or use a List"
+            hint = "start each document on a new line, or use a List"
             yield BadInput("two JSON documents on one line", where=where, hint=hint)
             return
         start, number = end, number + 1
@@ -118,18 +118,22 @@ def _open(data: memoryview, file: str, number: int) -> Document | BadInput:
     except msgspec.ValidationError:
         pass
     except RecursionError:
-        return BadInput(TOO_DEEP, hint="no Kubernetes document is", fault_code=FaultCode.TOO_DEEP)
+        return BadInput(
+            TOO_DEEP, hint="Kubernetes documents are not", fault_code=FaultCode.TOO_DEEP
+        )
     except DECODE_ERRORS as error:
         return BadInput(str(error))
     try:
         value = msgspec.json.decode(data)
     except RecursionError:
-        return BadInput(TOO_DEEP, hint="no Kubernetes document is", fault_code=FaultCode.TOO_DEEP)
+        return BadInput(
+            TOO_DEEP, hint="Kubernetes documents are not", fault_code=FaultCode.TOO_DEEP
+        )
     except DECODE_ERRORS as error:
         return BadInput(str(error))
     place = f"{file}: document {number}" if number else file
     if not isinstance(value, dict):
-        hint = "a document is an object; several go into a List or on lines of their own"
+        hint = "a document is an object; put several into a List or on separate lines"
         return BadInput(f"must be an object, is {type_name(value)}", where=place, hint=hint)
     path, message = collect(value, Envelope)[1][0]
     return BadInput(message, where=f"{place}: {path}")
@@ -194,7 +198,7 @@ def value_document(value: Any, file: str, number: int) -> Document | BadInput:
     except UnicodeError:
         return BadInput("holds half of a surrogate pair", where=place, hint="use UTF-8")
     except RecursionError:
-        return BadInput(TOO_DEEP, where=place, hint="no Kubernetes document is")
+        return BadInput(TOO_DEEP, where=place, hint="Kubernetes documents are not")
     found = _open(data, file, number)
     if isinstance(found, BadInput) and not found.where:
         return BadInput(found.message, where=place, hint=found.hint)
@@ -230,11 +234,11 @@ def _unreadable(data: Text | str, where: str) -> BadInput:
     from json import loads
 
     text = data if isinstance(data, str) else bytes(data)
-    hint = "64-bit integers, and floating point below 1.8e308, are read"
+    hint = "use a 64-bit integer or a number below 1.8e308"
     try:
         found = loads(text, parse_int=_number, parse_float=_number)
     except (ValueError, RecursionError):
-        return BadInput("holds a number out of range", where=where, hint=hint)
+        return BadInput("contains a number out of range", where=where, hint=hint)
     place = _place_out_of_range(found)
     return BadInput(
         "is a number out of range", where=f"{where}: {place}" if place else where, hint=hint

@@ -38,16 +38,16 @@ def generated_uid(namespace: str, name: str) -> str:
 def uid_fault(uid: str) -> tuple[str, str] | None:
     """Message and hint where ``uid`` cannot be part of a cgroup name."""
     if len(uid) > UID_MAX:
-        return f"has {len(uid)} characters", f"at most {UID_MAX} fit a directory name"
+        return f"has {len(uid)} characters", f"use at most {UID_MAX}, the limit of a directory name"
     if not uid.strip(_LETTERS + "-.") and ".." not in uid and uid[0] not in "-.":
         return None if uid[-1] not in "-." else (f"{shown(uid)!r} ends in {uid[-1]!r}", _UID_HINT)
     if "_" in uid:
-        hint = "a kubelet panics on _ in a cgroup name: use letters, digits and -"
+        hint = "use letters, digits and -; a kubelet panics on _ in a cgroup name"
         return f"{shown(uid)!r} contains _", hint
     return f"{shown(uid)!r} cannot name a cgroup", _UID_HINT
 
 
-_UID_HINT = "use a UUID, or leave it out and one is made from namespace and name"
+_UID_HINT = "use a UUID, or leave it out: qoslet derives one from namespace and name"
 
 
 def bundle_id(uid: str, name: str) -> str:
@@ -61,4 +61,4 @@ def container_id_fault(identity: str) -> str | None:
     good = not identity.strip(_LETTERS + "-_.") and identity[:1] not in ("", "-", ".")
     if good and ".." not in identity and len(identity) <= CONTAINER_ID_MAX:
         return None
-    return f"{shown(identity)!r} is no container id"
+    return f"{shown(identity)!r} is not a container ID"

@@ -90,8 +90,8 @@ def unknown_hint(api_version: str | None, kind: str) -> str:
     if kind == "Pod" or kind in TEMPLATES:
         groups = ("v1",) if kind == "Pod" else _TEMPLATE_GROUPS[kind]
         wanted = "v1" if groups in (("v1",), ("",)) else f"{groups[0]}/v1"
-        return f"the apiVersion of a {kind} is {wanted}"
-    return nearest(kind, _KNOWN) or "take it out of the input: qoslet reads Pods and pod templates"
+        return f"a {kind} has apiVersion {wanted}"
+    return nearest(kind, _KNOWN) or "remove it: qoslet reads Pods and pod templates"
 
 
 def no_pod(problems: Iterable[Problem]) -> BadInput:

@@ -126,7 +126,7 @@ class _Loader:
         kind = envelope.kind
         if not kind or not envelope.api_version:
             missing = "apiVersion" if kind else "kind"
-            hint = "every Kubernetes document says apiVersion and kind"
+            hint = "every Kubernetes document has apiVersion and kind"
             self._fault(f"{spot.where}: {missing}", "is missing", hint)
             return
         base = kind.removesuffix("List")
@@ -143,7 +143,7 @@ class _Loader:
         items = document.envelope.items
         if items is UNSET:
             where = f"{document.where}: items"
-            self._fault(where, "is missing", "an empty list is items: []")
+            self._fault(where, "is missing", "write an empty list as items: []")
             return
         if not items:
             self.loaded.sources += 1
@@ -208,7 +208,7 @@ class _Loader:
     ) -> None:
         """Everything that is no plain Pod."""
         if not kind or not (api_version or implied):
-            hint = "every Kubernetes document says apiVersion and kind"
+            hint = "every Kubernetes document has apiVersion and kind"
             self._fault(f"{spot.where}: {'apiVersion' if kind else 'kind'}", "is missing", hint)
             return
         found = carrier(api_version, kind)
@@ -218,14 +218,14 @@ class _Loader:
         elif found in ("other", "node"):
             self._skip(spot.named(kind, meta), api_version, kind)
         else:
-            message = f"{shown(api_version or '')} {shown(kind)} is no kind that qoslet knows"
+            message = f"{shown(api_version or '')} {shown(kind)} is not a known kind"
             self._fault(spot.named(kind, meta), message.lstrip(), unknown_hint(api_version, kind))
 
     def _skip(self, where: str, api_version: str | None, kind: str) -> None:
         hint, code = "", ProblemCode.OTHER
         if carrier(api_version, kind) == "node":
-            hint, code = "a node is given with --node", ProblemCode.NODE_AMONG_PODS
-        message = f"{shown(kind)} is skipped: it carries no pods"
+            hint, code = "use --node for a node", ProblemCode.NODE_AMONG_PODS
+        message = f"{shown(kind)} skipped: it has no pods"
         self.loaded.problems.append(Problem("info", where, message, hint, code))
 
     def _pod(self, shape: PodShape, raw: Raw | Text, spot: Spot, types: list[TypeFault]) -> None:
@@ -257,7 +257,7 @@ class _Loader:
         path = TEMPLATES[kind]
         if template is None:
             if not any(f"{path}.".startswith(f"{fault}.") for fault, _ in types):
-                self._fault(f"{where}: {path}", "is missing", f"a {kind} carries a pod template")
+                self._fault(f"{where}: {path}", "is missing", f"a {kind} has a pod template")
             return
         pod = self._build(template, DocumentPath(where, shape.metadata, f"{path}."), types)
         if pod is None:
@@ -303,8 +303,8 @@ class _Loader:
         if not self._options.expand:
             return [pod]
         if self._expanded + count > EXPANDED_MAX:
-            message = f"{shown(str(count), 20)} pods are too many"
-            hint = f"at most {EXPANDED_MAX} pods are made of templates; leave --expand out"
+            message = f"{shown(str(count), 20)} is too many pods"
+            hint = f"--expand creates at most {EXPANDED_MAX} pods; leave it out"
             self._fault(f"{pod.where}: {field}", message, hint)
             return []
         self._expanded += count
@@ -329,7 +329,7 @@ class _Loader:
 
     def _left_out(self, pod: Pod) -> bool:
         if pod.phase in ("Succeeded", "Failed"):
-            message = f"left out: it has {pod.phase.lower()} and holds nothing any more"
+            message = f"left out: it has {pod.phase.lower()} and uses no resources"
         elif self._options.node_name and pod.node_name not in (None, self._options.node_name):
             message = f"left out: it runs on node {pod.node_name}"
         else:
@@ -342,14 +342,16 @@ class _Loader:
         key = pod.key
         first = self._names.setdefault(key, spot)
         if first is not spot:
-            message = f"{key} is in the input twice: also at {first.where}"
-            hint = "names are unique in a namespace; a template counts as a pod of its owner's name"
+            message = f"{key} occurs twice in the input: also at {first.where}"
+            hint = (
+                "names are unique in a namespace; a template counts as a pod with its owner's name"
+            )
             self._fault(f"{pod.where} ({spot.where}): metadata.name", message, hint)
             return False
         other, place = self._uids.setdefault(pod.uid, (key, spot))
         if other != key:
-            message = f"{pod.uid} is the UID of {other} too, at {place.where}"
-            hint = "give each pod its own UID, or none and one is made"
+            message = f"{pod.uid} is also the UID of {other}, at {place.where}"
+            hint = "give each pod a unique UID, or none: qoslet derives one"
             self._fault(f"{pod.where}: metadata.uid", message, hint)
             return False
         self.loaded.pods.append(pod)

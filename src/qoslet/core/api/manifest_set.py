@@ -236,12 +236,12 @@ class ManifestSet:
             return Problem("info", pod.where, reason, "")
         first = names.get(pod.key)
         if first is not None:
-            message = f"{pod.key} is in {first.file}, too: that one counts"
+            message = f"{pod.key} is also in {first.file}, which takes precedence"
             return Problem("error", f"{pod.where}: metadata.name", message, _NEXT)
         first = self.entries.get(pod.uid)
         if first is not None:
-            message = f"{pod.uid} is the UID of {first.pod.key}, too, in {first.file}"
-            hint = "give each pod its own UID, or none and one is made"
+            message = f"{pod.uid} is also the UID of {first.pod.key}, in {first.file}"
+            hint = "give each pod a unique UID, or none: qoslet derives one"
             return Problem("error", f"{pod.where}: metadata.uid", message, hint)
         return None
 
@@ -252,17 +252,17 @@ class ManifestSet:
         (self._telling.add if telling else self._telling.discard)(order)
 
 
-_NEXT = "names are unique in a namespace: remove one; where the other goes this one counts"
+_NEXT = "names are unique in a namespace: remove one of them"
 
 
 def _rows_of(file: _File) -> list[Problem]:
     """The rows of a file. What is wrong with it comes before what it said when it was good."""
-    stands = "its pods stay as they were" if file.entries else ""
+    stands = "its pods keep running unchanged" if file.entries else ""
     rows = [
         Problem("error", fault.where, fault.message, "; ".join(filter(None, (fault.hint, stands))))
         for fault in file.faults[:FAULTS_TOLD]
     ]
     more = len(file.faults) - FAULTS_TOLD
     if more > 0:
-        rows.append(Problem("error", file.file, f"{more} more faults", "mend the first ones"))
+        rows.append(Problem("error", file.file, f"{more} more faults", "fix the first ones"))
     return [*rows, *file.rows, *file.refused.values()]

@@ -122,7 +122,7 @@ class _Reading:
                 self._values[field] = value
             else:
                 hint = f"known are {', '.join((*KEYS, f'{HIGH}.CONTAINER'))}"
-                self.findings.append(Finding("warning", key, "is no annotation of qoslet", hint))
+                self.findings.append(Finding("warning", key, "is not a qoslet annotation", hint))
                 return
         except _Refused as error:
             self.findings.append(Finding("error", key, str(error), error.hint))
@@ -157,8 +157,8 @@ def _amount(text: str) -> int:
     except QuantityError as error:
         raise _Refused(f"{_shown(text)} {error}", "a quantity such as 200Mi, or max") from error
     if not LEAST_HIGH <= amount < UNLIMITED:
-        hint = "a quantity from 1Mi on, or max for none"
-        raise _Refused(f"{_shown(text)} is no sensible memory.high", hint)
+        hint = "a quantity of at least 1Mi, or max for no limit"
+        raise _Refused(f"{_shown(text)} is out of range for memory.high", hint)
     return amount
 
 
@@ -166,7 +166,9 @@ def _factor(text: str) -> float:
     plain = text.replace(".", "", 1)
     value = float(text) if len(text) <= _SHOWN and plain.isascii() and plain.isdecimal() else 0.0
     if not 0 < value <= 1:
-        raise _Refused(f"{_shown(text)} is no factor", "a number above 0, at most 1, such as 0.9")
+        raise _Refused(
+            f"{_shown(text)} is not a factor", "a number above 0, at most 1, such as 0.9"
+        )
     return value
 
 
@@ -188,9 +190,9 @@ _VALUE: Mapping[str, Callable[[str], tuple[str, object]]] = {
 
 def misplaced(owner: Mapping[str, str], template: Mapping[str, str], path: str) -> list[Finding]:
     """Annotations of a workload itself that its pods do not get; ``path`` is where they would."""
-    message = "is without effect here: pods get the annotations of their template"
+    message = "has no effect here: pods get the annotations of their template"
     return [
-        Finding("warning", key, message, f"it belongs in {path}")
+        Finding("warning", key, message, f"move it to {path}")
         for key in owner
         if key.startswith(PREFIX) and key not in template
     ]

@@ -135,10 +135,10 @@ class PodReader:
     def _names(self, meta: Metadata, faults: list[FieldFault]) -> tuple[str, str]:
         name, namespace = meta.name or "", meta.namespace or "default"
         if not name:
-            faults.append(FieldFault("metadata.name", "is missing", "give it a name"))
+            faults.append(FieldFault("metadata.name", "is missing", "set a name"))
         elif not is_subdomain(name):
-            message = f"{shown(name)!r} is no DNS name"
-            hint = "lower-case letters, digits, - and . only, at most 253"
+            message = f"{shown(name)!r} is not a DNS name"
+            hint = "use lowercase letters, digits, - and ., at most 253 characters"
             faults.append(FieldFault("metadata.name", message, hint))
         if namespace not in self._labels:
             if is_label(namespace):
@@ -157,7 +157,7 @@ class PodReader:
                     fault = container_id_fault(identity)
                     if fault:
                         path = f"status.{field}[{index}].containerID"
-                        faults.append(FieldFault(path, fault, "it is RUNTIME://ID"))
+                        faults.append(FieldFault(path, fault, "the form is RUNTIME://ID"))
                     ids[each.name] = identity
         return ids
 
@@ -194,7 +194,7 @@ class PodReader:
                     asked = self._actuated(asked, name, status, faults, notes)
                 resources = asked.resources or NO_RESOURCES
                 if role == "ephemeral" and (resources.requests or resources.limits):
-                    hint = "take them out: an ephemeral container cannot have any"
+                    hint = "remove them: ephemeral containers cannot have resources"
                     faults.append(FieldFault(f"{prefix}{path}.resources", "are not allowed", hint))
                 actual: Role = _role(role, shape)
                 found.append(
@@ -214,7 +214,7 @@ class PodReader:
             else:
                 faults.append(_label_fault(path, name))
         if name and name in seen:
-            message = f"{shown(name)!r} is the name of {seen[name]} too"
+            message = f"{shown(name)!r} is also the name of {seen[name]}"
             faults.append(FieldFault(path, message, "container names are unique in a pod"))
         else:
             seen[name] = path.removesuffix(".name")
@@ -295,7 +295,7 @@ class PodReader:
             if is_subdomain(node):
                 self._node_names.add(node)
             else:
-                message = f"{shown(node)!r} is no DNS name"
+                message = f"{shown(node)!r} is not a DNS name"
                 faults.append(FieldFault(f"{prefix}spec.nodeName", message))
         if spec.priority is not None and not -(2**31) <= spec.priority < 2**31:
             faults.append(FieldFault(f"{prefix}spec.priority", "does not fit 32 bits"))
@@ -327,8 +327,8 @@ def _role(role: str, shape: ContainerShape) -> Role:
 
 
 def _label_fault(path: str, name: str) -> FieldFault:
-    hint = "lower-case letters, digits and - only, at most 63"
-    return FieldFault(path, f"{shown(name)!r} is no DNS label", hint)
+    hint = "use lowercase letters, digits and -, at most 63 characters"
+    return FieldFault(path, f"{shown(name)!r} is not a DNS label", hint)
 
 
 def _place_notes(
@@ -365,7 +365,7 @@ def _uid(
     if fault:
         faults.append(FieldFault(path, *fault))
     elif "pod" in uid:
-        message = "contains 'pod': a kubelet does not take its group for a pod's"
+        message = "contains 'pod': a kubelet does not recognize its cgroup as a pod's"
         notes.append(FieldFault(path, message, "give it a UUID"))
     return uid, "config.hash" if uid_from == "config.hash" else "manifest"
 

@@ -57,14 +57,16 @@ def check_pod_level(
         if own is not None and own.nano < amount.nano:
             message = f"{canonical(own)} is below the {canonical(amount)} that containers request"
             place = child(f"{path}.requests", name)
-            faults.append(FieldFault(place, message, "raise it or lower those of the containers"))
+            faults.append(
+                FieldFault(place, message, "raise it, or lower the requests of the containers")
+            )
     for name, request in resources.requests.items():
         limit = given.limits.get(name)
         if name not in given.requests and limit is not None and request.nano > limit.nano:
             message = (
                 f"{canonical(limit)} is below the {canonical(request)} that containers request"
             )
-            hint = "raise it or lower those of the containers"
+            hint = "raise it, or lower the requests of the containers"
             faults.append(FieldFault(child(f"{path}.limits", name), message, hint))
     for container in containers:
         for name, amount in container.resources.limits.items():

@@ -28,8 +28,8 @@ def without_unknown(given: Any, shape: Any, where: str) -> tuple[Any, list[Probl
 def unknown(where: str, place: str, of: str, known: tuple[str, ...]) -> Problem:
     """The row of a name that is not read; ``of`` is what lacks it."""
     name = re.split(r"[.\[]", place)[-1].rstrip("]")
-    hint = nearest(name, known) or "it is not converted"
-    message = f"is no field of {of}"
+    hint = nearest(name, known) or "qoslet does not convert it"
+    message = f"is not a field of {of}"
     return Problem("warning", f"{where}: {place}" if where else place, message, hint)
 
 
@@ -67,7 +67,7 @@ def complaint(error: msgspec.ValidationError, given: Any, shape: Any) -> tuple[s
     message, _, path = str(error).partition(" - at `")
     key, found, within = path.partition("key` in `")
     if found and not key:
-        message, path = "has a key that is no text", within
+        message, path = "has a key that is not text", within
     value, kind, place = given, inspect.type_info(shape), ""
     for name, index in _STEP.findall(path.rstrip("`")):
         if isinstance(kind, inspect.UnionType):

@@ -31,7 +31,7 @@ def mode_of(f_type: int, unified_below: bool = False) -> Mode:
     if f_type == CGROUP2_SUPER_MAGIC:
         return "unified"
     if f_type != TMPFS_MAGIC:
-        raise ValueError(f"/sys/fs/cgroup has file system type {f_type:#x}: no cgroup mount")
+        raise ValueError(f"/sys/fs/cgroup has file system type {f_type:#x}, not cgroup")
     return "hybrid" if unified_below else "legacy"
 
 
@@ -42,7 +42,7 @@ def own_path(lines: Iterable[str]) -> str:
         controllers, _, path = rest.partition(":")
         if number == "0" and not controllers and path:
             return path.rstrip("\n")
-    raise ValueError("the process is in no v2 cgroup")
+    raise ValueError("the process is not in a v2 cgroup")
 
 
 def process_ids(lines: Iterable[str]) -> list[int]:

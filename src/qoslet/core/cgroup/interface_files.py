@@ -71,7 +71,7 @@ def knob(file: str) -> Knob:
         return found
     if file.startswith("hugetlb."):
         return _HUGETLB
-    raise ValueError(f"{file!r} is no cgroup setting that is known")
+    raise ValueError(f"{file!r} is not a known cgroup file")
 
 
 def controller(file: str) -> str:

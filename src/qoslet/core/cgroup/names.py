@@ -79,15 +79,15 @@ def from_systemd(path: str) -> Components:
 
 
 def expand_slice(unit: str) -> str:
-    """``a-b.slice`` to ``/a.slice/a-b.slice``; ValueError where it is no slice name."""
+    """``a-b.slice`` to ``/a.slice/a-b.slice``; ValueError where it is not a slice name."""
     if not unit.endswith(SLICE) or unit == SLICE or "/" in unit:
-        raise ValueError(f"{unit!r} is no slice name")
+        raise ValueError(f"{unit!r} is not a slice name")
     stem = unit.removesuffix(SLICE)
     if stem == "-":
         return "/"
     parts = stem.split("-")
     if not all(parts):
-        raise ValueError(f"{unit!r} has an empty part")
+        raise ValueError(f"{unit!r} has an empty component")
     return "/" + "/".join("-".join(parts[: n + 1]) + SLICE for n in range(len(parts)))
 
 
@@ -175,13 +175,13 @@ def root_path(root: str, kind: Kind) -> str:
         raise BadInput(
             str(error),
             where="--cgroup-root",
-            hint="systemd reads - as a level and _ as -: use letters, digits and -",
+            hint="use letters, digits and -; systemd reads - as a level and _ as -",
         ) from None
     if any(part.endswith((SLICE, ".scope")) for part in parts):
         plain = "/".join(part.removesuffix(SLICE) for part in parts)
         raise BadInput(
-            f"{root!r} has a unit's name in it",
+            f"{root!r} contains a unit name",
             where="--cgroup-root",
-            hint=f"name groups, not units: /{plain}",
+            hint=f"give cgroup names, not units: /{plain}",
         )
     return to_systemd(parts)

@@ -46,7 +46,7 @@ def version_of(text: str) -> int:
     while end < len(text) and "0" <= text[end] <= "9":
         end += 1
     if start == end:
-        raise ValueError(f"{text!r} holds no systemd version")
+        raise ValueError(f"{text!r} is not a systemd version")
     return int(text[start:end])
 
 
@@ -59,7 +59,7 @@ def oom_policy(group: str) -> Literal["continue", "kill"]:
     """OOMPolicy for ``memory.oom.group``, given at a unit's creation only; ValueError for
     another value than 0 and 1."""
     if group not in ("0", "1"):
-        raise ValueError(f"{group!r} is no memory.oom.group: 0 or 1")
+        raise ValueError(f"{group!r} is not 0 or 1")
     return "kill" if group == "1" else "continue"
 
 
@@ -75,13 +75,13 @@ def cpu_mask(text: str) -> bytes:
             continue
         first, dash, last = part.partition("-")
         if not _number(first) or (dash and not _number(last)):
-            raise ValueError(f"{part!r} is no number or range")
+            raise ValueError(f"{part!r} is not a number or range")
         low, high = int(first), int(last or first)
         if high < low:
             raise ValueError(f"{part!r} ends before it begins")
         mask |= ((1 << (high - low + 1)) - 1) << low
     if not mask:
-        raise ValueError("an empty list is no CPU list")
+        raise ValueError("a CPU list cannot be empty")
     return mask.to_bytes((mask.bit_length() + 7) // 8, "little")
 
 
@@ -122,7 +122,7 @@ def bandwidth(quota_us: int, period_us: int, version: int) -> list[Property]:
 def _cpu_max(text: str, version: int) -> list[Property]:
     words = text.split()
     if not 1 <= len(words) <= 2:
-        raise ValueError(f"cpu.max {text!r} is no quota with a period")
+        raise ValueError(f"cpu.max {text!r} is not a quota with a period")
     quota = 0 if words[0] == "max" else _amount("cpu.max", words[0])
     period = _amount("cpu.max", words[1]) if len(words) > 1 else QUOTA_PERIOD_US
     return bandwidth(quota, period, version)
@@ -138,7 +138,7 @@ def properties(unified: Mapping[str, str], version: int) -> list[Property]:
     found: list[Property] = []
     for key, given in unified.items():
         if "/" in key or key.find(".") <= 0:
-            raise ValueError(f"{key!r} is no CONTROLLER.PARAMETER")
+            raise ValueError(f"{key!r} is not CONTROLLER.PARAMETER")
         text = given.strip()
         if key == "cpu.idle" and idle:
             found.append(("CPUWeight", 0))

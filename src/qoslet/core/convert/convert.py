@@ -41,7 +41,7 @@ LACKS = ("bfq", "iocost", "rsvd", "swap")
 """What a kernel may lack, by the names of ``Ground``."""
 
 
-_NOT_WINDOWS = "--to windows is for windows.resources, WindowsContainerResources, or a pod"
+_NOT_WINDOWS = "use --to windows for windows.resources, WindowsContainerResources or a pod"
 
 _PAUSE = Block(cpu=Cpu(shares=2))
 """What a CRI runtime gives the container that holds a sandbox. Source: containerd
@@ -98,7 +98,7 @@ def wish_of(
     updated container has, ``usage`` its memory.current and memory.swap.current in bytes;
     ``without`` names what the kernel lacks (``LACKS``). Raises BadInput."""
     if to not in TARGETS:
-        raise BadInput(f"{to!r} is nothing to convert to", where="--to", hint=", ".join(TARGETS))
+        raise BadInput(f"unknown target {to!r}", where="--to", hint=", ".join(TARGETS))
     check_options(runtime, driver, hierarchy, update, usage)
     try:
         named = converting_runtime(runtime)
@@ -107,10 +107,14 @@ def wish_of(
     wrong = [name for name in without if name not in LACKS]
     if wrong:
         hint = f"known are {', '.join(LACKS)}"
-        raise BadInput(f"{wrong[0]!r} is nothing that a kernel lacks", where="--without", hint=hint)
+        raise BadInput(f"unknown kernel feature {wrong[0]!r}", where="--without", hint=hint)
     if to in ("v1", "v2"):
         if hierarchy not in (None, to):
-            raise BadInput(f"{hierarchy} is not {to}", where="--hierarchy", hint="leave it out")
+            raise BadInput(
+                f"--to {to} has another hierarchy than {hierarchy}",
+                where="--hierarchy",
+                hint="leave it out",
+            )
         hierarchy = to
     ground = structs.replace(WHOLE, **dict.fromkeys(without, False)) if without else WHOLE
     if named.cri is None:

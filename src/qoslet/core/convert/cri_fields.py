@@ -176,7 +176,7 @@ def check(
 
 def twice(field: str, where: str) -> BadInput:
     """The fault of a field that stands in both of its spellings."""
-    hint = f"{field} and {json_name(field)} are one field"
+    hint = f"{field} and {json_name(field)} are the same field"
     return BadInput("is given twice", where=where, hint=hint)
 
 

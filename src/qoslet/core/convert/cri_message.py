@@ -78,7 +78,7 @@ def message_of(given: Mapping[str, Any], where: str = "", path: str = "") -> Mes
 
 def _none(name: str, message: str, known: tuple[str, ...], at: str) -> BadInput:
     hint = nearest(name, known) or f"{message} has {', '.join(known)}"
-    return BadInput("is no field of the message", where=at, hint=hint)
+    return BadInput("is not a field of the message", where=at, hint=hint)
 
 
 def _read(field: str, value: Any, where: str, path: str) -> object:
@@ -86,7 +86,7 @@ def _read(field: str, value: Any, where: str, path: str) -> object:
     if field in NUMBERS:
         number = number_of(value, at)
         if number < 0 and field in _UNSIGNED:
-            raise BadInput("is negative, which no resource block can hold", where=at)
+            raise BadInput("is negative, which a resource block cannot express", where=at)
         return number
     if field in TEXTS:
         return _text(value, at)
@@ -167,12 +167,12 @@ def lost_of(message: Message, runtime: Runtime) -> tuple[Lost, ...]:
     """What of a message no resource block carries."""
     resources, found = message.resources, []
     if resources.oom_score_adj:
-        why = "it is of the process, no file of a group"
+        why = "it belongs to the process, not to a cgroup"
         instead = "process.oomScoreAdj of the config; /proc/PID/oom_score_adj"
         found.append(Lost("oom_score_adj", why, instead, "elsewhere", "oom_score_adj"))
     if not runtime.hugetlb and any(amount for _, amount in resources.hugepage_limits):
-        why = f"{runtime.cri} passes none on where disable_hugetlb_controller is true, its default"
-        instead = "the pod's group, where the kubelet limits them"
+        why = f"{runtime.cri} drops it if disable_hugetlb_controller is true (the default)"
+        instead = "the pod's cgroup, where the kubelet limits them"
         found.append(Lost("hugepage_limits", why, instead, field="hugepage_limits"))
     return tuple(found)
 
@@ -202,10 +202,10 @@ def part_of_block(block: Block) -> Part:
 
 def _too_wide(name: str) -> Lost:
     why = f"the CRI's int64 ends at {_WIDEST}"
-    return Lost(name, why, "an amount that a kernel takes", field=name.replace("_", "."))
+    return Lost(name, why, "use an amount that the kernel accepts", field=name.replace("_", "."))
 
 
-_NO_FIELD = "no field of the CRI carries it"
+_NO_FIELD = "the CRI has no field for it"
 _NRI = "an NRI plugin of the runtime, or the unified map"
 
 
@@ -219,9 +219,9 @@ def _lost(block: Block) -> tuple[Lost, ...]:
         ("memory.disableOOMKiller", memory.disable_oom_killer or None, "unified memory.high"),
         ("cpu.idle", cpu.idle, "unified cpu.idle"),
         ("cpu.burst", cpu.burst, "unified cpu.max.burst"),
-        ("cpu.realtimeRuntime", cpu.realtime_runtime, "nothing of Kubernetes"),
-        ("cpu.realtimePeriod", cpu.realtime_period, "nothing of Kubernetes"),
-        ("pids", block.pids, "the kubelet's podPidsLimit on the pod's group, unified pids.max"),
+        ("cpu.realtimeRuntime", cpu.realtime_runtime, "nothing in Kubernetes"),
+        ("cpu.realtimePeriod", cpu.realtime_period, "nothing in Kubernetes"),
+        ("pids", block.pids, "the kubelet's podPidsLimit on the pod's cgroup, unified pids.max"),
         ("blockIO", io if io != NO_IO else None, "containerd's blockio classes, unified io.max"),
         ("network", block.network, "eBPF, or the pod's network plugin"),
         ("devices", block.devices or None, "devices of ContainerConfig, or CDI"),

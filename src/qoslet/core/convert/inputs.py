@@ -84,10 +84,10 @@ def _loose(names: frozenset[str], where: str) -> Kind:
     telling = names - _BOTH
     oci, cri = telling & _BLOCK, frozenset(map(snake, telling)) & (_MESSAGE | _WINDOWS)
     if bool(oci) == bool(cri):
-        message = "may be a block of the OCI or a message of the CRI" if names <= _BOTH else (
-            "is no resource block of the OCI, message of the CRI, or pod"
+        message = "may be an OCI block or a CRI message" if names <= _BOTH else (
+            "is not an OCI resource block, a CRI message or a pod"
         )  # fmt: skip
-        raise BadInput(message, where=where, hint="say which: --from oci, cri or pod")
+        raise BadInput(message, where=where, hint="give --from oci, cri or pod")
     return "oci" if oci else "cri"
 
 

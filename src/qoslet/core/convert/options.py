@@ -49,8 +49,8 @@ def check_options(
     if usage is None:
         return
     if not update:
-        hint = "say that it is one: --update"
-        raise BadInput("is that of a container that is updated", where="--usage", hint=hint)
+        hint = "add --update"
+        raise BadInput("applies only to an update", where="--usage", hint=hint)
     for amount in usage:
         if not whole(amount, 0, 2**63 - 1):
             told = shown(repr(amount))

@@ -81,7 +81,7 @@ def fields_of(given: Mapping[str, Any], where: str) -> Fields:
             found[name] = _number(value, at, _WIDTHS.get(name, 2**63 - 1))
         else:
             hint = f"WindowsContainerResources has {', '.join(FIELDS)}, affinity_cpus"
-            raise BadInput("is no field of the message", where=at, hint=hint)
+            raise BadInput("is not a field of the message", where=at, hint=hint)
     return Fields(**found)
 
 
@@ -108,7 +108,7 @@ def _affinity(one: Any, where: str) -> tuple[int, int]:
     named = fields_in(one, where, "")
     for name in named.keys() - set(_AFFINITY):
         hint = ", ".join(_AFFINITY)
-        raise BadInput("is no field of it", where=f"{where}.{shown(name)}", hint=hint)
+        raise BadInput("is not a field of it", where=f"{where}.{shown(name)}", hint=hint)
     return _pair(named, where, *_AFFINITY)
 
 
@@ -204,6 +204,6 @@ def lost_of(fields: Fields, to: str) -> tuple[Lost, ...]:
 def _rate(name: str) -> Lost:
     annotation = {"iops": "iopsmaximum", "bps": "bandwidthmaximum"}[name]
     return Lost(
-        f"storage.{name}", "the message has no rate of storage",
+        f"storage.{name}", "the message has no storage rate",
         f"the annotation io.microsoft.container.storage.qos.{annotation}", field=f"storage.{name}",
     )  # fmt: skip

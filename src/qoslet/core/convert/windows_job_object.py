@@ -58,19 +58,21 @@ def _elsewhere(fields: Fields, on: Windows) -> list[Lost]:
         why, instead = "the shim does not read it", f"the snapshot's label {_LABEL}"
         rows.append(Lost("storage.sandboxSize", why, instead, field="storage.sandboxSize"))
     elif fields.rootfs_size_in_bytes:
-        why = "the object has no size of a disk"
+        why = "a job object has no disk size"
         instead = f"containerd labels the container's snapshot {_LABEL}"
         rows.append(Lost("rootfs_size_in_bytes", why, instead, "elsewhere", "rootfs_size_in_bytes"))
     if fields.affinity_cpus and on.isolated:
-        why = "the shim has it for process isolation alone"
+        why = "the shim supports it only with process isolation"
         rows.append(Lost("affinity_cpus", why, "process isolation", field="affinity_cpus"))
     elif fields.affinity_cpus:
-        why = "the object's Processor has a count, a maximum and a weight"
-        instead = "the shim gives the job object these groups and masks, if it knows cpu.affinity"
+        why = "a job object's Processor has a count, a maximum and a weight"
+        instead = (
+            "the shim gives the job object these groups and masks, if it supports cpu.affinity"
+        )
         rows.append(Lost("affinity_cpus", why, instead, "elsewhere", "affinity_cpus"))
     limit = fields.memory_limit_in_bytes
     if 0 < limit < _MIB:
-        why = f"{limit} bytes are 0 whole MiB, which the shim takes for no limit"
+        why = f"{limit} bytes are 0 whole MiB, which the shim treats as no limit"
         rows.append(
             Lost("memory_limit_in_bytes", why, "1 MiB or more", field="memory_limit_in_bytes")
         )
@@ -146,11 +148,11 @@ def _first(count: int, weight: int, maximum: int, on: Windows) -> tuple[int, int
     """The precedence under process isolation: count, then shares, then maximum."""
     named = (("cpu_count", count), ("cpu_shares", weight), ("cpu_maximum", maximum))
     there = [name for name, amount in named if amount]
-    instead = "Hyper-V isolation, which has all three"
+    instead = "use Hyper-V isolation, which has all three"
     if on.percent:
-        instead = "Kubernetes from 1.18 on, which sends the maximum alone"
+        instead = "use Kubernetes 1.18 or later, which sends only the maximum"
     lost = [
-        Lost(name, f"{there[0]} comes first, and a job object has one CPU control", instead,
+        Lost(name, f"a job object has one CPU control, and {there[0]} takes precedence", instead,
              field=name)
         for name in there[1:]
     ]  # fmt: skip

@@ -26,8 +26,8 @@ def container_parity(
 ) -> tuple[Parity, ...]:
     """The report of a container; ``part`` is what its object gets."""
     if part.refusal is not None:
-        how = "it is refused, and does not run"
-        return (Parity("container", container.name, "absent", how, "Kubernetes from 1.18 on"),)
+        how = "the pod is rejected"
+        return (Parity("container", container.name, "absent", how, "use Kubernetes 1.18 or later"),)
     control = {row.file: int(row.value) for row in part.rows}
     return tuple(_container(policy, container, control, on))
 
@@ -45,7 +45,7 @@ def _container(
         memory = limits["memory"]
         yield _memory_limit(str(memory), memory.value, control.get("Memory.SizeInMB", 0), on)
     if requests.get("memory", ZERO).nano:
-        how = "it is counted by the scheduler; there is no protection, and no oom_score_adj"
+        how = "the scheduler counts it; there is no protection and no oom_score_adj"
         instead = "kubeReserved, systemReserved and memory.available of evictionHard (500Mi)"
         yield Parity("requests.memory", str(requests["memory"]), "absent", how, instead)
     for name in sorted({*limits, *requests} - {"cpu", "memory"}):
@@ -57,8 +57,8 @@ def _cpu_limit(asked: str, milli: int, control: Mapping[str, int], on: Windows) 
     count, maximum = control.get("Processor.Count", 0), control.get("Processor.Maximum")
     of = on.within(count)
     if maximum is None and not count:
-        how = "there is no cap; a weight bounds nothing"
-        return Parity("limits.cpu", asked, "absent", how, "a later release")
+        how = "there is no cap; a weight is not a limit"
+        return Parity("limits.cpu", asked, "absent", how, "use a later release")
     if maximum is None or of is None:
         how = f"whole processors: {count}"
         whole = milli == count * 1000
@@ -80,13 +80,13 @@ def _scaled(maximum: int, of: int, count: int, on: Windows) -> str:
 
 def _memory_limit(asked: str, limit: int, size: int, on: Windows) -> Parity:
     if not size:
-        how = "less than 1 MiB: the shim takes 0 MiB for no limit"
-        return Parity("limits.memory", asked, "absent", how, "1Mi or more")
-    how = "a commit limit: an allocation beyond it fails, nothing is OOM-killed"
+        how = "less than 1 MiB: the shim treats 0 MiB as no limit"
+        return Parity("limits.memory", asked, "absent", how, "use 1Mi or more")
+    how = "a commit limit: an allocation beyond it fails, without an OOM kill"
     if on.isolated and on.machine is None:
-        how = "the machine's size; and a commit limit inside it"
+        how = "the size of the VM, and a commit limit inside it"
     elif on.isolated:
-        how = f"a commit limit inside the machine, which has {_OWN_MEMORY} MiB where nothing says"
+        how = f"a commit limit inside the VM, which has {_OWN_MEMORY} MiB by default"
     whole = size << 20 == limit
     if not whole:
         how += f"; {size} whole MiB of it"
@@ -99,23 +99,23 @@ def _cpu_request(
 ) -> Parity:
     weight = control.get("Processor.Weight")
     if weight is not None and policy.choices.windows == "1.10":
-        how = f"a weight of {weight}, by the limit alone; without one it is the smallest"
+        how = f"a weight of {weight}, from the limit alone; without a limit the smallest weight"
         return Parity("requests.cpu", asked, "absent", how)
     if weight is not None:
-        of = "of the limit, not of the request" if limited else "among those who have one"
+        of = "of the limit, not of the request" if limited else "among containers with a weight"
         return Parity("requests.cpu", asked, "approximated", f"a weight of {weight}, {of}")
-    how = "it is counted by the scheduler; no weight is sent, so neighbours may take the time"
-    instead = "limits on the neighbours, or CPUs of its own (WindowsCPUAndMemoryAffinity)"
+    how = "the scheduler counts it; no weight is sent, so neighbors can use the time"
+    instead = "use limits on the neighbors, or exclusive CPUs (WindowsCPUAndMemoryAffinity)"
     return Parity("requests.cpu", asked, "absent", how, instead)
 
 
 def _other(name: str, asked: str) -> Parity:
     if name.startswith("hugepages-"):
-        return Parity(name, asked, "absent", "Windows has no hugepages for pods", "none")
+        return Parity(name, asked, "absent", "Windows has no huge pages for pods", "none")
     if name == "ephemeral-storage":
-        how = "the kubelet looks at usage now and then, and evicts"
+        how = "the kubelet checks usage periodically, and evicts"
         return Parity(name, asked, "approximated", how)
-    return Parity(name, asked, "enforced", "a device plugin hands it out, as on Linux")
+    return Parity(name, asked, "enforced", "a device plugin provides it, as on Linux")
 
 
 def pod_parity(policy: NodePolicy, pod: Pod, qos: str) -> tuple[Parity, ...]:
@@ -124,20 +124,20 @@ def pod_parity(policy: NodePolicy, pod: Pod, qos: str) -> tuple[Parity, ...]:
 
 
 def _pod(policy: NodePolicy, pod: Pod, qos: str) -> Iterator[Parity]:
-    how = "it orders evictions; there are no groups above a container, so no class has a share"
-    yield Parity("QoS class", qos, "approximated", how, "limits on every container")
+    how = "it orders evictions; Windows has no cgroups above a container, so a class has no share"
+    yield Parity("QoS class", qos, "approximated", how, "set limits on every container")
     if hyperv(policy, pod):
-        how = "its containers run in a machine of its own"
+        how = "its containers run in a VM"
         yield Parity("isolation", "hyperv", "enforced", how)
     if pod.resources is not None:
-        how = "a job object is one container's"
-        instead = "the same limits on the containers"
+        how = "a job object belongs to one container"
+        instead = "set the same limits on the containers"
         yield Parity("spec.resources", "set", "absent", how, instead)
     for name, amount in sorted(pod.overhead.items()):
-        how = "it is counted by the scheduler, and bounds nothing"
+        how = "the scheduler counts it; it is not a limit"
         yield Parity(f"overhead.{name}", str(amount), "absent", how)
     if policy.node.kubelet.pod_pids_limit not in (None, -1, 0):
-        how = "a job object's process limit is not set"
+        how = "the process limit of a job object is not set"
         yield Parity("podPidsLimit", str(policy.node.kubelet.pod_pids_limit), "absent", how)
-    how = "a resize in place is refused"
-    yield Parity("resize", "in place", "absent", how, "a new pod")
+    how = "the kubelet rejects an in-place resize"
+    yield Parity("resize", "in place", "absent", how, "create a new pod")

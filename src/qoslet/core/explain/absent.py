@@ -24,7 +24,7 @@ class UnwrittenFile(Struct, frozen=True):
     @property
     def level(self) -> str:
         """The level of the group, in words."""
-        return {"node": "the node's group", "qos": "a QoS tier", "pod": "a pod's group"}.get(
+        return {"node": "the node's cgroup", "qos": "a QoS cgroup", "pod": "a pod's cgroup"}.get(
             self.cgroup.level, f"a {self.cgroup.level}"
         )
 
@@ -52,16 +52,16 @@ def reason_absent(missing: UnwrittenFile) -> str:
     """One sentence; never empty."""
     policy, file = missing.policy, missing.file
     if policy.v2 and file in _V1_TO_V2:
-        return f"the node has cgroup v2, where this is {_V1_TO_V2[file]}"
+        return f"the node has cgroup v2, where the file is {_V1_TO_V2[file]}"
     if not policy.v2 and file in _V2_TO_V1:
-        return f"the node has cgroup v1, where this is {_V2_TO_V1[file]}"
+        return f"the node has cgroup v1, where the file is {_V2_TO_V1[file]}"
     if not policy.v2 and file in _V2_ONLY:
         needs = "" if file == "memory.oom.group" else "; Memory QoS needs v2"
         return f"the node has cgroup v1, which has no such file{needs}"
     if file.startswith("hugetlb."):
         return _hugetlb(missing)
     if file.startswith("io."):
-        return "neither kubelet nor CRI says anything about I/O"
+        return "neither the kubelet nor the CRI sets I/O limits"
     if file in ("memory.min", "memory.low"):
         return _protection(missing)
     for files, reason in (
@@ -76,7 +76,7 @@ def reason_absent(missing: UnwrittenFile) -> str:
     ):
         if file in files:
             return reason(missing)
-    return f"no rule of this profile writes it on {missing.level}"
+    return f"this release does not write it on {missing.level}"
 
 
 def _amounts(container: Container) -> tuple[int, int]:
@@ -90,12 +90,9 @@ def _memory_qos_off(policy: NodePolicy) -> str:
         return ""
     if profile.memory_qos == "off":
         if profile.memory_qos_forced:
-            return f"{policy.node.origin('memoryQos')} switches Memory QoS off"
+            return f"{policy.node.origin('memoryQos')} disables Memory QoS"
         return f"Kubernetes {profile.kubernetes} has no Memory QoS: 1.22 is the first"
-    return (
-        f"Memory QoS is off: the gate MemoryQoS is false on this node"
-        f" (--feature-gates MemoryQoS=true, or --memory-qos {profile.memory_qos}, shows it)"
-    )
+    return f"Memory QoS is disabled: the gate MemoryQoS is false on this node (see --feature-gates MemoryQoS=true or --memory-qos {profile.memory_qos})"
 
 
 def _high(missing: UnwrittenFile) -> str:
@@ -105,30 +102,21 @@ def _high(missing: UnwrittenFile) -> str:
         return off
     if cgroup.container is None:
         if cgroup.level == "pod":
-            return "memory.high is for containers; 1.37 adds pods with pod-level memory limits"
-        return f"memory.high is for containers, not for {missing.level}"
+            return "memory.high is written on containers, since 1.37 also on pods with pod-level memory limits"
+        return f"memory.high is written on containers, not on {missing.level}"
     annotated = NO_POLICY if cgroup.pod is None else cgroup.pod.memory
     factor = factor_of(policy, annotated)
     if factor is None:
-        return (
-            f"memoryThrottlingFactor is unset, and form {policy.memory_qos} of Memory QoS has no"
-            " default: nothing is throttled"
-        )
+        return f"memoryThrottlingFactor is not set and has no default in Memory QoS variant {policy.memory_qos}: nothing is throttled"
     request, limit = _amounts(cgroup.container)
     skipped = high_skipped(policy.memory_qos, missing.qos or "BestEffort", request, limit)
     if skipped:
         if request == limit == 0:
-            return (
-                "request and limit are both unset and so count as equal: a quirk against KEP-2570"
-                " that 1.37 mends"
-            )
+            return "request and limit are both unset and count as equal: the kubelet deviates from KEP-2570; fixed in 1.37"
         if request == limit:
-            return f"memory request equals limit ({request}): nothing between them to throttle"
+            return f"the memory request equals the limit ({request}): nothing to throttle"
         return skipped
-    return (
-        f"the value would not be above the request {request}: limit or allocatable"
-        f" {limit or policy.unevicted_memory} and factor {factor} leave less than a page"
-    )
+    return f"the value would not exceed the request {request}: with limit or allocatable {limit or policy.unevicted_memory} and factor {factor} less than a page remains"
 
 
 def _protection(missing: UnwrittenFile) -> str:
@@ -137,26 +125,26 @@ def _protection(missing: UnwrittenFile) -> str:
     if off:
         return off
     if cgroup.level == "qos" and cgroup.name.endswith("/besteffort"):
-        return "BestEffort pods request nothing, so their tier protects nothing"
+        return "BestEffort pods request nothing, so their QoS cgroup protects nothing"
     form = policy.memory_qos
     if form in ("1.22", "1.27", "design"):
         if missing.file == "memory.low":
-            return f"form {form} of Memory QoS protects with memory.min only"
-        return "no memory request, nothing to protect"
+            return f"Memory QoS variant {form} protects only with memory.min"
+        return "no memory request"
     if cgroup.level == "sandbox":
-        return "the sandbox has no request of its own"
+        return "the sandbox has no request"
     if cgroup.level == "node" and not cgroup.name.endswith("kubepods"):
-        return f"form {form} protects what is reserved with memory.min only"
+        return f"variant {form} protects reservations only with memory.min"
     if cgroup.level == "node" and missing.file == "memory.low":
-        return "form 1.36 does not write it on kubepods, which takes the effect from every pod's"
+        return "variant 1.36 does not write it on kubepods, so memory.low of pods has no effect"
     if cgroup.level == "qos":
-        return "the Burstable tier is protected softly, by memory.low"
+        return "memory.low protects the Burstable QoS cgroup"
     if policy.reservation != "TieredReservation":
         return f"memoryReservationPolicy is {policy.reservation}: requests are not protected"
     other = "memory.low" if missing.file == "memory.min" else "memory.min"
     if cgroup.pod is not None and missing.qos == "BestEffort":
-        return "no memory request, nothing to protect"
-    return f"a {missing.qos} pod is protected by {other} under TieredReservation"
+        return "no memory request"
+    return f"a {missing.qos} pod is protected by {other} with TieredReservation"
 
 
 def _unlimited(pod: Pod, resource: str) -> str:
@@ -173,19 +161,19 @@ def _unlimited(pod: Pod, resource: str) -> str:
 def _bandwidth(missing: UnwrittenFile) -> str:
     policy, cgroup = missing.policy, missing.cgroup
     if cgroup.level in ("node", "qos"):
-        return "no kubelet limits CPU time above pods"
+        return "kubelets do not limit CPU time above pods"
     if cgroup.level == "sandbox":
-        return "the sandbox gets no quota"
+        return "sandboxes get no quota"
     if not policy.node.kubelet.cpu_cfs_quota:
         return "cpuCFSQuota is false: CPU limits are not enforced"
     if cgroup.container is not None:
         return "the container has no cpu limit"
     if missing.qos == "BestEffort":
-        return "a BestEffort pod has no limits"
+        return "BestEffort pods have no limits"
     pod = cgroup.pod
     if pod is not None and not declared(pod, "cpu", policy.sum_rules):
         return (
-            f"a pod is limited only if all its containers are; without a cpu limit:"
+            f"a pod gets a limit only if all its containers have one; without a cpu limit:"
             f" {_unlimited(pod, 'cpu')}"
         )
     return "no cpu limit"
@@ -195,18 +183,18 @@ def _limit(missing: UnwrittenFile) -> str:
     policy, cgroup = missing.policy, missing.cgroup
     if cgroup.level == "qos":
         if policy.node.kubelet.qos_reserved is None:
-            return "a QoS tier is limited only with --qos-reserved"
-        return "the gate QOSReserved is off (--feature-gates QOSReserved=true)"
+            return "a QoS cgroup gets a limit only with --qos-reserved"
+        return "the gate QOSReserved is disabled (--feature-gates QOSReserved=true)"
     if cgroup.level == "sandbox":
-        return "the sandbox has no limit of its own"
+        return "sandboxes have no limit"
     if cgroup.container is not None:
         return "the container has no memory limit"
     if missing.qos == "BestEffort":
-        return "a BestEffort pod has no limits"
+        return "BestEffort pods have no limits"
     pod = cgroup.pod
     if pod is not None and not declared(pod, "memory", policy.sum_rules):
         return (
-            f"a pod is limited only if all its containers are; without a memory limit:"
+            f"a pod gets a limit only if all its containers have one; without a memory limit:"
             f" {_unlimited(pod, 'memory')}"
         )
     return "no memory limit"
@@ -215,13 +203,13 @@ def _limit(missing: UnwrittenFile) -> str:
 def _swap(missing: UnwrittenFile) -> str:
     policy = missing.policy
     if missing.cgroup.container is None:
-        return "swap is limited on containers only"
+        return "only containers have swap limits"
     if not policy.node.host.swap_controller:
-        return "the host accounts no swap (host.swapController is false)"
+        return "the host does not account swap (host.swapController is false)"
     release = policy.node.profile.kubernetes
     if policy.choices.swap in ("none", "legacy"):
-        return f"Kubernetes {release} says nothing about swap here, and the runtime neither"
-    return "the container has no memory limit that swap could be added to"
+        return f"neither Kubernetes {release} nor the runtime sets swap here"
+    return "the container has no memory limit, so swap has none"
 
 
 def _pids(missing: UnwrittenFile) -> str:
@@ -230,39 +218,39 @@ def _pids(missing: UnwrittenFile) -> str:
         limit = policy.node.kubelet.pod_pids_limit
         if limit <= 0:
             return f"podPidsLimit is {limit}: no limit (--pod-max-pids sets one)"
-        return "the gate SupportPodPidsLimit is off"
+        return "the gate SupportPodPidsLimit is disabled"
     if missing.cgroup.level == "node":
-        return "no pid is reserved here, or the node's pid capacity is not known"
-    return f"processes are limited on pods and on kubepods, not on {missing.level}"
+        return "no PIDs are reserved here, or the node's PID capacity is unknown"
+    return f"PID limits are written on pods and on kubepods, not on {missing.level}"
 
 
 def _oom_group(missing: UnwrittenFile) -> str:
     if missing.cgroup.container is None:
-        return "it is for containers only"
+        return "only containers have it"
     if not missing.policy.choices.oom_group:
-        return "1.28 is the first release that writes it"
-    return "singleProcessOOMKill is true: the kernel kills single processes"
+        return "Kubernetes writes it since 1.28"
+    return "singleProcessOOMKill is true: the kernel kills one process"
 
 
 def _oom_score(missing: UnwrittenFile) -> str:
-    return "it belongs to the processes of containers, not to a group"
+    return "it belongs to the processes of containers, not to a cgroup"
 
 
 def _cpuset(missing: UnwrittenFile) -> str:
     if missing.file == "cpuset.mems":
         if missing.cgroup.container is None:
-            return f"memory nodes are for containers, not for {missing.level}"
+            return f"memory nodes are written on containers, not on {missing.level}"
         if missing.policy.node.kubelet.memory_manager_policy != "Static":
-            return "memoryManagerPolicy is None: containers use the memory of all nodes"
-        return "only containers of Guaranteed pods get memory nodes of their own"
+            return "memoryManagerPolicy is None: containers use the memory of all NUMA nodes"
+        return "only containers of Guaranteed pods get memory nodes"
     if (
         missing.cgroup.container is not None
         and missing.policy.node.kubelet.cpu_manager_policy == "none"
     ):
         return "cpuManagerPolicy is none: containers use all CPUs"
     if missing.cgroup.level == "node":
-        return "kubepods gets a CPU list since 1.32, under the policy none"
-    return f"CPU lists are for containers under the static policy, not for {missing.level}"
+        return "kubepods gets a CPU list since 1.32, with policy none"
+    return f"CPU lists are written on containers with the static policy, not on {missing.level}"
 
 
 def _hugetlb(missing: UnwrittenFile) -> str:
@@ -272,12 +260,12 @@ def _hugetlb(missing: UnwrittenFile) -> str:
         return "the host has no hugetlb controller or no huge pages"
     size = missing.file.split(".")[1]
     if size not in sizes.split(", "):
-        return f"the host has no pages of {size}, only {sizes}"
+        return f"the host has no huge pages of {size}, only {sizes}"
     if ".rsvd." in missing.file:
-        return "reservations are not limited by this writer"
+        return "this writer does not limit reservations"
     if missing.cgroup.container is not None:
         runtime = policy.runtime
         if not runtime.hugetlb:
-            return f"{runtime.name} drops hugepage limits of containers by default"
-        return f"Kubernetes {policy.node.profile.kubernetes} sends no hugepage limits of containers"
+            return f"{runtime.name} drops huge page limits of containers by default"
+        return f"Kubernetes {policy.node.profile.kubernetes} does not send huge page limits of containers"
     return f"not written on {missing.level} in this release"

@@ -12,7 +12,7 @@ from qoslet.core.plan.full_node import Limit
 PROTECTING = ("memory.min", "memory.low")
 LIMITING = ("memory.high", "memory.max")
 
-_FULL = "on a full node"
+_FULL = "when the node is full"
 
 
 def sentence(standing: Standing, file: str) -> str | None:
@@ -26,7 +26,7 @@ def loss(standing: Standing, file: str) -> str | None:
     """The same in short, where the value is worth less than it says."""
     if file not in PROTECTING or not standing.lost(file):
         return None
-    return f"worth {standing.kept(file)}{because(standing, file)}"
+    return f"effective {standing.kept(file)}{because(standing, file)}"
 
 
 def because(standing: Standing, file: str) -> str:
@@ -42,7 +42,7 @@ def held(cut: Overcommit) -> str:
     """What a group holds of what is claimed below it."""
     if cut.held == 0:
         return f"{cut.path} has no {cut.file}"
-    return f"{cut.path} holds {cut.held} of {cut.claimed} that its groups claim"
+    return f"{cut.path} holds {cut.held} of {cut.claimed} that its children claim"
 
 
 def room(limit: Limit) -> str:
@@ -56,10 +56,12 @@ def _protection(standing: Standing, file: str) -> str | None:
     value = standing.claim.min if file == "memory.min" else standing.claim.low
     kept = standing.kept(file)
     if not value:
-        return f"{kept} {_FULL}: handed down by memory_recursiveprot" if kept else None
+        return f"{kept} {_FULL}: from the parent, by memory_recursiveprot" if kept else None
     if standing.lost(file):
         return f"{kept} of {value} {_FULL}{because(standing, file)}"
-    return f"all of it {_FULL}" if kept >= value else f"{kept} of {value} {_FULL}: all that is used"
+    return (
+        f"all of it {_FULL}" if kept >= value else f"{kept} of {value} {_FULL}: all memory in use"
+    )
 
 
 def _limit(standing: Standing, file: Literal["memory.high", "memory.max"] | str) -> str | None:
@@ -68,6 +70,6 @@ def _limit(standing: Standing, file: Literal["memory.high", "memory.max"] | str)
     if first is None or value >= UNLIMITED:
         return None
     if first.file == file and first.path == standing.claim.path:
-        return "binds first, of all limits from here up"
+        return "the lowest limit from here to the root"
     place = "" if first.path == standing.claim.path else f" of {first.path}"
-    return f"{first.file}{place} binds before it: {first.limit}"
+    return f"{first.file}{place} is lower: {first.limit}"

@@ -119,7 +119,10 @@ def _chosen(policy: NodePolicy, rule: str, by_runtime: bool) -> tuple[str, str |
         runtime = node.profile.runtime
         return f"runtime {runtime.name}: the {runtime.curve} curve", runtime.curve_evidence
     if rule.startswith("cpu.weight.linear"):
-        return "the kubelet's own groups: the linear curve in every release", "read: up to 1.36"
+        return (
+            "cgroups that the kubelet writes: the linear curve in every release",
+            "read: up to 1.36",
+        )
     release = f"Kubernetes {node.profile.kubernetes}"
     choice = _choice_of(rule)
     row = kubernetes.evidence(node.profile.kubernetes, choice) if choice else None
@@ -137,14 +140,14 @@ def _form(policy: NodePolicy, release: str, row: kubernetes.Row | None) -> tuple
     node, form = policy.node, policy.memory_qos
     how = f", {origin(node, 'memoryQos')}" if node.profile.memory_qos_forced else ""
     if form == "qoslet":
-        unnamed = how or ", as no Kubernetes release is named"
-        return f"Memory QoS qoslet{unnamed}", "the program's own: docs/explanation/memory-qos.md"
+        unnamed = how or ", because no Kubernetes release is given"
+        return f"Memory QoS qoslet{unnamed}", "qoslet's variant: docs/explanation/memory-qos.md"
     known = f"{row.evidence}: {row.source}" if row is not None else None
     if not policy.v2:
-        return f"{release}: Memory QoS off: the node has cgroup v1", None
+        return f"{release}: Memory QoS disabled: the node has cgroup v1", None
     if form == "off":
         gate = " (gate MemoryQoS)" if node.profile.memory_qos != "off" else ""
-        return f"{release}: Memory QoS off{how or gate}", known
+        return f"{release}: Memory QoS disabled{how or gate}", known
     since = "" if how or row is None else f" since 1.{row.since}"
     return f"{release}: Memory QoS {form}{since}{how}", known
 

@@ -177,7 +177,7 @@ def _of_class(
             file = row.pod.where.rpartition(": ")[0] or row.pod.where
             yield Fact(field, str(quantity), amount_of(resource, quantity), file)
     if more:
-        yield Fact(f"requests.{resource} of {more} more pods", "", "", "")
+        yield Fact(f"requests.{resource} of {more} other pods", "", "", "")
 
 
 def origin(node: Node, field: str) -> str:

@@ -111,7 +111,7 @@ def rows(node: Node) -> Iterator[EffectiveField]:
             yield from _gates(node)
             continue
         if field == "memoryReservationPolicy" and _protects_unasked(node):
-            yield EffectiveField(field, node_policy(node).reservation, "default of form qoslet")
+            yield EffectiveField(field, node_policy(node).reservation, "default of variant qoslet")
             continue
         yield EffectiveField(field, value, node.origin(field), _FLAGS.get(field, ""))
     yield from _machine(node)
@@ -120,7 +120,7 @@ def rows(node: Node) -> Iterator[EffectiveField]:
 def _form_default(node: Node) -> str:
     rules = node.profile
     if rules.memory_qos == "qoslet" and node_policy(node).memory_qos != "off":
-        return "default where no release is named"
+        return "default without a Kubernetes release"
     return f"default of {rules.kubernetes}"
 
 

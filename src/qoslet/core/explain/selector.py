@@ -32,10 +32,10 @@ def select(plan: Plan, target: str, namespace: str | None = None) -> list[Cgroup
     if exact:
         hint = "give -n NAMESPACE" if len({key.split("/")[0] for key in exact}) > 1 else ""
         candidates = ", ".join(_some(sorted(exact)))
-        raise BadInput(f"{target!r} may be {candidates}", where="POD", hint=hint or "spell it out")
-    raise BadInput(
-        f"no pod or container is called {target!r}", where="POD", hint=_near(plan, target)
-    )
+        raise BadInput(
+            f"{target!r} may be {candidates}", where="POD", hint=hint or "use the full name"
+        )
+    raise BadInput(f"no pod or container named {target!r}", where="POD", hint=_near(plan, target))
 
 
 def _spellings(pod: Pod, container: str | None) -> dict[str, tuple[str, ...]]:
@@ -52,7 +52,7 @@ def _by_name(plan: Plan, target: str) -> list[Cgroup]:
     if found:
         return found
     hint = _hint(target, [c.name for c in plan.cgroups])
-    raise BadInput(f"no group of the plan is called {target!r}", where="CGROUP", hint=hint)
+    raise BadInput(f"the plan has no cgroup {target!r}", where="CGROUP", hint=hint)
 
 
 def _near(plan: Plan, target: str) -> str:
@@ -89,4 +89,4 @@ def known_file(text: str, groups: Sequence[Cgroup]) -> str:
 
     near = get_close_matches(text, sorted(files), 3, 0.6)
     hint = f"did you mean {' or '.join(near)}?" if near else "such as memory.high or cpu.weight"
-    raise BadInput(f"{text!r} is no file that is known", where="FILE", hint=hint)
+    raise BadInput(f"{text!r} is not a known cgroup file", where="FILE", hint=hint)

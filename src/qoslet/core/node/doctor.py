@@ -30,11 +30,11 @@ class Finding(Struct, frozen=True):
 
 _NEEDED = ("cpu", "memory", "pids", "cpuset")
 _COST = {
-    "cpu": "no CPU weights and quotas",
-    "memory": "no memory limits and no Memory QoS",
+    "cpu": "no CPU weights or quotas",
+    "memory": "no memory limits, no Memory QoS",
     "pids": "no process limits",
     "cpuset": "no CPU pinning; on v1 nothing else is lost",
-    "hugetlb": "hugepage limits are not written",
+    "hugetlb": "no huge page limits",
 }
 
 
@@ -63,14 +63,14 @@ def _layout(machine: Machine) -> Iterator[Finding]:
         yield Finding(
             "hierarchy",
             "missing",
-            "no cgroup file system is mounted",
-            "nothing can be written; plan and explain work",
-            "mount cgroup2 at the usual place, or use run --simulate",
+            "no cgroup file system mounted",
+            "qoslet cannot create cgroups; plan and explain work",
+            "mount cgroup2 on /sys/fs/cgroup, or use run --simulate",
         )
         return
     text = {
         "v1": "cgroup v1",
-        "hybrid": "cgroup v1, with cgroup v2 mounted beside it (hybrid)",
+        "hybrid": "cgroup v1, with cgroup v2 mounted too (hybrid)",
         "v2": "cgroup v2",
     }[machine.layout]
     yield Finding("hierarchy", "ok", text)
@@ -79,16 +79,19 @@ def _layout(machine: Machine) -> Iterator[Finding]:
             "Memory QoS",
             "missing",
             "needs cgroup v2",
-            "no memory.min, memory.low, memory.high; kubelets since 1.35 refuse cgroup v1",
+            "no memory.min, memory.low, memory.high; kubelets since 1.35 reject cgroup v1",
             "boot with systemd.unified_cgroup_hierarchy=1",
         )
         return
     for option, cost in (
-        ("nsdelegate", "a delegated namespace can move processes across its border"),
-        ("memory_recursiveprot", "memory.min and memory.low reach only the group they are set on"),
+        ("nsdelegate", "a cgroup namespace can move processes across its boundary"),
+        (
+            "memory_recursiveprot",
+            "memory.min and memory.low protect only the cgroup they are set on",
+        ),
     ):
         if option in machine.options:
-            yield Finding(option, "ok", "mounted with it")
+            yield Finding(option, "ok", "mount option set")
         else:
             yield Finding(option, "missing", "not a mount option", cost, f"remount with {option}")
 
@@ -103,7 +106,7 @@ def _controllers(machine: Machine) -> Iterator[Finding]:
                 "missing",
                 "bound nowhere",
                 _COST[name],
-                f"check /proc/cgroups and the kernel line for cgroup_disable={name}",
+                f"check /proc/cgroups, and the kernel command line for cgroup_disable={name}",
             )
         else:
             yield _controller(topic, bound)
@@ -115,10 +118,9 @@ def _controller(topic: str, bound: Controller) -> Finding:
         return Finding(
             topic,
             "missing",
-            f"{place}, not delegated down to us",
+            f"{place}, not delegated to this cgroup",
             _COST[bound.name],
-            "start with systemd-run --user -p Delegate=yes, or enable it in"
-            " cgroup.subtree_control of every group above",
+            "start with systemd-run --user -p Delegate=yes, or enable it in cgroup.subtree_control of every ancestor",
         )
     if bound.writable is False:
         return Finding(
@@ -126,7 +128,7 @@ def _controller(topic: str, bound: Controller) -> Finding:
             "missing",
             f"{place}, not writable",
             _COST[bound.name],
-            "run as root, or in a delegated subtree named with --cgroup-root",
+            "run as root, or give a delegated cgroup with --cgroup-root",
         )
     return Finding(topic, "ok" if bound.writable else "unknown", place)
 
@@ -142,7 +144,7 @@ def _rights(machine: Machine) -> Iterator[Finding]:
             "CAP_SYS_RESOURCE",
             "missing",
             "not held",
-            "negative oom_score_adj is refused, pressure triggers need windows of 2 s",
+            "the kernel rejects a negative oom_score_adj; pressure triggers need windows of 2 s",
             "run as full root",
         )
     else:
@@ -152,30 +154,34 @@ def _rights(machine: Machine) -> Iterator[Finding]:
             "cgroup mount",
             "missing",
             "mounted read-only",
-            "nothing can be written",
-            "in a container: run privileged, or mount the host's cgroup file system writable",
+            "qoslet cannot create cgroups",
+            "in a container, run it privileged or mount the host's cgroup file system read-write",
         )
 
 
 _MILESTONES = (
-    ((5, 8), "cpu.stat in every group", "usage of v2 groups without the cpu controller is unknown"),
-    ((5, 9), "reclaim at memory.high", "a process above memory.high can hang for good"),
-    ((5, 14), "cgroup.kill", "groups are ended process by process"),
-    ((5, 19), "memory.reclaim", "what is cold cannot be taken back before a limit is raised"),
+    (
+        (5, 8),
+        "cpu.stat in every cgroup",
+        "CPU usage of v2 cgroups without the cpu controller is unknown",
+    ),
+    ((5, 9), "reclaim at memory.high", "a process above memory.high can hang forever"),
+    ((5, 14), "cgroup.kill", "qoslet kills cgroups process by process"),
+    ((5, 19), "memory.reclaim", "the guard cannot reclaim memory before it raises a limit"),
 )
 
 
 def _kernel(machine: Machine) -> Iterator[Finding]:
     text = machine.probed.kernel
     if text is None:
-        yield Finding("kernel", "unknown", "its release cannot be read")
+        yield Finding("kernel", "unknown", "its version cannot be read")
         return
     version = kernel_version(text)
     yield Finding("kernel", "ok", text)
     for since, what, cost in _MILESTONES:
         if version is not None and version < since and machine.layout == "v2":
             release = ".".join(map(str, since))
-            yield Finding(what, "missing", f"comes with {release}", cost, f"use Linux {release}")
+            yield Finding(what, "missing", f"since {release}", cost, f"use Linux {release}")
 
 
 def _protection(machine: Machine) -> Iterator[Finding]:
@@ -184,13 +190,13 @@ def _protection(machine: Machine) -> Iterator[Finding]:
     if machine.layout != "v2" or machine.bound("memory") is None:
         return
     if not machine.lru_gen:
-        yield Finding("memory.low", "ok", "gives way only where nothing else can be reclaimed")
+        yield Finding("memory.low", "ok", "reclaimed only if nothing else can be")
         return
     yield Finding(
         "memory.low",
         "missing",
-        "weak: the multi-gen LRU is on",
-        "reclaim takes from a group below its memory.low on the second try; memory.min holds",
+        "weak, because the multi-gen LRU is on",
+        "the second reclaim attempt ignores memory.low; memory.min holds",
         "echo n > /sys/kernel/mm/lru_gen/enabled",
     )
 
@@ -198,7 +204,7 @@ def _protection(machine: Machine) -> Iterator[Finding]:
 def _memory(machine: Machine) -> Iterator[Finding]:
     probed = machine.probed
     if probed.swap_controller is None:
-        yield Finding("swap accounting", "unknown", "no group shows it")
+        yield Finding("swap accounting", "unknown", "unknown, no cgroup shows it")
     elif probed.swap_controller:
         yield Finding("swap accounting", "ok", "swap can be limited")
     else:
@@ -218,16 +224,16 @@ def _memory(machine: Machine) -> Iterator[Finding]:
             "PSI",
             "missing",
             "pressure is not measured",
-            "stalls are found by their events and reclaim alone",
+            "qoslet detects stalls by events and reclaim only",
             "boot with psi=1",
         )
     if machine.dying is not None and machine.dying > 1000:
         yield Finding(
             "dying groups",
             "missing",
-            f"{machine.dying} removed groups still hold memory",
-            "each costs kernel memory until its pages are gone",
-            "they go under memory pressure; look for pinned page cache or tmpfs",
+            f"{machine.dying} removed cgroups still hold memory",
+            "each uses kernel memory until its pages are freed",
+            "memory pressure frees them; look for pinned page cache or tmpfs",
         )
 
 
@@ -240,8 +246,8 @@ def _systemd(machine: Machine) -> Iterator[Finding]:
             "systemd",
             "missing",
             "is not PID 1",
-            "only the cgroupfs driver works here",
-            "nothing to do: cgroupfs is chosen by itself",
+            "only the cgroupfs driver works",
+            "nothing to do: qoslet chooses cgroupfs",
         )
     else:
         version = f"version {probed.systemd}" if probed.systemd else "version unknown"
@@ -250,8 +256,8 @@ def _systemd(machine: Machine) -> Iterator[Finding]:
             yield Finding(
                 "D-Bus",
                 "missing",
-                "systemd's bus cannot be reached",
-                "the systemd driver cannot work",
+                "cannot connect to systemd's bus",
+                "the systemd driver does not work",
                 "start dbus, or run as root",
             )
 

@@ -118,12 +118,12 @@ def sort(faults: Faults, documents: Sequence[tuple[str, Any]]) -> Sources:
         elif kind in ("List", "NodeList") and version == "v1":
             nodes.extend(_items(faults, label, given, kind == "NodeList"))
         elif kind == "Pod" and version == "v1":
-            useless.append((label, "holds a pod, but no node"))
+            useless.append((label, "contains a pod, but no node"))
         else:
             _unknown(faults, label, kind, version)
     if found.kubelet is None and found.own is None and not nodes:
         for label, message in useless:
-            faults.add(label, message, "pods go to -f, a node document to --node")
+            faults.add(label, message, "give pods with -f, a node with --node")
     _choose(faults, found, nodes)
     return found
 
@@ -131,15 +131,19 @@ def sort(faults: Faults, documents: Sequence[tuple[str, Any]]) -> Sources:
 def _unknown(faults: Faults, label: str, kind: object, version: object) -> None:
     kinds = f"KubeletConfiguration ({KUBELET_API}), Node (v1 or {OWN_API}) or a List"
     if not isinstance(kind, str) or not isinstance(version, str):
-        faults.add(label, "has no kind and apiVersion", f"a node document is a {kinds}")
+        faults.add(label, "has neither kind nor apiVersion", f"a node document is a {kinds}")
     elif kind in ("KubeletConfiguration", "Node"):
         near = KUBELET_API if kind != "Node" else f"v1 or {OWN_API}"
         faults.add(
-            f"{label}: apiVersion", f"{shown(version)} is not known for {kind}", f"use {near}"
+            f"{label}: apiVersion",
+            f"{shown(version)} is not an apiVersion of {kind}",
+            f"use {near}",
         )
     else:
         near = close_to(kind, ("KubeletConfiguration", "Node", "NodeList", "List"))
-        faults.add(f"{label}: kind", f"{shown(kind)} is no node document", near or f"use {kinds}")
+        faults.add(
+            f"{label}: kind", f"{shown(kind)} is not a node document", near or f"use {kinds}"
+        )
 
 
 def _items(
@@ -159,7 +163,7 @@ def _items(
             count += 1
             yield f"{label}: items[{at}].", item
     if not count:
-        faults.add(label, "holds no node", "use the output of kubectl get nodes -o yaml")
+        faults.add(label, "contains no node", "use the output of kubectl get nodes -o yaml")
 
 
 def _fields(where: str, prefix: str, given: Mapping[str, Any], into: Fields) -> None:
@@ -180,7 +184,7 @@ def _kubelet(faults: Faults, found: Sources, where: str, document: Any) -> None:
             if value is not None or key == "memoryThrottlingFactor":
                 fields[key] = (value, f"{where}{key}")
         elif len(found.problems) < _WARNINGS and (near := close_to(key, known)):
-            message = f"{shown(key)} is no field of KubeletConfiguration: it has no effect"
+            message = f"{shown(key)} is not a KubeletConfiguration field and has no effect"
             found.problems.append(Problem("warning", place(f"{where}{key}"), message, near))
 
 
@@ -204,7 +208,7 @@ def _own(faults: Faults, found: Sources, label: str, given: Mapping[str, Any]) -
             if inner.get("name") not in (None, old[0]):
                 faults.add(
                     f"{where}metadata.name",
-                    f"is not the node of {old[1]}",
+                    f"is another node than in {old[1]}",
                     "describe one node at a time",
                 )
             inner = {"name": inner.get("name")}
@@ -232,8 +236,8 @@ def _choose(faults: Faults, found: Sources, nodes: Sequence[tuple[str, Mapping[s
     if len({_name(node[1]) for node in nodes}) > 1:
         names = ", ".join(shown(_name(node[1])) for node in nodes[:8])
         more = ", …" if len(nodes) > 8 else ""
-        hint = f"name one as metadata.name of a {OWN_API} Node, or give the document of one node"
-        faults.add(nodes[0][0].rstrip(": ."), f"holds several nodes: {names}{more}", hint)
+        hint = f"give one node, or name it as metadata.name of a {OWN_API} Node"
+        faults.add(nodes[0][0].rstrip(": ."), f"contains several nodes: {names}{more}", hint)
         return
     for where, document in nodes:
         _api(faults, found, where, document)

@@ -48,7 +48,7 @@ def mapping(faults: Faults, where: str, value: Any) -> Mapping[str, Any] | None:
         return None
     for key in value:
         if not isinstance(key, str):
-            faults.add(where, f"has the key {shown(key)}, which is no text", "quote it")
+            faults.add(where, f"has the key {shown(key)}, which is not a string", "quote it")
             return None
     return value
 
@@ -63,16 +63,16 @@ def known_fields(
         if key not in known:
             hint = close_to(key, known) or f"known are {', '.join(sorted(known))}"
             joint = ": " if top else "."
-            faults.add(f"{where}{joint}{key}", "is no known field", hint)
+            faults.add(f"{where}{joint}{key}", "is not a known field", hint)
 
 
 def text(faults: Faults, where: str, value: Any) -> str | None:
     """A text without control characters."""
     if not isinstance(value, str):
-        faults.add(where, f"must be a text, not {kind_of(value)}", "quote it")
+        faults.add(where, f"must be a string, not {kind_of(value)}", "quote it")
         return None
     if not value.isprintable():
-        faults.add(where, f"holds a control character: {shown(value)}")
+        faults.add(where, f"contains a control character: {shown(value)}")
         return None
     return value
 
@@ -83,7 +83,7 @@ def version(faults: Faults, where: str, value: Any) -> str | None:
         number = repr(value)
         if len(number.partition(".")[2]) >= 2:
             return number
-        faults.add(where, f"must be a text, not the number {number}", f'quote it: "{number}0"?')
+        faults.add(where, f"must be a string, not the number {number}", f'quote it: "{number}0"?')
         return None
     return text(faults, where, value)
 
@@ -126,7 +126,7 @@ def amount(faults: Faults, where: str, value: Any) -> Quantity | None:
         faults.add(where, f"must be a quantity, not {kind_of(value)}", 'such as "500m" or "2Gi"')
         return None
     if isinstance(value, int) and abs(value) > INT64_MAX:
-        faults.add(where, "is beyond the largest amount, 2^63 - 1")
+        faults.add(where, "exceeds the largest amount, 2^63 - 1")
         return None
     try:
         found = parse(value.strip() if isinstance(value, str) else repr(value))
@@ -138,7 +138,7 @@ def amount(faults: Faults, where: str, value: Any) -> Quantity | None:
         return None
     # A binary amount beyond int64 is read as its largest number.
     if found.nano >= INT64_MAX * NANO:
-        faults.add(where, f"is {shown(value)}, beyond the largest amount, 2^63 - 1")
+        faults.add(where, f"is {shown(value)}, above the largest amount, 2^63 - 1")
         return None
     return found
 
@@ -186,7 +186,7 @@ def reserved(faults: Faults, where: str, value: Any) -> dict[str, Quantity] | No
             hint = close_to(name, RESERVABLE) or f"known are {', '.join(RESERVABLE)}"
             faults.add(spot, f"{shown(name)} cannot be reserved", hint)
         elif not isinstance(entry, str):
-            faults.add(spot, f"must be a text, not {kind_of(entry)}", "quote it")
+            faults.add(spot, f"must be a string, not {kind_of(entry)}", "quote it")
         elif (found := amount(faults, spot, entry)) is not None:
             result[name] = found
     return result
@@ -207,7 +207,7 @@ def thresholds(faults: Faults, where: str, value: Any) -> dict[str, str] | None:
         spot = f"{where}.{signal}"
         if signal not in SIGNALS:
             hint = close_to(signal, SIGNALS) or f"known are {', '.join(SIGNALS)}"
-            faults.add(spot, f"{shown(signal)} is no eviction signal", hint)
+            faults.add(spot, f"{shown(signal)} is not an eviction signal", hint)
         elif (found := text(faults, spot, entry)) is not None and _threshold(faults, spot, found):
             result[signal] = found
     return result
@@ -224,7 +224,9 @@ def _threshold(faults: Faults, where: str, given: str) -> bool:
         return False
     found = amount(faults, where, given)
     if found is not None and not found.nano:
-        faults.add(where, f"is {shown(given)}, must be positive", "0% ignores the signal")
+        faults.add(
+            where, f"is {shown(given)}, must be positive", "leave the signal out to disable it"
+        )
     return found is not None and found.nano > 0
 
 
@@ -242,14 +244,14 @@ def options(faults: Faults, where: str, value: Any) -> tuple[str, ...] | None:
         spot = f"{where}[{at}]"
         if option not in ENFORCE_OPTIONS:
             hint = close_to(option, ENFORCE_OPTIONS) or f"known are {', '.join(ENFORCE_OPTIONS)}"
-            faults.add(spot, f"{shown(option)} is no option", hint)
+            faults.add(spot, f"{shown(option)} is not an option", hint)
         elif option in given[:at]:
-            faults.add(spot, f"{option} is there twice")
+            faults.add(spot, f"{option} occurs twice")
         elif option == "none" and len(set(given)) > 1:
-            faults.add(spot, "none must stand alone", "leave out the other options, or none")
+            faults.add(spot, "none excludes other options", "remove the other options, or none")
         elif option.endswith("-compressible") and option.removesuffix("-compressible") in given:
             full = option.removesuffix("-compressible")
-            faults.add(spot, f"{full} and {option} exclude each other", "leave one of them")
+            faults.add(spot, f"{full} and {option} exclude each other", "remove one of them")
     return given
 
 
@@ -275,7 +277,7 @@ def percent(faults: Faults, where: str, value: Any) -> int | None:
         spot = f"{where}.{name}"
         found = text(faults, spot, entry)
         if name != "memory":
-            faults.add(spot, f"{shown(name)} cannot be reserved", "only memory can")
+            faults.add(spot, f"{shown(name)} cannot be reserved", "only memory can be reserved")
         elif found is not None:
             number = found.removesuffix("%")
             fits = number.isascii() and number.isdigit() and len(number) < 10
@@ -317,7 +319,7 @@ def period(faults: Faults, where: str, value: Any) -> int | None:
         return None
     nano = nanoseconds(found)
     if nano is None:
-        faults.add(where, f"{shown(found)} is no duration", 'such as "100ms"')
+        faults.add(where, f"{shown(found)} is not a duration", 'such as "100ms"')
     elif not 10**6 <= nano <= 10**9:
         faults.add(where, f"is {shown(found)}, must be from 1ms to 1s")
     else:
@@ -354,6 +356,6 @@ def cpu_list(faults: Faults, where: str, value: Any) -> str | None:
     """A CPU list in the kernel's format, as text."""
     found = text(faults, where, value)
     if found is not None and cpus(found) is None:
-        faults.add(where, f"{shown(found)} is no CPU list", 'such as "0-3,8"')
+        faults.add(where, f"{shown(found)} is not a CPU list", 'such as "0-3,8"')
         return None
     return found

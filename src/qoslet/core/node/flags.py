@@ -300,10 +300,10 @@ def _pairs(faults: Faults, where: str, text: str, sign: str) -> dict[str, str]:
         key = key.strip()
         if not separator or not key:
             faults.add(
-                where, f"{shown(part)} is no {'KEY' + sign + 'VALUE'}", "separate with commas"
+                where, f"{shown(part)} is not {'KEY' + sign + 'VALUE'}", "separate with commas"
             )
         elif key in found:
-            faults.add(where, f"{shown(key)} is there twice")
+            faults.add(where, f"{shown(key)} occurs twice")
         else:
             found[key] = value.strip()
     return found
@@ -315,7 +315,7 @@ def _nodes(faults: Faults, where: str, text: str) -> list[dict[str, Any]]:
     for part in text.split(";"):
         number, colon, limits = part.strip().partition(":")
         if not colon or not (number.isascii() and number.isdigit() and len(number) < 4):
-            faults.add(where, f"{shown(part)} is no NODE:RESOURCE=SIZE", "such as 0:memory=1Gi")
+            faults.add(where, f"{shown(part)} is not NODE:RESOURCE=SIZE", "such as 0:memory=1Gi")
             continue
         found.append({"numaNode": int(number), "limits": _pairs(faults, where, limits, "=")})
     return found

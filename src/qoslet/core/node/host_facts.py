@@ -104,11 +104,11 @@ def _capacity(faults: Faults, where: str, value: Any) -> Quantity | None:
             faults.add(where, f"the page size {error}", "such as hugepages-2Mi")
             return None
     if not name.isprintable() or not 0 < len(name) <= 317:
-        faults.add(where, "is no name of a resource", "such as cpu, memory or hugepages-2Mi")
+        faults.add(where, "is not a resource name", "such as cpu, memory or hugepages-2Mi")
         return None
     found = read.amount(faults, where, value)
     if found is not None and not found.nano and name in ("cpu", "memory"):
-        faults.add(where, "is 0: a node without it holds no pod")
+        faults.add(where, "is 0: no pod fits on the node")
         return None
     return found
 
@@ -134,8 +134,12 @@ def capacity(machine: Machine, os: str) -> dict[str, Quantity]:
         if amount:
             result[name] = from_int(amount, "BinarySI" if name == "memory" else "DecimalSI")
         elif name != "pid":
-            hint = "give it as capacity in a qoslet/v1 Node document with --node"
-            machine.faults.add(f"{prefix}{name}", "is not known, and probing did not find it", hint)
+            hint = "set capacity in a qoslet/v1 Node document (--node)"
+            machine.faults.add(
+                f"{prefix}{name}",
+                "is unknown: no document has it and this machine does not show it",
+                hint,
+            )
     if not names and os == "linux":
         for size, amount in (machine.found().hugepages or {}).items():
             name = f"hugepages-{canonical(from_int(size, 'BinarySI'))}"

@@ -36,7 +36,7 @@ def cgroup_name(faults: Faults, where: str, value: Any) -> str | None:
     """The name of a cgroup: no ``.`` or ``..`` in it, so that it stays below the hierarchy."""
     found = read.text(faults, where, value)
     if found and any(part in (".", "..") for part in found.split("/")):
-        faults.add(where, f"is {shown(found)}, must not hold . or ..")
+        faults.add(where, f"is {shown(found)}, must not contain . or ..")
         return None
     return found
 
@@ -86,7 +86,7 @@ def _score(faults: Faults, where: str, value: Any) -> int | None:
 def _system_cgroups(faults: Faults, where: str, value: Any) -> str | None:
     found = cgroup_name(faults, where, value)
     if found == "/":
-        faults.add(where, "must not be /", "name a cgroup of its own")
+        faults.add(where, "must not be /", "name a cgroup below /")
     return found
 
 

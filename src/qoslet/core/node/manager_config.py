@@ -48,7 +48,7 @@ def cpu_options(faults: Faults, where: str, value: Any) -> dict[str, bool] | Non
         spot = f"{where}.{name}"
         if name not in CPU_OPTIONS:
             hint = close_to(name, CPU_OPTIONS) or f"known are {', '.join(CPU_OPTIONS)}"
-            faults.add(spot, f"{shown(name)} is no option of the CPU manager", hint)
+            faults.add(spot, f"{shown(name)} is not a CPU manager option", hint)
         elif (chosen := _switch(faults, spot, entry)) is not None:
             found[name] = chosen
     return found
@@ -59,7 +59,7 @@ def _switch(faults: Faults, where: str, value: Any) -> bool | None:
     found = read.text(faults, where, value)
     if found is None or found in _TRUE or found in _FALSE:
         return None if found is None else found in _TRUE
-    faults.add(where, f"is {shown(found)}, must be true or false", "as a text, in quotes")
+    faults.add(where, f"is {shown(found)}, must be true or false", "put it in quotes")
     return None
 
 
@@ -89,7 +89,7 @@ def topology_options(faults: Faults, where: str, value: Any) -> dict[str, str] |
         said = read.text(faults, spot, entry)
         if name not in _TOPOLOGY_OPTIONS:
             hint = close_to(name, _TOPOLOGY_OPTIONS) or f"known are {', '.join(_TOPOLOGY_OPTIONS)}"
-            faults.add(spot, f"{shown(name)} is no option of the topology manager", hint)
+            faults.add(spot, f"{shown(name)} is not a topology manager option", hint)
         elif said is not None and _fits(faults, spot, name, said):
             found[name] = said
     return found
@@ -113,7 +113,11 @@ def _memory_kind(faults: Faults, where: str, name: str) -> bool:
             return True
     except QuantityError:
         pass
-    faults.add(where, f"{shown(name)} cannot be reserved by node", "memory or hugepages-SIZE can")
+    faults.add(
+        where,
+        f"{shown(name)} cannot be reserved per NUMA node",
+        "only memory and hugepages-SIZE can",
+    )
     return False
 
 
@@ -150,7 +154,7 @@ def _reserve(
             continue
         amount = read.amount(faults, spot, entry)
         if amount is not None and not amount.nano:
-            faults.add(spot, "is 0: reserve something, or leave it out")
+            faults.add(spot, "is 0; reserve an amount, or remove the entry")
         elif amount is not None and name in into:
             faults.add(spot, "is reserved twice on this node")
         elif amount is not None:
@@ -232,7 +236,7 @@ def _cpu_lists(faults: Faults, where: str, value: Any) -> tuple[str, ...]:
         text = read.cpu_list(faults, f"{where}[{at}]", entry)
         members = (read.cpus(text) or set()) if text else set()
         if members & seen:
-            faults.add(f"{where}[{at}]", f"CPU {min(members & seen)} is in another list, too")
+            faults.add(f"{where}[{at}]", f"CPU {min(members & seen)} occurs in two lists")
         elif text:
             found.append(text)
         seen |= members

@@ -61,7 +61,7 @@ def _options(node: Node) -> Iterator[Wrong]:
     for one, other in _EXCLUDE:
         if given.get(one) and given.get(other):
             message = f"excludes {other}"
-            yield Wrong(f"cpuManagerPolicyOptions.{one}", message, "leave one of them out")
+            yield Wrong(f"cpuManagerPolicyOptions.{one}", message, "remove one of them")
     layout = node.host.layout
     if given.get("align-by-socket"):
         field = "cpuManagerPolicyOptions.align-by-socket"
@@ -69,29 +69,29 @@ def _options(node: Node) -> Iterator[Wrong]:
             yield Wrong(field, "excludes topologyManagerPolicy single-numa-node", "use restricted")
         if layout is not None and len(layout.sockets) > max(len(node.host.numa), 1):
             message = "needs at least as many NUMA nodes as sockets"
-            yield Wrong(field, message, "leave the option out on this machine")
+            yield Wrong(field, message, "remove the option on this machine")
 
 
 def _missing(node: Node, option: Option) -> tuple[str, str] | None:
     """What an option lacks in this release, and what to do; None where it may be used."""
     minor, release = node.profile.minor, node.profile.kubernetes
     if minor < option.alpha:
-        return f"1.{option.alpha} is the first release that has it, not {release}", "leave it out"
+        return f"requires Kubernetes 1.{option.alpha}; this is {release}", "remove it"
     if option.stable is not None and minor >= option.stable:
         return None
     stage = "Beta" if option.beta is not None and minor >= option.beta else "Alpha"
     gate = "CPUManagerPolicyOptions" if minor == 22 else f"CPUManagerPolicy{stage}Options"
     if node.gate(gate):
         return None
-    return f"needs the feature gate {gate}, which is off", f"featureGates: {{{gate}: true}}"
+    return f"needs the feature gate {gate}, which is disabled", f"featureGates: {{{gate}: true}}"
 
 
 def _reserved_memory(node: Node) -> Iterator[Wrong]:
     by_node = node.kubelet.reserved_memory
     known = {one.id for one in node.host.numa} or {0}
     for number in sorted(set(by_node) - known):
-        message = f"NUMA node {number} is not on the machine"
-        yield Wrong("reservedMemory", message, "name nodes that it has")
+        message = f"NUMA node {number} does not exist"
+        yield Wrong("reservedMemory", message, "name NUMA nodes of the machine")
     names = {name for limits in by_node.values() for name in limits} | {"memory"}
     parts = (reserved(node), eviction_reservation(node))
     for name in sorted(names):
@@ -102,8 +102,7 @@ def _reserved_memory(node: Node) -> Iterator[Wrong]:
         if held.nano != sums.nano:
             yield Wrong(
                 "reservedMemory",
-                f"{canonical(sums)} of {name} is reserved by node, but kubeReserved, systemReserved"
-                f" and evictionHard hold back {canonical(held)}",
+                f"{canonical(sums)} of {name} is reserved on NUMA nodes, but kubeReserved, systemReserved and evictionHard reserve {canonical(held)}",
                 f"make them equal: {canonical(held)} over all nodes",
             )
         elif name == "memory" and not sums.nano:
@@ -117,7 +116,7 @@ def _topology(node: Node) -> Iterator[Wrong]:
     if len(node.host.numa) > room:
         yield Wrong(
             "topologyManagerPolicy",
-            f"{len(node.host.numa)} NUMA nodes are more than the {room} that a policy takes",
+            f"{len(node.host.numa)} NUMA nodes exceed the {room} that a topology policy supports",
             'topologyManagerPolicyOptions: {max-allowable-numa-nodes: "64"}, or none',
         )
 
@@ -130,7 +129,7 @@ def misplaced_cpus(node: Node) -> Iterator[Wrong]:
         kubelet.cpu_manager_policy == "static" and kubelet.topology_manager_policy != "none"
     )
     if static and len(node.host.numa) > MAX_ENUMERATED_NUMA_NODES:
-        message = f"{len(node.host.numa)} NUMA nodes are more than the {MAX_ENUMERATED_NUMA_NODES} that are tried"
+        message = f"{len(node.host.numa)} NUMA nodes exceed the {MAX_ENUMERATED_NUMA_NODES} for which qoslet computes hints"
         yield Wrong("numa", message, "plan with topologyManagerPolicy none and no memory manager")
     machine = cpus_of(node.host.cpus) if node.host.cpus else None
     if machine is None:
@@ -146,8 +145,8 @@ def misplaced_cpus(node: Node) -> Iterator[Wrong]:
     for field, texts in lists.items():
         named = {cpu for text in texts for cpu in cpu_numbers(text)}
         if texts and field.startswith("topology.") and machine - named:
-            message = f"CPU {min(machine - named)} is in no list of {field}"
-            yield Wrong(field, message, "name every CPU of the machine once")
+            message = f"CPU {min(machine - named)} is missing in {field}"
+            yield Wrong(field, message, "list every CPU exactly once")
         if named - machine:
-            message = f"CPU {min(named - machine)} of {field} is not on the machine"
-            yield Wrong(field, message, "name CPUs that it has, or give host.cpus")
+            message = f"CPU {min(named - machine)} of {field} does not exist"
+            yield Wrong(field, message, "name CPUs of the machine, or set host.cpus")

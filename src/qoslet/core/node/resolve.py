@@ -61,8 +61,8 @@ def _release(faults: Faults, problems: list[Problem], chosen: _Choice) -> str:
     newest = f"1.{kubernetes.NEWEST}"
     number = minor.isascii() and minor.isdigit() and len(minor) < 6
     if number and int(minor) > kubernetes.NEWEST and not chosen.flag:
-        message = f"{chosen.text} is newer than {newest}, the newest that is known"
-        hint = f"planned with the rules of {newest}"
+        message = f"{chosen.text} is newer than {newest}, the newest known release"
+        hint = f"qoslet uses the rules of {newest}"
         problems.append(Problem("warning", chosen.where, message, hint))
         return newest
     try:
@@ -75,7 +75,7 @@ def _release(faults: Faults, problems: list[Problem], chosen: _Choice) -> str:
 
 def _said(text: str, error: ValueError) -> str:
     """The message of a resolver, bounded."""
-    return str(error) if len(text) <= 60 else f"{shown(text)} is not known"
+    return str(error) if len(text) <= 60 else f"{shown(text)} is unknown"
 
 
 def _profile(machine: Machine, flags: Flags, problems: list[Problem]) -> Profile:
@@ -95,7 +95,7 @@ def _profile(machine: Machine, flags: Flags, problems: list[Problem]) -> Profile
             faults.add(runtime.where, _said(name, error), hint)
         else:
             hint = "name the runtime with --runtime"
-            message = f"{_said(name, error)}; planned as {DEFAULT_RUNTIME}"
+            message = f"{_said(name, error)}; qoslet assumes {DEFAULT_RUNTIME}"
             problems.append(Problem("warning", runtime.where, message, hint))
         return kubernetes.resolve(release, DEFAULT_RUNTIME, form, named=chosen.named)
 
@@ -161,8 +161,8 @@ def _name(faults: Faults, where: str, value: Any) -> str | None:
         or not (plain.isascii() and plain.isalnum() and plain == plain.lower())
         or len(found) > 253
     ):
-        hint = "small letters, digits, - and . only"
-        faults.add(where, f"{shown(found)} is no name of a node", hint)
+        hint = "use lowercase letters, digits, - and ."
+        faults.add(where, f"{shown(found)} is not a node name", hint)
         return None
     return found
 

@@ -38,11 +38,11 @@ def faults_of(faults: Faults, node: Node, found: KubeletRead) -> None:
     _above_capacity(faults, node, found)
     behavior = node.kubelet.swap_behavior
     if behavior == "UnlimitedSwap" and node.profile.choices.swap not in ("legacy", "1.28"):
-        message = f"UnlimitedSwap is of 1.22-1.29, not of {node.profile.kubernetes}"
-        faults.add(found.where("memorySwap"), message, "NoSwap or LimitedSwap")
+        message = f"UnlimitedSwap exists in 1.22 to 1.29, not in {node.profile.kubernetes}"
+        faults.add(found.where("memorySwap"), message, "use NoSwap or LimitedSwap")
     period = node.kubelet.cpu_cfs_quota_period_us
     if period != 100_000 and node.kubelet.feature_gates.get("CustomCPUCFSQuotaPeriod") is False:
-        message = "needs the feature gate CustomCPUCFSQuotaPeriod, which is switched off"
+        message = "needs the feature gate CustomCPUCFSQuotaPeriod, which is disabled"
         faults.add(found.where("cpuCFSQuotaPeriod"), message, "leave the period at 100ms")
     if found.unused.get("systemCgroups") and "cgroupRoot" not in found.origins:
         faults.add(found.where("systemCgroups"), "needs cgroupRoot", "set cgroupRoot")
@@ -53,8 +53,12 @@ def _enforcement(faults: Faults, node: Node, found: KubeletRead) -> None:
     kubelet, field = node.kubelet, "enforceNodeAllocatable"
     chosen = [option for option in kubelet.enforce_node_allocatable if option != "none"]
     if chosen and not kubelet.cgroups_per_qos and field in found.origins:
-        message = f"{', '.join(chosen)} needs cgroupsPerQOS, which is off"
-        faults.add(found.where(field), message, "cgroupsPerQOS: true, or enforce none")
+        message = f"{', '.join(chosen)} needs cgroupsPerQOS, which is disabled"
+        faults.add(
+            found.where(field),
+            message,
+            "set cgroupsPerQOS: true, or enforceNodeAllocatable: [none]",
+        )
     for name, group, setting in (
         ("system-reserved", kubelet.system_reserved_cgroup, "systemReservedCgroup"),
         ("kube-reserved", kubelet.kube_reserved_cgroup, "kubeReservedCgroup"),
@@ -62,10 +66,10 @@ def _enforcement(faults: Faults, node: Node, found: KubeletRead) -> None:
         using = [option for option in chosen if option.removesuffix("-compressible") == name]
         if using and not group:
             message = f"{using[0]} needs {setting}"
-            faults.add(found.where(field), message, f"set {setting}, or leave the option out")
+            faults.add(found.where(field), message, f"set {setting}, or remove the option")
         if group and kubelet.reserved_system_cpus:
             message = f"excludes {setting}"
-            faults.add(found.where("reservedSystemCPUs"), message, "leave one of them out")
+            faults.add(found.where("reservedSystemCPUs"), message, "remove one of them")
 
 
 def _memory_qos(faults: Faults, node: Node, found: KubeletRead) -> None:
@@ -73,13 +77,15 @@ def _memory_qos(faults: Faults, node: Node, found: KubeletRead) -> None:
     on, forced = memory_qos_on(node), node.profile.memory_qos_forced
     if node.kubelet.memory_reservation_policy == "TieredReservation" and not (on or forced):
         message = "TieredReservation needs the feature gate MemoryQoS"
-        hint = "featureGates: {MemoryQoS: true}"
+        hint = "set featureGates: {MemoryQoS: true}"
         faults.add(found.where("memoryReservationPolicy"), message, hint)
     needs_none = node.profile.memory_qos in ("1.37", "qoslet", "off")
     factor_needed = node.profile.choices.throttling_factor is not None and not needs_none
     if found.null_factor and on and factor_needed:
         message = f"is null, but Memory QoS of {node.profile.kubernetes} needs a factor"
-        faults.add(found.where("memoryThrottlingFactor"), message, "above 0, at most 1")
+        faults.add(
+            found.where("memoryThrottlingFactor"), message, "set a number above 0, at most 1"
+        )
 
 
 def _gate_names(faults: Faults, node: Node, found: KubeletRead) -> None:
@@ -87,9 +93,11 @@ def _gate_names(faults: Faults, node: Node, found: KubeletRead) -> None:
         if faults.full:
             break
         if not feature_gates.is_known(name):
-            hint = close_to(name, feature_gates.gates()) or "no release from 1.6 to 1.37 has it"
+            hint = (
+                close_to(name, feature_gates.gates()) or "Kubernetes 1.6 to 1.37 does not have it"
+            )
             faults.add(
-                found.where(f"featureGates.{name}"), f"{shown(name)} is no feature gate", hint
+                found.where(f"featureGates.{name}"), f"{shown(name)} is not a feature gate", hint
             )
 
 
@@ -100,7 +108,11 @@ def _above_capacity(faults: Faults, node: Node, found: KubeletRead) -> None:
             named = [f for f, q in _reservations(node) if resource in q and f in found.origins]
             where = found.where(named[0] if named else "evictionHard")
             probed = f"capacity.{resource}" in node.probed
-            hint = "the capacity is this machine's: describe the node with --node" if probed else ""
+            hint = (
+                "the capacity comes from this machine; describe the node with --node"
+                if probed
+                else ""
+            )
             faults.add(where, message, hint or "reserve less")
     numbers = read.cpus(node.kubelet.reserved_system_cpus) or set()
     machine = read.cpus(node.host.cpus) if node.host.cpus else None
@@ -110,8 +122,8 @@ def _above_capacity(faults: Faults, node: Node, found: KubeletRead) -> None:
         where = node.origin(misplaced.field.partition(".")[0])
         faults.add(where, misplaced.message, misplaced.hint)
     if wrong := sorted(numbers - machine):
-        message = f"CPU {wrong[0]} is not on the machine"
-        faults.add(found.where("reservedSystemCPUs"), message, "name CPUs that it has")
+        message = f"CPU {wrong[0]} does not exist"
+        faults.add(found.where("reservedSystemCPUs"), message, "name CPUs of the machine")
 
 
 def _reservations(node: Node) -> tuple[tuple[str, Quantities], ...]:
@@ -135,7 +147,7 @@ def _over(node: Node, found: KubeletRead) -> Iterator[tuple[str, str, bool]]:
                 for kind, q in (("reservations", held), ("hard eviction threshold", evicted))
                 if resource in q
             )
-            message = f"{resource}: {kinds} of {said} are above the capacity {canonical(capacity)}"
+            message = f"{resource}: {kinds} of {said} exceed the capacity {canonical(capacity)}"
             alone = resource in held and held[resource] > capacity
             yield resource, message, not alone and "evictionHard" not in found.origins
 
@@ -166,16 +178,16 @@ def _gate_problems(node: Node, found: KubeletRead) -> Iterator[Problem]:
         where = found.where(f"featureGates.{name}")
         if name in _WHOLE_GATES:
             if on:
-                message = f"{name} is not expanded: the gates below it keep their defaults"
-                yield Problem("warning", where, message, "name the gates that you mean")
+                message = f"{name} has no effect here: qoslet does not expand groups of gates"
+                yield Problem("warning", where, message, "set each gate by name")
         elif not feature_gates.known_in(name, node.profile.minor):
-            message = f"{name} is a gate of {feature_gates.versions(name)}, not of {release}"
-            yield Problem("warning", where, message, "leave it out, or choose that release")
+            message = f"{name} is a gate of {feature_gates.versions(name)}, unknown in {release}"
+            yield Problem("warning", where, message, "remove it, or choose such a release")
     scaling = "InPlacePodLevelResourcesVerticalScaling"
     if node.gate(scaling) and not node.gate("PodLevelResources"):
         where = found.where("featureGates.PodLevelResources")
-        hint = f"switch off {scaling} too"
-        yield _refusal(node, where, f"{scaling} needs PodLevelResources, which is off", hint)
+        hint = f"disable {scaling} too"
+        yield _refusal(node, where, f"{scaling} needs PodLevelResources, which is disabled", hint)
 
 
 def _refused(node: Node, found: KubeletRead) -> Iterator[Problem]:
@@ -183,26 +195,26 @@ def _refused(node: Node, found: KubeletRead) -> Iterator[Problem]:
     kubelet, choices, release = node.kubelet, node.profile.choices, node.profile.kubernetes
     ungated = choices.qos_reserved_gate and not node.gate("QOSReserved")
     if kubelet.qos_reserved is not None and ungated:
-        message = "needs the feature gate QOSReserved, which is off"
-        hint = "featureGates: {QOSReserved: true}"
+        message = "needs the feature gate QOSReserved, which is disabled"
+        hint = "set featureGates: {QOSReserved: true}"
         yield _refusal(node, found.where("qosReserved"), message, hint)
     unsure = not kubelet.cgroups_per_qos and "enforceNodeAllocatable" not in found.origins
     if unsure and kubelet.enforce_node_allocatable:
-        message = "pods are enforced by default, which needs cgroupsPerQOS"
-        hint = "enforceNodeAllocatable: [none]"
+        message = "enforceNodeAllocatable is [pods] by default, which needs cgroupsPerQOS"
+        hint = "set enforceNodeAllocatable: [none]"
         yield _refusal(node, found.where("cgroupsPerQOS"), message, hint)
     newer = [o for o in kubelet.enforce_node_allocatable if o.endswith("-compressible")]
     if newer and not choices.compressible:
-        message = f"{newer[0]} came after {release}"
+        message = f"{newer[0]} does not exist in {release}"
         hint = newer[0].removesuffix("-compressible")
         yield _refusal(node, found.where("enforceNodeAllocatable"), message, f"use {hint}")
     if kubelet.cpu_cfs_quota_period_us != 100_000 and not node.gate("CustomCPUCFSQuotaPeriod"):
         message = "a period other than 100ms needs the feature gate CustomCPUCFSQuotaPeriod"
-        hint = "featureGates: {CustomCPUCFSQuotaPeriod: true}"
+        hint = "set featureGates: {CustomCPUCFSQuotaPeriod: true}"
         yield _refusal(node, found.where("cpuCFSQuotaPeriod"), message, hint)
     for _, message, by_default in _over(node, found):
         if by_default:
-            yield _refusal(node, found.where("evictionHard"), message, "give evictionHard")
+            yield _refusal(node, found.where("evictionHard"), message, "set evictionHard")
     yield from _refused_policies(node, found)
 
 
@@ -210,11 +222,11 @@ def _refused_policies(node: Node, found: KubeletRead) -> Iterator[Problem]:
     """Swap behaviour and CPU manager policy against what they need."""
     kubelet, choices = node.kubelet, node.profile.choices
     if kubelet.swap_behavior and choices.swap == "none":
-        message = f"{node.profile.kubernetes} does not know memorySwap"
-        yield Problem("warning", found.where("memorySwap"), message, "leave it out")
+        message = f"{node.profile.kubernetes} has no memorySwap"
+        yield Problem("warning", found.where("memorySwap"), message, "remove it")
     elif kubelet.swap_behavior and not node.gate("NodeSwap"):
-        message = "needs the feature gate NodeSwap, which is off"
-        hint = "featureGates: {NodeSwap: true}"
+        message = "needs the feature gate NodeSwap, which is disabled"
+        hint = "set featureGates: {NodeSwap: true}"
         yield _refusal(node, found.where("memorySwap"), message, hint)
     for wrong in refused_managers(node):
         top, _, option = wrong.field.partition(".")
@@ -227,13 +239,17 @@ def host_refusals(node: Node) -> Iterator[Problem]:
     kubelet, choices, release = node.kubelet, node.profile.choices, node.profile.kubernetes
     where = _place(node, "host.hierarchy")
     if node.hierarchy == "v1" and choices.fail_cgroup_v1 and kubelet.fail_cgroup_v1:
-        message = f"the host has cgroup v1, which {release} does not accept by default"
-        yield _refusal(node, where, message, "failCgroupV1: false, or move the host to v2")
+        message = f"the host has cgroup v1, which {release} rejects by default"
+        yield _refusal(node, where, message, "set failCgroupV1: false, or move the host to v2")
     if node.hierarchy == "v2" and not choices.cgroup_v2:
-        yield _refusal(node, where, f"the host has cgroup v2, {release} knows only v1", "1.19 does")
+        yield _refusal(
+            node, where, f"the host has cgroup v2, {release} supports only v1", "1.19 does"
+        )
     if node.swap and kubelet.fail_swap_on and node.profile.minor >= 8:
         message = "the host has swap, and failSwapOn is true"
-        yield _refusal(node, _place(node, "swap"), message, "failSwapOn: false, or no swap")
+        yield _refusal(
+            node, _place(node, "swap"), message, "set failSwapOn: false, or disable swap"
+        )
 
 
 def _refused_linux(node: Node, found: KubeletRead, systemd_runs: bool | None) -> Iterator[Problem]:
@@ -242,15 +258,15 @@ def _refused_linux(node: Node, found: KubeletRead, systemd_runs: bool | None) ->
     yield from host_refusals(node)
     if kubelet.single_process_oom_kill is False and node.hierarchy == "v1":
         message = "singleProcessOOMKill: false needs cgroup v2"
-        yield _refusal(node, found.where("singleProcessOOMKill"), message, "leave it out")
+        yield _refusal(node, found.where("singleProcessOOMKill"), message, "remove it")
     if node.driver == "systemd" and systemd_runs is False:
         place = _place(node, "driver")
         message = "the systemd driver needs systemd as PID 1"
         if "host.hierarchy" in node.probed:
-            hint = "this machine has none: describe the node with --node"
+            hint = "this machine has none; describe the node with --node"
             yield Problem("warning", place, message, hint)
         else:
-            yield _refusal(node, place, message, "host.systemd, or the driver cgroupfs")
+            yield _refusal(node, place, message, "set host.systemd, or use the cgroupfs driver")
 
 
 def _kernel(node: Node, found: KubeletRead) -> Iterator[Problem]:
@@ -259,10 +275,10 @@ def _kernel(node: Node, found: KubeletRead) -> Iterator[Problem]:
     place = _place(node, "host.kernel")
     if node.hierarchy == "v2" and kernel is not None and kernel < (5, 8):
         message = f"kernel {shown(node.host.kernel)} has no cpu.stat in the root cgroup"
-        yield Problem("warning", place, message, "cgroup v2 wants kernel 5.8 or later")
+        yield Problem("warning", place, message, "cgroup v2 needs kernel 5.8 or later")
     if not memory_qos_on(node) or node.profile.memory_qos == "off":
         if node.profile.memory_qos_forced and "memoryReservationPolicy" in found.origins:
-            message = f"is without effect: {node.origin('memoryQos')} switches Memory QoS off"
+            message = f"has no effect: {node.origin('memoryQos')} disables Memory QoS"
             yield Problem("info", found.where("memoryReservationPolicy"), message, "")
         return
     if node.hierarchy == "v1":
@@ -273,7 +289,7 @@ def _kernel(node: Node, found: KubeletRead) -> Iterator[Problem]:
         yield Problem("warning", where, message, "move the host to cgroup v2")
     elif kernel is not None and kernel < (5, 9):
         message = f"processes can hang at memory.high on kernel {shown(node.host.kernel)}"
-        yield Problem("warning", place, message, "Memory QoS wants kernel 5.9 or later")
+        yield Problem("warning", place, message, "Memory QoS needs kernel 5.9 or later")
     if node.hierarchy == "v2":
         yield from _lost(node)
 
@@ -282,14 +298,11 @@ def _lost(node: Node) -> Iterator[Problem]:
     """What Memory QoS loses on a host that lacks something."""
     controllers = node.host.controllers
     if controllers is not None and "memory" not in controllers:
-        message = "the memory controller is missing: no group has memory.min, low, high or max"
+        message = "the memory controller is missing: no cgroup has memory.min, low, high or max"
         hint = "boot without cgroup_disable=memory, or enable it in cgroup.subtree_control"
         yield Problem("warning", _place(node, "host.controllers"), message, hint)
     if node.host.psi is False:
-        message = (
-            "the kernel has no PSI: how long processes wait for memory is not known, a stall at"
-            " memory.high is told by what reclaim finds"
-        )
+        message = "the kernel has no PSI: qoslet detects a stall at memory.high only from reclaim, not from waiting times"
         yield Problem("info", _place(node, "host.psi"), message, "boot with psi=1")
 
 
@@ -307,10 +320,10 @@ def _names(node: Node, found: KubeletRead) -> Iterator[Problem]:
             hint = f"write {part.rpartition('.')[0]}"
             yield Problem("warning", where, f"{part} becomes the unit {part}.slice", hint)
         if "_" in part:
-            message = f"the _ of {part} is read back from systemd as -"
+            message = f"systemd reads back the _ of {part} as -"
             yield Problem("warning", where, message, "use - instead")
         if not part:
-            message = "an empty part of the name is no unit"
+            message = "an empty part of the name is not a unit"
             yield _refusal(node, where, message, "write each / once")
     for field, name in (
         ("kubeReservedCgroup", node.kubelet.kube_reserved_cgroup),
@@ -318,8 +331,8 @@ def _names(node: Node, found: KubeletRead) -> Iterator[Problem]:
     ):
         above, _, last = name.rstrip("/").rpartition("/")
         if above:
-            message = f"the systemd driver takes only {last} of {name}"
-            hint = "name the slice alone: its parents are in its name"
+            message = f"the systemd driver uses only {last} of {name}"
+            hint = "give only the slice; its name contains its parents"
             yield Problem("warning", found.where(field), message, hint)
         if last.endswith((".service", ".scope")):
             message = f"{last} becomes the unit {last}.slice"
@@ -333,10 +346,7 @@ def _status(node: Node) -> Iterator[Problem]:
         if name in computed and computed[name].nano != said.nano:
             origin = node.origins.get(f"capacity.{name}", "")
             where = origin.replace("status.capacity.", "status.allocatable.")
-            message = (
-                f"the node says {canonical(said)} {name} allocatable, "
-                f"these settings give {canonical(computed[name])}"
-            )
+            message = f"the node reports {canonical(said)} allocatable {name}, these settings give {canonical(computed[name])}"
             hint = "give the node's KubeletConfiguration (kubectl get --raw …/configz)"
             if node.kubelet_given:
                 yield Problem(

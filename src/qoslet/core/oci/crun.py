@@ -178,7 +178,7 @@ def _io_v2(pen: Pen, io: BlockIo) -> None:
     for at, one in enumerate(io.weight_device or (), 2 if weight else 1):
         line = f"{one.major}:{one.minor} {one.weight or 0}"
         if not pen.ground.bfq:
-            takes = "no value: this kernel does not have it"
+            takes = "no value: this kernel does not have the file"
             raise Stop(refused("blockIO.weightDevice", "io.bfq.weight", line, MISSING, takes))
         pen.add("io.bfq.weight", line, "blockIO.weightDevice", "oci.io.weight", at)
     rates_v2(pen, io)
@@ -216,7 +216,7 @@ def write_v1(pen: Pen, block: Block, runtime: Runtime) -> None:
         _cpuset(pen, block.cpu)
     if block.unified and not block.cpu_without_lists:
         words = "invalid configuration: cannot use unified on cgroup v1"
-        raise Stop(Refusal("unified", words, "refused.unified", ("", "cgroup v1 has none")))
+        raise Stop(Refusal("unified", words, "refused.unified", ("", "nothing on cgroup v1")))
 
 
 def _io_v1(pen: Pen, io: BlockIo, runtime: Runtime) -> None:

@@ -87,7 +87,9 @@ class Pen:
 
     def absent(self, file: str, value: str, field: str) -> Stop:
         """The refusal of a file that the kernel does not have."""
-        return Stop(refused(field, file, value, MISSING, "no value: this kernel does not have it"))
+        return Stop(
+            refused(field, file, value, MISSING, "no value: this kernel does not have the file")
+        )
 
 
 def refused(field: str, file: str, value: str, error: str, takes: str) -> Refusal:

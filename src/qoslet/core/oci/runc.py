@@ -248,7 +248,7 @@ def _unified(pen: Pen, entries: Mapping[str, str], runtime: Runtime) -> None:
 def write_v1(pen: Pen, block: Block, runtime: Runtime, update: bool = False) -> None:
     """The v1 files; Stop at the first refusal."""
     if block.unified or (update and block.unified is not None):
-        raise Stop(Refusal("unified", _NO_UNIFIED, "refused.unified", ("", "cgroup v1 has none")))
+        raise Stop(Refusal("unified", _NO_UNIFIED, "refused.unified", ("", "nothing on cgroup v1")))
     cpu = block.cpu or NO_CPU
     _cpuset(pen, cpu)
     _memory_v1(pen, block.memory or NO_MEMORY)

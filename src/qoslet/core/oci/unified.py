@@ -22,7 +22,7 @@ def slashed(key: str, words: str) -> Stop:
 
 def undotted(key: str, words: str) -> Stop:
     """The refusal of a key that no file can have."""
-    return Stop(Refusal(f"unified.{key}", words, _RULE, (key, "no CONTROLLER.PARAMETER")))
+    return Stop(Refusal(f"unified.{key}", words, _RULE, (key, "not CONTROLLER.PARAMETER")))
 
 
 def opened(pen: Pen, key: str, value: str, dotless: str, absent: str) -> None:
@@ -38,9 +38,9 @@ def opened(pen: Pen, key: str, value: str, dotless: str, absent: str) -> None:
         if there is not None and controller not in there and controller != "cgroup":
             raise Stop(Refusal(field, absent, _RULE, (key, f"no controller {controller!r}")))
     if error:
-        raise Stop(refused(field, key, value, error, "no value: no group has such a file"))
+        raise Stop(refused(field, key, value, error, "no value: no cgroup has this file"))
     if value and read_only(key):
-        raise Stop(refused(field, key, value, INVALID, "no value: it is only read"))
+        raise Stop(refused(field, key, value, INVALID, "no value: the file is read-only"))
 
 
 def lines(value: str) -> Iterator[str]:

@@ -10,17 +10,17 @@ from qoslet.core.oci.resources import NO_CPU, NO_IO, NO_MEMORY, Block
 from qoslet.core.oci.result import Hierarchy, Lost
 from qoslet.core.versions.runtime import Runtime
 
-_ONE = "one hierarchy, whose inner groups have no processes of their own"
+_ONE = "one hierarchy, where inner cgroups have no processes"
 
 ACCOUNTING_V2 = (
     Lost(
         "per-cpu accounting (cpuacct.usage_percpu)",
-        "v2 accounts CPU time for the group, not for each CPU",
+        "v2 accounts CPU time per cgroup, not per CPU",
         "cpu.stat for the sum; perf stat -a --for-each-cgroup, or eBPF on sched_switch, by CPU",
         "elsewhere",
     ),
     Lost(
-        "network statistics of a group",
+        "network statistics of a cgroup",
         "v2 has no network controller",
         "/proc/PID/net/dev of the pod's network namespace; eBPF cgroup_skb programs to count",
         "elsewhere",
@@ -30,8 +30,8 @@ ACCOUNTING_V2 = (
 
 SANDBOX = Lost(
     "resources of a sandbox",
-    "the runtime hands them to shims that start machines, and writes no file for them",
-    "the kubelet writes the pod's group; the pause container gets 2 shares",
+    "the runtime passes them to shims that start VMs, and writes no file",
+    "the kubelet writes the pod's cgroup; the pause container gets 2 shares",
     "elsewhere",
     "resources",
 )
@@ -47,67 +47,67 @@ _PRIORITIES = Lost(
 )  # fmt: skip
 _DEVICES = Lost(
     "devices", "v2 has no devices files",
-    "the runtime attaches an eBPF program (BPF_CGROUP_DEVICE) with the same rules to the group",
+    "the runtime attaches an eBPF program (BPF_CGROUP_DEVICE) with the same rules to the cgroup",
     "elsewhere", "devices",
 )  # fmt: skip
 _KERNEL = Lost(
-    "kernel memory", "it is part of memory.max and has no limit of its own",
+    "kernel memory", "it counts towards memory.max and has no separate limit",
     "memory.max; memory.stat shows kernel", field="memory.kernel",
 )  # fmt: skip
 _TCP = Lost(
-    "TCP buffers", "they are part of memory.max and have no limit of their own",
+    "TCP buffers", "they count towards memory.max and have no separate limit",
     "memory.max; memory.stat shows sock", field="memory.kernelTCP",
 )  # fmt: skip
 _SWAPPINESS = Lost(
-    "swappiness", "a v2 group has none",
-    "vm.swappiness for the machine; memory.swap.max and memory.zswap.max for the group; "
+    "swappiness", "v2 has no such file",
+    "vm.swappiness for the machine; memory.swap.max and memory.zswap.max for the cgroup; "
     "memory.reclaim takes swappiness= since Linux 6.9", field="memory.swappiness",
 )  # fmt: skip
 _OOM = Lost(
     "disabled OOM killer", "v2 always kills at memory.max",
-    "memory.high, which slows down before, with memory.events and PSI to act on",
+    "memory.high, which throttles earlier, with memory.events and PSI to react to",
     field="memory.disableOOMKiller",
 )  # fmt: skip
 _HIERARCHY = Lost(
-    "use_hierarchy", "a v2 group always counts those below it", "nothing is needed",
+    "use_hierarchy", "a v2 cgroup always counts its descendants", "nothing is needed",
     field="memory.useHierarchy",
 )  # fmt: skip
 _LEAF = Lost(
-    "leaf weight", _ONE, "io.weight of a group below for the processes themselves",
+    "leaf weight", _ONE, "io.weight of a child cgroup for the processes themselves",
     field="blockIO.leafWeight",
 )  # fmt: skip
 _REALTIME = Lost(
-    "real-time bandwidth", "the v2 cpu controller does not do real-time groups",
+    "real-time bandwidth", "the v2 cpu controller does not support real-time cgroups",
     "kernel.sched_rt_runtime_us for the machine; SCHED_DEADLINE for a process",
     field="cpu.realtimeRuntime",
 )  # fmt: skip
 _WEIGHTS = Lost(
-    "weights of devices", "without BFQ io.weight has none that runc writes",
-    "load bfq, or write io.weight by the unified map", field="blockIO.weightDevice",
+    "weights of devices", "without BFQ, runc writes no device weights",
+    "load bfq, or set io.weight in the unified map", field="blockIO.weightDevice",
 )  # fmt: skip
 _KERNEL_V1 = Lost(
     "kernel memory", "runc ignores it; Linux 5.11 deprecates the file",
     "memory.limit_in_bytes, which counts it", field="memory.kernel",
 )  # fmt: skip
 _TCP_V1 = Lost(
-    "TCP buffers", "runc ignores it", "memory.kmem.tcp.limit_in_bytes, written by hand",
+    "TCP buffers", "runc ignores it", "write memory.kmem.tcp.limit_in_bytes manually",
     field="memory.kernelTCP",
 )  # fmt: skip
 _UNIFIED_V1 = Lost(
-    "unified", "its keys are files of v2", "fields of the block, or a host with cgroup v2",
+    "unified", "its keys are cgroup v2 files", "use fields of the block, or a host with cgroup v2",
     "refused", "unified",
 )  # fmt: skip
 _UNSEEN_V1 = Lost(
-    "unified", "its keys are files of v2, and crun passes over them beside cpu without lists",
-    "fields of the block, or a host with cgroup v2", "ignored", "unified",
+    "unified", "its keys are cgroup v2 files; crun ignores them if cpu has no lists",
+    "use fields of the block, or a host with cgroup v2", "ignored", "unified",
 )  # fmt: skip
-_RDMA = Lost("rdma", "qoslet does not convert it", "rdma.max, written by the runtime",
+_RDMA = Lost("rdma", "qoslet does not convert it", "the runtime writes rdma.max",
              "elsewhere", "rdma")  # fmt: skip
 
 
 def _old(field: str, runtime: Runtime) -> Lost:
     what = f"{field} under {runtime.name}"
-    return Lost(what, "this version does not know the field", "a newer one", field=field)
+    return Lost(what, "this version does not know the field", "use a newer version", field=field)
 
 
 def lost(
@@ -140,7 +140,7 @@ def lost(
 
 def _unwritten(block: Block) -> list[Lost]:
     """Keys of the unified map that nothing is written for."""
-    why, instead = "an empty value writes nothing", "a value, or no key"
+    why, instead = "an empty value writes nothing", "set a value, or remove the key"
     return [
         Lost(f"unified {key}", why, instead, field=f"unified.{key}")
         for key, value in (block.unified or {}).items()

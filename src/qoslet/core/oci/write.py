@@ -18,8 +18,8 @@ _PERIOD = str(QUOTA_PERIOD_US)
 
 UNCHECKED = Lost(
     "the check before an update",
-    "whether the runtime refuses a limit depends on memory.current, which is not said",
-    "--usage BYTES[,SWAP], what memory.current and memory.swap.current hold",
+    "the runtime compares the limit with memory.current, which is not given",
+    "--usage BYTES[,SWAP] with memory.current and memory.swap.current",
     "elsewhere",
     "memory.checkBeforeUpdate",
 )

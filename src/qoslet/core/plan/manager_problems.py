@@ -20,27 +20,26 @@ def placing_problems(
     for pod in pods:
         refusal = managers.refused.get(pod.uid)
         if refusal is not None:
-            message = f"refused with {refusal.reason}: {refusal.message}"
+            message = f"rejected with {refusal.reason}: {refusal.message}"
             code = ProblemCode.POD_NOT_ADMITTED
             yield Problem("error", pod.where, message, refusal.hint, code)
     yield Problem(
         "info",
         node,
-        "CPUs and memory of their own are handed out in this order of pods",
-        "a live kubelet goes by the order of admission: see its cpu_manager_state and"
-        " memory_manager_state",
+        "exclusive CPUs and memory are assigned in this order of pods",
+        "a running kubelet assigns them in order of admission: see its cpu_manager_state and memory_manager_state",
     )
     if managers.topology.flat:
         yield Problem(
             "info",
             node,
-            "how the CPUs lie is not known: one socket and one thread a core are assumed",
-            "give topology: {sockets, cores, caches} in a qoslet/v1 Node document",
+            "the CPU topology is unknown: qoslet assumes one socket and one thread per core",
+            "set topology: {sockets, cores, caches} in a qoslet/v1 Node document",
         )
     if managers.cpu is not None and not managers.shared():
         yield Problem(
             "warning",
             node,
-            "no CPU is left for containers without CPUs of their own: they may use all of them",
-            "reserve fewer with strict-cpu-reservation, or ask for fewer whole CPUs",
+            "no CPU is left for containers without exclusive CPUs: they may use all CPUs",
+            "reserve fewer CPUs with strict-cpu-reservation, or request fewer whole CPUs",
         )

@@ -49,7 +49,7 @@ def guard_mode(policy: NodePolicy, pod: Pod) -> GuardMode | None:
         return GuardMode(pod.memory.guard, "annotation", f"annotation {PREFIX}{GUARD}")
     form = policy.memory_qos
     why = "without Memory QoS" if form == "off" else f"with Memory QoS {form}"
-    because = f"the default {why}, unless --guard names another"
+    because = f"the default {why}; --guard overrides it"
     return GuardMode(default_mode(form), "default", said(because, refused(pod, GUARD)))
 
 
@@ -62,7 +62,7 @@ def refused(pod: Pod, *names: str) -> tuple[Finding, ...]:
 def said(because: str, findings: Iterable[Finding]) -> str:
     """A reason, with the annotations that would have decided otherwise."""
     return "; ".join(
-        [because, *(f"annotation {one.key} is refused: {one.message}" for one in findings)]
+        [because, *(f"annotation {one.key} is rejected: {one.message}" for one in findings)]
     )
 
 
@@ -85,7 +85,7 @@ def without_effect(
         return
     if is_windows(policy, pod):
         for key, _ in annotated.given:
-            message = "is without effect: the pod's containers are Windows containers"
+            message = "has no effect: the pod's containers are Windows containers"
             yield _row("warning", key, message, "it is for Linux containers")
         return
     if policy.memory_qos == "off":
@@ -95,11 +95,11 @@ def without_effect(
         yield from _protection(policy, pod, requests)
     if not policy.v2:
         for key in keys_of(annotated, OOM_GROUP):
-            message = "is without effect: cgroup v1 has no memory.oom.group"
+            message = "has no effect: cgroup v1 has no memory.oom.group"
             yield _row("warning", key, message, "it needs cgroup v2")
     if policy.node.kubelet_given and policy.runtime.oci != "process":
-        message = "a kubelet does not read annotations of qoslet: it writes other values"
-        yield Problem("info", _PLACE, message, "qoslet run and apply honour them")
+        message = "a kubelet ignores qoslet annotations and writes other values"
+        yield Problem("info", _PLACE, message, "qoslet run and apply use them")
 
 
 def _row(severity: Severity, key: str, message: str, hint: str) -> Problem:
@@ -108,10 +108,10 @@ def _row(severity: Severity, key: str, message: str, hint: str) -> Problem:
 
 def _off(policy: NodePolicy, pod: Pod) -> Iterator[Problem]:
     for key in keys_of(pod.memory, HIGH, FACTOR, PROTECTION):
-        hint = "switch it on: --memory-qos qoslet, or the feature gate MemoryQoS"
+        hint = "enable it: --memory-qos qoslet, or the feature gate MemoryQoS"
         if not policy.v2:
             hint = "it needs cgroup v2"
-        yield _row("warning", key, "is without effect: Memory QoS is off on this node", hint)
+        yield _row("warning", key, "has no effect: Memory QoS is disabled on this node", hint)
 
 
 def _factor(
@@ -124,12 +124,12 @@ def _factor(
     (key,) = keys_of(annotated, FACTOR)
     others = [one for one in pod.containers if annotated.high_of(one.name) is None]
     if not others:
-        message = "is without effect: memory-high says the value itself"
+        message = "has no effect: memory-high sets the value itself"
         yield _row("info", key, message, "keep one of them")
         return
     reasons = dict.fromkeys(_unthrottled(policy, qos, one) for one in others)
-    hint = "a limit above the request, or leave the factor out"
-    yield _row("warning", key, f"is without effect: {', '.join(reasons)}", hint)
+    hint = "set a limit above the request, or remove the factor"
+    yield _row("warning", key, f"has no effect: {', '.join(reasons)}", hint)
 
 
 def _unthrottled(policy: NodePolicy, qos: QosClass, container: Container) -> str:
@@ -138,9 +138,9 @@ def _unthrottled(policy: NodePolicy, qos: QosClass, container: Container) -> str
     request = own.requests.get("memory", ZERO).value
     limit = own.limits.get("memory", ZERO).value
     if request == limit > 0:
-        return "memory request equals limit, nothing between them to throttle"
+        return "the memory request equals the limit: nothing to throttle"
     skipped = high_skipped(policy.memory_qos, qos, request, limit)
-    return skipped or "no memory.high above the request comes of it"
+    return skipped or "it gives no memory.high above the request"
 
 
 def _protection(policy: NodePolicy, pod: Pod, requests: Quantities) -> Iterator[Problem]:
@@ -149,8 +149,8 @@ def _protection(policy: NodePolicy, pod: Pod, requests: Quantities) -> Iterator[
         return
     (key,) = keys_of(pod.memory, PROTECTION)
     if not requests.get("memory", ZERO).value:
-        message = "is without effect: the pod requests no memory, nothing is there to protect"
-        yield _row("warning", key, message, "give it a memory request")
+        message = "has no effect: the pod requests no memory"
+        yield _row("warning", key, message, "set a memory request")
     elif policy.memory_qos in HARD_ONLY:
-        message = f"is without effect: form {policy.memory_qos} protects every pod"
-        yield _row("info", key, message, "leave it out")
+        message = f"has no effect: variant {policy.memory_qos} protects every pod"
+        yield _row("info", key, message, "remove it")

@@ -22,6 +22,10 @@ _NEAR = 50
 """A memory.high with less than one part in so many left below memory.max throttles too late."""
 
 
+def _containers(count: int) -> str:
+    return "1 container" if count == 1 else f"{count} containers"
+
+
 def _size(amount: int) -> str:
     return canonical(from_int(amount, "BinarySI"))
 
@@ -41,12 +45,9 @@ def memory_problems(
 
 
 _UNSTALLED = {
-    "1.36": "qoslet run --guard act ends such a stall; under a kubelet nothing does, and"
-    " memoryThrottlingFactor 1 puts memory.high at the limit",
-    "1.37": "qoslet run --guard act ends such a stall; under a kubelet nothing does: leave"
-    " memoryThrottlingFactor unset",
-    "qoslet": "qoslet run ends such a stall unless --guard or the pod says otherwise; under a"
-    " kubelet, and after qoslet apply, nothing does",
+    "1.36": "use qoslet run --guard act; with a kubelet, set memoryThrottlingFactor: 1",
+    "1.37": "use qoslet run --guard act; with a kubelet, leave memoryThrottlingFactor unset",
+    "qoslet": "qoslet run resolves such a stall unless --guard or the pod disables it; a kubelet and qoslet apply do not",
 }
 """Form to what helps against a stall, those with a default factor as 1.36."""
 
@@ -58,24 +59,22 @@ def _forms(policy: NodePolicy, node: str, totals: NodeTotals) -> Iterator[Proble
         yield Problem(
             "warning",
             node,
-            f"containers with memory.high: {totals.throttled}; one that allocates faster than the"
-            " kernel can reclaim hangs there instead of being OOM-killed",
+            f"{_containers(totals.throttled)} with memory.high: one that outpaces reclaim stalls instead of being OOM-killed",
             _UNSTALLED.get(form, _UNSTALLED["1.36"]),
         )
     if form == "1.36" and policy.reservation == "TieredReservation" and totals.soft:
         yield Problem(
             "warning",
             node,
-            "memory.low of Burstable pods has no effect: kubepods has none, and every ancestor caps"
-            " it",
-            "1.37 writes kubepods memory.low, too; --memory-qos 1.37 shows it",
+            "memory.low of Burstable pods has no effect: kubepods has none, and every ancestor limits protection",
+            "Kubernetes 1.37 also writes memory.low of kubepods (see --memory-qos 1.37)",
         )
     if form in ("1.27", "1.36") and totals.best_effort:
         yield Problem(
             "info",
             node,
             "BestEffort containers get no memory.high: request and limit are equal (both unset)",
-            "a quirk against KEP-2570, mended in 1.37",
+            "the kubelet deviates from KEP-2570; fixed in 1.37",
         )
 
 
@@ -110,13 +109,15 @@ def _held(policy: NodePolicy, name: str, file: str, held: int, claimed: int) -> 
     if held >= claimed or (policy.memory_qos == "1.36" and file == "memory.low"):
         return
     if held:
-        message = f"holds {_size(held)} of {_size(claimed)} that the groups below it claim"
-        hint = "each gets its share of it, by what it uses of its claim"
+        message = f"holds {_size(held)} of {_size(claimed)} that its children claim"
+        hint = "each child gets a share, in proportion to the claim that it uses"
     else:
-        message = f"is not set: {_size(claimed)} claimed below {name} is worth nothing"
-        hint = "every ancestor caps protection; form qoslet writes the cgroup root, too"
+        message = f"is not set: {_size(claimed)} claimed below {name} has no effect"
+        hint = "every ancestor limits protection; variant qoslet also writes the cgroup root"
         if policy.memory_qos == "qoslet":
-            hint = f"write it, or choose a cgroup root of one part: qoslet does not write {name}"
+            hint = (
+                f"write it, or choose a cgroup root of one component: qoslet does not write {name}"
+            )
     yield Problem("warning", f"{name}: {file}", message, hint)
 
 
@@ -124,15 +125,15 @@ def _walled(policy: NodePolicy, name: str, rows: Sequence[Setting]) -> Iterator[
     """A group above the containers that may not use more than is never taken from it."""
     hard, most = bytes_of(rows, "memory.min"), bytes_of(rows, "memory.max")
     if hard and most is not None and filled(rows):
-        whose = "what the groups below it claim of it is"
+        whose = "what its children claim of it is"
         if recursive(policy.node.host):
-            whose = "memory_recursiveprot hands it to all that is used below, which is"
+            whose = "memory_recursiveprot gives it to all memory used below, which is"
         yield Problem(
             "warning",
             f"{name}: memory.min",
             f"{_size(hard)} is not below memory.max {_size(most)}: {whose} never taken back, not"
             " even page cache",
-            "at the limit the kernel OOM-kills instead; ask for less, or leave a larger limit",
+            "at the limit the kernel OOM-kills instead; lower the request or raise the limit",
         )
 
 
@@ -141,10 +142,8 @@ def _traps(policy: NodePolicy, node: str, totals: NodeTotals) -> Iterator[Proble
         yield Problem(
             "warning",
             node,
-            f"containers whose memory.min is their memory.max: {totals.filled}; their page cache is"
-            " never taken back, not even for their own pod",
-            "a writer of files is OOM-killed over cache (kubernetes PR 126485); form qoslet leaves"
-            " an eighth",
+            f"{_containers(totals.filled)} with memory.min equal to memory.max; the kernel never reclaims their page cache, not even for their own pod",
+            "a container that writes files is OOM-killed because of its cache (kubernetes PR 126485); variant qoslet leaves an eighth",
         )
     surplus = totals.claims["Burstable", "memory.low"]
     hard = policy.memory_qos in ("1.36", "1.37") and policy.reservation == "TieredReservation"
@@ -152,25 +151,23 @@ def _traps(policy: NodePolicy, node: str, totals: NodeTotals) -> Iterator[Proble
         yield Problem(
             "info",
             node,
-            f"memory.min of kubepods holds {_size(surplus)} more than the groups below it claim:"
-            " memory_recursiveprot hands that to all pods by what they use, BestEffort too",
-            "so none of it is the Burstable pods' own; form qoslet claims no more than it promises",
+            f"memory.min of kubepods holds {_size(surplus)} more than its children claim: memory_recursiveprot gives that to all pods by usage, also to BestEffort pods",
+            "Burstable pods cannot rely on it; variant qoslet claims no more than it promises",
         )
     unasked = policy.memory_qos == "qoslet" and not policy.node.profile.memory_qos_forced
     if unasked and policy.node.kubelet_given:
         yield Problem(
             "info",
             node,
-            "Memory QoS has form qoslet, as no Kubernetes release is named: a kubelet writes other"
-            " values",
-            f"for a kubelet's name its release: --kubernetes {policy.node.profile.kubernetes}",
+            "Memory QoS is variant qoslet, because no Kubernetes release is given: a kubelet writes other values",
+            f"for a kubelet's values, give its release: --kubernetes {policy.node.profile.kubernetes}",
         )
     if policy.memory_qos == "qoslet" and policy.reservation != "TieredReservation":
         yield Problem(
             "info",
             node,
-            f"memoryReservationPolicy {policy.reservation}: form qoslet protects no request",
-            "leave the field out, or TieredReservation",
+            f"memoryReservationPolicy {policy.reservation}: variant qoslet protects no request",
+            "remove the field, or set TieredReservation",
         )
 
 
@@ -182,7 +179,7 @@ def _runtime(policy: NodePolicy, node: str) -> Iterator[Problem]:
             "warning",
             node,
             f"{runtime.name} ignores the unified map: Memory QoS does not reach containers",
-            f"{runtime.cri} {'.'.join(map(str, since))} is the first that passes it on",
+            f"{runtime.cri} {'.'.join(map(str, since))} is the first version that supports it",
         )
 
 
@@ -210,21 +207,20 @@ def _high(where: str, request: int, high: int, limit: int | None) -> Iterator[Pr
         yield Problem(
             "warning",
             where,
-            f"{_size(high)} is below the request {_size(request)}: what was promised is throttled",
+            f"{_size(high)} is below the request {_size(request)}: requested memory is throttled",
             "choose one above the request",
         )
     elif limit is not None and high >= limit:
         yield Problem(
             "info",
             where,
-            f"{_size(high)} is never reached: memory.max is {_size(limit)}",
+            f"{_size(high)} is never reached, because memory.max is {_size(limit)}",
             "choose one below the limit, or max",
         )
     elif limit is not None and (limit - high) * _NEAR < limit:
         yield Problem(
             "info",
             where,
-            f"{_size(high)} leaves {_size(limit - high)} below memory.max {_size(limit)}: too"
-            " little to reclaim in before the limit, enough to stall in",
-            "a lower factor, or no memory.high",
+            f"{_size(high)} leaves {_size(limit - high)} below memory.max {_size(limit)}: too little to reclaim before the limit, enough to stall",
+            "use a lower factor, or no memory.high",
         )

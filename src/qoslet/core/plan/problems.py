@@ -50,8 +50,8 @@ def contradictions(pods: Iterable[tuple[Pod, QosClass]]) -> Iterator[Problem]:
             yield _row(
                 "warning",
                 f"{pod.where}: status.qosClass",
-                f"the status says {pod.status_qos}, the spec makes another class",
-                "the kubelet believes the status; read the pod again or plan from its spec",
+                f"the status says {pod.status_qos}, the spec gives another QoS class",
+                "the kubelet uses the status; fetch the pod again, or plan from its spec",
             )
 
 
@@ -72,14 +72,13 @@ def _fit(policy: NodePolicy, totals: NodeTotals) -> Iterator[Problem]:
                 "warning",
                 node,
                 f"the pods request {_text(name, asked)} {name}, {_text(name, room)} is allocatable",
-                "a scheduler would not place all of them, and a kubelet gives a pod that does not"
-                " fit no cgroup",
+                "the scheduler would not place all of them, and the kubelet rejects pods that do not fit",
             )
     if totals.pods > policy.node.kubelet.max_pods:
         yield _row(
             "warning",
             node,
-            f"{totals.pods} pods are more than maxPods {policy.node.kubelet.max_pods}",
+            f"{totals.pods} pods exceed maxPods {policy.node.kubelet.max_pods}",
             "raise maxPods or move pods",
         )
     limits, room = totals.memory_limits, 0
@@ -90,7 +89,7 @@ def _fit(policy: NodePolicy, totals: NodeTotals) -> Iterator[Problem]:
             "info",
             node,
             f"memory limits add up to {_text('memory', limits)} of {_text('memory', room)}",
-            "limits are overcommitted: under pressure the kernel kills by oom_score_adj",
+            "limits are overcommitted; under pressure the kernel kills by oom_score_adj",
         )
 
 
@@ -101,8 +100,8 @@ def _upper(policy: NodePolicy, upper: Sequence[Cgroup]) -> Iterator[Problem]:
                 yield _row(
                     "error",
                     f"{group.name}: {row.file}",
-                    f"the limit works out as {row.value}: the kernel refuses it",
-                    "lower --qos-reserved or the requests; the kubelet does not clamp either",
+                    f"the limit is {row.value}, which the kernel rejects",
+                    "lower --qos-reserved or the requests; the kubelet does not clamp the limit either",
                 )
         if group.level == "node" and policy.enforced.get("memory") is not None:
             memory = policy.enforced["memory"].value
@@ -124,16 +123,15 @@ def _node(policy: NodePolicy, totals: NodeTotals, upper: Sequence[Cgroup]) -> It
         yield _row(
             "info",
             node,
-            "two cpu.weight curves are in use: the kubelet's linear one down to pods,"
-            f" {runtime.name}'s quadratic one for containers",
-            "compare weights between siblings only, never across levels",
+            f"the kubelet writes cpu.weight with a linear curve for pods, {runtime.name} with a quadratic curve for containers",
+            "compare weights only between siblings",
         )
     if runtime.cri is not None and runtime.name.count("+") == 0:
         yield _row(
             "info",
             node,
-            f"{runtime.name} names no OCI runtime: {runtime.oci}"
-            f" {'.'.join(map(str, runtime.oci_version))} is assumed to write containers",
+            f"the OCI runtime of {runtime.name} is not given: {runtime.oci}"
+            f" {'.'.join(map(str, runtime.oci_version))} qoslet assumes",
             f"name it: --runtime {runtime.name}+runc-VERSION",
         )
     if policy.memory_qos != "off":
@@ -152,7 +150,7 @@ def pod_problems(policy: NodePolicy, template: TemplateSummary) -> Iterator[Prob
             "warning",
             f"{template.where}: spec.os.name",
             f"a {pod.os} pod on a {policy.node.os} node",
-            "a kubelet rejects it",
+            "the kubelet rejects it",
         )
     yield from _class_quirks(policy, template)
     yield from _numbers(policy, template)
@@ -175,14 +173,14 @@ def _class_quirks(policy: NodePolicy, template: TemplateSummary) -> Iterator[Pro
             "warning",
             f"{template.where}: spec.resources",
             f"Kubernetes {policy.node.profile.kubernetes} ignores pod-level resources here",
-            "the gate PodLevelResources is off or unknown; set resources on the containers",
+            "the gate PodLevelResources is disabled or unknown; set resources on the containers",
         )
     elif not level.requests and not level.limits and policy.choices.empty_pod_level:
         yield _row(
             "warning",
             f"{template.where}: spec.resources",
-            "an empty pod-level block makes the pod BestEffort whatever its containers ask for",
-            "remove the empty block; 1.37 mends this",
+            "an empty pod-level block makes the pod BestEffort, whatever its containers request",
+            "remove the empty block; fixed in 1.37",
         )
 
 
@@ -199,17 +197,17 @@ def _numbers(policy: NodePolicy, template: TemplateSummary) -> Iterator[Problem]
             yield _row(
                 "warning",
                 f"{template.where}: {container.field}.resources.limits.cpu",
-                f"a quota is at least 1000 us: {limit} acts as {floor}m with a period of"
+                f"the minimum quota is 1000 us: {limit} acts as {floor}m with a period of"
                 f" {policy.period_us} us",
-                "ask for what is meant, or lengthen cpuCFSQuotaPeriod",
+                "raise the limit, or lengthen cpuCFSQuotaPeriod",
             )
         request = container.resources.requests.get("cpu")
         if request is not None and abs(request.milli) >= 2**63 // 1024:
             yield _row(
                 "warning",
                 f"{template.where}: {container.field}.resources.requests.cpu",
-                f"{request} wraps at 64 bits on the way to shares and ends at 2",
-                "ask for less",
+                f"{request} overflows int64 when converted to CPU shares and becomes 2",
+                "lower the request",
             )
 
 
@@ -222,7 +220,7 @@ def _rounded(policy: NodePolicy, template: TemplateSummary) -> Iterator[Problem]
                 yield _row(
                     "info",
                     f"{template.where}: {container.field}.resources.limits.cpu",
-                    f"systemd rounds the quota up to whole percents of a CPU: {row.value} becomes"
+                    f"systemd rounds the quota up to whole percent of a CPU: {row.value} becomes"
                     f" {row.effective}",
                     "use limits in steps of 10m, or the cgroupfs driver",
                 )
@@ -238,8 +236,8 @@ def _hugepages(policy: NodePolicy, template: TemplateSummary) -> Iterator[Proble
             yield _row(
                 "warning",
                 f"{template.where}: {name}",
-                "the host has no pages of this size: no limit is written",
-                "add the size to host.hugepageSizes, or reserve such pages on the node",
+                "the host has no huge pages of this size: no limit is written",
+                "add the size to host.hugepageSizes, or reserve huge pages on the node",
             )
     if not policy.runtime.hugetlb:
         yield _row(

@@ -147,7 +147,7 @@ def _max(subject: str, milli: int, period_us: int, quota_us: int) -> str:
     return _quota_text(subject, milli, period_us, quota_us)
 
 
-@rule("cpuset.all", "kubelet cm node_container_manager_linux.go; only so that systemd learns of it")
+@rule("cpuset.all", "kubelet cm node_container_manager_linux.go; so that systemd knows it")
 def _cpuset(cpus: str) -> str:
     return f"CPU manager policy none -> all CPUs {cpus}"
 

@@ -23,7 +23,7 @@ def size_text(size: int) -> str:
         amount //= 1024
         unit += 1
     if amount >= 1024 or amount <= 0:
-        raise ValueError(f"hugepage size {size} is not a whole number of one unit")
+        raise ValueError(f"hugepage size {size} is not a whole number of a unit")
     return f"{amount}{_UNITS[unit]}"
 
 
@@ -56,12 +56,12 @@ def by_size(amounts: Mapping[str, Quantity]) -> dict[str, int]:
 
 @rule("hugetlb.request", "kubelet pkg/kubelet/cm/helpers_linux.go HugePageLimits")
 def _request(resource: str, amount: int) -> str:
-    return f"{resource} {amount}" if amount else f"no {resource} asked -> 0"
+    return f"{resource} {amount}" if amount else f"no {resource} requested -> 0"
 
 
 @rule("hugetlb.unbounded", "kubelet qos_container_manager_linux.go setHugePagesUnbounded")
 def _unbounded() -> str:
-    return "every QoS update sets no bound (2^62), kubepods included"
+    return "every QoS update writes no limit (2^62), also to kubepods"
 
 
 @rule("hugetlb.zero", "kubelet cgroup manager: a missing map counts as empty (PR 141991 open)")

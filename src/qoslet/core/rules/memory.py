@@ -58,7 +58,7 @@ def _high_127(request: int, limit: int, base: int, factor: float, page: int, hig
 
 @rule("memory.high.cleared", f"{KURT} (1.37): gate off, so that runtimes clear an old value")
 def _high_cleared() -> str:
-    return "Memory QoS is off: max clears what an earlier kubelet wrote"
+    return "Memory QoS is disabled: max resets what an earlier kubelet wrote"
 
 
 @rule("memory.high.pod", "kubernetes 1.37 pod-level memory.high (tests read, body not)")
@@ -81,12 +81,12 @@ def _low_tiered(request: int) -> str:
     return f"TieredReservation, not Guaranteed: memory request {request}"
 
 
-QOSLET = "form qoslet: docs/explanation/memory-qos.md"
+QOSLET = "variant qoslet: docs/explanation/memory-qos.md"
 
 
 @rule("memory.min.qoslet", f"{QOSLET}; kubernetes PR 126485")
 def _min_qoslet(request: int, amount: int) -> str:
-    return f"Guaranteed: memory request {request} less an eighth = {amount}, room for page cache"
+    return f"Guaranteed: memory request {request} minus 1/8 = {amount}, room for page cache"
 
 
 @rule("memory.low.qoslet", QOSLET)
@@ -96,17 +96,17 @@ def _low_qoslet(request: int) -> str:
 
 @rule("memory.min.soft", QOSLET)
 def _min_soft() -> str:
-    return "not Guaranteed: memory.low protects, nothing is held against an OOM kill -> 0"
+    return "not Guaranteed: memory.low protects instead -> 0"
 
 
 @rule("memory.protection.nothing", QOSLET)
 def _nothing() -> str:
-    return "no memory request, nothing to protect -> 0"
+    return "no memory request -> 0"
 
 
 @rule("memory.min.sum.qoslet", f"{QOSLET}; cgroup-v2.rst: every ancestor bounds memory.min")
 def _min_sum_qoslet(guaranteed: int, amount: int) -> str:
-    return f"requests of Guaranteed pods {guaranteed} less an eighth = {amount}"
+    return f"requests of Guaranteed pods {guaranteed} minus 1/8 = {amount}"
 
 
 @rule("memory.low.sum.qoslet", f"{QOSLET}; cgroup-v2.rst: every ancestor bounds memory.low")
@@ -116,7 +116,7 @@ def _low_sum_qoslet(guaranteed: int, burstable: int) -> str:
 
 @rule("memory.min.reserved.qoslet", QOSLET)
 def _min_reserved_qoslet(what: str, held: int, amount: int) -> str:
-    return f"{what} memory {held} less an eighth = {amount}"
+    return f"{what} memory {held} minus 1/8 = {amount}"
 
 
 @rule("memory.low.reserved", QOSLET)
@@ -134,13 +134,13 @@ def _high_annotation(key: str, text: str) -> str:
 
 @rule("memory.protection.annotation", ANNOTATION)
 def _protection_annotation(key: str) -> str:
-    return f"annotation {key}: off, the pod's requests are not protected -> 0"
+    return f"annotation {key}: off, requests are not protected -> 0"
 
 
 @rule("memory.oom.group.annotation", ANNOTATION)
 def _oom_group_annotation(key: str, text: str) -> str:
-    kills = "ends the whole container" if text == "true" else "ends one process"
-    return f"annotation {key}: {text}, one OOM kill {kills}"
+    kills = "kills the whole container" if text == "true" else "kills one process"
+    return f"annotation {key}: {text}, an OOM kill {kills}"
 
 
 @rule("memory.protection.none", f"{KURT} (1.36): explicit zeros where nothing is protected")
@@ -160,7 +160,7 @@ def _low_sum(burstable: int) -> str:
 
 @rule("memory.min.reserved", f"KEP-2570; {CM} node_container_manager_linux.go")
 def _min_reserved(what: str, amount: int) -> str:
-    return f"{what} memory {amount}, kept from reclaim"
+    return f"{what} memory {amount}, protected from reclaim"
 
 
 @rule("memory.limit.pod", f"{CM}/helpers_linux.go ResourceConfigForPod")
@@ -176,7 +176,7 @@ def _limit_container(amount: int, subject: str) -> str:
 @rule("memory.limit.node", f"{CM}/node_container_manager_linux.go getCgroupConfig")
 def _limit_node(amount: int, capacity: int, reserved: int, enforced: bool) -> str:
     if not enforced:
-        return f"pods is not enforced: capacity {amount}"
+        return f"pods not enforced: capacity {amount}"
     return f"capacity {capacity} - reserved {reserved} = {amount}"
 
 
@@ -222,7 +222,7 @@ def retried(limit: int | None, usage: int) -> int | None:
 
 @rule("memory.oom.group", "kubelet >= 1.28 on cgroup v2; singleProcessOOMKill since 1.32")
 def _oom_group() -> str:
-    return "singleProcessOOMKill is false: one OOM kill ends the whole container"
+    return "singleProcessOOMKill is false: one OOM kill kills the whole container"
 
 
 @rule("memory.desired", f"{CM}/cgroup_manager_linux.go toResources (v2 only)")

@@ -29,7 +29,7 @@ def bfq_to_io_weight(weight: int) -> int:
 
 @rule("oci.same", f"{SPEC}; KEP-2254: y = x; {FS1}, fs2; {CRUN}")
 def _same(field: str, value: object) -> str:
-    return f"{field} {value}, as it is"
+    return f"{field} {value}, unchanged"
 
 
 @rule("oci.unlimited", f"{FS2} numToStr; {CRUN} cg_itoa")
@@ -80,7 +80,7 @@ def _swap_alone(swap: int) -> str:
 
 @rule("oci.swap.same", "KEP-2254: swap to memory.swap.max, y = x")
 def _swap_same(swap: int) -> str:
-    return f"swap {swap}, as the document's table has it"
+    return f"swap {swap}, as in the document's table"
 
 
 @rule("oci.swap.with-limit", f"{FS1}/memory.go setMemoryAndSwap")
@@ -92,7 +92,7 @@ def _swap_with_limit(limit: int) -> str:
 def _pids(limit: int) -> str:
     if limit < 0:
         return f"pids.limit {limit} -> no limit"
-    return f"pids.limit {limit}" + (" -> 1, for 0 is no number of processes" if not limit else "")
+    return f"pids.limit {limit}" + (" -> 1, because 0 is not a limit" if not limit else "")
 
 
 @rule("oci.io.weight.scaled", f"{FS2} ConvertBlkIOToIOWeightValue; {CRUN}; KEP-2254's formula")
@@ -102,12 +102,12 @@ def _io_scaled(weight: int, written: int) -> str:
 
 @rule("oci.io.weight", f"{FS2}/io.go; {FS1}/blkio.go; {CRUN}: BFQ's weight is not scaled")
 def _io_weight(weights: int) -> str:
-    return "one weight, as it is" if weights == 1 else f"{weights} weights, a line for each device"
+    return "one weight, unchanged" if weights == 1 else f"{weights} weights, a line for each device"
 
 
-@rule("oci.io.rates", f"{FS2}/io.go; {FS1}/blkio.go; {CRUN}; KEP-2254: rates as they are")
+@rule("oci.io.rates", f"{FS2}/io.go; {FS1}/blkio.go; {CRUN}; KEP-2254: rates unchanged")
 def _io_rates(rates: int) -> str:
-    return f"{rates} {'rate' if rates == 1 else 'rates'} of the block, written one by one"
+    return f"{rates} {'rate' if rates == 1 else 'rates'} of the block, one write each"
 
 
 @rule("oci.hugetlb", f"{FS2}/hugetlb.go; {FS1}/hugetlb.go; {CRUN} write_hugetlb_resources")
@@ -122,22 +122,22 @@ def _rsvd(size: str, limit: int) -> str:
 
 @rule("oci.unified", f"{FS2} setUnified; {CRUN} write_unified_resources: last, over all before")
 def _unified(key: str) -> str:
-    return f"unified {key}, as it is"
+    return f"unified {key}, unchanged"
 
 
-@rule("refused.kernel", "the kernel, read back: see the file's row in kernel documentation")
+@rule("refused.kernel", "the kernel's parser of the file; see the kernel documentation")
 def _kernel(file: str, value: str, error: str, takes: str) -> str:
-    return f"{file} takes {takes}, not {value!r}: {error}"
+    return f"{file} accepts {takes}, not {value!r}: {error}"
 
 
 @rule("refused.swap", f"{FS2} ConvertMemorySwapToCgroupV2Value; {CRUN} write_memory_swap")
 def _refused_swap(swap: int, limit: int | None) -> str:
-    return f"memory.swap {swap} is memory and swap together, memory.limit {limit} is no part of it"
+    return f"memory.swap {swap} counts memory and swap, so it cannot be below memory.limit {limit}"
 
 
 @rule("refused.shares", f"{FS1}/cpu.go reads cpu.shares back")
 def _refused_shares(shares: int, kept: int) -> str:
-    return f"the kernel makes {kept} of {shares}, which the runtime does not accept"
+    return f"the kernel stores {kept} for {shares}, which the runtime rejects"
 
 
 @rule("refused.swappiness", f"{FS1}/memory.go")
@@ -152,7 +152,7 @@ def _refused_unified(key: str, why: str) -> str:
 
 @rule("refused.v2", f"{CRUN}: a field that cgroup v2 does not have")
 def _refused_v2(field: str) -> str:
-    return f"{field} has no file on cgroup v2, and crun does not pass over it"
+    return f"{field} has no file on cgroup v2, and crun does not ignore it"
 
 
 @rule("refused.usage", f"{FS2} CheckMemoryUsage; {CRUN} check_before_update")
@@ -160,7 +160,7 @@ def _refused_usage(limit: int, usage: int) -> str:
     return f"limit {limit} is not above the usage {usage}"
 
 
-@rule("refused.cri-o", "CRI-O container_create_linux.go: its least memory limit, swap")
+@rule("refused.cri-o", "CRI-O container_create_linux.go: minimum memory limit, swap")
 def _refused_cri_o(limit: int, least: int) -> str:
     return f"memory_limit_in_bytes {limit} must be at least {least} bytes"
 
@@ -172,7 +172,7 @@ def _unit_idle(value: int) -> str:
 
 @rule("unit.crun.swap", "crun cgroup-systemd.c get_memory_swap_max: not the difference")
 def _crun_swap(swap: int) -> str:
-    return f"crun tells memory+swap {swap}; the file that it writes afterwards holds the swap alone"
+    return f"crun sends memory+swap {swap} to systemd; the file that it writes afterwards holds the swap alone"
 
 
 @rule("unit.crun.io", "crun cgroup-systemd.c IO_WEIGHT: systemd's BFQ conversion, backwards")

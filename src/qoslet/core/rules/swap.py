@@ -30,7 +30,7 @@ def _legacy(behavior: str, amount: int) -> str:
     return f"{behavior}: memory+swap {'unlimited' if amount == -1 else amount}"
 
 
-@rule("swap.equal", "containerd and CRI-O: OCI swap := memory limit where the kubelet sends none")
+@rule("swap.equal", "containerd and CRI-O: OCI swap = memory limit if the kubelet sends none")
 def _equal(limit: int) -> str:
     return f"the runtime sets memory+swap to the memory limit {limit}: no swap"
 

@@ -113,20 +113,20 @@ HCSSHIM = "hcsshim internal/hcsoci ConvertCPULimits, createWindowsContainerDocum
 def _object_count(count: int, processors: int | None) -> str:
     if processors is None or count <= processors:
         return _processors(count)
-    return f"{count} processors are asked, {processors} are there"
+    return f"{count} processors requested, {processors} available"
 
 
 @rule("windows.object.weight", f"{HCSSHIM}; {DESIGN}")
 def _object_weight(weight: int) -> str:
-    return f"weight {weight} of 1 to 10000 among those who have one; no cap"
+    return f"weight {weight} of 1 to 10000 among containers with a weight; no cap"
 
 
 @rule("windows.object.maximum", f"{HCSSHIM}; {KURT} toKubeContainerResources; {DESIGN}")
 def _object_maximum(maximum: int, processors: int | None, isolated: bool) -> str:
     share = f"{maximum / 100:g}% of {'each processor' if isolated else 'all processors'}"
     if processors is None:
-        return f"a hard cap at {share}"
-    return f"a hard cap at {share}; of {processors} read back as {milli_of_maximum(maximum, processors)}m"
+        return f"hard cap at {share}"
+    return f"hard cap at {share}; of {processors} read back as {milli_of_maximum(maximum, processors)}m"
 
 
 @rule("windows.object.storage", "hcsshim internal/hcsoci createWindowsContainerDocument")
@@ -141,19 +141,19 @@ def _object_memory(amount: int) -> str:
 
 @rule("refused.windows", HCSSHIM)
 def _refused(count: int, maximum: int, weight: int) -> str:
-    return f"count {count}, maximum {maximum} and shares {weight}: a job object has one of them"
+    return f"count {count}, maximum {maximum} and shares {weight}: a job object takes only one"
 
 
-@rule("refused.windows.range", f"{DESIGN}; hcsshim hands it on, and the platform refuses it")
+@rule("refused.windows.range", f"{DESIGN}; hcsshim passes it on, and Windows rejects it")
 def _refused_range(field: str, amount: int) -> str:
     return f"{field} {amount}: its range is 1 to {MAXIMUM}"
 
 
 @rule("refused.windows.percent", "dockershim docker_container_windows.go; moby daemon_windows.go")
 def _refused_percent(maximum: int) -> str:
-    return f"dockershim hands the maximum {maximum} of 10000 on as if it were percent"
+    return f"dockershim passes the maximum {maximum} of 10000 on as percent"
 
 
 @rule("refused.windows.affinity", "hcsshim internal/hcsoci ValidateCPUAffinityEntries")
 def _refused_affinity(number: int) -> str:
-    return f"entry {number} would leave no processor"
+    return f"entry {number} has no processor"

@@ -127,7 +127,7 @@ DESIGN_ROWS: tuple[Row, ...] = (
     Row(37, "qos_reserved_gate", False, "documented", "pod-resource-management: a flag, no gate"),
     Row(37, "qos_reserved_joined", True, "documented", "pod-resource-management formula"),
     Row(37, "windows", "design", "documented", "CRI: Windows Container Configuration"),
-    Row(37, "weight_curve", "linear", "documented", "KEP-2254: cpu.weight of containers, too"),
+    Row(37, "weight_curve", "linear", "documented", "KEP-2254: cpu.weight of containers too"),
     Row(37, "bfq_weight", "scaled", "documented", "KEP-2254: blkio weight to io.bfq.weight"),
     Row(37, "swap_conversion", "same", "documented", "KEP-2254: swap to memory.swap.max, y = x"),
 )
@@ -179,12 +179,12 @@ def minor_of(text: str) -> str:
         return text
     parts = text.removeprefix("v").split(".")
     if len(parts) < 2 or parts[0] != "1" or not parts[1].rstrip("+").isdecimal():
-        raise ValueError(f"{text!r} is no Kubernetes release such as 1.36 or v1.36.2")
+        raise ValueError(f"{text!r} is not a Kubernetes release such as 1.36 or v1.36.2")
     minor = int(parts[1].rstrip("+")[:6])
     if minor < OLDEST:
-        raise ValueError(f"{text!r} is older than 1.{OLDEST}, the first with pod cgroups")
+        raise ValueError(f"{text!r} is older than 1.{OLDEST}, the first release with pod cgroups")
     if minor > NEWEST:
-        raise ValueError(f"{text!r} is newer than 1.{NEWEST}, the newest that is known")
+        raise ValueError(f"{text!r} is newer than 1.{NEWEST}, the newest known release")
     return f"1.{minor}"
 
 
@@ -238,7 +238,7 @@ def resolve(
         form = _form(memory_qos)
     writer = runtime_of(runtime)
     if choices.weight_curve == "linear":
-        known = "documented: KEP-2254 knows only the line"
+        known = "documented: KEP-2254 has only the linear curve"
         writer = structs.replace(writer, curve="linear", curve_evidence=known)
     if choices.swap_conversion == "same":
         writer = structs.replace(writer, tables=True)

@@ -146,7 +146,7 @@ def _version(text: str) -> tuple[int, ...]:
             break
         numbers.append(int(part[:9]))
     if not numbers:
-        raise ValueError(f"{text!r} is no version such as 1.4.0")
+        raise ValueError(f"{text!r} is not a version such as 1.4.0")
     return tuple(numbers)
 
 
@@ -159,7 +159,7 @@ def _split(text: str) -> Named:
         name, dash, version = text[:5], text[5:6], text[6:]
     if name not in _OCI and name not in _CRI:
         known = ", ".join(("containerd", "cri-o", *_OCI))
-        raise ValueError(f"{text!r} names no known runtime: known are {known}")
+        raise ValueError(f"{text!r} is not a known runtime: known are {known}")
     return name, _version(version) if dash else _NEWEST
 
 
@@ -172,8 +172,8 @@ def curve_of(oci: str, version: tuple[int, ...]) -> tuple[WeightCurve, str]:
         new = version >= (1, 23)
         return ("quadratic" if new else "linear"), "read: crun >= 1.23 is quadratic"
     if oci == "youki":
-        return "linear", "read: youki libcgroups 2024-12 uses the line"
-    return "quadratic", "qoslet's own process runtime follows the newest runc"
+        return "linear", "read: youki libcgroups 2024-12 is linear"
+    return "quadratic", "qoslet's process runtime follows the newest runc"
 
 
 def _behaviour(oci: Oci, version: tuple[int, ...]) -> dict[str, bool]:
@@ -214,7 +214,7 @@ def runtime_of(text: str) -> Runtime:
     cri = next((part for part in parts if part[0] in _CRI), None)
     named = next(((oci, part[1]) for part in parts for oci in _OCI if oci == part[0]), None)
     if len(parts) != (cri is not None) + (named is not None):
-        raise ValueError(f"{text!r} names the same kind of runtime twice")
+        raise ValueError(f"{text!r} names two runtimes of the same kind")
     oci, version = named or ("runc", bundled_runc(cri or parts[0]))
     curve, known = curve_of(oci, version)
     return Runtime(
@@ -241,7 +241,7 @@ def converting_runtime(text: str) -> Runtime:
     what is wrong."""
     found = _KEP if text == _KEP.name else runtime_of(text)
     if found.oci == "youki":
-        raise ValueError("youki's conversions are not known: runc and crun are")
+        raise ValueError("qoslet does not know youki's conversions, only those of runc and crun")
     return found
 
 

@@ -64,10 +64,10 @@ def _documents(
             try:
                 yield found.where, _decoded(found.data)
             except RecursionError:
-                hint = "no Kubernetes document is"
+                hint = "Kubernetes documents are not"
                 yield BadInput("is nested too deeply", where=found.where, hint=hint)
         if not count:
-            yield BadInput("holds no document", where=path, hint="is it the right file?")
+            yield BadInput("contains no document", where=path, hint="is it the right file?")
 
 
 def load_node(

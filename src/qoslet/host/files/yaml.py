@@ -146,7 +146,7 @@ class _Builder:
         self._nodes += 1
         self._weight += weight
         if self._nodes > NODES_MAX:
-            raise self._stop(event, f"has more than {NODES_MAX} values", "give it as JSON")
+            raise self._stop(event, f"has more than {NODES_MAX} values", "use JSON")
 
     def _scalar(self, event: Any) -> None:
         text: str = event.value
@@ -163,7 +163,7 @@ class _Builder:
         else:
             value = self._tagged(event, tag, text)
         if type(value) is float and (value != value or value in (_INF, -_INF)):
-            self._fault(event, f"{shown(text, 40)} is no number that JSON has", "put it in quotes")
+            self._fault(event, f"{shown(text, 40)} is not a JSON number", "put it in quotes")
             value = None
         if event.anchor:
             self._anchors[event.anchor] = (text if value is _MERGE else value, 1 + len(text), 0)
@@ -177,10 +177,10 @@ class _Builder:
             return float(value)
         wanted = {"int": int, "float": float, "bool": bool, "null": type(None)}.get(name)
         if wanted is None:
-            hint = "Kubernetes documents have no tags of their own"
+            hint = "Kubernetes documents do not use custom tags"
             self._fault(event, f"the tag {shown(tag, 60)} is not allowed", hint)
         elif type(value) is not wanted:
-            self._fault(event, f"{shown(text, 40)!r} is no {name}", "take the tag out")
+            self._fault(event, f"{shown(text, 40)!r} is not a {name}", "remove the tag")
         return value
 
     def _start(self, event: Any, value: Any) -> None:
@@ -188,7 +188,7 @@ class _Builder:
         tag = event.tag
         wanted = "tag:yaml.org,2002:map" if type(value) is dict else "tag:yaml.org,2002:seq"
         if tag not in (None, "!", wanted):
-            hint = "Kubernetes documents have no tags of their own"
+            hint = "Kubernetes documents do not use custom tags"
             self._fault(event, f"the tag {shown(tag, 60)} is not allowed", hint)
         self._deepen(event, 1)
         if event.anchor:
@@ -216,7 +216,7 @@ class _Builder:
         """Refuse what would stand deeper than any reader has to follow."""
         if len(self._stack) + height > DEPTH_MAX:
             message = f"is nested more than {DEPTH_MAX} deep"
-            raise self._stop(event, message, "no Kubernetes document is")
+            raise self._stop(event, message, "Kubernetes documents are not")
         if self._stack:
             self._stack[-1].height = max(self._stack[-1].height, height)
 
@@ -224,9 +224,9 @@ class _Builder:
         name = event.anchor
         found = self._anchors.get(name)
         if found is None:
-            message = f"*{shown(name, 40)} is an alias of nothing before it"
+            message = f"*{shown(name, 40)} is an alias without an anchor before it"
             if name in self._open:
-                message = f"*{shown(name, 40)} is an alias of what it stands in"
+                message = f"*{shown(name, 40)} is an alias inside its own anchor"
             self._fault(event, message, "define the anchor first")
             found = (None, 1, 0)
         value, weight, height = found
@@ -234,8 +234,8 @@ class _Builder:
         self._count(event, weight)
         self._aliased += weight
         if self._aliased > ALIAS_WEIGHT_MAX:
-            hint = "write the values out, or give the document as JSON"
-            raise self._stop(event, "its aliases stand for too much", hint)
+            hint = "write the values in full, or use JSON"
+            raise self._stop(event, "expands to too many values through aliases", hint)
         self._put(event, value)
 
     def _put(self, event: Any, value: Any) -> None:
@@ -250,7 +250,7 @@ class _Builder:
             frame.key = value if value is _MERGE else self._key(event, value)
             if frame.key is not _MERGE:
                 if frame.key in frame.value:
-                    message = f"the key {shown(frame.key, 60)!r} is there twice"
+                    message = f"the key {shown(frame.key, 60)!r} occurs twice"
                     self._fault(event, message, "keep one of them")
                 frame.value[frame.key] = None
         else:
@@ -275,7 +275,7 @@ class _Builder:
         parts = value if type(value) is list else [value]
         for part in parts:
             if type(part) is not dict:
-                self._fault(event, "<< takes a mapping or a list of them")
+                self._fault(event, "<< needs a mapping or a list of mappings")
                 continue
             frame.merged.append(part)
 

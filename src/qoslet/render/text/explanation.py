@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _AXES = {
     "kubernetes": "other releases",
-    "memoryQos": "other forms of Memory QoS",
+    "memoryQos": "other variants of Memory QoS",
     "runtime": "other runtimes",
 }
 _KEY = 9
@@ -38,7 +38,7 @@ def draw(explanation: Explanation, terminal: Terminal, full: bool, exact: bool) 
         for value in group.values if full else ():
             drawn += ["", *_full(value, terminal, exact)]
         if not group.values:
-            drawn.append(terminal.paint("  no file is written here", "dim"))
+            drawn.append(terminal.paint("  no file is written", "dim"))
     return drawn[1:] if drawn and not drawn[0] else drawn
 
 
@@ -72,7 +72,7 @@ def _heading(group: Group, terminal: Terminal) -> list[str]:
     title = printable(label(cgroup, group.qos, alone=cgroup.level != "pod"))
     place = printable(cgroup.path or cgroup.name)
     if cgroup.path is None and cgroup.pod is not None:
-        place += " (its real name is known when the runtime has made it)"
+        place += " (path unknown until the container is created)"
     return [
         f"{terminal.paint(cgroup.level, 'dim')} {terminal.paint(title, 'bold')}",
         *wrap(place, terminal.width, "  "),
@@ -146,7 +146,7 @@ def _full(value: Value, terminal: Terminal, exact: bool) -> Iterator[str]:
     yield f"  {terminal.paint(f'{value.file}{sign} {human(value, exact)}', *style)}"
     yield from _rows("because", [printable(value.because)], terminal)
     if value.standing is not None:
-        yield from _rows("worth", [printable(value.standing)], terminal)
+        yield from _rows("effect", [printable(value.standing)], terminal)
     yield from _rows("from", list(_facts(value.facts)), terminal)
     if value.rule is not None:
         yield from _rows("rule", [f"{value.rule}: {printable(value.source or '')}"], terminal)
@@ -155,7 +155,7 @@ def _full(value: Value, terminal: Terminal, exact: bool) -> Iterator[str]:
     if value.writer is not None:
         writer = value.writer if value.writer == "qoslet" else f"the {value.writer}"
         yield from _rows("written", [f"by {writer}, {value.when}"], terminal)
-        yield from _rows("by hand", [value.overwritten or ""], terminal)
+        yield from _rows("edited", [value.overwritten or ""], terminal)
     for axis, title in _AXES.items():
         rows = [row for row in value.alternatives if row.axis == axis]
         if rows:
