@@ -11,13 +11,10 @@ from collections.abc import Iterable, Mapping
 from qoslet.core.cgroup.interface_files import KNOBS, controller, released
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.host.cgroupfs.driver import layout_of
-from qoslet.host.linux.openat import checked, read_all
+from qoslet.host.linux.openat import checked, read_file
 
 _POINT = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-_ENOUGH = 448
-"""Bytes. A value is shorter, and Python keeps so few without asking for memory; a read that gives
-fewer gave all."""
 
 
 class FastObserver:
@@ -62,7 +59,7 @@ class FastObserver:
         """One cgroup. Raises OSError if it is missing in a hierarchy. If no file of it is read,
         only a ``leaf`` is checked: it exists only with all above it."""
         values: dict[str, str] = {}
-        open_, read, close = os.open, os.read, os.close
+        open_, close = os.open, os.close
         for point, files in self._hierarchies:
             if not identity:
                 identity = os.stat(name, dir_fd=point, follow_symlinks=False).st_ino
@@ -74,14 +71,11 @@ class FastObserver:
                 except OSError:
                     continue
                 try:
-                    data = read(descriptor, _ENOUGH)
-                    if len(data) == _ENOUGH:
-                        data += read_all(descriptor).encode()
+                    values[file] = read_file(descriptor).rstrip("\n")
                 except OSError:
                     continue
                 finally:
                     close(descriptor)
-                values[file] = data.decode("utf-8", "replace").rstrip("\n")
             if leaf and len(values) == before and not os.access(name, os.F_OK, dir_fd=point):
                 raise FileNotFoundError
         return ObservedCgroup(path, identity, values)

@@ -14,7 +14,7 @@ from qoslet.core.cgroup.interface_files import KNOBS, controller
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.host.cgroupfs.driver import layout_of
 from qoslet.host.cgroupfs.reclaim import can_reclaim
-from qoslet.host.linux.openat import MountedTree, checked, file_name, read_all
+from qoslet.host.linux.openat import MountedTree, checked, file_name, read_file
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -241,7 +241,7 @@ def _text(directory: int, file: str) -> str | None:
     except OSError:
         return None
     try:
-        return read_all(descriptor).rstrip("\n")
+        return read_file(descriptor).rstrip("\n")
     except OSError:
         return None
     finally:

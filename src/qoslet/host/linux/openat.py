@@ -21,6 +21,9 @@ _LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_TRUNC
 _CHUNK = 65536
+ONE_READ = 448
+"""Bytes. A value is shorter, and Python keeps so few without asking for memory; a read that gives
+fewer gave all."""
 
 T = TypeVar("T")
 
@@ -54,6 +57,15 @@ def file_name(name: str) -> str:
 def parent(path: str) -> str:
     """The path above a checked one; the root's is the root."""
     return path.rpartition("/")[0]
+
+
+def read_file(descriptor: int) -> str:
+    """An open file of the kernel, mostly in one read: one that gives little gave all."""
+    data = os.read(descriptor, ONE_READ)
+    if len(data) == ONE_READ:
+        while chunk := os.read(descriptor, _CHUNK):
+            data += chunk
+    return data.decode("utf-8", "replace")
 
 
 def read_all(descriptor: int) -> str:
