@@ -13,8 +13,8 @@ from qoslet.core.node.flags import Flags
 from qoslet.core.node.host_facts import Probed
 from qoslet.core.node.resolve import node_from
 from qoslet.core.plan.plan import plan
-from qoslet.core.reconcile.pod_resize import Config, update_settings
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan, Setting
+from qoslet.core.resources.cgroup_writer import Files
 from qoslet.core.resources.node_policy import node_policy
 from qoslet.core.rules.catalog import RULES
 from qoslet.errors import BadInput
@@ -226,8 +226,11 @@ def loose_rows() -> Iterator[Setting]:
     """Values that no plan holds: of an update of a pod's group."""
     for release in ("1.36", "design"):
         policy = node_policy(node_from([("node", NODE)], Flags(kubernetes=release), Probed)[0])
-        config = Config(cpu_shares=204, unified={"memory.low": "134217728"})
-        yield from update_settings(policy, config)
+        written = Files(policy, "kubelet")
+        written.weight(204, "=the desired configuration", 0, "linear")
+        written.hugetlb("hugetlb.zero", {}, policy.choices.rsvd)
+        written.put("memory.low", "134217728", ("memory.desired", ("memory.low",)))
+        yield from written.settings()
 
 
 def telling(group: Cgroup, value: str) -> int:

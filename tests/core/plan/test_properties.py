@@ -13,7 +13,8 @@ from qoslet.core import quantity
 from qoslet.core.cgroup import names, unit_properties
 from qoslet.core.cgroup.interface_files import cpu_list
 from qoslet.core.quantity import NANO, Quantity
-from qoslet.core.reconcile import pod_resize
+from qoslet.core.reconcile.drift import Difference
+from qoslet.core.reconcile.resize import resize_phases
 from qoslet.core.rules import cpu, memory, swap
 from qoslet.core.rules.oci import bfq_to_io_weight
 
@@ -214,21 +215,22 @@ def test_cpu_masks_come_back(cpus: set[int]) -> None:
 
 # Resize
 
-LIMIT = st.integers(-1, 10**6)
+LIMIT = st.integers(1, 10**6)
 
 
 @given(LIMIT, LIMIT, st.integers(2, 2000), st.integers(2, 2000))
 def test_a_resize_ends_at_what_is_wanted(was: int, becomes: int, had: int, gets: int) -> None:
-    now = {"pod.limit": was, "pod.request": had}
-    found = pod_resize.order("cpu", (was, becomes), (had, gets))
-    for step in found:
-        if step.value is not None:
-            now[step.part] = step.value
-    assert now == {"pod.limit": becomes, "pod.request": gets}
-    at = [step.part for step in found].index("containers")
-    held = {"pod.limit": was, "pod.request": had}
-    assert all((step.value or 0) > held[step.part] for step in found[:at])
-    assert all((step.value or 0) < held[step.part] for step in found[at + 1 :])
+    rows = [
+        Difference("/pod", "differs", "cpu.cfs_quota_us", str(becomes), str(was)),
+        Difference("/pod", "differs", "cpu.shares", str(gets), str(had)),
+        Difference("/pod/c", "differs", "cpu.shares", "3", "2"),
+    ]
+    phases = resize_phases([row for row in rows if row.wanted != row.found], ["/pod"])
+    assert sum(len(phase) for phase in phases) == 1 + (was != becomes) + (had != gets)
+    at = [phase[0].path for phase in phases].index("/pod/c")
+    grows = [int(row.wanted or 0) > int(row.found or 0) for (row,) in phases]
+    assert all(grows[:at])
+    assert not any(grows[at + 1 :])
 
 
 @given(BYTES, BYTES, st.sampled_from([4096, 16384, 65536]))

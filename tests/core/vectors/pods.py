@@ -10,7 +10,6 @@ from qoslet.core.api.pod import Quantities
 from qoslet.core.node.node import Node
 from qoslet.core.plan.plan import plan
 from qoslet.core.quantity import NANO
-from qoslet.core.reconcile.pod_resize import Config, read_config, update_settings
 from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.resources.qos_cgroups import (
     QosTotals,
@@ -33,6 +32,7 @@ from tests.core.vectors.fixtures import (
     quantities,
     resources,
 )
+from tests.core.vectors.resource_config import Config, read_config, update_settings
 from tests.core.vectors.vectors import Vector, runs
 
 Pair = tuple[object, object]

@@ -2,65 +2,78 @@
 
 from __future__ import annotations
 
-from qoslet.core.reconcile import pod_resize
-from tests.core.vectors.fixtures import Json, policy_for, quantities
-from tests.core.vectors.pods import config_of, pod_config, spelled
+from math import inf
+
+from qoslet.core.cgroup.observed import Observed, ObservedCgroup
+from qoslet.core.reconcile.drift import Difference
+from qoslet.core.reconcile.limit_shrink import eased
+from qoslet.core.reconcile.resize import resize_phases
+from qoslet.core.reconcile.steps import magnitude
+from qoslet.core.rules import cpu
+from tests.core.vectors.fixtures import Json, policy_for
+from tests.core.vectors.pods import config_of, pod_config
 from tests.core.vectors.vectors import Vector, runs
 
 Pair = tuple[object, object]
+POD, CONTAINER = "/kubepods/pod", "/kubepods/pod/c"
+MEMORY, QUOTA, SHARES = "memory.limit_in_bytes", "cpu.cfs_quota_us", "cpu.shares"
+PARTS = {MEMORY: "pod.limit", QUOTA: "pod.limit", SHARES: "pod.request"}
 
 
-@runs("subtract_overhead")
-def overhead(vector: Vector, _: int) -> Pair:
-    config = config_of(vector.given["config"])
-    assert config is not None
-    found = pod_resize.without_overhead(config, quantities(vector.given["overhead"]))
-    return spelled(found), vector.expected
-
-
-@runs("merge_resource_config")
-def merged(vector: Vector, _: int) -> Pair:
-    given = vector.given
-    found = pod_resize.merged(config_of(given["source"]), config_of(given["update"]))
-    return spelled(found), vector.expected
+def change(path: str, file: str, was: int, becomes: int) -> list[Difference]:
+    """The difference of a file, none where it stays; 0 is "no limit"."""
+    if was == becomes:
+        return []
+    found, wanted = (str(one or -1) for one in (was, becomes))
+    return [Difference(path, "differs", file, wanted, found)]
 
 
 @runs("cpu_request_from_config")
 def cpu_request(vector: Vector, _: int) -> Pair:
-    return {"milliCPU": pod_resize.cpu_request(config_of(vector.given["config"]))}, vector.expected
+    config = config_of(vector.given["config"])
+    shares = config.cpu_shares if config else None
+    return {"milliCPU": cpu.milli_of_shares(shares) if shares else None}, vector.expected
 
 
 @runs("cpu_limit_from_config")
 def cpu_limit(vector: Vector, _: int) -> Pair:
-    return {"milliCPU": pod_resize.cpu_limit(config_of(vector.given["config"]))}, vector.expected
+    config = config_of(vector.given["config"])
+    quota, period = (config.cpu_quota or 0, config.cpu_period or 0) if config else (0, 0)
+    limited = quota > 0 and period > 0
+    return {"milliCPU": cpu.milli_of_quota(quota, period) if limited else None}, vector.expected
 
 
 @runs("memory_limit_from_config")
 def memory_limit(vector: Vector, _: int) -> Pair:
-    return {"bytes": pod_resize.memory_limit(config_of(vector.given["config"]))}, vector.expected
+    config = config_of(vector.given["config"])
+    limit = magnitude(MEMORY, str(config.memory)) if config and config.memory else inf
+    return {"bytes": None if limit == inf else limit}, vector.expected
 
 
 @runs("resize_memory_validation")
 def validated(vector: Vector, _: int) -> Pair:
+    """Under ``refuse`` a limit below the usage waits."""
     given = vector.given
-    container = pod_resize.limit_fault(
-        given["current"]["memoryLimit"], given["desired"]["memoryLimit"], given["containerUsage"]
+    rows = change(
+        CONTAINER, MEMORY, given["current"]["memoryLimit"], given["desired"]["memoryLimit"]
     )
-    pod = pod_resize.limit_fault(
-        given["currentPodLimit"], given["desiredPodLimit"], given["podUsage"]
-    )
-    return "error" if container or pod else "ok", vector.expected
+    rows += change(POD, MEMORY, given["currentPodLimit"] or 0, given["desiredPodLimit"] or 0)
+    used = {CONTAINER: given["containerUsage"], POD: given["podUsage"]}
+    seen = {path: ObservedCgroup(path, 0, memory=usage) for path, usage in used.items()}
+    waiting = eased(rows, Observed(0.0, seen), "refuse")[1]
+    return "error" if waiting else "ok", vector.expected
 
 
 @runs("resize_order")
 def ordered(vector: Vector, _: int) -> Pair:
     given = vector.given
-    found = pod_resize.order(
-        given["resource"],
-        (given["currentPodLimit"], given["newPodLimit"]),
-        (given["currentPodRequest"], given["newPodRequest"]),
-    )
-    return [step.part for step in found], vector.expected
+    assert given["resource"] == "cpu"
+    rows = change(POD, QUOTA, given["currentPodLimit"], given["newPodLimit"])
+    rows += change(POD, SHARES, given["currentPodRequest"], given["newPodRequest"])
+    rows += change(CONTAINER, SHARES, 2, 3)
+    phases = resize_phases(rows, [POD])
+    parts = [PARTS[one.file] if one.path == POD else "containers" for (one,) in phases]
+    return parts, vector.expected
 
 
 def _resources(given: Json) -> dict[str, dict[str, str]]:
@@ -75,6 +88,7 @@ def _resources(given: Json) -> dict[str, dict[str, str]]:
 
 @runs("resize_pod_cgroup_writes")
 def written(vector: Vector, minor: int) -> Pair:
+    """Each write of the pod's cgroup is a phase of its own; what is not desired stays."""
     given = vector.given
     others = [
         {"name": f"o{at}", "requests": one, "limits": one}
@@ -88,5 +102,8 @@ def written(vector: Vector, minor: int) -> Pair:
     desired = pod_config(policy_for(minor, host={"hierarchy": "v1"}), pod)
     current = config_of(given["currentPodCgroup"])
     assert current is not None
-    calls = [step for step in pod_resize.steps(current, desired) if step.part != "containers"]
-    return {"setPodCgroupConfigCalls": len(calls)}, vector.expected
+    rows: list[Difference] = []
+    for file, field in ((MEMORY, "memory"), (QUOTA, "cpu_quota"), (SHARES, "cpu_shares")):
+        was, becomes = getattr(current, field), getattr(desired, field)
+        rows += change(POD, file, was or 0, (was if becomes is None else becomes) or 0)
+    return {"setPodCgroupConfigCalls": len(resize_phases(rows, [POD]))}, vector.expected

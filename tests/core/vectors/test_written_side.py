@@ -9,8 +9,6 @@ import pytest
 from qoslet.core import quantity
 from qoslet.core.cgroup import controllers, unit_properties
 from qoslet.core.plan.plan import plan
-from qoslet.core.reconcile import pod_resize
-from qoslet.core.reconcile.pod_resize import Config
 from tests.core.vectors.fixtures import (
     block_rows,
     files,
@@ -18,8 +16,8 @@ from tests.core.vectors.fixtures import (
     pairs,
     pod_of,
     policy_for,
-    quantities,
 )
+from tests.core.vectors.resource_config import Config, read_config, update_settings
 
 UNLIMITED = unit_properties.UNLIMITED
 
@@ -144,7 +142,7 @@ def test_a_pods_group_read_back(hierarchy: str, shares: int) -> None:
     (group,) = (
         g for g in plan([POD], node_of(36, host=host, pod_pids_limit=9)).cgroups if g.level == "pod"
     )
-    assert pod_resize.read_config(pairs(group.settings)) == Config(
+    assert read_config(pairs(group.settings)) == Config(
         memory=1 << 30,
         cpu_shares=shares,
         cpu_quota=5000,
@@ -156,29 +154,15 @@ def test_a_pods_group_read_back(hierarchy: str, shares: int) -> None:
 
 def test_unlimited_is_read_as_minus_one() -> None:
     written = [("memory.max", "max"), ("cpu.max", "max 100000"), ("pids.max", "max")]
-    found = pod_resize.read_config(written)
+    found = read_config(written)
     assert (found.memory, found.cpu_quota, found.pids) == (-1, -1, -1)
-
-
-def test_usage_at_the_new_limit_is_refused() -> None:
-    assert pod_resize.limit_fault(200, 100, 99) == ""
-    assert (
-        pod_resize.limit_fault(200, 100, 100) == "memory usage 100 is not below the new limit 100"
-    )
-    assert pod_resize.limit_fault(200, 100, None) == "memory usage is not known"
-    assert pod_resize.limit_fault(100, 0, None) == ""
 
 
 def test_update_on_v1_writes_no_unified_entry() -> None:
     policy = policy_for(36, host={"hierarchy": "v1"})
     config = Config(cpu_quota=-1, cpu_period=5000, unified={"memory.low": "1"})
-    found = files(pod_resize.update_settings(policy, config))
+    found = files(update_settings(policy, config))
     assert found == {"cpu.cfs_period_us": "5000", "cpu.cfs_quota_us": "-1"}
-
-
-def test_overhead_that_is_not_there() -> None:
-    config = Config(memory=100, cpu_shares=306)
-    assert pod_resize.without_overhead(config, quantities({"hugepages-2Mi": "2Mi"})) == config
 
 
 @pytest.mark.parametrize(

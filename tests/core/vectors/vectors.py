@@ -88,6 +88,24 @@ def _of_status(vector: Vector) -> bool:
 
 
 NOT_APPLICABLE = (
+    Exemption(
+        "subtract_overhead",
+        "what a kubelet tells a sandbox in a resize; qoslet's resize tells a sandbox nothing",
+    ),
+    Exemption(
+        "merge_resource_config",
+        "a kubelet updates a part of a configuration; qoslet compares the whole of what is planned",
+    ),
+    Exemption(
+        "resize_memory_validation",
+        "usage that cannot be read holds no limit up here: the write itself tells whether it fits",
+        _named("add-limit-missing-container-usage", "pod-decrease-missing"),
+    ),
+    Exemption(
+        "resize_order",
+        "a kubelet takes a limit after -1 for a growth; it is lowered after the containers here",
+        _named("unlimited-to-limited"),
+    ),
     Exemption("resize_error_handling", "CRI calls that fail: in-place resize has its own issue"),
     Exemption(
         "pod_requests",
