@@ -113,6 +113,9 @@ def _rows(at: str, kind: inspect.Type) -> Iterator[tuple[str, str]]:
         case inspect.LiteralType():
             for value in sorted(kind.values, key=str):
                 yield f"{at}={value}", "value"
+        case inspect.EnumType():
+            for member in sorted(kind.cls, key=lambda one: str(one.value)):
+                yield f"{at}={member.value}", "value"
         case inspect.CustomType():
             yield at, kind.cls.__name__
         case _:
