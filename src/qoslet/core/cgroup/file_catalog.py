@@ -6,9 +6,8 @@ misc.c, dmem.c; mm/memcontrol.c, hugetlb_cgroup.c; kernel/sched/core.c; block/bl
 
 from __future__ import annotations
 
-import re
-
 from qoslet.core.cgroup.features import Ground
+from qoslet.core.cgroup.kernel_numbers import LatePattern
 
 DIRECTORY, INVALID, MISSING = "is a directory", "invalid argument", "no such file or directory"
 LONG = "file name too long"
@@ -118,8 +117,8 @@ _OF_CONTROLLERS_READ = frozenset(
     ]
 )
 
-_HUGETLB = re.compile(r"hugetlb\.([0-9]{1,9}[KMG]B)\.(rsvd\.)?(max|current)\Z")
-_HUGETLB_READ = re.compile(r"hugetlb\.([0-9]{1,9}[KMG]B)\.(events|events\.local|numa_stat)\Z")
+_HUGETLB = LatePattern(r"hugetlb\.([0-9]{1,9}[KMG]B)\.(rsvd\.)?(max|current)\Z")
+_HUGETLB_READ = LatePattern(r"hugetlb\.([0-9]{1,9}[KMG]B)\.(events|events\.local|numa_stat)\Z")
 
 
 def unopened(key: str, ground: Ground) -> str:

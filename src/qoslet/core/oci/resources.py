@@ -14,7 +14,6 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from qoslet.core.api.unknown_fields import complaint, without_unknown
 from qoslet.core.problem import Problem
 from qoslet.errors import BadInput
 
@@ -198,7 +197,10 @@ def block_of(
     try:
         block = msgspec.convert(given, Block)
     except msgspec.ValidationError:
-        # names are looked at apart, since the decoder stops at the first
+        # names are looked at apart, since the decoder stops at the first; imported where a block
+        # is refused, as it needs all about types
+        from qoslet.core.api.unknown_fields import complaint, without_unknown
+
         known, found = without_unknown(given, Block, where)
         try:
             block = msgspec.convert(known, Block)

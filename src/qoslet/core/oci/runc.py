@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from msgspec import structs
 
 from qoslet.core.cgroup.accepts import complaint
-from qoslet.core.oci import unified
 from qoslet.core.oci.file_writes import RATES, Pen, refused, same
 from qoslet.core.oci.resources import (
     NO_CPU,
@@ -229,6 +228,9 @@ def hugepages(
 
 def _unified(pen: Pen, entries: Mapping[str, str], runtime: Runtime) -> None:
     """The unified map. runc takes it in any order; here in the document's."""
+    # imported where a container has one
+    from qoslet.core.oci import unified
+
     for key, value in entries.items():
         said = f'unified resource "{key}"'
         if "/" in key:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from msgspec import Struct, structs
 
 from qoslet.core.cgroup.features import WHOLE, Ground
-from qoslet.core.oci import crun, runc
+from qoslet.core.oci import runc
 from qoslet.core.oci.file_writes import Pen
 from qoslet.core.oci.resources import NO_MEMORY, Block
 from qoslet.core.oci.result import Hierarchy, Lost, Part, Row, Stop
-from qoslet.core.oci.runc_update import updated
 from qoslet.core.oci.unsupported import lost
 from qoslet.core.rules.cpu import QUOTA_PERIOD_US, systemd_quota
 from qoslet.core.versions.runtime import Runtime
@@ -51,6 +50,9 @@ def files(
     pen, refusal = Pen(ground, _stood(update)), None
     asked = block
     if update is not None and runtime.family == "runc":
+        # imported for an update: a plan makes containers
+        from qoslet.core.oci.runc_update import updated
+
         block = updated(update.before, block, runtime)
     try:
         _write(pen, block, hierarchy, runtime, update)
@@ -90,6 +92,9 @@ def _write(
     usage = update.usage if update is not None else None
     swapped = update.swapped if update is not None else 0
     if runtime.family == "crun":
+        # imported where the runtime is crun
+        from qoslet.core.oci import crun
+
         if hierarchy == "v2":
             crun.write_v2(pen, block, runtime, usage, swapped)
         else:
