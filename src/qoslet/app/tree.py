@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.cgroup.interface_files import UNMANAGED, controller
+from qoslet.core.cgroup.names import is_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.reconcile.journal import CONTROL, Adopted, JournalState, Set
 from qoslet.errors import BadInput, CannotDo
@@ -23,7 +24,7 @@ from qoslet.host.state.resume import open_journal, read_journal, state_directory
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from qoslet.core.cgroup.names import Kind, is_below
+    from qoslet.core.cgroup.names import Kind
     from qoslet.core.node.node import Hierarchy
     from qoslet.core.reconcile.restore import TreeState
     from qoslet.host.cgroupfs.driver import Cgroupfs
