@@ -74,7 +74,7 @@ def main() -> None:
     show(
         [
             Figure(
-                "convert: one block, JSON in, rows out", "us", ours, floor, "decoded, printed", None
+                "convert: one block, JSON in, rows out", "us", ours, floor, "decoded, printed", 20
             ),
             Figure("convert: time of a block (20,000 a second)", "us", ours, None, "", 1e6 / LEAST),
         ]

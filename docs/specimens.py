@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from qoslet.core.api.documents import Document, json_documents
 from qoslet.core.api.manifest import Options, pods_from
 from qoslet.core.api.pod import Pod
-from qoslet.core.convert.convert import convert_document, convert_pods, wish_of
+from qoslet.core.convert.convert import convert_document, wish_of
+from qoslet.core.convert.pods import convert_pods
 from qoslet.core.node.flags import Flags
 from qoslet.core.node.host_facts import Probed
 from qoslet.core.node.resolve import node_from

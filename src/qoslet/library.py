@@ -14,9 +14,10 @@ from msgspec import structs
 
 from qoslet.core.api.manifest import Loaded, Options
 from qoslet.core.api.pod import Pod
-from qoslet.core.convert.convert import Conversion, Wish, convert_document, convert_pods, wish_of
+from qoslet.core.convert.convert import Conversion, Wish, convert_document, wish_of
 from qoslet.core.convert.inputs import Kind, kind_of
 from qoslet.core.convert.options import KINDS, argument, one_of, windows_of
+from qoslet.core.convert.pods import convert_pods
 from qoslet.core.explain.explain import Explanation
 from qoslet.core.explain.explain import explain as _explain
 from qoslet.core.node.flags import Flags

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from qoslet.core.api.schema import shown
-from qoslet.core.convert.convert import Conversion, Wish, convert_document, convert_pods, wish_of
+from qoslet.core.convert.convert import Conversion, Wish, convert_document, wish_of
 from qoslet.core.convert.inputs import blocks_of, kind_of
 from qoslet.core.convert.options import check_release
+from qoslet.core.convert.pods import convert_pods
 from qoslet.core.convert.windows_job_object import Windows
 from qoslet.core.oci.resources import Block
 from qoslet.errors import BadInput
@@ -67,7 +68,8 @@ def _wish(args: argparse.Namespace, runtime: str, problems: list[Problem]) -> Wi
         if not isinstance(given, dict):
             raise BadInput("expected `object`", where=where)
         found = list(blocks_of(given, "oci", where, problems))
-        before = found[0].block if found else Block()
+        first = found[0].resources if found else Block()
+        before = first if isinstance(first, Block) else None
     return wish_of(
         args.to,
         args.runtime or runtime,

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from qoslet.core.cgroup.features import Ground
-from qoslet.core.convert.convert import convert_document, convert_pods, wish_of
+from qoslet.core.convert.convert import convert_document, wish_of
 from qoslet.core.convert.inputs import kind_of
+from qoslet.core.convert.pods import convert_pods
 from qoslet.core.oci.resources import Block, block_of
 from qoslet.core.oci.result import Hierarchy, Part
 from qoslet.core.oci.runc_update import updated

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from qoslet.core.convert.convert import Conversion, convert_document, convert_pods, wish_of
+from qoslet.core.convert.convert import Conversion, convert_document, wish_of
+from qoslet.core.convert.pods import convert_pods
 from qoslet.core.convert.windows_job_object import Windows
 from qoslet.core.node.flags import Flags
 from qoslet.core.node.node import Node

@@ -321,12 +321,23 @@ def written(file: str, text: str, stands: str | None, ground: Ground) -> str | C
 _HUGETLB = LatePattern(r"hugetlb\.([0-9]{1,9}[KMG]B)\.(?:rsvd\.)?(max|limit_in_bytes)\Z")
 
 
-def _hugepages(file: str, text: str, ground: Ground) -> str | Complaint:
+@lru_cache(maxsize=64)
+def _hugetlb(file: str) -> tuple[str, int, str] | None:
+    """The size of a file's pages as text and in bytes, and its word for no limit."""
     found = _HUGETLB.match(file)
-    if found is None or (ground.sizes is not None and found[1] not in ground.sizes):
-        return MISSING, "a page size that the machine has" if found else "a page size such as 2MB"
-    unit = max(ground.page_size, hugepage_size(file))
-    return _bytes("max" if found[2] == "max" else "-1", unit, text, ground)
+    if found is None:
+        return None
+    return found[1], hugepage_size(file), "max" if found[2] == "max" else "-1"
+
+
+def _hugepages(file: str, text: str, ground: Ground) -> str | Complaint:
+    found = _hugetlb(file)
+    if found is None:
+        return MISSING, "a page size such as 2MB"
+    size, unit, unlimited = found
+    if ground.sizes is not None and size not in ground.sizes:
+        return MISSING, "a page size that the machine has"
+    return _bytes(unlimited, max(ground.page_size, unit), text, ground)
 
 
 def effective(file: str, value: str, page_size: int) -> str:

@@ -83,9 +83,7 @@ _OF_CONTROLLERS = frozenset(
     ]
 )
 
-_OF_EVERY_KERNEL = frozenset(
-    file for file in _OF_CONTROLLERS if file.partition(".")[0] != "io" and ".swap." not in file
-)
+_USUAL = frozenset(file for file in _OF_CONTROLLERS if not file.startswith("io."))
 
 _OF_CONTROLLERS_READ = frozenset(
     [
@@ -124,7 +122,8 @@ _HUGETLB_READ = LatePattern(r"hugetlb\.([0-9]{1,9}[KMG]B)\.(events|events\.local
 def unopened(key: str, ground: Ground) -> str:
     """The error of opening a file of the group for writing; empty where it opens."""
     there = ground.controllers
-    if key in _OF_EVERY_KERNEL and (there is None or key.partition(".")[0] in there):
+    usual = key in _USUAL and (ground.swap or ".swap." not in key)
+    if usual and (there is None or key.partition(".")[0] in there):
         return ""
     if key in ("", ".", ".."):
         return DIRECTORY

@@ -51,7 +51,12 @@ _HALF = 3
 
 def plain(text: str) -> bool:
     """Whether the text is a number in every notation and below any bound of 64 bits."""
-    return len(text) <= _PLAIN and text.isdigit() and text.isascii() and text[0] != "0"
+    return (
+        len(text) <= _PLAIN
+        and text.isdigit()
+        and text.isascii()
+        and (text[0] != "0" or text == "0")
+    )
 
 
 def _value(digits: str) -> int:

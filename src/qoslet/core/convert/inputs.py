@@ -14,7 +14,7 @@ from qoslet.core.api.schema import child, shown
 from qoslet.core.api.unknown_fields import unknown
 from qoslet.core.convert.cri_fields import MESSAGES, check, spot
 from qoslet.core.convert.cri_message import LINUX, Message, message_of, snake
-from qoslet.core.convert.windows_fields import fields_in, unread
+from qoslet.core.convert.windows_fields import Fields, fields_in, fields_of, unread
 from qoslet.core.oci.resources import Block, block_of, spelled
 from qoslet.core.problem import Problem
 from qoslet.core.resources.cri_resources import CriResources
@@ -33,19 +33,23 @@ _WINDOWS = frozenset(
 )  # fmt: skip
 
 
-class Given(Struct, frozen=True):
-    """One resource block of a document: Linux' as an OCI block or a message, or Windows' fields.
+class Sandbox(Struct, frozen=True):
+    """The resources or the overhead of a LinuxPodSandboxConfig."""
 
-    ``name`` tells it from others of the document, ``where`` is its place in messages;
-    ``sandbox``: of a LinuxPodSandboxConfig.
-    """
+    message: Message
+
+
+Resources = Block | Message | Sandbox | Fields
+"""A resource block: Linux' as the OCI or the CRI spells it, or Windows'."""
+
+
+class Given(Struct, frozen=True):
+    """One resource block of a document. ``name`` tells it from others of the document, ``where`` is
+    its place in messages."""
 
     name: str
     where: str
-    block: Block | None = None
-    message: Message | None = None
-    windows: dict[str, Any] | None = None
-    sandbox: bool = False
+    resources: Resources
 
 
 def kind_of(given: Mapping[str, Any], where: str) -> Kind:
@@ -156,16 +160,16 @@ def _config(
         fields = _mapping(inner.get("resources") or {}, f"{where}: windows.resources")
         at = f"{where}: windows.resources"
         problems += unread(fields, at)
-        yield Given(name, at, windows={"oci": dict(fields)})
+        yield Given(name, at, fields_of({"oci": dict(fields)}, at))
     if linux is not None:
         inner = _mapping(linux, f"{where}: linux")
         _tell(inner, _LINUX, "linux", where, "linux", problems)
         resources = _mapping(inner.get("resources") or {}, f"{where}: linux.resources")
         at = f"{where}: linux.resources"
-        yield Given(name, at, block=block_of(resources, at, problems))
+        yield Given(name, at, block_of(resources, at, problems))
         return
     if windows is None and "ociVersion" not in given:
-        yield Given(name, where, block=block_of(given, where, problems))
+        yield Given(name, where, block_of(given, where, problems))
 
 
 _WINDOWS_CONFIG = (
@@ -238,7 +242,7 @@ def _messages(
         if frozenset(map(snake, given)) & (_WINDOWS - _MESSAGE):
             yield _of_windows(given, name, where, path)
         else:
-            yield Given(name, where, message=message_of(given, where, path))
+            yield Given(name, where, message_of(given, where, path))
         return
     fields = check(given, message, where, path, problems)
     if message in _REQUESTS:
@@ -257,10 +261,10 @@ def _messages(
         yield from _parts(fields, message, name, where, path)
     elif "linux" not in fields:
         if "windows" not in fields:
-            yield Given(name, where, message=Message(CriResources()))
+            yield Given(name, where, Message(CriResources()))
     elif linux == "Resources":
         at = child(path, "linux")
-        yield Given(name, where, message=message_of(fields["linux"], where, at))
+        yield Given(name, where, message_of(fields["linux"], where, at))
     else:
         inner = check(fields["linux"], linux, where, child(path, "linux"), [])
         yield from _parts(inner, linux, name, where, child(path, "linux"))
@@ -304,7 +308,8 @@ def _config_name(given: Mapping[str, Any], names: frozenset[str]) -> str:
 
 
 def _of_windows(given: Mapping[str, Any], name: str, where: str, path: str) -> Given:
-    return Given(name, spot(where, path), windows=fields_in(given, where, path))
+    at = spot(where, path)
+    return Given(name, at, fields_of(fields_in(given, where, path), at))
 
 
 def _parts(
@@ -317,6 +322,6 @@ def _parts(
         if value:
             label = f"{name} {key}".strip() if key == "overhead" else name
             sent = message_of(value, where, child(path, key))
-            yield Given(label, where, message=sent, sandbox=sandbox)
+            yield Given(label, where, Sandbox(sent) if sandbox else sent)
         elif key == "resources" and not sandbox:
-            yield Given(name, where, message=Message(CriResources()))
+            yield Given(name, where, Message(CriResources()))

@@ -30,6 +30,8 @@ _32 = 2**32
 LINE_BY_LINE = (1, 21)
 """In this version crun writes each line of a unified value by a write of its own, in 1.8.1 the whole;
 since when is not known."""
+_DOTLESS = "the specified key has not the form CONTROLLER.VALUE `{key}`"
+_ABSENT = "controller `{controller}` is not available"
 _WITHOUT = "cannot set swap limit without the memory limit"
 _BELOW = "cannot set memory+swap limit less than the memory limit"
 _USED = "cannot set the memory limit lower than its current usage"
@@ -185,18 +187,15 @@ def _io_v2(pen: Pen, io: BlockIo) -> None:
 
 
 def _unified(pen: Pen, entries: dict[str, str], runtime: Runtime) -> None:
+    by_line = runtime.oci_version >= LINE_BY_LINE
     for key, value in entries.items():
         if "/" in key:
             raise unified.slashed(key, f"key `{key}` must be a file name without any slash")
         if not value:
             continue
-        dotless = f"the specified key has not the form CONTROLLER.VALUE `{key}`"
         if not key:
-            raise unified.undotted(key, dotless)
-        controller = key.partition(".")[0]
-        absent = f"controller `{controller}` is not available"
-        unified.opened(pen, key, value, dotless, absent)
-        by_line = runtime.oci_version >= LINE_BY_LINE
+            raise unified.undotted(key, _DOTLESS.format(key=key))
+        unified.opened(pen, key, value, _DOTLESS, _ABSENT)
         unified.write(pen, key, value.split("\n") if by_line else (value,))
 
 

@@ -39,10 +39,10 @@ class Pen:
         if isinstance(stands, tuple):
             self.refuse(refused(field, file, value, *stands))
             stands = value
-        elif file in _BESIDE:
+        elif self.judges and file in _BESIDE:
             found = self._beside(file, stands)
             if found is not None:
-                self.refuse(refused(field, file, value, *found))
+                raise Stop(refused(field, file, value, *found))
         value = value.removesuffix("\n") or value
         if before is not None and file in KEYED:
             value = f"{before.value}\n{value}"

@@ -30,6 +30,8 @@ _WITHOUT = "unable to set swap limit without memory limit"
 _BELOW = "memory+swap limit should be >= memory limit"
 LINE_BY_LINE = (1, 2)
 """Since this version runc writes each line of a unified value by a write of its own."""
+_DOTLESS = 'unified resource "{key}" must be in the form CONTROLLER.PARAMETER'
+_ABSENT = 'unified resource "{key}" can\'t be set: controller "{controller}" not available'
 _NO_UNIFIED = "invalid configuration: cannot use unified on cgroup v1"
 
 
@@ -60,7 +62,7 @@ def write_v2(
 ) -> None:
     """The v2 files; Stop at the first refusal. ``usage`` is memory.current of an update."""
     memory = block.memory or NO_MEMORY
-    if memory.swap and not runtime.tables and not update:
+    if memory.swap and pen.judges and not runtime.tables and not update:
         # a new container's swap is judged before its group is made
         _checked_swap(memory.swap or 0, memory.limit or 0, runtime)
     pids = block.pids
@@ -231,20 +233,14 @@ def _unified(pen: Pen, entries: Mapping[str, str], runtime: Runtime) -> None:
     # imported where a container has one
     from qoslet.core.oci import unified
 
+    by_line = runtime.oci_version >= LINE_BY_LINE
     for key, value in entries.items():
-        said = f'unified resource "{key}"'
         if "/" in key:
-            raise unified.slashed(key, f"{said} must be a file name (no slashes)")
-        controller = key.partition(".")[0]
-        unified.opened(
-            pen,
-            key,
-            value,
-            f"{said} must be in the form CONTROLLER.PARAMETER",
-            f'{said} can\'t be set: controller "{controller}" not available',
-        )
-        by_line = runtime.oci_version >= LINE_BY_LINE
-        unified.write(pen, key, unified.lines(value) if by_line else (value,))
+            words = f'unified resource "{key}" must be a file name (no slashes)'
+            raise unified.slashed(key, words)
+        unified.opened(pen, key, value, _DOTLESS, _ABSENT)
+        lines = by_line and "\n" in value
+        unified.write(pen, key, unified.lines(value) if lines else (value,))
 
 
 def write_v1(pen: Pen, block: Block, runtime: Runtime, update: bool = False) -> None:

@@ -27,16 +27,20 @@ def undotted(key: str, words: str) -> Stop:
 
 def opened(pen: Pen, key: str, value: str, dotless: str, absent: str) -> None:
     """Stop where the group has no such file: in the words ``dotless`` for a key without a dot,
-    ``absent`` for one of a controller that is not there, the kernel's for others."""
+    ``absent`` for one of a controller that is not there, the kernel's for others. Both are patterns
+    with ``key`` and ``controller``."""
+    if not pen.judges:
+        return
     field, ground = f"unified.{key}", pen.ground
     error = unopened(key, ground)
     if error == MISSING:
         controller, dot, _ = key.partition(".")
         if not dot:
-            raise undotted(key, dotless)
+            raise undotted(key, dotless.format(key=key))
         there = ground.controllers
         if there is not None and controller not in there and controller != "cgroup":
-            raise Stop(Refusal(field, absent, _RULE, (key, f"no controller {controller!r}")))
+            words = absent.format(key=key, controller=controller)
+            raise Stop(Refusal(field, words, _RULE, (key, f"no controller {controller!r}")))
     if error:
         raise Stop(refused(field, key, value, error, "no value: no cgroup has this file"))
     if value and read_only(key):
@@ -52,6 +56,7 @@ def lines(value: str) -> Iterator[str]:
 
 def write(pen: Pen, key: str, texts: Iterable[str]) -> None:
     """Each text by a write of its own; an empty one is none."""
+    field = f"unified.{key}"
     for text in texts:
         if text:
-            pen.put(key, text, f"unified.{key}", "oci.unified", key)
+            pen.put(key, text, field, "oci.unified", key)

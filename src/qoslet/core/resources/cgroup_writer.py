@@ -6,7 +6,7 @@ Source: opencontainers/cgroups fs, fs2; runtime-spec config-linux; containerd pk
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -26,7 +26,7 @@ from qoslet.core.versions.runtime import Runtime
 _ROUNDED = "hm"
 """First letters of the files whose values the kernel rounds: hugetlb and memory."""
 
-_PAGES = "hugepageLimits"
+_PAGES = "hugetlb.request"
 _MEMORY_QOS = ("memory.min", "memory.low", "memory.high")
 
 _HUGETLB_MAX = 1024
@@ -151,17 +151,24 @@ def container_settings(policy: NodePolicy, message: CriResources) -> tuple[Setti
         block = replace(block, memory=replace(block.memory, swap=None))
     ground = _ground(host.page_size, host.hugetlb_rsvd)
     systemd = policy.node.driver == "systemd"
-    rows: Sequence[Row] = accepted(block, policy.node.hierarchy, runtime, ground, systemd)
+    rows = accepted(block, policy.node.hierarchy, runtime, ground, systemd)
     writer: Writer = "qoslet" if runtime.oci == "process" else "runtime"
     whys = _whys(policy, message)
     places = {field: place for place, field in enumerate(whys)}
     if block.memory is not None and block.memory.swap:
         # written once more by the unified map
         places["unified.memory.swap.max"] = places["memory.swap"]
-    rows = sorted(rows, key=lambda row: (places[row.field], _size(row)))
-    return tuple(
-        Setting(row.file, row.value, *_why(row, whys), writer, row.effective) for row in rows
-    )
+    found = [
+        (places[row.field], Setting(row.file, row.value, *_why(row, whys), writer, row.effective))
+        for row in rows
+    ]
+    found.sort(key=_place)
+    return tuple([setting for _, setting in found])
+
+
+def _place(row: tuple[int, Setting]) -> tuple[int, object]:
+    """The field's place; hugepages by size."""
+    return row[0], row[1].inputs[0] if row[1].rule == _PAGES else ""
 
 
 @lru_cache(maxsize=8)
@@ -169,14 +176,10 @@ def _ground(page_size: int, rsvd: bool) -> Ground:
     return Ground(page_size=page_size, rsvd=rsvd)
 
 
-def _size(row: Row) -> object:
-    return row.inputs[0] if row.field == _PAGES else ""
-
-
 def _why(row: Row, whys: Mapping[str, Why]) -> Why:
-    if row.field == _PAGES:
+    if row.field == "hugepageLimits":
         size, amount = row.inputs
-        return whys[_PAGES][0], (f"hugepages of {size}", amount)
+        return _PAGES, (f"hugepages of {size}", amount)
     return whys[row.field]
 
 
@@ -191,7 +194,7 @@ def _whys(policy: NodePolicy, message: CriResources) -> dict[str, Why]:
         "cpu.shares": (weight, (*message.shares_why, message.cpu_shares)),
         "cpu.period": ("cpu.period", bandwidth),
         "cpu.quota": ("cpu.max" if v2 else "cpu.quota", bandwidth),
-        _PAGES: ("hugetlb.request", ()),
+        "hugepageLimits": (_PAGES, ()),
         **{f"unified.{entry.file}": entry.why for entry in message.unified},
     }
 
