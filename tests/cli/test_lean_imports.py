@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.cli.fixtures import environment
+from tests.paths import REPO
 
 LEFT_OUT = """
 assert not {"decimal", "uuid", "gettext", "platform", "textwrap", "msgspec.inspect"} & loaded
@@ -59,4 +60,31 @@ def test_what_is_imported_already_stays() -> None:
         "import_msgspec()\n"
         'wanted = b\'["1","00000000-0000-0000-0000-000000000001"]\'\n'
         "assert msgspec.json.encode([decimal.Decimal(1), uuid.UUID(int=1)]) == wanted\n"
+    )
+
+
+RARE = (
+    "qoslet.core.api.unknown_fields", "qoslet.core.managers.container_manager",
+    "qoslet.core.oci.crun", "qoslet.core.oci.runc_update", "qoslet.core.oci.unified",
+    "qoslet.core.plan.manager_problems", "qoslet.core.plan.memory_problems",
+    "qoslet.core.resources.windows", "qoslet.core.rules.windows",
+)  # fmt: skip
+MODULES = {"plan": 112, "version": 16}
+"""The most modules of qoslet that a command imports."""
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [("plan", ("-f", "bench/pod.json", "-o", "json", "--kubernetes", "1.36")), ("version", ())],
+)
+def test_a_command_imports_what_it_uses(command: str, options: tuple[str, ...]) -> None:
+    python(
+        "import contextlib, io, os, sys; from qoslet.cli.main import run\n"
+        f"os.chdir({str(REPO)!r})\n"
+        "said = io.TextIOWrapper(io.BytesIO(), 'utf-8')\n"
+        "with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):\n"
+        f"    code = run({[command, *options]!r})\n"
+        "own = {name for name in sys.modules if name.partition('.')[0] == 'qoslet'}\n"
+        f"assert (code, own & set({RARE!r})) == (0, set()), (code, own & set({RARE!r}))\n"
+        f"assert len(own) <= {MODULES[command]}, len(own)\n"
     )

@@ -23,13 +23,20 @@ class Rule(Struct, frozen=True):
 
 MODULES = ("cpu", "hugetlb", "memory", "oci", "oom", "pids", "swap", "windows")
 """The modules of this package that register rules."""
+BESIDE = ("qoslet.core.managers.cpu_manager", "qoslet.core.managers.memory_manager")
+"""The modules elsewhere that do."""
 
 
 class _Rules(dict[str, Rule]):
     """The rules of the modules that are imported; asking for another one imports the others."""
 
     def __missing__(self, id: str) -> Rule:
-        register_all()
+        # most rules are in the module that their id begins with
+        family = id.partition(".")[0]
+        if family in MODULES:
+            import_module(f"{__package__}.{family}")
+        if id not in self:
+            register_all()
         if id not in self:
             raise KeyError(id)
         return self[id]
@@ -41,8 +48,8 @@ RULES: dict[str, Rule] = _Rules()
 def register_all() -> None:
     """Import every module of rules. A plan needs few of them; whoever says reasons or lists the
     rules needs all."""
-    for name in MODULES:
-        import_module(f"{__package__}.{name}")
+    for name in (*(f"{__package__}.{one}" for one in MODULES), *BESIDE):
+        import_module(name)
 
 
 class Ruled(Protocol):
