@@ -6,25 +6,26 @@ pod's own groups depend on other pods in one way only: the CPUs that the static 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.api.pod import Pod, QosClass
-from qoslet.core.managers.container_manager import Kept, Managers
-from qoslet.core.managers.cpu_manager import Refusal
 from qoslet.core.node.node import Node
-from qoslet.core.plan.manager_problems import placing_problems
-from qoslet.core.plan.plan import assembled
 from qoslet.core.plan.pod_planner import Planner
 from qoslet.core.plan.problems import contradictions, node_problems, pod_problems
 from qoslet.core.plan.totals import NodeTotals, TemplateSummary
 from qoslet.core.problem import Problem
-from qoslet.core.resources.cgroup_tree import Cgroup, Plan
+from qoslet.core.resources.cgroup_tree import Cgroup, Plan, PlannedPod
 from qoslet.core.resources.pod_template import PodTemplatePlan
 from qoslet.core.resources.qos_cgroups import QosTotals, QosTotalsBuilder
-from qoslet.core.workload.process_spec import PodSpec
+
+if TYPE_CHECKING:
+    from qoslet.core.managers.container_manager import Kept, Managers
+    from qoslet.core.managers.cpu_manager import Refusal
+    from qoslet.core.workload.process_spec import PodSpec
 
 
 class PodGroups(Struct, frozen=True, gc=False):
@@ -43,7 +44,7 @@ class PodGroups(Struct, frozen=True, gc=False):
     """Why the CPU, memory or topology manager would not admit it; it has no place then."""
 
 
-class _Held(Struct):
+class _Held(Struct, gc=False):
     """A pod that was put, the ``number``th. ``pins``: it may be handed CPUs of its own;
     ``groups`` is None until somebody asks."""
 
@@ -119,15 +120,38 @@ class LivePlan:
         self._held[pod.uid] = held
         self._changed()
         if old is None or old.template is not template:
-            self._take(pod, template)
+            self._take(template, [held])
             if old is not None:
                 self._release(pod.uid, old)
-        contradicted = pod.status_qos not in (None, "", template.qos)
-        (self._contradicted.add if contradicted else self._contradicted.discard)(pod.uid)
+        self._contradicted.discard(pod.uid)
+        self._note_contradiction(held)
         others = _NOBODY
         if held.pins or (old is not None and old.pins):
             others = self._pin(pod.uid) - {pod.uid}
         return self._answer(held, others)
+
+    def add_all(self, pods: Sequence[Pod]) -> None:
+        """Plan ``pods`` of UIDs that are not in the plan yet, each of them once, in this order."""
+        users: dict[int, list[_Held]] = {}
+        of, pins = self.planner.templates.of, self.planner.pins
+        static = self.planner.managers is not None
+        for number, pod in enumerate(pods, self._count + 1):
+            template = of(pod)
+            held = _Held(pod, template, static and pins(pod, template), number)
+            self._held[pod.uid] = held
+            users.setdefault(id(template), []).append(held)
+            if pod.status_qos:
+                self._note_contradiction(held)
+        self._count += len(pods)
+        self._changed()
+        for some in users.values():
+            self._take(some[0].template, some)
+        self.planner.pin(pods)
+
+    def _note_contradiction(self, held: _Held) -> None:
+        """Remember a pod whose status names another class than its spec makes."""
+        if held.pod.status_qos not in (None, "", held.template.qos):
+            self._contradicted.add(held.pod.uid)
 
     def remove(self, uid: str) -> frozenset[str]:
         """Leave a pod out; an unknown one is no fault. The UIDs of pods whose groups changed."""
@@ -180,10 +204,13 @@ class LivePlan:
         """Everything at once, as ``core.plan.plan`` gives it for the same pods in this order;
         ``problems`` go before what planning met."""
         if self._whole is None:
-            held = self._held.values()
-            templates = [(one.pod, one.template) for one in held]
-            groups = (self._planned(one) for one in held)
-            self._whole = assembled(self.planner, self.upper(), templates, groups, self.problems())
+            whole, groups = [*self.upper()], self.planner.groups
+            for held in self._held.values():
+                if held.groups is None:
+                    held.groups = tuple(groups(held.pod, held.template))
+                whole += held.groups
+            pods = tuple([PlannedPod(one.pod, one.template.qos) for one in self._held.values()])
+            self._whole = Plan(self.node, pods, tuple(whole), self.problems())
         if not problems:
             return self._whole
         made = self._whole
@@ -213,8 +240,13 @@ class LivePlan:
             (one.pod, one.template.qos) for one in self._in_order(self._contradicted)
         )
         managers = self.planner.managers
-        refused = [] if managers is None else self._in_order(managers.refused)
-        yield from placing_problems(policy, managers, [one.pod for one in refused])
+        if managers is None:
+            return
+        # imported where a static policy places pods, which most nodes have not
+        from qoslet.core.plan.manager_problems import placing_problems
+
+        refused = [one.pod for one in self._in_order(managers.refused)]
+        yield from placing_problems(policy, managers, refused)
 
     def _in_order(self, uids: Iterable[str]) -> list[_Held]:
         """The pods of these UIDs, as they came."""
@@ -237,24 +269,28 @@ class LivePlan:
             held.groups = tuple(self.planner.groups(held.pod, held.template))
         return held.groups
 
-    def _take(self, pod: Pod, template: PodTemplatePlan) -> None:
-        """One pod more has this shape."""
+    def _take(self, template: PodTemplatePlan, pods: Sequence[_Held]) -> None:
+        """More pods have this template."""
         users = self._users.get(id(template))
-        summary = TemplateSummary.of(pod, template, 1)
+        summary = TemplateSummary.of(pods[0].pod, template, len(pods))
         if users is None:
             noted = any(True for _ in pod_problems(self.planner.policy, summary))
             users = self._users[id(template)] = _Users(template, noted)
             if noted:
                 self._noted.add(id(template))
-        users.pods.add(pod.uid)
-        self._sums.add(template.qos, template.memory, template.milli, apart=template.apart)
-        self._totals.add(summary)
+        users.pods.update([one.pod.uid for one in pods])
+        self._add_totals(summary, template, 1)
+
+    def _add_totals(self, summary: TemplateSummary, template: PodTemplatePlan, sign: int) -> None:
+        """Add the pods of a template to the sums; ``sign`` -1 takes them away."""
+        count = sign * summary.count
+        self._sums.add(template.qos, template.memory, template.milli, count, apart=template.apart)
+        self._totals.add(summary, sign)
 
     def _release(self, uid: str, held: _Held) -> None:
         """One pod less has its shape; what nobody has is forgotten."""
         template = held.template
-        self._sums.add(template.qos, template.memory, template.milli, -1, apart=template.apart)
-        self._totals.add(TemplateSummary.of(held.pod, template, 1), -1)
+        self._add_totals(TemplateSummary.of(held.pod, template, 1), template, -1)
         users = self._users[id(template)]
         users.pods.discard(uid)
         if not users.pods:

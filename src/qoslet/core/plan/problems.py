@@ -21,23 +21,6 @@ def _row(severity: Severity, where: str, message: str, hint: str) -> Problem:
     return Problem(severity, where, message, hint)
 
 
-def problems_of(
-    policy: NodePolicy,
-    templates: Sequence[TemplateSummary],
-    contradicted: Iterable[Problem],
-    upper: Sequence[Cgroup],
-) -> list[Problem]:
-    """All rows: the node's first, then the pods' in their order."""
-    totals = NodeTotals()
-    for template in templates:
-        totals.add(template)
-    found = node_problems(policy, totals, upper)
-    for template in templates:
-        found += pod_problems(policy, template)
-    found += contradicted
-    return found
-
-
 def node_problems(policy: NodePolicy, totals: NodeTotals, upper: Sequence[Cgroup]) -> list[Problem]:
     """The rows about the node."""
     return [*_fit(policy, totals), *_upper(policy, upper), *_node(policy, totals, upper)]

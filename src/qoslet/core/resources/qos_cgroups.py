@@ -33,7 +33,7 @@ from qoslet.core.rules.hugetlb import UNBOUNDED, by_size
 class QosTotals(Struct, frozen=True):
     """What the active pods of a node ask for, by class. Millicores and bytes.
 
-    The amounts ``apart`` are those of pods whose own word on protection is not the node's.
+    The amounts ``apart`` are those of pods whose protection is not the node's.
     """
 
     guaranteed_memory: int = 0
@@ -53,17 +53,17 @@ class QosTotalsBuilder(Struct, gc=False):
     burstable_apart: int = 0
 
     def add(
-        self, qos: QosClass, memory: int, milli: int, sign: int = 1, *, apart: bool = False
+        self, qos: QosClass, memory: int, milli: int, count: int = 1, *, apart: bool = False
     ) -> None:
-        """A pod's requests in bytes and millicores; ``sign`` -1 takes them away. ``apart``: its
-        own word on protection is not the node's."""
+        """The requests of ``count`` pods, bytes and millicores of each; a negative count takes pods
+        away. ``apart``: their protection is not the node's."""
         if qos == "Guaranteed":
-            self.guaranteed_memory += sign * memory
-            self.guaranteed_apart += sign * memory * apart
+            self.guaranteed_memory += count * memory
+            self.guaranteed_apart += count * memory * apart
         elif qos == "Burstable":
-            self.burstable_memory += sign * memory
-            self.burstable_milli += sign * milli
-            self.burstable_apart += sign * memory * apart
+            self.burstable_memory += count * memory
+            self.burstable_milli += count * milli
+            self.burstable_apart += count * memory * apart
 
     @property
     def qos_totals(self) -> QosTotals:
