@@ -111,7 +111,7 @@ def rows(node: Node) -> Iterator[EffectiveField]:
             yield from _gates(node)
             continue
         if field == "memoryReservationPolicy" and _protects_unasked(node):
-            yield EffectiveField(field, node_policy(node).reservation, "default of variant qoslet")
+            yield EffectiveField(field, node_policy(node).reservation, "default of form qoslet")
             continue
         yield EffectiveField(field, value, node.origin(field), _FLAGS.get(field, ""))
     yield from _machine(node)
