@@ -207,18 +207,6 @@ def sub(left: Quantity, right: Quantity) -> Quantity:
     return add(left, from_nano(-right.nano, right.format, right.wide))
 
 
-def round_up(quantity: Quantity, scale: int) -> tuple[Quantity, bool]:
-    """``Quantity.RoundUp``: rounded away from zero to a multiple of 10^``scale``, and whether it
-    was one already. Scales below -9 change nothing."""
-    unit = 10 ** max(scale + 9, 0)
-    rest = abs(quantity.nano) % unit
-    if not rest:
-        return quantity, True
-    size = abs(quantity.nano) - rest + unit
-    nano = size if quantity.nano > 0 else -size
-    return from_nano(nano, quantity.format, quantity.wide), False
-
-
 def total(amounts: Iterable[Quantity]) -> Quantity:
     """The sum of ``amounts``, starting from an empty quantity."""
     result = ZERO

@@ -56,7 +56,6 @@ def test_millicores_come_back_from_shares(milli: int) -> None:
 @given(SHARES)
 def test_shares_read_back_from_a_weight_are_known_again(amount: int) -> None:
     read = cpu.shares_of_weight(cpu.weight_linear(amount))
-    assert cpu.same_after_round_trip(amount, read)
     assert cpu.weight_linear(read) <= cpu.weight_linear(amount)
 
 
@@ -176,14 +175,6 @@ def test_value_and_milli_round_up(amount: Quantity) -> None:
         assert (amount.milli - 1) * 10**6 < amount.nano <= amount.milli * 10**6
 
 
-@given(QUANTITIES, st.integers(-12, 12))
-def test_rounding_up_leaves_zero_behind(amount: Quantity, scale: int) -> None:
-    found, exact = quantity.round_up(amount, scale)
-    assert exact == (found == amount)
-    assert abs(amount.nano) <= abs(found.nano) < abs(amount.nano) + 10 ** max(scale + 9, 0)
-    assert quantity.round_up(found, scale) == (found, True)
-
-
 # Names
 
 COMPONENT = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9.:-]{0,20}", fullmatch=True)
@@ -196,13 +187,6 @@ def test_names_come_back_from_both_drivers(name: tuple[str, ...]) -> None:
     assert names.from_cgroupfs(names.to_cgroupfs(name)) == name
     assert names.from_systemd(names.to_systemd(name)) == name
     assert names.expand_slice(names.unit_of(name)) == names.to_systemd(name)
-
-
-@given(COMPONENT, st.sampled_from(["Guaranteed", "Burstable", "BestEffort"]))
-def test_a_pods_group_names_its_uid(uid: str, qos: str) -> None:
-    roots = {name: names.extend((), *filter(None, [d])) for name, d in names.QOS_DIRECTORY.items()}
-    found = names.pod_of(names.pod_name((), qos, uid), roots)
-    assert found == names.PodCgroup(*((True, uid) if "pod" not in uid else (False, "")))
 
 
 @given(st.sets(st.integers(0, 300), min_size=1))

@@ -56,22 +56,17 @@ def root(vector: Vector, _: int) -> Pair:
     return names.concrete(found, given["driver"]), vector.expected
 
 
-@runs("is_pod_cgroup")
-def pod_cgroup(vector: Vector, _: int) -> Pair:
-    found = names.pod_of(vector.given["name"], vector.given["qosRoots"])
-    return {"isPod": found.is_pod, "uid": found.uid}, vector.expected
-
-
 @runs("pod_cgroup_path")
 def pod_path(vector: Vector, _: int) -> Pair:
     given = vector.given
-    name = names.pod_name(given["root"], given["qosClass"], given["uid"])
+    tier = [part for part in [names.QOS_DIRECTORY[given["qosClass"]]] if part]
+    name = names.extend(given["root"], *tier, names.POD_PREFIX + given["uid"])
     return names.concrete(name, given["driver"]), vector.expected
 
 
 @runs("pod_cgroup_suffix")
 def pod_leaf(vector: Vector, _: int) -> Pair:
-    return names.pod_name((), "Guaranteed", vector.given["uid"])[-1], vector.expected
+    return names.POD_PREFIX + vector.given["uid"], vector.expected
 
 
 @runs("container_cgroup_name")

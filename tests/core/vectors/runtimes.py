@@ -58,21 +58,6 @@ def writes(vector: Vector, minor: int) -> Pair:
     return pairs(rows), list(vector.expected.items())
 
 
-@runs("oci_unified_validation")
-def unified(vector: Vector, _: int) -> Pair:
-    key, controllers = vector.given["key"], vector.given["controllers"]
-    before = cgroup_controllers.unified_fault(key, controllers, write_failed=False)
-    after = cgroup_controllers.unified_fault(key, controllers, write_failed=True)
-    wanted = {
-        "error: no slashes": (True, "no slashes"),
-        "error: controller not available": (False, "not available"),
-        "error: must be CONTROLLER.PARAMETER": (False, "CONTROLLER.PARAMETER"),
-        "write attempted; missing controller check skipped": (False, ""),
-    }
-    early, word = wanted[vector.expected.split(" (only")[0]]
-    return (bool(before), word in after, bool(after)), (early, True, bool(word))
-
-
 @runs("systemd_cpu_quota")
 def cpu_quota(vector: Vector, _: int) -> Pair:
     quota, period = vector.given["quota"], vector.given["period"]
@@ -121,33 +106,6 @@ def sizes(vector: Vector, _: int) -> Pair:
 @runs("parse_proc_self_cgroup_v2")
 def own_path(vector: Vector, _: int) -> Pair:
     return _or_error(lambda: cgroup_controllers.own_path(vector.given["lines"])), vector.expected
-
-
-@runs("read_cgroup_procs")
-def processes(vector: Vector, _: int) -> Pair:
-    lines = vector.given["lines"] or []
-    return _or_error(lambda: cgroup_controllers.process_ids(lines)), vector.expected
-
-
-@runs("cgroup_v2_validate")
-def missing_v2(vector: Vector, _: int) -> Pair:
-    given = vector.given
-    found = cgroup_controllers.missing_v2(given["rootControllers"], given["cgroupControllers"])
-    return f"missing: {', '.join(found)}" if found else "valid", vector.expected
-
-
-@runs("cgroup_v1_required_mounts")
-def missing_v1(vector: Vector, _: int) -> Pair:
-    return "error" if cgroup_controllers.missing_v1(
-        vector.given["mounts"]
-    ) else "ok", vector.expected
-
-
-@runs("cgroup_mode_magic")
-def mode(vector: Vector, _: int) -> Pair:
-    given = vector.given
-    below = given.get("unifiedSubdirIsCgroup2", False)
-    return cgroup_controllers.mode_of(int(given["f_type"], 16), below), vector.expected
 
 
 def _windows(

@@ -69,15 +69,6 @@ def test_no_bandwidth_is_no_property() -> None:
     assert unit_properties.bandwidth(0, 0, 257) == []
 
 
-def test_no_cgroup_mount() -> None:
-    with pytest.raises(ValueError, match="0xef53: no cgroup mount"):
-        controllers.mode_of(0xEF53)
-
-
-def test_missing_mounts_are_named() -> None:
-    assert controllers.missing_v1(["cpu,cpuacct"]) == ("cpuset", "memory")
-
-
 def test_hugepage_directories_that_name_no_size() -> None:
     found = controllers.hugepage_sizes(["hugepages-2048kB", "hugepages-akB", "hugepages-3069kB"])
     assert found.sizes == ("2MB",)

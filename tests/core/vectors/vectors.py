@@ -106,6 +106,18 @@ NOT_APPLICABLE = (
         "a kubelet takes a limit after -1 for a growth; it is lowered after the containers here",
         _named("unlimited-to-limited"),
     ),
+    Exemption("is_pod_cgroup", "no UID is read from a cgroup's name: pods come from documents"),
+    Exemption("quantity_round_up", "amounts are rounded to whole units and millis only"),
+    Exemption(
+        "oci_unified_validation",
+        "the runtime judges keys; convert says of each what runc and crun make of it",
+    ),
+    Exemption("read_cgroup_procs", "the host's reader takes PIDs; nothing plans with them"),
+    Exemption(
+        "cgroup_v2_validate", "a kubelet's start-up check; apply names what is not delegated"
+    ),
+    Exemption("cgroup_v1_required_mounts", "a kubelet's start-up check"),
+    Exemption("cgroup_mode_magic", "the mount table says the hierarchy, not a file system's type"),
     Exemption("resize_error_handling", "CRI calls that fail: in-place resize has its own issue"),
     Exemption(
         "pod_requests",

@@ -6,10 +6,8 @@ ParseSystemdToCgroupName), pod_container_manager_linux.go; opencontainers/cgroup
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
-
-from msgspec import Struct
 
 from qoslet.errors import BadInput
 
@@ -106,34 +104,6 @@ def root_of(cgroup_root: str, cgroups_per_qos: bool) -> Components:
     Source: NodeAllocatableRoot."""
     base = from_cgroupfs(cgroup_root)
     return extend(base, "kubepods") if cgroups_per_qos else base
-
-
-def pod_name(root: Sequence[str], qos: str, uid: str) -> Components:
-    """The group of a pod; Guaranteed pods stand directly in the root."""
-    tier = QOS_DIRECTORY[qos]
-    leaf = POD_PREFIX + uid
-    return extend(root, tier, leaf) if tier else extend(root, leaf)
-
-
-class PodCgroup(Struct, frozen=True):
-    """Whether a name is a pod's, and whose."""
-
-    is_pod: bool
-    uid: str = ""
-
-
-def pod_of(name: Sequence[str], qos_roots: Mapping[str, Sequence[str]]) -> PodCgroup:
-    """Read a pod's UID from a cgroup name. Only the length of the path below a QoS root is
-    compared, and ``pod`` has to occur exactly once. Source: IsPodCgroup, GetPodUIDFrom."""
-    if not name or not any(len(name) == len(root) + 1 for root in qos_roots.values()):
-        return PodCgroup(False)
-    leaf = name[-1]
-    if not leaf.startswith(POD_PREFIX) or leaf.count(POD_PREFIX) != 1:
-        return PodCgroup(False)
-    return PodCgroup(True, leaf.removeprefix(POD_PREFIX))
-
-
-Scope = Literal["containerd", "cri-o", "runc", "process"]
 
 
 def container_leaf(cri: str | None, id: str, slice_parent: bool) -> str:

@@ -94,11 +94,6 @@ def shares_of_weight(weight: int) -> int:
     return (weight - 1) * (MAX_SHARES - MIN_SHARES) // 9999 + MIN_SHARES
 
 
-def same_after_round_trip(allocated_shares: int, read_shares: int) -> bool:
-    """Whether shares read back through cpu.weight are those that were written (1.37)."""
-    return read_shares == shares_of_weight(weight_linear(allocated_shares))
-
-
 def _cpu(milli: int) -> str:
     return canonical(from_milli(milli))
 
