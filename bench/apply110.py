@@ -83,21 +83,21 @@ class Bench:
         """A full look."""
         return self.eyes.observe(root, values=values)
 
-    def look(self, path: str) -> ObservedCgroup | None:
+    def read_cgroup(self, path: str) -> ObservedCgroup | None:
         """One group."""
-        return self.eyes.look(path)
+        return self.eyes.read_cgroup(path)
 
-    def glance(self, paths: Iterable[str]) -> Observed | None:
+    def read_planned(self, paths: Iterable[str]) -> Observed | None:
         """A look at what is planned."""
         return self.quick.observe(paths)
 
-    def cache(self, path: str) -> int:
+    def reclaimable_cache(self, path: str) -> int:
         """Page cache of a group."""
-        return self.eyes.cache(path)
+        return self.eyes.reclaimable_cache(path)
 
     def found(self) -> ApplyPlan:
         """What a pass finds."""
-        return prepare(self.plan, self.executor(), self.glance)
+        return prepare(self.plan, self.executor(), self.read_planned)
 
     def executor(self, journal: Journal | None = None) -> CgroupExecutor:
         """What compares and writes."""
@@ -134,7 +134,7 @@ class Bench:
         done = perform(work, again, self.executor(journal))
         self.steps = work.steps
         journal.close(gone=False)
-        if done.left or done.failures:
+        if done.remaining or done.failures:
             raise SystemExit(f"not all was written: {[one.error for one in done.failures][:3]}")
         return (written - begin) * 1000
 

@@ -192,7 +192,7 @@ class Keeper:
             for name, pid in kept.pids.items()
         ]
 
-    def held(self) -> dict[str, RuntimePod]:
+    def list_pods(self) -> dict[str, RuntimePod]:
         return {
             uid: RuntimePod(
                 uid,
@@ -225,8 +225,8 @@ class Keeper:
             kept.codes[name] = code
             kept.pids[name] = None
 
-    def forget(self, uid: str) -> None:
-        self._call("forget", uid)
+    def remove_pod(self, uid: str) -> None:
+        self._call("remove_pod", uid)
         kept = self.kept.pop(uid, None)
         assert kept is None or not kept.running, "it is still running"
 
@@ -252,7 +252,7 @@ class Keeper:
 
 
 class Disk:
-    """Volumes made of names. ``held`` are pods whose volumes somebody uses."""
+    """Volumes made of names. ``list_pods`` are pods whose volumes somebody uses."""
 
     def __init__(self) -> None:
         self.there: dict[str, tuple[str, ...]] = {}
@@ -270,7 +270,7 @@ class Disk:
             raise CannotDo("process 7 (sh) uses it")
         self.there.pop(uid, None)
 
-    def standing(self) -> Mapping[str, tuple[str, ...]]:
+    def existing(self) -> Mapping[str, tuple[str, ...]]:
         return dict(self.there)
 
 
@@ -296,7 +296,7 @@ class Recorder:
                 break
         return outcomes
 
-    def settled(self) -> list[Outcome]:
+    def poll_pending(self) -> list[Outcome]:
         late, self.late = self.late, []
         self.late += [one for one in late if one.pending]
         return late

@@ -59,15 +59,15 @@ class Sight:
     def observe(self, root: str, *, values: bool = True) -> Observed:
         return self.kernel.observe(root, values=values)
 
-    def look(self, path: str) -> ObservedCgroup | None:
+    def read_cgroup(self, path: str) -> ObservedCgroup | None:
         return self.kernel.observe(path).cgroups.get(path)
 
-    def glance(self, paths: Iterable[str]) -> Observed | None:
+    def read_planned(self, paths: Iterable[str]) -> Observed | None:
         seen = self.kernel.observe("/").cgroups
         named = {path: seen[path] for path in paths if path in seen}
         return Observed(0.0, named) if len(named) == len(list(paths)) else None
 
-    def cache(self, path: str) -> int:
+    def reclaimable_cache(self, path: str) -> int:
         return 0
 
 
@@ -143,7 +143,7 @@ class Driver:
     def _made(self, path: str) -> Entry:
         return Created(path, self.kernel.observe(path).cgroups[path].identity)
 
-    def settled(self) -> list[Outcome]:
+    def poll_pending(self) -> list[Outcome]:
         return []
 
     def shell(self, step: Step) -> str:
@@ -171,7 +171,7 @@ class Machine:
         self.executor = executor_of(self.driver, self.book)
 
     def work(self, plan: Plan) -> ApplyPlan:
-        return prepare(plan, self.executor, Sight(self.kernel).glance)
+        return prepare(plan, self.executor, Sight(self.kernel).read_planned)
 
     def apply(self, groups: Mapping[str, dict[str, str]] = TREE) -> ApplyResult:
         plan = plan_of(self.kernel.hierarchy, dict(groups))
@@ -180,7 +180,9 @@ class Machine:
     def release(self) -> list[str]:
         """Undo; what was refused."""
         seen = self.kernel.observe(ROOT)
-        others = {p: one for p in self.book.ledger.adopted if (one := Sight(self.kernel).look(p))}
+        others = {
+            p: one for p in self.book.ledger.adopted if (one := Sight(self.kernel).read_cgroup(p))
+        }
         now = TreeState(ROOT, seen, others)
         what = restore(self.book.ledger, now, hierarchy=self.kernel.hierarchy)
         if not what.refusals:
@@ -194,9 +196,9 @@ class Machine:
 def test_a_tree_is_made_adopted_and_undone() -> None:
     machine = Machine()
     first = machine.apply()
-    assert (first.done("create"), first.done("set"), first.left) == (4, 5, ())
+    assert (first.done("create"), first.done("set"), first.remaining) == (4, 5, ())
     second = machine.apply()
-    assert (second.outcomes, second.left) == ((), ())
+    assert (second.outcomes, second.remaining) == ((), ())
     kinds = Counter(type(one).__name__ for one in machine.book.entries)
     assert kinds == {"Created": 4, "Set": 5}, "what was read back needs no other lines"
     assert machine.release() == []
@@ -210,7 +212,7 @@ def test_a_pod_that_left_is_removed_unless_something_is_in_it() -> None:
     fewer = {path: files for path, files in TREE.items() if not path.endswith(("a", "b"))}
     done = machine.apply(fewer)
     assert done.done("remove") == 1
-    assert [(row.path, row.verdict) for row in done.left] == [("/q/kubepods/podb", "surplus")]
+    assert [(row.path, row.verdict) for row in done.remaining] == [("/q/kubepods/podb", "surplus")]
 
 
 def test_groups_that_a_runtime_made_in_ours_are_left_alone() -> None:
@@ -220,7 +222,7 @@ def test_groups_that_a_runtime_made_in_ours_are_left_alone() -> None:
     assert machine.apply().outcomes == ()
     fewer = {path: files for path, files in TREE.items() if not path.endswith("b")}
     done = machine.apply(fewer)
-    assert [row.path for row in done.left] == ["/q/kubepods/podb"]
+    assert [row.path for row in done.remaining] == ["/q/kubepods/podb"]
     assert "/q/kubepods/podb/x" in machine.kernel.observe(ROOT).cgroups
 
 
@@ -236,7 +238,7 @@ def test_a_container_that_a_runtime_made_is_written_and_restored() -> None:
     machine.apply()
     machine.kernel.perform([Step("create", "/q/kubepods/poda/c1")])
     done = machine.apply({**TREE, "/q/kubepods/poda/c1": {"cpu.shares": "99"}})
-    assert (done.done("set"), done.left) == (1, ())
+    assert (done.done("set"), done.remaining) == (1, ())
     (refusal,) = machine.release()
     assert refusal.startswith("/q/kubepods/poda/c1: somebody else made this group below ours")
 
@@ -244,11 +246,11 @@ def test_a_container_that_a_runtime_made_is_written_and_restored() -> None:
 def test_a_reserved_group_is_written_where_it_stands_and_restored() -> None:
     machine = Machine()
     absent = machine.apply({**TREE, **SYSTEM})
-    assert [(row.path, row.verdict) for row in absent.left] == [("/system", "absent")]
+    assert [(row.path, row.verdict) for row in absent.remaining] == [("/system", "absent")]
     assert "/system" not in machine.kernel.groups
     machine.kernel.perform([Step("create", "/system"), Step("set", "/system", "pids.max", "7")])
     machine.kernel.write("/system", "cpu.shares", "777")
-    assert machine.apply({**TREE, **SYSTEM}).left == ()
+    assert machine.apply({**TREE, **SYSTEM}).remaining == ()
     assert machine.value("/system", "cpu.shares") == "204"
     assert machine.value("/system", "pids.max") == "7"
     assert Adopted("/system", machine.kernel.observe("/system").cgroups["/system"].identity) in (
@@ -270,7 +272,7 @@ def test_killed_between_any_two_steps_the_next_apply_converges_and_release_resto
             machine.apply({**TREE, **SYSTEM})
         machine.driver.kill_after = None
         if then == "apply":
-            assert machine.apply({**TREE, **SYSTEM}).left == ()
+            assert machine.apply({**TREE, **SYSTEM}).remaining == ()
         assert machine.release() == []
         assert not machine.kernel.observe(ROOT).cgroups
         assert machine.value("/system", "cpu.shares") == "1024"
@@ -298,9 +300,9 @@ def test_a_step_that_fails_is_named_and_the_next_pass_converges(index: int, mode
     done = machine.apply()
     assert len(done.failures) == 1
     assert done.failures[0].errno_name == "EBUSY"
-    assert done.left
+    assert done.remaining
     again = machine.apply()
-    assert (not again.left) is (mode == "once")
+    assert (not again.remaining) is (mode == "once")
     assert machine.release() == []
     assert not machine.kernel.observe(ROOT).cgroups
 
@@ -310,8 +312,8 @@ def test_a_file_that_is_always_refused_is_not_tried_for_each_pod() -> None:
     machine = Machine(faults=[Fault(index, EINVAL) for index in range(41, 90)])
     done = machine.apply({"/q/kubepods": {}, **pods})
     assert len(done.failures) == 3
-    assert len(done.left) == 40
-    assert machine.apply({"/q/kubepods": {}, **pods}).left
+    assert len(done.remaining) == 40
+    assert machine.apply({"/q/kubepods": {}, **pods}).remaining
 
 
 def test_a_group_removed_by_somebody_meanwhile_is_named_and_made_again() -> None:
@@ -321,9 +323,9 @@ def test_a_group_removed_by_somebody_meanwhile_is_named_and_made_again() -> None
     machine.driver.meanwhile = lambda: machine.kernel.rmdir("/q/kubepods/podb")
     done = machine.apply()
     assert [one.step.path for one in done.failures] == ["/q/kubepods/podb"]
-    assert {row.path for row in done.left} == {"/q/kubepods/podb"}
+    assert {row.path for row in done.remaining} == {"/q/kubepods/podb"}
     machine.driver.meanwhile = lambda: None
-    assert machine.apply().left == ()
+    assert machine.apply().remaining == ()
     assert machine.release() == []
 
 
@@ -359,10 +361,10 @@ def test_what_a_pass_no_longer_plans_in_groups_of_others_is_given_back() -> None
     tree = {"/q/kubepods": {"memory.min": "8192"}}
     on = {**tree, "/system": {"memory.min": "8192", "memory.low": "12288", "cpu.weight": "7"}}
     first = machine.apply(on)
-    assert first.left == ()
+    assert first.remaining == ()
     machine.kernel.write("/system", "pids.max", "77")
     for groups in ({**tree, "/system": {"cpu.weight": "7"}}, on, tree):
-        assert machine.apply(groups).left == ()
+        assert machine.apply(groups).remaining == ()
         assert machine.apply(groups).outcomes == ()
         wanted = groups.get("/system", {})
         assert machine.value("/system", "memory.min") == wanted.get("memory.min", "0")
@@ -379,7 +381,7 @@ def test_what_somebody_has_written_where_nothing_is_planned_any_more_stays() -> 
     machine.apply({"/q/kubepods": {}, "/system": {"memory.min": "8192"}})
     machine.kernel.write("/system", "memory.min", "16384")
     done = machine.apply({"/q/kubepods": {}})
-    assert (done.left, done.outcomes) == ((), ())
+    assert (done.remaining, done.outcomes) == ((), ())
     assert "somebody has written '16384' since" in done.before.notes[0]
     assert machine.apply({"/q/kubepods": {}}).before.notes == ()
     assert machine.value("/system", "memory.min") == "16384"
@@ -388,9 +390,9 @@ def test_what_somebody_has_written_where_nothing_is_planned_any_more_stays() -> 
 def test_values_of_the_root_go_with_their_plan() -> None:
     machine = Machine("v2")
     on = {"/q": {"memory.low": "8192"}, "/q/kubepods": {"memory.low": "8192"}}
-    assert machine.apply(on).left == ()
+    assert machine.apply(on).remaining == ()
     machine.kernel.write("/q", "pids.max", "77")
-    assert machine.apply({"/q/kubepods": {}}).left == ()
+    assert machine.apply({"/q/kubepods": {}}).remaining == ()
     assert machine.value("/q", "memory.low") == machine.value("/q/kubepods", "memory.low") == "0"
     assert machine.value("/q", "pids.max") == "77"
     assert machine.apply({"/q/kubepods": {}}).outcomes == ()
@@ -435,7 +437,7 @@ def test_a_root_that_was_handed_to_us_gets_what_is_planned_and_its_own_values_ba
     on = {"/q": {"memory.low": "8192"}, "/q/kubepods": {"memory.low": "8192"}}
     off: dict[str, dict[str, str]] = {"/q/kubepods": {}}
     for groups in (on, off, on, off):
-        assert machine.apply(groups).left == ()
+        assert machine.apply(groups).remaining == ()
         assert machine.apply(groups).outcomes == ()
         wanted = groups.get("/q", {})
         assert machine.value("/q", "memory.low") == wanted.get("memory.low", "4096")

@@ -58,7 +58,7 @@ def test_a_pod_that_is_gone_ends_first_then_its_volumes_its_groups_and_its_recor
     bench.keeper.end("a", code=143)
     bench.turn(1.0)
     assert (bench.groups("a"), bench.disk.there, bench.keeper.running) == ([], {}, {"b"})
-    assert bench.keeper.calls[-1] == ("forget", "a")
+    assert bench.keeper.calls[-1] == ("remove_pod", "a")
     assert set(bench.rows) == {"b"}
 
 

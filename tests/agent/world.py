@@ -252,8 +252,8 @@ class Runtime:
         if kept is not None:
             kept.spec = spec
 
-    def forget(self, uid: str) -> None:
-        self._asked("forget", uid, uid)
+    def remove_pod(self, uid: str) -> None:
+        self._asked("remove_pod", uid, uid)
         kept = self.kept.get(uid)
         if kept is not None and kept.pids:
             raise CannotDo("containers are still running", where=uid)
@@ -285,8 +285,8 @@ class Runtime:
         before, self._told = self._told, now
         return {uid: now.get(uid, ()) for uid in {*before, *now} if before.get(uid) != now.get(uid)}
 
-    def held(self) -> dict[str, RuntimePod]:
-        self.on("held")
+    def list_pods(self) -> dict[str, RuntimePod]:
+        self.on("list_pods")
         return {
             uid: RuntimePod(
                 uid,
@@ -384,7 +384,7 @@ class Disk:
             self.on(f"give back {uid}")
             del self.there[uid]
 
-    def standing(self) -> Mapping[str, tuple[str, ...]]:
+    def existing(self) -> Mapping[str, tuple[str, ...]]:
         return dict(self.there)
 
 

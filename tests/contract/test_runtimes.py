@@ -56,10 +56,10 @@ class _Kernel:
     def observe(self, root: str, *, values: bool = True) -> Observed:
         return Observed(0.0, {})
 
-    def look(self, path: str) -> ObservedCgroup | None:
+    def read_cgroup(self, path: str) -> ObservedCgroup | None:
         return None
 
-    def cache(self, path: str) -> int:
+    def reclaimable_cache(self, path: str) -> int:
         return 0
 
 
@@ -169,7 +169,7 @@ def bench(request, tmp_path: Path) -> Iterator[Bench]:
         made.bench.end()
         return
     runtime = made.runtime()
-    for uid in runtime.held():
+    for uid in runtime.list_pods():
         runtime.stop(uid, 0)
     until(made, runtime, lambda states: not any(one.running for one in states.values()))
 
@@ -199,33 +199,38 @@ def begin(bench: Bench, runtime: Runtime, spec: PodSpec) -> dict[str, str]:
 
 def test_a_pod_from_its_start_to_its_end(bench: Bench) -> None:
     runtime, spec = bench.runtime(), bench.dress(pod("a", "ends"))
-    assert (dict(runtime.held()), list(runtime.poll())) == ({}, [])
+    assert (dict(runtime.list_pods()), list(runtime.poll())) == ({}, [])
     paths = begin(bench, runtime, spec)
     states = until(bench, runtime, lambda s: s["a"].running and s["ends"].exit_code == 0)
     assert {one.pod_uid for one in states.values()} == {"u1"}
     assert {name: one.cgroup for name, one in states.items()} == paths
     assert states["ends"].reason == "Completed"
-    held = runtime.held()["u1"]
-    assert (held.uid, held.key, held.digest, held.grace) == ("u1", spec.key, spec.digest(), 5.0)
-    assert (dict(held.cgroups), held.ended) == (paths, False)
+    held = runtime.list_pods()["u1"]
+    assert (held.uid, held.key, held.spec_digest, held.grace_seconds) == (
+        "u1",
+        spec.key,
+        spec.digest(),
+        5.0,
+    )
+    assert (dict(held.container_cgroups), held.ended) == (paths, False)
     runtime.start(spec, paths)
     with pytest.raises(CannotDo):
-        runtime.forget("u1")
+        runtime.remove_pod("u1")
     runtime.stop("u1", 5)
-    over = until(bench, runtime, lambda s: runtime.held()["u1"].ended)
+    over = until(bench, runtime, lambda s: runtime.list_pods()["u1"].ended)
     assert not any(one.running for one in over.values())
     assert over["a"].restarts == 0
-    runtime.forget("u1")
-    assert (dict(runtime.held()), list(runtime.poll())) == ({}, [])
+    runtime.remove_pod("u1")
+    assert (dict(runtime.list_pods()), list(runtime.poll())) == ({}, [])
 
 
 def test_a_pod_whose_work_is_done_is_over(bench: Bench) -> None:
     runtime = bench.runtime()
     begin(bench, runtime, bench.dress(pod("ends")))
-    until(bench, runtime, lambda s: runtime.held()["u1"].ended)
+    until(bench, runtime, lambda s: runtime.list_pods()["u1"].ended)
     assert [one.exit_code for one in runtime.poll()] == [0]
-    runtime.forget("u1")
-    assert dict(runtime.held()) == {}
+    runtime.remove_pod("u1")
+    assert dict(runtime.list_pods()) == {}
 
 
 def test_restarts_by_policy_and_on_demand(bench: Bench) -> None:
@@ -236,7 +241,7 @@ def test_restarts_by_policy_and_on_demand(bench: Bench) -> None:
     runtime.restart("u1", "a")
     after = until(bench, runtime, lambda s: s["a"].restarts == 1 and s["a"].running)
     assert after["a"].exit_code is not None
-    assert not runtime.held()["u1"].ended
+    assert not runtime.list_pods()["u1"].ended
 
 
 def test_what_may_not_run_is_refused_and_not_kept(bench: Bench) -> None:
@@ -245,19 +250,19 @@ def test_what_may_not_run_is_refused_and_not_kept(bench: Bench) -> None:
     for refused, paths in [(wrong, keeping.paths(spec)), (spec, {})]:
         with pytest.raises(CannotDo):
             runtime.start(refused, paths)
-    assert dict(runtime.held()) == {}
+    assert dict(runtime.list_pods()) == {}
 
 
 def test_what_is_not_known_is_no_fault(bench: Bench) -> None:
     runtime = bench.runtime()
     runtime.stop("none", 1)
-    runtime.forget("none")
+    runtime.remove_pod("none")
     runtime.restart("none", "a")
     runtime.update(pod("a", uid="none"))
     begin(bench, runtime, bench.dress(pod("a")))
     runtime.restart("u1", "none")
     until(bench, runtime, lambda s: s["a"].running)
-    assert [*runtime.held()] == ["u1"]
+    assert [*runtime.list_pods()] == ["u1"]
 
 
 def test_an_update_is_for_later_starts(bench: Bench) -> None:
@@ -266,9 +271,9 @@ def test_an_update_is_for_later_starts(bench: Bench) -> None:
     before = until(bench, runtime, lambda s: s["a"].running)
     changed = spec.scored({"a": None})
     runtime.update(replace(changed, grace=7.0, memo="remember"))
-    until(bench, runtime, lambda s: runtime.held()["u1"].memo == "remember")
-    held = runtime.held()["u1"]
-    assert (held.digest, held.grace) == (spec.digest(), 7.0)
+    until(bench, runtime, lambda s: runtime.list_pods()["u1"].allocation == "remember")
+    held = runtime.list_pods()["u1"]
+    assert (held.spec_digest, held.grace_seconds) == (spec.digest(), 7.0)
     assert [one.pid for one in runtime.poll()] == [before["a"].pid]
 
 
@@ -279,13 +284,13 @@ def test_the_next_agent_finds_what_the_one_before_has_begun(bench: Bench) -> Non
     until(bench, one, lambda s: all(state.running for state in one.poll()))
     before = sorted(one.poll(), key=lambda state: state.pod_uid)
     two = bench.runtime()
-    assert sorted(two.held()) == ["u0", "u1", "u2"]
+    assert sorted(two.list_pods()) == ["u0", "u1", "u2"]
     until(bench, two, lambda s: len(two.poll()) == 3)
     assert sorted(two.poll(), key=lambda state: state.pod_uid) == before
     two.stop("u0", 5)
-    until(bench, two, lambda s: two.held()["u0"].ended)
-    two.forget("u0")
-    assert sorted(two.held()) == ["u1", "u2"]
+    until(bench, two, lambda s: two.list_pods()["u0"].ended)
+    two.remove_pod("u0")
+    assert sorted(two.list_pods()) == ["u1", "u2"]
 
 
 def test_descriptors_tell_that_there_is_news(bench: Bench) -> None:

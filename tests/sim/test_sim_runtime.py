@@ -36,10 +36,10 @@ class Kernel:
     def observe(self, root: str, *, values: bool = True) -> Observed:
         return Observed(0.0, self.groups)
 
-    def look(self, path: str) -> ObservedCgroup | None:
+    def read_cgroup(self, path: str) -> ObservedCgroup | None:
         return self.groups.get(path)
 
-    def cache(self, path: str) -> int:
+    def reclaimable_cache(self, path: str) -> int:
         return 0
 
 
@@ -107,7 +107,7 @@ def test_a_pod_that_is_stopped_ends() -> None:
     bench = Bench(Kernel(), BOTH)
     bench.sim.stop("u", 5)
     assert not any(state.running for state in bench.sim.poll())
-    bench.sim.forget("u")
+    bench.sim.remove_pod("u")
     assert bench.sim.poll() == []
 
 

@@ -32,9 +32,9 @@ LIMIT = FailureLimit(same=3, total=60)
 class ApplyPlan(Struct, frozen=True):
     """What a pass found: all differences that are its business, and the steps that end them.
 
-    ``others`` are the planned groups that somebody else made and that stand, with their inode;
+    ``foreign`` are the planned groups that somebody else made and that stand, with their inode;
     ``waiting`` are limits that wait for the usage to fall; ``skipped`` the names of containers
-    without a known id; ``left`` are files of others with nothing of ours in them any more, and
+    without a known id; ``released`` are files of others with nothing of ours in them any more, and
     ``notes`` say what is in them instead.
     """
 
@@ -42,10 +42,10 @@ class ApplyPlan(Struct, frozen=True):
     observed: Observed
     differences: tuple[Difference, ...]
     steps: tuple[Step, ...]
-    others: Mapping[str, int] = {}
+    foreign: Mapping[str, int] = {}
     waiting: tuple[Waiting, ...] = ()
     skipped: tuple[str, ...] = ()
-    left: tuple[Released, ...] = ()
+    released: tuple[Released, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -54,7 +54,7 @@ class ApplyResult(Struct, frozen=True):
 
     before: ApplyPlan
     outcomes: tuple[Outcome, ...]
-    left: tuple[Difference, ...]
+    remaining: tuple[Difference, ...]
 
     @property
     def failures(self) -> tuple[Outcome, ...]:
@@ -123,7 +123,11 @@ def _compared(plan: Plan, executor: CgroupExecutor, observed: Observed) -> Apply
     own = executor.ownership
 
     def read(path: str) -> ObservedCgroup | None:
-        return observed.cgroups.get(path) if own.contains(path) else executor.observer.look(path)
+        return (
+            observed.cgroups.get(path)
+            if own.contains(path)
+            else executor.observer.read_cgroup(path)
+        )
 
     others = _others(plan, executor, observed)
     exists = {
@@ -151,7 +155,7 @@ def _compared(plan: Plan, executor: CgroupExecutor, observed: Observed) -> Apply
         {path: one.identity for path, one in others.items()},
         tuple(diff.waiting),
         tuple(one.name for one in plan.cgroups if one.path is None and one.level == "container"),
-        back.left,
+        back.released,
         back.notes,
     )
 
@@ -161,18 +165,18 @@ def perform(
 ) -> ApplyResult:
     """Do the steps, each after it was journalled; ``again`` observes after it."""
     journal = executor.journal
-    if work.left:
-        journal.record(work.left)
+    if work.released:
+        journal.record(work.released)
     if not work.steps:
         return ApplyResult(work, (), work.differences)
-    written = {step.path for step in work.steps} & work.others.keys()
-    executor.adopt({path: work.others[path] for path in written})
+    written = {step.path for step in work.steps} & work.foreign.keys()
+    executor.adopt({path: work.foreign[path] for path in written})
     journal.seen(_values_before(work))
     outcomes = executor.perform(work.steps, limit=LIMIT).outcomes
     after = again()
     _verify(outcomes, after, executor)
-    if after.left:
-        journal.record(after.left)
+    if after.released:
+        journal.record(after.released)
     return ApplyResult(work, tuple(outcomes), after.differences)
 
 
@@ -186,7 +190,7 @@ def _others(plan: Plan, executor: CgroupExecutor, observed: Observed) -> dict[st
         if path is None:
             continue
         if not own.contains(path):
-            seen = executor.observer.look(path)
+            seen = executor.observer.read_cgroup(path)
             if seen is not None:
                 found[path] = seen
             continue

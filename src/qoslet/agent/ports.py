@@ -29,7 +29,7 @@ class Driver(Protocol):
         """Do each step; stop after the first that fails. One outcome for each step tried; one
         that cannot be done at once is pending, and the next ones are tried."""
 
-    def settled(self) -> list[Outcome]:
+    def poll_pending(self) -> list[Outcome]:
         """What came of pending steps: of one that is over once, of one that goes on each time,
         still pending."""
 
@@ -46,10 +46,10 @@ class Observer(Protocol):
     def observe(self, root: str, *, values: bool = True) -> Observed:
         """The subtree below and including ``root``; an absent root gives no cgroups."""
 
-    def look(self, path: str) -> ObservedCgroup | None:
+    def read_cgroup(self, path: str) -> ObservedCgroup | None:
         """One group with its values, without those below; None where it is absent."""
 
-    def cache(self, path: str) -> int:
+    def reclaimable_cache(self, path: str) -> int:
         """Bytes of page cache below a group that can be taken back without a kill."""
 
 
@@ -72,7 +72,7 @@ class CgroupKiller(Protocol):
         """End every process of the group and below; True once none is left. Raises
         ``QosletError`` where it must not."""
 
-    def holders(self, path: str, pids: Sequence[int]) -> str:
+    def describe_processes(self, path: str, pids: Sequence[int]) -> str:
         """Who these processes are, for people: ``process 12 (sh)``."""
 
 
@@ -134,7 +134,7 @@ class Runtime(Protocol):
         """Advance (init order, restarts with back-off) and tell the state of every container of
         every pod that is kept, those begun under an earlier agent too."""
 
-    def held(self) -> Mapping[str, RuntimePod]:
+    def list_pods(self) -> Mapping[str, RuntimePod]:
         """The pods that are kept, by UID."""
 
     def stop(self, uid: str, grace_seconds: float) -> None:
@@ -142,7 +142,7 @@ class Runtime(Protocol):
         SIGKILL, verified gone. It is over when no container is running. Stopping again with a
         shorter grace period hurries."""
 
-    def forget(self, uid: str) -> None:
+    def remove_pod(self, uid: str) -> None:
         """Drop a pod whose containers have all ended; one that is not known is no fault."""
 
     def update(self, spec: PodSpec) -> None:
@@ -246,7 +246,7 @@ class Volumes(Protocol):
         """Give a pod's volumes back; one that has none is no fault. Raises ``CannotDo`` with
         the holders where something uses them still."""
 
-    def standing(self) -> Mapping[str, tuple[str, ...]]:
+    def existing(self) -> Mapping[str, tuple[str, ...]]:
         """Pod UID to volume names of all that stand, those of earlier agents too."""
 
 

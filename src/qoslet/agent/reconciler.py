@@ -112,7 +112,7 @@ class Reconciler:
         if whole:
             context.executor.watch(context.plan.upper())
             for worker in context.workers.values():
-                context.executor.watch(worker.groups)
+                context.executor.watch(worker.cgroups)
             seen = context.executor.observe_all()
             context.work_queue |= context.workers.keys()
             self._collector.find(seen)
@@ -168,7 +168,7 @@ class Reconciler:
             context.start_pending(worker)
         elif not kept.ended or worker.desired is None:
             return
-        elif kept.ending:
+        elif kept.terminating:
             self._admission.restart(worker, "an agent before has ended it")
         else:
             worker.enter_phase(WorkerPhase.TERMINATED, context.clock.wall())

@@ -129,5 +129,5 @@ def _placed(worker: PodWorker) -> list[Cgroup]:
         replace(group, path=made[group.container.name])
         if group.path is None and group.container is not None and group.container.name in made
         else group
-        for group in worker.groups
+        for group in worker.cgroups
     ]

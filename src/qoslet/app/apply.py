@@ -46,7 +46,7 @@ def apply_plan(plan: Plan, root: str, shrink: Shrink, *, dry_run: bool) -> Itera
             note(text)
         plan, lost = without_missing_controllers(plan, tree.reach.missing)
         if place.driver == "systemd":
-            plan = without_unstarted_scopes(plan, tree.stands)
+            plan = without_unstarted_scopes(plan, tree.exists)
         tree.watch(plan.files | {file for _, file in tree.ledger.files if file != CONTROL})
         done, commands = _pass(plan, tree, shrink)
         for text in done.before.notes:
@@ -64,9 +64,9 @@ def _pass(plan: Plan, tree: owned_tree.OwnedTree, shrink: Shrink) -> tuple[Apply
         journal=tree.journal or MemoryJournal(tree.ledger),
         shrink=shrink,
     )
-    look = partial(prepare, plan, executor, tree.glance)
+    look = partial(prepare, plan, executor, tree.read_planned)
     work = look()
-    tree.meet(work.others)
+    tree.allow_foreign_writes(work.foreign)
     if tree.journal is None:
         return ApplyResult(work, (), work.differences), [
             tree.driver.shell(step) for step in work.steps
@@ -74,8 +74,8 @@ def _pass(plan: Plan, tree: owned_tree.OwnedTree, shrink: Shrink) -> tuple[Apply
     made = any(step.kind == "create" for step in work.steps)
     enabled = made and (tree.enable() or tree.place.driver == "systemd")
     done = perform(work, look, executor)
-    if enabled and done.left and not done.failures:
+    if enabled and done.remaining and not done.failures:
         # groups of others have files that they had not
         more = perform(look(), look, executor)
-        done = ApplyResult(work, (*done.outcomes, *more.outcomes), more.left)
+        done = ApplyResult(work, (*done.outcomes, *more.outcomes), more.remaining)
     return done, []

@@ -140,7 +140,7 @@ def taken_up(chosen: CriChoice, tree: OwnedTree, folder: str, source: ManifestSo
     limits = LogLimits(kubelet.container_log_max_size, kubelet.container_log_max_files)
     runtime = _runtime(chosen.endpoint, chosen.facts, tree, folder, chosen.unconfined, limits)
     try:
-        source.take_up(ManagerFiles(folder), folder, runtime.held().keys())
+        source.take_up(ManagerFiles(folder), folder, runtime.list_pods().keys())
     except BaseException:
         runtime.close()
         raise
@@ -222,12 +222,12 @@ def end_kept(tree: OwnedTree, folder: str) -> list[str]:
     endpoint = _endpoint(folder)
     runtime = _runtime(endpoint, read_facts(endpoint), tree, folder, False)
     try:
-        held = dict(runtime.held())
+        held = dict(runtime.list_pods())
         for uid, one in held.items():
-            runtime.stop(uid, one.grace)
-        longest = max((one.grace for one in held.values()), default=0.0)
+            runtime.stop(uid, one.grace_seconds)
+        longest = max((one.grace_seconds for one in held.values()), default=0.0)
         deadline = time.monotonic() + longest + 30.0
-        while any(not one.ended for one in runtime.held().values()):
+        while any(not one.ended for one in runtime.list_pods().values()):
             if time.monotonic() > deadline:
                 raise CannotDo(
                     "pods do not end", where=endpoint, hint="see why, then release again"
@@ -235,7 +235,7 @@ def end_kept(tree: OwnedTree, folder: str) -> list[str]:
             runtime.poll()
             time.sleep(TICK)
         for uid in held:
-            runtime.forget(uid)
+            runtime.remove_pod(uid)
     finally:
         runtime.close()
     return [f"Pod {one.key}: ended" for one in held.values() if not one.ended]

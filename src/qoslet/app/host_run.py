@@ -102,7 +102,7 @@ def joined(
         journal=tree.journal,
         machine=machine,
         memory=rest.enter_context(memory_of(tree, config.root)),
-        meet=tree.meet,
+        meet=tree.allow_foreign_writes,
     )
     _remember(reconciler, wakes, rest)
     fresh = LogFollower(f"{folder}/logs")
@@ -155,7 +155,7 @@ def _taken_up(
     limits = LogLimits(kubelet.container_log_max_size, kubelet.container_log_max_files)
     runtime = _keeper(tree, folder, limits)
     try:
-        source.take_up(ManagerFiles(folder), folder, runtime.held().keys())
+        source.take_up(ManagerFiles(folder), folder, runtime.list_pods().keys())
     except BaseException:
         runtime.close(0.0)
         raise
@@ -209,7 +209,7 @@ def undo(tree: OwnedTree) -> list[str]:
     ledger = tree.ledger
     if not ledger.adopted:
         return []
-    tree.meet(ledger.adopted)
+    tree.allow_foreign_writes(ledger.adopted)
     only = JournalState(
         files={key: row for key, row in ledger.files.items() if key[0] in ledger.adopted}
     )
@@ -233,14 +233,14 @@ def end_pods(tree: OwnedTree) -> list[str]:
     said = cri_run.end_kept(tree, folder) + _end_kept(tree, folder)
     left = sorted({pid for path in tree.ledger.cgroups for pid in tree.driver.members(path)})
     if left:
-        who = Killing(tree.driver.kill).holders(tree.place.root, left)
+        who = Killing(tree.driver.kill).describe_processes(tree.place.root, left)
         if not tree.driver.kill(tree.place.root):
             raise CannotDo(
                 f"{who} cannot be ended", where=tree.place.root, hint="see why, then release again"
             )
         said.append(f"{tree.place.root}: ended {who}, which no keeper has")
     volumes = TmpfsVolumes(f"{folder}/volumes")
-    for uid in volumes.standing():
+    for uid in volumes.existing():
         volumes.remove(uid, detach=True)
     clear(folder)
     return [*said, *volumes.notes]
@@ -251,7 +251,7 @@ def pods_left(tree: OwnedTree) -> list[str]:
     pids = sorted({pid for path in tree.ledger.cgroups for pid in tree.driver.members(path)})
     if not pids:
         return []
-    who = Killing(tree.driver.kill).holders(tree.place.root, pids)
+    who = Killing(tree.driver.kill).describe_processes(tree.place.root, pids)
     return [f"{tree.place.root}: {who} would be ended first"]
 
 
@@ -259,21 +259,21 @@ def _end_kept(tree: OwnedTree, folder: str) -> list[str]:
     """End the pods that a keeper has; a line for each."""
     try:
         runtime = _keeper(tree, folder)
-        held = dict(runtime.held())
+        held = dict(runtime.list_pods())
     except QosletError as error:
         return [f"the keeper is left aside: {error}"]
     try:
         for uid, one in held.items():
-            runtime.stop(uid, one.grace)
-        longest = max((one.grace for one in held.values()), default=0.0)
+            runtime.stop(uid, one.grace_seconds)
+        longest = max((one.grace_seconds for one in held.values()), default=0.0)
         deadline = time.monotonic() + longest + 10.0
-        while any(not one.ended for one in runtime.held().values()):
+        while any(not one.ended for one in runtime.list_pods().values()):
             if time.monotonic() > deadline:
                 break
             time.sleep(TICK)
-        for uid, one in runtime.held().items():
+        for uid, one in runtime.list_pods().items():
             if one.ended:
-                runtime.forget(uid)
+                runtime.remove_pod(uid)
     finally:
         runtime.close(2.0)
     return [f"Pod {one.key}: ended" for one in held.values() if not one.ended]

@@ -93,7 +93,7 @@ def shell_lines(
     wanted = source.live.plan()
     observer.watch(wanted.files)
     seen = observer.observe(config.root)
-    outside = {path: observer.look(path) for path in reserved_paths(source, config.root)}
+    outside = {path: observer.read_cgroup(path) for path in reserved_paths(source, config.root)}
     there = {path: one for path, one in outside.items() if one is not None}
     merged = type(seen)(seen.at, {**seen.cgroups, **there})
     theirs = {group.path for group in wanted.cgroups if group.by_runtime}

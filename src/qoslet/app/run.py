@@ -157,7 +157,7 @@ def _real(
 def _need_reserved(tree: OwnedTree, paths: Sequence[str]) -> None:
     """Raise CannotDo where a group of a reservation that is to be enforced is absent."""
     for path in paths:
-        if tree.look(path) is None:
+        if tree.read_cgroup(path) is None:
             raise CannotDo(
                 "enforceNodeAllocatable wants this group and it does not exist",
                 where=path,

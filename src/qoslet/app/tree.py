@@ -87,26 +87,26 @@ class OwnedTree:
         """The subtree below and including ``root``."""
         return self.eyes.observe(root, values=values)
 
-    def look(self, path: str) -> ObservedCgroup | None:
+    def read_cgroup(self, path: str) -> ObservedCgroup | None:
         """One group, None where it is absent."""
-        return self.eyes.look(path)
+        return self.eyes.read_cgroup(path)
 
-    def stands(self, path: str) -> bool:
+    def exists(self, path: str) -> bool:
         """Whether a group is there."""
         return self.driver.identity(path) is not None
 
-    def glance(self, paths: Iterable[str]) -> Observed | None:
+    def read_planned(self, paths: Iterable[str]) -> Observed | None:
         """The settings of these groups if all of them are there, else None."""
         if self._glance is None:
             return None
         just, self.identities = self.identities, {}
         return self._glance.observe(paths, just)
 
-    def cache(self, path: str) -> int:
+    def reclaimable_cache(self, path: str) -> int:
         """Bytes of page cache in a group that can be taken back without a kill."""
-        return self.eyes.cache(path)
+        return self.eyes.reclaimable_cache(path)
 
-    def meet(self, others: Iterable[str]) -> None:
+    def allow_foreign_writes(self, others: Iterable[str]) -> None:
         """Let the driver write in these groups of others."""
         self.driver.others.update(others)
 
@@ -121,7 +121,7 @@ class OwnedTree:
         path = self.place.root
         while path:
             path = parent(path)
-            group = self.eyes.look(path or "/")
+            group = self.eyes.read_cgroup(path or "/")
             given = self._words(path, CONTROL)
             added = wanted & self._words(path, "cgroup.controllers").keys() - given.keys()
             if group is None or not added:
@@ -166,7 +166,7 @@ class OwnedTree:
         controls = [path for path, file in self.ledger.files if file == CONTROL]
         if controls:
             self.eyes.watch([CONTROL])
-        looked = {path: self.eyes.look(path) for path in self.ledger.adopted}
+        looked = {path: self.eyes.read_cgroup(path) for path in self.ledger.adopted}
         others = {path: one for path, one in looked.items() if one is not None}
         beside = {path: self._beside(path) for path in controls}
         return TreeState(root, Observed(seen.at, tree), others, beside)
@@ -176,7 +176,9 @@ class OwnedTree:
         above = "" if path == "/" else path
         below = self.driver.layout.trees[0].children(above)
         root = self.place.root
-        looked = [self.eyes.look(one) for one in below if one != root and not is_below(root, one)]
+        looked = [
+            self.eyes.read_cgroup(one) for one in below if one != root and not is_below(root, one)
+        ]
         return [one for one in looked if one is not None]
 
 
@@ -256,7 +258,7 @@ def tree(place: TreeLocation, *, write: bool, verb: str | None = "apply") -> Ite
             made.verb = header.verb
         made.identities = {path: inode for path, (_, inode) in made.ledger.cgroups.items()}
         _given(made)
-        made.meet(made.ledger.adopted)
+        made.allow_foreign_writes(made.ledger.adopted)
         yield made
     finally:
         if made.journal is not None:

@@ -92,7 +92,7 @@ class SimKernel(Groups):
                 break
         return outcomes
 
-    def settled(self) -> list[Outcome]:
+    def poll_pending(self) -> list[Outcome]:
         """Nothing waits here."""
         return []
 
@@ -119,11 +119,11 @@ class SimKernel(Groups):
         listed = [path for path in self.groups if path != "/" and is_at_or_below(path, top)]
         return Observed(self._clock(), {path: self._seen(path, values) for path in sorted(listed)})
 
-    def look(self, path: str) -> ObservedCgroup | None:
+    def read_cgroup(self, path: str) -> ObservedCgroup | None:
         """One group, None where it is absent."""
         return self._seen(path, True) if path in self.groups and path != "/" else None
 
-    def cache(self, path: str) -> int:
+    def reclaimable_cache(self, path: str) -> int:
         """No file is read here, so there is no page cache."""
         return 0
 
@@ -133,7 +133,7 @@ class SimKernel(Groups):
             self.end(one.pid, 137)
         return True
 
-    def holders(self, path: str, pids: Sequence[int]) -> str:
+    def describe_processes(self, path: str, pids: Sequence[int]) -> str:
         """Who these processes are."""
         return ", ".join(f"process {pid}" for pid in pids)
 

@@ -61,7 +61,7 @@ class SimMemory:
 
     def sample(self, path: str) -> MemorySample | None:
         """One group."""
-        seen = self._seen.look(path)
+        seen = self._seen.read_cgroup(path)
         if seen is None or seen.memory is None:
             return None
         v1 = "memory.limit_in_bytes" in seen.values

@@ -111,7 +111,7 @@ class SimRuntime:
         if run is not None and run.ending is None:
             run.ending = Ending(self._clock(), grace_seconds)
 
-    def forget(self, uid: str) -> None:
+    def remove_pod(self, uid: str) -> None:
         """Drop a pod. Raises ``CannotDo`` if a container is running."""
         run = self._pods.get(uid)
         if run is not None and any(life.alive for life in run.lives.values()):
@@ -134,7 +134,7 @@ class SimRuntime:
             over = ended(restarted(life, now, 0.0), 143, False, now, self._backoff)
             run.lives[container] = began(over, now)
 
-    def held(self) -> Mapping[str, RuntimePod]:
+    def list_pods(self) -> Mapping[str, RuntimePod]:
         """The pods that are kept."""
         return {
             uid: RuntimePod(
@@ -196,15 +196,15 @@ class SimRuntime:
         groups = {path: self._counted(path, group) for path, group in seen.cgroups.items()}
         return Observed(self._clock(), groups)
 
-    def look(self, path: str) -> ObservedCgroup | None:
+    def read_cgroup(self, path: str) -> ObservedCgroup | None:
         """One group with its counters."""
         self._pass_time()
-        seen = self._kernel.look(path)
+        seen = self._kernel.read_cgroup(path)
         return None if seen is None else self._counted(path, seen)
 
-    def cache(self, path: str) -> int:
+    def reclaimable_cache(self, path: str) -> int:
         """What the kernel would take back."""
-        return self._kernel.cache(path)
+        return self._kernel.reclaimable_cache(path)
 
     def _counted(self, path: str, group: ObservedCgroup) -> ObservedCgroup:
         """A group with its counters: its own and those below it."""

@@ -22,6 +22,6 @@ class SimVolumes:
         """Forget a pod's volumes."""
         self._there.pop(uid, None)
 
-    def standing(self) -> Mapping[str, tuple[str, ...]]:
+    def existing(self) -> Mapping[str, tuple[str, ...]]:
         """Those that were provided."""
         return dict(self._there)

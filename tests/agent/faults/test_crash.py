@@ -29,7 +29,7 @@ class Dying:
         self.done = 0
         for part, names in (
             (bench.driver, ("perform",)),
-            (bench.keeper, ("start", "stop", "forget", "update")),
+            (bench.keeper, ("start", "stop", "remove_pod", "update")),
             (bench.disk, ("provide", "remove")),
         ):
             for name in names:

@@ -32,7 +32,7 @@ CHUNKS = 6
 """Tests that a scenario is divided into, so that all CPUs have some."""
 TURNS = 25
 """Turns within which a new agent has put everything right."""
-READS = ("poll", "held")
+READS = ("poll", "list_pods")
 SYSTEM = "/system"
 Pods = Mapping[str, tuple[Pod, PodSpec]]
 
@@ -223,7 +223,7 @@ class Witness:
         """What is not as planned; of groups of others only planned values count."""
         seen = dict(world.kernel.observe(ROOT).cgroups)
         if self.story.name == "reserved":
-            system = world.kernel.look(SYSTEM)
+            system = world.kernel.read_cgroup(SYSTEM)
             assert system is not None
             seen[SYSTEM] = system
         rows = compare(live.plan(), Observed(0.0, seen))
@@ -290,7 +290,7 @@ def after(story: Story, witness: Witness, kill: Kill) -> None:
         world.journal = world.journal[: some.randrange(kill.torn + 1, len(world.journal))]
         witness.recover(world, number)
         as_without_a_kill(story, number, world)
-    if kill.before.split()[0] in ("start", "stop", "update", "forget"):
+    if kill.before.split()[0] in ("start", "stop", "update", "remove_pod"):
         late(story, witness, kill, number)
     other = number + some.choice((-1, 1))
     edited = story.name != "switched" and 0 <= other < len(story.stages)

@@ -13,7 +13,7 @@ from qoslet.errors import CannotDo
 from tests.agent.fixtures import node
 from tests.agent.world import ROOT, Agent, World, pod
 
-READS = ("poll", "held", "turn")
+READS = ("poll", "list_pods", "turn")
 ENOUGH = 20
 """Boundaries that there are at least between a removal and rest."""
 

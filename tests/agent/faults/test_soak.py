@@ -62,9 +62,9 @@ class Weather:
             raise OSError(code, os.strerror(code))
         if verb == "record" and self.now("journal", 0.02):
             raise CannotDo("the journal's file system is full", where=ROOT)
-        if verb in ("start", "stop", "forget", "update") and self.now("runtime", 0.05):
+        if verb in ("start", "stop", "remove_pod", "update") and self.now("runtime", 0.05):
             raise CannotDo("the keeper cannot be reached")
-        if verb in ("poll", "held") and self.now("listening", 0.02):
+        if verb in ("poll", "list_pods") and self.now("listening", 0.02):
             raise CannotDo("the keeper does not answer")
         if verb in ("provide", "give") and self.now("volumes", 0.1):
             raise CannotDo("process 7 (sh) uses it")
@@ -86,7 +86,7 @@ class Slow:
             self._job, self._left = (tree, path, step, before), 3
         raise PendingWrite
 
-    def settled(self) -> CompletedWrite | None:
+    def poll_pending(self) -> CompletedWrite | None:
         if self._job is None:
             return None
         tree, path, step, before = self._job

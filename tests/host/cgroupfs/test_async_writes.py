@@ -73,13 +73,13 @@ def test_a_write_that_waits_is_pending_and_told_when_it_is_over(stuck: Stuck) ->
     assert time.monotonic() - begun < 5
     assert [(one.pending, one.error) for one in outcomes] == [(True, None), (False, None)]
     assert (stuck.folder / "q/b/cpu.weight").read_text() == "7"
-    assert [one.pending for one in stuck.driver.settled()] == [True]
+    assert [one.pending for one in stuck.driver.poll_pending()] == [True]
     assert stuck.read() == LOWER.value.encode()
     deadline = time.monotonic() + 5
-    while (late := stuck.driver.settled())[0].pending and time.monotonic() < deadline:
+    while (late := stuck.driver.poll_pending())[0].pending and time.monotonic() < deadline:
         time.sleep(0.01)
     assert [(one.step, one.pending, one.error) for one in late] == [(LOWER, False, None)]
-    assert stuck.driver.settled() == []
+    assert stuck.driver.poll_pending() == []
 
 
 def test_one_at_a_time_and_what_cannot_wait_is_not_held_up(stuck: Stuck) -> None:
@@ -96,10 +96,10 @@ def test_one_at_a_time_and_what_cannot_wait_is_not_held_up(stuck: Stuck) -> None
 def test_beyond_its_deadline_it_counts_as_failed_once(stuck: Stuck) -> None:
     stuck.driver.perform([LOWER])
     stuck.now = 31.0
-    (late,) = stuck.driver.settled()
+    (late,) = stuck.driver.poll_pending()
     assert late.errno_name == "ETIMEDOUT"
     assert "reclaim" in (late.error or "")
-    assert [one.pending for one in stuck.driver.settled()] == [True]
+    assert [one.pending for one in stuck.driver.poll_pending()] == [True]
     assert [one.pending for one in stuck.driver.perform([LOWER])] == [True]
 
 
@@ -149,10 +149,10 @@ def test_what_is_wanted_meanwhile_is_what_stands(stuck: Stuck) -> None:
         while filled > 0:
             filled -= len(os.read(pipe, 65536))
         deadline = time.monotonic() + 5
-        while (late := stuck.driver.settled())[0].pending and time.monotonic() < deadline:
+        while (late := stuck.driver.poll_pending())[0].pending and time.monotonic() < deadline:
             time.sleep(0.01)
         assert [(one.step, one.error) for one in late] == [(lifted, None)]
         assert (folder / "memory.max").read_text() == "max"
-        assert stuck.driver.settled() == []
+        assert stuck.driver.poll_pending() == []
     finally:
         os.close(pipe)

@@ -65,12 +65,12 @@ def test_what_is_forced_is_written_as_it_is(group: Path) -> None:
 
 def test_page_cache_is_what_can_be_taken_back(group: Path) -> None:
     point = str(group.parents[1])
-    assert CgroupObserver("v2", point).cache("/q/a") == 7 * MiB
+    assert CgroupObserver("v2", point).reclaimable_cache("/q/a") == 7 * MiB
     (group / "memory.reclaim").unlink()
-    assert CgroupObserver("v2", point).cache("/q/a") == 0, "not before Linux 5.19"
-    assert CgroupObserver("v2", point).cache("/q/b") == 0
+    assert CgroupObserver("v2", point).reclaimable_cache("/q/a") == 0, "not before Linux 5.19"
+    assert CgroupObserver("v2", point).reclaimable_cache("/q/b") == 0
     (group / "memory.stat").write_text(f"active_file 1\ntotal_active_file {9 * MiB}\n")
-    assert CgroupObserver("v1", {"memory": point}).cache("/q/a") == 9 * MiB
+    assert CgroupObserver("v1", {"memory": point}).reclaimable_cache("/q/a") == 9 * MiB
 
 
 def test_by_hand_it_is_taken_back_first(group: Path) -> None:

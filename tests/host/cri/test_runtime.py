@@ -81,9 +81,9 @@ class Hand:
         self.until(lambda: all(self.state(name).running for name in names))
 
     def ends(self) -> None:
-        for uid in self.runtime.held():
+        for uid in self.runtime.list_pods():
             self.runtime.stop(uid, 5.0)
-        self.until(lambda: all(one.ended for one in self.runtime.held().values()))
+        self.until(lambda: all(one.ended for one in self.runtime.list_pods().values()))
         assert not self.server.boxes
         assert not self.server.containers
 
@@ -298,8 +298,8 @@ def test_init_containers_sidecars_and_the_rest_in_order(hand: Hand) -> None:
     stops = [r.container_id for m, r in hand.server.asked if m == "StopContainer"]
     side = next(id for id, one in hand.server.configs.items() if one.metadata.name == "side")
     assert stops[-1] == side, "sidecars end last"
-    hand.runtime.forget("uid")
-    assert not hand.runtime.held()
+    hand.runtime.remove_pod("uid")
+    assert not hand.runtime.list_pods()
 
 
 def test_what_is_planned_is_what_is_sent(hand: Hand) -> None:
@@ -345,7 +345,7 @@ def test_a_pod_that_is_done_leaves_nothing_and_keeps_its_codes(hand: Hand) -> No
     )  # fmt: skip
     hand.running("app")
     hand.server.exit("app", 137, "OOMKilled")
-    hand.until(lambda: hand.runtime.held()["uid"].ended)
+    hand.until(lambda: hand.runtime.list_pods()["uid"].ended)
     state = hand.state("app")
     assert (state.exit_code, state.reason, state.oom_killed) == (137, "OOMKilled", True)
     assert not hand.server.boxes
@@ -394,8 +394,8 @@ def test_pods_are_recognised_by_the_next_one(hand: Hand, tmp_path: Path) -> None
     hand.runtime.close()
     hand.server.containers[id].state = pb.CONTAINER_RUNNING
     again = Hand(hand.server, tmp_path)
-    held = again.runtime.held()["uid"]
-    assert (held.digest, held.memo, held.tops) == (spec.digest(), "m", (PARENT,))
+    held = again.runtime.list_pods()["uid"]
+    assert (held.spec_digest, held.allocation, held.top_cgroups) == (spec.digest(), "m", (PARENT,))
     again.running("app")
     assert hand.server.id("app") == id
     assert again.state("app").restarts == 0
@@ -418,14 +418,14 @@ def test_nothing_is_begun_before_the_runtime_told_what_it_has(hand: Hand, tmp_pa
     again.runtime.start(spec_of(), {})
     again.runtime.start(replace(spec_of(), uid="other", key="default/other"), {})
     again.runtime.stop("other", 1.0)
-    again.until(lambda: again.runtime.held()["other"].ended)
+    again.until(lambda: again.runtime.list_pods()["other"].ended)
     again.until(lambda: any("not yet" in line for line in again.runtime.notes))
     assert not again.state("app").running
     del server.always["ListPodSandbox"]
     again.running("app")
     assert server.id("app") == id
     assert [method for method, _ in server.asked].count("RunPodSandbox") == 1
-    again.runtime.forget("other")
+    again.runtime.remove_pod("other")
     again.ends()
     again.runtime.close()
     hand.runtime = Hand(server, tmp_path).runtime
@@ -443,11 +443,11 @@ def test_what_is_met_with_other_containers_is_ended(hand: Hand, tmp_path: Path) 
     again = Hand(server, tmp_path)
     again.runtime.start(edited, {})
     del server.always["ListPodSandbox"]
-    again.until(lambda: again.runtime.held()["uid"].ended)
-    held = again.runtime.held()["uid"]
-    assert (held.digest, held.ending) == (spec_of().digest(), True)
+    again.until(lambda: again.runtime.list_pods()["uid"].ended)
+    held = again.runtime.list_pods()["uid"]
+    assert (held.spec_digest, held.terminating) == (spec_of().digest(), True)
     assert not server.boxes
-    again.runtime.forget("uid")
+    again.runtime.remove_pod("uid")
     again.runtime.start(edited, {})
     again.running("app")
     assert server.configs[server.id("app")].image.image == "sha256:localhost/app:2"
@@ -462,9 +462,9 @@ def test_what_is_forgotten_is_told_no_more(hand: Hand) -> None:
     hand.ends()
     # its thread may be about to tell something of it
     pod = hand.runtime._views["uid"].pod
-    hand.runtime.forget("uid")
+    hand.runtime.remove_pod("uid")
     hand.runtime._told(pod)
-    assert hand.runtime.held() == {}
+    assert hand.runtime.list_pods() == {}
     assert hand.runtime.poll() == ()
     hand.runtime.start(spec_of(), {})
     hand.running("app")
@@ -493,7 +493,7 @@ def test_sandboxes_of_others_are_left_alone(hand: Hand) -> None:
     hand.running("app")
     hand.until(lambda: any("odd has our label" in line for line in hand.runtime.notes))
     hand.runtime.stop("uid", 1.0)
-    hand.until(lambda: hand.runtime.held()["uid"].ended)
+    hand.until(lambda: hand.runtime.list_pods()["uid"].ended)
     assert set(hand.server.boxes) == {"theirs", "bare", "odd"}
 
 
@@ -592,7 +592,7 @@ def test_cri_o_refuses_the_other_driver_and_so_do_we(crio: CriServer, tmp_path: 
     said = "cri-o configured with systemd cgroup manager, but did not receive slice as parent"
     assert said in hand.state("app").message
     hand.runtime.stop("uid", 1.0)
-    hand.until(lambda: hand.runtime.held()["uid"].ended)
+    hand.until(lambda: hand.runtime.list_pods()["uid"].ended)
     hand.runtime.close()
 
 

@@ -105,11 +105,11 @@ class Bench:
 
     def end(self) -> None:
         client = self.clients[-1] if self.clients else self.client()
-        for uid in client.held():
+        for uid in client.list_pods():
             client.stop(uid, 0)
         until(client, lambda states: not any(one.running for one in states.values()))
-        for uid in client.held():
-            client.forget(uid)
+        for uid in client.list_pods():
+            client.remove_pod(uid)
         for other in self.clients:
             other.close(5)
         assert not Starter(self.setting).running(), "the keeper stays with nothing to keep"
@@ -164,12 +164,12 @@ def alive(pid: int) -> bool:
 
 def test_a_pod_is_begun_told_and_forgotten(bench: Bench) -> None:
     one = bench.client()
-    assert one.held() == {}
+    assert one.list_pods() == {}
     spec = pod("u1", ("app", "echo out; echo err >&2; exit 3"), ("b", "sleep 600"))
     bench.begin(one, spec)
-    held = one.held()["u1"]
-    assert (held.key, held.digest, held.grace) == ("default/u1", spec.digest(), 5.0)
-    assert (dict(held.cgroups), held.ended) == (paths(spec), False)
+    held = one.list_pods()["u1"]
+    assert (held.key, held.spec_digest, held.grace_seconds) == ("default/u1", spec.digest(), 5.0)
+    assert (dict(held.container_cgroups), held.ended) == (paths(spec), False)
     states = until(one, lambda s: s["u1", "app"].exit_code == 3 and s["u1", "b"].running)
     app = states["u1", "app"]
     assert (app.running, app.reason, app.cgroup) == (False, "Error", group("u1", "app"))
@@ -180,14 +180,14 @@ def test_a_pod_is_begun_told_and_forgotten(bench: Bench) -> None:
     entries = sorted(bench.log("u1"), key=lambda entry: entry[1])
     assert [entry[1:] for entry in entries] == [["stderr", "F", "err"], ["stdout", "F", "out"]]
     with pytest.raises(CannotDo, match="still running"):
-        one.forget("u1")
+        one.remove_pod("u1")
     one.stop("u1", 5)
-    until(one, lambda s: one.held()["u1"].ended)
-    one.forget("u1")
-    assert one.held() == {}
+    until(one, lambda s: one.list_pods()["u1"].ended)
+    one.remove_pod("u1")
+    assert one.list_pods() == {}
     wait(lambda: not (bench.folder / "logs/default_u1_u1").exists())
     one.stop("u1", 5)
-    one.forget("u1")
+    one.remove_pod("u1")
 
 
 def test_what_may_not_run_is_refused_at_once(bench: Bench) -> None:
@@ -199,7 +199,7 @@ def test_what_may_not_run_is_refused_at_once(bench: Bench) -> None:
             one.start(spec, paths(bad))
     with pytest.raises(CannotDo, match="group for each"):
         one.start(bad, {})
-    assert one.held() == {}
+    assert one.list_pods() == {}
 
 
 def test_an_agent_that_is_killed_leaves_its_containers_and_their_logs(
@@ -218,7 +218,7 @@ def test_an_agent_that_is_killed_leaves_its_containers_and_their_logs(
     wait(lambda: len(bench.printed("u1")) > seen + 20)
     assert alive(pid)
     two = bench.client()
-    assert [*two.held()] == ["u1"], "who comes next waits for what is kept"
+    assert [*two.list_pods()] == ["u1"], "who comes next waits for what is kept"
     (state,) = two.poll()
     assert (state.running, state.pid, state.restarts) == (True, pid, 0)
     printed = bench.printed("u1")
@@ -261,7 +261,7 @@ def test_a_keeper_that_is_killed_is_replaced_and_nothing_restarts(bench: Bench) 
     assert min(steps) == 1, "no line comes twice"
     assert sum(step > 1 for step in steps) <= 1, "but for what it had in its hands, none is lost"
     assert any("another takes over" in note for note in one.notes)
-    assert one.held()["u1"].digest == specs[0].digest()
+    assert one.list_pods()["u1"].spec_digest == specs[0].digest()
 
 
 def test_the_exit_code_of_what_another_began_is_unknown(bench: Bench) -> None:
@@ -286,7 +286,7 @@ def test_a_keeper_that_is_asked_to_end_leaves_the_containers(bench: Bench) -> No
     one.close()
     bench.kill_keeper(one, signal.SIGTERM)
     two = bench.client()
-    assert [*two.held()] == ["u1"]
+    assert [*two.list_pods()] == ["u1"]
     until(two, lambda s: s == before)
 
 
@@ -321,19 +321,19 @@ def test_restart_and_update(bench: Bench) -> None:
     wait(lambda: bench.printed("u1", run=1) == ["two"])
     assert after["u1", "b"].pid == before["u1", "b"].pid
     assert bench.printed("u1") == ["one"]
-    assert one.held()["u1"].digest != spec.digest(), "what was begun was another"
+    assert one.list_pods()["u1"].spec_digest != spec.digest(), "what was begun was another"
 
 
 def test_two_clients_see_the_same(bench: Bench) -> None:
     one, two = bench.client(), bench.client()
     bench.begin(one, pod("u1", ("app", "sleep 600")))
     first = until(one, running)
-    assert two.held() == {} or [*two.held()] == ["u1"]
+    assert two.list_pods() == {} or [*two.list_pods()] == ["u1"]
     three = bench.client()
-    assert [*three.held()] == ["u1"]
+    assert [*three.list_pods()] == ["u1"]
     assert until(three, running) == first
     three.stop("u1", 0)
-    until(one, lambda s: one.held()["u1"].ended)
+    until(one, lambda s: one.list_pods()["u1"].ended)
     three.close()
 
 
@@ -362,8 +362,8 @@ def test_a_hundred_containers_and_nothing_leaks(bench: Bench) -> None:
         until(one, lambda s: all(s[spec.uid, "app"].exit_code == 7 for spec in specs))
         assert all(bench.printed(spec.uid) == ["hello"] for spec in specs)
         for spec in specs:
-            one.forget(spec.uid)
-        until(one, lambda s: [*one.held()] == ["u"])
+            one.remove_pod(spec.uid)
+        until(one, lambda s: [*one.list_pods()] == ["u"])
 
     crowd(0, "echo hello; exit 7")
     wait(lambda: len(os.listdir(bench.folder / "keeper")) == 1)
@@ -437,7 +437,7 @@ def test_a_client_of_another_version_is_told_what_to_do(bench: Bench) -> None:
     setting = replace(bench.setting, root="/x")
     other = KeeperRuntime(setting, Starter(setting, BOOT_HERE))
     with pytest.raises(CannotDo, match=rf"process {one.pid}.*kill {one.pid}"):
-        other.held()
+        other.list_pods()
     other.close()
 
 
@@ -500,7 +500,7 @@ def test_a_restart_of_the_boot_forgets_what_was_kept(bench: Bench) -> None:
     place.mkdir(mode=0o700, parents=True)
     (place / "pod.json").write_text("{}")
     one = bench.client()
-    assert one.held() == {}
+    assert one.list_pods() == {}
     assert any("cannot be used" in note for note in one.notes)
     assert not place.exists()
 
@@ -527,6 +527,6 @@ def test_what_an_agent_says_last_is_heard(bench: Bench) -> None:
         until(one, ended)
         for uid in uids:
             one.stop(uid, 0)
-            one.forget(uid)
+            one.remove_pod(uid)
         one.close(PATIENCE)
         assert not Starter(bench.setting).running()

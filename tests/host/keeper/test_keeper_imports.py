@@ -59,10 +59,10 @@ def test_a_whole_life_of_a_keeper_imports_nothing(bench: Watched) -> None:
     until(one, lambda s: s["u2", "app"].running)
     bench.kill_keeper(one)
     two = bench.client()
-    assert set(two.held()) == {"u1", "u2"}
+    assert set(two.list_pods()) == {"u1", "u2"}
     two.stop("u2", 0.1)
-    until(two, lambda s: two.held()["u2"].ended)
-    two.forget("u2")
+    until(two, lambda s: two.list_pods()["u2"].ended)
+    two.remove_pod("u2")
     two.stop("u1", 5)
-    until(two, lambda s: two.held()["u1"].ended)
+    until(two, lambda s: two.list_pods()["u1"].ended)
     assert asked(bench.imports) == set()

@@ -69,7 +69,7 @@ def test_messages_say_what_they_said() -> None:
         LogMessage("a request was refused: Pod shop/own: containers are still running", 1) in told
     )
     kept = [one for one in told if isinstance(one, protocol.PodChanged)]
-    assert {one.held.uid for one in kept if one.held.ending} == {"slow-uid", "gone-uid"}
+    assert {one.held.uid for one in kept if one.held.terminating} == {"slow-uid", "gone-uid"}
     assert any(one.oom_killed for news in kept for one in news.states)
 
 

@@ -98,7 +98,7 @@ def test_the_record_of_a_cri_runtimes_pod_is_read(record_property: Tell) -> None
     assert one.spec.messages.parent == "/qoslet-test-state-cri/kubepods/burstable/podweb-uid"
     pod = CriPod.of(one)
     assert pod.record(BOOT) == one
-    assert pod.held().tops == (one.spec.messages.parent,)
+    assert pod.held().top_cgroups == (one.spec.messages.parent,)
     assert compared > 100
     record_property("compared", compared)
 

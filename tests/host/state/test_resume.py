@@ -76,10 +76,10 @@ class Boot:
             executor = executor_of(Driver(self.kernel, _Book(journal)), journal)
 
             def look() -> ApplyPlan:
-                return prepare(self.plan, executor, Sight(self.kernel).glance)
+                return prepare(self.plan, executor, Sight(self.kernel).read_planned)
 
             done = perform(look(), look, executor)
-            assert not done.left
+            assert not done.remaining
             assert not done.failures
             return len(done.outcomes), journal.notes
 

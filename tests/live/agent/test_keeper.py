@@ -84,11 +84,11 @@ class Bench:
             return []
 
     def end(self) -> None:
-        for uid in self.runtime.held():
+        for uid in self.runtime.list_pods():
             self.runtime.stop(uid, 0)
         self.until(lambda states: not any(one.running for one in states.values()))
-        for uid in self.runtime.held():
-            self.runtime.forget(uid)
+        for uid in self.runtime.list_pods():
+            self.runtime.remove_pod(uid)
         self.runtime.close(PATIENCE)
 
     def clean(self) -> None:

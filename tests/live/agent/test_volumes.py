@@ -162,7 +162,7 @@ def test_the_pod_is_charged_over_restarts_until_it_is_gone(ground: Ground) -> No
     assert ground.memory(pod) < 8 * MIB
     assert ground.remove(pod) == []
     given_back(ground, f"{ground.root}/kubepods")
-    assert ground.volumes.standing() == {}
+    assert ground.volumes.existing() == {}
     assert not any(str(ground.folder) in one.point for one in mounts())
 
 
@@ -210,12 +210,12 @@ def test_volumes_of_a_killed_agent_are_found_with_their_data(ground: Ground) -> 
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", script, f"{ground.folder}/volumes"], env=env)
     assert done.returncode == -9
-    assert ground.volumes.standing() == {"u1": ("a", "b")}
+    assert ground.volumes.existing() == {"u1": ("a", "b")}
     paths = ground.volumes.provide("u1", [MemoryVolume("a"), MemoryVolume("b")])
     assert Path(paths["a"], "x").read_text() == "kept"
     ground.volumes.remove("u1")
     ground.volumes.remove("u1")
-    assert ground.volumes.standing() == {}
+    assert ground.volumes.existing() == {}
 
 
 def test_who_holds_a_volume_is_named_and_it_can_be_detached(ground: Ground) -> None:
@@ -225,11 +225,11 @@ def test_who_holds_a_volume_is_named_and_it_can_be_detached(ground: Ground) -> N
         with pytest.raises(CannotDo) as refused:
             ground.volumes.remove("u1")
         assert f"process {holder.pid} (" in str(refused.value)
-        assert ground.volumes.standing() == {"u1": ("cache",)}
+        assert ground.volumes.existing() == {"u1": ("cache",)}
         with open(f"{path}/x", "w"), pytest.raises(CannotDo, match=f"process {os.getpid()} "):
             ground.volumes.remove("u1")
         ground.volumes.remove("u1", detach=True)
-        assert ground.volumes.standing() == {}
+        assert ground.volumes.existing() == {}
         assert f"process {holder.pid} (" in ground.volumes.notes[-1]
     finally:
         holder.kill()

@@ -58,7 +58,7 @@ def turn(bench: Bench, limit: int, shrink: Shrink) -> list[str | None]:
     differences = compare(wanted, seen)
     assert isinstance(bench.observer, CgroupObserver)
     if shrink == "converge":
-        seen = with_cache(differences, seen, bench.observer.cache)
+        seen = with_cache(differences, seen, bench.observer.reclaimable_cache)
     outcomes = bench.driver.perform(ordered(differences, seen, shrink))
     waits = eased(differences, seen, shrink)[1]
     return [one.errno_name or one.error for one in outcomes] + ["waits"] * len(waits)
@@ -167,7 +167,7 @@ def test_a_limit_below_the_page_cache_is_reached_and_nobody_is_killed(
                 assert now.memory is not None
                 limit = int(now.values[file])
                 if wanted == 40:
-                    assert bench.observer.cache(path) < 60 * MiB
+                    assert bench.observer.reclaimable_cache(path) < 60 * MiB
                     assert limit == 40 * MiB
                 else:
                     assert 16 * MiB < limit < 40 * MiB, "what the process holds stays"

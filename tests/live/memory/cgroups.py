@@ -141,7 +141,7 @@ class Ground:
             self.kill(one)
         for path in self.groups.below(self.root):
             end_group(self.groups, path)
-        for uid in self.volumes.standing():
+        for uid in self.volumes.existing():
             self.volumes.remove(uid, detach=True)
         self.until(lambda: not self.remove(self.root), "groups are removed")
         shutil.rmtree(self.folder)

@@ -219,16 +219,16 @@ class Bench:
         self.volumes.remove(uid)
         for path in self.tree.below(f"{self.root}/pod{uid}"):
             assert self.tree.perform([Step("remove", path)])[0].error is None
-        self.runtime.forget(uid)
+        self.runtime.remove_pod(uid)
 
     def end(self) -> None:
         """End everything; nothing may stay."""
-        for uid in self.runtime.held():
+        for uid in self.runtime.list_pods():
             self.runtime.stop(uid, 0)
         self.until(lambda s: not any(one.running for one in s.values()))
-        for uid in list(self.runtime.held()):
+        for uid in list(self.runtime.list_pods()):
             self.remove(uid)
-        for uid in self.volumes.standing():
+        for uid in self.volumes.existing():
             self.volumes.remove(uid)
         for path in self.tree.below(self.root):
             assert self.tree.perform([Step("remove", path)])[0].error is None

@@ -240,7 +240,7 @@ def test_keepers_that_are_killed_lose_no_container(bench: Bench) -> None:
     seen = len(bench.log("u0"))
     bench.until(lambda s: len(bench.log("u0")) > seen + 3)
     # the one who came later gives the pod's next container the same names
-    assert bench.runtime.held().keys() == {"u0", "u1", "u2"}
+    assert bench.runtime.list_pods().keys() == {"u0", "u1", "u2"}
     bench.runtime.stop("u0", 0)
     bench.until(lambda s: not s["u0/app"].running)
 

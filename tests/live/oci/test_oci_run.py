@@ -189,7 +189,7 @@ class Run:
         planned = self.planned()
         groups = [group for group in planned.cgroups if group.path is not None]
         self.eyes.watch({row.file for group in groups for row in group.settings})
-        looked = (self.eyes.look(str(group.path)) for group in groups)
+        looked = (self.eyes.read_cgroup(str(group.path)) for group in groups)
         seen = {look.path: look for look in looked if look is not None}
         ended = {g.path for g in groups if g.container is not None and g.container.role == "init"}
         observed = Observed(0.0, seen)

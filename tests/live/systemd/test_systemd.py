@@ -141,7 +141,7 @@ def test_systemd_scope_after_an_oom_kill(live: Live) -> None:
             until(lambda: driver.identity(live.app) is None)
             assert run("systemctl", "show", unit, "-pResult", "--value") == "oom-kill"
         else:
-            group = live.made[0].eyes.look(live.app)
+            group = live.made[0].eyes.read_cgroup(live.app)
             assert group is not None
             assert (group.oom_kills or 0) >= count
         good(driver.perform(steps))

@@ -70,7 +70,7 @@ class GuardActions:
         if override is None or not override.raised:
             return
         for worker in self._context.workers.values():
-            if any(one.path == path for one in worker.groups):
+            if any(one.path == path for one in worker.cgroups):
                 self._context.work_queue.add(worker.uid)
 
     def rows(self) -> Iterable[OverrideRow]:
@@ -151,7 +151,8 @@ class ContainerKills:
     def _largest(self, worker: PodWorker) -> str:
         """The cgroup of the pod's container that uses most memory."""
         looks = (
-            self._context.executor.observer.look(path) for path in worker.container_cgroups.values()
+            self._context.executor.observer.read_cgroup(path)
+            for path in worker.container_cgroups.values()
         )
         used = [(one.memory or 0, one.path) for one in looks if one is not None]
         return max(used)[1] if used else next(iter(worker.container_cgroups.values()), "")

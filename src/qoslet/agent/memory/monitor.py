@@ -138,7 +138,7 @@ class MemoryMonitor:
             if worker.phase
             in (WorkerPhase.TERMINATED, WorkerPhase.TERMINATING, WorkerPhase.CLEANING_UP)
             and not worker.cleanup_done
-            for group in worker.groups
+            for group in worker.cgroups
             if group.path is not None
         )
 

@@ -246,7 +246,7 @@ class PressureEviction:
         """The effective protection of each cgroup if the cgroup ``short`` is reclaimed."""
         protections = [protection_of(sample) for sample in samples.values()]
         above = {path for sample in samples for path in parents(sample)} - samples.keys()
-        seen = [self._context.executor.observer.look(path) for path in above]
+        seen = [self._context.executor.observer.read_cgroup(path) for path in above]
         protections += [_protection(sample) for sample in seen if sample is not None]
         return effective_memory(
             protections, recursive=recursive(self._context.node.host), root=short

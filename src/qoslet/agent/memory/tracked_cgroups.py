@@ -44,7 +44,7 @@ class TrackedCgroups:
         for uid in {*workers, *self._of_pod} if uids is None else {*uids}:
             worker = workers.get(uid)
             known = self._of_pod.get(uid)
-            groups = worker.groups if worker is not None else ()
+            groups = worker.cgroups if worker is not None else ()
             if known is not None and known[0] is groups:
                 continue
             if known is not None:
@@ -74,7 +74,7 @@ class TrackedCgroups:
 
     def _add(self, worker: PodWorker, change: TrackingChange) -> None:
         cgroups = _of_pod(worker)
-        self._of_pod[worker.uid] = (worker.groups, cgroups)
+        self._of_pod[worker.uid] = (worker.cgroups, cgroups)
         for row in cgroups:
             self._groups[row.path] = row
         change.added += cgroups
@@ -118,7 +118,7 @@ class TrackedCgroups:
 def _of_pod(worker: PodWorker) -> list[TrackedCgroup]:
     """A pod's cgroups."""
     found = []
-    for group in worker.groups:
+    for group in worker.cgroups:
         if group.path is None or group.level not in ("pod", "container"):
             continue
         asked = group.container.resources.requests if group.container is not None else None

@@ -55,7 +55,7 @@ class Admission:
         for uid, wanted in desired.pods.items():
             self._desired(uid, wanted)
         for worker in context.workers.values():
-            if worker.pod is not None and worker.groups and not worker.cleanup_done:
+            if worker.pod is not None and worker.cgroups and not worker.cleanup_done:
                 self._plan_as_running(worker, worker.pod)
 
     def _plan_as_running(self, worker: PodWorker, pod: Pod) -> None:
@@ -69,15 +69,15 @@ class Admission:
             worker.plan(found.pod, found.qos, found.groups)
         if worker.container_cgroups != places[0]:
             worker.container_cgroups, worker.top_cgroups = places
-            worker.groups = ()
-        if found.refused is not None or not worker.groups:
+            worker.cgroups = ()
+        if found.refused is not None or not worker.cgroups:
             live.remove(worker.uid)
 
     def _adopt_all(self, desired: DesiredState) -> None:
         """The pods that the runtime keeps from an earlier agent."""
         context = self._context
         wall = context.clock.wall()
-        kept = context.runtime.held()
+        kept = context.runtime.list_pods()
         self._remove_stale_volumes(kept.keys())
         for uid, held in kept.items():
             worker = adopted_worker(held, wall)
@@ -98,7 +98,7 @@ class Admission:
         context = self._context
         wanted = context.desired.pods if context.desired is not None else {}
         try:
-            for uid in context.volumes.standing():
+            for uid in context.volumes.existing():
                 if uid in wanted and uid not in kept:
                     context.volumes.remove(uid)
         except (QosletError, OSError) as error:
@@ -111,31 +111,31 @@ class Admission:
             if held.ended:
                 enter(worker, WorkerPhase.TERMINATED)
             if not held.ended:
-                self._plan_as_running(worker, decode_allocation(wanted.pod, held.memo))
+                self._plan_as_running(worker, decode_allocation(wanted.pod, held.allocation))
             self._reject(worker, wanted)
             return
         places = dict(worker.container_cgroups), worker.top_cgroups
-        old = decode_allocation(wanted.pod, held.memo)
+        old = decode_allocation(wanted.pod, held.allocation)
         edited = resizable_fields(old) != resizable_fields(wanted.pod)
         found = self._context.plan.add(old) if edited else wanted.planned
         worker.plan(old, found.qos, found.groups)
         moved = (
             (worker.container_cgroups, worker.top_cgroups) != places
-            if held.tops
+            if held.top_cgroups
             else worker.container_cgroups != places[0]
         )
-        if held.ending:
+        if held.terminating:
             worker.container_cgroups, worker.top_cgroups = places
             self._adopt_terminating(worker, held, wanted, moved)
             return
         if held.ended:
             worker.container_cgroups, worker.top_cgroups = places
-            if held.digest != wanted.spec.digest():
+            if held.spec_digest != wanted.spec.digest():
                 self.restart(worker, "its containers have changed")
                 return
             enter(worker, WorkerPhase.TERMINATED)
             return
-        if not moved and held.digest == wanted.spec.digest():
+        if not moved and held.spec_digest == wanted.spec.digest():
             self._edited_while_away += [worker] if edited else []
             return
         worker.container_cgroups, worker.top_cgroups = places

@@ -67,7 +67,9 @@ class GarbageCollector:
         """Groups that somebody else removed, and that are not to be made again: everybody who
         knows them is told that they are gone."""
         context = self._context
-        standing = (worker.groups for worker in context.workers.values() if not worker.cleanup_done)
+        standing = (
+            worker.cgroups for worker in context.workers.values() if not worker.cleanup_done
+        )
         paths = {group.path for groups in (context.plan.upper(), *standing) for group in groups}
         try:
             lost = context.executor.reconcile_journal(
@@ -85,7 +87,7 @@ class GarbageCollector:
         """Volumes of pods that are not known."""
         context = self._context
         try:
-            standing = context.volumes.standing()
+            standing = context.volumes.existing()
         except (QosletError, OSError) as error:
             context.log.errors.append(f"volumes: {error}")
             return
@@ -145,7 +147,7 @@ class GarbageCollector:
         held = {path: one.pids for path, one in below.items() if one.pids}
         if not held:
             return "nothing is in it"
-        some = [self._context.killer.holders(path, pids) for path, pids in held.items()]
+        some = [self._context.killer.describe_processes(path, pids) for path, pids in held.items()]
         return ", ".join(some[:4]) + (" and more" if len(some) > 4 else "")
 
     def _remove_volumes(self, uid: str, orphan: _Orphan) -> bool:

@@ -113,7 +113,7 @@ class NodeCgroups:
         """A cgroup with the files that we have written in it."""
         executor = self._context.executor
         executor.watch_files(written_files(executor.journal.ledger, path))
-        return executor.observer.look(path)
+        return executor.observer.read_cgroup(path)
 
     def _given_back(self, cgroups: Mapping[str, ObservedCgroup]) -> GiveBack:
         """What is to be given back; what needs it no more is written down."""
@@ -124,8 +124,8 @@ class NodeCgroups:
             path: one for path, one in cgroups.items() if path == root or executor.is_foreign(path)
         }
         back = executor.give_back(context.node, apart, upper)
-        if back.left:
-            executor.journal.record(back.left)
+        if back.released:
+            executor.journal.record(back.released)
         context.log.notes += back.notes
         return back
 

@@ -34,7 +34,7 @@ class PodStartup:
         off = context.executor.diff(
             context.node, [one for worker in free for one in worker.existing_cgroups]
         )
-        owners = {one.path: worker.uid for worker in free for one in worker.groups if one.path}
+        owners = {one.path: worker.uid for worker in free for one in worker.cgroups if one.path}
         ready = [worker for worker in free if not self._is_obstructed(worker, off)]
         names = {worker.uid for worker in ready}
 
@@ -50,14 +50,14 @@ class PodStartup:
         """Write what is off in groups of these pods, which are ending: nothing is made."""
         executor = self._context.executor
         off = executor.diff(
-            self._context.node, [one for worker in workers for one in worker.groups]
+            self._context.node, [one for worker in workers for one in worker.cgroups]
         )
         rows = [
             row for row in off.differences if row.verdict == "differs" and row.path in off.cgroups
         ]
         if rows:
             owners = {
-                one.path: worker.uid for worker in workers for one in worker.groups if one.path
+                one.path: worker.uid for worker in workers for one in worker.cgroups if one.path
             }
             steps = executor.order_phases([rows], off.cgroups)
             batch = executor.perform(steps, lambda step: owners.get(step.path, ""))
@@ -85,7 +85,7 @@ class PodStartup:
     def _is_obstructed(self, worker: PodWorker, off: CgroupDiff) -> bool:
         """Whether somebody else has a group where the pod's is to be, or processes that nobody
         began are in one of its containers."""
-        for path in (one.path for one in worker.groups):
+        for path in (one.path for one in worker.cgroups):
             if path in off.foreign:
                 self._context.fail(
                     worker,
@@ -105,7 +105,7 @@ class PodStartup:
         """Whether processes of an earlier life are still in a container's group; they are ended."""
         context = self._context
         context.log.notes.append(
-            f"{path}: ended {context.killer.holders(path, pids)}, which nobody keeps"
+            f"{path}: ended {context.killer.describe_processes(path, pids)}, which nobody keeps"
         )
         try:
             if context.killer.kill(path):

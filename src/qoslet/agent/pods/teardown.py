@@ -70,7 +70,9 @@ class PodTeardown:
         if taken:
             return self._kill_leftovers(worker, taken)
         if worker.phase is WorkerPhase.TERMINATED:
-            looks = (executor.observer.look(path) for path in worker.container_cgroups.values())
+            looks = (
+                executor.observer.read_cgroup(path) for path in worker.container_cgroups.values()
+            )
             self.last_observed |= {one.path: one for one in looks if one is not None}
         steps = [Step("remove", path, why="its pod has ended") for path in deepest_first(below)]
         batch = executor.perform(steps, lambda step: worker.uid)
@@ -84,7 +86,7 @@ class PodTeardown:
         """End what is still in the pod's groups though its containers have ended. Never done."""
         context = self._context
         path = min(taken, key=len)
-        who = context.killer.holders(path, taken[path])
+        who = context.killer.describe_processes(path, taken[path])
         message = f"{path}: {who} is still in it and is ended"
         try:
             for top in worker.top_cgroups:
@@ -103,7 +105,7 @@ class PodTeardown:
             context.drop_from_plan(worker.uid)
             return
         try:
-            context.runtime.forget(worker.uid)
+            context.runtime.remove_pod(worker.uid)
         except (QosletError, OSError) as error:
             context.fail(worker, "KillFailed", f"forgetting {worker.key}: {error}")
             return

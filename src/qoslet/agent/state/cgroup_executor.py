@@ -161,7 +161,7 @@ class CgroupExecutor:
         ):
             seen = self._observed.cgroups.get(path)
         else:
-            seen = self.observer.look(path)
+            seen = self.observer.read_cgroup(path)
         if by_runtime:
             return seen
         known = self._identities.pop(path, None)
@@ -251,7 +251,7 @@ class CgroupExecutor:
         """The steps that end the differences that we may end, in their safe order, and the limits
         that wait; page cache that can be reclaimed is read where that decides."""
         rows = [row for row in rows if self.ownership.permits(row)]
-        observed = with_cache(rows, observed, self.observer.cache) if rows else observed
+        observed = with_cache(rows, observed, self.observer.reclaimable_cache) if rows else observed
         steps = ordered(rows, observed, self._shrink)
         waiting = eased(rows, observed, self._shrink)[1]
         return CgroupDiff(rows, steps, waiting, observed.cgroups, foreign)
@@ -349,7 +349,7 @@ class CgroupExecutor:
 
     def poll_pending(self) -> list[Outcome]:
         """What came of steps that were pending."""
-        return self.driver.settled()
+        return self.driver.poll_pending()
 
 
 def with_overrides(group: Cgroup, overrides: Mapping[Key, str]) -> Cgroup:

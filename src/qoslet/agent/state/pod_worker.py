@@ -23,7 +23,7 @@ LEFTOVER_BACKOFF = Backoff(first=0.01, longest=1.0, reset_after=0.0)
 class PodWorker(Struct):
     """A pod that the loop has to do with.
 
-    ``desired`` is None for one that is only on its way out. ``groups`` are those that it has or
+    ``desired`` is None for one that is only on its way out. ``cgroups`` are those that it has or
     will get, ``container_cgroups`` its containers' by their name, ``top_cgroups`` the topmost ones. ``restart_pending``: it
     begins anew once it has gone. ``refused_stop_seconds`` are the seconds of a stop that the runtime refused:
     it is asked for again. ``cleanup_done``: nothing of it stands. ``failed``: it was ended by
@@ -37,7 +37,7 @@ class PodWorker(Struct):
     phase: WorkerPhase = WorkerPhase.PENDING
     desired: DesiredPod | None = None
     pod: Pod | None = None
-    groups: tuple[Cgroup, ...] = ()
+    cgroups: tuple[Cgroup, ...] = ()
     qos: QosClass = "BestEffort"
     container_cgroups: dict[str, str] = {}
     top_cgroups: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class PodWorker(Struct):
     @property
     def oom_score_adjs(self) -> dict[str, int | None]:
         """The planned ``oom_score_adj`` by container name."""
-        return {one.container.name: one.oom_score_adj for one in self.groups if one.container}
+        return {one.container.name: one.oom_score_adj for one in self.cgroups if one.container}
 
     @property
     def existing_cgroups(self) -> tuple[Cgroup, ...]:
@@ -71,7 +71,7 @@ class PodWorker(Struct):
         begun = {one.name for one in self.container_states if one.running and one.pid is not None}
         return tuple(
             one
-            for one in self.groups
+            for one in self.cgroups
             if not one.by_runtime or (one.container is not None and one.container.name in begun)
         )
 
@@ -82,7 +82,7 @@ class PodWorker(Struct):
 
     def plan(self, pod: Pod, qos: QosClass, groups: Sequence[Cgroup]) -> None:
         """These are the groups that it is to have."""
-        self.pod, self.qos, self.groups = pod, qos, tuple(groups)
+        self.pod, self.qos, self.cgroups = pod, qos, tuple(groups)
         self.container_cgroups = container_paths(groups)
         pods = tuple(one.path for one in groups if one.level == "pod" and one.path is not None)
         self.top_cgroups = pods or tuple(self.container_cgroups.values())
@@ -197,13 +197,13 @@ def adopted_worker(held: RuntimePod, wall: float) -> PodWorker:
     worker = PodWorker(
         held.uid,
         held.key,
-        spec_digest=held.digest,
-        grace_seconds=held.grace,
+        spec_digest=held.spec_digest,
+        grace_seconds=held.grace_seconds,
         since_wall_seconds=wall,
     )
     enter(worker, WorkerPhase.RUNNING)
-    worker.container_cgroups = dict(held.cgroups)
-    worker.top_cgroups = held.tops or top_cgroups_of(held.uid, held.cgroups)
+    worker.container_cgroups = dict(held.container_cgroups)
+    worker.top_cgroups = held.top_cgroups or top_cgroups_of(held.uid, held.container_cgroups)
     return worker
 
 

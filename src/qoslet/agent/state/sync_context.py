@@ -102,7 +102,7 @@ class SyncContext:
     def runtime_pods(self, *, anew: bool = False) -> Mapping[str, RuntimePod]:
         """What the runtime keeps, asked once in a turn. Raises ``QosletError``, OSError."""
         if self._runtime_pods is None or anew:
-            self._runtime_pods = self.runtime.held()
+            self._runtime_pods = self.runtime.list_pods()
         return self._runtime_pods
 
     def add_worker(self, worker: PodWorker) -> None:

@@ -132,7 +132,7 @@ def _pass(args: argparse.Namespace, plan: Plan) -> int:
         show(lines)
     if args.dry_run:
         return EXIT_OK
-    return EXIT_NO if done.left or done.failures or lost else EXIT_OK
+    return EXIT_NO if done.remaining or done.failures or lost else EXIT_OK
 
 
 def describe(tree: OwnedTree, driver: str, dry_run: bool) -> dict[str, object]:

@@ -22,11 +22,11 @@ WHY = "not planned any more: as it was before"
 
 
 class GiveBack(Struct, frozen=True):
-    """``rows`` are files that are to be written back; ``left`` are those that need it no more,
+    """``rows`` are files that are to be written back; ``released`` are those that need it no more,
     to be written down; ``notes`` say what somebody else has written."""
 
     rows: tuple[Difference, ...] = ()
-    left: tuple[Released, ...] = ()
+    released: tuple[Released, ...] = ()
     notes: tuple[str, ...] = ()
 
 

@@ -14,23 +14,36 @@ PodPhase = Literal["Pending", "Running", "Succeeded", "Failed", "Terminating"]
 """As core/v1 PodPhase, and ``Terminating`` where a pod is on its way out."""
 
 
-class RuntimePod(Struct, frozen=True):
-    """A pod that a runtime keeps, begun under this agent or an earlier one. ``digest`` is that
-    of the ``PodSpec`` it was started with, ``grace`` seconds, ``cgroups`` the path of each
-    container's group by its name. ``ended``: no container runs, and none will be started.
-    ``memo`` is that of the ``PodSpec`` it was told last. ``ending``: it was asked to end, by this
-    agent or an earlier one. ``tops`` are the pod's topmost groups where its containers' groups are
-    the runtime's own business, empty where ``cgroups`` tells them."""
+_WIRE_NAMES = {
+    "spec_digest": "digest",
+    "grace_seconds": "grace",
+    "container_cgroups": "cgroups",
+    "allocation": "memo",
+    "terminating": "ending",
+    "top_cgroups": "tops",
+}
+"""The names that agents and keepers of all versions send."""
+
+
+class RuntimePod(Struct, frozen=True, rename=_WIRE_NAMES):
+    """A pod that a runtime keeps, started under this agent or an earlier one.
+
+    ``spec_digest`` is that of the ``PodSpec`` it was started with, ``allocation`` the resources
+    that it was given last, as text. ``container_cgroups`` are paths by container name;
+    ``top_cgroups`` the pod's topmost ones where the runtime creates its containers' cgroups, else
+    empty. ``ended``: no container runs, and none will be started. ``terminating``: it was asked to
+    stop, by this agent or an earlier one.
+    """
 
     uid: str
     key: str
-    digest: str
-    grace: float
-    cgroups: Mapping[str, str]
+    spec_digest: str
+    grace_seconds: float
+    container_cgroups: Mapping[str, str]
     ended: bool = False
-    memo: str = ""
-    ending: bool = False
-    tops: tuple[str, ...] = ()
+    allocation: str = ""
+    terminating: bool = False
+    top_cgroups: tuple[str, ...] = ()
 
 
 class PodRow(Struct, frozen=True):

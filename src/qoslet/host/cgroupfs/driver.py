@@ -218,7 +218,7 @@ class Cgroupfs:
             )
         return path, tree
 
-    def settled(self) -> list[Outcome]:
+    def poll_pending(self) -> list[Outcome]:
         """What came of pending steps: of one that is over once, of one that goes on each time."""
         if self.slow is None or (late := self.slow.settled()) is None:
             return []

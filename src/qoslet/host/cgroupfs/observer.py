@@ -75,7 +75,7 @@ class CgroupObserver:
             _close(place.directories)
         return Observed(at, found)
 
-    def look(self, path: str) -> ObservedCgroup | None:
+    def read_cgroup(self, path: str) -> ObservedCgroup | None:
         """One cgroup with its values, without those below; None if it is absent."""
         group = checked(path)
         place = _Place(group, tuple(_open_path(tree, group) for tree in self._layout.trees))
@@ -89,7 +89,7 @@ class CgroupObserver:
         for tree in self._layout.trees:
             tree.close()
 
-    def cache(self, path: str) -> int:
+    def reclaimable_cache(self, path: str) -> int:
         """Bytes of page cache below a cgroup that the kernel can reclaim without a kill: on v2
         through ``memory.reclaim`` (5.19), on v1 when the limit is written."""
         from qoslet.core.memory.breakdown import file_list_bytes

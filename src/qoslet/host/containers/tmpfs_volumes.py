@@ -122,7 +122,7 @@ class TmpfsVolumes:
         unmount(path, DETACH)
         self._note(f"{path}: detached; its memory goes when {told}{more} has ended")
 
-    def standing(self) -> Mapping[str, tuple[str, ...]]:
+    def existing(self) -> Mapping[str, tuple[str, ...]]:
         """Pod UID to volume names of all that is below the folder."""
         return {uid: tuple(_listed(f"{self._folder}/{uid}")) for uid in _listed(self._folder)}
 

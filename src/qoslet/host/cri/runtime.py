@@ -107,7 +107,7 @@ class CriRuntime:
             self._place(path, pid)
         return states
 
-    def held(self) -> Mapping[str, RuntimePod]:
+    def list_pods(self) -> Mapping[str, RuntimePod]:
         """The pods that are kept, by UID."""
         with self._lock:
             return {uid: view.held for uid, view in self._views.items()}
@@ -124,7 +124,7 @@ class CriRuntime:
         """Containers that run are given the resources of ``spec``, later starts use all of it."""
         self._engine.call(self._engine.update, spec)
 
-    def forget(self, uid: str) -> None:
+    def remove_pod(self, uid: str) -> None:
         """Drop a pod and its logs; one that is not kept is no fault. Raises ``CannotDo`` if a
         container is running."""
         with self._lock:

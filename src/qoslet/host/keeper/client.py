@@ -1,6 +1,6 @@
 """The agent's side of the keeper; matches ``agent.ports.Runtime``.
 
-No call waits for the keeper but the first ``held``: requests are put on their way, news are taken
+No call waits for the keeper but the first ``list_pods``: requests are put on their way, news are taken
 from what has arrived. A keeper that is not there is started, one that was killed is replaced, and
 what it had not answered is asked again: each request may come twice.
 """
@@ -130,7 +130,9 @@ class KeeperRuntime:
             return
         check_pod(spec, cgroups)
         digest = spec.digest()
-        held = RuntimePod(spec.uid, spec.key, digest, spec.grace, dict(cgroups), memo=spec.memo)
+        held = RuntimePod(
+            spec.uid, spec.key, digest, spec.grace, dict(cgroups), allocation=spec.memo
+        )
         waiting = tuple(
             ContainerState(spec.uid, launch.name, cgroups[launch.name], running=False)
             for launch in spec.launches
@@ -149,7 +151,7 @@ class KeeperRuntime:
             self._states = tuple(state for view in views for state in view.states)
         return self._states
 
-    def held(self) -> Mapping[str, RuntimePod]:
+    def list_pods(self) -> Mapping[str, RuntimePod]:
         """The pods that are kept, by UID. Waits for a keeper that was there before us to tell
         them, once. Raises ``CannotDo`` where it does not answer."""
         self._listen()
@@ -189,7 +191,7 @@ class KeeperRuntime:
         if spec.uid in self._views:
             self._ask(UpdatePod(self._next(), replace(spec, problems=())), spec.uid)
 
-    def forget(self, uid: str) -> None:
+    def remove_pod(self, uid: str) -> None:
         """Drop a pod and its logs; one that is not kept is no fault. Raises ``CannotDo`` if a
         container is running."""
         self._listen()

@@ -158,7 +158,7 @@ class ProcessRuntime:
             self._states = tuple(state for pod in self._pods.values() for state in pod.states())
         return self._states
 
-    def held(self) -> dict[str, RuntimePod]:
+    def list_pods(self) -> dict[str, RuntimePod]:
         """The pods that are kept, by UID."""
         return {uid: self.held_pod(uid) for uid in self._pods}
 
@@ -207,7 +207,7 @@ class ProcessRuntime:
         pod.spec = spec
         self._touch(pod)
 
-    def forget(self, uid: str) -> None:
+    def remove_pod(self, uid: str) -> None:
         """Drop a pod and its logs. Raises ``CannotDo`` if a container is running."""
         pod = self._pods.get(uid)
         if pod is None:

@@ -174,7 +174,7 @@ class Keeper:
                 case UpdatePod():
                     self._runtime.update(asked.spec)
                 case RemovePod():
-                    self._runtime.forget(asked.uid)
+                    self._runtime.remove_pod(asked.uid)
         except (QosletError, msgspec.MsgspecError, ValueError, OSError, RecursionError) as error:
             client.done = max(client.done, number)
             client.peer.send(LogMessage(f"a request was refused: {error}"[:1000], number))
@@ -198,7 +198,7 @@ class Keeper:
             client.peer.open = False
             return
         client.greeted = True
-        for uid in self._runtime.held():
+        for uid in self._runtime.list_pods():
             self._news(client, uid)
         client.peer.send(RequestsDone())
 

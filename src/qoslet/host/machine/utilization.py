@@ -41,7 +41,7 @@ class Killing:
     def __init__(self, kill: Callable[[str], bool]) -> None:
         self.kill = kill
 
-    def holders(self, path: str, pids: Sequence[int]) -> str:
+    def describe_processes(self, path: str, pids: Sequence[int]) -> str:
         """``process 12 (sh)`` for each, a few of them."""
         named = [f"process {pid} ({_text(f'/proc/{pid}/comm').strip() or '?'})" for pid in pids]
         more = f" and {len(named) - HOLDERS_TOLD} more" if len(named) > HOLDERS_TOLD else ""

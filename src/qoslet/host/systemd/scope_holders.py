@@ -112,10 +112,10 @@ class _Observer(Protocol):
     def watch(self, files: Iterable[str]) -> None:
         """Read these settings from now on."""
 
-    def look(self, path: str) -> ObservedCgroup | None:
+    def read_cgroup(self, path: str) -> ObservedCgroup | None:
         """One group, None where it is absent."""
 
-    def cache(self, path: str) -> int:
+    def reclaimable_cache(self, path: str) -> int:
         """Bytes of page cache that can be taken back."""
 
 
@@ -136,14 +136,14 @@ class ScopeFilter:
         groups = {path: self._without(group) for path, group in seen.cgroups.items()}
         return Observed(seen.at, groups)
 
-    def look(self, path: str) -> ObservedCgroup | None:
+    def read_cgroup(self, path: str) -> ObservedCgroup | None:
         """One group, None where it is absent."""
-        seen = self._eyes.look(path)
+        seen = self._eyes.read_cgroup(path)
         return None if seen is None else self._without(seen)
 
-    def cache(self, path: str) -> int:
+    def reclaimable_cache(self, path: str) -> int:
         """Bytes of page cache that can be taken back."""
-        return self._eyes.cache(path)
+        return self._eyes.reclaimable_cache(path)
 
     def _without(self, group: ObservedCgroup) -> ObservedCgroup:
         """A group without the process that keeps it."""

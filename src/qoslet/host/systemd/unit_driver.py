@@ -292,9 +292,9 @@ class UnitDriver(Cgroupfs):
             return True
         return False
 
-    def settled(self) -> list[Outcome]:
+    def poll_pending(self) -> list[Outcome]:
         """What came of pending steps; systemd is told of a limit that now fits."""
-        outcomes = super().settled()
+        outcomes = super().poll_pending()
         for at, late in enumerate(outcomes):
             if late.error is None and not late.pending and self._values.by_property(late.step):
                 (told,) = self._do([late.step], {0: late.before or ""})

@@ -44,7 +44,7 @@ def apply_document(
                 "found": row.found,
                 "rule": row.why or None,
             }
-            for row in done.left
+            for row in done.remaining
         ],
         "missing": [
             {"controller": name, "values": counts[name], "why": missing[name]}

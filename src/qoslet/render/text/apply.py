@@ -39,7 +39,7 @@ def apply_lines(
     waiting = {(one.path, one.file): one.describe() for one in done.before.waiting}
     off = [
         f"left: {waiting.get((row.path, row.file)) or _off(row, done)}"
-        for row in done.left
+        for row in done.remaining
         if (row.path, row.file) not in explained
     ]
     lines += _some(off, verbose)
@@ -56,7 +56,7 @@ def _sentence(done: ApplyResult, lost: int) -> str:
         f"{many(done.done('set'), 'value')} written",
         f"{many(done.done('remove'), 'group')} removed",
     ]
-    left = len(done.left) + lost
+    left = len(done.remaining) + lost
     verdict = f"{many(left, 'difference')} left" if left else "the tree is as planned"
     return f"{', '.join(counts)}; {verdict}"
 
