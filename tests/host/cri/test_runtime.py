@@ -28,9 +28,8 @@ from qoslet.host.containers.log_files import LogLimits
 from qoslet.host.cri import validation
 from qoslet.host.cri.engine import CriSettings
 from qoslet.host.cri.pb import cri_pb2 as pb
-from qoslet.host.cri.requests import ROOT
+from qoslet.host.cri.requests import ROOT, resources_change
 from qoslet.host.cri.runtime import CriRuntime, read_facts
-from qoslet.host.cri.updates import change
 from qoslet.host.cri.validation import BadMessage, parsed
 from qoslet.host.systemd.select_driver import fits_runtime
 from tests.core.workload.test_process_spec import pod_of
@@ -377,11 +376,14 @@ def test_an_update_that_is_refused_is_tried_again(hand: Hand) -> None:
 
 def test_what_changes_of_a_block() -> None:
     assert (
-        change({"oom_score_adj": 1, "cpu_shares": 2}, {"oom_score_adj": 5, "cpu_shares": 2}) == {}
+        resources_change(
+            {"oom_score_adj": 1, "cpu_shares": 2}, {"oom_score_adj": 5, "cpu_shares": 2}
+        )
+        == {}
     )
-    assert change({}, {"cpu_shares": 2}) == {"cpu_shares": 2}
-    assert change({"memory_limit_in_bytes": 5}, {}) == {"memory_limit_in_bytes": -1}
-    assert change({"unified": {"memory.min": "5", "io.x": "y"}}, {"unified": {}}) == {
+    assert resources_change({}, {"cpu_shares": 2}) == {"cpu_shares": 2}
+    assert resources_change({"memory_limit_in_bytes": 5}, {}) == {"memory_limit_in_bytes": -1}
+    assert resources_change({"unified": {"memory.min": "5", "io.x": "y"}}, {"unified": {}}) == {
         "unified": {"memory.min": "0"}
     }
 

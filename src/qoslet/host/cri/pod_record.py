@@ -7,10 +7,11 @@ from typing import Any
 
 from msgspec import field
 
-from qoslet.core.workload.lifecycle import NEW, ContainerState, Ending, Life
+from qoslet.core.workload.lifecycle import ContainerState
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
-from qoslet.host.containers.records import FORMAT, ContainerTimes, PodRecord
+from qoslet.host.containers.kept_pod import KeptPod
+from qoslet.host.containers.records import PodRecord
 
 
 class CriPodRecord(PodRecord, frozen=True, omit_defaults=True):
@@ -26,24 +27,18 @@ class CriPodRecord(PodRecord, frozen=True, omit_defaults=True):
     cleared: bool = False
 
 
-class CriPod:
+class CriPod(KeptPod):
     """A pod as it is known: the containers' lives, what they are called in the runtime, and what
     is to be said of them. ``messages`` are sentences by container; one that is ``forgotten`` may
     still change in the thread, and is told no more."""
 
     def __init__(self, spec: PodSpec, digest: str) -> None:
-        self.spec = spec
-        self.digest = digest
-        self.lives: dict[str, Life] = {one.name: NEW for one in spec.launches}
-        self.times: dict[str, ContainerTimes] = {}
-        self.ending: Ending | None = None
+        super().__init__(spec, digest, {})
         self.sandbox = ""
         self.attempt = 0
         self.ids: dict[str, str] = {}
         self.pids: dict[str, int] = {}
-        self.cgroups: dict[str, str] = {}
         self.applied: dict[str, dict[str, Any]] = {}
-        self.logs: dict[str, str] = {}
         self.words: dict[str, str] = {}
         self.cleared = False
         self.forgotten = False
@@ -62,14 +57,8 @@ class CriPod:
     def record(self, boot: str) -> CriPodRecord:
         """The pod as it goes to disk."""
         return CriPodRecord(
-            format=FORMAT,
-            boot=boot,
-            spec=self.spec,
-            digest=self.digest,
+            **self.record_fields(boot),
             cgroups={name: self.cgroups.get(name, "") for name in self.lives},
-            lives=dict(self.lives),
-            times=dict(self.times),
-            ending=self.ending,
             sandbox=self.sandbox,
             attempt=self.attempt,
             ids=dict(self.ids),
@@ -88,20 +77,14 @@ class CriPod:
         """The pod's group."""
         return self.spec.messages.parent if self.spec.messages is not None else ""
 
+    @property
+    def over(self) -> bool:
+        """Whether nothing of the pod is left in the runtime."""
+        return self.cleared
+
     def held(self) -> RuntimePod:
-        """The pod as the loop wants it: the groups of its containers are not the loop's."""
-        spec = self.spec
-        return RuntimePod(
-            spec.uid,
-            spec.key,
-            self.digest,
-            spec.grace,
-            {},
-            self.cleared,
-            spec.memo,
-            self.ending is not None,
-            (self.parent,),
-        )
+        """The pod as the loop wants it: the cgroups of its containers are the runtime's."""
+        return self.running_pod({}, self.parent)
 
     def states(self, before: Mapping[str, ContainerState]) -> tuple[ContainerState, ...]:
         """Its containers as the loop wants them: one that is as before is the same value."""
@@ -109,19 +92,6 @@ class CriPod:
         return tuple(before[one.name] if before.get(one.name) == one else one for one in made)
 
     def _state(self, name: str) -> ContainerState:
-        life, times = self.lives[name], self.times.get(name, ContainerTimes())
-        return ContainerState(
-            pod_uid=self.spec.uid,
-            name=name,
-            cgroup=self.cgroups.get(name, ""),
-            running=life.phase == "running",
-            pid=self.pids.get(name) if life.phase == "running" else None,
-            exit_code=life.exit_code,
-            restarts=life.restarts,
-            reason=life.reason,
-            oom_killed=life.oom_killed,
-            started_at=times.started,
-            finished_at=times.finished,
-            log=self.logs.get(name, ""),
-            message=self.words.get(name, ""),
-        )
+        running = self.lives[name].phase == "running"
+        pid = self.pids.get(name) if running else None
+        return self.container_state(name, pid, running=running, message=self.words.get(name, ""))

@@ -29,9 +29,9 @@ from qoslet.errors import QosletError
 from qoslet.host.cri.calls import Away, CallFailed
 from qoslet.host.cri.pb import cri_pb2 as pb
 from qoslet.host.cri.pod_record import CriPod
+from qoslet.host.cri.requests import resources_change
 from qoslet.host.cri.sandboxes import NotStartable, pid_and_group
 from qoslet.host.cri.status_sync import StatusContext, StatusSync
-from qoslet.host.cri.updates import change
 
 KILL_AGAIN = 10.0
 """Seconds until a container that was killed and does not end is killed again."""
@@ -290,7 +290,7 @@ class PodRun(StatusSync):
         for name, id in pod.ids.items():
             wanted = dict(pod.spec.messages.containers.get(name, {}))
             had = pod.applied.get(name, {})
-            block = change(had, wanted)
+            block = resources_change(had, wanted)
             if not block or pod.lives[name].phase != "running":
                 continue
             try:

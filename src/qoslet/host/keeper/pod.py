@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from qoslet.core.workload.lifecycle import NEW, ContainerState, Ending, finished
+from qoslet.core.workload.lifecycle import ContainerState, finished
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.errors import CannotDo
-from qoslet.host.containers.records import FORMAT, ContainerTimes, PodRecord
+from qoslet.host.containers.kept_pod import KeptPod
+from qoslet.host.containers.records import PodRecord
 from qoslet.host.keeper.container_process import ContainerProcess
 
 
-class ProcessPod:
+class ProcessPod(KeptPod):
     """A pod in the process runtime. ``wake`` is when it is to be looked at without any event."""
 
     def __init__(self, spec: PodSpec, digest: str, cgroups: Mapping[str, str]) -> None:
-        self.spec = spec
-        self.digest = digest
-        self.cgroups = dict(cgroups)
-        self.lives = {launch.name: NEW for launch in spec.launches}
-        self.times: dict[str, ContainerTimes] = {}
-        self.logs: dict[str, str] = {}
+        super().__init__(spec, digest, cgroups)
         self.running: dict[str, ContainerProcess] = {}
-        self.ending: Ending | None = None
         self.wake: float | None = None
 
     def launch(self, name: str) -> ProcessSpec:
@@ -39,17 +34,8 @@ class ProcessPod:
 
     def record(self, boot: str) -> PodRecord:
         """The pod as it goes to disk."""
-        return PodRecord(
-            format=FORMAT,
-            boot=boot,
-            spec=self.spec,
-            digest=self.digest,
-            cgroups=self.cgroups,
-            lives=self.lives,
-            processes={name: one.proc for name, one in self.running.items()},
-            times=self.times,
-            ending=self.ending,
-        )
+        processes = {name: one.proc for name, one in self.running.items()}
+        return PodRecord(**self.record_fields(boot), cgroups=self.cgroups, processes=processes)
 
     def states(self) -> tuple[ContainerState, ...]:
         """Its containers as the loop wants them."""
@@ -57,36 +43,13 @@ class ProcessPod:
 
     def held(self) -> RuntimePod:
         """The pod as the loop wants it."""
-        spec = self.spec
-        return RuntimePod(
-            spec.uid,
-            spec.key,
-            self.digest,
-            spec.grace,
-            self.cgroups,
-            self.over,
-            spec.memo,
-            self.ending is not None,
-        )
+        return self.running_pod(self.cgroups)
 
     def _state(self, name: str) -> ContainerState:
         """One container."""
-        life = self.lives[name]
-        one, times = self.running.get(name), self.times.get(name, ContainerTimes())
-        return ContainerState(
-            pod_uid=self.spec.uid,
-            name=name,
-            cgroup=self.cgroups[name],
-            running=one is not None,
-            pid=one.main if one is not None else None,
-            exit_code=life.exit_code,
-            restarts=life.restarts,
-            reason=life.reason,
-            oom_killed=life.oom_killed,
-            started_at=times.started,
-            finished_at=times.finished,
-            log=self.logs.get(name, ""),
-        )
+        one = self.running.get(name)
+        pid = one.main if one is not None else None
+        return self.container_state(name, pid, running=one is not None)
 
 
 def check_pod(spec: PodSpec, cgroups: Mapping[str, str]) -> None:
