@@ -43,8 +43,8 @@ from qoslet.host.cgroupfs.observer import CgroupObserver
 from qoslet.host.files.manifests import load
 from qoslet.host.files.node import load_node
 from qoslet.host.machine.probe import probe
+from qoslet.host.state.folder import STATE, escaped
 from qoslet.host.state.resume import open_journal
-from qoslet.host.state.root_lock import STATE, escaped
 
 PODS = 110
 GROUPS = 333

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from msgspec import inspect
 
-from qoslet.app import cri_run, host_run, service
+from qoslet.app import service
 from qoslet.core.api.ids import bundle_id
 from qoslet.core.managers import checkpoint
 from qoslet.core.memory import counter_store
@@ -24,8 +24,7 @@ from qoslet.host.containers import records
 from qoslet.host.cri import requests, shims
 from qoslet.host.cri.pod_record import CriPodRecord
 from qoslet.host.keeper import protocol
-from qoslet.host.oci import bundle_folder
-from qoslet.host.state import http_server, memory_counters, root_lock
+from qoslet.host.state import folder
 
 ROOTS: Mapping[str, Any] = {
     "journal": journal.Entry,
@@ -53,18 +52,18 @@ NAMES: Mapping[str, object] = {
     "journal.format": journal.FORMAT,
     "record.format": records.FORMAT,
     "record.file": records.RECORD,
-    "state": root_lock.STATE,
-    "state.folders": " ".join(host_run.OWN),
-    "state.oci": bundle_folder.FOLDER,
-    "state.memory-events": memory_counters.NAME,
+    "state": folder.STATE,
+    "state.folders": " ".join(folder.POD_FOLDERS),
+    "state.oci": folder.OCI,
+    "state.memory-events": folder.MEMORY_COUNTERS,
     "state.managers": " ".join(checkpoint.FILES),
-    "state.cri-endpoint": cri_run.ENDPOINT,
+    "state.cri-endpoint": folder.CRI_ENDPOINT,
     "agent.pages": " ".join(sorted(service.pages_of(cast(Any, None), "", ""))),
-    "state.agent-socket": http_server.NAME,
+    "state.agent-socket": folder.AGENT_SOCKET,
     "keeper.version": protocol.VERSION,
-    "keeper.socket": protocol.SOCKET,
-    "keeper.lock": protocol.LOCK_FILE,
-    "keeper.errors": protocol.ERRORS,
+    "keeper.socket": folder.KEEPER_SOCKET,
+    "keeper.lock": folder.KEEPER_LOCK,
+    "keeper.errors": folder.KEEPER_ERRORS,
     "cri.label.root": requests.ROOT,
     "cri.label.uid": requests.UID,
     "cri.label.name": requests.NAME,

@@ -17,8 +17,7 @@ import pytest
 
 from qoslet.cli.main import run
 from qoslet.host.containers.log_files import ContainerLogs, LogLimits, stamp
-from qoslet.host.state.resume import state_directory
-from qoslet.host.state.root_lock import escaped
+from qoslet.host.state.folder import escaped, state_directory
 
 OLD = stamp(1_000_000_000 * 10**9)
 

@@ -19,9 +19,9 @@ from qoslet.core.status.snapshot import GroupRow, Snapshot
 from qoslet.core.workload.lifecycle import ContainerState
 from qoslet.core.workload.pod_status import PodRow
 from qoslet.errors import CannotDo
+from qoslet.host.state.folder import escaped
 from qoslet.host.state.http_server import Page, private
 from qoslet.host.state.requests import RequestQueue
-from qoslet.host.state.root_lock import escaped
 from qoslet.render.documents.plan import encode
 from qoslet.render.documents.pods import pods_document
 from qoslet.render.metrics import exposition

@@ -24,7 +24,7 @@ from qoslet.core.reconcile.journal import CONTROL
 from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.machine.probe import probe
-from qoslet.host.state.journal_file import escaped
+from qoslet.host.state.folder import escaped
 from tests.contract.drivers import NO_KERNEL
 
 PODS = """

@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from qoslet.core.cgroup.names import DEFAULT_ROOT
 from qoslet.core.reconcile.limit_shrink import Shrink
 from qoslet.core.workload.lifecycle import Backoff
 
@@ -22,7 +23,7 @@ class Config(Struct, frozen=True):
     pod does not say it itself; ``eviction_backoff`` spaces the new beginnings of a pod that was ended for
     memory pressure."""
 
-    root: str = "/qoslet"
+    root: str = DEFAULT_ROOT
     interval_seconds: float | None = 1.0
     duration_seconds: float | None = None
     resync_seconds: float = 10.0

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,14 +18,15 @@ from qoslet.host.cgroupfs.v1 import HierarchiesV1
 from qoslet.host.containers.log_files import LogLimits
 from qoslet.host.linux.mountinfo import beside
 from qoslet.host.linux.procfs import text
+from qoslet.host.state.folder import CRI, CRI_ENDPOINT, KEEPER, LOGS
 from qoslet.host.state.manager_checkpoint import ManagerFiles
 from qoslet.host.systemd.select_driver import fits_runtime
 
 if TYPE_CHECKING:
     from qoslet.agent.desired_state import ManifestSource
+    from qoslet.app.options import RunOptions
     from qoslet.app.tree import OwnedTree
     from qoslet.core.api.pod import Pod
-    from qoslet.core.node.flags import Flags
     from qoslet.core.node.node import Node
     from qoslet.core.workload.env import PodEnvironment
     from qoslet.core.workload.process_spec import PodSpec
@@ -37,21 +37,6 @@ ENDPOINTS = {
     "containerd": "unix:///run/containerd/containerd.sock",
     "cri-o": "unix:///var/run/crio/crio.sock",
 }
-FOLDER = "cri"
-"""What of the state folder is a container runtime's pods."""
-ENDPOINT = "cri.endpoint"
-"""The file there that names the runtime's socket."""
-
-TICK = 0.02
-
-
-class Choices(Protocol):
-    """What of the command line decides here."""
-
-    runs_with: str
-    endpoint: str | None
-    flags: Flags
-    unconfined: bool
 
 
 class CriChoice(Struct, frozen=True):
@@ -71,18 +56,18 @@ class CriChoice(Struct, frozen=True):
         fits_runtime(node.driver, self.name, self.facts.driver)
 
 
-def choose(choices: Choices, node: Node) -> CriChoice:
-    """Ask the runtime what it is; ``choices.flags`` say so from then on, and name its driver where
+def choose(options: RunOptions, node: Node) -> CriChoice:
+    """Ask the runtime what it is; ``options.flags`` say so from then on, and name its driver where
     nobody else does (``node`` is that without it). Raises ``CannotDo``, ``BadInput``."""
     if find_spec("grpc") is None or find_spec("google.protobuf") is None:
         raise CannotDo(
             "grpcio and protobuf are needed to talk to a container runtime",
-            where=f"--with {choices.runs_with}",
+            where=f"--with {options.runs_with}",
             hint="pip install 'qoslet[cri]'",
         )
     from qoslet.host.cri.runtime import read_facts
 
-    endpoint = choices.endpoint or ENDPOINTS[choices.runs_with]
+    endpoint = options.endpoint or ENDPOINTS[options.runs_with]
     if not endpoint.startswith("unix://"):
         raise BadInput(
             f"{endpoint!r} is no unix socket",
@@ -90,13 +75,13 @@ def choose(choices: Choices, node: Node) -> CriChoice:
             hint="such as unix:///run/containerd/containerd.sock",
         )
     facts = read_facts(endpoint)
-    flags = choices.flags
+    flags = options.flags
     if not flags.runtime or flags.runtime == "process":
         flags = replace(flags, runtime=_known(facts))
     if flags.cgroup_driver is None and facts.driver and not _drives(node):
         flags = replace(flags, cgroup_driver=facts.driver)
-    choices.flags = flags
-    return CriChoice(facts.name, endpoint, facts, choices.unconfined)
+    options.flags = flags
+    return CriChoice(facts.name, endpoint, facts, options.unconfined)
 
 
 def _known(facts: RuntimeFacts) -> str:
@@ -122,20 +107,20 @@ def _drives(node: Node) -> bool:
 def taken_up(chosen: CriChoice, tree: OwnedTree, folder: str, source: ManifestSource) -> CriRuntime:
     """The pods of a tree in the runtime's hands, those of earlier agents known to ``source``.
     Raises ``CannotDo``."""
-    if os.path.isdir(f"{folder}/keeper") and os.listdir(f"{folder}/keeper"):
+    if os.path.isdir(f"{folder}/{KEEPER}") and os.listdir(f"{folder}/{KEEPER}"):
         raise CannotDo(
             "pods run here as processes of qoslet's own",
             where=tree.place.root,
             hint="qoslet run --with process goes on with them, qoslet release ends them",
         )
-    before = _endpoint(folder)
-    if before and before != chosen.endpoint and _has_pods(folder):
+    before = endpoint_of(folder)
+    if before and before != chosen.endpoint and has_pods(folder):
         raise CannotDo(
             f"pods of this root run with {before}",
             where="--container-runtime-endpoint",
             hint=f"name that one, or qoslet release --cgroup-root {tree.place.root} first",
         )
-    _write(f"{folder}/{ENDPOINT}", chosen.endpoint)
+    _write(f"{folder}/{CRI_ENDPOINT}", chosen.endpoint)
     kubelet = source.live.node.kubelet
     limits = LogLimits(kubelet.container_log_max_size, kubelet.container_log_max_files)
     runtime = _runtime(chosen.endpoint, chosen.facts, tree, folder, chosen.unconfined, limits)
@@ -163,12 +148,20 @@ def _runtime(
         layout.beside = beside([one.point for one in layout.trees])
     setting = CriSettings(
         tree.place.root,
-        f"{folder}/{FOLDER}",
-        f"{folder}/logs",
+        f"{folder}/{CRI}",
+        f"{folder}/{LOGS}",
         host_network=unconfined and bool(facts.network),
         limits=limits or LogLimits(),
     )
     return CriRuntime(endpoint, facts, setting, partial(_charge, tree))
+
+
+def runtime_of_pods(tree: OwnedTree, folder: str) -> CriRuntime:
+    """The runtime that has the pods of a root. Raises ``CannotDo`` where it does not answer."""
+    from qoslet.host.cri.runtime import read_facts
+
+    endpoint = endpoint_of(folder)
+    return _runtime(endpoint, read_facts(endpoint), tree, folder, False)
 
 
 def _charge(tree: OwnedTree, path: str, pid: int) -> None:
@@ -186,30 +179,32 @@ def _charge(tree: OwnedTree, path: str, pid: int) -> None:
 def refuse_others(folder: str, root: str) -> None:
     """Raise ``CannotDo`` where pods of a container runtime stand in a tree that is to be run
     otherwise."""
-    if _has_pods(folder):
+    if has_pods(folder):
         raise CannotDo(
-            f"pods run here with {_endpoint(folder) or 'a container runtime'}",
+            f"pods run here with {endpoint_of(folder) or 'a container runtime'}",
             where=root,
             hint="qoslet run --with containerd goes on with them, qoslet release ends them",
         )
 
 
-def _has_pods(folder: str) -> bool:
+def has_pods(folder: str) -> bool:
+    """Whether a container runtime has pods of a root."""
     try:
-        return bool(os.listdir(f"{folder}/{FOLDER}"))
+        return bool(os.listdir(f"{folder}/{CRI}"))
     except OSError:
         return False
 
 
-def _endpoint(folder: str) -> str:
+def endpoint_of(folder: str) -> str:
     """Whose socket the pods of a root were begun with; empty where that is not known."""
-    return (text(f"{folder}/{ENDPOINT}") or "").strip()
+    return (text(f"{folder}/{CRI_ENDPOINT}") or "").strip()
 
 
 def _write(path: str, words: str) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(f"{words}\n")
+<<<<<<< HEAD
 
 
 def end_kept(tree: OwnedTree, folder: str) -> list[str]:
@@ -239,3 +234,5 @@ def end_kept(tree: OwnedTree, folder: str) -> list[str]:
     finally:
         runtime.close()
     return [f"Pod {one.key}: ended" for one in held.values() if not one.ended]
+=======
+>>>>>>> 3b08d75 (Name the files of the state folder, the default root and a run's options once)

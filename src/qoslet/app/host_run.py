@@ -3,9 +3,6 @@ it is undone."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
@@ -17,9 +14,7 @@ from qoslet.agent.config import Config
 from qoslet.agent.ports import MemoryParts, Observer
 from qoslet.agent.reconciler import Reconciler
 from qoslet.app import cri_run
-from qoslet.core.managers.checkpoint import FILES
-from qoslet.core.reconcile.journal import JournalState
-from qoslet.errors import CannotDo, QosletError
+from qoslet.app.teardown import clear, keeper_of, undo
 from qoslet.host.cgroupfs.async_writes import AsyncWrites
 from qoslet.host.cgroupfs.proactive_reclaim import KernelReclaim
 from qoslet.host.containers.log_files import LogLimits
@@ -31,26 +26,15 @@ from qoslet.host.machine.utilization import Killing, MachineUtilization
 from qoslet.host.memory.event_watch import KernelWatch
 from qoslet.host.memory.oom_log import KernelLog
 from qoslet.host.memory.reader import MemoryFiles
-from qoslet.host.state import http_server
+from qoslet.host.state.folder import LOGS, VOLUMES, folder_of
 from qoslet.host.state.manager_checkpoint import ManagerFiles
-from qoslet.host.state.memory_counters import NAME as COUNTERS
 from qoslet.host.state.memory_counters import KeptCounters
-from qoslet.host.state.resume import state_directory
-from qoslet.host.state.root_lock import escaped
 
 if TYPE_CHECKING:
     from qoslet.agent.desired_state import ManifestSource
     from qoslet.app.cri_run import CriChoice
     from qoslet.app.tree import OwnedTree
     from qoslet.host.cri.runtime import CriRuntime
-
-OWN = ("logs", "volumes", "keeper", "cri")
-"""Directories of the state folder that are there for pods only."""
-KEEPERS = ("keeper.sock", "keeper.err", "keeper.lock", cri_run.ENDPOINT)
-"""Files there of who runs the containers."""
-
-TICK = 0.02
-"""Seconds between two looks at what is ending."""
 
 
 class HostRun(Struct):
@@ -63,11 +47,6 @@ class HostRun(Struct):
     undo: Callable[[], list[str]]
     notes: Callable[[], Sequence[str]]
     log_lines: Callable[[], list[tuple[str, str]]]
-
-
-def folder_of(root: str) -> str:
-    """The state folder of a root."""
-    return f"{state_directory(os.environ, os.geteuid())}/{escaped(root)}"
 
 
 @contextmanager
@@ -87,7 +66,7 @@ def joined(
     driver.slow = AsyncWrites()
     folder = folder_of(config.root)
     runtime = _taken_up(tree, folder, source, chosen)
-    volumes = TmpfsVolumes(f"{folder}/volumes", lasting=config.keep_pods)
+    volumes = TmpfsVolumes(f"{folder}/{VOLUMES}", lasting=config.keep_pods)
     rest = ExitStack()
     wakes: list[Callable[[], Sequence[int]]] = [runtime.descriptors, source.descriptors]
     clock = WakingClock(signals, lambda: [fd for one in wakes for fd in one()])
@@ -105,7 +84,7 @@ def joined(
         meet=tree.allow_foreign_writes,
     )
     _remember(reconciler, wakes, rest)
-    fresh = LogFollower(f"{folder}/logs")
+    fresh = LogFollower(f"{folder}/{LOGS}")
     tree.enable()
     try:
         yield HostRun(
@@ -153,7 +132,7 @@ def _taken_up(
     cri_run.refuse_others(folder, tree.place.root)
     kubelet = source.live.node.kubelet
     limits = LogLimits(kubelet.container_log_max_size, kubelet.container_log_max_files)
-    runtime = _keeper(tree, folder, limits)
+    runtime = keeper_of(tree, folder, limits)
     try:
         source.take_up(ManagerFiles(folder), folder, runtime.list_pods().keys())
     except BaseException:
@@ -172,25 +151,6 @@ def memory_of(tree: OwnedTree, root: str) -> Iterator[MemoryParts]:
         yield MemoryParts(MemoryFiles(hierarchy, mounts), watch, log, counters=kept, reclaim=cold)
 
 
-def _keeper(tree: OwnedTree, folder: str, limits: LogLimits | None = None) -> KeeperRuntime:
-    """The containers of a tree. Raises CannotDo."""
-    place, mounts = tree.place, tree.reach.mounts
-    where = mounts["unified"] if place.hierarchy == "v2" else mounts
-    return KeeperRuntime.connect(folder, place.root, place.hierarchy, where, limits=limits)
-
-
-def clear(folder: str) -> None:
-    """Remove what is there for pods, once there are none."""
-    for name in OWN:
-        shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
-    http_server.forget(folder)
-    for name in (*KEEPERS, *FILES, COUNTERS):
-        try:
-            os.unlink(f"{folder}/{name}")
-        except FileNotFoundError:
-            continue
-
-
 def eyes_of(tree: OwnedTree) -> Observer:
     """The observer of a tree; what keeps systemd's scopes is not seen."""
     if tree.place.driver != "systemd":
@@ -200,6 +160,7 @@ def eyes_of(tree: OwnedTree) -> Observer:
 
     assert isinstance(tree.driver, Systemd)
     return ScopeFilter(tree.eyes, tree.driver.holders)
+<<<<<<< HEAD
 
 
 def undo(tree: OwnedTree) -> list[str]:
@@ -277,3 +238,5 @@ def _end_kept(tree: OwnedTree, folder: str) -> list[str]:
     finally:
         runtime.close(2.0)
     return [f"Pod {one.key}: ended" for one in held.values() if not one.ended]
+=======
+>>>>>>> 3b08d75 (Name the files of the state folder, the default root and a run's options once)

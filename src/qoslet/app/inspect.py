@@ -35,10 +35,10 @@ def pod_states(root: str) -> dict[str, Any]:
     """The ``PodStates`` document of the agent at ``root``. Raises CannotDo."""
     from msgspec import DecodeError, json
 
-    from qoslet.host.state.folder import state_folder
-    from qoslet.host.state.http_server import NAME, ask
+    from qoslet.host.state.folder import AGENT_SOCKET, state_folder
+    from qoslet.host.state.http_server import ask
 
-    folder = state_folder(root, NAME)
+    folder = state_folder(root, AGENT_SOCKET)
     try:
         document = json.decode(ask(folder, "/v1/pods"), type=dict[str, Any])
     except DecodeError as error:
@@ -55,23 +55,25 @@ def pod_stats(items: Sequence[Mapping[str, Any]], seconds: float) -> list[dict[s
 
 def log_folder(root: str) -> str:
     """The state folder of ``root`` that has logs. Raises CannotDo."""
-    from qoslet.host.state.folder import state_folder
+    from qoslet.host.state.folder import LOGS, state_folder
 
-    return state_folder(root, "logs")
+    return state_folder(root, LOGS)
 
 
 def log_places(folder: str) -> list[LogLocation]:
     """Each container that has logs below a state folder."""
     from qoslet.host.containers.log_reader import log_locations
+    from qoslet.host.state.folder import LOGS
 
-    return log_locations(f"{folder}/logs")
+    return log_locations(f"{folder}/{LOGS}")
 
 
 def log_run(place: LogLocation, number: int, folder: str) -> LogRun:
     """One run of a container, which can be followed."""
     from qoslet.host.containers.log_reader import LogRun
+    from qoslet.host.state.folder import KEEPER
 
-    return LogRun(place, number, f"{folder}/keeper")
+    return LogRun(place, number, f"{folder}/{KEEPER}")
 
 
 def log_stamp(nanoseconds: int) -> bytes:

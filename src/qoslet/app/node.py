@@ -13,19 +13,19 @@ from qoslet.core.resources.node_policy import node_policy
 from qoslet.host.files.node import load_node
 
 if TYPE_CHECKING:
-    from qoslet.app.parts import Choices
+    from qoslet.app.options import RunOptions
 
 
-def guard_of(choices: Choices, node: Node) -> Mode:
+def guard_of(options: RunOptions, node: Node) -> Mode:
     """What was asked for, or what goes with the form of Memory QoS in force."""
-    return choices.guard or default_mode(node_policy(node).memory_qos)
+    return options.guard or default_mode(node_policy(node).memory_qos)
 
 
-def node_of(choices: Choices) -> tuple[Node, tuple[Problem, ...]]:
+def node_of(options: RunOptions) -> tuple[Node, tuple[Problem, ...]]:
     """The node that documents, flags and this machine describe."""
-    node, problems = load_node(choices.nodes, choices.flags)
+    node, problems = load_node(options.nodes, options.flags)
     node = as_written(node)
-    if choices.by_oci:
+    if options.by_oci:
         from qoslet.app.oci_run import naming
 
         node = naming(node)

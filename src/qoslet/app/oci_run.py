@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,22 +15,11 @@ from qoslet.errors import BadInput
 from qoslet.host.oci.find_runtime import InstalledRuntime, Name, engine_of, find
 
 if TYPE_CHECKING:
+    from qoslet.app.options import RunOptions
     from qoslet.core.api.pod import Pod
-    from qoslet.core.node.flags import Flags
     from qoslet.core.node.node import Node
     from qoslet.core.workload.env import PodEnvironment
     from qoslet.core.workload.process_spec import PodSpec
-
-
-class Choices(Protocol):
-    """What of the command line decides here."""
-
-    runs_with: str
-    images: tuple[str, ...]
-    rootfs: tuple[str, ...]
-    storage: str | None
-    flags: Flags
-    unconfined: bool
 
 
 class OciPodReader(Struct, frozen=True):
@@ -45,14 +34,14 @@ class OciPodReader(Struct, frozen=True):
         return replace(spec, bundles=OciPod(self.engine, {}))
 
 
-def choose(choices: Choices) -> InstalledRuntime:
-    """Find the runtime; ``choices.flags`` plan for it from then on, unless they name another of
+def choose(options: RunOptions) -> InstalledRuntime:
+    """Find the runtime; ``options.flags`` plan for it from then on, unless they name another of
     its kind. Raises ``CannotDo``, ``BadInput``."""
-    found = find(cast(Name, choices.runs_with))
-    if choices.flags.runtime is None:
-        choices.flags = replace(choices.flags, runtime=found.profile)
+    found = find(cast(Name, options.runs_with))
+    if options.flags.runtime is None:
+        options.flags = replace(options.flags, runtime=found.profile)
     else:
-        _need_same_kind(choices.flags.runtime, found)
+        _need_same_kind(options.flags.runtime, found)
     return found
 
 
@@ -76,14 +65,14 @@ def naming(node: Node) -> Node:
     return replace(node, profile=replace(node.profile, runtime=runtime))
 
 
-def reader(choices: Choices, found: InstalledRuntime, node: Node) -> OciPodReader:
+def reader(options: RunOptions, found: InstalledRuntime, node: Node) -> OciPodReader:
     """Reads pods as containers of the runtime on this node. Raises BadInput."""
     engine = engine_of(
         found,
-        images=choices.images,
-        trees=choices.rootfs,
-        storage=choices.storage,
+        images=options.images,
+        trees=options.rootfs,
+        storage=options.storage,
         systemd=(node.host.systemd or 0) if node.driver == "systemd" else None,
         v2=node.hierarchy == "v2",
     )
-    return OciPodReader(engine, choices.unconfined)
+    return OciPodReader(engine, options.unconfined)

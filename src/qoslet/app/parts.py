@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from qoslet.agent.config import Config
 from qoslet.agent.desired_state import ManifestSource
@@ -13,39 +13,11 @@ from qoslet.agent.reconciler import Reconciler
 from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.node.node import Node
 from qoslet.core.reconcile.drift import Cause, compare
-from qoslet.core.reconcile.limit_shrink import Shrink
 from qoslet.core.reconcile.steps import ordered
 from qoslet.host.linux.clock import WakingClock
 
 if TYPE_CHECKING:
-    from qoslet.core.node.flags import Flags
-    from qoslet.core.pressure.throttle_guard import Mode
-
-
-class Choices(Protocol):
-    """What of the command line decides here."""
-
-    paths: list[str]
-    nodes: list[str]
-    root: str
-    seconds: float | None
-    interval: float
-    simulate: bool
-    dry_run: bool
-    unconfined: bool
-    expand: bool
-    allocated: bool
-    flags: Flags
-    shrink: Shrink
-    keep: bool
-    guard: Mode | None
-    runs_with: str
-    by_oci: bool
-    by_cri: bool
-    endpoint: str | None
-    images: tuple[str, ...]
-    rootfs: tuple[str, ...]
-    storage: str | None
+    pass
 
 
 class AgentRun:

@@ -5,20 +5,21 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from qoslet.app.node import guard_of, node_of
-from qoslet.app.parts import AgentRun, Choices
+from qoslet.app.options import RunOptions
+from qoslet.app.parts import AgentRun
 from qoslet.core.cgroup.names import root_path
 from qoslet.core.managers.container_manager import placing
 from qoslet.errors import QosletError
 
 
-def reload(choices: Choices, made: AgentRun, root: str) -> None:
+def reload(options: RunOptions, made: AgentRun, root: str) -> None:
     """Read the node's configuration again; what cannot change while pods run is said and stays.
     Manifests are followed anyway."""
     note = made.reconciler.context.log_note
     old = made.source.live.node
     try:
-        node, problems = node_of(choices)
-        moved = root_path(choices.root, node.driver) != root or node.driver != old.driver
+        node, problems = node_of(options)
+        moved = root_path(options.root, node.driver) != root or node.driver != old.driver
     except QosletError as error:
         said = "; ".join(str(error).splitlines())
         note(f"the configuration cannot be read again: {said}; the last good one stands")
@@ -46,5 +47,5 @@ def reload(choices: Choices, made: AgentRun, root: str) -> None:
         note(f"the configuration is not taken: {said}; the last good one stands")
         return
     shared = made.reconciler.context
-    shared.config = replace(shared.config, guard=guard_of(choices, node))
+    shared.config = replace(shared.config, guard=guard_of(options, node))
     note("the configuration was read again")

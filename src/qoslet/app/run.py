@@ -17,7 +17,8 @@ from qoslet.agent.loop import Surface as Surface
 from qoslet.agent.loop import run as run_loop
 from qoslet.agent.ports import DesiredState as DesiredState
 from qoslet.app.node import guard_of, node_of
-from qoslet.app.parts import AgentRun, Choices, reserved_paths, shell_lines, title_of
+from qoslet.app.options import RunOptions
+from qoslet.app.parts import AgentRun, reserved_paths, shell_lines, title_of
 from qoslet.app.reload import reload
 from qoslet.core.api.manifest import Options as Reading
 from qoslet.core.node.node import Node
@@ -38,84 +39,84 @@ SERVICE_RESYNC = 10.0
 
 
 @contextmanager
-def parts(choices: Choices) -> Iterator[AgentRun]:
+def parts(options: RunOptions) -> Iterator[AgentRun]:
     """The parts that the command line asks for. Raises QosletError."""
-    with closing(NodeFiles(choices.nodes, time.monotonic)) as nodes, _parts(choices, nodes) as made:
+    with closing(NodeFiles(options.nodes, time.monotonic)) as nodes, _parts(options, nodes) as made:
         yield made
 
 
 @contextmanager
-def _parts(choices: Choices, nodes: NodeFiles) -> Iterator[AgentRun]:
+def _parts(options: RunOptions, nodes: NodeFiles) -> Iterator[AgentRun]:
     """The same, with the files that describe the node followed."""
     from qoslet.core.cgroup.names import root_path
 
-    node, problems, chosen, reads = _runtime(choices)
-    root = root_path(choices.root, node.driver)
-    piped = sys.stdin.buffer.read() if "-" in choices.paths else b""
+    node, problems, chosen, reads = _runtime(options)
+    root = root_path(options.root, node.driver)
+    piped = sys.stdin.buffer.read() if "-" in options.paths else b""
     files = ManifestFiles(
-        choices.paths,
+        options.paths,
         time.monotonic,
         stdin=io.BytesIO(piped),
-        strict=not choices.simulate and os.geteuid() == 0,
+        strict=not options.simulate and os.geteuid() == 0,
     )
     source = ManifestSource(
         files,
-        Reading(choices.expand, choices.allocated, node.name, keep_raw=True),
+        Reading(options.expand, options.allocated, node.name, keep_raw=True),
         node,
         ProcessRights(os.geteuid(), os.getegid(), os.geteuid() == 0),
-        unconfined=choices.unconfined,
+        unconfined=options.unconfined,
         problems=problems,
         wakes=nodes.descriptors,
         reads=reads,
     )
-    watched = not choices.keep
+    watched = not options.keep
     config = Config(
         root,
-        choices.interval if watched else None,
-        choices.seconds,
-        resync_seconds=choices.interval if watched else SERVICE_RESYNC,
-        shrink=choices.shrink,
-        keep_pods=choices.keep,
-        guard=guard_of(choices, node),
+        options.interval if watched else None,
+        options.seconds,
+        resync_seconds=options.interval if watched else SERVICE_RESYNC,
+        shrink=options.shrink,
+        keep_pods=options.keep,
+        guard=guard_of(options, node),
     )
     with Signals(hangs_up=sys.stdout.isatty()) as signals:
-        if choices.simulate:
+        if options.simulate:
             from qoslet.app.simulate import simulated
 
             made = simulated(config, source, node, signals)
-            _follow(choices, made, root, signals, nodes)
+            _follow(options, made, root, signals, nodes)
             yield made
         else:
-            with _real(config, source, choices.root, signals, choices.dry_run, chosen) as made:
-                _follow(choices, made, root, signals, nodes)
+            with _real(config, source, options.root, signals, options.dry_run, chosen) as made:
+                _follow(options, made, root, signals, nodes)
                 yield made
 
 
 def _runtime(
-    choices: Choices,
+    options: RunOptions,
 ) -> tuple[Node, tuple[Problem, ...], CriChoice | None, SpecReader | None]:
     """The node as the runtime that was asked for makes it, who that is, and how it wants pods."""
-    if choices.by_cri:
+    if options.by_cri:
         from qoslet.app import cri_run
 
-        chosen = cri_run.choose(choices, load_node(choices.nodes, choices.flags)[0])
-        node, problems = node_of(choices)
+        chosen = cri_run.choose(options, load_node(options.nodes, options.flags)[0])
+        node, problems = node_of(options)
         chosen.fits(node)
         return node, problems, chosen, chosen.read
-    if choices.by_oci:
+    if options.by_oci:
         from qoslet.app import oci_run
 
-        found = oci_run.choose(choices)
-        node, problems = node_of(choices)
-        return node, problems, None, oci_run.reader(choices, found, node).read
-    return (*node_of(choices), None, None)
+        found = oci_run.choose(options)
+        node, problems = node_of(options)
+        return node, problems, None, oci_run.reader(options, found, node).read
+    return (*node_of(options), None, None)
 
 
 def _follow(
-    choices: Choices, made: AgentRun, root: str, signals: Signals, nodes: NodeFiles
+    options: RunOptions, made: AgentRun, root: str, signals: Signals, nodes: NodeFiles
 ) -> None:
     """The loop reads the node's configuration again when it changes, and when it is asked to."""
-    made.reload = partial(reload, choices, made, root)
+    made.reload = partial(reload, options, made, root)
     made.stop = Rereading(signals, nodes.changed)
 
 

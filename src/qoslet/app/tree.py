@@ -11,15 +11,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.cgroup.interface_files import UNMANAGED, controller
-from qoslet.core.cgroup.names import is_below
+from qoslet.core.cgroup.names import DEFAULT_ROOT, is_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.reconcile.journal import CONTROL, Adopted, JournalState, Set
-from qoslet.errors import BadInput, CannotDo
+from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.delegation import Delegation, missing_below, own_root, probe_delegation
 from qoslet.host.cgroupfs.mounted import mounted
 from qoslet.host.cgroupfs.v2 import DEFAULT_POINT, HierarchyV2
 from qoslet.host.linux.openat import parent
-from qoslet.host.state.resume import open_journal, read_journal, state_directory
+from qoslet.host.state.folder import JOURNAL, state_directory, units_folder
+from qoslet.host.state.resume import open_journal, read_journal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from qoslet.host.cgroupfs.fast_observer import FastObserver
     from qoslet.host.cgroupfs.observer import CgroupObserver
     from qoslet.host.state.journal_file import JournalFile
-
-DEFAULT_ROOT = "/qoslet"
 
 
 class TreeLocation(Struct, frozen=True):
@@ -203,15 +202,8 @@ def place_of(root: str, hierarchy: Hierarchy | None, driver: Kind) -> TreeLocati
 
 def driver_of(root: str) -> Kind:
     """The driver that made the tree at a root, by the journals that there are."""
-    from qoslet.core.cgroup.names import root_path
-    from qoslet.host.state.root_lock import escaped
-
-    state = state_directory(os.environ, os.geteuid())
-    try:
-        units = f"{state}/{escaped(root_path(root, 'systemd'))}/journal"
-    except BadInput:
-        return "cgroupfs"
-    return "systemd" if os.path.exists(units) else "cgroupfs"
+    units = units_folder(root, state_directory(os.environ, os.geteuid()))
+    return "systemd" if units and os.path.exists(f"{units}/{JOURNAL}") else "cgroupfs"
 
 
 def _machine(hierarchy: Hierarchy | None) -> TreeLocation:

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from qoslet.errors import BadInput, CannotDo
+from qoslet.host.state.folder import AGENT_SOCKET
 from qoslet.host.state.http_server import (
     AT_ONCE,
-    NAME,
     Page,
     Pages,
     StateServer,
@@ -50,10 +50,10 @@ def server(folder: Path) -> Iterator[StateServer]:
 
 def test_a_question_and_its_answer(server: StateServer, folder: Path) -> None:
     assert ask(str(folder), "/v1/pods") == b'{"items": []}'
-    facts = os.stat(folder / NAME)
+    facts = os.stat(folder / AGENT_SOCKET)
     assert stat.S_ISSOCK(facts.st_mode)
     assert stat.S_IMODE(facts.st_mode) == 0o600
-    assert [entry.name for entry in folder.iterdir()] == [NAME]
+    assert [entry.name for entry in folder.iterdir()] == [AGENT_SOCKET]
 
 
 def test_a_page_that_is_not_there(server: StateServer, folder: Path) -> None:
@@ -87,7 +87,7 @@ def test_nobody_there(folder: Path) -> None:
 def test_nonsense_harms_nobody(server: StateServer, folder: Path, nonsense: bytes) -> None:
     with socket.socket(socket.AF_UNIX) as peer:
         os.chdir(folder)
-        peer.connect(NAME)
+        peer.connect(AGENT_SOCKET)
         try:
             peer.sendall(nonsense)
         except OSError:
@@ -101,7 +101,7 @@ def test_peers_that_ask_nothing_hold_up_others_for_a_while_only(
     os.chdir(folder)
     idle = [socket.socket(socket.AF_UNIX) for _ in range(AT_ONCE)]
     for peer in idle:
-        peer.connect(NAME)
+        peer.connect(AGENT_SOCKET)
     assert ask(str(folder), "/v1/pods") == b'{"items": []}'
     for peer in idle:
         peer.close()

@@ -23,8 +23,8 @@ from qoslet.core.reconcile.journal import (
 )
 from qoslet.errors import CannotDo
 from qoslet.host.state import journal_file, root_lock
+from qoslet.host.state.folder import escaped, unescaped
 from qoslet.host.state.journal_file import JournalFile, claim
-from qoslet.host.state.root_lock import escaped, unescaped
 
 ROOT = "/qoslet"
 BOOT = "b1"

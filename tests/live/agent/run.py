@@ -18,7 +18,7 @@ import pytest
 
 from qoslet.host.keeper.container_cgroups import KernelContainerCgroups
 from qoslet.host.machine.probe import probe
-from qoslet.host.state.journal_file import escaped
+from qoslet.host.state.folder import escaped
 from tests.contract.drivers import mounts_of
 
 MIB = 1 << 20

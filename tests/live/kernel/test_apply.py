@@ -15,7 +15,8 @@ import pytest
 from qoslet.app import tree as owned_tree
 from qoslet.cli import main
 from qoslet.core.reconcile.journal import Header, lines, read
-from qoslet.host.state.resume import open_journal, state_directory
+from qoslet.host.state.folder import state_directory
+from qoslet.host.state.resume import open_journal
 from tests.live.machine import PODS, Done, Machine
 from tests.live.moments import thirds
 

@@ -28,7 +28,7 @@ from qoslet.core.plan.plan import plan
 from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.files.manifests import load
 from qoslet.host.files.node import load_node
-from qoslet.host.state.journal_file import escaped
+from qoslet.host.state.folder import escaped
 from tests.contract.drivers import mounts_of
 from tests.live.agent.test_run import EMULATED, PATIENCE
 from tests.live.systemd.slices import need_systemd

@@ -18,7 +18,7 @@ from dbus_fast.aio import MessageBus
 from qoslet.cli import main
 from qoslet.core.cgroup.names import root_path
 from qoslet.core.reconcile.limit_shrink import near
-from qoslet.host.state.journal_file import STATE, escaped
+from qoslet.host.state.folder import STATE, escaped
 from qoslet.host.systemd.bus import Bus
 from tests.live.moments import thirds
 from tests.live.systemd.slices import MIB, Live, need_guest, run, until

@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from qoslet.app import inspect
+from qoslet.core.cgroup.names import DEFAULT_ROOT
 from qoslet.errors import EXIT_OK, CannotDo
 from qoslet.render.terminal import printable
 from qoslet.render.text.streams import emit, note
@@ -32,7 +33,6 @@ unchanged.
 exit code: 0 done, 2 bad input, 3 the pod, container or run does not exist, or may not be read
 """
 
-DEFAULT_ROOT = "/qoslet"
 LOOK_SECONDS = 0.1
 """Between two reads of a log that is followed."""
 

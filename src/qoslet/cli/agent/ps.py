@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from qoslet.app import inspect
 from qoslet.cli.parser import add_drawing_arguments, add_schema_argument, emit_lines, screen
+from qoslet.core.cgroup.names import DEFAULT_ROOT
 from qoslet.errors import EXIT_OK, CannotDo
 from qoslet.render.text.streams import emit
 
@@ -43,9 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--cgroup-root",
-        default="/qoslet",
+        default=DEFAULT_ROOT,
         metavar="NAME",
-        help="Root of the agent's tree (default: /qoslet)",
+        help=f"Root of the agent's tree (default: {DEFAULT_ROOT})",
     )
     add_schema_argument(parser)
     add_drawing_arguments(parser, exact=False)

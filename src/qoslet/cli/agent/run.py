@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from qoslet.app.options import RUNTIMES, RunOptions
 from qoslet.cli.parser import (
     add_document_arguments,
     add_drawing_arguments,
@@ -16,6 +17,7 @@ from qoslet.cli.parser import (
     add_shrink_argument,
     screen,
 )
+from qoslet.core.cgroup.names import DEFAULT_ROOT
 from qoslet.core.node.flags import flags_of
 from qoslet.errors import EXIT_NO, EXIT_OK, BadInput
 from qoslet.render.text.problems import tell
@@ -26,15 +28,7 @@ if TYPE_CHECKING:
 
     from qoslet.app.parts import AgentRun
     from qoslet.app.run import DesiredState, Surface
-    from qoslet.app.service import LogFormat
-    from qoslet.core.pressure.throttle_guard import Mode
-    from qoslet.core.reconcile.limit_shrink import Shrink
     from qoslet.render.text.live_view import Watching
-
-OCI = ("runc", "crun")
-CRI = ("containerd", "cri-o")
-RUNTIMES = ("process", *OCI, *CRI)
-DEFAULT_ROOT = "/qoslet"
 
 USAGE = "[OPTION]... [FILE]..."
 EPILOG = """\
@@ -52,45 +46,42 @@ this machine (--simulate always is)
 """
 
 
-class Options:
+def options_of(args: argparse.Namespace) -> RunOptions:
     """The command line, decoded. Raises BadInput for what the parser cannot know."""
-
-    def __init__(self, args: argparse.Namespace) -> None:
-        self.paths: list[str] = [*args.filename, *args.paths]
-        self.nodes: list[str] = args.node
-        given = flags_of(args)
-        self.root: str = given.cgroup_root or DEFAULT_ROOT
-        self.flags = replace(
-            given,
-            cgroup_root=self.root,
-            runtime=given.runtime or ("process" if args.runs_with == "process" else None),
-            cgroup_driver=given.cgroup_driver or ("cgroupfs" if args.simulate else None),
-        )
-        self.expand: bool = args.expand
-        self.allocated: bool = args.resources == "allocated"
-        self.seconds: float | None = args.seconds
-        self.interval: float = args.interval
-        self.simulate: bool = args.simulate
-        self.dry_run: bool = args.dry_run
-        self.unconfined: bool = args.unconfined
-        self.logs: bool = args.logs
-        self.plain: bool = args.plain
-        self.shrink: Shrink = args.shrink
-        self.keep: bool = args.keep
-        self.guard: Mode | None = args.guard
-        self.log_format: LogFormat = args.log_format
-        self.metrics_address: str | None = args.metrics_address
-        self.runs_with: str = args.runs_with
-        self.by_oci: bool = args.runs_with in OCI
-        self.by_cri: bool = args.runs_with in CRI
-        self.images: tuple[str, ...] = tuple(args.images)
-        self.rootfs: tuple[str, ...] = tuple(args.rootfs)
-        self.storage: str | None = args.storage
-        self.endpoint: str | None = args.container_runtime_endpoint
-        _check(self, args)
+    flags = flags_of(args)
+    root = flags.cgroup_root or DEFAULT_ROOT
+    flags = replace(
+        flags,
+        cgroup_root=root,
+        runtime=flags.runtime or ("process" if args.runs_with == "process" else None),
+        cgroup_driver=flags.cgroup_driver or ("cgroupfs" if args.simulate else None),
+    )
+    options = RunOptions(
+        paths=[*args.filename, *args.paths],
+        nodes=args.node,
+        root=root,
+        flags=flags,
+        runs_with=args.runs_with,
+        expand=args.expand,
+        allocated=args.resources == "allocated",
+        seconds=args.seconds,
+        interval=args.interval,
+        simulate=args.simulate,
+        dry_run=args.dry_run,
+        unconfined=args.unconfined,
+        shrink=args.shrink,
+        keep=args.keep,
+        guard=args.guard,
+        endpoint=args.container_runtime_endpoint,
+        images=tuple(args.images),
+        rootfs=tuple(args.rootfs),
+        storage=args.storage,
+    )
+    _check(options)
+    return options
 
 
-def _check(options: Options, args: argparse.Namespace) -> None:
+def _check(options: RunOptions) -> None:
     """What the parser cannot know. Raises BadInput."""
     if not options.paths:
         raise BadInput("no manifests given", hint="name files or directories: qoslet run examples/")
@@ -100,7 +91,7 @@ def _check(options: Options, args: argparse.Namespace) -> None:
     if options.by_cri:
         _check_with(options)
         return
-    if args.container_runtime_endpoint is not None:
+    if options.endpoint is not None:
         hint = "add --with containerd or --with cri-o"
         raise BadInput("needs a CRI runtime", where="--container-runtime-endpoint", hint=hint)
     if options.by_oci:
@@ -112,7 +103,7 @@ def _check(options: Options, args: argparse.Namespace) -> None:
     _check_root(options)
 
 
-def _check_with(options: Options) -> None:
+def _check_with(options: RunOptions) -> None:
     """The same where a runtime makes the containers. Raises BadInput."""
     if options.simulate:
         hint = "leave out --simulate or --with; plan --runtime shows what a runtime gets"
@@ -120,7 +111,7 @@ def _check_with(options: Options) -> None:
     _check_root(options)
 
 
-def _check_root(options: Options) -> None:
+def _check_root(options: RunOptions) -> None:
     """The root and what can be had there. Raises BadInput."""
     parts = [part for part in options.root.split("/") if part]
     if not options.root.startswith("/") or not parts or any(p in (".", "..") for p in parts):
@@ -259,7 +250,7 @@ def run(args: argparse.Namespace) -> int:
     """Do it; the exit code. Raises QosletError."""
     from qoslet.app import run as agent_run
 
-    options = Options(args)
+    options = options_of(args)
     with agent_run.parts(options) as parts:
         first = parts.source.current()
         if not options.keep or options.dry_run or not parts.source.sound:
@@ -285,15 +276,15 @@ def _dry_run(parts: AgentRun) -> None:
 
 
 def _watch(
-    args: argparse.Namespace, options: Options, parts: AgentRun, first: DesiredState
+    args: argparse.Namespace, options: RunOptions, parts: AgentRun, first: DesiredState
 ) -> None:
     """Run the loop with its screen until it ends."""
     from qoslet.app.run import turn
 
-    watching = None if options.keep else _screen(args, options, parts, first)
+    watching = None if options.keep else _screen(args, parts, first)
     complete = False
     try:
-        with _surface(options, parts, watching) as surface:
+        with _surface(args, parts, watching) as surface:
             turn(parts, first, surface)
         complete = True
     finally:
@@ -304,23 +295,21 @@ def _watch(
 
 
 def _surface(
-    options: Options, parts: AgentRun, watching: Watching | None
+    args: argparse.Namespace, parts: AgentRun, watching: Watching | None
 ) -> AbstractContextManager[Surface]:
     """Where the loop tells what it does, and where it can be asked."""
     from qoslet.app import service
 
     if watching is not None:
-        return service.answering(parts, watching, options.metrics_address)
-    return service.serving(parts, options.log_format, options.metrics_address)
+        return service.answering(parts, watching, args.metrics_address)
+    return service.serving(parts, args.log_format, args.metrics_address)
 
 
-def _screen(
-    args: argparse.Namespace, options: Options, parts: AgentRun, first: DesiredState
-) -> Watching:
+def _screen(args: argparse.Namespace, parts: AgentRun, first: DesiredState) -> Watching:
     """The screen for this terminal."""
     from qoslet.render.text.live_view import Watching
 
-    tty = sys.stdout.isatty() and not options.plain and os.environ.get("TERM") != "dumb"
+    tty = sys.stdout.isatty() and not args.plain and os.environ.get("TERM") != "dumb"
 
     def rows() -> int:
         from shutil import get_terminal_size
@@ -332,6 +321,6 @@ def _screen(
         screen(args),
         parts.title,
         rows=rows if tty else None,
-        log_lines=parts.log_lines if options.logs else None,
+        log_lines=parts.log_lines if args.logs else None,
         told=first.problems,
     )

@@ -87,9 +87,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _end_pods(tree: OwnedTree, dry_run: bool) -> None:
     """End the pods of a run, or say which would be ended. Raises CannotDo."""
-    from qoslet.app import host_run
+    from qoslet.app import teardown
 
-    for line in host_run.pods_left(tree) if dry_run else host_run.end_pods(tree):
+    for line in teardown.pods_left(tree) if dry_run else teardown.end_pods(tree):
         note(line)
 
 

@@ -17,6 +17,8 @@ Components = tuple[str, ...]
 POD_PREFIX = "pod"
 QOS_DIRECTORY = {"Guaranteed": "", "Burstable": "burstable", "BestEffort": "besteffort"}
 SLICE = ".slice"
+DEFAULT_ROOT = "/qoslet"
+"""Where everything of qoslet is made, unless somebody names another root."""
 
 
 def extend(base: Sequence[str], *components: str) -> Components:

@@ -41,6 +41,7 @@ from qoslet.host.keeper.protocol import (
     Welcome,
     news,
 )
+from qoslet.host.state.folder import LOGS
 
 ANSWER_SECONDS = 10.0
 """How long a keeper may take to say what it keeps."""
@@ -106,7 +107,7 @@ class KeeperRuntime:
             KeeperSettings(
                 root=root,
                 folder=folder,
-                logs=logs or f"{folder}/logs",
+                logs=logs or f"{folder}/{LOGS}",
                 hierarchy=hierarchy,
                 mounts={"unified": mounts} if isinstance(mounts, str) else dict(mounts),
                 size=bounds.size,

@@ -18,7 +18,8 @@ import time
 import msgspec
 
 from qoslet.errors import CannotDo
-from qoslet.host.keeper.protocol import ERRORS, LOCK_FILE, SOCKET, KeeperSettings, encode, peer_of
+from qoslet.host.keeper.protocol import KeeperSettings, encode, peer_of
+from qoslet.host.state.folder import KEEPER, KEEPER_ERRORS, KEEPER_LOCK, KEEPER_SOCKET
 
 BOOT = (
     "import sys; sys.modules['typing_extensions'] = None; sys.path += sys.argv[2:]; "
@@ -54,7 +55,7 @@ class Starter:
     def has_records(self) -> bool:
         """Whether a keeper has left pods to the next one."""
         try:
-            with os.scandir(f"{self._setting.folder}/keeper") as entries:
+            with os.scandir(f"{self._setting.folder}/{KEEPER}") as entries:
                 return any(True for _ in entries)
         except OSError:
             return False
@@ -104,7 +105,7 @@ class Starter:
 
     def _lock(self) -> int | None:
         """The keeper's lock; None where a keeper has it. Raises ``CannotDo``."""
-        path = f"{self._setting.folder}/{LOCK_FILE}"
+        path = f"{self._setting.folder}/{KEEPER_LOCK}"
         try:
             lock = os.open(path, _LOCK, 0o600)
         except OSError as error:
@@ -139,7 +140,7 @@ class Starter:
 
     def _spawned(self, lock: int, listener: int, setting: int) -> int:
         """The number of a new keeper."""
-        words = f"{self._setting.folder}/{ERRORS}"
+        words = f"{self._setting.folder}/{KEEPER_ERRORS}"
         return os.posix_spawn(
             sys.executable,
             [sys.executable, "-I", "-S", "-c", self._boot, self._setting.root, *_packages()],
@@ -171,7 +172,7 @@ class Starter:
     def runtime_error(self) -> str:
         """What the keeper that ended last had to say; empty for nothing."""
         try:
-            with open(f"{self._setting.folder}/{ERRORS}", "rb") as file:
+            with open(f"{self._setting.folder}/{KEEPER_ERRORS}", "rb") as file:
                 lines = file.read()[-4096:].decode("utf-8", "replace").split("\n")
         except OSError:
             return ""
@@ -194,7 +195,7 @@ def _listening(folder: int) -> socket.socket:
     """A new socket in the folder in place of an old one: private before it listens."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        new = f"{SOCKET}.new"
+        new = f"{KEEPER_SOCKET}.new"
         try:
             os.unlink(new, dir_fd=folder)
         except FileNotFoundError:
@@ -203,7 +204,7 @@ def _listening(folder: int) -> socket.socket:
         listener.bind(f"/proc/self/fd/{folder}/{new}")
         os.chmod(f"/proc/self/fd/{folder}/{new}", 0o600)
         listener.listen(16)
-        os.rename(new, SOCKET, src_dir_fd=folder, dst_dir_fd=folder)
+        os.rename(new, KEEPER_SOCKET, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         listener.close()
         raise
@@ -214,10 +215,10 @@ def _connected(folder: int) -> socket.socket:
     """A connection to who listens in the folder. Raises OSError, ``CannotDo``."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        connection.connect(f"/proc/self/fd/{folder}/{SOCKET}")
+        connection.connect(f"/proc/self/fd/{folder}/{KEEPER_SOCKET}")
         user = peer_of(connection).uid
         if user != os.geteuid():
-            raise CannotDo(f"the keeper's socket is user {user}'s", where=SOCKET)
+            raise CannotDo(f"the keeper's socket is user {user}'s", where=KEEPER_SOCKET)
     except BaseException:
         connection.close()
         raise

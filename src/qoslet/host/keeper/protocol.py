@@ -19,8 +19,6 @@ from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
 
 VERSION = 1
-SOCKET, LOCK_FILE, ERRORS = "keeper.sock", "keeper.lock", "keeper.err"
-"""In the state folder: the keeper's socket, its lock, and what it had to say at its end."""
 
 LARGEST = 8 * 1024 * 1024
 """Bytes of one message."""

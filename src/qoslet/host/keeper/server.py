@@ -27,7 +27,6 @@ from qoslet.host.containers.records import ProcessRecords
 from qoslet.host.keeper.container_cgroups import ContainerCgroups, KernelContainerCgroups
 from qoslet.host.keeper.process_runtime import ProcessRuntime
 from qoslet.host.keeper.protocol import (
-    SOCKET,
     VERSION,
     Hello,
     KeeperSettings,
@@ -49,6 +48,7 @@ from qoslet.host.keeper.protocol import (
 from qoslet.host.linux.mlock import lock_memory
 from qoslet.host.linux.mountinfo import mounts, systemds_own
 from qoslet.host.oci.containers import OciContainers
+from qoslet.host.state.folder import KEEPER, KEEPER_SOCKET
 
 LOCK, LISTENER = 3, 4
 """The descriptors that a keeper is started with: its lock, and its socket, listening."""
@@ -261,9 +261,9 @@ def serve(
 ) -> None:
     """Keep containers until nothing is kept and nobody is there, or SIGTERM comes: then they
     are left to the next keeper."""
-    socket_inode = _inode(f"{setting.folder}/{SOCKET}")
+    socket_inode = _inode(f"{setting.folder}/{KEEPER_SOCKET}")
     with open(_BOOT, encoding="ascii") as file:
-        records = ProcessRecords(f"{setting.folder}/keeper", file.read().strip())
+        records = ProcessRecords(f"{setting.folder}/{KEEPER}", file.read().strip())
     logs = ContainerLogs(setting.logs, LogLimits(setting.size, setting.files, setting.rate))
     bundled = OciContainers(setting.folder)
     runtime = ProcessRuntime(
@@ -279,8 +279,8 @@ def serve(
         left = deadline - time.monotonic()
         if keeper.over(lingered=left <= 0):
             # The socket goes before the lock, which ends with this process.
-            if _inode(f"{setting.folder}/{SOCKET}") == socket_inode:
-                unlink(f"{setting.folder}/{SOCKET}")
+            if _inode(f"{setting.folder}/{KEEPER_SOCKET}") == socket_inode:
+                unlink(f"{setting.folder}/{KEEPER_SOCKET}")
             records.close()
             break
         keeper.turn(left if left > 0 else None)

@@ -18,9 +18,7 @@ from qoslet.core.workload.container_spec import OciRuntime
 from qoslet.host.linux.mount_syscalls import DETACH, unmount
 from qoslet.host.linux.mountinfo import mounts
 from qoslet.host.linux.remove_tree import remove_tree
-
-FOLDER = "oci"
-"""In the state folder of a root."""
+from qoslet.host.state.folder import OCI
 
 _LOG_BYTES = 64 * 1024
 _NAMELESS = "open executable"
@@ -31,7 +29,7 @@ class ContainerFiles:
     """The files of one container. ``folder`` is the state folder of the root."""
 
     def __init__(self, folder: str, engine: OciRuntime, uid: str, name: str) -> None:
-        base = f"{folder}/{FOLDER}"
+        base = f"{folder}/{OCI}"
         self.engine = engine
         self.id = bundle_id(uid, name)
         self.state = f"{base}/{engine.name}"

@@ -19,8 +19,9 @@ from qoslet.host.containers.spawn import NOT_EXECUTABLE, NOT_FOUND, Spawned, Sta
 from qoslet.host.linux.mountinfo import mounts
 from qoslet.host.linux.remove_tree import remove_tree
 from qoslet.host.oci import create
-from qoslet.host.oci.bundle_folder import FOLDER, ContainerFiles
+from qoslet.host.oci.bundle_folder import ContainerFiles
 from qoslet.host.oci.namespaces import PodNamespaces
+from qoslet.host.state.folder import OCI
 
 MAKING_SECONDS = 900.0
 """How long a container may be on its way, unpacking included, before it is given up."""
@@ -174,7 +175,7 @@ class OciContainers:
                 _rmdir(f"{place.state}/{_LEFT}")
                 _rmdir(place.state)
         if self._folder:
-            _rmdir(f"{self._folder}/{FOLDER}")
+            _rmdir(f"{self._folder}/{OCI}")
 
     def close(self) -> None:
         """Let go of everything; what runs stays."""

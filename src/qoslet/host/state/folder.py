@@ -1,24 +1,83 @@
-"""Which folder holds the state of a root, for those that only ask."""
+"""The state folder of a root: where it is, and what each thing in it is called.
+
+The names are contracts: another version's agent, keeper or ``release`` looks for them.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
-from qoslet.errors import BadInput
-from qoslet.host.state.resume import state_directory
-from qoslet.host.state.root_lock import escaped
+from qoslet.core.managers.checkpoint import FILES as MANAGERS
+from qoslet.errors import BadInput, CannotDo
+
+STATE = "/run/qoslet"
+"""The state directory of root, with one folder for each cgroup root."""
+
+JOURNAL, LOCK = "journal", "lock"
+AGENT_SOCKET = "agent.sock"
+KEEPER_SOCKET, KEEPER_LOCK, KEEPER_ERRORS = "keeper.sock", "keeper.lock", "keeper.err"
+CRI_ENDPOINT = "cri.endpoint"
+"""The file that names the socket of the container runtime that has the pods."""
+MEMORY_COUNTERS = "memory-events"
+
+LOGS, VOLUMES = "logs", "volumes"
+KEEPER, CRI = "keeper", "cri"
+"""The records of pods of plain processes and OCI runtimes, and of those of a CRI runtime."""
+OCI = "oci"
+"""Bundles and the state of OCI runtimes."""
+
+POD_FOLDERS = (LOGS, VOLUMES, KEEPER, CRI)
+POD_FILES = (KEEPER_SOCKET, KEEPER_ERRORS, KEEPER_LOCK, CRI_ENDPOINT, *MANAGERS, MEMORY_COUNTERS)
+"""What is there for pods only, and goes with the last one."""
 
 
-def state_folder(root: str, sign: str = "journal") -> str:
-    """The state folder of the cgroup root that a user names, whichever driver made its tree:
-    the one that has ``sign``. Raises CannotDo where this user can have none."""
+def state_directory(environ: Mapping[str, str], user: int) -> str:
+    """Where the state folders of a user are: /run/qoslet for root, else below the runtime
+    directory. Raises ``CannotDo`` where there is none."""
+    if user == 0:
+        return STATE
+    runtime = environ.get("XDG_RUNTIME_DIR") or f"/run/user/{user}"
+    if not runtime.startswith("/") or not os.path.isdir(runtime):
+        raise CannotDo(
+            "there is no runtime directory for the journal",
+            where=runtime,
+            hint="set XDG_RUNTIME_DIR to a directory of your own that ends with the boot",
+        )
+    return f"{runtime.rstrip('/')}/qoslet"
+
+
+def escaped(root: str) -> str:
+    """A root as one file name; different roots have different ones."""
+    return root.strip("/").replace("%", "%25").replace("/", "%2F")
+
+
+def unescaped(name: str) -> str:
+    """The root of a file name."""
+    return "/" + name.replace("%2F", "/").replace("%25", "%")
+
+
+def folder_of(root: str) -> str:
+    """The state folder of a root as its driver names it. Raises ``CannotDo``."""
+    return f"{state_directory(os.environ, os.geteuid())}/{escaped(root)}"
+
+
+def units_folder(root: str, state: str) -> str:
+    """The folder below ``state`` that a root would have with the systemd driver; empty where it
+    can be none of systemd's."""
     from qoslet.core.cgroup.names import root_path
 
-    state = state_directory(os.environ, os.geteuid())
     try:
-        units = f"{state}/{escaped(root_path(root, 'systemd'))}"
+        return f"{state}/{escaped(root_path(root, 'systemd'))}"
     except BadInput:
-        units = ""
+        return ""
+
+
+def state_folder(root: str, sign: str = JOURNAL) -> str:
+    """The state folder of the cgroup root that a user names, whichever driver made its tree: the
+    one that has ``sign``. Raises ``CannotDo`` where this user can have none."""
+    state = state_directory(os.environ, os.geteuid())
+    units = units_folder(root, state)
     if units and os.path.exists(f"{units}/{sign}"):
         return units
     return f"{state}/{escaped(root)}"

@@ -22,8 +22,8 @@ from typing import Any
 from msgspec import Struct
 
 from qoslet.errors import BadInput, CannotDo, QosletError
+from qoslet.host.state.folder import AGENT_SOCKET
 
-NAME = "agent.sock"
 REQUEST_SECONDS = 5.0
 """How long a peer may take to ask, or to read its answer."""
 AT_ONCE = 8
@@ -197,7 +197,7 @@ def private(folder: str, pages: Pages) -> StateServer:
     except OSError as error:
         listener.close()
         raise CannotDo(
-            f"the agent's socket cannot be made: {error.strerror}", where=f"{folder}/{NAME}"
+            f"the agent's socket cannot be made: {error.strerror}", where=f"{folder}/{AGENT_SOCKET}"
         ) from error
     return StateServer(listener, pages, user=os.geteuid())
 
@@ -205,7 +205,7 @@ def private(folder: str, pages: Pages) -> StateServer:
 def forget(folder: str) -> None:
     """Remove the socket of an agent that is gone."""
     try:
-        os.unlink(f"{folder}/{NAME}")
+        os.unlink(f"{folder}/{AGENT_SOCKET}")
     except OSError:
         return
 
@@ -213,7 +213,7 @@ def forget(folder: str) -> None:
 def _bind(listener: socket.socket, place: int) -> None:
     """Private before anybody can find it: bound under another name, then renamed. By way of the
     open folder a long path fits into an address, too."""
-    new = f"{NAME}.new"
+    new = f"{AGENT_SOCKET}.new"
     try:
         os.unlink(new, dir_fd=place)
     except FileNotFoundError:
@@ -223,7 +223,7 @@ def _bind(listener: socket.socket, place: int) -> None:
         listener.bind(f"/proc/self/fd/{place}/{new}")
     finally:
         os.umask(before)
-    os.rename(new, NAME, src_dir_fd=place, dst_dir_fd=place)
+    os.rename(new, AGENT_SOCKET, src_dir_fd=place, dst_dir_fd=place)
 
 
 def public(address: str, pages: Pages) -> StateServer:
@@ -267,7 +267,7 @@ def ask(folder: str, path: str) -> bytes:
 
     peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     peer.settimeout(2 * REQUEST_SECONDS)
-    where = f"{folder}/{NAME}"
+    where = f"{folder}/{AGENT_SOCKET}"
     try:
         _connect(peer, folder)
         connection = HTTPConnection("agent")
@@ -297,6 +297,6 @@ def ask(folder: str, path: str) -> bytes:
 def _connect(peer: socket.socket, folder: str) -> None:
     place = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        peer.connect(f"/proc/self/fd/{place}/{NAME}")
+        peer.connect(f"/proc/self/fd/{place}/{AGENT_SOCKET}")
     finally:
         os.close(place)

@@ -24,9 +24,8 @@ from qoslet.core.reconcile.journal import (
     read,
 )
 from qoslet.errors import CannotDo
-from qoslet.host.state.root_lock import STATE as STATE
+from qoslet.host.state.folder import JOURNAL, STATE
 from qoslet.host.state.root_lock import cannot, enter, leave, unlink
-from qoslet.host.state.root_lock import escaped as escaped
 
 LARGEST = 4 * 1024 * 1024
 """Bytes after which a journal is written anew, without what no longer counts."""
@@ -82,7 +81,7 @@ class JournalFile:
     def begin(self) -> None:
         """Start the file with its header. Raises ``CannotDo``."""
         try:
-            self._file = os.open("journal", _NEW, 0o600, dir_fd=self._folder)
+            self._file = os.open(JOURNAL, _NEW, 0o600, dir_fd=self._folder)
         except OSError as error:
             raise cannot("the journal cannot be begun", error, self.root) from error
         self._append(lines([self._header]))
@@ -123,8 +122,8 @@ class JournalFile:
 
     def discard(self) -> None:
         """Remove a journal that is there, and a new one that was not finished."""
-        unlink("journal", self._folder)
-        unlink("journal.new", self._folder)
+        unlink(JOURNAL, self._folder)
+        unlink(f"{JOURNAL}.new", self._folder)
 
     def archive(self, header: Header | None) -> bool:
         """Put a journal aside that says nothing about this boot; whether there was one."""
@@ -146,14 +145,14 @@ class JournalFile:
         """Replace the file, or begin it, by the shortest one that says the same."""
         data = lines([self._header, *self.ledger.entries()])
         try:
-            unlink("journal.new", self._folder)
-            new = os.open("journal.new", _NEW, 0o600, dir_fd=self._folder)
+            unlink(f"{JOURNAL}.new", self._folder)
+            new = os.open(f"{JOURNAL}.new", _NEW, 0o600, dir_fd=self._folder)
         except OSError as error:
             raise cannot("the journal cannot be begun", error, self.root) from error
         old, self._file, self._size = self._file, new, 0
         try:
             self._append(data)
-            os.rename("journal.new", "journal", src_dir_fd=self._folder, dst_dir_fd=self._folder)
+            os.rename(f"{JOURNAL}.new", JOURNAL, src_dir_fd=self._folder, dst_dir_fd=self._folder)
         except (CannotDo, OSError):
             os.close(new)
             self._file, self._size = old, 0
@@ -168,7 +167,7 @@ class JournalFile:
         if self._folder < 0:
             return
         if gone:
-            unlink("journal", self._folder)
+            unlink(JOURNAL, self._folder)
         elif self._owed and self._file >= 0:
             with suppress(CannotDo, OSError):
                 self._append(lines(self._owed))
@@ -252,11 +251,11 @@ def _succeed(journal: JournalFile, tree: Owned, header: Header) -> None:
 def _contents(folder: int) -> bytes:
     """The bytes of the journal, none where there is none."""
     try:
-        descriptor = os.open("journal", _OLD, dir_fd=folder)
+        descriptor = os.open(JOURNAL, _OLD, dir_fd=folder)
     except FileNotFoundError:
         return b""
     except OSError as error:
-        raise cannot("the journal cannot be read", error, "journal") from error
+        raise cannot("the journal cannot be read", error, JOURNAL) from error
     with os.fdopen(descriptor, "rb") as file:
         return file.read()
 
@@ -267,7 +266,7 @@ def _archive(folder: int, header: Header | None) -> bool:
     name = "".join(char for char in (header.boot if header else "") if char.isalnum())
     try:
         os.rename(
-            "journal", f"journal.{name or 'unreadable'}", src_dir_fd=folder, dst_dir_fd=folder
+            JOURNAL, f"{JOURNAL}.{name or 'unreadable'}", src_dir_fd=folder, dst_dir_fd=folder
         )
     except FileNotFoundError:
         return False

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from errno import ENOENT
 
 from qoslet.core.reconcile.journal import Header, JournalState, read
 from qoslet.errors import CannotDo
+from qoslet.host.state.folder import JOURNAL, escaped
 from qoslet.host.state.journal_file import (
     JournalFile,
     Owned,
@@ -16,22 +15,6 @@ from qoslet.host.state.journal_file import (
     same_place,
     this_boot,
 )
-from qoslet.host.state.root_lock import STATE, escaped
-
-
-def state_directory(environ: Mapping[str, str], user: int) -> str:
-    """Where the journals of a user are: /run/qoslet for root, else below the runtime directory.
-    Raises ``CannotDo`` where there is none."""
-    if user == 0:
-        return STATE
-    runtime = environ.get("XDG_RUNTIME_DIR") or f"/run/user/{user}"
-    if not runtime.startswith("/") or not os.path.isdir(runtime):
-        raise CannotDo(
-            "there is no runtime directory for the journal",
-            where=runtime,
-            hint="set XDG_RUNTIME_DIR to a directory of your own that ends with the boot",
-        )
-    return f"{runtime.rstrip('/')}/qoslet"
 
 
 def open_journal(
@@ -70,7 +53,7 @@ def open_journal(
 def _verb_of(root: str, state: str) -> str:
     """What the tree at a root is of, by its journal."""
     try:
-        with open(f"{state}/{escaped(root)}/journal", "rb") as file:
+        with open(f"{state}/{escaped(root)}/{JOURNAL}", "rb") as file:
             header = read(file.readline()).header
     except OSError:
         header = None
@@ -141,7 +124,7 @@ def read_journal(
     boot and hierarchy. Raises ``CannotDo`` where it cannot be read, or the root is another's."""
     header, ledger = Header(boot or this_boot(), tree.hierarchy, root), JournalState()
     try:
-        with open(f"{state}/{escaped(root)}/journal", "rb") as file:
+        with open(f"{state}/{escaped(root)}/{JOURNAL}", "rb") as file:
             old = read(file.read())
         if old.header is not None and same_place(old.header, header):
             ledger.add(old.entries)

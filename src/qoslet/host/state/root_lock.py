@@ -12,8 +12,8 @@ import stat
 
 from qoslet.core.cgroup.names import is_below
 from qoslet.errors import CannotDo
+from qoslet.host.state.folder import JOURNAL, LOCK, escaped, unescaped
 
-STATE = "/run/qoslet"
 TRIES = 1000
 """Others that leave the root one after another while it is entered, before that is given up."""
 
@@ -49,24 +49,14 @@ def leave(folder: int, root: str) -> None:
     """Remove the lock that is held and the directory of a root, where there is no journal. One
     who has opened the lock before sees that it is no longer there (``_entered``)."""
     try:
-        os.stat("journal", dir_fd=folder, follow_symlinks=False)
+        os.stat(JOURNAL, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
-        unlink("lock", folder)
+        unlink(LOCK, folder)
         try:
             os.rmdir(f"../{escaped(root)}", dir_fd=folder)
         except OSError:
             # Others may have entered it by now, or journals were put aside in it.
             return
-
-
-def escaped(root: str) -> str:
-    """A root as one file name; different roots have different ones."""
-    return root.strip("/").replace("%", "%25").replace("/", "%2F")
-
-
-def unescaped(name: str) -> str:
-    """The root of a file name."""
-    return "/" + name.replace("%2F", "/").replace("%25", "%")
 
 
 def _private(name: str, above: int | None, prefix: str = "") -> int | None:
@@ -152,7 +142,7 @@ def _locked(root: str, folder: int) -> int | None:
     """The lock of a root, held; None where the directory was removed. Raises ``CannotDo`` with who
     has it."""
     try:
-        lock = os.open("lock", _LOCK, 0o600, dir_fd=folder)
+        lock = os.open(LOCK, _LOCK, 0o600, dir_fd=folder)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -1,0 +1,148 @@
+"""How what a run leaves behind is ended: its pods, their files, and values that it gave to others."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from typing import TYPE_CHECKING
+
+from qoslet.app import cri_run
+from qoslet.core.reconcile.journal import JournalState
+from qoslet.errors import CannotDo, QosletError
+from qoslet.host.containers.log_files import LogLimits
+from qoslet.host.containers.tmpfs_volumes import TmpfsVolumes
+from qoslet.host.keeper.client import KeeperRuntime
+from qoslet.host.machine.utilization import Killing
+from qoslet.host.state import http_server
+from qoslet.host.state.folder import POD_FILES, POD_FOLDERS, VOLUMES, folder_of
+
+if TYPE_CHECKING:
+    from qoslet.agent.ports import Runtime
+    from qoslet.app.tree import OwnedTree
+
+POLL_SECONDS = 0.02
+KEEPER_PATIENCE, RUNTIME_PATIENCE = 10.0, 30.0
+"""Seconds beyond the longest grace period until pods that do not end are left."""
+
+
+def keeper_of(tree: OwnedTree, folder: str, limits: LogLimits | None = None) -> KeeperRuntime:
+    """The containers of a tree. Raises CannotDo."""
+    place, mounts = tree.place, tree.reach.mounts
+    where = mounts["unified"] if place.hierarchy == "v2" else mounts
+    return KeeperRuntime.connect(folder, place.root, place.hierarchy, where, limits=limits)
+
+
+def clear(folder: str) -> None:
+    """Remove what is there for pods, once there are none."""
+    for name in POD_FOLDERS:
+        shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
+    http_server.forget(folder)
+    for name in POD_FILES:
+        try:
+            os.unlink(f"{folder}/{name}")
+        except FileNotFoundError:
+            continue
+
+
+def undo(tree: OwnedTree) -> list[str]:
+    """Give groups of others their values of before back; what somebody else has written since."""
+    from qoslet.core.reconcile.restore import restore
+
+    ledger = tree.ledger
+    if not ledger.adopted:
+        return []
+    tree.meet(ledger.adopted)
+    only = JournalState(
+        files={key: row for key, row in ledger.files.items() if key[0] in ledger.adopted}
+    )
+    only.adopted, only.earlier, only.read_back = ledger.adopted, ledger.earlier, ledger.read_back
+    what = restore(only, tree.standing(), hierarchy=tree.place.hierarchy)
+    if what.refusals:
+        return [refusal.message for refusal in what.refusals]
+    outcomes = tree.driver.perform(what.steps)
+    wrong = [f"{one.step.describe()}: {one.error}" for one in outcomes if one.error is not None]
+    if not wrong:
+        for path in list(ledger.adopted):
+            ledger.forget(path)
+    return wrong
+
+
+def end_pods(tree: OwnedTree) -> list[str]:
+    """End what a run has left running: containers through their keeper, in their grace periods,
+    then whatever is in our groups; give the pods' volumes back. Lines that say what was ended.
+    Raises CannotDo where something cannot be ended."""
+    folder = folder_of(tree.place.root)
+    lines = _end_runtime_pods(tree, folder) + _end_keeper_pods(tree, folder)
+    left = sorted({pid for path in tree.ledger.cgroups for pid in tree.driver.members(path)})
+    if left:
+        who = Killing(tree.driver.kill).holders(tree.place.root, left)
+        if not tree.driver.kill(tree.place.root):
+            raise CannotDo(
+                f"{who} cannot be ended", where=tree.place.root, hint="see why, then release again"
+            )
+        lines.append(f"{tree.place.root}: ended {who}, which no keeper has")
+    volumes = TmpfsVolumes(f"{folder}/{VOLUMES}")
+    for uid in volumes.standing():
+        volumes.remove(uid, detach=True)
+    clear(folder)
+    return [*lines, *volumes.notes]
+
+
+def pods_left(tree: OwnedTree) -> list[str]:
+    """What ``end_pods`` would end."""
+    pids = sorted({pid for path in tree.ledger.cgroups for pid in tree.driver.members(path)})
+    if not pids:
+        return []
+    who = Killing(tree.driver.kill).holders(tree.place.root, pids)
+    return [f"{tree.place.root}: {who} would be ended first"]
+
+
+def _end_runtime_pods(tree: OwnedTree, folder: str) -> list[str]:
+    """End the pods that a container runtime has; a line for each. Raises ``CannotDo`` where it
+    does not answer or they do not end: what is left in it would run on."""
+    if not cri_run.has_pods(folder):
+        return []
+    runtime = cri_run.runtime_of_pods(tree, folder)
+    try:
+        lines, ended = _end_all(runtime, RUNTIME_PATIENCE)
+        if not ended:
+            where = cri_run.endpoint_of(folder)
+            hint = "see why, then release again"
+            raise CannotDo("pods do not end", where=where, hint=hint)
+        return lines
+    finally:
+        runtime.close()
+
+
+def _end_keeper_pods(tree: OwnedTree, folder: str) -> list[str]:
+    """End the pods that a keeper has; a line for each."""
+    try:
+        runtime = keeper_of(tree, folder)
+        runtime.held()
+    except QosletError as error:
+        return [f"the keeper is left aside: {error}"]
+    try:
+        return _end_all(runtime, KEEPER_PATIENCE)[0]
+    finally:
+        runtime.close(2.0)
+
+
+def _end_all(runtime: Runtime, patience: float) -> tuple[list[str], bool]:
+    """End all pods of a runtime in their grace periods, and remove those that ended. Returns a line
+    for each that was running, and whether all have ended within ``patience`` seconds more."""
+    before = dict(runtime.held())
+    for uid, pod in before.items():
+        runtime.stop(uid, pod.grace)
+    deadline = (
+        time.monotonic() + max((pod.grace for pod in before.values()), default=0.0) + patience
+    )
+    while any(not pod.ended for pod in runtime.held().values()) and time.monotonic() <= deadline:
+        runtime.poll()
+        time.sleep(POLL_SECONDS)
+    after = dict(runtime.held())
+    for uid, pod in after.items():
+        if pod.ended:
+            runtime.forget(uid)
+    lines = [f"Pod {pod.key}: ended" for pod in before.values() if not pod.ended]
+    return lines, all(pod.ended for pod in after.values())
