@@ -204,35 +204,3 @@ def _write(path: str, words: str) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(f"{words}\n")
-<<<<<<< HEAD
-
-
-def end_kept(tree: OwnedTree, folder: str) -> list[str]:
-    """End the pods that a container runtime has; a line for each. Raises ``CannotDo`` where it
-    does not answer: what is left in it would run on."""
-    if not _has_pods(folder):
-        return []
-    from qoslet.host.cri.runtime import read_facts
-
-    endpoint = _endpoint(folder)
-    runtime = _runtime(endpoint, read_facts(endpoint), tree, folder, False)
-    try:
-        held = dict(runtime.list_pods())
-        for uid, one in held.items():
-            runtime.stop(uid, one.grace_seconds)
-        longest = max((one.grace_seconds for one in held.values()), default=0.0)
-        deadline = time.monotonic() + longest + 30.0
-        while any(not one.ended for one in runtime.list_pods().values()):
-            if time.monotonic() > deadline:
-                raise CannotDo(
-                    "pods do not end", where=endpoint, hint="see why, then release again"
-                )
-            runtime.poll()
-            time.sleep(TICK)
-        for uid in held:
-            runtime.remove_pod(uid)
-    finally:
-        runtime.close()
-    return [f"Pod {one.key}: ended" for one in held.values() if not one.ended]
-=======
->>>>>>> 3b08d75 (Name the files of the state folder, the default root and a run's options once)

@@ -52,7 +52,7 @@ def undo(tree: OwnedTree) -> list[str]:
     ledger = tree.ledger
     if not ledger.adopted:
         return []
-    tree.meet(ledger.adopted)
+    tree.allow_foreign_writes(ledger.adopted)
     only = JournalState(
         files={key: row for key, row in ledger.files.items() if key[0] in ledger.adopted}
     )
@@ -76,14 +76,14 @@ def end_pods(tree: OwnedTree) -> list[str]:
     lines = _end_runtime_pods(tree, folder) + _end_keeper_pods(tree, folder)
     left = sorted({pid for path in tree.ledger.cgroups for pid in tree.driver.members(path)})
     if left:
-        who = Killing(tree.driver.kill).holders(tree.place.root, left)
+        who = Killing(tree.driver.kill).describe_processes(tree.place.root, left)
         if not tree.driver.kill(tree.place.root):
             raise CannotDo(
                 f"{who} cannot be ended", where=tree.place.root, hint="see why, then release again"
             )
         lines.append(f"{tree.place.root}: ended {who}, which no keeper has")
     volumes = TmpfsVolumes(f"{folder}/{VOLUMES}")
-    for uid in volumes.standing():
+    for uid in volumes.existing():
         volumes.remove(uid, detach=True)
     clear(folder)
     return [*lines, *volumes.notes]
@@ -94,7 +94,7 @@ def pods_left(tree: OwnedTree) -> list[str]:
     pids = sorted({pid for path in tree.ledger.cgroups for pid in tree.driver.members(path)})
     if not pids:
         return []
-    who = Killing(tree.driver.kill).holders(tree.place.root, pids)
+    who = Killing(tree.driver.kill).describe_processes(tree.place.root, pids)
     return [f"{tree.place.root}: {who} would be ended first"]
 
 
@@ -119,7 +119,7 @@ def _end_keeper_pods(tree: OwnedTree, folder: str) -> list[str]:
     """End the pods that a keeper has; a line for each."""
     try:
         runtime = keeper_of(tree, folder)
-        runtime.held()
+        runtime.list_pods()
     except QosletError as error:
         return [f"the keeper is left aside: {error}"]
     try:
@@ -131,18 +131,22 @@ def _end_keeper_pods(tree: OwnedTree, folder: str) -> list[str]:
 def _end_all(runtime: Runtime, patience: float) -> tuple[list[str], bool]:
     """End all pods of a runtime in their grace periods, and remove those that ended. Returns a line
     for each that was running, and whether all have ended within ``patience`` seconds more."""
-    before = dict(runtime.held())
+    before = dict(runtime.list_pods())
     for uid, pod in before.items():
-        runtime.stop(uid, pod.grace)
+        runtime.stop(uid, pod.grace_seconds)
     deadline = (
-        time.monotonic() + max((pod.grace for pod in before.values()), default=0.0) + patience
+        time.monotonic()
+        + max((pod.grace_seconds for pod in before.values()), default=0.0)
+        + patience
     )
-    while any(not pod.ended for pod in runtime.held().values()) and time.monotonic() <= deadline:
+    while (
+        any(not pod.ended for pod in runtime.list_pods().values()) and time.monotonic() <= deadline
+    ):
         runtime.poll()
         time.sleep(POLL_SECONDS)
-    after = dict(runtime.held())
+    after = dict(runtime.list_pods())
     for uid, pod in after.items():
         if pod.ended:
-            runtime.forget(uid)
+            runtime.remove_pod(uid)
     lines = [f"Pod {pod.key}: ended" for pod in before.values() if not pod.ended]
     return lines, all(pod.ended for pod in after.values())
