@@ -38,6 +38,9 @@ def wrong_rows(part: Part, before: dict[str, str], seen: dict[str, str]) -> list
     """What stands differently from what the part says: rows, and files that it does not name."""
     wanted = before | {row.file: row.applied for row in part.rows if row.file in seen}
     unsure: set[str] = set()
+    if any(row.file == "cpu.idle" and row.value == "1" for row in part.rows):
+        # an idle cgroup's weight reads 0, and 1 since Linux 6.12, which no row of an update says
+        unsure = {"cpu.weight", "cpu.shares"}
     if part.refusal is not None and part.refusal.file == "memory.memsw.limit_in_bytes":
         # which of both is written first depends on the limit that is there
         unsure |= {"memory.limit_in_bytes", "memory.memsw.limit_in_bytes"}

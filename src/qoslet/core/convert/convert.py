@@ -188,14 +188,6 @@ def _block_as_unit(block: Block, wish: Wish) -> Part:
     return structs.replace(part, rows=rows)
 
 
-def _block_as_oci(block: Block, wish: Wish) -> Part:
-    return Part(message=plain(block))
-
-
-def _block_as_cri(block: Block, wish: Wish) -> Part:
-    return part_of_block(block)
-
-
 def _message_as_cri(message: Message, wish: Wish) -> Part:
     fields = linux_cri(message.resources)
     lists = {"cpuset_cpus": message.cpus, "cpuset_mems": message.mems}
@@ -212,49 +204,30 @@ def _message_by_runtime(message: Message, wish: Wish) -> Part:
     return structs.replace(part, lost=(*lost_of(message, wish.runtime), *part.lost))
 
 
-def _sandbox_as_cri(sandbox: Sandbox, wish: Wish) -> Part:
-    return _message_as_cri(sandbox.message, wish)
-
-
-def _sandbox_as_oci(sandbox: Sandbox, wish: Wish) -> Part:
-    return _message_by_runtime(sandbox.message, wish)
-
-
 def _sandbox_as_files(sandbox: Sandbox, wish: Wish) -> Part:
     part = _CONVERTED[Block, wish.to](_PAUSE, wish)
     return Part(part.rows, None, (SANDBOX,))
 
 
-def _windows_as_objects(fields: Fields, wish: Wish) -> Part:
-    return object_part(fields, wish.windows)
-
-
-def _windows_as_cri(fields: Fields, wish: Wish) -> Part:
-    return Part(message=as_cri(fields), lost=lost_of_windows(fields, wish.to))
-
-
-def _windows_as_oci(fields: Fields, wish: Wish) -> Part:
-    return Part(message=as_oci(fields), lost=lost_of_windows(fields, wish.to))
-
-
+_FILES: tuple[Target, ...] = ("v1", "v2", "systemd")
 _CONVERTED: dict[tuple[type, Target], Callable[[Any, Wish], Part]] = {
     (Block, "v1"): _block_as_files,
     (Block, "v2"): _block_as_files,
     (Block, "systemd"): _block_as_unit,
-    (Block, "oci"): _block_as_oci,
-    (Block, "cri"): _block_as_cri,
-    (Message, "v1"): _message_by_runtime,
-    (Message, "v2"): _message_by_runtime,
-    (Message, "systemd"): _message_by_runtime,
+    (Block, "oci"): lambda block, wish: Part(message=plain(block)),
+    (Block, "cri"): lambda block, wish: part_of_block(block),
+    **dict.fromkeys(((Message, to) for to in _FILES), _message_by_runtime),
     (Message, "oci"): _message_by_runtime,
     (Message, "cri"): _message_as_cri,
-    (Sandbox, "v1"): _sandbox_as_files,
-    (Sandbox, "v2"): _sandbox_as_files,
-    (Sandbox, "systemd"): _sandbox_as_files,
-    (Sandbox, "oci"): _sandbox_as_oci,
-    (Sandbox, "cri"): _sandbox_as_cri,
-    (Fields, "windows"): _windows_as_objects,
-    (Fields, "cri"): _windows_as_cri,
-    (Fields, "oci"): _windows_as_oci,
+    **dict.fromkeys(((Sandbox, to) for to in _FILES), _sandbox_as_files),
+    (Sandbox, "oci"): lambda sandbox, wish: _message_by_runtime(sandbox.message, wish),
+    (Sandbox, "cri"): lambda sandbox, wish: _message_as_cri(sandbox.message, wish),
+    (Fields, "windows"): lambda fields, wish: object_part(fields, wish.windows),
+    (Fields, "cri"): lambda fields, wish: Part(
+        message=as_cri(fields), lost=lost_of_windows(fields, "cri")
+    ),
+    (Fields, "oci"): lambda fields, wish: Part(
+        message=as_oci(fields), lost=lost_of_windows(fields, "oci")
+    ),
 }
 """What becomes of each kind of resource block in each form that there is for it."""
