@@ -41,7 +41,7 @@ class Bench:
     def __init__(self) -> None:
         here = probe()
         if here.hierarchy is None:
-            raise CannotDo("no control groups are mounted")
+            raise CannotDo("no cgroup file system mounted")
         self.hierarchy: Hierarchy = here.hierarchy
         where = (here.unified or "") if here.hierarchy == "v2" else (here.mounts or {})
         self.root = root_path(f"/qosletbench{secrets.token_hex(3)}", "systemd")

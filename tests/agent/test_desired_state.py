@@ -206,7 +206,7 @@ def test_the_second_file_takes_the_place_of_the_first() -> None:
     desired = source.current()
     assert desired.pods[uid("web")].manifest == "a"
     assert errors(desired) == [
-        "b: Pod default/web: metadata.name: default/web is in a, too: that one counts"
+        "b: Pod default/web: metadata.name: default/web is also in a, which takes precedence"
     ]
     files.gone("a")
     desired = source.current()
@@ -295,9 +295,9 @@ def test_only_an_error_of_the_node_makes_it_unsound() -> None:
 def test_a_directory_without_pods_is_told() -> None:
     files = Given()
     source = made(files)
-    assert [row.message for row in source.current().problems] == ["no pod in the input so far"]
+    assert [row.message for row in source.current().problems] == ["no pods yet"]
     files.say("a", pod("web"))
-    assert "no pod in the input so far" not in [row.message for row in source.current().problems]
+    assert "no pods yet" not in [row.message for row in source.current().problems]
 
 
 def test_another_node_plans_everything_anew() -> None:

@@ -75,7 +75,7 @@ def test_it_ends_by_itself_and_leaves_nothing() -> None:
     assert bench.groups() == []
     assert ("stop", "a", 5.0) in bench.keeper.calls
     assert bench.keeper.kept == {}
-    assert screen.lines == ["ending 1 pods; Ctrl-C again ends them at once"]
+    assert screen.lines == ["stopping 1 pod; press Ctrl-C again to kill them"]
 
 
 def test_nobody_watches_so_it_turns_when_something_is_due_only() -> None:
@@ -133,7 +133,7 @@ def test_what_is_kept_stays_and_the_next_run_takes_it_up() -> None:
     bench = timed(3.0, interval_seconds=None, keep_pods=True)
     bench.put("a")
     screen = looped(bench)
-    assert screen.lines == ["1 pod kept for the next run"]
+    assert screen.lines == ["1 pod kept running for the next run"]
     assert bench.keeper.running == {"a"}
     done = len(bench.driver.steps)
     bench.begin()
@@ -149,7 +149,7 @@ def test_what_cannot_be_removed_is_said() -> None:
     bench.turn()
     bench.kernel.perform([Step("create", f"{ROOT}/kubepods/burstable/poda/theirs")])
     bench.kernel.spawn(f"{ROOT}/kubepods")
-    with pytest.raises(CannotDo, match="could not be undone: remove /q/kubepods"):
+    with pytest.raises(CannotDo, match=r"cleanup incomplete, \d+ left: remove /q/kubepods"):
         looped(bench)
     assert not bench.groups("a"), "what lies in a group of ours goes with it"
 
@@ -157,8 +157,8 @@ def test_what_cannot_be_removed_is_said() -> None:
 def test_what_others_had_is_given_back_at_the_end() -> None:
     bench = timed(1.0)
     bench.put("a")
-    with pytest.raises(CannotDo, match="1 things could not be undone: somebody has written"):
-        looped(bench, undo=lambda: ["somebody has written /sys/x since"])
+    with pytest.raises(CannotDo, match="cleanup incomplete, 1 left: another process wrote"):
+        looped(bench, undo=lambda: ["another process wrote /sys/x"])
     assert bench.groups() == []
 
 

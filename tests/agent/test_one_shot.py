@@ -229,7 +229,7 @@ def test_groups_that_a_runtime_made_in_ours_are_left_alone() -> None:
 def test_a_planned_group_of_somebody_else_is_refused() -> None:
     machine = Machine()
     machine.kernel.perform([Step("create", "/q/kubepods")])
-    with pytest.raises(CannotDo, match="/q/kubepods: somebody else made this group"):
+    with pytest.raises(CannotDo, match="/q/kubepods: another process created this cgroup"):
         machine.apply()
 
 
@@ -240,7 +240,7 @@ def test_a_container_that_a_runtime_made_is_written_and_restored() -> None:
     done = machine.apply({**TREE, "/q/kubepods/poda/c1": {"cpu.shares": "99"}})
     assert (done.done("set"), done.remaining) == (1, ())
     (refusal,) = machine.release()
-    assert refusal.startswith("/q/kubepods/poda/c1: somebody else made this group below ours")
+    assert refusal.startswith("/q/kubepods/poda/c1: another process created this cgroup")
 
 
 def test_a_reserved_group_is_written_where_it_stands_and_restored() -> None:
@@ -340,7 +340,7 @@ def test_a_group_filled_with_a_process_meanwhile_is_named_and_stays() -> None:
     done = machine.apply({path: files for path, files in TREE.items() if not path.endswith("b")})
     assert [one.errno_name for one in done.failures] == ["EBUSY"]
     (refusal,) = machine.release()
-    assert refusal.startswith("/q/kubepods/podb: processes are in it")
+    assert refusal.startswith("/q/kubepods/podb: has processes")
 
 
 def test_values_of_controllers_that_are_missing_are_taken_out_and_listed() -> None:
@@ -382,7 +382,7 @@ def test_what_somebody_has_written_where_nothing_is_planned_any_more_stays() -> 
     machine.kernel.write("/system", "memory.min", "16384")
     done = machine.apply({"/q/kubepods": {}})
     assert (done.remaining, done.outcomes) == ((), ())
-    assert "somebody has written '16384' since" in done.before.notes[0]
+    assert "another process wrote '16384' over" in done.before.notes[0]
     assert machine.apply({"/q/kubepods": {}}).before.notes == ()
     assert machine.value("/system", "memory.min") == "16384"
 

@@ -293,7 +293,7 @@ def test_orphans_are_reported_and_removed_at_a_measured_pace() -> None:
         bench.kernel.perform([Step("create", f"{tier}/pod{name}/app")])
     pid = bench.kernel.spawn(f"{tier}/podx/app")
     assert bench.turn(11.0).notes == (
-        f"{tier}/podx belongs to no pod: process {pid}; it is removed",
+        f"{tier}/podx belongs to no pod (process {pid}): removing it",
     )
     assert bench.reconciler.next_at() == pytest.approx(bench.clock.now + 0.1)
     left = []

@@ -108,7 +108,7 @@ def test_ps(agent: Path, tmp_path: Path) -> None:
     assert web.split()[:5] == ["shop", "web", "1/1", "Running", "2"]
     assert "\x1b" not in out
     assert "Pending (CreateError)" in bad
-    assert why.strip() == "/qoslet/x: EPERM; again in 4s"
+    assert why.strip() == "/qoslet/x: EPERM; retry in 4s"
     assert resize.strip() == "resize Deferred: memory is in use"
     code, out, _ = ps("-n", "shop", "-o", "json")
     assert [item["name"] for item in json.loads(out)["items"]] == ["web"]

@@ -116,12 +116,11 @@ def test_the_screen_draws_who_was_taken_from_and_what_happened_last() -> None:
     lines = screen_lines(VIEW, PLAIN, 80)
     assert lines == [
         "",
-        "memory taken back, last 60 s",
+        "memory reclaimed, last 60 s",
         "shop/web/app             above high     ___....---====++++***%%%%####      33Mi",
         "shop/web/app             below request                             #       40Ki",
         "",
-        "shop/web/app: the kernel killed process 31 (hog) for memory: 64 MiB, at its",
-        "limit",
+        "shop/web/app: the kernel OOM-killed process 31 (hog): 64 MiB, at its limit",
     ]
     assert screen_lines(MemoryView(), PLAIN, 80) == []
     only = MemoryView((TIER,), (), NODE)
@@ -129,8 +128,8 @@ def test_the_screen_draws_who_was_taken_from_and_what_happened_last() -> None:
 
 
 LESS = (
-    "app: memory.low 64Mi is worth 60Mi of 64Mi used: /q/b holds 90Mi of 96Mi that its groups claim"
-    " and use"
+    "app: memory.low 64Mi protects only 60Mi of 64Mi used: /q/b holds 90Mi of 96Mi that its children"
+    " claim and use"
 )
 
 
@@ -140,7 +139,7 @@ def test_the_table_says_it_below_the_pod() -> None:
     said = [line for line in lines if line.startswith("  app:")]
     assert said == [
         "  app: 2 OOM kills, throttled 402x at memory.high, 1 breach of its protection",
-        "  app: memory taken back below request 40Ki #, above high 23Mi "
+        "  app: memory reclaimed below request 40Ki #, above high 23Mi "
         + spark(APP.recent["above_high"], PLAIN).strip(),
         f"  {LESS}",
     ]
@@ -148,7 +147,7 @@ def test_the_table_says_it_below_the_pod() -> None:
     row["worthLess"][0] |= {"worthBytes": 0}
     row["worthLess"][0]["because"]["heldBytes"] = 0
     assert [*memory_rendering.remarks([row], 4096, PLAIN)][-1] == (
-        "app: memory.low 64Mi is worth 0 of 64Mi used: /q/b has no memory.low"
+        "app: memory.low 64Mi protects only 0 of 64Mi used: /q/b has no memory.low"
     )
     assert table(document["items"], 2000.0, PLAIN, False, True)
 

@@ -171,7 +171,7 @@ class ManifestSource:
         try:
             self._store.write({} if managers is None else written(managers))
         except OSError as error:
-            said = f"who has which CPUs and memory cannot be written: {error.strerror}"
+            said = f"cannot write the assignments of CPUs and memory: {error.strerror}"
         if said != self._unkept:
             self._unkept, self._stale = said, True
 
@@ -267,9 +267,9 @@ class ManifestSource:
             self._specs = tuple(chain.from_iterable(specs))
         files = (*self._paths, *self._set.rows)
         if not self._pods:
-            files = (*files, Problem("info", "manifests", "no pod in the input so far", ""))
+            files = (*files, Problem("info", "manifests", "no pods yet", ""))
         if self._unkept:
-            hint = "after a restart pods may get others; look at the state directory"
+            hint = "after a restart pods may get other CPUs; check the state directory"
             files = (*files, Problem("warning", "managers", self._unkept, hint))
         return (*self._of_node, *files, *self._specs, *self.live.problems())
 

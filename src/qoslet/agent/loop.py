@@ -81,18 +81,18 @@ def run(
         if config.keep_pods:
             if reconciler.started_uids:
                 kept = len(reconciler.started_uids)
-                surface.log(f"{kept} pod{'' if kept == 1 else 's'} kept for the next run")
+                surface.log(f"{_pods(kept)} kept running for the next run")
         else:
             if reconciler.started_uids:
                 surface.log(
-                    f"ending {len(reconciler.started_uids)} pods; Ctrl-C again ends them at once"
+                    f"stopping {_pods(len(reconciler.started_uids))}; press Ctrl-C again to kill them"
                 )
             left = end(reconciler, lambda: stop.requested() > 1, undo)
     if left:
         raise CannotDo(
-            f"{len(left)} things could not be undone: {left[0]}",
+            f"cleanup incomplete, {len(left)} left: {left[0]}",
             where=config.root,
-            hint="see what holds them: cat cgroup.procs below the root",
+            hint="find the processes with: cat cgroup.procs below the root",
         )
     return reconciler.last_result
 
@@ -102,3 +102,7 @@ def _wait(config: Config, reconciler: Reconciler, now: float) -> float:
     due = reconciler.next_at()
     wait = LONGEST_SLEEP_SECONDS if due is None else due - now
     return wait if config.interval_seconds is None else min(wait, config.interval_seconds)
+
+
+def _pods(count: int) -> str:
+    return "1 pod" if count == 1 else f"{count} pods"

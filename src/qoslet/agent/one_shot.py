@@ -199,9 +199,9 @@ def _others(plan: Plan, executor: CgroupExecutor, observed: Observed) -> dict[st
             continue
         if group.level not in ("container", "sandbox") and path not in own.adopted:
             raise CannotDo(
-                "somebody else made this group: it is not in our journal",
+                "another process created this cgroup: it is not in the journal",
                 where=path,
-                hint="give another --cgroup-root; if nobody needs it, rmdir it",
+                hint="use another --cgroup-root, or rmdir it if it is unused",
             )
         found[path] = existing
     return found

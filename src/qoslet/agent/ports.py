@@ -205,7 +205,7 @@ class DesiredPod(Struct, frozen=True):
         place. None where it may."""
         if not self.spec.runnable:
             wrong = [row for row in self.spec.problems if row.severity == "error"]
-            return "Refused", wrong[0].message if wrong else "it has no container that could be run"
+            return "Refused", wrong[0].message if wrong else "it has no container to run"
         refusal = self.planned.refused
         return None if refusal is None else (refusal.reason, refusal.message)
 

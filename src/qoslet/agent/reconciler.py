@@ -164,12 +164,12 @@ class Reconciler:
         if worker.phase is not WorkerPhase.RUNNING:
             return
         if kept is None:
-            context.log.notes.append(f"{worker.key}: the runtime has lost it; it is begun anew")
+            context.log.notes.append(f"{worker.key}: the runtime no longer knows it; restarting it")
             context.start_pending(worker)
         elif not kept.ended or worker.desired is None:
             return
         elif kept.terminating:
-            self._admission.restart(worker, "an agent before has ended it")
+            self._admission.restart(worker, "a previous agent stopped it")
         else:
             worker.enter_phase(WorkerPhase.TERMINATED, context.clock.wall())
 

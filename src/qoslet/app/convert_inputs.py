@@ -43,7 +43,7 @@ def _converted(args: argparse.Namespace, wish: Wish) -> Conversion:
         source = source or kind_of(given, where)
         if source != "pod":
             if len(found) > 1:
-                raise BadInput("holds more documents than one", where=args.path, hint="give one")
+                raise BadInput("contains several documents", where=args.path, hint="give one")
             return convert_document(given, wish, source, where)
         if args.path == "-":
             return _pods(args, wish, [value for _, value in found])

@@ -61,7 +61,7 @@ def choose(options: RunOptions, node: Node) -> CriChoice:
     nobody else does (``node`` is that without it). Raises ``CannotDo``, ``BadInput``."""
     if find_spec("grpc") is None or find_spec("google.protobuf") is None:
         raise CannotDo(
-            "grpcio and protobuf are needed to talk to a container runtime",
+            "a container runtime needs grpcio and protobuf",
             where=f"--with {options.runs_with}",
             hint="pip install 'qoslet[cri]'",
         )
@@ -70,7 +70,7 @@ def choose(options: RunOptions, node: Node) -> CriChoice:
     endpoint = options.endpoint or ENDPOINTS[options.runs_with]
     if not endpoint.startswith("unix://"):
         raise BadInput(
-            f"{endpoint!r} is no unix socket",
+            f"{endpoint!r} is not a unix socket",
             where="--container-runtime-endpoint",
             hint="such as unix:///run/containerd/containerd.sock",
         )
@@ -92,9 +92,9 @@ def _known(facts: RuntimeFacts) -> str:
         return runtime_of(facts.runtime).name
     except ValueError as error:
         raise CannotDo(
-            f"what {facts.name} {facts.version} writes is not known: {error}",
+            f"unknown runtime version {facts.name} {facts.version}: {error}",
             where="--container-runtime-endpoint",
-            hint="--runtime names one that writes the same, such as containerd-1.7+runc-1.1",
+            hint="give --runtime with a version that writes the same, such as containerd-1.7+runc-1.1",
         ) from error
 
 
@@ -109,16 +109,16 @@ def taken_up(chosen: CriChoice, tree: OwnedTree, folder: str, source: ManifestSo
     Raises ``CannotDo``."""
     if os.path.isdir(f"{folder}/{KEEPER}") and os.listdir(f"{folder}/{KEEPER}"):
         raise CannotDo(
-            "pods run here as processes of qoslet's own",
+            "pods of this root run with --with process",
             where=tree.place.root,
-            hint="qoslet run --with process goes on with them, qoslet release ends them",
+            hint="continue with qoslet run --with process, or stop them with qoslet release",
         )
     before = endpoint_of(folder)
     if before and before != chosen.endpoint and has_pods(folder):
         raise CannotDo(
             f"pods of this root run with {before}",
             where="--container-runtime-endpoint",
-            hint=f"name that one, or qoslet release --cgroup-root {tree.place.root} first",
+            hint=f"use that one, or qoslet release --cgroup-root {tree.place.root} first",
         )
     _write(f"{folder}/{CRI_ENDPOINT}", chosen.endpoint)
     kubelet = source.live.node.kubelet
@@ -181,9 +181,9 @@ def refuse_others(folder: str, root: str) -> None:
     otherwise."""
     if has_pods(folder):
         raise CannotDo(
-            f"pods run here with {endpoint_of(folder) or 'a container runtime'}",
+            f"pods of this root run with {endpoint_of(folder) or 'a container runtime'}",
             where=root,
-            hint="qoslet run --with containerd goes on with them, qoslet release ends them",
+            hint="continue with qoslet run --with containerd, or stop them with qoslet release",
         )
 
 

@@ -119,7 +119,7 @@ def _remember(
     wrong = lock_memory() if reconciler.context.config.guard != "off" else ""
     if wrong:
         reconciler.context.log_note(
-            f"the agent's own memory may be taken from it under pressure: {wrong}"
+            f"the kernel may reclaim the agent's memory under pressure: {wrong}"
         )
 
 

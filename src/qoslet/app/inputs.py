@@ -42,7 +42,7 @@ def read(args: argparse.Namespace, paths: Sequence[str], *, writes: bool = False
     writes a tree of its own. Raises BadInputs."""
     if not paths:
         hint = "qoslet plan -f pods.yaml, or - for standard input"
-        raise BadInput("no pods are given", where="-f", hint=hint)
+        raise BadInput("no pods given", where="-f", hint=hint)
     if "-" in paths and "-" in args.node:
         raise BadInput("standard input can be read once", where="--node -", hint="name a file")
     faults: list[BadInput] = []

@@ -55,7 +55,7 @@ def _need_same_kind(named: str, found: InstalledRuntime) -> None:
         raise BadInput(
             f"{named} is not {found.name}",
             where="--runtime",
-            hint=f"leave it out: {found.profile} was found",
+            hint=f"remove it: {found.profile} was found",
         )
 
 

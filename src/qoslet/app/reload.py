@@ -22,21 +22,21 @@ def reload(options: RunOptions, made: AgentRun, root: str) -> None:
         moved = root_path(options.root, node.driver) != root or node.driver != old.driver
     except QosletError as error:
         said = "; ".join(str(error).splitlines())
-        note(f"the configuration cannot be read again: {said}; the last good one stands")
+        note(f"cannot reload the configuration: {said}; the last valid one stays in effect")
         return
     if (node, problems) == (old, made.source.problems):
-        note("the configuration was read again: it says the same")
+        note("configuration reloaded: no change")
         return
     fixed = {
         "the cgroup driver": moved,
         "the hierarchy": node.hierarchy != old.hierarchy,
         "cgroupsPerQOS": node.kubelet.cgroups_per_qos != old.kubelet.cgroups_per_qos,
-        "what the CPU and memory managers go by": placing(node) != placing(old),
+        "the settings of the CPU and memory managers": placing(node) != placing(old),
         "the runtime": node.profile.runtime != old.profile.runtime,
     }
     changed = [name for name, differs in fixed.items() if differs]
     if changed:
-        note(f"{', '.join(changed)} cannot change while pods run: start qoslet run anew for it")
+        note(f"{', '.join(changed)} cannot change while pods run: restart qoslet run")
         return
     before = old, made.source.problems
     made.source.configure(node, problems)
@@ -44,8 +44,8 @@ def reload(options: RunOptions, made: AgentRun, root: str) -> None:
     if wrong is not None:
         made.source.configure(*before)
         said = f"{wrong.where}: {wrong.message}"
-        note(f"the configuration is not taken: {said}; the last good one stands")
+        note(f"configuration rejected: {said}; the last valid one stays in effect")
         return
     shared = made.reconciler.context
     shared.config = replace(shared.config, guard=guard_of(options, node))
-    note("the configuration was read again")
+    note("configuration reloaded")

@@ -160,10 +160,9 @@ def _need_reserved(tree: OwnedTree, paths: Sequence[str]) -> None:
     for path in paths:
         if tree.read_cgroup(path) is None:
             raise CannotDo(
-                "enforceNodeAllocatable wants this group and it does not exist",
+                "enforceNodeAllocatable needs this cgroup, which does not exist",
                 where=path,
-                hint="make it (mkdir in each hierarchy, or a systemd slice), or leave its "
-                "reservation out of --enforce-node-allocatable",
+                hint="create it (mkdir in each hierarchy, or a systemd slice), or remove its reservation from --enforce-node-allocatable",
             )
 
 
@@ -175,10 +174,9 @@ def _need_rights(points: Sequence[str], root: str) -> None:
             place = os.path.dirname(place)
         if not os.access(place, os.W_OK | os.X_OK):
             raise CannotDo(
-                "no right to make cgroups",
+                "no permission to create cgroups",
                 where=place,
-                hint="run as root, or below a group delegated to this user with --cgroup-root; "
-                "--simulate needs no rights",
+                hint="run as root, or give a cgroup delegated to this user with --cgroup-root; --simulate needs no privileges",
             )
 
 

@@ -79,9 +79,11 @@ def end_pods(tree: OwnedTree) -> list[str]:
         who = Killing(tree.driver.kill).describe_processes(tree.place.root, left)
         if not tree.driver.kill(tree.place.root):
             raise CannotDo(
-                f"{who} cannot be ended", where=tree.place.root, hint="see why, then release again"
+                f"{who} cannot be stopped",
+                where=tree.place.root,
+                hint="find out why, then release again",
             )
-        lines.append(f"{tree.place.root}: ended {who}, which no keeper has")
+        lines.append(f"{tree.place.root}: killed {who}, which no keeper supervises")
     volumes = TmpfsVolumes(f"{folder}/{VOLUMES}")
     for uid in volumes.existing():
         volumes.remove(uid, detach=True)
@@ -95,7 +97,7 @@ def pods_left(tree: OwnedTree) -> list[str]:
     if not pids:
         return []
     who = Killing(tree.driver.kill).describe_processes(tree.place.root, pids)
-    return [f"{tree.place.root}: {who} would be ended first"]
+    return [f"{tree.place.root}: {who} would be stopped first"]
 
 
 def _end_runtime_pods(tree: OwnedTree, folder: str) -> list[str]:
@@ -108,8 +110,8 @@ def _end_runtime_pods(tree: OwnedTree, folder: str) -> list[str]:
         lines, ended = _end_all(runtime, RUNTIME_PATIENCE)
         if not ended:
             where = cri_run.endpoint_of(folder)
-            hint = "see why, then release again"
-            raise CannotDo("pods do not end", where=where, hint=hint)
+            hint = "find out why, then release again"
+            raise CannotDo("the pods do not stop", where=where, hint=hint)
         return lines
     finally:
         runtime.close()
@@ -121,7 +123,7 @@ def _end_keeper_pods(tree: OwnedTree, folder: str) -> list[str]:
         runtime = keeper_of(tree, folder)
         runtime.list_pods()
     except QosletError as error:
-        return [f"the keeper is left aside: {error}"]
+        return [f"ignoring the keeper: {error}"]
     try:
         return _end_all(runtime, KEEPER_PATIENCE)[0]
     finally:
@@ -148,5 +150,5 @@ def _end_all(runtime: Runtime, patience: float) -> tuple[list[str], bool]:
     for uid, pod in after.items():
         if pod.ended:
             runtime.remove_pod(uid)
-    lines = [f"Pod {pod.key}: ended" for pod in before.values() if not pod.ended]
+    lines = [f"Pod {pod.key}: stopped" for pod in before.values() if not pod.ended]
     return lines, all(pod.ended for pod in after.values())

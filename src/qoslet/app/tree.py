@@ -209,11 +209,11 @@ def driver_of(root: str) -> Kind:
 def _machine(hierarchy: Hierarchy | None) -> TreeLocation:
     here = mounted()
     if here.hierarchy is None:
-        raise CannotDo("no control groups are mounted", hint="see qoslet doctor")
+        raise CannotDo("no cgroup file system mounted", hint="see qoslet doctor")
     if hierarchy not in (None, here.hierarchy):
         raise CannotDo(
-            f"the node is described with cgroup {hierarchy}, this machine has {here.hierarchy}",
-            hint="leave host.hierarchy out",
+            f"the node document says cgroup {hierarchy}, this machine has {here.hierarchy}",
+            hint="remove host.hierarchy",
         )
     if here.hierarchy == "v2":
         return TreeLocation("v2", {"unified": here.unified} if here.unified else {}, "")

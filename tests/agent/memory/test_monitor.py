@@ -88,9 +88,7 @@ def test_a_group_that_wakes_us_is_counted_at_every_level(bench: Counted) -> None
     for row in view.groups:
         mine = f"{app}/".startswith(f"{row.path}/")
         assert row.events == ({"oom_kill": 1} if mine else {}), row.path
-    assert (
-        "d/a/app: the kernel killed process 31 (hog) for memory: 64 MiB, at its limit" in bench.said
-    )
+    assert "d/a/app: the kernel OOM-killed process 31 (hog): 64 MiB, at its limit" in bench.said
 
 
 def test_what_a_surface_sees_first_is_told_at_once_and_once(bench: Counted) -> None:
@@ -103,7 +101,7 @@ def test_what_a_surface_sees_first_is_told_at_once_and_once(bench: Counted) -> N
     assert (bench.reconciler.next_at() or 0) <= bench.clock.now
     for _ in range(3):
         bench.turn(0.1)
-    line = "d/a/app: the kernel killed process 31 (hog) for memory: 64 MiB, at its limit"
+    line = "d/a/app: the kernel OOM-killed process 31 (hog): 64 MiB, at its limit"
     assert bench.said.count(line) == 1
     assert (bench.reconciler.next_at() or 0) > bench.clock.now
 
@@ -111,11 +109,11 @@ def test_what_a_surface_sees_first_is_told_at_once_and_once(bench: Counted) -> N
 def test_a_kill_that_the_log_does_not_tell_is_of_an_unknown_process(bench: Counted) -> None:
     bench.happen(bench.app("a"), "oom_kill", 2)
     bench.turn(1.0)
-    assert not any("killed" in line for line in bench.said)
+    assert not any("OOM-killed" in line for line in bench.said)
     at = bench.reconciler.memory.next_at()
     assert at is not None
     bench.turn(at - bench.clock.now)
-    assert bench.said[-1] == "d/a/app: the kernel killed 2 processes for memory"
+    assert bench.said[-1] == "d/a/app: the kernel OOM-killed 2 processes"
     [event] = bench.reconciler.snapshot().memory_view.events
     assert (event.process, event.pid, event.count) == ("", 0, 2)
 
@@ -124,8 +122,8 @@ def test_without_the_kernel_s_log_nobody_waits_for_a_name(bench: Counted) -> Non
     bench.memory.readable = False
     bench.happen(bench.app("a"), "oom_kill", 1)
     bench.turn(1.0)
-    assert bench.said[-1] == "d/a/app: the kernel killed a process for memory"
-    assert "log cannot be read" in bench.reconciler.snapshot().memory_view.how[-1]
+    assert bench.said[-1] == "d/a/app: the kernel OOM-killed a process"
+    assert "cannot read the kernel log" in bench.reconciler.snapshot().memory_view.how[-1]
 
 
 def test_a_group_that_is_throttled_without_end_is_looked_at_once_a_second(bench: Counted) -> None:
@@ -159,7 +157,7 @@ def test_pressure_of_the_machine_looks_at_everybody(bench: Counted) -> None:
     assert bench.row("d/b/app").stalled == 4.0
     bench.looked.clear()
     bench.turn(1.0)
-    assert bench.app("b") in bench.looked, "it waits for memory still"
+    assert bench.app("b") in bench.looked, "it still waits for memory"
 
 
 def test_a_group_that_waits_is_said_once_and_so_is_its_end(bench: Counted) -> None:
@@ -176,10 +174,10 @@ def test_a_group_that_waits_is_said_once_and_so_is_its_end(bench: Counted) -> No
             bench.memory.machine = replace(bench.memory.machine, stolen=1)
         bench.turn(1.0)
     assert bench.quiet, "nobody is polled for it"
-    said = [line for line in bench.said if "for memory" in line]
+    said = [line for line in bench.said if "memory pressure" in line]
     assert [line.partition(": all")[0].partition(": in")[0] for line in said] == [
-        "d/b/app: waits for memory",
-        "d/b/app: does not wait for memory any more",
+        "d/b/app: memory pressure started",
+        "d/b/app: memory pressure ended",
     ], said
     row = bench.row("d/b/app")
     assert (row.events, row.stalled, row.waited) == ({"pressure": 1, "pressure_end": 1}, 5.0, 5.0)
@@ -233,7 +231,7 @@ def test_counters_are_kept_after_a_pod_and_by_the_next_agent(bench: Counted) -> 
     bench.memory.kept.text = b"nonsense"
     bench.begin()
     bench.turn(1.0)
-    assert "what an earlier agent counted of memory cannot be read; counting anew" in bench.said
+    assert "cannot read the memory counters of the previous agent; counting from zero" in bench.said
 
 
 def test_a_kill_right_before_a_pod_s_end_is_not_lost(bench: Counted) -> None:
@@ -277,7 +275,7 @@ def test_a_breach_of_protection_needs_it_on_every_level(bench: Counted) -> None:
             bench.turn(2.0)
         assert ("below_low" in bench.row("d/a/app").events) is bool(low)
     [line] = [line for line in bench.said if "protection" in line]
-    assert line.startswith("d/a/app: pages were taken below its protection (memory.low) ")
+    assert line.startswith("d/a/app: reclaimed below its protection (memory.low) ")
 
 
 def test_the_limit_that_binds_and_what_values_are_worth_at_run_time(bench: Counted) -> None:

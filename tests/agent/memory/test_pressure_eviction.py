@@ -62,7 +62,7 @@ class Pressed(Bench):
             self.clock.now += step
             self._pass(step)
             self.turn()
-        words = ("memory is short", "evicted", "gone")
+        words = ("memory is short", "evicted", "removed", "still exists")
         return [line for line in self.said[before:] if any(word in line for word in words)]
 
     def _pass(self, seconds: float) -> None:
@@ -121,17 +121,17 @@ def test_the_hog_is_ended_within_two_seconds_and_nobody_else(psi: bool) -> None:
     assert "hog" not in bench.keeper.running
     assert ("stop", "hog", 0.0) in bench.keeper.calls
     assert said[0].startswith(
-        "memory is short on the node: d/hog is ended, because best-effort: holds 1300 MiB, "
-        "request 0 MiB, protected 0 MiB, 1300 MiB above, priority 0; its end frees 1300 MiB of "
+        "memory is short on the node: evicting d/hog: best-effort: uses 1300 MiB, "
+        "request 0 MiB, protected 0 MiB, 1300 MiB above, priority 0; evicting it frees 1300 MiB of "
         "145 MiB missing; "
     ), said
-    assert "60 MiB can be had of 205 MiB wanted" in said[0]
+    assert "60 MiB available of 205 MiB wanted" in said[0]
     bench.frees("hog")
     said = bench.time(20)
     assert bench.keeper.running == {"small", "b", "g"}
     row = bench.rows["hog"]
     assert (row.phase, row.reason) == ("Failed", "Evicted")
-    assert row.message.startswith("the node was low on memory: best-effort: holds 1300 MiB")
+    assert row.message.startswith("the node was low on memory: best-effort: uses 1300 MiB")
     assert not bench.groups("hog")
 
 
@@ -141,10 +141,8 @@ def test_what_was_freed_is_measured() -> None:
         bench.time(0.25)
     bench.frees("hog")
     (said,) = bench.time(2)
-    assert said.startswith("d/hog is gone 0."), said
-    assert said.endswith(
-        "no process is left: 1300 MiB expected, 1300 MiB freed, 1360 MiB can be had"
-    )
+    assert said.startswith("d/hog was removed 0."), said
+    assert said.endswith("1300 MiB expected, 1300 MiB freed, 1360 MiB available")
 
 
 def test_pressure_that_goes_on_takes_one_at_a_time_and_spares_those_under_their_request() -> None:
@@ -173,7 +171,7 @@ def test_a_pod_begins_anew_after_its_back_off_once_memory_is_there() -> None:
     assert "hog" not in bench.keeper.running
     said = bench.time(10)
     assert "hog" in bench.keeper.running
-    assert any("was evicted 20 s ago; it is begun anew" in line for line in said)
+    assert any("was evicted 20 s ago; restarting it" in line for line in said)
     assert bench.rows["hog"].reason == ""
     bench.holds["hog"] = {"held": 1300, "cache": 0, "shmem": 0}
     short(bench).time(2)
@@ -211,7 +209,7 @@ def test_observed_only_it_is_said_and_nobody_is_ended() -> None:
     said = bench.time(20)
     assert bench.keeper.running == {"hog", "small", "b", "g"}
     assert len(said) == 1, "the same is not said again and again"
-    assert "d/hog would be ended (observed only), because best-effort" in said[0]
+    assert "would evict d/hog (observe only): best-effort" in said[0]
     (row,) = bench.reconciler.memory.policies[-1].rows()
     assert (row.path, row.who, row.what) == ("", "pressure", "would end")
 
@@ -243,10 +241,7 @@ def test_nobody_is_ended_whose_end_frees_nothing() -> None:
     bench.time(2)
     said = short(bench).time(20)
     assert bench.keeper.running == {"cached", "shared", "critical"}
-    assert (
-        "no victim, because none of 3 pods may be ended: 1 critical, 2 whose end would free "
-        in (said[0])
-    )
+    assert "no victim: none of 3 pods can be evicted: 1 critical, 2 that would free " in (said[0])
 
 
 def test_a_pod_that_does_not_end_holds_up_others_for_a_while_only() -> None:
@@ -254,10 +249,12 @@ def test_a_pod_that_does_not_end_holds_up_others_for_a_while_only() -> None:
     bench.keeper.stuck.add("hog")
     said = short(bench).time(9)
     assert bench.keeper.running == {"hog", "small", "b", "g"}
-    assert any("d/hog is ending since" in line for line in said)
+    assert any("d/hog has been stopping for" in line for line in said)
     said = bench.time(5)
     assert "small" not in bench.keeper.running
-    assert any("d/hog is not gone 10 s after its end: 1300 MiB are held" in one for one in said)
+    assert any(
+        "d/hog still exists 10 s after its eviction and holds 1300 MiB" in one for one in said
+    )
 
 
 def test_an_end_that_the_runtime_refuses_is_asked_for_again_as_it_was() -> None:
@@ -311,7 +308,7 @@ def test_a_tier_at_its_limit_takes_one_below_it_and_nobody_beside_it() -> None:
         bench.stall = 0.5
         bench.time(0.25)
     assert bench.keeper.running == {"hog", "b"}
-    assert any(f"memory is short on {tier}: d/leak is ended" in line for line in bench.said)
+    assert any(f"memory is short on {tier}: evicting d/leak" in line for line in bench.said)
 
 
 @pytest.mark.parametrize(("cache", "ended"), [(0, True), (40, False)])
@@ -336,7 +333,7 @@ def test_a_pod_stuck_at_its_own_limit_has_time_and_one_with_page_cache_all_of_it
     assert "other" in bench.keeper.running
     if ended:
         assert bench.clock.now - begun >= 10.0
-        assert any("it presses against its own limit for" in line for line in bench.said)
+        assert any("it has been at its own limit for" in line for line in bench.said)
 
 
 def test_page_cache_that_is_protected_does_not_count_as_memory_to_be_had() -> None:

@@ -142,7 +142,7 @@ def test_what_somebody_has_written_there_since_stays_and_is_said_once() -> None:
     bench.source.again(of("off"))
     bench.turn(1.0)
     assert bench.value(SYSTEM, "memory.min") == "33554432"
-    said = [one for one in bench.said if "somebody has written '33554432' since" in one]
+    said = [one for one in bench.said if "another process wrote '33554432' over" in one]
     assert len(said) == 1
     bench.turn(60.0)
     bench.source.again(of("1.36"))
@@ -151,7 +151,7 @@ def test_what_somebody_has_written_there_since_stays_and_is_said_once() -> None:
     bench.source.again(of("off"))
     bench.turn(1.0)
     assert bench.value(SYSTEM, "memory.min") == "33554432", "their value is what was before"
-    assert len([one for one in bench.said if "since" in one]) == 1
+    assert len([one for one in bench.said if "another process wrote" in one]) == 1
 
 
 def test_a_file_that_we_have_not_written_there_is_never_reset() -> None:
@@ -233,7 +233,7 @@ def default(bench: Bench, name: str) -> None:
 
 
 def no_program(name: str) -> PodSpec:
-    wrong = Problem("error", f"{name}.yaml", "it has no container that could be run", "")
+    wrong = Problem("error", f"{name}.yaml", "it has no container to run", "")
     return PodSpec(name, f"d/{name}", (), 5.0, (wrong,))
 
 

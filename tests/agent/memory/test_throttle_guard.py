@@ -114,9 +114,9 @@ def test_a_stalled_container_is_handed_to_the_limit_within_three_seconds() -> No
     (said,) = bench.time(3)
     assert bench.high(path) == "max"
     assert said.startswith(
-        "guard: d/hog/app: stalled at memory.high: memory.high is lifted: memory.max 256.0 MiB "
-        "decides, there are 1397.6 MiB to spare (250.0 MiB of memory.high 243.2 MiB used, "
-        "250.0 MiB cannot be taken back (0.0 MiB can), +0.0 MiB/s, "
+        "guard: d/hog/app: stalled at memory.high: removed memory.high: up to memory.max 256.0 MiB, "
+        "1397.6 MiB free (250.0 MiB of memory.high 243.2 MiB used, "
+        "250.0 MiB unreclaimable (0.0 MiB reclaimable), +0.0 MiB/s, "
     ), said
     assert bench.cold.asked == []
 
@@ -135,7 +135,10 @@ def test_what_is_held_is_no_difference_and_comes_back_once_it_fits() -> None:
     bench.holds(path, 200)
     assert bench.time(25) == []
     (said,) = bench.time(15)
-    assert said == "guard: d/hog/app: memory.high is as planned again: it has fitted for 30 s"
+    assert (
+        said
+        == "guard: d/hog/app: restored the planned memory.high: usage below memory.high for 30 s"
+    )
     assert bench.high(path) == str(HIGH)
     bench.stalls(path)
     bench.time(3)
@@ -150,7 +153,7 @@ def test_observed_it_is_said_once_and_nothing_is_done() -> None:
     path = bench.pod("hog")
     bench.stalls(path)
     (said,) = bench.time(30)
-    assert "stalled at memory.high: would lift memory.high: memory.max 256.0 MiB decides" in said
+    assert "stalled at memory.high: would remove memory.high: up to memory.max 256.0 MiB" in said
     assert bench.high(path) == str(HIGH)
     assert len(bench.time(60)) == 1, "and again after a minute"
 
@@ -170,9 +173,9 @@ def test_what_is_cold_is_reclaimed_first() -> None:
     bench.holds(path, 240, cache=5)
     bench.pushing.add(path)
     first, second = bench.time(5)
-    assert "what is cold is reclaimed: 5.0 MiB of it are cold" in first
+    assert "reclaiming memory: 5.0 MiB of it are reclaimable" in first
     assert bench.cold.asked == [(path, 5 * MIB)]
-    assert "memory.high is lifted" in second
+    assert "removed memory.high" in second
 
 
 def test_page_cache_that_is_reclaimed_is_left_alone() -> None:
@@ -190,20 +193,20 @@ def test_without_a_limit_it_is_raised_step_by_step_as_far_as_the_node_allows() -
     bench.available = 230
     bench.stalls(path, 205)
     (said,) = bench.time(3)
-    assert "memory.high is raised: to 255.0 MiB, there are 127.6 MiB to spare" in said
+    assert "raised memory.high: to 255.0 MiB, 127.6 MiB free" in said
     assert bench.high(path) == str(255 * MIB)
     bench.stalls(path, 258)
     bench.available = 175
     (said,) = bench.time(3)
-    assert "memory.high is raised: to 321.0 MiB, there are 72.6 MiB to spare" in said
+    assert "raised memory.high: to 321.0 MiB, 72.6 MiB free" in said
     bench.stalls(path, 325)
     bench.available = 110
     (said,) = bench.time(1.5)
-    assert "the container is ended: it cannot be given more, there are 7.6 MiB to spare" in said
+    assert "killed the container: no memory to grant, 7.6 MiB free" in said
     assert bench.keeper.calls[-1] == ("restart", "hog", "app")
     row = bench.rows["hog"]
     assert row.reason == "MemoryStall"
-    assert "container app stalled at memory.high: it cannot be given more" in row.message
+    assert "container app stalled at memory.high: no memory to grant" in row.message
 
 
 def test_a_pod_that_is_never_restarted_ends() -> None:
@@ -212,7 +215,7 @@ def test_a_pod_that_is_never_restarted_ends() -> None:
     bench.available = 100
     bench.stalls(path, 205)
     (said,) = bench.time(2)
-    assert "the container is ended" in said
+    assert "killed the container" in said
     assert [call for call in bench.keeper.calls if call[0] == "stop"] == [("stop", "job", 2.0)]
     bench.pushing.clear()
     bench.time(10)
@@ -256,14 +259,14 @@ def test_what_one_was_given_another_is_not_given_too() -> None:
     bench = Throttled()
     paths = hogs(bench, 4)
     said = [line.partition(" (")[0] for line in bench.time(2)]
-    raised = "stalled at memory.high: memory.high is raised: to 127.0 MiB, there are"
-    lifted = "stalled at memory.high: memory.high is lifted: memory.max 1200.0 MiB"
-    others = "that others were given and do not use yet"
+    raised = "stalled at memory.high: raised memory.high: to 127.0 MiB"
+    lifted = "stalled at memory.high: removed memory.high: up to memory.max 1200.0 MiB"
+    others = "granted to others and not used yet"
     assert said == [
-        f"guard: d/hog0/app: {lifted} decides, there are 1397.6 MiB to spare",
-        f"guard: d/hog1/app: {raised} 299.6 MiB to spare beside 1098.0 MiB {others}",
-        f"guard: d/hog2/app: {raised} 274.6 MiB to spare beside 1123.0 MiB {others}",
-        f"guard: d/hog3/app: {raised} 249.6 MiB to spare beside 1148.0 MiB {others}",
+        f"guard: d/hog0/app: {lifted}, 1397.6 MiB free",
+        f"guard: d/hog1/app: {raised}, 299.6 MiB free, without 1098.0 MiB {others}",
+        f"guard: d/hog2/app: {raised}, 274.6 MiB free, without 1123.0 MiB {others}",
+        f"guard: d/hog3/app: {raised}, 249.6 MiB free, without 1148.0 MiB {others}",
     ]
     assert [bench.high(path) for path in paths] == ["max", *[str(127 * MIB)] * 3]
 
@@ -278,13 +281,13 @@ def test_what_one_uses_is_no_longer_counted_as_given() -> None:
     bench.available = 1000
     bench.stalls(second, 102)
     (said,) = [line for line in bench.time(2) if "hog1" in line]
-    assert "there are 299.6 MiB to spare beside 598.0 MiB that others" in said
+    assert "299.6 MiB free, without 598.0 MiB granted to others" in said
     # page cache is as available to the node as before
     bench.holds(first, 102, cache=500)
     bench.available = 1500
     bench.stalls(second, 130)
     (said,) = [line for line in bench.time(1.5) if "hog1" in line]
-    assert "there are 299.6 MiB to spare beside 1098.0 MiB that others" in said
+    assert "299.6 MiB free, without 1098.0 MiB granted to others" in said
 
 
 def test_what_is_not_used_is_taken_back_before_anybody_is_ended() -> None:
@@ -299,17 +302,17 @@ def test_what_is_not_used_is_taken_back_before_anybody_is_ended() -> None:
     bench.stalls(second, 102)
     lowered, raised = bench.time(2)
     assert lowered == (
-        "guard: d/hog0/app: memory.high is lowered: to 118.0 MiB, "
-        "d/hog1/app needs what it does not use"
+        "guard: d/hog0/app: lowered memory.high: to 118.0 MiB, "
+        "d/hog1/app needs the memory that it does not use"
     )
-    assert "d/hog1/app: stalled at memory.high: memory.high is raised: to 127.0 MiB" in raised
-    assert "there are 1091.6 MiB to spare beside 16.0 MiB that others" in raised
+    assert "d/hog1/app: stalled at memory.high: raised memory.high: to 127.0 MiB" in raised
+    assert "1091.6 MiB free, without 16.0 MiB granted to others" in raised
     assert bench.high(first) == str(118 * MIB)
     held = bench.reconciler.snapshot().memory_view.guard.held
     assert [(row.path, row.value) for row in held] == [(first, 118 * MIB), (second, 127 * MIB)]
     bench.pushing.clear()
     bench.holds(first, 60)
-    assert any("hog0/app: memory.high is as planned" in line for line in bench.time(40))
+    assert any("hog0/app: restored the planned memory.high" in line for line in bench.time(40))
 
 
 def test_nobody_is_lowered_for_one_that_cannot_be_helped() -> None:
@@ -321,7 +324,7 @@ def test_nobody_is_lowered_for_one_that_cannot_be_helped() -> None:
     bench.pushing.clear()
     bench.stalls(second, 102)
     (said,) = bench.time(2)
-    assert "the container is ended: it cannot be given more, there are 0.0 MiB to spare" in said
+    assert "killed the container: no memory to grant, 0.0 MiB free" in said
     assert bench.high(first) == "max"
 
 
@@ -330,15 +333,15 @@ def test_one_is_ended_at_a_time() -> None:
     first, second = hogs(bench, 2)
     bench.available = 105
     one, two = bench.time(3)
-    assert "d/hog0/app: stalled at memory.high: the container is ended" in one
-    assert "d/hog1/app: stalled at memory.high: nothing is done: it cannot be given more" in two
-    assert "; d/hog0/app was ended, its memory is waited for" in two
+    assert "d/hog0/app: stalled at memory.high: killed the container" in one
+    assert "d/hog1/app: stalled at memory.high: no action: no memory to grant" in two
+    assert "; d/hog0/app was killed; waiting for its memory to be freed" in two
     assert bench.keeper.calls[-1] == ("restart", "hog0", "app")
     bench.pushing.discard(first)
     bench.holds(first, 1)
     bench.available = 205
     (said,) = bench.time(1)
-    assert "d/hog1/app: stalled at memory.high: memory.high is raised" in said
+    assert "d/hog1/app: stalled at memory.high: raised memory.high" in said
     assert bench.high(second) == str(127 * MIB)
 
 
@@ -357,7 +360,7 @@ def test_a_limit_that_the_node_cannot_afford_is_gone_for_step_by_step() -> None:
     path = bench.pod("hog", limit="memory=64Gi", high=200 * MIB)
     bench.stalls(path, 205)
     (said,) = bench.time(2)
-    assert "memory.high is raised: to 255.0 MiB, there are 1397.6 MiB to spare" in said
+    assert "raised memory.high: to 255.0 MiB, 1397.6 MiB free" in said
     assert bench.high(path) == str(255 * MIB)
 
 
@@ -369,7 +372,7 @@ def test_page_cache_of_a_tier_is_there_to_be_given() -> None:
     files = {"anon": 300 * MIB, "inactive_file": 640 * MIB}
     bench.memory.set(tier, current=1000 * MIB, max=1000 * MIB, stat=files)
     (said,) = bench.time(2)
-    assert "memory.high is raised: to 255.0 MiB, there are 640.0 MiB to spare" in said
+    assert "raised memory.high: to 255.0 MiB, 640.0 MiB free" in said
 
 
 def test_who_waits_for_another_one_s_reclaim_is_reclaimed_after_it() -> None:
@@ -382,7 +385,7 @@ def test_who_waits_for_another_one_s_reclaim_is_reclaimed_after_it() -> None:
     assert bench.cold.asked == []
     bench.cold.busy = False
     (said,) = bench.time(0.5)
-    assert "what is cold is reclaimed: 5.0 MiB of it are cold" in said
+    assert "reclaiming memory: 5.0 MiB of it are reclaimable" in said
     assert bench.cold.asked == [(path, 5 * MIB)]
 
 
@@ -393,8 +396,8 @@ def test_a_reclaim_that_does_not_end_keeps_nobody_waiting() -> None:
     bench.pushing.add(path)
     bench.cold.busy = True
     (said,) = bench.time(2)
-    assert "memory.high is lifted: memory.max 256.0 MiB decides, there are 1397.6" in said
-    assert "to spare; another group is reclaimed, what is cold here is not (245.0 MiB of" in said
+    assert "removed memory.high: up to memory.max 256.0 MiB, 1397.6" in said
+    assert "free; reclaim skipped: another cgroup is being reclaimed (245.0 MiB of" in said
     assert bench.cold.asked == []
     assert bench.reconciler.snapshot().memory_view.guard.counts == {"act/limit": 1}
 
@@ -414,7 +417,7 @@ def test_what_is_held_is_shown() -> None:
     assert [(row["plannedHighBytes"], row["highBytes"]) for row in guard["held"]] == [(HIGH, None)]
     lines = table(document["items"], 0.0, Terminal(80), False, False, document["memory"])
     assert any(
-        "app: memory.high max instead of 243Mi, by the guard: memory.max 256.0 MiB" in line
+        "app: memory.high max instead of 243Mi, by the guard: up to memory.max 256.0 MiB" in line
         for line in lines
     ), lines
     text = exposition(snapshot).decode()

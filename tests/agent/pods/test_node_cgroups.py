@@ -48,7 +48,7 @@ def test_a_tier_above_its_limit_is_followed_down_and_no_pod_waits_for_it() -> No
     assert "g" in bench.keeper.running
     assert turn.errors == ()
     assert 3 * 1024 < limit(bench, BEST) < 3200, "near the usage"
-    assert f"{BEST}/{LIMIT}: {2048 * MIB} waits" in turn.waiting[0]
+    assert f"{BEST}/{LIMIT}: cannot lower to {2048 * MIB} yet" in turn.waiting[0]
     hog.memory = 2500 * MIB
     assert bench.turn(1.1).errors == ()
     assert 2500 < limit(bench, BEST) < 2600

@@ -130,7 +130,7 @@ def test_a_write_that_goes_on_in_the_kernel_is_in_progress() -> None:
     resized(bench, "memory=64Mi", "memory=128Mi")
     told, why = state(bench)
     assert told == "InProgress"
-    assert "being written" in why
+    assert "write in progress" in why
     bench.driver.slow.clear()
     bench.driver.late.clear()
     bench.turn(2.0)

@@ -395,7 +395,7 @@ def test_lines_are_few_and_nobody_who_died_is_left_out() -> None:
     ]
     assert len(lines.lines(others, 701.0)) == MAX_LINES - 1
     after = lines.lines([], 701.0 + WINDOW_SECONDS)
-    assert after == [f"{51 - MAX_LINES} more memory events were not said; see qoslet ps"]
+    assert after == [f"{51 - MAX_LINES} more memory events suppressed; see qoslet ps"]
 
 
 def test_nothing_taken_is_nothing() -> None:

@@ -1,4 +1,4 @@
-"""Whether a group waits for memory: looks at its totals to a beginning and an end."""
+"""Whether a cgroup waits for memory: looks at its totals to a beginning and an end."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def test_the_numbers() -> None:
     begun, _, over = found[1:]
     assert begun is not None
     assert over is not None
-    assert begun.why == "all its processes 50% and some 75% of 1.0 s"
-    assert over.why == "in 2.0 s all its processes waited 0.8 s and some 1.0 s"
+    assert begun.why == "all processes waited 50% and some 75% of 1.0 s"
+    assert over.why == "in 2.0 s all processes waited 0.8 s and some 1.0 s"
 
 
 def test_without_pressure_of_groups_nothing_is_said_and_one_made_anew_ends_it() -> None:
@@ -123,11 +123,11 @@ def test_what_is_said_of_a_container_is_not_said_of_its_pod() -> None:
 
     lines = MemoryEventLog()
     both = [waits(POD, "pressure"), waits(APP, "pressure")]
-    assert lines.lines(both, 0.0) == ["d/a/app: waits for memory: much"]
+    assert lines.lines(both, 0.0) == ["d/a/app: memory pressure started: much"]
     assert lines.lines(both[1:], 1.0) == []
     over = [waits(POD, "pressure_end"), waits(APP, "pressure_end")]
-    assert lines.lines(over, 2.0) == ["d/a/app: does not wait for memory any more: much"]
-    assert lines.lines([waits(POD, "pressure")], 3.0) == ["d/a: waits for memory: much"]
+    assert lines.lines(over, 2.0) == ["d/a/app: memory pressure ended: much"]
+    assert lines.lines([waits(POD, "pressure")], 3.0) == ["d/a: memory pressure started: much"]
     assert lines.lines([waits(APP, "pressure")], 700.0) == [
-        "d/a/app: waits for memory (2 times): much"
+        "d/a/app: memory pressure started (2 times): much"
     ]

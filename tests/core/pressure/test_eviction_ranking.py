@@ -176,8 +176,8 @@ def test_who_goes_first(pods: list[Candidate], victim: str) -> None:
             60.0,
             EvictionReason.NOT_EVICTABLE,
             (
-                "none of 4 pods may be ended: 1 critical, 1 ending already, 1 with guard off, "
-                "1 whose end would free nothing"
+                "none of 4 pods can be evicted: 1 critical, 1 ending already, 1 with guard off, "
+                "1 that would free nothing"
             ),
         ),
         (
@@ -185,8 +185,8 @@ def test_who_goes_first(pods: list[Candidate], victim: str) -> None:
             3.0,
             EvictionReason.TOO_EARLY,
             (
-                "all 2 pods that could be ended are under their request and hold 590 MiB; 200 MiB are "
-                "missing for 3.0 s, such pods are ended after 10 s"
+                "all 2 candidates are below their request and use 590 MiB; 200 MiB are "
+                "missing for 3.0 s, such pods are evicted after 10 s"
             ),
         ),
         (
@@ -194,7 +194,7 @@ def test_who_goes_first(pods: list[Candidate], victim: str) -> None:
             60.0,
             EvictionReason.OUTSIDE_PODS,
             (
-                "pods hold 10 MiB that their end would free, 200 MiB are missing: the rest is held "
+                "evicting all pods would free 10 MiB of 200 MiB missing: the rest is used "
                 "outside of pods"
             ),
         ),
@@ -211,6 +211,6 @@ def test_why_nobody_goes(
 def test_the_numbers_behind_it() -> None:
     pods = [pod("hog", held=900), pod("b", "Burstable", 90, 100)]
     assert choose_victim(pods, 200 * MIB, 1.0).because == (
-        "best-effort: holds 900 MiB, request 0 MiB, protected 0 MiB, 900 MiB above, priority 0; "
-        "its end frees 900 MiB of 200 MiB missing; 1 more could be ended"
+        "best-effort: uses 900 MiB, request 0 MiB, protected 0 MiB, 900 MiB above, priority 0; "
+        "evicting it frees 900 MiB of 200 MiB missing; other candidates: 1"
     )

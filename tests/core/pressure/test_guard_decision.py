@@ -116,7 +116,7 @@ def test_a_reclaim_waits_for_that_of_another_cgroup_and_not_for_long() -> None:
     assert answered(later) == "limit"
     assert later.queued
     assert later.decision is not None
-    assert later.decision.because.endswith("; another group is reclaimed, what is cold here is not")
+    assert later.decision.because.endswith("; reclaim skipped: another cgroup is being reclaimed")
     assert not decide(scene(reclaim="busy")).queued, "nothing is cold: nobody is waited for"
 
 
@@ -129,7 +129,9 @@ def test_nobody_is_killed_while_the_memory_of_another_is_being_freed() -> None:
     found = decide(scene(available=200, killed="d/a/app"))
     assert found.decision is not None
     assert found.decision.answer == "none"
-    assert found.decision.because.endswith("; d/a/app was ended, its memory is waited for")
+    assert found.decision.because.endswith(
+        "; d/a/app was killed; waiting for its memory to be freed"
+    )
     assert answered(decide(scene(killed="d/a/app"))) == "limit"
 
 

@@ -111,7 +111,7 @@ def test_a_threshold_above_what_is_wanted(had: list[int], scans: int, missing: i
         assert (state.kind, state.missing) == ("calm", 0)
     else:
         assert (state.kind, state.missing) == ("short", missing * MIB)
-        assert f"{had[-1]} MiB can be had of 1500 MiB wanted" in state.because
+        assert f"{had[-1]} MiB available of 1500 MiB wanted" in state.because
     assert is_uneasy(nodes(had, scans=scans), thresholds=marks) == (had[-1] < 1500 and scans > 500)
 
 
@@ -151,7 +151,7 @@ def test_page_cache_that_is_protected_cannot_be_had() -> None:
     state = node_state(looks, protected=450 * MIB)
     assert (state.kind, state.missing) == ("short", int(TOTAL * 0.1) - 50 * MIB)
     assert state.because == (
-        "50 MiB can be had of 205 MiB wanted, all tasks waited 50% and some 50% of the time, "
+        "50 MiB available of 205 MiB wanted, all tasks waited 50% and some 50% of the time, "
         "0 pages/s scanned, over 0.5 s, 450 MiB of page cache are protected"
     )
 

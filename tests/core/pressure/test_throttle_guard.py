@@ -73,10 +73,10 @@ def test_answers(decision: GuardDecision, wanted: str, value: int) -> None:
 
 
 def test_the_numbers_say_what_others_have() -> None:
-    has = "there are 295.2 MiB to spare"
+    has = "295.2 MiB free"
     assert decided(500, None).because == f"to 310.0 MiB, {has}"
-    others = "100.0 MiB that others were given and do not use yet"
-    assert decided(600, None, given=100).because == f"to 310.0 MiB, {has} beside {others}"
+    others = "100.0 MiB granted to others and not used yet"
+    assert decided(600, None, given=100).because == f"to 310.0 MiB, {has}, without {others}"
 
 
 amounts = st.integers(0, 1 << 44)
@@ -144,10 +144,10 @@ def test_the_mode_goes_with_the_form() -> None:
 def test_a_decision_in_one_line() -> None:
     row = GuardRow(0.0, "/q/a", "d/a", "app", "act", "end", 0, "no way", "250 MiB")
     assert row.describe() == (
-        "d/a/app: stalled at memory.high: the container is ended: no way (250 MiB)"
+        "d/a/app: stalled at memory.high: killed the container: no way (250 MiB)"
     )
     lower = GuardRow(0.0, "/q/a", "d/a", "app", "act", "lower", 9, "to 9", "")
-    assert lower.describe() == "d/a/app: memory.high is lowered: to 9"
+    assert lower.describe() == "d/a/app: lowered memory.high: to 9"
     tier = GuardRow(0.0, "/q/a", "", "", "observe", "raise", 9, "to 9", "", "EBUSY")
     assert tier.describe() == (
         "/q/a: stalled at memory.high: would raise memory.high: to 9; it failed: EBUSY"

@@ -91,8 +91,8 @@ def test_recorded_loads_looked_at_every_second(file: Path) -> None:
     assert bool(stalled) is (file.stem in STALLS)
     for one in stalled[:1]:
         assert one.signals is not None
-        assert "cannot be taken back" in one.signals.describe()
-        assert "can be taken back" in one.because
+        assert "unreclaimable" in one.signals.describe()
+        assert "are reclaimable" in one.because
 
 
 def sample(at: float = 0.0, held: int = 250, cache: int = 0, **more: Any) -> MemorySample:

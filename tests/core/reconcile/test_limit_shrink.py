@@ -79,8 +79,11 @@ def test_it_is_left_alone_and_said_where_that_is_wanted(hierarchy: Hierarchy):
     (row,) = waiting
     assert row == Waiting(ROOT, MAX[hierarchy], str(10 * MiB), None, 60 * MiB)
     said = row.describe()
-    assert f"{ROOT}/{MAX[hierarchy]}: {10 * MiB} waits, {60 * MiB} bytes are in use" in said
-    assert said.endswith("left as it is")
+    assert (
+        f"{ROOT}/{MAX[hierarchy]}: cannot lower to {10 * MiB} yet, {60 * MiB} bytes are in use"
+        in said
+    )
+    assert said.endswith("unchanged")
 
 
 def test_force_writes_it_and_v2_kills():

@@ -112,7 +112,7 @@ def test_somebody_elses_value_stops_everything_and_says_who_resets_it() -> None:
 def test_a_value_changed_in_a_group_of_ours_stops_everything() -> None:
     book = ledger(Created("/q", 1), Set("/q", "pids.max", None, "5"))
     (row,) = undo(book, group("/q", 1, pids_max="6")).refusals
-    assert "the next apply writes ours again" in row.message
+    assert "only the next qoslet apply resets it" in row.message
     assert said(undo(book, group("/q", 1, pids_max="6"), force=True)) == ["remove /q"]
 
 
@@ -141,8 +141,8 @@ def test_a_group_of_others_that_was_made_anew_has_nothing_of_ours() -> None:
     book = ledger(Adopted("/sys", 4), Set("/sys", "cpu.weight", "77", "5"))
     anew = undo(book, others=(group("/sys", 5, cpu_weight="5"),))
     assert (anew.steps, anew.refusals) == ((), ())
-    assert anew.notes == ("/sys was made anew meanwhile: nothing of ours is in it",)
-    assert undo(book).notes == ("/sys is gone meanwhile: nothing of ours is in it",)
+    assert anew.notes == ("/sys was recreated meanwhile: nothing to restore in it",)
+    assert undo(book).notes == ("/sys is gone meanwhile: nothing to restore in it",)
 
 
 def test_a_limit_below_what_is_in_use_is_not_restored() -> None:
@@ -171,7 +171,7 @@ def test_controllers_that_nobody_else_uses_are_switched_off_again() -> None:
     using = [control("/s", 3, "", pids_max="9"), control("/t", 4, "cpuset")]
     used = undo(CONTROLS, group("/q", 2), others=(top,), beside={"/": using})
     assert said(used) == ["remove /q"]
-    assert used.notes == ("/: cpuset, pids left enabled: other groups below use it",)
+    assert used.notes == ("/: cpuset, pids left enabled: other cgroups below use it",)
 
 
 def test_a_group_that_gets_its_value_of_before_uses_no_controller() -> None:

@@ -416,7 +416,7 @@ def test_a_node_file_that_changes_is_read_by_itself(agent: Agent) -> None:
     assert agent.read(app, quota).startswith("20000")
     assert agent.pids() == pids
     out = agent.stop(run)
-    assert "the configuration was read again" in out
+    assert "configuration reloaded" in out
     said = [line for line in out.splitlines() if line.endswith("the last good one stands")]
     for why in ("cpuCFSQuota", "a kubelet refuses to start", "does not exist"):
         assert any(why in line for line in said), said

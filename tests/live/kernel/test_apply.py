@@ -45,7 +45,7 @@ def test_made_adopted_and_undone(machine: Machine) -> None:
     assert machine.driver.below(machine.root) == []
     assert not machine.journal().exists()
     again = machine.run("release")
-    assert (again.code, again.out.endswith("nothing of ours stands here\n")) == (0, True)
+    assert (again.code, again.out.endswith("nothing to undo\n")) == (0, True)
 
 
 SKIPPED = ("kubepods", "besteffort", "podb0", "c")
@@ -308,5 +308,5 @@ def test_a_user_without_a_delegated_group_is_told_how_to_get_one(
     given = ("--cgroup-root", machine.root, str(pods))
     done = as_nobody(machine, "apply", *given, runtime=runtime)
     assert done.code == 3
-    assert "no right to make cgroups" in done.err
+    assert "no permission to create cgroups" in done.err
     assert "systemd-run --user -p Delegate=yes" in done.err

@@ -197,7 +197,7 @@ def test_v2_unguarded_it_hangs_at_memory_high(guarded: Guarded, record_property)
 def test_v2_observed_it_is_said_and_nothing_is_done(guarded: Guarded, record_property) -> None:
     guarded.begin("observe")
     path = guarded.pod("hog", "grow", 300, high="205Mi")
-    guarded.eventually(lambda: bool(guarded.said("would lift memory.high")))
+    guarded.eventually(lambda: bool(guarded.said("would remove memory.high")))
     assert guarded.agent.value(path, "memory.high").strip() == str(205 * MIB)
     assert guarded.runs(path)
     record_property("compared", 2)
@@ -214,7 +214,7 @@ def test_v2_guarded_it_is_decided_and_over_in_time(
     ((decided, line),) = guarded.said("stalled at memory.high")
     progress = guarded.last_before("hog", decided)
     # the pod has the same limit, which the processes beside this one count against, too
-    assert re.search(r"memory.high is lifted: memory.max 25[56]\.\d MiB decides", line), line
+    assert re.search(r"removed memory.high: up to memory.max 25[56]\.\d MiB", line), line
     assert decided - progress <= 3, (decided - progress, line)
     assert over - progress <= 8, (over - progress, line)
     record_property("decided", f"{decided - progress:.2f} s")
@@ -247,7 +247,7 @@ def test_v2_without_a_limit_it_is_raised_until_it_fits(guarded: Guarded, record_
     guarded.eventually(lambda: guarded.came("hog") >= 300)
     said = [line for _, line in guarded.said("stalled")]
     assert 2 <= len(said) <= 8, said
-    assert all("hog/app: stalled at memory.high: memory.high is raised: to " in one for one in said)
+    assert all("hog/app: stalled at memory.high: raised memory.high: to " in one for one in said)
     high = int(guarded.agent.value(path, "memory.high"))
     assert 300 * MIB < high < 600 * MIB
     assert guarded.runs(path)
@@ -266,7 +266,7 @@ def test_v2_nobody_else_is_touched(guarded: Guarded, record_property) -> None:
         name, before = f"hog{number}", guarded.came("reader")
         path = guarded.pod(name, "grow", 300, high="205Mi")
         guarded.gone_at(name, path)
-        assert guarded.said(f"{name}/app", "memory.high is lifted")
+        assert guarded.said(f"{name}/app", "removed memory.high")
         guarded.eventually(lambda before=before: guarded.came("reader") > before)  # type: ignore[misc]
         guarded.end(name, path)
     victims = [line for _, line in guarded.said() if not re.search(r"hog\d+/app", line)]
@@ -295,7 +295,7 @@ def test_v2_with_swap_it_is_left_alone_until_that_is_full(
         hog = guarded.pod("hog", "grow", 250, request=1200, limit=1300, high="100Mi")
         guarded.eventually(lambda: guarded.came("hog") == 250)
         ((at, line),) = guarded.said("stalled")
-        assert "hog/app: stalled at memory.high: memory.high is lifted" in line
+        assert "hog/app: stalled at memory.high: removed memory.high" in line
         assert at - guarded.last_before("hog", at) <= 3
         guarded.end("hog", hog)
     record_property("compared", 3)
@@ -326,9 +326,9 @@ def test_v2_systemd_is_told_of_memory_high(
         lines = []
         for line in iter(run.stdout.readline, ""):
             lines.append(line)
-            if "memory.high is lifted" in line:
+            if "removed memory.high" in line:
                 break
-        assert "memory.high is lifted" in lines[-1], lines
+        assert "removed memory.high" in lines[-1], lines
         scopes = [path for path in sliced.driver.below(sliced.root) if path.endswith(".scope")]
         (scope,) = (path for path in scopes if "job" in path)
         unit = scope.rpartition("/")[2]

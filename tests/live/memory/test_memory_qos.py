@@ -376,7 +376,7 @@ def test_v2_each_form_stands_on_every_level_and_goes_without_a_trace(
     v2.until(lambda: v2.standing(off) == off, lambda: f"{v2.standing(off)}")
     v2.stands()
     assert v2.pids() == pids, "nothing was restarted"
-    assert "the configuration was read again" in v2.said()
+    assert "configuration reloaded" in v2.said()
     record_property("driver", v2.driver)
     record_property("compared", v2.compared)
     assert v2.compared > 400

@@ -214,7 +214,7 @@ def test_systemd_apply_made_drifted_mended_and_released(applied: Applied) -> Non
     undone = applied.run("release", "-o", "json")
     assert (undone.code, undone.json["removed"]) == (0, 6), undone
     applied.clean()
-    assert applied.run("release").out.endswith("nothing of ours stands here\n")
+    assert applied.run("release").out.endswith("nothing to undo\n")
 
 
 def test_systemd_apply_follows_the_manifests(applied: Applied) -> None:

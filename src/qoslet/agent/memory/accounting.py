@@ -46,7 +46,7 @@ class MemoryAccounting:
         kept = parts.counters.load() if parts.counters is not None else None
         if kept is not None and not self.store.load(kept):
             context.log_note(
-                "what an earlier agent counted of memory cannot be read; counting anew"
+                "cannot read the memory counters of the previous agent; counting from zero"
             )
 
     def update_tracking(self, moved: TrackingChange) -> None:
@@ -226,4 +226,4 @@ class MemoryAccounting:
         try:
             self._parts.counters.save(self.store.dump())
         except OSError as error:
-            self._context.log.errors.append(f"memory events are not kept: {error.strerror}")
+            self._context.log.errors.append(f"cannot save memory events: {error.strerror}")

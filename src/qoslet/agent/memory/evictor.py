@@ -81,8 +81,8 @@ class Evictor:
         """Why no other pod is evicted meanwhile."""
         if self._pending is not None:
             seconds = self._context.now - self._pending.at
-            return f"{self._pending.worker.key} is ending since {seconds:.1f} s"
-        return f"{self._last} has just been ended"
+            return f"{self._pending.worker.key} has been stopping for {seconds:.1f} s"
+        return f"{self._last} has just been evicted"
 
     def evict(
         self, victim: Candidate, path: str, message: str, node: NodeMemory, now: float
@@ -114,20 +114,17 @@ class Evictor:
             self._pending = None
             left = sum(samples[path].current for path in worker.top_cgroups if path in samples)
             note(
-                f"{worker.key} is not gone {seconds:.0f} s after its end: {human_bytes(left)} are held"
+                f"{worker.key} still exists {seconds:.0f} s after its eviction and holds {human_bytes(left)}"
             )
             return False
         self._pending = None
         self._last = worker.key
         self._quiet_until = now + SETTLE_SECONDS
         freed = node.available - pending.available
-        because = (
-            f"gone {seconds:.1f} s after the decision, no process is left: "
-            f"{human_bytes(pending.frees)} expected, {_signed(freed)} freed, {human_bytes(node.available)} can be had"
-        )
+        because = f"removed {seconds:.1f} s after the decision: {human_bytes(pending.frees)} expected, {_signed(freed)} freed, {human_bytes(node.available)} available"
         wall = self._context.clock.wall()
         row = PressureRow(wall, pending.path, "ended", because, worker.key, freed)
-        self.record(row, f"{worker.key} is {because}")
+        self.record(row, f"{worker.key} was {because}")
         return True
 
     def restart_due(self, now: float, *, calm: bool) -> None:
@@ -148,7 +145,7 @@ class Evictor:
             elif worker.phase is WorkerPhase.TERMINATED:
                 restart.begun = now
                 worker.restart_pending = True
-                note = f"{worker.key} was evicted {restart.delay:.0f} s ago; it is begun anew"
+                note = f"{worker.key} was evicted {restart.delay:.0f} s ago; restarting it"
                 self._context.log.notes.append(note)
                 stop(self._context, worker)
 

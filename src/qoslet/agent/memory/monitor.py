@@ -31,9 +31,7 @@ WATCH_POLL_SECONDS = 0.5
 VIEW_SECONDS = 5.0
 """Seconds in which surfaces show the amounts of one look while the kernel takes no memory."""
 
-NO_KERNEL_LOG = (
-    "the kernel's log cannot be read here: of those that it kills only first processes are known"
-)
+NO_KERNEL_LOG = "cannot read the kernel log: of OOM kills only the first process is known"
 
 
 class MemoryPolicy(Protocol):

@@ -267,7 +267,7 @@ class PressureEviction:
             state.path in {path for worker in workers for path in worker.top_cgroups}
             and lasted < STUCK_SECONDS
         ):
-            text = f"it presses against its own limit for {lasted:.1f} s, which is left to the "
+            text = f"it has been at its own limit for {lasted:.1f} s; qoslet leaves that to the "
             text += f"kernel and the guard for {STUCK_SECONDS:.0f} s"
             return EvictionChoice("none", text, EvictionReason.OWN_LIMIT)
         effective = self._effective(samples, state.path)
@@ -320,19 +320,18 @@ class PressureEviction:
         """Log the decision and carry it out; True if a pod is evicted."""
         where = state.path or "the node"
         victim = choice.victim
+        key = "" if victim is None else victim.key
         what = {
-            "end": "is ended",
-            "would end": "would be ended (observed only)",
+            "end": f"evicting {key}",
+            "would end": f"would evict {key} (observe only)",
             "none": "no victim",
         }[choice.verdict]
-        who = f"{victim.key} {what}" if victim is not None else what
-        line = f"{who}, because {choice.because}; {state.because}"
+        line = f"{what}: {choice.because}; {state.because}"
         self._rows[state.path] = WatchRow(state.path, "pressure", choice.verdict, line)
         about = (choice.verdict, victim and victim.uid, choice.reason)
         before = self._logged.get(state.path)
         if before is None or before[0] != about or now - before[1] >= LOG_REPEAT_SECONDS:
             self._logged[state.path] = (about, now)
-            key = "" if victim is None else victim.key
             because = f"{choice.because}; {state.because}"
             wall = self._context.clock.wall()
             row = PressureRow(wall, state.path, choice.verdict, because, key)

@@ -173,9 +173,7 @@ class Guard:
             if sample.at - override.changed_at > self._policy.forget_seconds:
                 self._actions.drop(path)
         elif throttle_guard.may_restore(override, sample.at, self._policy):
-            because = (
-                f"it has fitted for {throttle_guard.raised_seconds(override, self._policy):.0f} s"
-            )
+            because = f"usage below memory.high for {throttle_guard.raised_seconds(override, self._policy):.0f} s"
             error = self._actions.restore_high(path, because)
             if not (error and self._was_logged(watched, f"restore{error}")):
                 self._record(
@@ -283,7 +281,7 @@ class Guard:
     def _lower(self, path: str, value: int, needs: WatchedCgroup) -> str:
         """Take back what a cgroup was given and does not use. Returns the error, empty if none."""
         override, watched = self._actions.overrides[path], self._watched.get(path)
-        because = f"to {throttle_stall.mib(value)}, {needs.cgroup.title} needs what it does not use"
+        because = f"to {throttle_stall.mib(value)}, {needs.cgroup.title} needs the memory that it does not use"
         error = self._actions.raise_high(path, override, value, because)
         if not error:
             self._actions.overrides[path] = replace(override, value=value)

@@ -143,15 +143,14 @@ class Admission:
             self._end_as_failed(worker)
             return
         self.restart(
-            worker, "it runs outside its group" if moved else "its containers have changed"
+            worker, "it runs outside its cgroup" if moved else "its containers have changed"
         )
 
     def _end_as_failed(self, worker: PodWorker) -> None:
         """End a pod that may neither stay where it is nor be started again."""
         worker.failed = True
         self._context.log.notes.append(
-            f"{worker.key} runs outside its group and is not restarted (restartPolicy Never): "
-            "it is ended and has failed"
+            f"{worker.key} runs outside its cgroup and cannot restart (restartPolicy Never): failing it"
         )
         self._teardown.stop(worker)
 
@@ -161,7 +160,7 @@ class Admission:
         """A kept pod that is wanted and was asked to end: by an agent that did not live to begin
         it anew, or that no longer wanted it."""
         if not (moved and never_restarts(wanted.spec)):
-            self.restart(worker, "it was asked to end before")
+            self.restart(worker, "it was already stopping")
         elif held.ended:
             enter(worker, WorkerPhase.TERMINATED)
             worker.failed = True
@@ -174,14 +173,16 @@ class Admission:
         context = self._context
         worker = adopted_worker(held, context.clock.wall())
         context.add_worker(worker)
-        context.log.notes.append(f"{worker.key}: begun by an agent before; it is ended")
+        context.log.notes.append(
+            f"{worker.key}: started by a previous agent and not desired: stopping it"
+        )
         self._teardown.stop(worker)
         return worker
 
     def restart(self, worker: PodWorker, why: str) -> None:
         """End the pod and begin it anew as it is wanted now."""
         worker.restart_pending = True
-        self._context.log.notes.append(f"{worker.key}: {why}; it is started anew")
+        self._context.log.notes.append(f"{worker.key}: {why}; restarting it")
         self._teardown.stop(worker)
 
     def _not_desired(self, uid: str) -> None:
@@ -247,7 +248,7 @@ class Admission:
         """A pod that may not run here; one that was begun before the edit stays as it is."""
         reason, message = wanted.rejection or ("Refused", "")
         if worker.phase in (WorkerPhase.RUNNING, WorkerPhase.TERMINATED):
-            message = f"the edit is refused, what runs stays: {message}"
+            message = f"edit rejected, the running pod is unchanged: {message}"
         else:
             enter(worker, WorkerPhase.REJECTED)
             worker.desired = wanted

@@ -56,7 +56,7 @@ class GarbageCollector:
                 found.append(path)
             elif path not in self._foreign:
                 self._foreign.add(path)
-                context.log.notes.append(f"{path}: somebody else made this group: it is left alone")
+                context.log.notes.append(f"{path}: another process created this cgroup: leaving it")
         now = context.now
         self._cgroups = {path: self._cgroups.get(path) or _Orphan(now) for path in found}
         self._foreign &= seen.cgroups.keys()
@@ -78,7 +78,7 @@ class GarbageCollector:
         except (QosletError, OSError) as error:
             context.log.errors.append(f"the journal: {error}")
             return
-        steps = [Step("remove", path, why="it is gone already") for path in deepest_first(lost)]
+        steps = [Step("remove", path, why="it no longer exists") for path in deepest_first(lost)]
         context.log.errors += context.executor.perform(
             steps, lambda step: step.path
         ).failed.values()
@@ -124,7 +124,7 @@ class GarbageCollector:
         if not orphan.reported:
             orphan.reported = True
             context.log.notes.append(
-                f"{path} belongs to no pod: {self._describe(below)}; it is removed"
+                f"{path} belongs to no pod ({self._describe(below)}): removing it"
             )
         try:
             if any(one.pids for one in below.values()) and not context.killer.kill(path):
@@ -134,7 +134,7 @@ class GarbageCollector:
             self._back_off(orphan)
             context.log.errors.append(f"{path}: {error}")
             return False
-        steps = [Step("remove", one, why="no pod has it") for one in deepest_first(below)]
+        steps = [Step("remove", one, why="no pod uses it") for one in deepest_first(below)]
         batch = context.executor.perform(steps, lambda step: "orphan")
         context.log.outcomes += batch.outcomes
         context.log.errors += batch.failed.values()
@@ -146,7 +146,7 @@ class GarbageCollector:
         """Who is in it, in a few words."""
         held = {path: one.pids for path, one in below.items() if one.pids}
         if not held:
-            return "nothing is in it"
+            return "empty"
         some = [self._context.killer.describe_processes(path, pids) for path, pids in held.items()]
         return ", ".join(some[:4]) + (" and more" if len(some) > 4 else "")
 
@@ -155,7 +155,7 @@ class GarbageCollector:
         context = self._context
         if not orphan.reported:
             orphan.reported = True
-            context.log.notes.append(f"volumes of pod {uid}, which nobody knows, are removed")
+            context.log.notes.append(f"removing volumes of unknown pod {uid}")
         try:
             context.volumes.remove(uid)
         except (QosletError, OSError) as error:

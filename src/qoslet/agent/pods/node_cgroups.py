@@ -81,7 +81,9 @@ class NodeCgroups:
         made = {one.step.path for one in batch.outcomes if one.step.kind == "create"}
         self.missing = (self.missing - made) | batch.not_created
         for path in off.foreign:
-            said.errors.append(f"{path}: somebody else made this group: it is not in our journal")
+            said.errors.append(
+                f"{path}: another process created this cgroup: it is not in the journal"
+            )
             self.missing.add(path)
         self._schedule(off, bool(batch.pending))
 

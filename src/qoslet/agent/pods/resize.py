@@ -106,9 +106,7 @@ class PodResizer:
         context.update_runtime(worker)
         try:
             for name in restarting(old, worker.pod, worker.desired.spec.resize_restarts):
-                context.log.notes.append(
-                    f"{worker.key}/{name}: restarted, as its resizePolicy says"
-                )
+                context.log.notes.append(f"{worker.key}/{name}: restarted by its resizePolicy")
                 context.runtime.restart(worker.uid, name)
         except (QosletError, OSError) as error:
             context.fail(worker, "RestartFailed", f"restarting {worker.key}: {error}")

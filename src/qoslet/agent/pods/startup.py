@@ -72,12 +72,12 @@ class PodStartup:
         context = self._context
         before = context.predecessor(worker) if worker.phase is WorkerPhase.PENDING else None
         if before is not None:
-            message = f"{worker.key}: waits for pod {before} of the same name to be gone"
+            message = f"{worker.key}: waiting for pod {before} of the same name to terminate"
             worker.set_reason("PodBefore", message, context.clock.wall())
             return True
         if not any(is_at_or_below(path, one) for path in worker.top_cgroups for one in blocked):
             return False
-        message = f"{worker.key}: waits for the group above it, which could not be made"
+        message = f"{worker.key}: waiting for the parent cgroup, which could not be created"
         worker.set_reason("FailedToCreatePodContainer", message, context.clock.wall())
         context.wake_in(worker.uid, context.config.retry_backoff.first)
         return True
@@ -90,8 +90,7 @@ class PodStartup:
                 self._context.fail(
                     worker,
                     "GroupNotOurs",
-                    f"{path}: somebody else made this group: it is not in our journal (if nobody "
-                    "needs it, rmdir it)",
+                    f"{path}: another process created this cgroup: it is not in the journal (rmdir it if it is unused)",
                 )
                 return True
         if worker.phase is not WorkerPhase.PENDING:
@@ -105,7 +104,7 @@ class PodStartup:
         """Whether processes of an earlier life are still in a container's group; they are ended."""
         context = self._context
         context.log.notes.append(
-            f"{path}: ended {context.killer.describe_processes(path, pids)}, which nobody keeps"
+            f"{path}: killed leftover {context.killer.describe_processes(path, pids)}"
         )
         try:
             if context.killer.kill(path):
@@ -114,7 +113,10 @@ class PodStartup:
             context.fail(worker, "ProcessesLeft", f"{path}: {error}")
             return True
         context.fail(
-            worker, "ProcessesLeft", f"{path}: processes of before are ending", LEFTOVER_BACKOFF
+            worker,
+            "ProcessesLeft",
+            f"{path}: waiting for leftover processes to exit",
+            LEFTOVER_BACKOFF,
         )
         return True
 
@@ -169,7 +171,7 @@ class PodStartup:
         context = self._context
         waits = [one.describe() for one in off.waiting if owners.get(one.path) == worker.uid]
         waits += [
-            f"{one.step.describe()}: being written"
+            f"{one.step.describe()}: write in progress"
             for one in batch.outcomes
             if one.pending and owners.get(one.step.path) == worker.uid
         ]

@@ -74,7 +74,9 @@ class PodTeardown:
                 executor.observer.read_cgroup(path) for path in worker.container_cgroups.values()
             )
             self.last_observed |= {one.path: one for one in looks if one is not None}
-        steps = [Step("remove", path, why="its pod has ended") for path in deepest_first(below)]
+        steps = [
+            Step("remove", path, why="its pod has terminated") for path in deepest_first(below)
+        ]
         batch = executor.perform(steps, lambda step: worker.uid)
         context.log.outcomes += batch.outcomes
         wrong = batch.failed.get(worker.uid)
@@ -87,7 +89,7 @@ class PodTeardown:
         context = self._context
         path = min(taken, key=len)
         who = context.killer.describe_processes(path, taken[path])
-        message = f"{path}: {who} is still in it and is ended"
+        message = f"{path}: killed {who}, which was still in it"
         try:
             for top in worker.top_cgroups:
                 context.killer.kill(top)

@@ -168,10 +168,10 @@ class CgroupExecutor:
         if seen is not None:
             self._identities[path] = seen.identity
         if known is not None and seen is None:
-            self.notes.append(f"{path} was removed by somebody else; it is made again")
+            self.notes.append(f"{path}: cgroup was deleted by another process; recreating it")
         elif known is not None and seen is not None and known != seen.identity:
             self.notes.append(
-                f"{path} was made anew by somebody else; its values are written again"
+                f"{path}: cgroup was recreated by another process; rewriting its values"
             )
             self._adopt_replaced(path, seen.identity)
         return seen

@@ -25,15 +25,15 @@ MAX_LINES = 10
 WINDOW_SECONDS = 60.0
 
 _TEXT: dict[EventKind, str] = {
-    "low": "the kernel took memory below memory.low {times}",
+    "low": "reclaimed below memory.low {times}",
     "high": "throttled {times} at memory.high",
-    "max": "met its memory limit {times}",
+    "max": "hit its memory limit {times}",
     "oom": "out of memory {times}",
-    "oom_group_kill": "killed as a whole for memory {times}",
-    "below_low": "pages were taken below its protection (memory.low) {times}",
-    "below_min": "pages were taken below its protection (memory.min) {times}",
-    "pressure": "waits for memory",
-    "pressure_end": "does not wait for memory any more",
+    "oom_group_kill": "OOM-killed as a whole {times}",
+    "below_low": "reclaimed below its protection (memory.low) {times}",
+    "below_min": "reclaimed below its protection (memory.min) {times}",
+    "pressure": "memory pressure started",
+    "pressure_end": "memory pressure ended",
 }
 
 
@@ -58,7 +58,7 @@ class MemoryEventLog:
         found: list[str] = []
         if now - self._window >= WINDOW_SECONDS:
             if self._dropped:
-                found.append(f"{self._dropped} more memory events were not said; see qoslet ps")
+                found.append(f"{self._dropped} more memory events suppressed; see qoslet ps")
             self._window, self._lines, self._dropped = now, 0, 0
             self._said = {
                 key: one
@@ -98,7 +98,7 @@ def sentence(one: MemoryEvent, count: int) -> str:
     if one.kind != "oom_kill":
         return _TEXT[one.kind].format(times=times)
     who = f"process {one.pid} ({one.process})" if one.process else _unknown(count)
-    return f"the kernel killed {who} for memory" + (f": {one.why}" if one.why else "")
+    return f"the kernel OOM-killed {who}" + (f": {one.why}" if one.why else "")
 
 
 def _without_pods(events: Iterable[MemoryEvent]) -> list[MemoryEvent]:

@@ -68,7 +68,7 @@ class StallEpisodes(Struct):
             return None
         self.since = before
         return EpisodeChange(
-            "pressure", f"all its processes {full:.0%} and some {some:.0%} of {seconds:.1f} s"
+            "pressure", f"all processes waited {full:.0%} and some {some:.0%} of {seconds:.1f} s"
         )
 
     def end(self) -> EpisodeChange | None:
@@ -81,7 +81,7 @@ class StallEpisodes(Struct):
         seconds = until.at - since.at
         return EpisodeChange(
             "pressure_end",
-            f"in {seconds:.1f} s all its processes waited {full:.1f} s and some {some:.1f} s",
+            f"in {seconds:.1f} s all processes waited {full:.1f} s and some {some:.1f} s",
         )
 
 

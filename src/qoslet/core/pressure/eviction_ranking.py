@@ -125,10 +125,7 @@ def choose_victim(candidates: Sequence[Candidate], missing: int, lasted: float) 
         return EvictionChoice("none", text, EvictionReason.TOO_EARLY, order=order)
     others = sum(one.freed for one in able)
     if others < missing // MIN_FREED_DIVISOR:
-        text = (
-            f"pods hold {human_bytes(others)} that their end would free, {human_bytes(missing)} are missing: "
-            "the rest is held outside of pods"
-        )
+        text = f"evicting all pods would free {human_bytes(others)} of {human_bytes(missing)} missing: the rest is used outside of pods"
         return EvictionChoice("none", text, EvictionReason.OUTSIDE_PODS, order=order)
     because = _because(first, ranked, missing)
     verdict: EvictionVerdict = "end" if first.mode == "act" else "would end"
@@ -168,17 +165,13 @@ def _because(first: Candidate, ranked: Sequence[Candidate], missing: int) -> str
     words = {
         0: "best-effort",
         1: "burstable above its request",
-        2: f"{first.qos} and the first of those whose end is of little help",
-        3: "burstable under its request, and no other pod is left",
+        2: f"{first.qos}, the first of pods that free little",
+        3: "burstable below its request, and no other pod is left",
         4: "guaranteed, and no other pod is left",
     }
-    numbers = (
-        f"holds {human_bytes(first.charged)}, request {human_bytes(first.request)}, protected "
-        f"{human_bytes(first.protected)}, {human_bytes(first.excess)} above, priority {first.priority}; "
-        f"its end frees {human_bytes(first.freed)} of {human_bytes(missing)} missing"
-    )
+    numbers = f"uses {human_bytes(first.charged)}, request {human_bytes(first.request)}, protected {human_bytes(first.protected)}, {human_bytes(first.excess)} above, priority {first.priority}; evicting it frees {human_bytes(first.freed)} of {human_bytes(missing)} missing"
     rest = len(ranked) - 1
-    after = f"; {rest} more could be ended" if rest else "; no other could be ended"
+    after = f"; other candidates: {rest}" if rest else "; no other candidate"
     return f"{words[_rank(first, missing)]}: {numbers}{after}"
 
 
@@ -193,16 +186,12 @@ def _why_none(candidates: Sequence[Candidate]) -> str:
             one.mode == "off" and not (one.critical or one.ending) for one in candidates
         ),
     }
-    counted["whose end would free nothing"] = len(candidates) - sum(counted.values())
+    counted["that would free nothing"] = len(candidates) - sum(counted.values())
     said = ", ".join(f"{number} {what}" for what, number in counted.items() if number)
-    return f"none of {len(candidates)} pods may be ended: {said}"
+    return f"none of {len(candidates)} pods can be evicted: {said}"
 
 
 def _too_early(ranked: Sequence[Candidate], missing: int, lasted: float) -> str:
     """Why pods under their request are spared for now."""
     held = sum(one.freed for one in ranked)
-    return (
-        f"all {len(ranked)} pods that could be ended are under their request and hold "
-        f"{human_bytes(held)}; {human_bytes(missing)} are missing for {lasted:.1f} s, such pods are ended "
-        f"after {UNDER_REQUEST_SECONDS:.0f} s"
-    )
+    return f"all {len(ranked)} candidates are below their request and use {human_bytes(held)}; {human_bytes(missing)} are missing for {lasted:.1f} s, such pods are evicted after {UNDER_REQUEST_SECONDS:.0f} s"

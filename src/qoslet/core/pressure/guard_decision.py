@@ -74,12 +74,12 @@ def answer(
     if reclaimable >= policy.min_reclaim_bytes and not (
         override is not None and override.reclaimed
     ):
-        return GuardDecision("reclaim", f"{mib(reclaimable)} of it are cold", reclaimable)
-    has = f"there are {mib(room.free)} to spare"
+        return GuardDecision("reclaim", f"{mib(reclaimable)} of it are reclaimable", reclaimable)
+    has = f"{mib(room.free)} free"
     if room.granted_unused >= _MIB:
-        has += f" beside {mib(room.granted_unused)} that others were given and do not use yet"
+        has += f", without {mib(room.granted_unused)} granted to others and not used yet"
     if bounds.limit < UNLIMITED and bounds.limit - sample.current <= room.free:
-        return GuardDecision("limit", f"memory.max {mib(bounds.limit)} decides, {has}", UNLIMITED)
+        return GuardDecision("limit", f"up to memory.max {mib(bounds.limit)}, {has}", UNLIMITED)
     high = sample.high or 0
     at = max(high, sample.current)
     wanted = min(bounds.limit, at + max(policy.min_step_bytes, int(high * policy.step_ratio)))
@@ -88,8 +88,8 @@ def answer(
         value = value // _MIB * _MIB
         return GuardDecision("raise", f"to {mib(value)}, {has}", value)
     if bounds.killable:
-        return GuardDecision("end", f"it cannot be given more, {has}")
-    return GuardDecision("none", f"it cannot be given more, {has}, and no container is to blame")
+        return GuardDecision("end", f"no memory to grant, {has}")
+    return GuardDecision("none", f"no memory to grant, {has}, and no container to kill")
 
 
 class StallSituation(Struct, frozen=True):
@@ -137,11 +137,11 @@ def decide(situation: StallSituation, policy: GuardPolicy = GUARD_POLICY) -> Res
             return Resolution(None, queued=True)
         found = _search(situation, replace(override, reclaimed=True), policy)
         assert found.decision is not None
-        busy = "another group is reclaimed, what is cold here is not"
+        busy = "reclaim skipped: another cgroup is being reclaimed"
         found = replace(found, decision=_more(found.decision, busy), queued=True)
     assert found.decision is not None
     if found.decision.answer == "end" and situation.killed:
-        waits = f"{situation.killed} was ended, its memory is waited for"
+        waits = f"{situation.killed} was killed; waiting for its memory to be freed"
         return replace(found, decision=GuardDecision("none", _more(found.decision, waits).because))
     return found
 

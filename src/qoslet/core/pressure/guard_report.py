@@ -35,19 +35,19 @@ class GuardRow(Struct, frozen=True):
 
 
 _DONE: dict[Answer, str] = {
-    "reclaim": "what is cold is reclaimed",
-    "raise": "memory.high is raised",
-    "limit": "memory.high is lifted",
-    "end": "the container is ended",
-    "lower": "memory.high is lowered",
-    "restore": "memory.high is as planned again",
-    "none": "nothing is done",
+    "reclaim": "reclaiming memory",
+    "raise": "raised memory.high",
+    "limit": "removed memory.high",
+    "end": "killed the container",
+    "lower": "lowered memory.high",
+    "restore": "restored the planned memory.high",
+    "none": "no action",
 }
 _WOULD: dict[Answer, str] = {
-    "reclaim": "reclaim what is cold",
+    "reclaim": "reclaim memory",
     "raise": "raise memory.high",
-    "limit": "lift memory.high",
-    "end": "end the container",
+    "limit": "remove memory.high",
+    "end": "kill the container",
     "lower": "lower memory.high",
     "restore": "restore memory.high",
     "none": "do nothing",

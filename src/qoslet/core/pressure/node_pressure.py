@@ -103,7 +103,7 @@ def node_state(
     reach of reclaim."""
     samples = _recent(samples, lambda sample: sample.at, thresholds)
     if not samples:
-        return PressureState("", "calm", 0, "not looked at for long enough")
+        return PressureState("", "calm", 0, "not enough samples yet")
     rates = tuple(node_stall(*pair) for pair in pairwise(_parts(samples)))
     whole = node_stall(samples[0], samples[-1])
     had = [max(0, sample.available - protected) for sample in samples[1:]]
@@ -114,12 +114,12 @@ def node_state(
         wanted = least
     missing = max(0, wanted - had[-1])
     last = rates[-1]
-    numbers = f"{human_bytes(had[-1])} can be had of {human_bytes(wanted)} wanted, {describe(last)}"
+    numbers = f"{human_bytes(had[-1])} available of {human_bytes(wanted)} wanted, {describe(last)}"
     if protected:
         numbers += f", {human_bytes(protected)} of page cache are protected"
     if most >= wanted:
         stalled = any(waits(rate, thresholds) for rate in rates)
-        why = "tasks wait, but not for the node's memory: " if stalled else ""
+        why = "tasks wait, but the node has memory: " if stalled else ""
         return PressureState("", "own limit" if stalled else "calm", 0, why + numbers, rates)
     # kswapd works in bursts: what must last is that little can be had
     steady = most < thresholds.eviction_bytes or all(_goes_on(rate, thresholds) for rate in rates)
@@ -135,13 +135,13 @@ def group_state(
     samples = _recent(samples, lambda sample: sample.at, thresholds)
     path = samples[-1].path if samples else ""
     if not samples or len({sample.identity for sample in samples}) > 1:
-        return PressureState(path, "calm", 0, "not looked at for long enough")
+        return PressureState(path, "calm", 0, "not enough samples yet")
     rates = tuple(_group_stall(*pair) for pair in pairwise(samples))
     last = samples[-1]
     limit = min(last.max or UNLIMITED, last.high or UNLIMITED)
     numbers = f"{human_bytes(last.current)} in use"
     if limit >= UNLIMITED:
-        return PressureState(path, "calm", 0, f"{numbers}, no limit of its own", rates)
+        return PressureState(path, "calm", 0, f"{numbers}, no limit", rates)
     hits = [_grown(before, after) for before, after in pairwise(samples)]
     name = "memory.max" if last.max is not None and last.max <= limit else "memory.high"
     numbers += f" of {name} {human_bytes(limit)}, hit {hits[-1]} times, {describe(rates[-1])}"
@@ -234,7 +234,7 @@ def describe(stall: StallRates) -> str:
     if stall.scans_per_second is not None:
         words.append(f"{stall.scans_per_second:.0f} pages/s scanned")
     if stall.reclaim_ratio is not None:
-        words.append(f"{stall.reclaim_ratio:.0%} of them taken")
+        words.append(f"{stall.reclaim_ratio:.0%} of them reclaimed")
     return ", ".join([*words, f"over {stall.seconds:.1f} s"])
 
 

@@ -72,7 +72,7 @@ class StallSignals(Struct, frozen=True):
         """The numbers, for a line of the log."""
         words = [
             f"{mib(self.current)} of memory.high {mib(self.high)} used",
-            f"{mib(self.unreclaimable)} cannot be taken back ({mib(self.reclaimable)} can)",
+            f"{mib(self.unreclaimable)} unreclaimable ({mib(self.reclaimable)} reclaimable)",
             f"{self.growth_per_second / _MIB:+.1f} MiB/s",
             f"{self.high_events_per_second:.0f} high events/s",
         ]
@@ -205,18 +205,18 @@ def _judge(
     if signs.current < signs.high * tuning.near_ratio:
         return "calm", "below memory.high"
     if not pressed:
-        return "calm", "nobody asks for more"
+        return "calm", "no process asks for more memory"
     if not exhausted:
-        return "reclaiming", f"{mib(signs.reclaimable)} can be taken back"
+        return "reclaiming", f"{mib(signs.reclaimable)} are reclaimable"
     if abs(signs.growth_per_second) >= signs.high * tuning.change_ratio_per_second:
-        return "reclaiming", f"its memory moves by {signs.growth_per_second / _MIB:+.1f} MiB/s"
+        return "reclaiming", f"its usage changes by {signs.growth_per_second / _MIB:+.1f} MiB/s"
     if signs.waiting_ratio is not None and signs.waiting_ratio < tuning.waiting_ratio:
-        return "reclaiming", f"it waits for {signs.waiting_ratio:.0%} of the time"
+        return "reclaiming", f"it waits {signs.waiting_ratio:.0%} of the time"
     if signs.cpu is not None and signs.cpu >= tuning.busy_cpus:
         assert unreclaimable_since is not None
         if sample.at - unreclaimable_since < tuning.busy_seconds:
             return "reclaiming", f"it uses {signs.cpu:.2f} CPUs"
-    return "stalled", f"of {mib(signs.current)} only {mib(signs.reclaimable)} can be taken back"
+    return "stalled", f"of {mib(signs.current)} only {mib(signs.reclaimable)} are reclaimable"
 
 
 def _signals(before: MemorySample, sample: MemorySample, swap_room: int) -> StallSignals:

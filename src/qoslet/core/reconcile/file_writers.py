@@ -150,7 +150,7 @@ TABLE: tuple[FileWriter, ...] = (
     ),
     FileWriter(
         "controllers", ("",), "systemd", "when a unit needs a controller",
-        "when a unit needs a controller or needs it no more", "systemd.resource-control(5)",
+        "when a unit starts or stops needing a controller", "systemd.resource-control(5)",
     ),
     FileWriter(
         "qoslet", ("",), "qoslet", "when qoslet run creates the cgroup",
@@ -201,6 +201,6 @@ def resets_at(path: str, file: str, root: str, owned: bool) -> str:
     """The same for a path, in any release. ``owned``: qoslet created the cgroup, so that no other
     manager looks after it."""
     if owned:
-        return "nothing resets it but qoslet: the next apply writes ours again"
+        return "only the next qoslet apply resets it"
     level: Level = "controllers" if file == "cgroup.subtree_control" else level_of(path, root)
     return resets(writer_of(level, file), file, unit=path.endswith(_UNITS) and level != "unit")

@@ -66,8 +66,7 @@ def give_back(
             else:
                 left.append(Released(path, file))
                 notes.append(
-                    f"{path}/{file}: somebody has written {found!r} since, we had written "
-                    f"{ledger.files[path, file][1]!r}; it is not planned any more and stays"
+                    f"{path}/{file}: another process wrote {found!r} over {ledger.files[path, file][1]!r}; it is no longer planned and stays"
                 )
     return GiveBack(tuple(rows), tuple(left), tuple(notes))
 

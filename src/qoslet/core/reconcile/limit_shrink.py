@@ -41,8 +41,8 @@ class Waiting(Struct, frozen=True, gc=False):
 
     def describe(self) -> str:
         """The row as a person would say it."""
-        now = f"{self.meanwhile} meanwhile" if self.meanwhile else "left as it is"
-        return f"{self.path}/{self.file}: {self.wanted} waits, {self.used} bytes are in use; {now}"
+        now = f"{self.meanwhile} meanwhile" if self.meanwhile else "unchanged"
+        return f"{self.path}/{self.file}: cannot lower to {self.wanted} yet, {self.used} bytes are in use; {now}"
 
 
 def eased(

@@ -129,11 +129,11 @@ def _managed(policy: NodePolicy, old: tuple[Pod, QosClass], new: Pod) -> str:
         exclusive(policy, each, one, qos) for each in (pod, new) for one in each.containers
     )
     if pinned and _differs(pod, new, "cpu"):
-        return "containers with CPUs of their own (static CPU manager) are not resized"
+        return "containers with exclusive CPUs (static CPU manager) cannot be resized"
     if getattr(kubelet, "memory_manager_policy", "None") == "Static" and _differs(
         pod, new, "memory"
     ):
-        return "Guaranteed pods are not resized under the static memory manager"
+        return "Guaranteed pods cannot be resized with the static memory manager"
     return ""
 
 

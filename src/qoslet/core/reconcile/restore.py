@@ -49,20 +49,14 @@ class RestoreConflict(Struct, frozen=True):
         """The refusal in one line: what, where, and what to do."""
         match self.kind:
             case "written":
-                return (
-                    f"{self.path}/{self.file}: somebody has written {self.found!r} since, we had "
-                    f"written {self.ours!r}; {self.resets}"
-                )
+                return f"{self.path}/{self.file}: another process wrote {self.found!r} over {self.ours!r}; {self.resets}"
             case "process":
                 some = ", ".join(map(str, self.pids[:8]))
                 more = f" and {len(self.pids) - 8} more" if len(self.pids) > 8 else ""
-                return f"{self.path}: processes are in it ({some}{more}); end or move them first"
+                return f"{self.path}: has processes ({some}{more}); stop or move them first"
             case "foreign":
-                return f"{self.path}: somebody else made this group below ours; remove it first"
-        return (
-            f"{self.path}/{self.file}: {self.before} was there before and {self.found} bytes are in "
-            "use: the kernel would kill or refuse; let the usage fall first"
-        )
+                return f"{self.path}: another process created this cgroup; remove it first"
+        return f"{self.path}/{self.file}: cannot restore {self.before} while {self.found} bytes are in use: the kernel would kill or reject; wait until usage falls"
 
 
 class RestorePlan(Struct, frozen=True):
@@ -177,14 +171,14 @@ def _values(
         files = [key for key in ledger.files if key[0] == path and key[1] != CONTROL]
         if group is None or group.identity != inode:
             if files:
-                what = "is gone" if group is None else "was made anew"
-                notes.append(f"{path} {what} meanwhile: nothing of ours is in it")
+                what = "is gone" if group is None else "was recreated"
+                notes.append(f"{path} {what} meanwhile: nothing to restore in it")
             continue
         for key in files:
             before, _ = ledger.files[key]
             found = group.values.get(key[1])
             if found is None or before is None:
-                notes.append(f"{path}/{key[1]} cannot be read: it stays as it is")
+                notes.append(f"{path}/{key[1]} cannot be read: leaving it")
             elif found == before:
                 continue
             elif is_ours(ledger, key, found, page):
@@ -219,7 +213,7 @@ def _controls(
         used = there & _used(now.beside.get(path, ()), hierarchy, restored)
         if used:
             names = ", ".join(sorted(used))
-            notes.append(f"{path}: {names} left enabled: other groups below use it")
+            notes.append(f"{path}: {names} left enabled: other cgroups below use it")
         if there - used:
             text = " ".join(f"-{name}" for name in sorted(there - used))
             steps.append(Step("set", path, CONTROL, text, why="was not enabled before"))

@@ -14,10 +14,7 @@ from qoslet.host.cgroupfs.v2 import DEFAULT_POINT
 from qoslet.host.linux.openat import parent
 
 _CONTROL = "cgroup.subtree_control"
-_HINT = (
-    "run as root, or in a delegated group: systemd-run --user -p Delegate=yes "
-    "-p DelegateSubgroup=main ..., or name one with --cgroup-root"
-)
+_HINT = "run as root, or in a delegated cgroup: systemd-run --user -p Delegate=yes -p DelegateSubgroup=main ..., or give one with --cgroup-root"
 
 
 class Delegation(Struct, frozen=True):
@@ -99,9 +96,9 @@ def _nearest(point: str, root: str) -> str:
 def _no_right(place: str) -> CannotDo:
     """Why no group can be made at a place."""
     if _is_read_only(place):
-        hint = "mount it read-write, or run outside the container that mounted it so"
-        return CannotDo("control groups are mounted read-only", where=place, hint=hint)
-    return CannotDo("no right to make cgroups", where=place, hint=_HINT)
+        hint = "mount it read-write, or run outside the container"
+        return CannotDo("the cgroup file system is mounted read-only", where=place, hint=hint)
+    return CannotDo("no permission to create cgroups", where=place, hint=_HINT)
 
 
 def _is_read_only(place: str) -> bool:
@@ -137,10 +134,7 @@ def _missing_v2(point: str, group: str, given: bool) -> dict[str, str]:
         missing |= dict.fromkeys(wanted, f"{point}{group}/{_CONTROL} cannot be written")
     elif wanted and group and (pids := _words(f"{point}{group}/cgroup.procs")):
         some = ", ".join(sorted(pids, key=int)[:5])
-        why = (
-            f"processes ({some}) are in {group} itself, so it cannot enable controllers: start "
-            "the unit with -p DelegateSubgroup=main, or move them into a group below"
-        )
+        why = f"{group} has processes ({some}), so it cannot enable controllers: start the unit with -p DelegateSubgroup=main, or move them into a child cgroup"
         if not enabled:
             raise CannotDo("no controller can be enabled", where=point + group, hint=why)
         missing |= dict.fromkeys(wanted, why)

@@ -23,7 +23,7 @@ class CgroupStats:
     def __init__(self) -> None:
         here = mounted()
         if here.hierarchy is None:
-            raise CannotDo("no control groups are mounted", hint="see qoslet doctor")
+            raise CannotDo("no cgroup file system mounted", hint="see qoslet doctor")
         self.v2 = here.hierarchy == "v2"
         where = (here.unified or DEFAULT_POINT) if self.v2 else here.mounts
         self._layout = layout_of(here.hierarchy, where)

@@ -38,7 +38,7 @@ def apply_lines(
     explained = {(one.step.path, one.step.file) for one in done.failures}
     waiting = {(one.path, one.file): one.describe() for one in done.before.waiting}
     off = [
-        f"left: {waiting.get((row.path, row.file)) or _off(row, done)}"
+        _left(waiting.get((row.path, row.file)), row, done)
         for row in done.remaining
         if (row.path, row.file) not in explained
     ]
@@ -46,15 +46,15 @@ def apply_lines(
     lines += _lost(lost, missing)
     if done.before.skipped:
         count = many(len(done.before.skipped), "container")
-        lines.append(f"skipped: {count} without a known id: whoever starts them makes their groups")
+        lines.append(f"skipped {count}: no ID yet, the runtime creates their cgroups")
     return [*lines, f"{title}: {_sentence(done, len(lost))}"]
 
 
 def _sentence(done: ApplyResult, lost: int) -> str:
     counts = [
-        f"{many(done.done('create'), 'group')} made",
+        f"{many(done.done('create'), 'cgroup')} created",
         f"{many(done.done('set'), 'value')} written",
-        f"{many(done.done('remove'), 'group')} removed",
+        f"{many(done.done('remove'), 'cgroup')} removed",
     ]
     left = len(done.remaining) + lost
     verdict = f"{many(left, 'difference')} left" if left else "the tree is as planned"
@@ -67,26 +67,30 @@ def _outcome(one: Outcome) -> str:
     return f"{mark}: {one.step.describe()}{was}"
 
 
+def _left(waiting: str | None, row: Difference, done: ApplyResult) -> str:
+    if row.verdict == "absent" and waiting is None:
+        return f"missing: cgroup {row.path} (apply does not create it)"
+    return f"differs: {waiting or _off(row, done)}"
+
+
 def _off(row: Difference, done: ApplyResult) -> str:
     """One difference that is left, with what it waits for."""
     match row.verdict:
-        case "absent":
-            return f"{row.path} is not there ({row.why or 'group'}); it is not made here"
         case "surplus":
             seen = done.before.observed.cgroups.get(row.path)
             pids = ", ".join(map(str, seen.pids[:5])) if seen is not None and seen.pids else ""
-            why = f"processes are in it ({pids})" if pids else "something is in it"
-            return f"{row.path} is not planned any more, but {why}"
+            why = f"it has processes ({pids})" if pids else "it is in use"
+            return f"{row.path} is no longer planned, but {why}"
         case "unread":
-            return f"{row.path}/{row.file} cannot be read, {row.wanted} is wanted"
-    return f"{row.path}/{row.file} is {row.found}, {row.wanted} is wanted ({row.why})"
+            return f"{row.path}/{row.file} cannot be read, planned is {row.wanted}"
+    return f"{row.path}/{row.file} is {row.found}, planned is {row.wanted} ({row.why})"
 
 
 def _lost(lost: Sequence[Difference], missing: Mapping[str, str]) -> list[str]:
     """Values that cannot be written here, by controller."""
     counts = Counter(controller(row.file) for row in lost)
     return [
-        f"not here: {name}: {many(counts[name], 'value')} cannot be written: {missing[name]}"
+        f"unavailable: {name}: {many(counts[name], 'value')} cannot be written: {missing[name]}"
         for name in sorted(counts)
     ]
 
@@ -105,15 +109,15 @@ def release_lines(
     lines = [_outcome(one) for one in outcomes] if verbose else []
     lines += [f"note: {text}" for text in what.notes]
     lines += [
-        f"{'left' if row.before is not None else 'gone with its group'}: {row.message}"
+        f"{'left' if row.before is not None else 'removed with its cgroup'}: {row.message}"
         for row in what.left
     ]
     if what.refusals:
         lines += _some([f"refused: {row.message}" for row in what.refusals], verbose)
         forced = all(row.kind == "written" for row in what.refusals)
-        hint = "; --force lets go of what others have written" if forced else ""
+        hint = "; --force keeps values that another process changed" if forced else ""
         count = many(len(what.refusals), "reason")
-        return [*lines, f"{title}: nothing was done, for {count}{hint}"]
+        return [*lines, f"{title}: nothing done, for {count}{hint}"]
     lines += [f"failed: {one.step.describe()}: {one.error}" for one in outcomes if one.error]
     return [*lines, f"{title}: {_undone(what, outcomes)}"]
 
@@ -121,7 +125,7 @@ def release_lines(
 def _undone(what: RestorePlan, outcomes: Sequence[Outcome]) -> str:
     done = Counter(one.step.kind for one in outcomes if one.error is None)
     if not what.steps:
-        return "nothing of ours stands here"
-    counts = f"{many(done['set'], 'value')} restored, {many(done['remove'], 'group')} removed"
+        return "nothing to undo"
+    counts = f"{many(done['set'], 'value')} restored, {many(done['remove'], 'cgroup')} removed"
     left = len(what.steps) - sum(done.values())
     return f"{counts}; {many(left, 'step')} left, run it again" if left else counts

@@ -49,7 +49,7 @@ def _part(part: Part, terminal: Terminal, verbose: bool) -> Iterator[str]:
     if part.message is not None and "oci" not in part.message:
         yield from _message(part.message)
     elif not part.rows and part.refusal is None and not part.parity:
-        yield terminal.paint("  nothing is written", "dim")
+        yield terminal.paint("  nothing written", "dim")
     if part.refusal is not None:
         yield from _refused(part.refusal, terminal, verbose)
     for row in part.lost:

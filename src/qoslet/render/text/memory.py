@@ -51,7 +51,7 @@ def screen_lines(view: MemoryView, terminal: Terminal, width: int) -> list[str]:
     drawn.sort(key=lambda one: -sum(one[2]))
     lines: list[str] = []
     if drawn:
-        head = f"memory taken back, last {2 * len(drawn[0][2])} s"
+        head = f"memory reclaimed, last {2 * len(drawn[0][2])} s"
         lines = ["", terminal.paint(head, "dim")]
     label = max(12, width - 56)
     for row, zone, spans in drawn[:MOST]:
@@ -92,7 +92,7 @@ def remarks(rows: Iterable[Mapping[str, object]], page: int, terminal: Terminal)
         if name and counts:
             yield f"{name}: {', '.join(counts)}"
         if name and taken:
-            yield f"{name}: memory taken back {', '.join(taken)}"
+            yield f"{name}: memory reclaimed {', '.join(taken)}"
         if name:
             yield from (f"{name}: {line}" for line in _worthless(row))
 
@@ -124,11 +124,11 @@ def _worthless(row: Mapping[str, object]) -> Iterator[str]:
         why, cut = "", one.get("because")
         if isinstance(cut, dict):
             held, claimed = _amount(cut.get("heldBytes")), _amount(cut.get("claimedBytes"))
-            holds = f"holds {held} of {claimed} that its groups claim and use"
+            holds = f"holds {held} of {claimed} that its children claim and use"
             if not cut.get("heldBytes"):
                 holds = f"has no {one.get('file')}"
             why = f": {cut.get('cgroup')} {holds}"
-        yield f"{one.get('file')} {value} is worth {kept} of {used} used{why}"
+        yield f"{one.get('file')} {value} protects only {kept} of {used} used{why}"
 
 
 def _amount(value: object) -> str:

@@ -107,7 +107,7 @@ def _first_limit(standing: Standing | None) -> tuple[str, ...]:
         return ()
     first = standing.binds
     place = "" if first.path == standing.claim.path else f" of {named(first.path)}"
-    return (f"binds first: {first.file} {first.limit}{place}",)
+    return (f"limited by: {first.file} {first.limit}{place}",)
 
 
 def _speaks(lines: Sequence[Line], name: str, verbose: bool) -> bool:
@@ -190,7 +190,7 @@ def tree(plan: Plan, terminal: Terminal, exact: bool = False, verbose: bool = Fa
             left = f"no room for {', '.join(fit.dropped)}: widen the terminal, or -o table"
             drawn += [terminal.paint(text, "dim") for text in wrap(left, terminal.width)]
     else:
-        drawn += ["", "no pods, no groups"]
+        drawn += ["", "no pods, no cgroups"]
     return drawn + problems(plan.problems, terminal)
 
 

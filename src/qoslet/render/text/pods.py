@@ -120,7 +120,7 @@ def _remarks(item: Mapping[str, object]) -> Iterable[str]:
     """Why a pod is not as asked, and when it is tried again."""
     message, again = item.get("message"), item.get("retryInSeconds")
     if message:
-        later = f"; again in {age(again)}" if isinstance(again, int | float) else ""
+        later = f"; retry in {age(again)}" if isinstance(again, int | float) else ""
         yield f"{message}{later}"
     if item.get("resize") not in (None, "Done"):
         why = item.get("resizeReason")
