@@ -1,4 +1,4 @@
-"""How the loop turns: every number in seconds, with the default that a node can live with."""
+"""The settings of the loop, each with a default that a node can live with."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from qoslet.core.workload.lifecycle import Backoff
 
 
 class Config(Struct, frozen=True):
-    """``root`` is the group below which the loop owns everything. ``interval_seconds`` lies between two
-    looks that somebody watches, None where nobody does; ``duration_seconds`` ends the loop by itself
-    (None: until interrupted). ``resync_seconds`` lies between two looks at everything; where nobody
-    watches it is doubled up to ``longest_resync_seconds`` while all is as it should be. ``retry_backoff`` spaces
-    the attempts at a pod whose groups the kernel refuses; ``collection_seconds`` lies between two removals
-    of what no pod has. ``removal_seconds`` bounds how long removing groups may take after their processes
-    ended; ``shrink`` says what becomes of a memory limit below what is in use. ``keep_pods``: the end
-    of the loop ends no pod. ``guard`` says what is done about stalls and memory pressure where a
-    pod does not say it itself; ``eviction_backoff`` spaces the new beginnings of a pod that was ended for
-    memory pressure."""
+    """``root`` is the cgroup below which the agent owns everything. ``interval_seconds`` lies
+    between two whole syncs while somebody watches, None while nobody does; ``duration_seconds``
+    ends the loop by itself. ``resync_seconds`` lies between two whole syncs; while nobody watches
+    it doubles up to ``longest_resync_seconds`` as long as nothing differs.
+
+    ``retry_backoff`` spaces the attempts at a pod whose cgroups the kernel refuses,
+    ``eviction_backoff`` the restarts of a pod that was evicted for memory. ``collection_seconds``
+    lies between two removals of orphans, ``removal_seconds`` bounds how long removing cgroups may
+    take after their processes ended. ``shrink`` tells what to do with a memory limit below the
+    usage. ``keep_pods``: pods outlive the loop. ``guard`` tells what to do about stalls and memory
+    pressure where a pod does not say it.
+    """
 
     root: str = DEFAULT_ROOT
     interval_seconds: float | None = 1.0

@@ -1,4 +1,4 @@
-"""What ``run`` wants, followed file by file: an event costs what its file costs."""
+"""The desired state of ``run``, followed file by file: an event costs what its file costs."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from qoslet.errors import BadInput, BadInputs
 
 
 class ManifestReader(Protocol):
-    """Manifest files that may change (``host.manifestfiles.ManifestFiles``)."""
+    """Manifest files that may change (``host.files.watched_manifests``)."""
 
     def changes(self) -> Sequence[FileChange]:
-        """The files that are others than when they were told last."""
+        """The files that changed since the last call."""
 
     @property
     def faults(self) -> Sequence[BadInput]:
@@ -44,26 +44,26 @@ class ManifestReader(Protocol):
 
 
 class CheckpointStore(Protocol):
-    """Where it is kept who has which CPUs and memory (``host.managerfiles.ManagerFiles``)."""
+    """Keeps which pod has which CPUs and memory (``host.state.manager_files``)."""
 
     def read(self) -> Mapping[str, bytes]:
         """What an earlier run left, by file name. Raises CannotDo."""
 
     def write(self, contents: Mapping[str, bytes]) -> bool:
-        """Keep this; whether it differs from what was kept. Raises OSError."""
+        """Save this; returns whether it differs from what was saved. Raises OSError."""
 
 
 SpecReader = Callable[[Pod, Mapping[str, Any], PodEnvironment], PodSpec]
-"""Reads a pod document for the runtime that is to run it."""
+"""Reads a pod document for the runtime that runs it."""
 
 
 class ManifestSource:
     """The desired state of some manifest files; ``agent.ports.Source``.
 
-    A pod that may not run is wanted without groups, and its ``spec`` tells why. Raises BadInputs
+    A pod that may not run is desired without cgroups, and its ``spec`` tells why. Raises BadInputs
     where a path cannot be read, a file that a person named has a fault, or such files hold no pod
-    at all. What is wrong in a directory is told by ``current`` and holds up nothing else.
-    ``wakes`` are more descriptors that end the wait for news, ``reads`` makes containers of a
+    at all. What is wrong in a directory is reported by ``current`` and holds up nothing else.
+    ``wakes`` are further descriptors that end the wait for news, ``reads`` makes containers of a
     document (plain processes).
     """
 
@@ -101,11 +101,11 @@ class ManifestSource:
         self._first()
 
     def descriptors(self) -> list[int]:
-        """Readable when ``current`` has something new to tell."""
+        """Readable when ``current`` has something new."""
         return [*self._files.descriptors(), *self._wakes()]
 
     def current(self) -> DesiredState:
-        """What should be now. Only what has changed is read."""
+        """The desired state. Only what has changed is read."""
         self._take(self._files.changes())
         self._keep_placed()
         refused = {} if self.live.managers is None else dict(self.live.managers.refused)
@@ -125,7 +125,7 @@ class ManifestSource:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Those of the node's documents."""
+        """The problems of the node's documents."""
         return self._of_node
 
     @property
@@ -141,7 +141,7 @@ class ManifestSource:
         return next(errors, None)
 
     def document(self, uid: str) -> Mapping[str, Any]:
-        """The manifest of a pod that is wanted; empty for another."""
+        """The manifest of a desired pod; empty for another."""
         entry = self._set.entries.get(uid)
         return entry.document if entry is not None else {}
 
@@ -164,7 +164,7 @@ class ManifestSource:
         self._store = store
 
     def _keep_placed(self) -> None:
-        """Write down who has which CPUs and memory, before anybody is put there."""
+        """Save which pod has which CPUs and memory, before any is placed there."""
         if self._store is None:
             return
         managers, said = self.live.managers, ""
@@ -199,7 +199,7 @@ class ManifestSource:
             raise BadInputs(faults)
 
     def _take(self, changes: Sequence[FileChange]) -> None:
-        """Take changed files in; plan the pods that came or changed."""
+        """Take in changed files; plan the pods that came or changed."""
         if not changes:
             return
         self._stale = True
@@ -211,7 +211,7 @@ class ManifestSource:
             self._want(entry)
 
     def _lose(self, uid: str) -> None:
-        """A pod that nobody wants any more. It stands in the plan until its groups are gone."""
+        """A pod is no longer desired. It stays in the plan until its cgroups are gone."""
         wanted = self._pods.pop(uid, None)
         if wanted is None:
             return
@@ -224,14 +224,14 @@ class ManifestSource:
         self._before.setdefault(wanted.pod.key, set()).add(uid)
 
     def _standing(self, key: str) -> frozenset[str]:
-        """The pods of a name that are not wanted any more and still stand in the plan."""
+        """The pods of a name that are no longer desired and still in the plan."""
         left = {uid for uid in self._before.pop(key, ()) if uid in self.live}
         if left:
             self._before[key] = left
         return frozenset(left)
 
     def _want(self, entry: Entry) -> None:
-        """A pod that is new, or another than it was."""
+        """A pod came or changed."""
         pod = entry.pod
         spec = self._reads(pod, entry.document, self._around)
         others: frozenset[str] = frozenset()
@@ -275,7 +275,7 @@ class ManifestSource:
 
 
 def _placed(groups: PodGroups) -> PodGroups:
-    """A pod that found no place gets no groups."""
+    """A pod that does not fit gets no cgroups."""
     return groups if groups.refused is None else replace(groups, groups=())
 
 

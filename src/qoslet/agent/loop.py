@@ -1,8 +1,8 @@
-"""When to turn the wheel: when a manifest changes, a container does something, a back-off is over;
-and at each interval where somebody watches.
+"""The loop: it syncs when a manifest changes, a container changes or a back-off is over, and at
+each interval while the screen is watched.
 
-Whatever ends the loop (its time, a signal, an error), what it made is removed, unless it is to
-be kept.
+Whatever ends the loop (its time, a signal, an error), it removes what it created, unless pods are
+to be kept.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from qoslet.core.status.snapshot import Snapshot
 from qoslet.errors import CannotDo
 
 LONGEST_SLEEP_SECONDS = 3600.0
-"""Seconds that the loop sleeps at most."""
+"""The loop wakes at least this often."""
 
 
 class StopSignal(Protocol):
-    """Who wants the loop to end, or to read its configuration again."""
+    """Asks the loop to end, or to read its configuration again."""
 
     def requested(self) -> int:
-        """How often it was asked to end: once is enough, twice hurries."""
+        """How often the end was requested: once ends the loop, twice cuts grace periods short."""
 
     def reload(self) -> bool:
-        """Whether it was asked to read its configuration again, since the last time asked."""
+        """Whether a reload was requested since the last call."""
 
 
 class Surface(Protocol):
-    """Whoever is told what happens."""
+    """Shows what happens."""
 
     def synced(self, turn: SyncResult) -> None:
-        """A turn is over."""
+        """A sync is done."""
 
     def publish(self, snapshot: Snapshot) -> None:
-        """Everything as it stands, at each interval and after each turn that did something."""
+        """The state of everything, at each interval and after each sync that did something."""
 
     def log(self, line: str) -> None:
-        """One line beside that, such as that the ending begins."""
+        """One line besides, such as that the shutdown begins."""
 
 
 def run(
@@ -56,9 +56,11 @@ def run(
     reload: Callable[[], None] = lambda: None,
     undo: Callable[[], list[str]] = list,
 ) -> SyncResult | None:
-    """Turn until asked to end or ``config.lasts`` seconds are over, then remove everything.
+    """Sync until the end is requested or ``config.duration_seconds`` are over, then remove
+    everything.
 
-    Returns the last result, None without any sync. Raises ``CannotDo`` naming what is left.
+    ``reload`` reads the configuration again, ``undo`` restores cgroups of others. Returns the last
+    result, None without any sync. Raises ``CannotDo`` naming what is left.
     """
     begun = clock.monotonic()
     left: list[str] = []
@@ -78,16 +80,7 @@ def run(
                 wait = min(wait, left_over)
             clock.sleep(max(0.0, wait))
     finally:
-        if config.keep_pods:
-            if reconciler.started_uids:
-                kept = len(reconciler.started_uids)
-                surface.log(f"{_pods(kept)} kept running for the next run")
-        else:
-            if reconciler.started_uids:
-                surface.log(
-                    f"stopping {_pods(len(reconciler.started_uids))}; press Ctrl-C again to kill them"
-                )
-            left = end(reconciler, lambda: stop.requested() > 1, undo)
+        left = _finish(config, reconciler, stop, surface, undo)
     if left:
         raise CannotDo(
             f"cleanup incomplete, {len(left)} left: {left[0]}",
@@ -97,8 +90,26 @@ def run(
     return reconciler.last_result
 
 
+def _finish(
+    config: Config,
+    reconciler: Reconciler,
+    stop: StopSignal,
+    surface: Surface,
+    undo: Callable[[], list[str]],
+) -> list[str]:
+    """Keep the pods or remove everything; returns what is left."""
+    count = len(reconciler.started_uids)
+    if config.keep_pods:
+        if count:
+            surface.log(f"{_pods(count)} kept running for the next run")
+        return []
+    if count:
+        surface.log(f"stopping {_pods(count)}; press Ctrl-C again to kill them")
+    return end(reconciler, lambda: stop.requested() > 1, undo)
+
+
 def _wait(config: Config, reconciler: Reconciler, now: float) -> float:
-    """Seconds until something is due that no descriptor tells."""
+    """Seconds until something is due that no descriptor announces."""
     due = reconciler.next_at()
     wait = LONGEST_SLEEP_SECONDS if due is None else due - now
     return wait if config.interval_seconds is None else min(wait, config.interval_seconds)

@@ -1,4 +1,4 @@
-"""What the loop needs from its surroundings. Real and simulated parts match these by shape."""
+"""What the agent needs of its surroundings. Real and simulated parts match these by shape."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Driver(Protocol):
     """Performs steps on a kernel, in the order given."""
 
     def perform(self, steps: Sequence[Step]) -> list[Outcome]:
-        """Do each step; stop after the first that fails. One outcome for each step tried; one
-        that cannot be done at once is pending, and the next ones are tried."""
+        """Do each step; stop after the first that fails. Returns one outcome for each step tried;
+        one that cannot be done at once is pending, and the next ones are tried."""
 
     def poll_pending(self) -> list[Outcome]:
-        """What came of pending steps: of one that is over once, of one that goes on each time,
+        """The outcomes of pending steps: of one that is done once, of one that goes on each time,
         still pending."""
 
     def shell(self, step: Step) -> str:
@@ -41,16 +41,16 @@ class Observer(Protocol):
     """Reads a kernel."""
 
     def watch(self, files: Iterable[str]) -> None:
-        """Read these settings, too, from now on: the known ones are always read."""
+        """Read these files, too, from now on: the known ones are always read."""
 
     def observe(self, root: str, *, values: bool = True) -> Observed:
         """The subtree below and including ``root``; an absent root gives no cgroups."""
 
     def read_cgroup(self, path: str) -> ObservedCgroup | None:
-        """One group with its values, without those below; None where it is absent."""
+        """One cgroup with its values, without those below; None where it is absent."""
 
     def reclaimable_cache(self, path: str) -> int:
-        """Bytes of page cache below a group that can be taken back without a kill."""
+        """Bytes of page cache of a cgroup that can be reclaimed without a kill."""
 
 
 class Journal(Recorder, Protocol):
@@ -66,18 +66,18 @@ class Journal(Recorder, Protocol):
 
 
 class CgroupKiller(Protocol):
-    """Ends what is in a group, whoever put it there."""
+    """Kills the processes of a cgroup, whoever started them."""
 
     def kill(self, path: str) -> bool:
-        """End every process of the group and below; True once none is left. Raises
+        """Kill every process of the cgroup and below; returns whether none is left. Raises
         ``QosletError`` where it must not."""
 
     def describe_processes(self, path: str, pids: Sequence[int]) -> str:
-        """Who these processes are, for people: ``process 12 (sh)``."""
+        """The processes in words: ``process 12 (sh)``."""
 
 
 class Machine(Protocol):
-    """What the loop asks about the machine as a whole: its CPUs and its memory in bytes."""
+    """The machine as a whole: its CPUs and its memory in bytes."""
 
     @property
     def cores(self) -> float:
@@ -91,7 +91,7 @@ class Machine(Protocol):
         """CPU seconds used or stolen on all CPUs since some start; None if unknown."""
 
     def runnable(self, path: str, pids: Sequence[int]) -> int | None:
-        """How many threads of a group's processes want a CPU now; None if unknown."""
+        """How many threads of a cgroup's processes want a CPU now; None if unknown."""
 
 
 class NoMachine:
@@ -110,87 +110,87 @@ class NoMachine:
 
 
 class Clock(Protocol):
-    """Time, so that tests need none."""
+    """Time, replaced in tests."""
 
     def monotonic(self) -> float:
         """Seconds since some start."""
 
     def wall(self) -> float:
-        """Seconds since 1970, for people."""
+        """Seconds since 1970."""
 
     def sleep(self, seconds: float) -> bool:
-        """Wait; False if the wait was cut short because the loop should end."""
+        """Wait; returns False if the wait was cut short because the loop should end."""
 
 
 class Runtime(Protocol):
-    """Starts and ends the containers of pods inside cgroups that exist already, and keeps them
-    over the end of the agent. What it is told is data: it may be another process."""
+    """Starts and stops the containers of pods inside cgroups that exist, and keeps them when the
+    agent ends. What it is given is data: it may be another process."""
 
     def start(self, spec: PodSpec, cgroups: Mapping[str, str]) -> None:
-        """Begin a pod; ``cgroups`` is the path of each container's group by its name. A pod
-        that is kept already stays as it is. Raises ``QosletError`` where it cannot be begun."""
+        """Start a pod; ``cgroups`` are the paths of its containers' cgroups by name. A pod that is
+        kept already stays as it is. Raises ``QosletError`` where it cannot be started."""
 
     def poll(self) -> Sequence[ContainerState]:
-        """Advance (init order, restarts with back-off) and tell the state of every container of
-        every pod that is kept, those begun under an earlier agent too."""
+        """Advance (init order, restarts with back-off) and return the state of every container of
+        every pod that is kept, those of an earlier agent too."""
 
     def list_pods(self) -> Mapping[str, RuntimePod]:
         """The pods that are kept, by UID."""
 
     def stop(self, uid: str, grace_seconds: float) -> None:
-        """Begin to end a pod; ``poll`` carries it through: SIGTERM, after the grace period
-        SIGKILL, verified gone. It is over when no container is running. Stopping again with a
-        shorter grace period hurries."""
+        """Begin to stop a pod; ``poll`` goes on with it: SIGTERM, after the grace period SIGKILL,
+        verified gone. It is over when no container runs. A second stop with a shorter grace period
+        hurries."""
 
     def remove_pod(self, uid: str) -> None:
-        """Drop a pod whose containers have all ended; one that is not known is no fault."""
+        """Forget a pod whose containers have all ended; an unknown one is no error."""
 
     def update(self, spec: PodSpec) -> None:
-        """Later (re)starts use these launches, which have the same digest; processes stay."""
+        """Let later (re)starts use these launches, which have the same digest; processes stay."""
 
     def restart(self, uid: str, container: str) -> None:
-        """Begin to end one container; it is started again at once, whatever its policy and its
-        back-off. A container that does not run is no fault."""
+        """Begin to stop one container; it starts again at once, whatever its policy and its
+        back-off. A container that does not run is no error."""
 
     def descriptors(self) -> Sequence[int]:
-        """Become readable when ``poll`` has something to tell."""
+        """Readable when ``poll`` has something new."""
 
 
 class PlanView(Protocol):
-    """The plan of the pods that count, followed pod by pod (``core.live.Live``)."""
+    """The plan of the pods that count, kept up to date pod by pod (``core.plan.live_plan``)."""
 
     @property
     def node(self) -> Node:
         """The node that is planned for."""
 
     def __contains__(self, uid: object) -> bool:
-        """Whether a pod of this UID is in it."""
+        """Whether it holds a pod of this UID."""
 
     def add(self, pod: Pod) -> PodGroups:
-        """Plan a pod; one with its UID is replaced."""
+        """Plan a pod, or plan it anew."""
 
     def remove(self, uid: str) -> frozenset[str]:
-        """Leave a pod out; the UIDs of pods whose groups changed."""
+        """Leave a pod out; returns the UIDs of pods whose cgroups changed."""
 
     def groups(self, uid: str) -> PodGroups:
-        """What was planned for a pod that was put. Raises KeyError for another."""
+        """What is planned for a pod. Raises KeyError for an unknown one."""
 
     def equipped(self, uid: str, spec: PodSpec) -> PodSpec:
-        """``spec`` with what is planned for the containers of a pod that was put, where the node's
-        runtime writes their groups itself."""
+        """``spec`` with the planned resources of its containers, where the node's runtime writes
+        their cgroups itself."""
 
     def upper(self) -> tuple[Cgroup, ...]:
-        """The groups of the node, its reservations and its tiers, for the pods put."""
+        """The cgroups of the node, its reservations and its QoS classes."""
 
     def plan(self) -> Plan:
         """Everything at once, for surfaces."""
 
 
 class DesiredPod(Struct, frozen=True):
-    """A pod that is to run. ``planned`` are as it was put last; ``manifest`` is its file,
-    ``grace_seconds`` seconds. ``predecessors`` are UIDs of earlier pods of its name, which must be gone first.
-    One that may not run (``spec.runnable``) has no groups and is not in the plan; where it ran
-    as something else it ends."""
+    """A pod that is to run. ``planned`` are its cgroups as they were planned last, ``manifest`` its
+    file. ``predecessors`` are UIDs of earlier pods of its name, which must be gone first. One that
+    may not run (``spec.runnable``) has no cgroups and is not in the plan; where it ran as something
+    else it terminates."""
 
     pod: Pod
     spec: PodSpec
@@ -201,8 +201,8 @@ class DesiredPod(Struct, frozen=True):
 
     @property
     def rejection(self) -> tuple[str, str] | None:
-        """Why it may not be begun, a reason and a sentence: it cannot be run here, or has no
-        place. None where it may."""
+        """Why it may not start, a reason and a sentence: it cannot run here, or does not fit. None
+        where it may."""
         if not self.spec.runnable:
             wrong = [row for row in self.spec.problems if row.severity == "error"]
             return "Refused", wrong[0].message if wrong else "it has no container to run"
@@ -211,9 +211,9 @@ class DesiredPod(Struct, frozen=True):
 
 
 class DesiredState(Struct, frozen=True):
-    """What should be. ``version`` differs whenever anything else does; ``changed`` and ``removed``
-    are UIDs since the last ``current()``. Whoever reads manifests puts pods into ``plan``; the
-    loop drops them: a pod counts in the tiers until its groups are gone."""
+    """What should be. ``version`` differs whenever anything else does; ``changed`` and ``gone`` are
+    UIDs since the last ``current()``. The source of manifests adds pods to ``plan``; the agent
+    removes them: a pod counts until its cgroups are gone."""
 
     version: int
     pods: Mapping[str, DesiredPod]
@@ -227,41 +227,41 @@ class Source(Protocol):
     """Where the desired state comes from."""
 
     def current(self) -> DesiredState:
-        """What should be now; the last good state of each file whose input has become bad.
-        Only what changed since the last call is read."""
+        """The desired state; of a file whose content has become bad its last good one. Only what
+        changed since the last call is read."""
 
     def descriptors(self) -> Sequence[int]:
-        """Become readable when ``current`` has something new to tell."""
+        """Readable when ``current`` has something new."""
 
 
 class Volumes(Protocol):
-    """Keeps the memory-backed volumes of pods: from before their containers start until they
-    have ended for good."""
+    """Keeps the memory-backed volumes of pods, from before their containers start until they have
+    ended for good."""
 
     def provide(self, uid: str, volumes: Sequence[MemoryVolume]) -> Mapping[str, str]:
-        """Make what is not there yet, and the host's directory of each volume by its name.
-        Raises ``QosletError`` where one cannot be had."""
+        """Create what does not exist yet; returns the host's directory of each volume by its name.
+        Raises ``QosletError`` where one cannot be created."""
 
     def remove(self, uid: str) -> None:
-        """Give a pod's volumes back; one that has none is no fault. Raises ``CannotDo`` with
-        the holders where something uses them still."""
+        """Remove a pod's volumes; without any it is no error. Raises ``CannotDo`` with the
+        processes where something still uses them."""
 
     def existing(self) -> Mapping[str, tuple[str, ...]]:
-        """Pod UID to volume names of all that stand, those of earlier agents too."""
+        """The names of all volumes that exist, by pod UID; those of earlier agents too."""
 
 
 class MemoryReader(Protocol):
-    """Reads what a kernel tells of memory."""
+    """Reads a kernel's memory figures."""
 
     def sample(self, path: str) -> MemorySample | None:
-        """One group; None where there is no such group, or no memory controller has it."""
+        """One cgroup; None where it is absent or has no memory controller."""
 
     def node(self) -> NodeMemory:
         """The machine."""
 
 
 class MemoryWatch(Protocol):
-    """Told by the kernel when something happens to the memory of groups."""
+    """Wakes when the kernel reports something about the memory of cgroups."""
 
     @property
     def how(self) -> tuple[str, ...]:
@@ -269,59 +269,59 @@ class MemoryWatch(Protocol):
 
     @property
     def complete(self) -> bool:
-        """Whether everything that is counted of a followed group wakes it."""
+        """Whether everything that is counted of a followed cgroup wakes it."""
 
     def follow(self, paths: Iterable[str]) -> None:
-        """These groups, too. One that is followed already and was made anew under its path is
-        followed anew; one that is not there is left out."""
+        """Watch these cgroups, too. One that was created again under its path is watched anew; an
+        absent one is left out."""
 
     def drop(self, paths: Iterable[str]) -> None:
-        """These no longer."""
+        """Stop to watch these."""
 
     def woken(self) -> frozenset[str]:
-        """Groups to which something happened since asked last; an empty path: to the memory of
-        the machine, or to an unknown group."""
+        """Cgroups to which something happened since the last call; an empty path stands for the
+        machine, or an unknown cgroup."""
 
     def descriptors(self) -> Sequence[int]:
-        """Become readable when ``woken`` has something to tell."""
+        """Readable when ``woken`` has something new."""
 
 
 class OomLog(Protocol):
-    """What the kernel writes down of its kills for memory."""
+    """The kernel's log of its OOM kills."""
 
     @property
     def readable(self) -> bool:
         """Whether it can be read here."""
 
     def kills(self) -> Sequence[OomKill]:
-        """Those since asked last, in order."""
+        """Those since the last call, in order."""
 
 
 class ProactiveReclaim(Protocol):
-    """Takes memory back from groups, without waiting for it."""
+    """Reclaims memory of cgroups without waiting for it."""
 
     @property
     def busy(self) -> bool:
-        """Whether that goes on for some group: no other one can be begun."""
+        """Whether it reclaims from some cgroup: no other one can be begun."""
 
     def begin(self, path: str, amount: int) -> str:
-        """Begin to take so many bytes back, in small amounts and for a moment. What went wrong,
-        empty if nothing; nothing is begun while it is busy."""
+        """Begin to reclaim so many bytes, in small amounts and for a moment. Returns what went
+        wrong, empty if nothing; nothing is begun while it is busy."""
 
 
 class CounterFile(Protocol):
-    """Keeps what was counted over the end of the agent."""
+    """Keeps memory counters when the agent ends."""
 
     def load(self) -> bytes | None:
-        """What was kept last, None where there is nothing."""
+        """What was saved last, None without any."""
 
     def save(self, text: bytes) -> None:
-        """Keep it instead. Raises OSError."""
+        """Replace it. Raises OSError."""
 
 
 class MemoryParts(Struct, frozen=True):
-    """What ``agent.memory`` looks with. ``reclaim`` is None where the kernel takes nothing back when
-    asked."""
+    """What ``agent.memory`` works with. ``cold`` is None where the kernel reclaims nothing on
+    request."""
 
     reader: MemoryReader
     watch: MemoryWatch

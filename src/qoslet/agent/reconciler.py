@@ -1,7 +1,7 @@
-"""One turn of the wheel: what is due is looked at, made true, and said in one sentence.
+"""One sync of the reconcile loop: what is due is observed, made true and summed up in a sentence.
 
-Due are pods that changed, whose back-off is over or whose containers did something, and now and
-then everything. What a turn costs depends on what is due, not on what stands.
+Due are pods that changed, whose back-off is over or whose containers changed, and now and then
+everything. The cost of a sync depends on what is due, not on what exists.
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ from qoslet.errors import QosletError
 
 
 class Reconciler:
-    """The loop's memory between turns; one for each root.
+    """Reconciles one root; keeps what it knows between syncs.
 
     Without a ``journal`` everything below the root is ours. ``ownership`` restricts what may be
-    written. ``meet`` lets the driver write in cgroups of others. Nothing that happens to a single pod raises.
+    written. ``meet`` lets the driver write in cgroups of others. Nothing that happens to a single
+    pod raises.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Reconciler:
 
     @property
     def started_uids(self) -> tuple[str, ...]:
-        """UIDs of the pods that were begun and have not ended."""
+        """UIDs of the pods that were started and have not ended."""
         return tuple(
             worker.uid
             for worker in self.context.workers.values()
@@ -99,11 +100,11 @@ class Reconciler:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What there is to say about the manifests and the node, as of the last turn."""
+        """Problems of the manifests and the node, as of the last sync."""
         return self.context.desired.problems if self.context.desired is not None else ()
 
     def sync(self, desired: DesiredState, *, whole: bool = False) -> SyncResult:
-        """Do what is due; ``whole``: look at everything, which is due now and then anyway."""
+        """Do what is due. ``whole``: check everything, which happens at each resync anyway."""
         context = self.context
         self._cycle += 1
         context.begin_sync()
@@ -126,7 +127,7 @@ class Reconciler:
         return self.last_result
 
     def _poll_runtime(self) -> None:
-        """What containers did."""
+        """Take in what containers did."""
         context = self.context
         try:
             told = {id(state): state for state in context.runtime.poll()}
@@ -158,7 +159,7 @@ class Reconciler:
                 self._containers_changed(worker, kept)
 
     def _containers_changed(self, worker: PodWorker, kept: RuntimePod | None) -> None:
-        """A pod's containers did something."""
+        """A pod's containers changed."""
         context = self.context
         context.work_queue.add(worker.uid)
         if worker.phase is not WorkerPhase.RUNNING:
@@ -174,15 +175,15 @@ class Reconciler:
             worker.enter_phase(WorkerPhase.TERMINATED, context.clock.wall())
 
     def _collect_pending(self) -> None:
-        """What came of steps that were pending."""
+        """Take in the outcomes of steps that were pending."""
         for late in self.context.executor.poll_pending():
             self.context.log.outcomes.append(late)
             if late.error is not None:
                 self.context.log.errors.append(f"{late.step.describe()}: {late.error}")
 
     def _sync_due(self, whole: bool) -> None:
-        """Down first, then the tiers, then up: a tier follows what went, and is ready for what
-        comes before that is made."""
+        """Terminate first, then write the node's cgroups, then start: a QoS cgroup follows the pods
+        that went, and has room before new ones are created."""
         context = self.context
         gone = self._terminate_due()
         rising = self._startable()
@@ -213,7 +214,7 @@ class Reconciler:
                 worker.update_status(context.clock.wall())
 
     def _terminate_due(self) -> bool:
-        """Carry down what is due; whether any groups are gone."""
+        """Go on with the pods that end; returns whether any cgroups are gone."""
         context = self.context
         gone = False
         for uid in list(context.work_queue):
@@ -243,7 +244,7 @@ class Reconciler:
         return gone
 
     def _startable(self) -> list[PodWorker]:
-        """The pods that are due on their way up, in the order that they are wanted."""
+        """The pods that are due to start or run, in the order in which they came."""
         context = self.context
         now = context.now
         for uid in list(context.work_queue):
@@ -259,7 +260,7 @@ class Reconciler:
         return sorted(found, key=lambda worker: worker.sequence)
 
     def _build_result(self, whole: bool) -> SyncResult:
-        """The turn as a value; sets when everything is looked at again."""
+        """The sync as a value; sets the time of the next resync."""
         context, said = self.context, self.context.log
         said.notes += context.executor.notes
         context.executor.notes.clear()
@@ -293,7 +294,7 @@ class Reconciler:
         return turn
 
     def drain(self) -> None:
-        """A turn of the end: every pod is ended, nothing is begun."""
+        """A sync of the shutdown: every pod is stopped, none is started."""
         context = self.context
         context.begin_sync()
         for worker in list(context.workers.values()):
@@ -306,7 +307,7 @@ class Reconciler:
         self._terminate_due()
 
     def next_at(self) -> float | None:
-        """The monotonic time at which something is due that no descriptor tells."""
+        """The monotonic time at which something is due that no descriptor announces."""
         times = [
             self.context.next_timer(),
             self._resync_at,
@@ -318,7 +319,7 @@ class Reconciler:
         return min((one for one in times if one is not None), default=None)
 
     def snapshot(self) -> Snapshot:
-        """Everything as it stands now, for surfaces; reads the whole tree."""
+        """The state of everything for surfaces; reads the whole tree."""
         assert self.last_result is not None
         return self._snapshots.take(self.last_result, self.memory.view())
 
@@ -326,7 +327,7 @@ class Reconciler:
 def summary(
     context: SyncContext, differences: int, done: int, failed: int, pending: int, waiting: int
 ) -> str:
-    """The turn in one sentence."""
+    """The sync in one sentence."""
     wanted = len(context.desired.pods) - len(context.rejected) if context.desired is not None else 0
     running, containers = context.container_counts
     people = f"{_many(wanted, 'pod')}, {running} of {containers} containers running"

@@ -1,4 +1,4 @@
-"""The end of a run: every pod ended, every group of ours removed, what others had given back."""
+"""The end of a run: stop every pod, remove our cgroups, give values of others back."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from qoslet.core.reconcile.steps import Step
 from qoslet.errors import QosletError
 
 POLL_SECONDS = 0.05
-"""Seconds between two looks at what is ending."""
+"""Time between two checks of what is terminating."""
 
 
 def end(
     reconciler: Reconciler, hurry: Callable[[], bool], undo: Callable[[], list[str]] = list
 ) -> list[str]:
-    """End all pods, remove all groups of ours below the root; what could not be done is returned.
+    """Stop all pods and remove our cgroups below the root. Returns what is left, a sentence each.
 
-    ``hurry`` is asked on the way: once true, grace periods end at once. ``undo`` gives values
-    of before back to groups of others and tells what it could not.
+    ``hurry`` is asked on the way: once true, grace periods end at once. ``undo`` restores values in
+    cgroups of others and returns what it could not.
     """
     context = reconciler.context
     if context.desired is None:
@@ -59,7 +59,7 @@ def end(
 
 
 def _remove_all(reconciler: Reconciler) -> list[str]:
-    """Remove the groups below the root, children first; busy ones are tried again."""
+    """Remove the cgroups below the root, children first; busy ones are tried again."""
     context, executor = reconciler.context, reconciler.context.executor
     deadline = context.now + context.config.removal_seconds
     while True:

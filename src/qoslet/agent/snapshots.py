@@ -1,4 +1,4 @@
-"""Joins what the loop knows with one look at everything: the value that surfaces draw."""
+"""Joins what the loop knows with one observation of everything: the value that surfaces draw."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from qoslet.core.workload.lifecycle import ContainerState
 
 
 class SyncResult(Struct, frozen=True):
-    """What one turn did. ``pods_synced`` counts the pods that were due; the rest is as in
+    """What one sync did. ``pods_synced`` counts the pods that were due; the rest is as in
     ``Snapshot``."""
 
     cycle: int
@@ -36,13 +36,13 @@ class SyncResult(Struct, frozen=True):
 
     @property
     def quiet(self) -> bool:
-        """Whether there is nothing to say."""
+        """Whether there is nothing to report."""
         return not (self.differences or self.failed or self.done or self.notes or self.errors)
 
 
 class Snapshots:
-    """Keeps the last look, since rates lie between two. ``final`` are the last looks at groups
-    of pods that are over, which are removed."""
+    """Keeps the last observation, since rates lie between two. ``final`` are the last observations
+    of removed cgroups, whose pods are terminated."""
 
     def __init__(
         self, context: SyncContext, final: Mapping[str, ObservedCgroup], machine: Machine | None
@@ -53,7 +53,7 @@ class Snapshots:
         self._before: Observed | None = None
 
     def take(self, turn: SyncResult, memory: MemoryView) -> Snapshot:
-        """Look at the whole tree and join."""
+        """Observe the whole tree and join."""
         context = self._context
         observed = context.executor.observer.observe(context.config.root)
         states = [state for worker in context.workers.values() for state in worker.container_states]
@@ -86,7 +86,7 @@ class Snapshots:
         )
 
     def _plan(self) -> Plan:
-        """The groups that pods have or will get, those of pods that are over or ending too."""
+        """The cgroups that pods have or will get, those of terminating pods included."""
         context = self._context
         workers = sorted(context.workers.values(), key=lambda worker: worker.sequence)
         groups = list(context.plan.upper())
@@ -98,7 +98,7 @@ class Snapshots:
         return Plan(context.node, tuple(pods), tuple(context.executor.with_overrides(groups)), ())
 
     def _with_final(self, row: GroupRow) -> GroupRow:
-        """A row with the last counters of a group that is removed."""
+        """A row with the last counters of a cgroup that is removed."""
         seen = self._final.get(row.path)
         if row.exists or seen is None:
             return row
@@ -112,7 +112,7 @@ class Snapshots:
         )
 
     def _demand(self, observed: Observed, states: Sequence[ContainerState]) -> dict[str, int]:
-        """How many threads of each running container want a CPU at this moment."""
+        """How many threads of each running container want a CPU now."""
         return {
             state.cgroup: wanting
             for state in states
@@ -123,7 +123,7 @@ class Snapshots:
 
 
 def _placed(worker: PodWorker) -> list[Cgroup]:
-    """The groups of a pod; those that its runtime made stand where it says."""
+    """The cgroups of a pod; those that its runtime created are where it says."""
     made = {one.name: one.cgroup for one in worker.container_states if one.cgroup}
     return [
         replace(group, path=made[group.container.name])

@@ -86,7 +86,7 @@ class Slow:
             self._job, self._left = (tree, path, step, before), 3
         raise PendingWrite
 
-    def poll_pending(self) -> CompletedWrite | None:
+    def settled(self) -> CompletedWrite | None:
         if self._job is None:
             return None
         tree, path, step, before = self._job

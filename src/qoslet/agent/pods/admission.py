@@ -1,4 +1,4 @@
-"""Takes in what is wanted: pods that came, changed or went become due work, each at its own pace."""
+"""Takes in the desired state: pods that came, changed or went become due work."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from qoslet.errors import QosletError
 
 
 class Admission:
-    """Turns the desired state into stages of pods."""
+    """Turns changes of the desired state into phases of pods."""
 
     def __init__(self, context: SyncContext, falling: PodTeardown, resizing: PodResizer) -> None:
         self._context = context
@@ -28,7 +28,8 @@ class Admission:
         self._edited_while_away: list[PodWorker] = []
 
     def admit(self, desired: DesiredState) -> bool:
-        """Take in what changed since the last call; whether this is another plan altogether."""
+        """Take in what changed since the last call; returns whether this is another plan
+        altogether."""
         context = self._context
         before = context.desired
         anew = before is None or before.plan is not desired.plan
@@ -46,7 +47,7 @@ class Admission:
         return False
 
     def _admit_all(self, desired: DesiredState) -> None:
-        """The first desired state, or one on another node configuration."""
+        """Take in the first desired state, or one on another node configuration."""
         context = self._context
         if not self._adopted:
             self._adopt_all(desired)
@@ -59,8 +60,8 @@ class Admission:
                 self._plan_as_running(worker, worker.pod)
 
     def _plan_as_running(self, worker: PodWorker, pod: Pod) -> None:
-        """Plan a pod on this node that has groups and is not wanted as it is: one that ends, or
-        one that goes on because its edit was refused. It counts until its groups are gone."""
+        """Plan on this node a pod that has cgroups and is not desired as it is: it terminates, or
+        its edit was rejected. It counts until its cgroups are gone."""
         live, places = self._context.plan, (worker.container_cgroups, worker.top_cgroups)
         if worker.uid in live:
             return
@@ -74,7 +75,7 @@ class Admission:
             live.remove(worker.uid)
 
     def _adopt_all(self, desired: DesiredState) -> None:
-        """The pods that the runtime keeps from an earlier agent."""
+        """Adopt the pods that the runtime kept from an earlier agent."""
         context = self._context
         wall = context.clock.wall()
         kept = context.runtime.list_pods()
@@ -93,8 +94,8 @@ class Admission:
         self._adopted = True
 
     def _remove_stale_volumes(self, kept: Collection[str]) -> None:
-        """Volumes of wanted pods that were not begun: they may want others. Those of pods that
-        nobody wants are orphans."""
+        """Remove volumes of desired pods that were not started: they may want others. Those of
+        other pods are orphans."""
         context = self._context
         wanted = context.desired.pods if context.desired is not None else {}
         try:
@@ -105,7 +106,7 @@ class Admission:
             context.log.errors.append(f"volumes: {error}")
 
     def _adopt(self, worker: PodWorker, held: RuntimePod, wanted: DesiredPod) -> None:
-        """A kept pod that is wanted: it goes on where it is right."""
+        """Adopt a kept pod that is desired: it goes on where it is right."""
         worker.desired = wanted
         if wanted.rejection is not None:
             if held.ended:
@@ -147,7 +148,7 @@ class Admission:
         )
 
     def _end_as_failed(self, worker: PodWorker) -> None:
-        """End a pod that may neither stay where it is nor be started again."""
+        """Stop a pod that may neither stay where it is nor be restarted."""
         worker.failed = True
         self._context.log.notes.append(
             f"{worker.key} runs outside its cgroup and cannot restart (restartPolicy Never): failing it"
@@ -157,8 +158,8 @@ class Admission:
     def _adopt_terminating(
         self, worker: PodWorker, held: RuntimePod, wanted: DesiredPod, moved: bool
     ) -> None:
-        """A kept pod that is wanted and was asked to end: by an agent that did not live to begin
-        it anew, or that no longer wanted it."""
+        """Adopt a kept pod that is desired and was asked to stop: by an agent that did not live to
+        restart it, or that no longer wanted it."""
         if not (moved and never_restarts(wanted.spec)):
             self.restart(worker, "it was already stopping")
         elif held.ended:
@@ -168,8 +169,8 @@ class Admission:
             self._end_as_failed(worker)
 
     def adopt_unknown(self, held: RuntimePod) -> PodWorker:
-        """A pod that the runtime keeps though nobody here asked for it, because the word of an
-        agent before came late: it ends."""
+        """Stop a pod that the runtime keeps and this agent never started: an earlier agent's
+        request came late."""
         context = self._context
         worker = adopted_worker(held, context.clock.wall())
         context.add_worker(worker)
@@ -180,13 +181,13 @@ class Admission:
         return worker
 
     def restart(self, worker: PodWorker, why: str) -> None:
-        """End the pod and begin it anew as it is wanted now."""
+        """Stop the pod and start it as it is desired now."""
         worker.restart_pending = True
         self._context.log.notes.append(f"{worker.key}: {why}; restarting it")
         self._teardown.stop(worker)
 
     def _not_desired(self, uid: str) -> None:
-        """A pod is not wanted any more."""
+        """A pod is no longer desired."""
         worker = self._context.workers.get(uid)
         if worker is None:
             # it went before it was seen
@@ -245,7 +246,8 @@ class Admission:
                 self._running_changed(worker, wanted)
 
     def _reject(self, worker: PodWorker, wanted: DesiredPod) -> None:
-        """A pod that may not run here; one that was begun before the edit stays as it is."""
+        """Reject a pod that may not run here; one that was started before the edit stays as it
+        is."""
         reason, message = wanted.rejection or ("Refused", "")
         if worker.phase in (WorkerPhase.RUNNING, WorkerPhase.TERMINATED):
             message = f"edit rejected, the running pod is unchanged: {message}"
@@ -256,7 +258,7 @@ class Admission:
         worker.set_reason(reason, message, self._context.clock.wall())
 
     def _pending_changed(self, worker: PodWorker, wanted: DesiredPod) -> None:
-        """A pod changed before it was begun: what was made elsewhere goes first."""
+        """A pod changed before it started: what was created elsewhere is removed first."""
         if wanted.rejection is not None:
             self._teardown.stop(worker)
             worker.restart_pending = True

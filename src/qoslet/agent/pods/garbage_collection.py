@@ -1,5 +1,5 @@
-"""Groups of ours that no pod has, and volumes of pods that nobody knows: reported with who holds
-them, ended and removed at a measured pace."""
+"""Removes cgroups of ours that no pod has, and volumes of unknown pods, one at a time; reports what
+is in them first."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Orphan(Struct):
 
 
 class GarbageCollector:
-    """``groups`` are the topmost ones, by path; ``volumes`` are pods' UIDs."""
+    """Collects orphans: topmost cgroups by path, volumes by the UID of their pod."""
 
     def __init__(self, context: SyncContext) -> None:
         self._context = context
@@ -39,7 +39,7 @@ class GarbageCollector:
         return len(self._cgroups) + len(self._volumes)
 
     def find(self, seen: Observed) -> None:
-        """Compare everything that stands with what the pods have."""
+        """Compare everything that exists with what the pods have."""
         context = self._context
         upper = {group.path for group in context.plan.upper()} - {None}
         known = upper | {top for worker in context.workers.values() for top in worker.top_cgroups}
@@ -64,8 +64,8 @@ class GarbageCollector:
         self._forget_lost(seen)
 
     def _forget_lost(self, seen: Observed) -> None:
-        """Groups that somebody else removed, and that are not to be made again: everybody who
-        knows them is told that they are gone."""
+        """Record as gone the cgroups that another process removed and that are not to be created
+        again."""
         context = self._context
         standing = (
             worker.cgroups for worker in context.workers.values() if not worker.cleanup_done
@@ -84,7 +84,7 @@ class GarbageCollector:
         ).failed.values()
 
     def _find_volumes(self, now: float) -> None:
-        """Volumes of pods that are not known."""
+        """Find volumes of unknown pods."""
         context = self._context
         try:
             standing = context.volumes.existing()
@@ -95,7 +95,7 @@ class GarbageCollector:
         self._volumes = {uid: self._volumes.get(uid) or _Orphan(now) for uid in sorted(gone)}
 
     def sync(self) -> None:
-        """Remove one, if it is time for it."""
+        """Remove one orphan, if it is time."""
         now = self._context.now
         if now < self._next:
             return
@@ -118,7 +118,7 @@ class GarbageCollector:
         return max(min(waits), self._next) if waits else None
 
     def _remove(self, path: str, orphan: _Orphan) -> bool:
-        """End what is in it and remove it; whether it is gone."""
+        """Kill what is in a cgroup and remove it; returns whether it is gone."""
         context = self._context
         below = context.executor.observer.observe(path, values=False).cgroups
         if not orphan.reported:
@@ -143,7 +143,7 @@ class GarbageCollector:
         return not batch.failed
 
     def _describe(self, below: Mapping[str, ObservedCgroup]) -> str:
-        """Who is in it, in a few words."""
+        """The processes in it, in a few words."""
         held = {path: one.pids for path, one in below.items() if one.pids}
         if not held:
             return "empty"
@@ -151,7 +151,7 @@ class GarbageCollector:
         return ", ".join(some[:4]) + (" and more" if len(some) > 4 else "")
 
     def _remove_volumes(self, uid: str, orphan: _Orphan) -> bool:
-        """Remove the volumes of a pod that nobody knows."""
+        """Remove the volumes of an unknown pod."""
         context = self._context
         if not orphan.reported:
             orphan.reported = True
@@ -176,7 +176,7 @@ class GarbageCollector:
 
 
 def _above(path: str) -> Iterable[str]:
-    """The groups above one, the nearest first."""
+    """The cgroups above one, the nearest first."""
     while path.count("/") > 1:
         path = path.rpartition("/")[0]
         yield path

@@ -1,8 +1,8 @@
-"""The groups above the pods: the node's, its reservations, the QoS tiers.
+"""The cgroups above the pods: the node's, its reservations, the QoS cgroups.
 
-They follow the pods: written before a pod's group is made and after one is removed, and looked
-at now and then. A memory limit below the usage of a tier goes near the usage and follows it
-down (``core.shrink``); no pod waits for that.
+They follow the pods: written before a pod's cgroup is created and after one is removed, and checked
+now and then. A memory limit below the usage of a QoS cgroup is set near the usage and follows it
+down (``core.reconcile.limit_shrink``); no pod waits for that.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from qoslet.core.reconcile.steps import Step
 from qoslet.core.resources.cgroup_tree import Cgroup
 
 FOLLOW_USAGE_SECONDS = 1.0
-"""Seconds after which a limit above the plan is looked at again, doubled up to the resync."""
+"""Time until a limit above the plan is checked again, doubled up to the resync."""
 
 
 class _Retry(Struct, frozen=True):
@@ -32,7 +32,8 @@ class _Retry(Struct, frozen=True):
 
 
 class NodeCgroups:
-    """One writer of the groups above the pods. ``missing`` are those that could not be made."""
+    """The one writer of the cgroups above the pods. ``missing`` are those that could not be
+    created."""
 
     def __init__(
         self,
@@ -51,12 +52,12 @@ class NodeCgroups:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether the pods come to something else than when the groups were written last: an
-        edit can do that to a pod that neither came nor went."""
+        """Whether the pods need other values than those written last: an edit can change them
+        without a pod that comes or goes."""
         return self._context.plan.upper() is not self._written
 
     def sync(self) -> None:
-        """Make them true for the pods that count. What fails is said and waits on its own."""
+        """Make them true for the pods that count. A failure is logged and retried on its own."""
         context = self._context
         self.sync_at = None
         self._written = context.plan.upper()
@@ -165,7 +166,7 @@ class NodeCgroups:
         self._retries[key] = _Retry(delay, now + delay)
 
     def _schedule(self, off: CgroupDiff, pending: bool) -> None:
-        """When to look again: at the next attempt, or to follow a usage down."""
+        """Set when to sync again: at the next attempt, or to follow a usage down."""
         self.waiting = tuple(one.describe() for one in off.waiting)
         now = self._context.now
         at = [retry.retry_at for retry in self._retries.values()]

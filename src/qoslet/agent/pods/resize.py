@@ -1,4 +1,4 @@
-"""Carries resizes of running pods: judged, allowed or put off, told to the runtime."""
+"""Resizes running pods in place: checks, allows or defers, and tells the runtime."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from qoslet.core.workload.lifecycle import Backoff
 from qoslet.errors import QosletError
 
 DEFERRED_BACKOFF = Backoff(first=5.0, longest=60.0, reset_after=0.0)
-"""Between two looks at a resize that does not fit yet; it is looked at whenever a pod goes, too."""
+"""Spaces the checks of a resize that does not fit yet; it is also checked whenever a pod goes."""
 
 
 class PodResizer:
-    """``sums`` are the requests of all pods that count, kept as they change."""
+    """Allocates edited resources to running pods."""
 
     def __init__(self, context: SyncContext) -> None:
         self._context = context
@@ -33,7 +33,8 @@ class PodResizer:
         return self._basis[1]
 
     def request(self, worker: PodWorker) -> None:
-        """A running pod's resources were edited: allow it, or let it keep what it has."""
+        """Check the edited resources of a running pod: allocate them, or let it keep what it
+        has."""
         context = self._context
         assert worker.desired is not None
         assert worker.pod is not None
@@ -62,7 +63,7 @@ class PodResizer:
         self._update_runtime(worker, old)
 
     def retry_deferred(self, uid: str | None = None) -> None:
-        """Judge resizes anew that did not fit: one, or all because something went."""
+        """Check deferred resizes again: of one pod, or of all because a pod went."""
         for one in [uid] if uid is not None else sorted(self._deferred):
             worker = self._context.workers.get(one)
             if one not in self._deferred or worker is None:
@@ -78,7 +79,7 @@ class PodResizer:
             self._context.work_queue.add(one)
 
     def _set_state(self, worker: PodWorker, state: ResizeState, reason: str) -> None:
-        """The state of a resize, noted where it changes."""
+        """Set the state of a resize; a change is logged."""
         if (state, reason) != (worker.resize_state, worker.resize_reason):
             why = f": {reason}" if reason else ""
             self._context.log.notes.append(f"{worker.key}: resize {state}{why}")
@@ -99,7 +100,7 @@ class PodResizer:
         return total
 
     def _update_runtime(self, worker: PodWorker, old: Pod) -> None:
-        """Later starts use the new values; containers whose policy says so are restarted."""
+        """Let later starts use the new values; restart containers whose policy says so."""
         context = self._context
         assert worker.desired is not None
         assert worker.pod is not None

@@ -1,6 +1,6 @@
-"""The way up: a pod's groups are made and written, its volumes provided, its containers begun.
+"""Starts pods: creates and writes their cgroups, provides volumes, starts containers.
 
-The same look keeps the groups of running pods true.
+The same pass keeps the cgroups of running pods true.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from qoslet.errors import QosletError
 
 
 class PodStartup:
-    """Carries pods up, as many as are due, in one batch of steps."""
+    """Starts and maintains as many pods as are due, in one batch of steps."""
 
     def __init__(self, context: SyncContext) -> None:
         self._context = context
 
     def sync(self, workers: Sequence[PodWorker], blocked: set[str]) -> list[PodWorker]:
-        """Make true the groups of these pods; begin those that wait. ``blocked`` are groups that
-        could not be made, so nothing can be made in them. The pods that were begun."""
+        """Make the cgroups of these pods true and start the pending ones. ``blocked`` are cgroups
+        that could not be created, so nothing can be created in them. Returns the pods that were
+        started."""
         context = self._context
         free = [worker for worker in workers if not self._is_blocked(worker, blocked)]
         if not free:
@@ -47,7 +48,7 @@ class PodStartup:
         return [worker for worker in ready if self._finish(worker, batch, off, owners)]
 
     def maintain(self, workers: Sequence[PodWorker]) -> None:
-        """Write what is off in groups of these pods, which are ending: nothing is made."""
+        """Write what differs in the cgroups of these pods, which terminate; nothing is created."""
         executor = self._context.executor
         off = executor.diff(
             self._context.node, [one for worker in workers for one in worker.cgroups]
@@ -67,8 +68,8 @@ class PodStartup:
             said.errors += batch.failed.values()
 
     def _is_blocked(self, worker: PodWorker, blocked: set[str]) -> bool:
-        """Whether the pod has to wait: for one of before with its name, or for a group above
-        its own that could not be made."""
+        """Whether the pod has to wait: for an earlier pod of its name, or for a cgroup above its
+        own that could not be created."""
         context = self._context
         before = context.predecessor(worker) if worker.phase is WorkerPhase.PENDING else None
         if before is not None:
@@ -83,8 +84,8 @@ class PodStartup:
         return True
 
     def _is_obstructed(self, worker: PodWorker, off: CgroupDiff) -> bool:
-        """Whether somebody else has a group where the pod's is to be, or processes that nobody
-        began are in one of its containers."""
+        """Whether another process has a cgroup where the pod's is to be, or one of its containers'
+        cgroups holds processes that nobody started."""
         for path in (one.path for one in worker.cgroups):
             if path in off.foreign:
                 self._context.fail(
@@ -101,7 +102,7 @@ class PodStartup:
         return any(self._has_leftovers(worker, path, off.cgroups[path].pids) for path in taken)
 
     def _has_leftovers(self, worker: PodWorker, path: str, pids: Sequence[int]) -> bool:
-        """Whether processes of an earlier life are still in a container's group; they are ended."""
+        """Whether leftover processes are still in a container's cgroup; they are killed."""
         context = self._context
         context.log.notes.append(
             f"{path}: killed leftover {context.killer.describe_processes(path, pids)}"
@@ -112,7 +113,7 @@ class PodStartup:
         except (QosletError, OSError) as error:
             context.fail(worker, "ProcessesLeft", f"{path}: {error}")
             return True
-        context.fail(
+        context.retry_later(
             worker,
             "ProcessesLeft",
             f"{path}: waiting for leftover processes to exit",
@@ -148,7 +149,7 @@ class PodStartup:
     def _finish(
         self, worker: PodWorker, batch: BatchResult, off: CgroupDiff, owners: dict[str, str]
     ) -> bool:
-        """What came of a pod's groups; whether it was begun."""
+        """Take in what became of a pod's cgroups; returns whether it was started."""
         context = self._context
         wrong = batch.failed.get(worker.uid)
         if wrong is not None:
@@ -167,7 +168,7 @@ class PodStartup:
     def _check_resize_done(
         self, worker: PodWorker, batch: BatchResult, off: CgroupDiff, owners: dict[str, str]
     ) -> None:
-        """Whether a resize is through, or what it waits for."""
+        """Finish a resize, or note what it waits for."""
         context = self._context
         waits = [one.describe() for one in off.waiting if owners.get(one.path) == worker.uid]
         waits += [
@@ -183,7 +184,7 @@ class PodStartup:
         worker.set_reason("", "", context.clock.wall())
 
     def _start(self, worker: PodWorker) -> bool:
-        """Provide the volumes and begin the containers."""
+        """Provide the volumes and start the containers."""
         context = self._context
         assert worker.desired is not None
         try:

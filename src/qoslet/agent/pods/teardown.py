@@ -1,4 +1,4 @@
-"""The way down: a pod's containers are ended, its volumes and its groups removed, its record dropped."""
+"""Terminates pods: stops their containers, removes their volumes and cgroups, forgets them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from qoslet.errors import QosletError
 
 
 class PodTeardown:
-    """Carries pods down. ``last_observed`` keeps the last look at the groups of pods that are over."""
+    """Terminates pods. ``last_observed`` keeps the last observation of terminated pods' cgroups."""
 
     def __init__(self, context: SyncContext) -> None:
         self._context = context
         self.last_observed: dict[str, ObservedCgroup] = {}
 
     def stop(self, worker: PodWorker, grace: float | None = None) -> None:
-        """Ask the pod's containers to end, within ``grace`` seconds: its own by default."""
+        """Ask the pod's containers to stop within ``grace`` seconds, by default its own."""
         stop(self._context, worker, grace)
 
     def sync(self, worker: PodWorker) -> bool:
-        """Go as far down as it goes now; whether the pod's groups are gone with this turn."""
+        """Go on as far as possible now; returns whether the pod's cgroups went with this sync."""
         context = self._context
         if worker.phase is WorkerPhase.TERMINATING and self._has_ended(worker):
             context.terminating.discard(worker.uid)
@@ -52,7 +52,7 @@ class PodTeardown:
         return kept is None or kept.ended
 
     def _remove_volumes(self, worker: PodWorker) -> bool:
-        """Give the pod's volumes back."""
+        """Remove the pod's volumes."""
         try:
             self._context.volumes.remove(worker.uid)
         except (QosletError, OSError) as error:
@@ -61,7 +61,7 @@ class PodTeardown:
         return True
 
     def _remove_cgroups(self, worker: PodWorker) -> bool:
-        """Remove the pod's groups with all below them, once nobody is in them."""
+        """Remove the pod's cgroups with all below them, once they are empty."""
         context, executor = self._context, self._context.executor
         below: dict[str, ObservedCgroup] = {}
         for top in worker.top_cgroups:
@@ -85,7 +85,8 @@ class PodTeardown:
         return wrong is None
 
     def _kill_leftovers(self, worker: PodWorker, taken: dict[str, tuple[int, ...]]) -> bool:
-        """End what is still in the pod's groups though its containers have ended. Never done."""
+        """Kill what is still in the pod's cgroups though its containers ended. Returns False: not
+        done yet."""
         context = self._context
         path = min(taken, key=len)
         who = context.killer.describe_processes(path, taken[path])
@@ -96,11 +97,11 @@ class PodTeardown:
         except (QosletError, OSError) as error:
             context.fail(worker, "ProcessesLeft", f"{path}: {error}")
             return False
-        context.fail(worker, "ProcessesLeft", message, LEFTOVER_BACKOFF)
+        context.retry_later(worker, "ProcessesLeft", message, LEFTOVER_BACKOFF)
         return False
 
     def finish(self, worker: PodWorker) -> None:
-        """The pod's groups are gone: what comes after."""
+        """Decide what follows once the pod's cgroups are gone."""
         context = self._context
         if worker.desired is not None and not worker.restart_pending:
             enter(worker, WorkerPhase.TERMINATED)
@@ -139,8 +140,8 @@ class PodTeardown:
 
 
 def stop(context: SyncContext, worker: PodWorker, grace: float | None = None) -> None:
-    """Ask a pod's containers to end, within ``grace`` seconds: its own by default. What the runtime
-    refuses is asked for again after a back-off."""
+    """Ask a pod's containers to stop within ``grace`` seconds, by default its own. A stop that the
+    runtime refuses is repeated after a back-off."""
     if worker.phase is WorkerPhase.CLEANING_UP:
         context.work_queue.add(worker.uid)
         return
@@ -163,5 +164,5 @@ def stop(context: SyncContext, worker: PodWorker, grace: float | None = None) ->
 
 
 def deepest_first(paths: Iterable[str]) -> list[str]:
-    """Groups, those below others first."""
+    """Cgroups, those below others first."""
     return sorted(paths, key=lambda path: (-path.count("/"), path))

@@ -1,4 +1,5 @@
-"""One pod's pace: what the loop remembers of it, its back-off, and how it is told to people."""
+"""What the agent keeps of one pod: its cgroups, its phase, its back-off, and the status it
+reports."""
 
 from __future__ import annotations
 
@@ -17,48 +18,55 @@ from qoslet.core.workload.pod_status import PodPhase, PodRow, RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
 
 LEFTOVER_BACKOFF = Backoff(first=0.01, longest=1.0, reset_after=0.0)
-"""Attempts at what ends by itself within moments: the last processes of a group."""
+"""Spaces attempts at what ends by itself within moments: the last processes of a cgroup."""
 
 
 class PodWorker(Struct):
-    """A pod that the loop has to do with.
-
-    ``desired`` is None for one that is only on its way out. ``cgroups`` are those that it has or
-    will get, ``container_cgroups`` its containers' by their name, ``top_cgroups`` the topmost ones. ``restart_pending``: it
-    begins anew once it has gone. ``refused_stop_seconds`` are the seconds of a stop that the runtime refused:
-    it is asked for again. ``cleanup_done``: nothing of it stands. ``failed``: it was ended by
-    us and counts as failed; ``eviction_reason`` is the reason and the sentence that are told of it until
-    it begins anew, where that was because memory was short. Times are monotonic seconds, ``since_wall_seconds``
-    is wall-clock time; ``sequence`` gives the order in which pods came.
-    """
+    """A pod that the agent works on. Times are monotonic seconds unless named otherwise."""
 
     uid: str
     key: str
+    """``namespace/name``."""
     phase: WorkerPhase = WorkerPhase.PENDING
+    """Set by ``pod_phases.enter`` only."""
     desired: DesiredPod | None = None
+    """None for a pod that only terminates."""
     pod: Pod | None = None
+    """As it was planned last."""
     cgroups: tuple[Cgroup, ...] = ()
+    """Those that it has or will get."""
     qos: QosClass = "BestEffort"
     container_cgroups: dict[str, str] = {}
+    """Paths by container name."""
     top_cgroups: tuple[str, ...] = ()
+    """Paths of the topmost ones."""
     spec_digest: str = ""
+    """Of the ``PodSpec`` that it was started with."""
     grace_seconds: float = 30.0
     restart_pending: bool = False
+    """It starts again once it has terminated."""
     refused_stop_seconds: float | None = None
+    """The grace period of a stop that the runtime refused: it is asked again."""
     cleanup_done: bool = False
+    """Its volumes and cgroups are removed."""
     failed: bool = False
+    """We ended it, and it counts as failed."""
     eviction_reason: tuple[str, str] = ("", "")
+    """Reason and sentence that are reported until it starts again."""
     container_states: tuple[ContainerState, ...] = ()
     reason: str = ""
     message: str = ""
     since_wall_seconds: float = 0.0
+    """Wall-clock time at which its phase or reason began."""
     retries: int = 0
     backoff_seconds: float = 0.0
     retry_at: float | None = None
     status_phase: PodPhase = "Pending"
+    """The phase that is reported."""
     resize_state: ResizeState = ""
     resize_reason: str = ""
     sequence: int = 0
+    """The order in which pods came."""
 
     @property
     def oom_score_adjs(self) -> dict[str, int | None]:
@@ -67,7 +75,7 @@ class PodWorker(Struct):
 
     @property
     def existing_cgroups(self) -> tuple[Cgroup, ...]:
-        """Its groups but for those that a runtime makes and has not made yet."""
+        """Its cgroups but for those that a runtime creates and has not created yet."""
         begun = {one.name for one in self.container_states if one.running and one.pid is not None}
         return tuple(
             one
@@ -81,20 +89,20 @@ class PodWorker(Struct):
         return any(state.running for state in self.container_states)
 
     def plan(self, pod: Pod, qos: QosClass, groups: Sequence[Cgroup]) -> None:
-        """These are the groups that it is to have."""
+        """Set the cgroups that it is to have."""
         self.pod, self.qos, self.cgroups = pod, qos, tuple(groups)
         self.container_cgroups = container_paths(groups)
         pods = tuple(one.path for one in groups if one.level == "pod" and one.path is not None)
         self.top_cgroups = pods or tuple(self.container_cgroups.values())
 
     def set_reason(self, reason: str, message: str, wall: float) -> None:
-        """Why it is as it is; the time stands while the reason does."""
+        """Set why it is as it is; the time stays while the reason does."""
         if reason != self.reason:
             self.since_wall_seconds = wall
         self.reason, self.message = reason, message
 
     def back_off(self, reason: str, message: str, policy: Backoff, now: float, wall: float) -> None:
-        """An attempt failed: the next one waits."""
+        """Count a failed attempt; the next one waits."""
         self.set_reason(reason, message, wall)
         self.retries += 1
         self.backoff_seconds = (
@@ -103,7 +111,7 @@ class PodWorker(Struct):
         self.retry_at = now + self.backoff_seconds
 
     def clear_backoff(self) -> None:
-        """Whatever was tried has worked."""
+        """Forget failed attempts: the last one succeeded."""
         self.retries, self.backoff_seconds, self.retry_at = 0, 0.0, None
 
     def enter_phase(self, phase: WorkerPhase, wall: float) -> None:
@@ -118,7 +126,7 @@ class PodWorker(Struct):
         return self.retry_at is not None and now < self.retry_at
 
     def update_status(self, wall: float) -> None:
-        """Work out the phase."""
+        """Work out the reported phase."""
         phase = status_phase_of(self)
         if phase != self.status_phase:
             self.status_phase, self.since_wall_seconds = phase, wall
@@ -168,7 +176,7 @@ def status_phase_of(worker: PodWorker) -> PodPhase:
 
 
 def _any_failed(worker: PodWorker) -> bool:
-    """Whether a container that decides ended with another code than 0."""
+    """Whether a container that counts ended with another code than 0."""
     return any(
         one.exit_code not in (0, None)
         for one in worker.container_states
@@ -184,7 +192,7 @@ def _role(worker: PodWorker, container: str) -> str:
 
 
 def container_paths(groups: Sequence[Cgroup]) -> dict[str, str]:
-    """The groups of containers by their name."""
+    """The cgroups of containers by their name."""
     return {
         group.container.name: group.path
         for group in groups
@@ -193,7 +201,7 @@ def container_paths(groups: Sequence[Cgroup]) -> dict[str, str]:
 
 
 def adopted_worker(held: RuntimePod, wall: float) -> PodWorker:
-    """A pod that a runtime keeps from before, of which nobody wants anything yet."""
+    """A pod that a runtime kept from an earlier agent; not desired yet."""
     worker = PodWorker(
         held.uid,
         held.key,
@@ -208,7 +216,7 @@ def adopted_worker(held: RuntimePod, wall: float) -> PodWorker:
 
 
 def top_cgroups_of(uid: str, cgroups: Mapping[str, str]) -> tuple[str, ...]:
-    """The topmost groups of a pod, by its containers': the pod's own one, where it has one."""
+    """The topmost cgroups of a pod, from its containers': the pod's own one, where it has one."""
     above = {path.rpartition("/")[0] for path in cgroups.values()}
     leaf = next(iter(above)).rpartition("/")[2] if len(above) == 1 else ""
     if uid in leaf or escape(uid) in leaf:

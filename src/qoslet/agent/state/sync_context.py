@@ -1,4 +1,4 @@
-"""What the stages of one turn share: the parts, the pods, and what there is to say."""
+"""What the parts of a sync share: the ports, the pods, and the log of the sync."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from qoslet.errors import QosletError
 
 
 class SyncLog(Struct):
-    """What one turn met and did."""
+    """What one sync found and did."""
 
     differences: int = 0
     outcomes: list[Outcome] = []
@@ -33,9 +33,9 @@ class SyncLog(Struct):
 
 
 class SyncContext:
-    """One for each wheel. ``paces`` are the pods by UID; ``work_queue`` are those to be looked at in
-    this turn, ``terminating`` those whose containers were asked to end. ``container_counts`` counts
-    those that run and all, ``rejected`` the pods that may not run here."""
+    """One for each reconciler. ``workers`` are the pods by UID, ``work_queue`` the UIDs that this
+    sync goes through, ``terminating`` those whose containers were asked to stop, ``rejected`` those
+    that may not run here. ``container_counts`` are the containers that run, and all."""
 
     def __init__(
         self,
@@ -81,18 +81,18 @@ class SyncContext:
         return self.clock.monotonic()
 
     def begin_sync(self) -> None:
-        """Of this turn nothing is known yet, and what was said since the last one was told;
-        those that end are looked at each time."""
+        """Start with an empty log, but for what was logged since the last sync, and queue the pods
+        whose timers expired and those that terminate."""
         self.log = SyncLog(notes=self.log.notes, errors=self.log.errors)
         self.work_queue = self.take_expired_timers() | self.terminating
         self._runtime_pods = None
 
     def log_note(self, line: str) -> None:
-        """A line for people, told with this turn, or between two with the next."""
+        """Log a line for people, reported with this sync, or between two with the next."""
         self.log.notes.append(line)
 
     def set_container_states(self, worker: PodWorker, states: tuple[ContainerState, ...]) -> None:
-        """Keep the states of a pod's containers, and count them."""
+        """Set the states of a pod's containers, and count them."""
         running, every = self.container_counts
         for sign, found in ((-1, worker.container_states), (1, states)):
             running += sign * sum(one.running for one in found)
@@ -100,34 +100,33 @@ class SyncContext:
         worker.container_states, self.container_counts = states, (running, every)
 
     def runtime_pods(self, *, anew: bool = False) -> Mapping[str, RuntimePod]:
-        """What the runtime keeps, asked once in a turn. Raises ``QosletError``, OSError."""
+        """The pods that the runtime has, listed once in a sync, or ``anew``. Raises
+        ``QosletError``, OSError."""
         if self._runtime_pods is None or anew:
             self._runtime_pods = self.runtime.list_pods()
         return self._runtime_pods
 
     def add_worker(self, worker: PodWorker) -> None:
-        """A pod that comes to be known."""
+        """Add a pod, and queue it."""
         self._count += 1
         worker.sequence = self._count
         self.workers[worker.uid] = worker
         self.work_queue.add(worker.uid)
 
-    def fail(
-        self, worker: PodWorker, reason: str, message: str, policy: Backoff | None = None
-    ) -> None:
-        """A pod's attempt failed: it is said, and tried again after its back-off. With a
-        ``policy`` of its own it is only waited for, and nothing is said."""
-        if policy is None:
-            self.log.errors.append(message)
-        worker.back_off(
-            reason, message, policy or self.config.retry_backoff, self.now, self.clock.wall()
-        )
+    def fail(self, worker: PodWorker, reason: str, message: str) -> None:
+        """Log a failed attempt at a pod; it is tried again after its back-off."""
+        self.log.errors.append(message)
+        self.retry_later(worker, reason, message, self.config.retry_backoff)
+
+    def retry_later(self, worker: PodWorker, reason: str, message: str, policy: Backoff) -> None:
+        """Try again after a back-off of this policy; nothing is logged."""
+        worker.back_off(reason, message, policy, self.now, self.clock.wall())
         assert worker.retry_at is not None
         self._timers[worker.uid] = worker.retry_at
 
     def ready_spec(self, worker: PodWorker) -> PodSpec:
-        """The pod's processes with their volumes, which are provided, and planned scores.
-        Raises ``QosletError`` or OSError where a volume cannot be had."""
+        """The pod's processes with their volumes, which are provided, and planned scores. Raises
+        ``QosletError`` or OSError where a volume cannot be provided."""
         assert worker.desired is not None
         assert worker.pod is not None
         spec = replace(
@@ -139,21 +138,21 @@ class SyncContext:
         return spec.sourced(self.volumes.provide(worker.uid, spec.volumes))
 
     def update_runtime(self, worker: PodWorker) -> None:
-        """Later starts of the pod's containers use what has changed in place."""
+        """Tell the runtime what later starts of the pod's containers use."""
         try:
             self.runtime.update(self.ready_spec(worker))
         except (QosletError, OSError) as error:
             self.fail(worker, "UpdateFailed", f"updating {worker.key}: {error}")
 
     def start_pending(self, worker: PodWorker) -> None:
-        """The pod's groups are to be made and its containers begun, in this turn."""
+        """Let the pod start in this sync."""
         worker.enter_phase(WorkerPhase.PENDING, self.clock.wall())
         worker.restart_pending = False
         self.rejected.discard(worker.uid)
         self.work_queue.add(worker.uid)
 
     def take_expired_timers(self) -> set[str]:
-        """Pods whose back-off is over."""
+        """Remove expired timers; returns their pods."""
         now = self.now
         woken = {uid for uid, at in self._timers.items() if at <= now}
         for uid in woken:
@@ -161,11 +160,11 @@ class SyncContext:
         return woken
 
     def wake_in(self, uid: str, seconds: float) -> None:
-        """Look at a pod again, though nothing went wrong with it."""
+        """Queue a pod after some seconds, though nothing failed."""
         self._timers[uid] = self.now + seconds
 
     def predecessor(self, worker: PodWorker) -> str | None:
-        """The pod of before that must be gone before this one is made, None if there is none."""
+        """The pod of the same name that must be gone before this one starts, None without one."""
         for uid in sorted(worker.desired.predecessors if worker.desired is not None else ()):
             if uid in self.workers:
                 self._followers.setdefault(uid, set()).add(worker.uid)
@@ -173,7 +172,7 @@ class SyncContext:
         return None
 
     def remove_worker(self, worker: PodWorker) -> None:
-        """A pod is gone; whoever had to wait for it may go on."""
+        """Forget a pod; those that waited for it are queued."""
         self.set_container_states(worker, ())
         del self.workers[worker.uid]
         self._timers.pop(worker.uid, None)
@@ -183,16 +182,16 @@ class SyncContext:
         self.work_queue |= self._followers.pop(worker.uid, set())
 
     def next_timer(self) -> float | None:
-        """The monotonic time at which the next back-off is over."""
+        """The monotonic time at which the next timer expires."""
         return min(self._timers.values(), default=None)
 
     def drop_from_plan(self, uid: str) -> None:
-        """A pod counts no more; those whose CPUs changed with it are looked at."""
+        """Remove a pod from the plan; those whose CPUs changed with it are queued."""
         for other in self.plan.remove(uid):
             self.replan(other)
 
     def replan(self, uid: str) -> None:
-        """A pod's groups have other values because of another pod."""
+        """Take in new values of a pod's cgroups that changed because of another pod."""
         worker = self.workers.get(uid)
         if worker is not None and worker.pod is not None and worker.desired is not None:
             found = self.plan.groups(uid)
