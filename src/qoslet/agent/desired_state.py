@@ -21,7 +21,8 @@ from qoslet.core.plan.live_plan import LivePlan, PodGroups
 from qoslet.core.problem import Problem, ProblemCode
 from qoslet.core.resources.node_policy import node_policy
 from qoslet.core.workload.env import PodEnvironment
-from qoslet.core.workload.process_spec import PodSpec, read
+from qoslet.core.workload.pod_reader import read
+from qoslet.core.workload.process_spec import PodSpec
 from qoslet.core.workload.security_context import ProcessRights
 from qoslet.errors import BadInput, BadInputs
 

@@ -10,7 +10,8 @@ from qoslet.core.api.pod import Container, Pod, Resources, Role
 from qoslet.core.quantity import parse
 from qoslet.core.workload.env import PodEnvironment, expand
 from qoslet.core.workload.image_spec import read_images
-from qoslet.core.workload.process_spec import PodSpec, read
+from qoslet.core.workload.pod_reader import read
+from qoslet.core.workload.process_spec import PodSpec
 from qoslet.core.workload.security_context import CAPABILITIES, DEFAULT_CAPABILITIES, ProcessRights
 
 

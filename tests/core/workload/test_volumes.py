@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from qoslet.core.api.pod import Container, Pod, Resources
 from qoslet.core.quantity import parse
 from qoslet.core.workload.env import PodEnvironment
-from qoslet.core.workload.process_spec import MemoryVolume, PodSpec, VolumeMount, read
+from qoslet.core.workload.pod_reader import read
+from qoslet.core.workload.process_spec import MemoryVolume, PodSpec, VolumeMount
 from qoslet.core.workload.security_context import ProcessRights
 
 MI = 1024 * 1024

@@ -14,7 +14,8 @@ from qoslet.core.workload.env import PodEnvironment
 from qoslet.core.workload.image_spec import read_images
 from qoslet.core.workload.lifecycle import Ending
 from qoslet.core.workload.oci_spec import read_oci
-from qoslet.core.workload.process_spec import MemoryVolume, PodSpec, VolumeMount, read
+from qoslet.core.workload.pod_reader import read
+from qoslet.core.workload.process_spec import MemoryVolume, PodSpec, VolumeMount
 from qoslet.core.workload.security_context import Credentials, ProcessRights
 from qoslet.host.containers.records import ContainerTimes, MainProcess, ProcessRecords, RecordFolder
 from qoslet.host.cri import requests

@@ -1,6 +1,6 @@
 """A pod document as containers of images: what a CRI or OCI runtime is asked for.
 
-The counterpart of ``podspec.read``, which makes plain processes of the same document. Isolation is
+The counterpart of ``pod_reader.read``, which makes plain processes of the same document. Isolation is
 the runtime's to give here, so next to nothing has to be refused; what is not passed on is named in
 a problem row.
 
@@ -10,29 +10,17 @@ security_context.go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.api.container_resources import FieldFault
 from qoslet.core.api.pod import Container, Pod
 from qoslet.core.workload.container_spec import ContainerSpec, Pull, Sandbox, default_pull
-from qoslet.core.workload.env import PodEnvironment, environment
-from qoslet.core.workload.fields import (
-    document_of,
-    fault_row,
-    grace_of,
-    mapping,
-    nul_faults,
-    policy_of,
-    problem_row,
-    refusal_row,
-    resize_restarts,
-    tells_resources,
-    words,
-)
+from qoslet.core.workload.env import PodEnvironment
+from qoslet.core.workload.fields import fault_row, mapping, policy_of, words
+from qoslet.core.workload.pod_reader import PodReader, PodReading, stop_signal_of
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.core.workload.security_context import (
     Credentials,
@@ -40,28 +28,13 @@ from qoslet.core.workload.security_context import (
     ProcessRights,
     fs_group,
 )
-from qoslet.core.workload.volumes import PodVolumes, mounts_of, volumes_of
+from qoslet.core.workload.volumes import ContainerMounts, PodVolumes
 
 _PULLS: dict[str, Pull] = {
     "Always": "Always",
     "IfNotPresent": "IfNotPresent",
     "Never": "Never",
 }
-_POD_NAMES = (
-    "initContainers containers ephemeralContainers restartPolicy securityContext overhead "
-    "terminationGracePeriodSeconds resources nodeName nodeSelector affinity tolerations "
-    "topologySpreadConstraints schedulerName schedulingGates priority priorityClassName "
-    "preemptionPolicy readinessGates serviceAccount serviceAccountName os hostNetwork hostPID "
-    "hostIPC runtimeClassName shareProcessNamespace volumes automountServiceAccountToken "
-    "enableServiceLinks hostname dnsPolicy"
-)
-_POD = frozenset(_POD_NAMES.split())
-_OWN_NAMES = (
-    "name image imagePullPolicy command args env envFrom workingDir resources resizePolicy "
-    "restartPolicy securityContext terminationMessagePath terminationMessagePolicy volumeMounts "
-    "stdin stdinOnce tty ports"
-)
-_OWN = frozenset(_OWN_NAMES.split())
 _CONTEXT_NAMES = (
     "runAsUser runAsGroup runAsNonRoot supplementalGroups fsGroup fsGroupChangePolicy "
     "capabilities allowPrivilegeEscalation privileged readOnlyRootFilesystem seccompProfile "
@@ -69,15 +42,6 @@ _CONTEXT_NAMES = (
 )
 _CONTEXT = frozenset(_CONTEXT_NAMES.split())
 _HINT = "take it out of the manifest where the pod must not run without it"
-
-
-class _Found(Struct):
-    """What reading a pod gathers."""
-
-    volumes: PodVolumes
-    launches: list[ProcessSpec] = []
-    faults: list[FieldFault] = []
-    missing: list[str] = []
 
 
 def read_images(
@@ -91,101 +55,78 @@ def read_images(
     """The containers of ``pod``, whose manifest is ``document``. A pod with an error has problems
     and no launches that may be started. What a user namespace would isolate is an error, with
     ``unconfined`` a warning; so is a mount with a ``subPath``, except with ``subpaths``."""
-    around = around or PodEnvironment()
-    spec = mapping(document.get("spec"))
-    found = _gather(pod, document, around, subpaths)
-    errors = [fault_row(pod, note) for note in found.faults]
-    if spec.get("hostUsers") is False:
-        refusal = IsolationRefusal("spec.hostUsers", "no user namespace is asked of the runtime")
-        errors.append(refusal_row(pod, refusal, unconfined))
-    fields = list(dict.fromkeys(found.missing))
-    if fields:
-        message = f"not honoured: {', '.join(fields)}"
-        errors.append(problem_row(pod, "warning", "spec", message, _HINT))
-    made = PodSpec(
-        uid=pod.uid,
-        key=pod.key,
-        launches=tuple(found.launches),
-        grace=grace_of(spec),
-        problems=tuple(errors),
-        volumes=tuple(found.volumes.memory.values()),
-        resize_restarts=resize_restarts(pod, spec),
-        sandbox=_sandbox(pod, document),
-    )
-    if not tells_resources(pod, spec):
-        return made
-    same = _gather(pod, document, PodEnvironment(around.node_name, symbolic=True), subpaths)
-    return replace(made, steady=replace(made, launches=tuple(same.launches)).digest())
+    return _ImageReader(pod, document, subpaths).read(around, unconfined=unconfined)
 
 
-def _gather(
-    pod: Pod, document: Mapping[str, Any], around: PodEnvironment, subpaths: bool
-) -> _Found:
-    """Everything that is read of a pod."""
-    spec = mapping(document.get("spec"))
-    found = _Found(volumes_of(pod, spec, around, ProcessRights()))
-    found.faults += found.volumes.faults
-    found.missing += [
-        f"spec.{name}" for name in spec if name not in {*_POD, "hostUsers"} and spec[name]
-    ]
-    found.missing += found.volumes.missing
-    found.missing += _unread(mapping(spec.get("securityContext")), "spec.securityContext")
-    for shape in pod.containers:
-        if shape.role == "ephemeral":
-            found.missing.append(shape.field)
-        else:
-            _add(found, pod, document, shape, around, subpaths)
-    if pod.os == "windows":
-        found.faults.append(
-            FieldFault("spec.os.name", "a Windows pod cannot run here", "plan only")
-        )
-    return found
+class _ImageReader(PodReader):
+    """Reads a pod as containers of images."""
 
+    pod_fields = PodReader.pod_fields | {"hostname"}
+    container_fields = PodReader.container_fields | {"stdin", "stdinOnce", "tty", "ports"}
+    hint = _HINT
 
-def _add(
-    found: _Found,
-    pod: Pod,
-    document: Mapping[str, Any],
-    shape: Container,
-    around: PodEnvironment,
-    subpaths: bool,
-) -> None:
-    """Read one container into ``found``."""
-    spec = mapping(document.get("spec"))
-    raw = document_of(spec, shape)
-    variables, lost = environment(document, raw, pod, shape, around)
-    mounted = mounts_of(raw, shape, found.volumes, variables)
-    found.faults += [*mounted.faults, *nul_faults(raw, shape, variables)]
-    found.faults += [
-        FieldFault(
-            f"{shape.field}.volumeMounts", f"{mount.path}: a subPath is not passed on", _HINT
-        )
-        for mount in mounted.mounts
-        if mount.sub_path and not subpaths
-    ]
-    found.missing += [*_not_passed(raw, shape), *lost, *mounted.missing]
-    contained, faults = _contained(spec, raw, shape, variables)
-    found.faults += faults
-    if not contained.image:
-        found.faults.append(FieldFault(f"{shape.field}.image", "no image", "name one"))
-        return
-    stop = mapping(raw.get("lifecycle")).get("stopSignal")
-    found.launches.append(
-        ProcessSpec(
+    def __init__(self, pod: Pod, document: Mapping[str, Any], subpaths: bool) -> None:
+        super().__init__(pod, document, ProcessRights())
+        self._subpaths = subpaths
+
+    def refusals(self, volumes: PodVolumes) -> Sequence[IsolationRefusal]:
+        """Isolation that is not the runtime's to give."""
+        if self.spec.get("hostUsers") is not False:
+            return []
+        return [IsolationRefusal("spec.hostUsers", "no user namespace is asked of the runtime")]
+
+    def unread(self, context: Mapping[str, Any], where: str) -> list[str]:
+        """Fields of a security context that are not passed on."""
+        return [f"{where}.{name}" for name in context if name not in _CONTEXT and context[name]]
+
+    def completed(self, spec: PodSpec) -> PodSpec:
+        """The pod with its sandbox."""
+        return replace(spec, sandbox=_sandbox(self.pod, self.document))
+
+    def add_container(
+        self,
+        reading: PodReading,
+        shape: Container,
+        raw: Mapping[str, Any],
+        variables: Mapping[str, str],
+        mounted: ContainerMounts,
+    ) -> None:
+        """Read one container."""
+        field = f"{shape.field}.volumeMounts"
+        faults = [
+            FieldFault(field, f"{mount.path}: a subPath is not passed on", _HINT)
+            for mount in mounted.mounts
+            if mount.sub_path and not self._subpaths
+        ]
+        contained, wrong = _contained(self.spec, raw, shape, variables)
+        faults += wrong
+        if not contained.image:
+            faults.append(FieldFault(f"{shape.field}.image", "no image", "name one"))
+        reading.errors += [fault_row(self.pod, fault) for fault in faults]
+        if contained.image:
+            reading.launches.append(self._process(shape, raw, contained, mounted))
+
+    def _process(
+        self,
+        shape: Container,
+        raw: Mapping[str, Any],
+        contained: ContainerSpec,
+        mounted: ContainerMounts,
+    ) -> ProcessSpec:
+        """The process of one container, as far as its image does not say it."""
+        uid, gid = contained.uid or 0, contained.gid or 0
+        return ProcessSpec(
             name=shape.name,
             role=shape.role,
             argv=(*contained.command, *contained.args),
             env=contained.env,
             cwd=contained.cwd or "/",
-            identity=Credentials(
-                contained.uid or 0, contained.gid or 0, contained.groups, frozenset(), False
-            ),
-            restart=policy_of(spec, raw, shape),
-            stop_signal=str(stop or "SIGTERM"),
+            identity=Credentials(uid, gid, contained.groups, frozenset(), False),
+            restart=policy_of(self.spec, raw, shape),
+            stop_signal=stop_signal_of(raw),
             mounts=tuple(mounted.mounts),
             contained=contained,
         )
-    )
 
 
 def _contained(
@@ -286,25 +227,3 @@ def _sandbox(pod: Pod, document: Mapping[str, Any]) -> Sandbox:
         sysctls=tuple((str(one.get("name")), str(one.get("value"))) for one in entries),
         labels=tuple(sorted((str(key), str(value)) for key, value in labels.items())),
     )
-
-
-def _not_passed(raw: Mapping[str, Any], shape: Container) -> list[str]:
-    """Fields of a container that its runtime is not told."""
-    found = [
-        f"{shape.field}.{name}"
-        for name, value in raw.items()
-        if name not in _OWN and name != "lifecycle" and value
-    ]
-    found += [
-        f"{shape.field}.lifecycle.{name}"
-        for name in mapping(raw.get("lifecycle"))
-        if raw["lifecycle"]
-    ]
-    if mapping(raw.get("resources")).get("claims"):
-        found.append(f"{shape.field}.resources.claims")
-    return found + _unread(mapping(raw.get("securityContext")), f"{shape.field}.securityContext")
-
-
-def _unread(context: Mapping[str, Any], where: str) -> list[str]:
-    """Fields of a security context that are not passed on."""
-    return [f"{where}.{name}" for name in context if name not in _CONTEXT and context[name]]

@@ -1,0 +1,282 @@
+"""A pod document as containers to start, and what of it cannot be honoured.
+
+A ``PodReader`` looks at every field of the pod: it becomes part of a ``ProcessSpec``, or concerns
+others (the scheduler, the API server), or is named in a problem row. Nothing is dropped silently.
+``read`` makes plain processes of it; ``image_spec`` containers of images.
+
+Source: core/v1 PodSpec, Container; kubelet kuberuntime_container.go, kubelet_pods.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.core.api.container_resources import FieldFault
+from qoslet.core.api.pod import Container, Pod
+from qoslet.core.problem import Problem
+from qoslet.core.workload.env import PodEnvironment, environment, launch_environment
+from qoslet.core.workload.fields import (
+    document_of,
+    fault_row,
+    grace_of,
+    mapping,
+    nul_faults,
+    policy_of,
+    problem_row,
+    refusal_row,
+    resize_restarts,
+    tells_resources,
+    words,
+)
+from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
+from qoslet.core.workload.security_context import (
+    Credentials,
+    IsolationRefusal,
+    ProcessRights,
+    confine,
+    pod_refusals,
+    unhandled,
+)
+from qoslet.core.workload.volumes import ContainerMounts, PodVolumes, mounts_of, volumes_of
+
+_POD_NAMES = (
+    "initContainers containers ephemeralContainers restartPolicy securityContext overhead "
+    "terminationGracePeriodSeconds resources nodeName nodeSelector affinity tolerations "
+    "topologySpreadConstraints schedulerName schedulingGates priority priorityClassName "
+    "preemptionPolicy readinessGates serviceAccount serviceAccountName os hostNetwork hostPID "
+    "hostIPC hostUsers runtimeClassName shareProcessNamespace volumes dnsPolicy "
+    "automountServiceAccountToken enableServiceLinks"
+)
+_CONTAINER_NAMES = (
+    "name image imagePullPolicy command args env envFrom workingDir resources resizePolicy "
+    "restartPolicy securityContext terminationMessagePath terminationMessagePolicy volumeMounts "
+    "lifecycle"
+)
+
+
+class PodReading(Struct):
+    """What reading a pod gathers. ``missing`` are fields that are not honoured."""
+
+    volumes: PodVolumes
+    launches: list[ProcessSpec] = []
+    errors: list[Problem] = []
+    refusals: list[IsolationRefusal] = []
+    missing: list[str] = []
+
+
+class PodReader:
+    """Reads one pod. What its containers come to is a subclass's: ``add_container``."""
+
+    pod_fields = frozenset(_POD_NAMES.split())
+    """Pod fields that are read here or in the plan, concern the scheduler or the API server, or
+    are covered by a sentence about namespaces."""
+    container_fields = frozenset(_CONTAINER_NAMES.split())
+    """Container fields that are read here or belong to the image and its API server defaults."""
+    lifecycle_fields = frozenset[str]()
+    hint = ""
+    """What to do about fields that are not honoured."""
+
+    def __init__(self, pod: Pod, document: Mapping[str, Any], rights: ProcessRights) -> None:
+        self.pod = pod
+        self.document = document
+        self.spec = mapping(document.get("spec"))
+        self.rights = rights
+
+    def refusals(self, volumes: PodVolumes) -> Sequence[IsolationRefusal]:
+        """Isolation of the pod that cannot be given."""
+        raise NotImplementedError
+
+    def unread(self, context: Mapping[str, Any], where: str) -> list[str]:
+        """Fields of a security context that are not honoured."""
+        raise NotImplementedError
+
+    def remarks(self) -> list[Problem]:
+        """Rows about every pod that is read so."""
+        return []
+
+    def add_container(
+        self,
+        reading: PodReading,
+        shape: Container,
+        raw: Mapping[str, Any],
+        variables: Mapping[str, str],
+        mounted: ContainerMounts,
+    ) -> None:
+        """Read one container whose document is ``raw``."""
+        raise NotImplementedError
+
+    def read(self, around: PodEnvironment | None, *, unconfined: bool) -> PodSpec:
+        """The pod. With ``unconfined`` isolation that cannot be given is a warning instead of an
+        error. A pod with an error has problems and no launches that may be started."""
+        around = around or PodEnvironment()
+        reading = self._gather(around)
+        refused = dict.fromkeys(reading.refusals)
+        rows = [
+            *reading.errors,
+            *(refusal_row(self.pod, refusal, unconfined) for refusal in refused),
+            *self.remarks(),
+        ]
+        if reading.missing:
+            message = f"not honoured: {', '.join(dict.fromkeys(reading.missing))}"
+            rows.append(problem_row(self.pod, "warning", "spec", message, self.hint))
+        made = PodSpec(
+            uid=self.pod.uid,
+            key=self.pod.key,
+            launches=tuple(reading.launches),
+            grace=grace_of(self.spec),
+            problems=tuple(rows),
+            volumes=tuple(reading.volumes.memory.values()),
+            resize_restarts=resize_restarts(self.pod, self.spec),
+        )
+        made = self.completed(made)
+        if not tells_resources(self.pod, self.spec):
+            return made
+        same = self._gather(PodEnvironment(around.node_name, symbolic=True))
+        return replace(made, steady=replace(made, launches=tuple(same.launches)).digest())
+
+    def completed(self, spec: PodSpec) -> PodSpec:
+        """The pod with what its containers share."""
+        return spec
+
+    def _gather(self, around: PodEnvironment) -> PodReading:
+        """Everything that is read of the pod."""
+        volumes = volumes_of(self.pod, self.spec, around, self.rights)
+        reading = PodReading(volumes)
+        reading.refusals += self.refusals(volumes)
+        reading.errors += [fault_row(self.pod, fault) for fault in volumes.faults]
+        reading.missing += [
+            f"spec.{name}" for name in self.spec if name not in self.pod_fields and self.spec[name]
+        ]
+        reading.missing += volumes.missing
+        context = mapping(self.spec.get("securityContext"))
+        reading.missing += self.unread(context, "spec.securityContext")
+        for shape in self.pod.containers:
+            if shape.role == "ephemeral":
+                reading.missing.append(shape.field)
+            else:
+                self._read_container(reading, shape, around)
+        if self.pod.os == "windows":
+            fault = FieldFault("spec.os.name", "a Windows pod cannot run here", "plan only")
+            reading.errors.append(fault_row(self.pod, fault))
+        return reading
+
+    def _read_container(
+        self, reading: PodReading, shape: Container, around: PodEnvironment
+    ) -> None:
+        """Read one container into ``reading``."""
+        raw = document_of(self.spec, shape)
+        variables, lost = environment(self.document, raw, self.pod, shape, around)
+        mounted = mounts_of(raw, shape, reading.volumes, variables)
+        faults = [*mounted.faults, *nul_faults(raw, shape, variables)]
+        reading.errors += [fault_row(self.pod, fault) for fault in faults]
+        reading.missing += [*self._missing(raw, shape), *lost, *mounted.missing]
+        self.add_container(reading, shape, raw, variables, mounted)
+
+    def _missing(self, raw: Mapping[str, Any], shape: Container) -> list[str]:
+        """Fields of a container that are not honoured."""
+        lifecycle = mapping(raw.get("lifecycle"))
+        names = [name for name in raw if name not in self.container_fields and raw[name]]
+        names += [f"lifecycle.{name}" for name in lifecycle if name not in self.lifecycle_fields]
+        if mapping(raw.get("resources")).get("claims"):
+            names.append("resources.claims")
+        context = mapping(raw.get("securityContext"))
+        fields = [f"{shape.field}.{name}" for name in names]
+        return fields + self.unread(context, f"{shape.field}.securityContext")
+
+
+def stop_signal_of(raw: Mapping[str, Any]) -> str:
+    """The signal that asks a container to end."""
+    return str(mapping(raw.get("lifecycle")).get("stopSignal") or "SIGTERM")
+
+
+def read(
+    pod: Pod,
+    document: Mapping[str, Any],
+    *,
+    around: PodEnvironment | None = None,
+    powers: ProcessRights | None = None,
+    unconfined: bool = False,
+) -> PodSpec:
+    """The plain processes of ``pod``, whose manifest is ``document``."""
+    return _ProcessReader(pod, document, powers or ProcessRights()).read(
+        around, unconfined=unconfined
+    )
+
+
+class _ProcessReader(PodReader):
+    """Reads a pod as processes on this host's file system."""
+
+    pod_fields = PodReader.pod_fields | {"imagePullSecrets"}
+    lifecycle_fields = frozenset({"stopSignal"})
+    hint = "use a container runtime for what needs it, or take it out of the manifest"
+
+    def refusals(self, volumes: PodVolumes) -> Sequence[IsolationRefusal]:
+        """Isolation that a plain process does not have."""
+        return [*pod_refusals(self.document), *volumes.refusals]
+
+    def unread(self, context: Mapping[str, Any], where: str) -> list[str]:
+        """Fields of a security context that are not honoured."""
+        return unhandled(context, where)
+
+    def remarks(self) -> list[Problem]:
+        """What a plain process is not."""
+        entries = [
+            raw for kind in ("initContainers", "containers") for raw in self.spec.get(kind) or ()
+        ]
+        images = {str(raw["image"]) for raw in map(mapping, entries) if raw.get("image")}
+        instead = f" instead of {', '.join(sorted(images))}" if images else ""
+        message = f"runs as plain processes on this host's file system, network and PIDs{instead}"
+        return [problem_row(self.pod, "info", "spec", message, "")]
+
+    def add_container(
+        self,
+        reading: PodReading,
+        shape: Container,
+        raw: Mapping[str, Any],
+        variables: Mapping[str, str],
+        mounted: ContainerMounts,
+    ) -> None:
+        """Read one container; only an image knows the command of one that gives none."""
+        credentials, refused = confine(
+            mapping(self.spec.get("securityContext")),
+            mapping(raw.get("securityContext")),
+            shape.field,
+            self.rights,
+        )
+        reading.refusals += refused
+        if command := words(raw.get("command"), variables):
+            argv = (*command, *words(raw.get("args"), variables))
+            reading.launches.append(
+                self._process(shape, raw, argv, credentials, variables, mounted)
+            )
+            return
+        of = f" of image {raw['image']}" if raw.get("image") else ""
+        message = f"no command: the process runtime cannot read the entrypoint{of}"
+        field = f"{shape.field}.command"
+        reading.errors.append(problem_row(self.pod, "error", field, message, "give a command"))
+
+    def _process(
+        self,
+        shape: Container,
+        raw: Mapping[str, Any],
+        argv: tuple[str, ...],
+        credentials: Credentials,
+        variables: Mapping[str, str],
+        mounted: ContainerMounts,
+    ) -> ProcessSpec:
+        """The process of one container."""
+        return ProcessSpec(
+            name=shape.name,
+            role=shape.role,
+            argv=argv,
+            env=launch_environment(variables, credentials.uid),
+            cwd=str(raw.get("workingDir") or "/"),
+            identity=credentials,
+            restart=policy_of(self.spec, raw, shape),
+            stop_signal=stop_signal_of(raw),
+            mounts=tuple(mounted.mounts),
+        )
