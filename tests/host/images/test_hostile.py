@@ -19,7 +19,9 @@ from qoslet.host.images.layout import EXTENSION, EXTENSIONS, Image, NotFound
 from qoslet.host.images.store import Store
 from tests.host.images import layouts
 from tests.host.images.layouts import REF, entry, file, folder, layer, link
-from tests.host.images.test_images import SECONDS, found, left, locks, tree, unpack
+from tests.host.images.test_images import SECONDS, found, left, locks, needs_umoci, tree, unpack
+
+pytestmark = needs_umoci
 
 
 def claimed(kind: bytes, size: bytes, data: bytes = b"") -> bytes:

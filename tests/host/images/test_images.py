@@ -24,6 +24,7 @@ SECONDS = 60.0
 needs_umoci = pytest.mark.skipif(
     os.geteuid() != 0 or find_program("umoci") is None, reason="unpacking needs root and umoci"
 )
+pytestmark = needs_umoci
 
 
 def found(path: Path, name: str = "app", architecture: str = "amd64") -> Image:
