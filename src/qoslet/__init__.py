@@ -3,7 +3,7 @@
 >>> import qoslet
 >>> node = qoslet.load_node("node.yaml")
 >>> plan = qoslet.plan(qoslet.load_pods("pods.yaml"), node)
->>> plan.stands
+>>> plan.is_valid
 True
 
 What ``__all__`` names is public and versioned; everything else may change. Names are imported

@@ -65,7 +65,7 @@ def load_node(*paths: str, **flags: str) -> Node:
 
 def plan(pods: Loaded | Sequence[Pod], node: Node, problems: Sequence[Problem] = ()) -> Plan:
     """The tree of groups that ``pods`` need on ``node``. What reading met is taken along from
-    ``pods`` and from ``problems``; nothing is refused, see ``Plan.stands``."""
+    ``pods`` and from ``problems``; nothing is refused, see ``Plan.is_valid``."""
     if isinstance(pods, Loaded):
         return _plan(pods.pods, node, (*pods.problems, *problems))
     return _plan(pods, node, problems)
@@ -105,7 +105,7 @@ def convert(
     it is that of a running container, which has the block ``before`` and uses ``usage`` bytes of
     memory (and of swap); ``without`` names what the kernel lacks. Of a Windows machine are
     ``isolation`` and ``processors``; with ``precedence`` the design decides between CPU controls.
-    A refusal is part of the answer, see ``Conversion.stands``. Raises BadInput.
+    A refusal is part of the answer, see ``Conversion.is_valid``. Raises BadInput.
     """
     problems: list[Problem] = []
     had = block_of(before, "before", problems) if before is not None else None

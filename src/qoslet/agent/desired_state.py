@@ -168,13 +168,13 @@ class ManifestSource:
         """Save which pod has which CPUs and memory, before any is placed there."""
         if self._store is None:
             return
-        managers, said = self.live.managers, ""
+        managers, unsaved = self.live.managers, ""
         try:
             self._store.write({} if managers is None else written(managers))
         except OSError as error:
-            said = f"cannot write the assignments of CPUs and memory: {error.strerror}"
-        if said != self._unkept:
-            self._unkept, self._stale = said, True
+            unsaved = f"cannot write the assignments of CPUs and memory: {error.strerror}"
+        if unsaved != self._unkept:
+            self._unkept, self._stale = unsaved, True
 
     def _plan_all(self) -> None:
         for entry in sorted(self._set.entries.values(), key=_place):
@@ -213,8 +213,8 @@ class ManifestSource:
 
     def _lose(self, uid: str) -> None:
         """A pod is no longer desired. It stays in the plan until its cgroups are gone."""
-        wanted = self._pods.pop(uid, None)
-        if wanted is None:
+        desired_pod = self._pods.pop(uid, None)
+        if desired_pod is None:
             return
         self._specs = None
         self._gone.add(uid)
@@ -222,7 +222,7 @@ class ManifestSource:
         if len(self._before) > 64 + 2 * len(self._pods):
             for key in list(self._before):
                 self._standing(key)
-        self._before.setdefault(wanted.pod.key, set()).add(uid)
+        self._before.setdefault(desired_pod.pod.key, set()).add(uid)
 
     def _standing(self, key: str) -> frozenset[str]:
         """The pods of a name that are no longer desired and still in the plan."""
@@ -245,12 +245,12 @@ class ManifestSource:
         else:
             groups = PodGroups(pod, self.live.planner.qos(pod), (), ())
         after = self._standing(pod.key) - {pod.uid} if self._before else frozenset()
-        wanted = DesiredPod(pod, spec, groups, entry.file, spec.grace, after)
+        desired_pod = DesiredPod(pod, spec, groups, entry.file, spec.grace, after)
         before = self._pods.get(pod.uid)
-        if wanted != before:
+        if desired_pod != before:
             if before is None or before.spec.problems != spec.problems:
                 self._specs = None
-            self._pods[pod.uid] = wanted
+            self._pods[pod.uid] = desired_pod
             self._changed.add(pod.uid)
         self._gone.discard(pod.uid)
         for uid in others & self._pods.keys():

@@ -65,13 +65,13 @@ class Reconciler:
         memory: MemoryParts | None = None,
         meet: Callable[[Sequence[str]], None] = lambda paths: None,
     ) -> None:
-        kept = journal or MemoryJournal()
+        runtime_pod = journal or MemoryJournal()
         executor = CgroupExecutor(
-            ownership or ownership_of(config.root, kept.ledger, everything=journal is None),
+            ownership or ownership_of(config.root, runtime_pod.ledger, everything=journal is None),
             driver,
             observer,
             clock.monotonic,
-            journal=kept,
+            journal=runtime_pod,
             shrink=config.shrink,
         )
         self.context = SyncContext(config, executor, runtime, volumes, clock, killer)
@@ -108,8 +108,8 @@ class Reconciler:
         context = self.context
         self._cycle += 1
         context.begin_sync()
-        anew = self._admission.admit(desired)
-        whole = whole or anew or self._resync_at is None or context.now >= self._resync_at
+        replanned = self._admission.admit(desired)
+        whole = whole or replanned or self._resync_at is None or context.now >= self._resync_at
         if whole:
             context.executor.watch(context.plan.upper())
             for worker in context.workers.values():
@@ -130,46 +130,46 @@ class Reconciler:
         """Take in what containers did."""
         context = self.context
         try:
-            told = {id(state): state for state in context.runtime.poll()}
+            polled = {id(state): state for state in context.runtime.poll()}
             # a state is a value: another one says something new
-            differ = told.keys() ^ self._states.keys()
-            held = context.runtime_pods(anew=True) if differ else {}
+            differ = polled.keys() ^ self._states.keys()
+            runtime_pods = context.runtime_pods(refresh=True) if differ else {}
         except (QosletError, OSError) as error:
             context.log.errors.append(f"the runtime: {error}")
             return
-        before, self._states = self._states, told
-        moved: dict[str, list[ContainerState]] = {
-            (told.get(one) or before[one]).pod_uid: [] for one in differ
+        before, self._states = self._states, polled
+        changed: dict[str, list[ContainerState]] = {
+            (polled.get(one) or before[one]).pod_uid: [] for one in differ
         }
-        for state in told.values() if moved else ():
-            if state.pod_uid in moved:
-                moved[state.pod_uid].append(state)
-        for uid, states in moved.items():
-            worker, kept = context.workers.get(uid), held.get(uid)
-            if worker is None and kept is not None:
-                worker = self._admission.adopt_unknown(kept)
+        for state in polled.values() if changed else ():
+            if state.pod_uid in changed:
+                changed[state.pod_uid].append(state)
+        for uid, states in changed.items():
+            worker, runtime_pod = context.workers.get(uid), runtime_pods.get(uid)
+            if worker is None and runtime_pod is not None:
+                worker = self._admission.adopt_unknown(runtime_pod)
             # a runtime may need a while after the last container has ended
-            over = kept is not None and kept.ended
+            over = runtime_pod is not None and runtime_pod.ended
             if (
                 worker is not None
                 and (over or tuple(states) != worker.container_states)
                 and not worker.cleanup_done
             ):
                 context.set_container_states(worker, tuple(states))
-                self._containers_changed(worker, kept)
+                self._containers_changed(worker, runtime_pod)
 
-    def _containers_changed(self, worker: PodWorker, kept: RuntimePod | None) -> None:
+    def _containers_changed(self, worker: PodWorker, runtime_pod: RuntimePod | None) -> None:
         """A pod's containers changed."""
         context = self.context
         context.work_queue.add(worker.uid)
         if worker.phase is not WorkerPhase.RUNNING:
             return
-        if kept is None:
+        if runtime_pod is None:
             context.log.notes.append(f"{worker.key}: the runtime no longer knows it; restarting it")
             context.start_pending(worker)
-        elif not kept.ended or worker.desired is None:
+        elif not runtime_pod.ended or worker.desired is None:
             return
-        elif kept.terminating:
+        elif runtime_pod.terminating:
             self._admission.restart(worker, "a previous agent stopped it")
         else:
             worker.enter_phase(WorkerPhase.TERMINATED, context.clock.wall())
@@ -186,24 +186,24 @@ class Reconciler:
         that went, and has room before new ones are created."""
         context = self.context
         gone = self._terminate_due()
-        rising = self._startable()
-        look_at = self._node_cgroups.sync_at
+        startable = self._startable()
+        sync_at = self._node_cgroups.sync_at
         if (
             whole
             or gone
             or self._node_cgroups.is_outdated
             or any(
                 worker.phase is WorkerPhase.PENDING or worker.resize_state == "InProgress"
-                for worker in rising
+                for worker in startable
             )
-            or (look_at is not None and context.now >= look_at)
+            or (sync_at is not None and context.now >= sync_at)
         ):
             self._node_cgroups.sync()
         if whole:
             self._startup.maintain(
                 [one for one in context.workers.values() if one.phase is WorkerPhase.TERMINATING]
             )
-        begun = self._startup.sync(rising, self._node_cgroups.missing)
+        begun = self._startup.sync(startable, self._node_cgroups.missing)
         self._collector.sync()
         if begun:
             self._poll_runtime()
@@ -261,27 +261,27 @@ class Reconciler:
 
     def _build_result(self, whole: bool) -> SyncResult:
         """The sync as a value; sets the time of the next resync."""
-        context, said = self.context, self.context.log
-        said.notes += context.executor.notes
+        context, log = self.context, self.context.log
+        log.notes += context.executor.notes
         context.executor.notes.clear()
-        failed = sum(one.error is not None for one in said.outcomes)
-        pending = tuple(dict.fromkeys(o.step.describe() for o in said.outcomes if o.pending))
-        done = sum(one.error is None and not one.pending for one in said.outcomes)
-        waiting = tuple(dict.fromkeys([*self._node_cgroups.waiting, *said.waiting]))
+        failed = sum(one.error is not None for one in log.outcomes)
+        pending = tuple(dict.fromkeys(o.step.describe() for o in log.outcomes if o.pending))
+        done = sum(one.error is None and not one.pending for one in log.outcomes)
+        waiting = tuple(dict.fromkeys([*self._node_cgroups.waiting, *log.waiting]))
         turn = SyncResult(
             cycle=self._cycle,
             at=context.now,
-            pods_synced=said.pods_synced,
-            differences=said.differences,
+            pods_synced=log.pods_synced,
+            differences=log.differences,
             done=done,
             failed=failed,
             pending=pending,
             waiting=waiting,
-            errors=tuple(said.errors),
-            notes=tuple(dict.fromkeys(said.notes)),
-            summary=summary(context, said.differences, done, failed, len(pending), len(waiting)),
+            errors=tuple(log.errors),
+            notes=tuple(dict.fromkeys(log.notes)),
+            summary=summary(context, log.differences, done, failed, len(pending), len(waiting)),
         )
-        said.notes, said.errors = [], []
+        log.notes, log.errors = [], []
         if whole:
             config = context.config
             idle = turn.quiet and self._resync_at is not None and config.interval_seconds is None

@@ -32,9 +32,9 @@ class Admission:
         altogether."""
         context = self._context
         before = context.desired
-        anew = before is None or before.plan is not desired.plan
+        replanned = before is None or before.plan is not desired.plan
         context.desired = desired
-        if anew:
+        if replanned:
             self._version = desired.version
             self._admit_all(desired)
             return True
@@ -53,8 +53,8 @@ class Admission:
             self._adopt_all(desired)
         for uid in context.workers.keys() - desired.pods.keys():
             self._not_desired(uid)
-        for uid, wanted in desired.pods.items():
-            self._desired(uid, wanted)
+        for uid, desired_pod in desired.pods.items():
+            self._desired(uid, desired_pod)
         for worker in context.workers.values():
             if worker.pod is not None and worker.cgroups and not worker.cleanup_done:
                 self._plan_as_running(worker, worker.pod)
@@ -78,69 +78,71 @@ class Admission:
         """Adopt the pods that the runtime kept from an earlier agent."""
         context = self._context
         wall = context.clock.wall()
-        kept = context.runtime.list_pods()
-        self._remove_stale_volumes(kept.keys())
-        for uid, held in kept.items():
-            worker = adopted_worker(held, wall)
+        runtime_pods = context.runtime.list_pods()
+        self._remove_stale_volumes(runtime_pods.keys())
+        for uid, runtime_pod in runtime_pods.items():
+            worker = adopted_worker(runtime_pod, wall)
             context.add_worker(worker)
-            wanted = desired.pods.get(uid)
-            if wanted is None:
+            desired_pod = desired.pods.get(uid)
+            if desired_pod is None:
                 self._teardown.stop(worker)
             else:
-                self._adopt(worker, held, wanted)
+                self._adopt(worker, runtime_pod, desired_pod)
         # judged by what all pods have
         for worker in self._edited_while_away:
             self._resizer.request(worker)
         self._adopted = True
 
-    def _remove_stale_volumes(self, kept: Collection[str]) -> None:
+    def _remove_stale_volumes(self, runtime_pods: Collection[str]) -> None:
         """Remove volumes of desired pods that were not started: they may want others. Those of
         other pods are orphans."""
         context = self._context
-        wanted = context.desired.pods if context.desired is not None else {}
+        desired_pod = context.desired.pods if context.desired is not None else {}
         try:
             for uid in context.volumes.existing():
-                if uid in wanted and uid not in kept:
+                if uid in desired_pod and uid not in runtime_pods:
                     context.volumes.remove(uid)
         except (QosletError, OSError) as error:
             context.log.errors.append(f"volumes: {error}")
 
-    def _adopt(self, worker: PodWorker, held: RuntimePod, wanted: DesiredPod) -> None:
+    def _adopt(self, worker: PodWorker, runtime_pod: RuntimePod, desired_pod: DesiredPod) -> None:
         """Adopt a kept pod that is desired: it goes on where it is right."""
-        worker.desired = wanted
-        if wanted.rejection is not None:
-            if held.ended:
+        worker.desired = desired_pod
+        if desired_pod.rejection is not None:
+            if runtime_pod.ended:
                 enter(worker, WorkerPhase.TERMINATED)
-            if not held.ended:
-                self._plan_as_running(worker, decode_allocation(wanted.pod, held.allocation))
-            self._reject(worker, wanted)
+            if not runtime_pod.ended:
+                self._plan_as_running(
+                    worker, decode_allocation(desired_pod.pod, runtime_pod.allocation)
+                )
+            self._reject(worker, desired_pod)
             return
         places = dict(worker.container_cgroups), worker.top_cgroups
-        old = decode_allocation(wanted.pod, held.allocation)
-        edited = resizable_fields(old) != resizable_fields(wanted.pod)
-        found = self._context.plan.add(old) if edited else wanted.planned
+        old = decode_allocation(desired_pod.pod, runtime_pod.allocation)
+        edited = resizable_fields(old) != resizable_fields(desired_pod.pod)
+        found = self._context.plan.add(old) if edited else desired_pod.planned
         worker.plan(old, found.qos, found.groups)
         moved = (
             (worker.container_cgroups, worker.top_cgroups) != places
-            if held.top_cgroups
+            if runtime_pod.top_cgroups
             else worker.container_cgroups != places[0]
         )
-        if held.terminating:
+        if runtime_pod.terminating:
             worker.container_cgroups, worker.top_cgroups = places
-            self._adopt_terminating(worker, held, wanted, moved)
+            self._adopt_terminating(worker, runtime_pod, desired_pod, moved)
             return
-        if held.ended:
+        if runtime_pod.ended:
             worker.container_cgroups, worker.top_cgroups = places
-            if held.spec_digest != wanted.spec.digest():
+            if runtime_pod.spec_digest != desired_pod.spec.digest():
                 self.restart(worker, "its containers have changed")
                 return
             enter(worker, WorkerPhase.TERMINATED)
             return
-        if not moved and held.spec_digest == wanted.spec.digest():
+        if not moved and runtime_pod.spec_digest == desired_pod.spec.digest():
             self._edited_while_away += [worker] if edited else []
             return
         worker.container_cgroups, worker.top_cgroups = places
-        if moved and never_restarts(wanted.spec):
+        if moved and never_restarts(desired_pod.spec):
             self._end_as_failed(worker)
             return
         self.restart(
@@ -156,23 +158,23 @@ class Admission:
         self._teardown.stop(worker)
 
     def _adopt_terminating(
-        self, worker: PodWorker, held: RuntimePod, wanted: DesiredPod, moved: bool
+        self, worker: PodWorker, runtime_pod: RuntimePod, desired_pod: DesiredPod, moved: bool
     ) -> None:
         """Adopt a kept pod that is desired and was asked to stop: by an agent that did not live to
         restart it, or that no longer wanted it."""
-        if not (moved and never_restarts(wanted.spec)):
+        if not (moved and never_restarts(desired_pod.spec)):
             self.restart(worker, "it was already stopping")
-        elif held.ended:
+        elif runtime_pod.ended:
             enter(worker, WorkerPhase.TERMINATED)
             worker.failed = True
         else:
             self._end_as_failed(worker)
 
-    def adopt_unknown(self, held: RuntimePod) -> PodWorker:
+    def adopt_unknown(self, runtime_pod: RuntimePod) -> PodWorker:
         """Stop a pod that the runtime keeps and this agent never started: an earlier agent's
         request came late."""
         context = self._context
-        worker = adopted_worker(held, context.clock.wall())
+        worker = adopted_worker(runtime_pod, context.clock.wall())
         context.add_worker(worker)
         context.log.notes.append(
             f"{worker.key}: started by a previous agent and not desired: stopping it"
@@ -204,67 +206,70 @@ class Admission:
         if worker.phase not in (WorkerPhase.TERMINATING, WorkerPhase.CLEANING_UP):
             self._teardown.stop(worker)
 
-    def _desired(self, uid: str, wanted: DesiredPod) -> None:
+    def _desired(self, uid: str, desired_pod: DesiredPod) -> None:
         """A pod came or changed."""
         context = self._context
         context.work_queue.add(uid)
         worker = context.workers.get(uid)
         if worker is None:
             worker = PodWorker(
-                uid, wanted.pod.key, since_wall_seconds=context.clock.wall(), desired=wanted
+                uid,
+                desired_pod.pod.key,
+                since_wall_seconds=context.clock.wall(),
+                desired=desired_pod,
             )
-            worker.plan(wanted.pod, wanted.planned.qos, wanted.planned.groups)
+            worker.plan(desired_pod.pod, desired_pod.planned.qos, desired_pod.planned.groups)
             context.add_worker(worker)
-            if wanted.rejection is not None:
-                self._reject(worker, wanted)
+            if desired_pod.rejection is not None:
+                self._reject(worker, desired_pod)
             return
-        if wanted.rejection is not None and worker.phase in (
+        if desired_pod.rejection is not None and worker.phase in (
             WorkerPhase.RUNNING,
             WorkerPhase.TERMINATED,
             WorkerPhase.REJECTED,
         ):
-            self._reject(worker, wanted)
+            self._reject(worker, desired_pod)
             return
-        before, worker.desired = worker.desired, wanted
-        worker.key = wanted.pod.key
+        before, worker.desired = worker.desired, desired_pod
+        worker.key = desired_pod.pod.key
         match worker.phase:
             case WorkerPhase.TERMINATING | WorkerPhase.CLEANING_UP:
                 # a pod that failed for good stays so until its processes would differ
                 if before is None or not worker.failed:
                     worker.restart_pending = True
             case WorkerPhase.TERMINATED:
-                if wanted.spec.digest() == worker.spec_digest:
+                if desired_pod.spec.digest() == worker.spec_digest:
                     context.drop_from_plan(uid)
                 else:
                     self.restart(worker, "its containers have changed")
             case WorkerPhase.REJECTED:
-                worker.plan(wanted.pod, wanted.planned.qos, wanted.planned.groups)
+                worker.plan(desired_pod.pod, desired_pod.planned.qos, desired_pod.planned.groups)
                 context.start_pending(worker)
             case WorkerPhase.PENDING:
-                self._pending_changed(worker, wanted)
+                self._pending_changed(worker, desired_pod)
             case WorkerPhase.RUNNING:
-                self._running_changed(worker, wanted)
+                self._running_changed(worker, desired_pod)
 
-    def _reject(self, worker: PodWorker, wanted: DesiredPod) -> None:
+    def _reject(self, worker: PodWorker, desired_pod: DesiredPod) -> None:
         """Reject a pod that may not run here; one that was started before the edit stays as it
         is."""
-        reason, message = wanted.rejection or ("Refused", "")
+        reason, message = desired_pod.rejection or ("Refused", "")
         if worker.phase in (WorkerPhase.RUNNING, WorkerPhase.TERMINATED):
             message = f"edit rejected, the running pod is unchanged: {message}"
         else:
             enter(worker, WorkerPhase.REJECTED)
-            worker.desired = wanted
+            worker.desired = desired_pod
             self._context.rejected.add(worker.uid)
         worker.set_reason(reason, message, self._context.clock.wall())
 
-    def _pending_changed(self, worker: PodWorker, wanted: DesiredPod) -> None:
+    def _pending_changed(self, worker: PodWorker, desired_pod: DesiredPod) -> None:
         """A pod changed before it started: what was created elsewhere is removed first."""
-        if wanted.rejection is not None:
+        if desired_pod.rejection is not None:
             self._teardown.stop(worker)
             worker.restart_pending = True
             return
         places = worker.container_cgroups, worker.top_cgroups
-        worker.plan(wanted.pod, wanted.planned.qos, wanted.planned.groups)
+        worker.plan(desired_pod.pod, desired_pod.planned.qos, desired_pod.planned.groups)
         if worker.container_cgroups != places[0]:
             worker.container_cgroups, worker.top_cgroups = places
             worker.restart_pending = True
@@ -273,27 +278,29 @@ class Admission:
         # what was refused may be right now
         worker.clear_backoff()
 
-    def _running_changed(self, worker: PodWorker, wanted: DesiredPod) -> None:
+    def _running_changed(self, worker: PodWorker, desired_pod: DesiredPod) -> None:
         """A running pod's manifest changed."""
-        if wanted.spec.digest() != worker.spec_digest:
+        if desired_pod.spec.digest() != worker.spec_digest:
             self.restart(worker, "its containers have changed")
             return
         if worker.refused_stop_seconds is not None:
             if (
                 not worker.restart_pending
-                or container_paths(wanted.planned.groups) != worker.container_cgroups
+                or container_paths(desired_pod.planned.groups) != worker.container_cgroups
             ):
                 return
             # what runs is wanted again before it could be stopped
             worker.restart_pending, worker.refused_stop_seconds = False, None
-        if wanted.grace_seconds != worker.grace_seconds:
-            worker.grace_seconds = wanted.grace_seconds
-        if worker.pod is not None and resizable_fields(worker.pod) != resizable_fields(wanted.pod):
+        if desired_pod.grace_seconds != worker.grace_seconds:
+            worker.grace_seconds = desired_pod.grace_seconds
+        if worker.pod is not None and resizable_fields(worker.pod) != resizable_fields(
+            desired_pod.pod
+        ):
             self._resizer.request(worker)
             return
         if worker.resize_state in ("Deferred", "Infeasible"):
             worker.resize_state, worker.resize_reason = "", ""
-        worker.plan(wanted.pod, wanted.planned.qos, wanted.planned.groups)
+        worker.plan(desired_pod.pod, desired_pod.planned.qos, desired_pod.planned.groups)
         # what could not be written may be right now
         worker.retry_at = None
         self._context.update_runtime(worker)

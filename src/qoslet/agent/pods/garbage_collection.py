@@ -144,10 +144,12 @@ class GarbageCollector:
 
     def _describe(self, below: Mapping[str, ObservedCgroup]) -> str:
         """The processes in it, in a few words."""
-        held = {path: one.pids for path, one in below.items() if one.pids}
-        if not held:
+        occupied = {path: one.pids for path, one in below.items() if one.pids}
+        if not occupied:
             return "empty"
-        some = [self._context.killer.describe_processes(path, pids) for path, pids in held.items()]
+        some = [
+            self._context.killer.describe_processes(path, pids) for path, pids in occupied.items()
+        ]
         return ", ".join(some[:4]) + (" and more" if len(some) > 4 else "")
 
     def _remove_volumes(self, uid: str, orphan: _Orphan) -> bool:

@@ -61,32 +61,32 @@ class NodeCgroups:
         context = self._context
         self.sync_at = None
         self._written = context.plan.upper()
-        off = self._with_foreign(context.executor.diff(context.node, self._written))
+        diff = self._with_foreign(context.executor.diff(context.node, self._written))
         now = context.now
-        due = {(step.path, step.file) for step in off.steps}
+        due = {(step.path, step.file) for step in diff.steps}
         # what needs no step any more waits for no attempt
         self._retries = {key: retry for key, retry in self._retries.items() if key in due}
-        steps = [step for step in off.steps if not self._in_backoff(step, now)]
-        self._journal_foreign(steps, off)
+        steps = [step for step in diff.steps if not self._in_backoff(step, now)]
+        self._journal_foreign(steps, diff)
         batch = context.executor.perform(steps)
-        said = context.log
-        said.differences += len(off.differences)
-        said.outcomes += batch.outcomes
+        log = context.log
+        log.differences += len(diff.differences)
+        log.outcomes += batch.outcomes
         for one in batch.outcomes:
             key = (one.step.path, one.step.file)
             if one.error is None:
                 self._retries.pop(key, None)
                 continue
-            said.errors.append(f"{one.step.describe()}: {one.error}")
+            log.errors.append(f"{one.step.describe()}: {one.error}")
             self._back_off(key, now)
         made = {one.step.path for one in batch.outcomes if one.step.kind == "create"}
         self.missing = (self.missing - made) | batch.not_created
-        for path in off.foreign:
-            said.errors.append(
+        for path in diff.foreign:
+            log.errors.append(
                 f"{path}: another process created this cgroup: it is not in the journal"
             )
             self.missing.add(path)
-        self._schedule(off, bool(batch.pending))
+        self._schedule(diff, bool(batch.pending))
 
     def _with_foreign(self, diff: CgroupDiff) -> CgroupDiff:
         """Cgroups of others are never created, only planned values are written in them. What we
@@ -165,12 +165,12 @@ class NodeCgroups:
         delay = min(last.backoff_seconds * 2, policy.longest) if last else policy.first
         self._retries[key] = _Retry(delay, now + delay)
 
-    def _schedule(self, off: CgroupDiff, pending: bool) -> None:
+    def _schedule(self, diff: CgroupDiff, pending: bool) -> None:
         """Set when to sync again: at the next attempt, or to follow a usage down."""
-        self.waiting = tuple(one.describe() for one in off.waiting)
+        self.waiting = tuple(one.describe() for one in diff.waiting)
         now = self._context.now
         at = [retry.retry_at for retry in self._retries.values()]
-        if off.waiting or pending:
+        if diff.waiting or pending:
             at.append(now + self._follow_seconds)
             self._follow_seconds = min(
                 self._follow_seconds * 2, self._context.config.resync_seconds

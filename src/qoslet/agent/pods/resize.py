@@ -38,13 +38,13 @@ class PodResizer:
         context = self._context
         assert worker.desired is not None
         assert worker.pod is not None
-        wanted = worker.desired
-        found = context.plan.add(wanted.pod)
+        desired_pod = worker.desired
+        found = context.plan.add(desired_pod.pod)
         context.work_queue |= found.others
         verdict = check_resize(
             self.policy,
             (worker.pod, worker.qos),
-            (wanted.pod, found.qos),
+            (desired_pod.pod, found.qos),
             self._other_requests(worker.uid),
         )
         self._deferred.discard(worker.uid)

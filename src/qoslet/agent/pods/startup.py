@@ -32,40 +32,40 @@ class PodStartup:
         free = [worker for worker in workers if not self._is_blocked(worker, blocked)]
         if not free:
             return []
-        off = context.executor.diff(
+        diff = context.executor.diff(
             context.node, [one for worker in free for one in worker.existing_cgroups]
         )
         owners = {one.path: worker.uid for worker in free for one in worker.cgroups if one.path}
-        ready = [worker for worker in free if not self._is_obstructed(worker, off)]
+        ready = [worker for worker in free if not self._is_obstructed(worker, diff)]
         names = {worker.uid for worker in ready}
 
         def owner_of(step: Step) -> str:
             return owners.get(step.path, "")
 
-        steps = [step for step in self._steps(ready, off, owners) if owner_of(step) in names]
+        steps = [step for step in self._steps(ready, diff, owners) if owner_of(step) in names]
         batch = context.executor.perform(steps, owner_of)
-        self._log(off, batch)
-        return [worker for worker in ready if self._finish(worker, batch, off, owners)]
+        self._log(diff, batch)
+        return [worker for worker in ready if self._finish(worker, batch, diff, owners)]
 
     def maintain(self, workers: Sequence[PodWorker]) -> None:
         """Write what differs in the cgroups of these pods, which terminate; nothing is created."""
         executor = self._context.executor
-        off = executor.diff(
+        diff = executor.diff(
             self._context.node, [one for worker in workers for one in worker.cgroups]
         )
         rows = [
-            row for row in off.differences if row.verdict == "differs" and row.path in off.cgroups
+            row for row in diff.differences if row.verdict == "differs" and row.path in diff.cgroups
         ]
         if rows:
             owners = {
                 one.path: worker.uid for worker in workers for one in worker.cgroups if one.path
             }
-            steps = executor.order_phases([rows], off.cgroups)
+            steps = executor.order_phases([rows], diff.cgroups)
             batch = executor.perform(steps, lambda step: owners.get(step.path, ""))
-            said = self._context.log
-            said.differences += len(rows)
-            said.outcomes += batch.outcomes
-            said.errors += batch.failed.values()
+            log = self._context.log
+            log.differences += len(rows)
+            log.outcomes += batch.outcomes
+            log.errors += batch.failed.values()
 
     def _is_blocked(self, worker: PodWorker, blocked: set[str]) -> bool:
         """Whether the pod has to wait: for an earlier pod of its name, or for a cgroup above its
@@ -83,11 +83,11 @@ class PodStartup:
         context.wake_in(worker.uid, context.config.retry_backoff.first)
         return True
 
-    def _is_obstructed(self, worker: PodWorker, off: CgroupDiff) -> bool:
+    def _is_obstructed(self, worker: PodWorker, diff: CgroupDiff) -> bool:
         """Whether another process has a cgroup where the pod's is to be, or one of its containers'
         cgroups holds processes that nobody started."""
         for path in (one.path for one in worker.cgroups):
-            if path in off.foreign:
+            if path in diff.foreign:
                 self._context.fail(
                     worker,
                     "GroupNotOurs",
@@ -97,9 +97,11 @@ class PodStartup:
         if worker.phase is not WorkerPhase.PENDING:
             return False
         taken = [
-            p for p in worker.container_cgroups.values() if p in off.cgroups and off.cgroups[p].pids
+            p
+            for p in worker.container_cgroups.values()
+            if p in diff.cgroups and diff.cgroups[p].pids
         ]
-        return any(self._has_leftovers(worker, path, off.cgroups[path].pids) for path in taken)
+        return any(self._has_leftovers(worker, path, diff.cgroups[path].pids) for path in taken)
 
     def _has_leftovers(self, worker: PodWorker, path: str, pids: Sequence[int]) -> bool:
         """Whether leftover processes are still in a container's cgroup; they are killed."""
@@ -122,32 +124,32 @@ class PodStartup:
         return True
 
     def _steps(
-        self, workers: Sequence[PodWorker], off: CgroupDiff, owners: dict[str, str]
+        self, workers: Sequence[PodWorker], diff: CgroupDiff, owners: dict[str, str]
     ) -> Sequence[Step]:
         """The steps in their order: those of a resize go pod by pod, in a kubelet's order."""
         resizing = {worker.uid: worker for worker in workers if worker.resize_state == "InProgress"}
         if not resizing:
-            return off.steps
+            return diff.steps
         plain: list[Difference] = []
         own: dict[str, list[Difference]] = {}
-        for row in off.differences:
+        for row in diff.differences:
             uid = owners.get(row.path, "")
             (own.setdefault(uid, []) if uid in resizing else plain).append(row)
-        steps = self._context.executor.order_phases([plain], off.cgroups)
+        steps = self._context.executor.order_phases([plain], diff.cgroups)
         for uid, rows in own.items():
             steps += self._context.executor.order_phases(
-                resize_phases(rows, resizing[uid].top_cgroups), off.cgroups
+                resize_phases(rows, resizing[uid].top_cgroups), diff.cgroups
             )
         return steps
 
-    def _log(self, off: CgroupDiff, batch: BatchResult) -> None:
-        said = self._context.log
-        said.differences += len(off.differences)
-        said.outcomes += batch.outcomes
-        said.waiting += [one.describe() for one in off.waiting]
+    def _log(self, diff: CgroupDiff, batch: BatchResult) -> None:
+        log = self._context.log
+        log.differences += len(diff.differences)
+        log.outcomes += batch.outcomes
+        log.waiting += [one.describe() for one in diff.waiting]
 
     def _finish(
-        self, worker: PodWorker, batch: BatchResult, off: CgroupDiff, owners: dict[str, str]
+        self, worker: PodWorker, batch: BatchResult, diff: CgroupDiff, owners: dict[str, str]
     ) -> bool:
         """Take in what became of a pod's cgroups; returns whether it was started."""
         context = self._context
@@ -158,7 +160,7 @@ class PodStartup:
             context.fail(worker, reason, wrong)
             return False
         if worker.resize_state == "InProgress":
-            self._check_resize_done(worker, batch, off, owners)
+            self._check_resize_done(worker, batch, diff, owners)
         if worker.phase is not WorkerPhase.PENDING:
             if worker.retries:
                 worker.enter_phase(worker.phase, context.clock.wall())
@@ -166,11 +168,11 @@ class PodStartup:
         return self._start(worker)
 
     def _check_resize_done(
-        self, worker: PodWorker, batch: BatchResult, off: CgroupDiff, owners: dict[str, str]
+        self, worker: PodWorker, batch: BatchResult, diff: CgroupDiff, owners: dict[str, str]
     ) -> None:
         """Finish a resize, or note what it waits for."""
         context = self._context
-        waits = [one.describe() for one in off.waiting if owners.get(one.path) == worker.uid]
+        waits = [one.describe() for one in diff.waiting if owners.get(one.path) == worker.uid]
         waits += [
             f"{one.step.describe()}: write in progress"
             for one in batch.outcomes

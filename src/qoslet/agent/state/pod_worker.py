@@ -138,9 +138,9 @@ class PodWorker(Struct):
         waits = next(
             (one for one in self.container_states if one.message and not one.running), None
         )
-        told = ("", "") if waits is None else (waits.reason, waits.message)
+        waiting_reason = ("", "") if waits is None else (waits.reason, waits.message)
         reason = (self.reason, self.message) if self.reason else self.eviction_reason
-        reason = reason if reason[0] else told
+        reason = reason if reason[0] else waiting_reason
         return PodRow(
             uid=self.uid,
             namespace=namespace,
@@ -200,18 +200,20 @@ def container_paths(groups: Sequence[Cgroup]) -> dict[str, str]:
     }
 
 
-def adopted_worker(held: RuntimePod, wall: float) -> PodWorker:
+def adopted_worker(runtime_pod: RuntimePod, wall: float) -> PodWorker:
     """A pod that a runtime kept from an earlier agent; not desired yet."""
     worker = PodWorker(
-        held.uid,
-        held.key,
-        spec_digest=held.spec_digest,
-        grace_seconds=held.grace_seconds,
+        runtime_pod.uid,
+        runtime_pod.key,
+        spec_digest=runtime_pod.spec_digest,
+        grace_seconds=runtime_pod.grace_seconds,
         since_wall_seconds=wall,
     )
     enter(worker, WorkerPhase.RUNNING)
-    worker.container_cgroups = dict(held.container_cgroups)
-    worker.top_cgroups = held.top_cgroups or top_cgroups_of(held.uid, held.container_cgroups)
+    worker.container_cgroups = dict(runtime_pod.container_cgroups)
+    worker.top_cgroups = runtime_pod.top_cgroups or top_cgroups_of(
+        runtime_pod.uid, runtime_pod.container_cgroups
+    )
     return worker
 
 

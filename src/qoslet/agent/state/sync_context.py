@@ -99,10 +99,10 @@ class SyncContext:
             every += sign * len(found)
         worker.container_states, self.container_counts = states, (running, every)
 
-    def runtime_pods(self, *, anew: bool = False) -> Mapping[str, RuntimePod]:
-        """The pods that the runtime has, listed once in a sync, or ``anew``. Raises
+    def runtime_pods(self, *, refresh: bool = False) -> Mapping[str, RuntimePod]:
+        """The pods that the runtime has, listed once in a sync, or again with ``refresh``. Raises
         ``QosletError``, OSError."""
-        if self._runtime_pods is None or anew:
+        if self._runtime_pods is None or refresh:
             self._runtime_pods = self.runtime.list_pods()
         return self._runtime_pods
 

@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     args.cgroup_root = checked_root(args.cgroup_root or owned_tree.default_root())
     plan = _plan(read(args, paths, writes=True))
     tell(plan.problems)
-    if not plan.stands:
+    if not plan.is_valid:
         return EXIT_NO
     return _pass(args, plan)
 

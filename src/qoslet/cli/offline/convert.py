@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
         from qoslet.render.text.problems import tell
 
         tell(made.problems)
-    return EXIT_OK if made.stands else EXIT_NO
+    return EXIT_OK if made.is_valid else EXIT_NO
 
 
 def _print(made: Conversion, args: argparse.Namespace) -> None:

@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 
     made = read(args, [*args.filename, *args.paths]).plan()
     _print(made, args)
-    return EXIT_OK if made.stands else EXIT_NO
+    return EXIT_OK if made.is_valid else EXIT_NO
 
 
 def _print(made: Plan, args: argparse.Namespace) -> None:

@@ -74,10 +74,15 @@ class Conversion(Struct, frozen=True):
     problems: tuple[Problem, ...] = ()
 
     @property
-    def stands(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether no block is refused and no problem is an error."""
         refused = any(part.refusal is not None for part in self.parts)
         return not refused and all(row.severity != "error" for row in self.problems)
+
+    @property
+    def stands(self) -> bool:
+        """Deprecated name of ``is_valid``."""
+        return self.is_valid
 
     @property
     def accounting(self) -> tuple[Lost, ...]:

@@ -81,9 +81,14 @@ class Plan(Struct, frozen=True):
     problems: tuple[Problem, ...]
 
     @property
-    def stands(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether no problem is an error."""
         return all(problem.severity != "error" for problem in self.problems)
+
+    @property
+    def stands(self) -> bool:
+        """Deprecated name of ``is_valid``."""
+        return self.is_valid
 
     @property
     def files(self) -> frozenset[str]:
