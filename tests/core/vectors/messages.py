@@ -9,6 +9,7 @@ from qoslet.core.plan.pod_planner import Planner
 from qoslet.core.quantity import parse
 from qoslet.core.resources.cri_resources import CriResources, oom_score, swap_of
 from qoslet.core.resources.memory_qos import container_rows
+from qoslet.core.resources.not_written import NotWritten
 from qoslet.core.rules import oom, swap
 from tests.core.vectors.fixtures import SIZES, Json, node_of, pod_of, policy_for
 from tests.core.vectors.vectors import Vector, runs
@@ -188,7 +189,8 @@ def memory_qos(vector: Vector, minor: int) -> dict[str, str]:
     )
     request, limit = given["memoryRequest"], given["memoryLimit"]
     qos = given.get("podQOS") or _class_of(request, limit)
-    return {file: value for file, value, _ in container_rows(policy, qos, request, limit)}
+    rows = container_rows(policy, qos, request, limit)
+    return {row[0]: row[1] for row in rows if not isinstance(row, NotWritten)}
 
 
 @runs("memory_high")

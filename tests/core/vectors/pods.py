@@ -14,9 +14,9 @@ from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.resources.qos_cgroups import (
     QosTotals,
     numbers_of,
-    pod_settings,
-    reserved_settings,
-    tier_settings,
+    pod_files,
+    reserved_files,
+    tier_files,
 )
 from qoslet.core.resources.qos_class import classify
 from qoslet.core.rules import memory
@@ -100,7 +100,7 @@ def pod_config(policy: NodePolicy, given: Json) -> Config:
     """What the pod's own group is written with."""
     pod = pod_of(given)
     qos = classify(pod, policy.qos_rules)
-    return read_config(pairs(pod_settings(policy, pod, qos, numbers_of(policy, pod))))
+    return read_config(pairs(pod_files(policy, pod, qos, numbers_of(policy, pod)).settings()))
 
 
 @runs("resource_config_for_pod")
@@ -191,7 +191,7 @@ def tier_reserve(vector: Vector, minor: int) -> Pair:
     )
     qos_totals = QosTotals(given["guaranteedRequests"], given["burstableRequests"])
     found = {
-        tier: read_config(pairs(tier_settings(policy, qos_totals, tier))).memory
+        tier: read_config(pairs(tier_files(policy, qos_totals, tier).settings())).memory
         for tier in ("burstable", "besteffort")
     }
     return found, vector.expected
@@ -215,7 +215,7 @@ def _reserved(vector: Vector, minor: int, hierarchy: str) -> Config:
         gates={"MemoryQoS": given.get("memoryQoSGate", False)},
         system_reserved=held,
     )
-    rows = reserved_settings(policy, "system-reserved", given["compressibleOnly"])
+    rows = reserved_files(policy, "system-reserved", given["compressibleOnly"]).settings()
     return read_config(pairs(rows))
 
 

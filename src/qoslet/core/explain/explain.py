@@ -19,6 +19,7 @@ from qoslet.core.explain.selector import OOM, known_file, select
 from qoslet.core.plan.effective_memory import Standing, key_of, standings
 from qoslet.core.plan.memory_annotation_effects import GuardMode, findings, guard_mode, said
 from qoslet.core.plan.plan import plan as planned
+from qoslet.core.plan.pod_planner import Planner
 from qoslet.core.problem import Problem
 from qoslet.core.reconcile.file_writers import Level, resets, writer_of
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
@@ -226,18 +227,16 @@ def _oom(plan: Plan, policy: NodePolicy, cgroup: Cgroup) -> Value:
     )
 
 
-def _absent(
-    plan: Plan, policy: NodePolicy, cgroup: Cgroup, file: str, qos: QosClass | None
-) -> Value:
+def _absent(plan: Plan, policy: NodePolicy, cgroup: Cgroup, file: str) -> Value:
     chosen, evidence = _chosen(policy, file, False)
+    unwritten = Planner(plan.node).unwritten(cgroup, [row.pod for row in plan.pods])
+    reason = reason_absent(UnwrittenFile(policy, cgroup, file, unwritten))
     return Value(
         file=file,
         value=None,
         effective=None,
         writer=None,
-        because=said(
-            reason_absent(UnwrittenFile(policy, cgroup, file, qos)), refusals(cgroup, file)
-        ),
+        because=said(reason, refusals(cgroup, file)),
         rule=None,
         source=None,
         facts=facts(plan, policy, cgroup, file, "", ()),
@@ -270,7 +269,7 @@ def explain(
         values = [_valued(value, known.get(key_of(cgroup))) for value in values]
         if file is not None:
             values = [value for value in values if value.file == file] or [
-                _absent(plan, policy, cgroup, file, own)
+                _absent(plan, policy, cgroup, file)
             ]
             others = alternatives(plan, cgroup, file)
             values = [structs.replace(value, alternatives=others) for value in values]

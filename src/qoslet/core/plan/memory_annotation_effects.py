@@ -140,7 +140,9 @@ def _unthrottled(policy: NodePolicy, qos: QosClass, container: Container) -> str
     if request == limit > 0:
         return "the memory request equals the limit: nothing to throttle"
     skipped = high_skipped(policy.memory_qos, qos, request, limit)
-    return skipped or "it gives no memory.high above the request"
+    if skipped is not None:
+        return skipped.value.format(request)
+    return "it gives no memory.high above the request"
 
 
 def _protection(policy: NodePolicy, pod: Pod, requests: Quantities) -> Iterator[Problem]:

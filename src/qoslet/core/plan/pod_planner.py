@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from qoslet.core.api.aggregate import limits, requests
@@ -10,9 +10,11 @@ from qoslet.core.api.ids import bundle_id
 from qoslet.core.api.pod import Container, Pod, QosClass, Quantities
 from qoslet.core.cgroup import names
 from qoslet.core.node.node import Node
-from qoslet.core.resources.cgroup_tree import Cgroup, Setting
+from qoslet.core.resources.cgroup_tree import Cgroup, Level, Setting
+from qoslet.core.resources.cgroup_writer import Files, container_unwritten
 from qoslet.core.resources.cri_resources import CriResources, cri_resources, sandbox_cri_resources
 from qoslet.core.resources.node_policy import NodePolicy, node_policy, places
+from qoslet.core.resources.not_written import NotWritten
 from qoslet.core.resources.pod_template import (
     PlannedContainer,
     PodTemplatePlan,
@@ -22,11 +24,13 @@ from qoslet.core.resources.pod_template import (
 )
 from qoslet.core.resources.qos_cgroups import (
     QosTotals,
-    node_settings,
-    reserved_settings,
-    root_settings,
-    sandbox_settings,
-    tier_settings,
+    QosTotalsBuilder,
+    node_files,
+    pod_files,
+    reserved_files,
+    root_files,
+    sandbox_files,
+    tier_files,
 )
 from qoslet.core.resources.qos_class import classify
 from qoslet.core.rules import oom
@@ -45,7 +49,7 @@ class Planner:
         self.policy = node_policy(node)
         self.templates = TemplateCache(self.policy)
         self._root = names.root_of(node.kubelet.cgroup_root, node.kubelet.cgroups_per_qos)
-        self._sandbox = sandbox_settings(self.policy) if self.policy.runtime.cri else ()
+        self._sandbox = sandbox_files(self.policy).settings() if self.policy.runtime.cri else ()
         self._parents: dict[str, tuple[str, str]] = {}
         self.managers = _managers(self.policy)
 
@@ -204,28 +208,50 @@ class Planner:
         return sandbox_cri_resources(self.policy, sums), over
 
     def upper(self, qos_totals: QosTotals) -> list[Cgroup]:
-        """kubepods, the reserved groups and the QoS tiers."""
-        node = self.policy.node
-        if node.os == "windows":
-            return []
-        found = [*self._reserved()]
-        if not node.kubelet.cgroups_per_qos:
-            return found
-        if self.policy.memory_qos == "qoslet" and len(self._root) > 1:
-            name, path = self._places(self._root[:-1])
-            settings = root_settings(self.policy, qos_totals)
-            found.append(Cgroup(name, "node", settings, path, _unit(path, node.driver)))
-        name, path = self._places(self._root)
-        unit = _unit(path, node.driver)
-        found.append(Cgroup(name, "node", node_settings(self.policy, qos_totals), path, unit))
-        tiers: tuple[QosClass, ...] = ("Burstable", "BestEffort")
-        for qos in tiers:
-            name, path = self.parent(qos)
-            settings = tier_settings(self.policy, qos_totals, names.QOS_DIRECTORY[qos])
-            found.append(Cgroup(name, "qos", settings, path, _unit(path, node.driver)))
+        """kubepods, the reserved cgroups and the QoS cgroups."""
+        found = []
+        for parts, level, files in self._upper(qos_totals):
+            name, path = self._places(parts)
+            unit = _unit(path, self.policy.node.driver)
+            found.append(Cgroup(name, level, files.settings(), path, unit))
         return found
 
-    def _reserved(self) -> Iterable[Cgroup]:
+    def unwritten(self, cgroup: Cgroup, pods: Sequence[Pod]) -> Mapping[str, NotWritten]:
+        """The files that the rules leave alone in a planned cgroup, by their names in v2; ``pods``
+        are those of the plan."""
+        pod = cgroup.pod
+        if self.policy.node.os == "windows" or cgroup.level == "sandbox":
+            return {}
+        if pod is None:
+            totals = QosTotalsBuilder()
+            for one in pods:
+                plan = self.templates.of(one)
+                totals.add(plan.qos, plan.memory, plan.milli, apart=plan.apart)
+            for parts, _, files in self._upper(totals.qos_totals):
+                if self._places(parts)[0] == cgroup.name:
+                    return files.unwritten
+            return {}
+        if cgroup.container is not None:
+            return container_unwritten(self.policy, self.message(pod, cgroup.container))
+        template, known = self.templates.of(pod), as_release_sees(self.policy, pod)
+        return pod_files(self.policy, known, template.qos, template.sums).unwritten
+
+    def _upper(self, qos_totals: QosTotals) -> Iterator[tuple[Sequence[str], Level, Files]]:
+        """The name, the level and the files of every cgroup above pods, parents first."""
+        policy, node = self.policy, self.policy.node
+        if node.os == "windows":
+            return
+        yield from self._reserved()
+        if not node.kubelet.cgroups_per_qos:
+            return
+        if policy.memory_qos == "qoslet" and len(self._root) > 1:
+            yield self._root[:-1], "node", root_files(policy, qos_totals)
+        yield self._root, "node", node_files(policy, qos_totals)
+        for qos in ("Burstable", "BestEffort"):
+            tier = names.QOS_DIRECTORY[qos]
+            yield names.extend(self._root, tier), "qos", tier_files(policy, qos_totals, tier)
+
+    def _reserved(self) -> Iterator[tuple[Sequence[str], Level, Files]]:
         kubelet = self.policy.node.kubelet
         for what, group in (
             ("system-reserved", kubelet.system_reserved_cgroup),
@@ -235,9 +261,7 @@ class Planner:
             compressible = f"{what}-compressible" in options
             if group and (what in options or compressible):
                 parts = names.parse(group, self.policy.node.driver)
-                name, path = self._places(parts)
-                settings = reserved_settings(self.policy, what, compressible)
-                yield Cgroup(name, "node", settings, path, _unit(path, self.policy.node.driver))
+                yield parts, "node", reserved_files(self.policy, what, compressible)
 
 
 def _managers(policy: NodePolicy) -> Managers | None:

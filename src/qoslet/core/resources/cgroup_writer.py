@@ -20,6 +20,7 @@ from qoslet.core.oci.write import accepted
 from qoslet.core.resources.cgroup_tree import Setting, Writer
 from qoslet.core.resources.cri_resources import CriResources, UnifiedEntry, Why
 from qoslet.core.resources.node_policy import NodePolicy
+from qoslet.core.resources.not_written import NotWritten, Reason
 from qoslet.core.rules.cpu import QUOTA_PERIOD_US, systemd_quota, weight_linear, weight_quadratic
 from qoslet.core.versions.runtime import Runtime
 
@@ -43,6 +44,8 @@ class Files:
         self._own = writer == "kubelet" and policy.memory_qos == "qoslet"
         self._page = policy.node.host.page_size
         self._rows: dict[str, Setting] = {}
+        self.unwritten: dict[str, NotWritten] = {}
+        """Files that a rule leaves alone, by their names in v2."""
 
     def put(self, file: str, value: str, why: Why, kept: str | None = None) -> None:
         """Add a row; ``kept`` is what the driver makes of the value."""
@@ -65,6 +68,7 @@ class Files:
     def bandwidth(self, quota: int, period: int, subject: str, milli: int) -> None:
         """Quota and period, where any of both is set; microseconds."""
         if not quota and not period:
+            self.skip("cpu.max", Reason.QUOTA_OFF)
             return
         inputs = (subject, milli, period, quota)
         kept, every = quota, period
@@ -81,12 +85,16 @@ class Files:
             self.put("cpu.cfs_period_us", str(period), ("cpu.period", inputs), str(every))
         if quota:
             self.put("cpu.cfs_quota_us", str(quota), ("cpu.quota", inputs), str(kept))
+        else:
+            self.skip("cpu.max", Reason.NO_CPU_LIMIT)
 
     def memory_limit(self, limit: int, why: Why) -> None:
         """The hard limit in bytes; 0 is "not written"."""
         if limit:
             name = "memory.max" if self._policy.v2 else "memory.limit_in_bytes"
             self.put(name, "max" if limit == -1 and self._policy.v2 else str(limit), why)
+        else:
+            self.skip("memory.max", Reason.NO_MEMORY_LIMIT)
 
     def pids(self, limit: int, why: Why) -> None:
         """The process limit: 0 is read as 1, negative as unlimited."""
@@ -123,10 +131,17 @@ class Files:
                 files.put(f"hugetlb.{text}.rsvd.{suffix}", str(amount), why)
         return files._rows
 
-    def rows(self, rows: Iterable[tuple[str, str, Why]]) -> None:
-        """Add rows of file, value and reason."""
-        for file, value, why in rows:
-            self.put(file, value, why)
+    def rows(self, rows: Iterable[tuple[str, str, Why] | NotWritten]) -> None:
+        """Add rows of file, value and reason, and what is left alone."""
+        for row in rows:
+            if isinstance(row, NotWritten):
+                self.unwritten[row.file] = row
+            else:
+                self.put(*row)
+
+    def skip(self, file: str, reason: Reason, *inputs: object) -> None:
+        """Note why a file is left alone."""
+        self.unwritten[file] = NotWritten(file, reason, inputs)
 
     def settings(self) -> tuple[Setting, ...]:
         """The rows, in the order in which they are written."""
@@ -164,6 +179,26 @@ def container_settings(policy: NodePolicy, message: CriResources) -> tuple[Setti
     ]
     found.sort(key=_place)
     return tuple([setting for _, setting in found])
+
+
+def container_unwritten(policy: NodePolicy, message: CriResources) -> dict[str, NotWritten]:
+    """The files that stay as they are in a container, by their names in v2."""
+    found = {row.file: row for row in message.unwritten}
+
+    def skip(file: str, reason: Reason, *inputs: object) -> None:
+        found[file] = NotWritten(file, reason, inputs)
+
+    if not message.cpu_quota:
+        skip("cpu.max", Reason.NO_CPU_LIMIT if message.cpu_period else Reason.QUOTA_OFF)
+    if not message.memory_limit_in_bytes:
+        skip("memory.max", Reason.NO_MEMORY_LIMIT)
+    if not policy.node.host.swap_controller:
+        skip("memory.swap.max", Reason.NO_SWAP_ACCOUNTING)
+    elif policy.choices.swap in ("none", "legacy"):
+        skip("memory.swap.max", Reason.SWAP_UNSAID, policy.node.profile.kubernetes)
+    else:
+        skip("memory.swap.max", Reason.NO_LIMIT_FOR_SWAP)
+    return found
 
 
 def _place(row: tuple[int, Setting]) -> tuple[int, object]:

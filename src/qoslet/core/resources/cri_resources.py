@@ -15,6 +15,7 @@ from qoslet.core.api.pod import NO_QUANTITIES, Container, Pod, QosClass, Quantit
 from qoslet.core.quantity import ZERO, Quantity
 from qoslet.core.resources.memory_qos import container_rows, oom_group_row
 from qoslet.core.resources.node_policy import NodePolicy
+from qoslet.core.resources.not_written import NotWritten
 from qoslet.core.rules import cpu, oom, swap
 from qoslet.core.rules.hugetlb import by_size
 
@@ -46,6 +47,8 @@ class CriResources(Struct, frozen=True, gc=False):
     memory_why: str = "memory limit"
     oom_why: Why = ("", ())
     swap_why: Why = ("", ())
+    unwritten: tuple[NotWritten, ...] = ()
+    """Entries of ``unified`` that a rule leaves out."""
 
 
 def _or_none(quantities: Quantities, name: str) -> Quantity | None:
@@ -244,12 +247,16 @@ def cri_resources(
         policy, pod, qos, request, own_limit if policy.v2 else memory_limit.value
     )
     group = oom_group_row(policy, pod.memory)
-    unified = [] if group is None else [UnifiedEntry(*group)]
+    unified = [] if isinstance(group, NotWritten) else [UnifiedEntry(*group)]
+    unwritten = [group] if isinstance(group, NotWritten) else []
     if swap_entry is not None:
         unified.append(swap_entry)
     if policy.v2:
-        rows = container_rows(policy, qos, request, own_limit, pod.memory, container.name)
-        unified += [UnifiedEntry(*row) for row in rows]
+        for row in container_rows(policy, qos, request, own_limit, pod.memory, container.name):
+            if isinstance(row, NotWritten):
+                unwritten.append(row)
+            else:
+                unified.append(UnifiedEntry(*row))
     return CriResources(
         cpu_period=period,
         cpu_quota=quota,
@@ -264,6 +271,7 @@ def cri_resources(
         memory_why="pod-level memory limit" if memory_level else "memory limit",
         oom_why=oom_why,
         swap_why=swap_why,
+        unwritten=tuple(unwritten),
     )
 
 
@@ -284,7 +292,7 @@ def sandbox_cri_resources(
         cpu_quota=cpu.quota(limit.milli, policy.period_us) if enforce else 0,
         cpu_shares=shares,
         memory_limit_in_bytes=limits.get("memory", ZERO).value,
-        unified=() if group is None else (UnifiedEntry(*group),),
+        unified=() if isinstance(group, NotWritten) else (UnifiedEntry(*group),),
         shares_why=(subject, milli),
         quota_why=("cpu limit", limit.milli),
     )

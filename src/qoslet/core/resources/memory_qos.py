@@ -21,6 +21,7 @@ from qoslet.core.api.memory_annotations import (
     MemoryPolicy,
 )
 from qoslet.core.cgroup.interface_files import UNLIMITED
+from qoslet.core.resources.not_written import NotWritten, Reason
 from qoslet.core.rules import memory
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 Row = tuple[str, str, tuple[str, tuple[object, ...]]]
 """A file, its value, and the rule with its inputs."""
+
+Rows = Iterator[Row | NotWritten]
+"""What is written, and what is left alone for a reason."""
 
 HARD_ONLY = ("1.22", "1.27", "design")
 """The forms that protect requests of every class with ``memory.min``, whatever the policy says."""
@@ -69,13 +73,33 @@ def _none(policy: NodePolicy, annotated: MemoryPolicy, *files: str) -> Iterator[
         yield file, "0", why
 
 
-def _tiered(policy: NodePolicy, qos: QosClass, request: int) -> Iterator[Row]:
+def _switched_off(policy: NodePolicy, *files: str) -> Iterator[NotWritten]:
+    """Files that are left alone because Memory QoS is not in force."""
+    profile = policy.node.profile
+    reason, told = Reason.GATE_OFF, str(profile.memory_qos)
+    if profile.memory_qos == "off":
+        reason, told = Reason.NO_RELEASE, profile.kubernetes
+        if profile.memory_qos_forced:
+            reason, told = Reason.DISABLED, policy.node.origin("memoryQos")
+    for file in files:
+        yield NotWritten(file, reason, (told,))
+
+
+def _hard(policy: NodePolicy, request: int, rule: str, *inputs: object) -> Rows:
+    """A request that ``memory.min`` protects whatever the class."""
+    if request > 0:
+        yield "memory.min", str(request), (rule, inputs or (request,))
+    else:
+        yield NotWritten("memory.min", Reason.NO_REQUEST)
+    yield NotWritten("memory.low", Reason.MIN_ONLY, (policy.memory_qos,))
+
+
+def _tiered(policy: NodePolicy, qos: QosClass, request: int) -> Rows:
     """A request that is protected, by the class of the pod."""
     if policy.memory_qos != "qoslet":
-        if qos == "Guaranteed":
-            yield "memory.min", str(request), ("memory.min.tiered", (request,))
-        else:
-            yield "memory.low", str(request), ("memory.low.tiered", (request,))
+        file, other = BOTH if qos == "Guaranteed" else BOTH[::-1]
+        yield file, str(request), (f"{file}.tiered", (request,))
+        yield NotWritten(other, Reason.OTHER_FILE, (qos, file))
         return
     hard = memory.less_an_eighth(request, policy.node.host.page_size)
     if qos == "Guaranteed":
@@ -92,48 +116,50 @@ def container_rows(
     limit: int,
     annotated: MemoryPolicy = NO_POLICY,
     name: str = "",
-) -> Iterator[Row]:
+) -> Rows:
     """The entries for a container-level request and limit in bytes."""
     if policy.memory_qos == "off":
+        yield from _switched_off(policy, *BOTH, "memory.high")
         if policy.memory_qos_clears:
             yield "memory.high", "max", ("memory.high.cleared", ())
         return
     if not protects(policy, annotated) and annotated.protection is False:
         yield from _none(policy, annotated, *BOTH)
     elif policy.memory_qos in HARD_ONLY:
-        if request:
-            yield "memory.min", str(request), ("memory.min.request", (request,))
+        yield from _hard(policy, request, "memory.min.request")
     elif protects(policy, annotated) and request:
         yield from _tiered(policy, qos, request)
     else:
         yield from _none(policy, annotated, *BOTH)
-    yield from _high(policy, qos, request, limit, annotated, name)
+    yield _high(policy, qos, request, limit, annotated, name)
 
 
-def high_skipped(form: str, qos: QosClass, request: int, limit: int) -> str:
-    """Why a form writes no ``memory.high`` whatever the numbers; empty where it may."""
+def high_skipped(form: str, qos: QosClass, request: int, limit: int) -> Reason | None:
+    """Why a variant writes no ``memory.high`` whatever the numbers; None where it may."""
     if form == "design" and qos == "Guaranteed":
-        return "Guaranteed pods are not throttled"
-    if form in ("1.27", "1.36") and request == limit:
-        return "memory request equals limit (both unset counts, too)"
-    if form in ("1.37", "qoslet") and request == limit and request > 0:
-        return "memory request equals limit"
-    return ""
+        return Reason.GUARANTEED
+    if request != limit or form not in ("1.27", "1.36", "1.37", "qoslet"):
+        return None
+    if request > 0:
+        return Reason.REQUEST_IS_LIMIT
+    return Reason.BOTH_UNSET if form in ("1.27", "1.36") else None
 
 
 def _high(
     policy: NodePolicy, qos: QosClass, request: int, limit: int, annotated: MemoryPolicy, name: str
-) -> Iterator[Row]:
+) -> Row | NotWritten:
     own = annotated.high_of(name)
     if own is not None:
         page = policy.node.host.page_size
         text = "max" if own[0] >= UNLIMITED else str(own[0] // page * page)
         why = "memory.high.annotation", (own[1], annotated.text(own[1]))
-        yield "memory.high", text, why
-        return
+        return "memory.high", text, why
     form, factor = policy.memory_qos, factor_of(policy, annotated)
-    if factor is None or high_skipped(form, qos, request, limit):
-        return
+    if factor is None:
+        return NotWritten("memory.high", Reason.NO_FACTOR, (form,))
+    skipped = high_skipped(form, qos, request, limit)
+    if skipped is not None:
+        return NotWritten("memory.high", skipped, (request,))
     base, page = limit or policy.unevicted_memory, policy.node.host.page_size
     if form == "1.22":
         high = memory.high_1_22(request, limit, policy.unevicted_memory, factor)
@@ -141,8 +167,9 @@ def _high(
     else:
         high = memory.high_1_27(request, limit, policy.unevicted_memory, factor, page)
         id = "memory.high.1.27"
-    if high is not None:
-        yield "memory.high", str(high), (id, (request, limit, base, factor, page, high))
+    if high is None:
+        return NotWritten("memory.high", Reason.NO_ROOM, (request, base, factor))
+    return "memory.high", str(high), (id, (request, limit, base, factor, page, high))
 
 
 def factor_of(policy: NodePolicy, annotated: MemoryPolicy) -> float | None:
@@ -150,8 +177,8 @@ def factor_of(policy: NodePolicy, annotated: MemoryPolicy) -> float | None:
     return policy.factor if annotated.factor is None else annotated.factor
 
 
-def oom_group_row(policy: NodePolicy, annotated: MemoryPolicy) -> Row | None:
-    """``memory.oom.group`` of a container, on v2; None where it is not written."""
+def oom_group_row(policy: NodePolicy, annotated: MemoryPolicy) -> Row | NotWritten:
+    """``memory.oom.group`` of a container, on v2."""
     if policy.v2 and annotated.oom_group is not None:
         key = PREFIX + OOM_GROUP
         text = annotated.text(key)
@@ -160,39 +187,54 @@ def oom_group_row(policy: NodePolicy, annotated: MemoryPolicy) -> Row | None:
             str(int(annotated.oom_group)),
             ("memory.oom.group.annotation", (key, text)),
         )
-    return ("memory.oom.group", "1", ("memory.oom.group", ())) if policy.oom_group else None
+    if policy.oom_group:
+        return "memory.oom.group", "1", ("memory.oom.group", ())
+    since = policy.choices.oom_group
+    return NotWritten(
+        "memory.oom.group", Reason.SINGLE_PROCESS if since else Reason.OOM_GROUP_SINCE
+    )
 
 
-def pod_rows(
-    policy: NodePolicy, qos: QosClass, request: int, annotated: MemoryPolicy
-) -> Iterator[Row]:
+def pod_rows(policy: NodePolicy, qos: QosClass, request: int, annotated: MemoryPolicy) -> Rows:
     """Protection of a pod's group for its aggregated request in bytes."""
     form = policy.memory_qos
     if form == "off":
+        yield from _switched_off(policy, *BOTH)
         return
     if annotated.protection is False:
         yield from _none(policy, annotated, *BOTH)
-    elif request > 0 and form in HARD_ONLY:
-        yield "memory.min", str(request), ("memory.min.request", (request,))
+    elif form in HARD_ONLY:
+        yield from _hard(policy, request, "memory.min.request")
     elif request > 0 and protects(policy, annotated):
         yield from _tiered(policy, qos, request)
     elif form == "qoslet":
         yield from _none(policy, annotated, *BOTH)
+    else:
+        protected = protects(policy, annotated)
+        reason = Reason.NO_REQUEST if protected else Reason.NOT_PROTECTED
+        for file in BOTH:
+            yield NotWritten(file, reason, (policy.reservation,))
 
 
 def pod_high_row(
     policy: NodePolicy, request: int, limit: int, level_limit: int, annotated: MemoryPolicy
-) -> Row | None:
+) -> Row | NotWritten:
     """``memory.high`` of 1.37 for a pod with a pod-level memory limit, from the pod's sums."""
-    factor = factor_of(policy, annotated)
-    if policy.memory_qos != "1.37" or factor is None or not level_limit or request == limit:
-        return None
+    factor, form = factor_of(policy, annotated), policy.memory_qos
+    if form == "off":
+        return next(_switched_off(policy, "memory.high"))
+    if form != "1.37" or not level_limit:
+        return NotWritten("memory.high", Reason.HIGH_ON_CONTAINERS)
+    if factor is None:
+        return NotWritten("memory.high", Reason.NO_FACTOR, (form,))
+    if request == limit:
+        return NotWritten("memory.high", Reason.REQUEST_IS_LIMIT, (request,))
     if annotated.high is not None and annotated.high >= UNLIMITED:
-        return None
+        return NotWritten("memory.high", Reason.UNTHROTTLED)
     page = policy.node.host.page_size
     high = memory.high_1_27(request, limit, policy.unevicted_memory, factor, page)
     if high is None:
-        return None
+        return NotWritten("memory.high", Reason.NO_ROOM, (request, limit, factor))
     return (
         "memory.high",
         str(high),
@@ -203,7 +245,7 @@ def pod_high_row(
     )
 
 
-def node_rows(policy: NodePolicy, protected_requests: ProtectedRequests) -> Iterator[Row]:
+def node_rows(policy: NodePolicy, protected_requests: ProtectedRequests) -> Rows:
     """Protection of kubepods."""
     form, hard, soft = (
         policy.memory_qos,
@@ -211,12 +253,12 @@ def node_rows(policy: NodePolicy, protected_requests: ProtectedRequests) -> Iter
         protected_requests.burstable,
     )
     if form == "off":
+        yield from _switched_off(policy, *BOTH)
         if policy.memory_qos_clears:
             for file in BOTH:
                 yield file, "0", ("memory.protection.none", ("off",))
     elif form in HARD_ONLY:
-        if protected_requests.both > 0:
-            yield "memory.min", str(protected_requests.both), ("memory.min.sum", (hard, soft))
+        yield from _hard(policy, protected_requests.both, "memory.min.sum", hard, soft)
     elif form == "qoslet":
         yield from ancestor_rows(policy, protected_requests)
     elif policy.reservation == "TieredReservation" or protected_requests.both:
@@ -225,6 +267,8 @@ def node_rows(policy: NodePolicy, protected_requests: ProtectedRequests) -> Iter
             yield "memory.low", str(soft), ("memory.low.sum", (soft,))
     else:
         yield from _none(policy, NO_POLICY, *(BOTH[:1] if form == "1.36" else BOTH))
+    if form == "1.36":
+        yield NotWritten("memory.low", Reason.NOT_ON_KUBEPODS)
 
 
 def ancestor_rows(policy: NodePolicy, protected_requests: ProtectedRequests) -> Iterator[Row]:
@@ -238,35 +282,42 @@ def ancestor_rows(policy: NodePolicy, protected_requests: ProtectedRequests) -> 
     yield "memory.low", str(protected_requests.both), ("memory.low.sum.qoslet", (hard, soft))
 
 
-def tier_rows(
-    policy: NodePolicy, protected_requests: ProtectedRequests, tier: str
-) -> Iterator[Row]:
+def tier_rows(policy: NodePolicy, protected_requests: ProtectedRequests, tier: str) -> Rows:
     """Protection of the burstable or the besteffort tier."""
     form, soft = policy.memory_qos, protected_requests.burstable
-    if tier == "besteffort":
+    if form == "off":
+        yield from _switched_off(policy, *BOTH)
+        if policy.memory_qos_clears and tier == "burstable":
+            yield "memory.low", "0", ("memory.protection.none", ("off",))
+    elif tier == "besteffort":
         if form == "qoslet":
             yield from _none(policy, NO_POLICY, *BOTH)
-        return
-    if form in HARD_ONLY:
-        if soft > 0:
-            yield "memory.min", str(soft), ("memory.low.sum", (soft,))
-    elif form == "off":
-        if policy.memory_qos_clears:
-            yield "memory.low", "0", ("memory.protection.none", ("off",))
+        else:
+            for file in BOTH:
+                yield NotWritten(file, Reason.BEST_EFFORT_TIER)
+    elif form in HARD_ONLY:
+        yield from _hard(policy, soft, "memory.low.sum")
     elif policy.reservation == "TieredReservation" or soft:
         if form == "qoslet":
             yield "memory.min", "0", ("memory.min.soft", ())
+        else:
+            yield NotWritten("memory.min", Reason.LOW_PROTECTS)
         yield "memory.low", str(soft), ("memory.low.sum", (soft,))
     else:
         yield from _none(policy, NO_POLICY, *(BOTH if form == "qoslet" else BOTH[1:]))
+        yield NotWritten("memory.min", Reason.LOW_PROTECTS)
 
 
-def reserved_rows(policy: NodePolicy, what: str, held: int) -> Iterator[Row]:
+def reserved_rows(policy: NodePolicy, what: str, held: int) -> Rows:
     """Protection of a reserved group: no policy is asked, as in the kubelet."""
-    if policy.memory_qos == "off" or held <= 0:
+    if policy.memory_qos == "off":
+        yield from _switched_off(policy, *BOTH)
+        return
+    if held <= 0:
         return
     if policy.memory_qos != "qoslet":
         yield "memory.min", str(held), ("memory.min.reserved", (what, held))
+        yield NotWritten("memory.low", Reason.RESERVED_MIN, (policy.memory_qos,))
         return
     hard = memory.less_an_eighth(held, policy.node.host.page_size)
     yield "memory.min", str(hard), ("memory.min.reserved.qoslet", (what, held, hard))

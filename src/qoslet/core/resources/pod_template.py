@@ -15,7 +15,7 @@ from qoslet.core.resources.cgroup_writer import container_settings
 from qoslet.core.resources.cri_resources import cri_resources
 from qoslet.core.resources.memory_qos import node_protects, protects
 from qoslet.core.resources.node_policy import NodePolicy
-from qoslet.core.resources.qos_cgroups import PodNumbers, numbers_of, pod_settings
+from qoslet.core.resources.qos_cgroups import PodNumbers, numbers_of, pod_files
 from qoslet.core.resources.qos_class import classify
 
 
@@ -82,7 +82,7 @@ class TemplateCache:
             memory=sums.requests.get("memory", ZERO).value,
             milli=sums.requests.get("cpu", ZERO).milli,
             apart=protects(policy, known.memory) != node_protects(policy),
-            settings=() if windows else pod_settings(policy, known, qos, sums),
+            settings=() if windows else pod_files(policy, known, qos, sums).settings(),
             containers=tuple(self._container(known, c, qos, windows) for c in known.containers),
             kept=pod,
         )

@@ -12,7 +12,7 @@ from qoslet.core.api.aggregate import declared, limits, pod_level_set, requests
 from qoslet.core.api.pod import Pod, QosClass, Quantities
 from qoslet.core.node.node import amount
 from qoslet.core.quantity import ZERO, Quantity, from_int
-from qoslet.core.resources.cgroup_tree import Setting, Writer
+from qoslet.core.resources.cgroup_tree import Writer
 from qoslet.core.resources.cgroup_writer import Files
 from qoslet.core.resources.cri_resources import exclusive, pod_shares
 from qoslet.core.resources.memory_qos import (
@@ -26,6 +26,7 @@ from qoslet.core.resources.memory_qos import (
     tier_rows,
 )
 from qoslet.core.resources.node_policy import NodePolicy
+from qoslet.core.resources.not_written import Reason
 from qoslet.core.rules import cpu, memory
 from qoslet.core.rules.hugetlb import UNBOUNDED, by_size
 
@@ -101,7 +102,7 @@ def _zeroed(policy: NodePolicy, files: Files) -> None:
         files.hugetlb("hugetlb.zero", {}, policy.choices.rsvd)
 
 
-def node_settings(policy: NodePolicy, qos_totals: QosTotals) -> tuple[Setting, ...]:
+def node_files(policy: NodePolicy, qos_totals: QosTotals) -> Files:
     """kubepods in the steady state: what is enforced, after the first QoS update."""
     files = Files(policy, _writer(policy))
     given, capacity = policy.enforced, policy.node.capacity
@@ -109,6 +110,8 @@ def node_settings(policy: NodePolicy, qos_totals: QosTotals) -> tuple[Setting, .
     if "pid" in given and (policy.gate("SupportNodePidsLimit") or policy.node.profile.minor >= 20):
         total, held = amount(capacity, "pid").value, amount(policy.reserved, "pid").value
         files.pids(given["pid"].value, ("pids.node", (given["pid"].value, total, held)))
+    else:
+        files.skip("pids.max", Reason.NO_PIDS)
     if "memory" in given:
         total, held = amount(capacity, "memory").value, amount(policy.reserved, "memory").value
         limit = given["memory"].value
@@ -122,21 +125,26 @@ def node_settings(policy: NodePolicy, qos_totals: QosTotals) -> tuple[Setting, .
     if policy.node.kubelet.cgroups_per_qos:
         _unbounded(policy, files)
         files.rows(node_rows(policy, protected_requests(policy, qos_totals)))
-    return files.settings()
+    return files
 
 
-def root_settings(policy: NodePolicy, qos_totals: QosTotals) -> tuple[Setting, ...]:
+def root_files(policy: NodePolicy, qos_totals: QosTotals) -> Files:
     """The group that kubepods stands in, under form qoslet: what it does not protect, nothing
     below it is protected from."""
     files = Files(policy, _writer(policy))
     files.rows(ancestor_rows(policy, protected_requests(policy, qos_totals)))
-    return files.settings()
+    return files
 
 
 def _reserve_limit(policy: NodePolicy, files: Files, qos_totals: QosTotals, tier: str) -> None:
     """The tier's memory limit under --qos-reserved; standalone nodes get none."""
     percent, total = policy.reserve_percent, policy.unevicted_memory
     if percent is None or not total:
+        reason = Reason.NO_ALLOCATABLE
+        if percent is None:
+            flag = policy.node.kubelet.qos_reserved
+            reason = Reason.NO_QOS_RESERVED if flag is None else Reason.QOS_RESERVED_GATE
+        files.skip("memory.max", reason)
         return
     joined = policy.choices.qos_reserved_joined
     hard, soft = qos_totals.guaranteed_memory, qos_totals.burstable_memory
@@ -148,7 +156,7 @@ def _reserve_limit(policy: NodePolicy, files: Files, qos_totals: QosTotals, tier
         files.memory_limit(best, (rule, (best, total, hard, soft, percent)))
 
 
-def tier_settings(policy: NodePolicy, qos_totals: QosTotals, tier: str) -> tuple[Setting, ...]:
+def tier_files(policy: NodePolicy, qos_totals: QosTotals, tier: str) -> Files:
     """The burstable or besteffort group after a QoS update."""
     files = Files(policy, _writer(policy))
     _reserve_limit(policy, files, qos_totals, tier)
@@ -156,21 +164,23 @@ def tier_settings(policy: NodePolicy, qos_totals: QosTotals, tier: str) -> tuple
         files.weight(cpu.MIN_SHARES, "=BestEffort tier", 0, "linear")
         _unbounded(policy, files)
         files.rows(tier_rows(policy, protected_requests(policy, qos_totals), tier))
-        return files.settings()
+        return files
     milli = qos_totals.burstable_milli
     files.weight(pod_shares(policy, milli), "cpu requests of Burstable pods", milli, "linear")
     _unbounded(policy, files)
     files.rows(tier_rows(policy, protected_requests(policy, qos_totals), tier))
-    return files.settings()
+    return files
 
 
-def reserved_settings(policy: NodePolicy, what: str, compressible: bool) -> tuple[Setting, ...]:
+def reserved_files(policy: NodePolicy, what: str, compressible: bool) -> Files:
     """The group of system-reserved or kube-reserved: it exists, the kubelet limits it."""
     kubelet = policy.node.kubelet
     held = kubelet.system_reserved if what == "system-reserved" else kubelet.kube_reserved
     files = Files(policy, _writer(policy))
     if not compressible and "pid" in held:
         files.pids(held["pid"].value, ("pids.reserved", (what, held["pid"].value)))
+    else:
+        files.skip("pids.max", Reason.NO_PIDS)
     if not compressible and "memory" in held:
         limit = held["memory"].value
         files.memory_limit(limit, ("memory.limit.reserved", (what, limit)))
@@ -180,7 +190,7 @@ def reserved_settings(policy: NodePolicy, what: str, compressible: bool) -> tupl
     _zeroed(policy, files)
     if not compressible:
         files.rows(reserved_rows(policy, what, held.get("memory", ZERO).value))
-    return files.settings()
+    return files
 
 
 class PodNumbers(Struct, frozen=True, gc=False):
@@ -201,13 +211,30 @@ def _any_exclusive(policy: NodePolicy, pod: Pod, qos: QosClass) -> bool:
     return any(exclusive(policy, pod, container, qos) for container in pod.containers)
 
 
+class _Unlimited(Struct, frozen=True, gc=False):
+    """The containers of a pod without a limit; their names cost nothing until they are asked."""
+
+    pod: Pod
+    resource: str
+
+    def __str__(self) -> str:
+        return ", ".join(
+            container.name
+            for container in self.pod.containers
+            if container.role != "ephemeral"
+            and container.resources.limits.get(self.resource, ZERO).nano == 0
+        )
+
+
 def _pod_cpu(policy: NodePolicy, pod: Pod, qos: QosClass, sums: PodNumbers, files: Files) -> None:
     if qos == "BestEffort":
         files.weight(cpu.MIN_SHARES, "=BestEffort pod", 0, "linear")
+        files.skip("cpu.max", Reason.BEST_EFFORT)
         return
     milli = sums.requests.get("cpu", ZERO).milli
     files.weight(pod_shares(policy, milli), "sum of cpu requests", milli, "linear")
     if qos == "Burstable" and not declared(pod, "cpu", policy.sum_rules):
+        files.skip("cpu.max", Reason.NOT_ALL_LIMITED, "cpu", _Unlimited(pod, "cpu"))
         return
     limit = sums.limits.get("cpu", ZERO).milli
     quota = cpu.quota(limit, policy.period_us)
@@ -224,8 +251,10 @@ def _pod_memory(
     pod: Pod, policy: NodePolicy, qos: QosClass, sums: PodNumbers, files: Files
 ) -> None:
     if qos == "BestEffort":
+        files.skip("memory.max", Reason.BEST_EFFORT)
         return
     if qos == "Burstable" and not declared(pod, "memory", policy.sum_rules):
+        files.skip("memory.max", Reason.NOT_ALL_LIMITED, "memory", _Unlimited(pod, "memory"))
         return
     limit = sums.limits.get("memory", ZERO).value
     files.memory_limit(limit, ("memory.limit.pod", (limit, "sum of memory limits")))
@@ -234,13 +263,12 @@ def _pod_memory(
 def _pod_high(policy: NodePolicy, pod: Pod, qos: QosClass, sums: PodNumbers, files: Files) -> None:
     """memory.high of 1.37 for pods with pod-level memory resources."""
     level = pod.resources if policy.pod_level else None
-    if level is None or not pod_level_set(level):
-        return
+    own = 0
+    if level is not None and pod_level_set(level):
+        own = level.limits.get("memory", ZERO).value
     limit = sums.limits.get("memory", ZERO).value
     request = sums.requests.get("memory", ZERO).value
-    own = level.limits.get("memory", ZERO).value
-    row = pod_high_row(policy, request, limit, own, pod.memory)
-    files.rows([] if row is None else [row])
+    files.rows([pod_high_row(policy, request, limit, own, pod.memory)])
 
 
 def _pod_hugepages(policy: NodePolicy, pod: Pod, sums: PodNumbers, files: Files) -> None:
@@ -266,14 +294,16 @@ def _regular_only(pod: Pod) -> dict[str, Quantity]:
     return {name: from_int(value) for name, value in sums.items() if name.startswith("hugepages-")}
 
 
-def pod_settings(
-    policy: NodePolicy, pod: Pod, qos: QosClass, sums: PodNumbers
-) -> tuple[Setting, ...]:
+def pod_files(policy: NodePolicy, pod: Pod, qos: QosClass, sums: PodNumbers) -> Files:
     """The pod's own group at its creation."""
     files = Files(policy, _writer(policy))
     limit = policy.node.kubelet.pod_pids_limit
     if limit > 0 and (policy.gate("SupportPodPidsLimit") or policy.node.profile.minor >= 20):
         files.pids(limit, ("pids.pod", (limit,)))
+    elif limit > 0:
+        files.skip("pids.max", Reason.POD_PIDS_GATE)
+    else:
+        files.skip("pids.max", Reason.NO_POD_PIDS, limit)
     _pod_memory(pod, policy, qos, sums, files)
     _pod_cpu(policy, pod, qos, sums, files)
     _pod_hugepages(policy, pod, sums, files)
@@ -281,11 +311,11 @@ def pod_settings(
         request = sums.requests.get("memory", ZERO).value
         files.rows(pod_rows(policy, qos, request, pod.memory))
         _pod_high(policy, pod, qos, sums, files)
-    return files.settings()
+    return files
 
 
-def sandbox_settings(policy: NodePolicy) -> tuple[Setting, ...]:
+def sandbox_files(policy: NodePolicy) -> Files:
     """What the CRI runtime gives the pause container: the least CPU, nothing else."""
     files = Files(policy, "runtime")
     files.weight(cpu.MIN_SHARES, "=sandbox (pause)", 0, policy.runtime.curve)
-    return files.settings()
+    return files
