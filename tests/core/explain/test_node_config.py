@@ -107,7 +107,7 @@ def test_a_form_that_nobody_named_is_told_as_a_default() -> None:
     found = {row.field: row for row in rows(read(OWN, KUBELET, probed=Probed()))}
     form, policy = found["memoryQos"], found["memoryReservationPolicy"]
     assert (form.value, form.source) == ("qoslet", "default without a Kubernetes release")
-    assert (policy.value, policy.source) == ("TieredReservation", "default of variant qoslet")
+    assert (policy.value, policy.source) == ("TieredReservation", "default of form qoslet")
     named = read({**OWN, "memoryQos": "1.37"}, KUBELET, probed=Probed())
     (form,) = (row for row in rows(named) if row.field == "memoryQos")
     assert (form.value, form.source) == ("1.37", "d0: memoryQos")

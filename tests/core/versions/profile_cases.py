@@ -182,7 +182,7 @@ CASES: dict[tuple[int, str], Case] = {
     (18, "windows"): Case(
         windows("1", 4), {"cpu_shares": "5000", "cpu_maximum": "2500"}, {"cpu_maximum": "2500"}
     ),
-    (19, "cgroup_v2"): Case(refused("knows only v1", "v2"), True, False, alone=False),
+    (19, "cgroup_v2"): Case(refused("supports only v1", "v2"), True, False, alone=False),
     (20, "guaranteed_oom"): Case(score(GUARANTEED), -998, -997),
     (20, "pod_shares_max"): Case(
         file(IN_BURSTABLE, "cpu.shares", MANY_CPUS, **V1), "307200", "262144"
@@ -258,7 +258,7 @@ CASES: dict[tuple[int, str], Case] = {
     ),
     (32, "compressible"): Case(
         refused(
-            "came after",
+            "-compressible does not exist in",
             "v2",
             enforceNodeAllocatable=["pods", "kube-reserved-compressible"],
             kubeReservedCgroup="/kube",
@@ -277,9 +277,7 @@ CASES: dict[tuple[int, str], Case] = {
         None,
     ),
     (27, "windows"): Case(windows("32", 96), {"cpu_maximum": "6666"}, {"cpu_maximum": "3333"}),
-    (35, "fail_cgroup_v1"): Case(
-        refused("does not accept by default", "v1"), False, True, alone=False
-    ),
+    (35, "fail_cgroup_v1"): Case(refused("rejects by default", "v1"), False, True, alone=False),
     (36, "memory_qos"): Case(
         file(f"{IN_POD}/c", "memory.min", GUARANTEED, **QOS), str(100 * MI), "0"
     ),

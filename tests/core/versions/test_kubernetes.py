@@ -124,7 +124,7 @@ def test_release_of_a_version(text: str, expected: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "1", "2.0", "v1", "1.x", "1.5", "1.38", "one.two", "1."])
 def test_no_release(text: str) -> None:
-    with pytest.raises(ValueError, match=r"no Kubernetes release|older than|newer than"):
+    with pytest.raises(ValueError, match=r"is not a Kubernetes release|older than|newer than"):
         kubernetes.minor_of(text)
 
 
@@ -223,7 +223,7 @@ def test_runtime_text(
     ],
 )
 def test_no_runtime(text: str) -> None:
-    with pytest.raises(ValueError, match=r"names no known runtime|is no version|same kind"):
+    with pytest.raises(ValueError, match=r"is not a known runtime|is not a version|same kind"):
         runtime_of(text)
 
 

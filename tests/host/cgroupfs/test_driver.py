@@ -158,7 +158,7 @@ def test_nothing_outside_the_root_is_touched(v2: Cgroupfs, path: str, kind: str)
 )
 def test_only_known_settings_are_written(v2: Cgroupfs, file: str) -> None:
     text = error_of(v2, Step("set", "/q/a", file, "1"))
-    assert "no cgroup setting" in text or "no file name" in text
+    assert "is not a known cgroup file" in text or "no file name" in text
 
 
 def test_further_files_may_be_named(tmp_path: Path) -> None:
