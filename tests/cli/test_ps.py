@@ -123,7 +123,7 @@ def test_ps(agent: Path, tmp_path: Path) -> None:
 def test_nobody_answers(tmp_path: Path) -> None:
     done = run("ps", "--cgroup-root", "/qoslet-test-none", XDG_RUNTIME_DIR=str(tmp_path))
     assert (done.returncode, done.stdout) == (3, "")
-    assert "no agent runs here" in done.stderr
+    assert "no agent is running" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-ADDED: dict[tuple[str, str], str] = {}
+ADDED: dict[tuple[str, str], str] = {
+    ("PodStates", "memory.groups[].bindingLimit"): "a plain name of binds",
+    ("PodStates", "memory.groups[].ineffective"): "a plain name of worthLess",
+    ("PodStates", "memory.guard.overrides"): "a plain name of held",
+    ("Release", "messages"): "notes and remarks in one list",
+}
 """Keys that the frozen answers lack: (kind of document, place) to why there is one. A place is
 written as a difference tells it, such as ``cgroups[].settings[].worth``."""
 

@@ -64,7 +64,7 @@ def test_the_checksum_of_memory_is_the_kubelets() -> None:
     with pytest.raises(CannotDo, match="is damaged"):
         taken_up(made, {MEMORY_STATE: text.encode()}, "/run")
     small = text.replace('"Static"', '"static"')
-    with pytest.raises(CannotDo, match="of another policy"):
+    with pytest.raises(CannotDo, match="has another policy"):
         taken_up(made, {MEMORY_STATE: small.encode()}, "/run")
 
 

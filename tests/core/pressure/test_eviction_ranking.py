@@ -165,7 +165,7 @@ def test_who_goes_first(pods: list[Candidate], victim: str) -> None:
 @pytest.mark.parametrize(
     ("pods", "lasted", "reason", "because"),
     [
-        ([], 1.0, EvictionReason.NO_PODS, "there is no pod below it"),
+        ([], 1.0, EvictionReason.NO_PODS, "no pod below it"),
         (
             [
                 pod("a", critical=True),

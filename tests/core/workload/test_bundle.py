@@ -185,15 +185,19 @@ def test_the_stop_signal_of_the_manifest_goes_before_the_image_s() -> None:
 @pytest.mark.parametrize(
     ("container", "spec", "said"),
     [
-        ({}, {"shareProcessNamespace": True}, "no process is there to hold"),
-        ({}, {"runtimeClassName": "kata"}, "'kata' is not what runs it"),
-        ({"securityContext": {"seccompProfile": {"type": "RuntimeDefault"}}}, {}, "no seccomp"),
+        ({}, {"shareProcessNamespace": True}, "no process holds"),
+        ({}, {"runtimeClassName": "kata"}, "'kata' does not run it"),
+        (
+            {"securityContext": {"seccompProfile": {"type": "RuntimeDefault"}}},
+            {},
+            "the seccomp profile",
+        ),
         ({"securityContext": {"capabilities": {"drop": ["X"]}}}, {}, "capability X"),
         ({"image": ""}, {}, "no image"),
         (
             {},
             {"securityContext": {"sysctls": [{"name": "vm.swappiness", "value": "1"}]}},
-            "the whole machine's",
+            "belongs to the whole machine",
         ),
         (
             {},
@@ -201,7 +205,7 @@ def test_the_stop_signal_of_the_manifest_goes_before_the_image_s() -> None:
                 "hostNetwork": True,
                 "securityContext": {"sysctls": [{"name": "net.core.somaxconn", "value": "1"}]},
             },
-            "the whole machine's",
+            "belongs to the whole machine",
         ),
     ],
 )
@@ -215,7 +219,7 @@ def test_what_is_not_there_is_refused(
 
 def test_a_network_of_its_own_is_said() -> None:
     (row,) = spec_of().problems
-    assert (row.severity, "loopback interface only" in row.message) == ("info", True)
+    assert (row.severity, "only the loopback interface" in row.message) == ("info", True)
     assert spec_of(hostNetwork=True).problems == ()
 
 
@@ -238,5 +242,5 @@ def test_names_in_full(text: str, full: str) -> None:
     "text", ["", "A", "a:", "a b", "../a", "a//b", "a@sha256:1", "-a", "a" * 2000, "a:b:c\n"]
 )
 def test_what_is_no_name(text: str) -> None:
-    with pytest.raises(ValueError, match=r"image's name|no tag|no digest"):
+    with pytest.raises(ValueError, match=r"image name|not a tag|not a digest"):
         reference(text)

@@ -75,9 +75,9 @@ def test_everything_that_a_runtime_can_give_is_passed_on() -> None:
 
 WRONG = [
     ({"image": ""}, "spec.containers[0].image: no image"),
-    ({"securityContext": {"runAsUser": "me"}}, "runAsUser: 'me' is no user or group number"),
-    ({"securityContext": {"runAsUser": -1}}, "runAsUser: -1 is no user or group number"),
-    ({"securityContext": {"runAsGroup": 5}}, "runAsGroup: a group needs runAsUser, too"),
+    ({"securityContext": {"runAsUser": "me"}}, "runAsUser: 'me' is not a user or group ID"),
+    ({"securityContext": {"runAsUser": -1}}, "runAsUser: -1 is not a user or group ID"),
+    ({"securityContext": {"runAsGroup": 5}}, "runAsGroup: runAsGroup needs runAsUser"),
     ({"securityContext": {"runAsNonRoot": True, "runAsUser": 0}}, "would run as UID 0"),
 ]
 

@@ -244,7 +244,7 @@ def test_a_nul_in_what_a_process_is_given_is_an_error_of_its_field(
     spec = reader(pod_of(document), document)
     assert not spec.runnable
     [row] = [row for row in spec.problems if row.severity == "error"]
-    assert (row.where, row.message) == (f"pod.yaml: Pod default/p: {field}", "has a NUL in it")
+    assert (row.where, row.message) == (f"pod.yaml: Pod default/p: {field}", "contains a NUL")
 
 
 def test_a_command_that_only_the_image_knows_is_an_error() -> None:

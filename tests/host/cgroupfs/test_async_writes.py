@@ -114,7 +114,7 @@ def test_a_refusal_comes_at_once(stuck: Stuck, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(os, "write", write)
     (outcome,) = stuck.driver.perform([LOWER])
     assert (outcome.errno_name, outcome.pending) == ("EBUSY", False)
-    assert "could not take it back" in (outcome.error or "")
+    assert "could not reclaim it" in (outcome.error or "")
 
 
 def test_new_groups_and_files_of_no_memory_are_written_directly(

@@ -47,7 +47,7 @@ def test_another_one_is_told_of_it(point: Path) -> None:
                 pass
         assert cold.begin("/q/a", WRITE_BYTES) == ""
         assert cold.busy
-        assert cold.begin("/q/b", WRITE_BYTES) == "memory.reclaim: another one goes on"
+        assert cold.begin("/q/b", WRITE_BYTES) == "memory.reclaim: another reclaim is running"
         assert (point / "q/b/memory.reclaim").read_text() == ""
     finally:
         os.close(reader)  # the write ends in EPIPE

@@ -41,7 +41,7 @@ def test_a_limit_that_does_not_fit_is_not_written(group: Path, threads: bool, ab
         (group / "memory.reclaim").unlink()
     done = perform(group, LOWER, AsyncWrites(grace=30.0) if threads else None)
     assert done.errno_name == "EBUSY"
-    assert "the kernel could not take it back" in (done.error or "")
+    assert "the kernel could not reclaim it" in (done.error or "")
     assert (group / "memory.max").read_text() in ("max", ""), "opened, and no value written"
     if able:
         asked = (group / "memory.reclaim").read_text()

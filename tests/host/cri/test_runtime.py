@@ -120,8 +120,8 @@ def text(number: int, data: bytes) -> bytes:
 
 BAD = [
     (pb.VersionResponse, field(2, 0, b"\x05"), "VersionResponse.runtime_name: is a number"),
-    (pb.VersionResponse, text(2, b"\xff\xfe"), "VersionResponse.runtime_name: is no UTF-8"),
-    (pb.VersionResponse, field(2, 2, b"\x09ab"), "VersionResponse.runtime_name: 9 bytes are"),
+    (pb.VersionResponse, text(2, b"\xff\xfe"), "VersionResponse.runtime_name: is not UTF-8"),
+    (pb.VersionResponse, field(2, 2, b"\x09ab"), "VersionResponse.runtime_name: 9 bytes announced"),
     (pb.VersionResponse, field(2, 1, b"\0" * 8), "VersionResponse.runtime_name: is 8 bytes"),
     (pb.VersionResponse, field(2, 5, b"\0" * 4), "VersionResponse.runtime_name: is 4 bytes"),
     (pb.VersionResponse, field(2, 3, b""), "VersionResponse.runtime_name: has wire type 3"),
@@ -131,12 +131,12 @@ BAD = [
     (
         pb.RuntimeConfigResponse,
         text(1, field(1, 0, b"\x07")),
-        "RuntimeConfigResponse.linux.cgroup_driver: 7 is no CgroupDriver",
+        "RuntimeConfigResponse.linux.cgroup_driver: 7 is not a CgroupDriver",
     ),
     (
         pb.ContainerStatusResponse,
         text(1, field(3, 0, b"\x09")),
-        "ContainerStatusResponse.status.state: 9 is no ContainerState",
+        "ContainerStatusResponse.status.state: 9 is not a ContainerState",
     ),
     (
         pb.ContainerStatusResponse,
@@ -156,7 +156,7 @@ BAD = [
     (
         pb.ListPodSandboxResponse,
         text(1, text(5, text(1, b"\xff"))),
-        "items.labels.key: is no UTF-8",
+        "items.labels.key: is not UTF-8",
     ),
     (pb.StatusResponse, text(1, b"\x0a"), "StatusResponse.status.conditions: the message ends"),
 ]
@@ -249,7 +249,9 @@ def test_a_driver_that_is_not_told_is_not_known(server: CriServer, config: str) 
 def test_an_unknown_driver_is_an_error(server: CriServer) -> None:
     server.driver = pb.CGROUPFS
     server.always["RuntimeConfig"] = text(1, field(1, 0, b"\x07"))
-    with pytest.raises(BadMessage, match=r"RuntimeConfig: .*cgroup_driver: 7 is no CgroupDriver"):
+    with pytest.raises(
+        BadMessage, match=r"RuntimeConfig: .*cgroup_driver: 7 is not a CgroupDriver"
+    ):
         read_facts(server.endpoint)
 
 
@@ -265,7 +267,7 @@ def test_a_runtime_that_knows_only_v1alpha2_is_spoken_to(server: CriServer, tmp_
 
 
 def test_nobody_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(CannotDo, match="no container runtime answers"):
+    with pytest.raises(CannotDo, match="the container runtime does not answer"):
         read_facts(f"unix://{tmp_path}/none.sock")
 
 
@@ -493,7 +495,7 @@ def test_sandboxes_of_others_are_left_alone(hand: Hand) -> None:
     )
     hand.runtime.start(spec_of(), {})
     hand.running("app")
-    hand.until(lambda: any("odd has our label" in line for line in hand.runtime.notes))
+    hand.until(lambda: any("odd has the qoslet label" in line for line in hand.runtime.notes))
     hand.runtime.stop("uid", 1.0)
     hand.until(lambda: hand.runtime.list_pods()["uid"].ended)
     assert set(hand.server.boxes) == {"theirs", "bare", "odd"}
@@ -504,7 +506,7 @@ def test_a_runtime_that_goes_and_comes_changes_nothing(hand: Hand) -> None:
     hand.running("app")
     hand.server.end()
     hand.runtime.stop("none", 1.0)
-    hand.until(lambda: any("nobody answers" in line for line in hand.runtime.notes))
+    hand.until(lambda: any("no answer" in line for line in hand.runtime.notes))
     assert hand.state("app").running
     hand.server.begin()
     hand.server.exit("app", 4)
@@ -530,7 +532,7 @@ def test_an_id_that_is_a_path_is_refused(hand: Hand) -> None:
     hand.server.once["RunPodSandbox"] = [text(1, b"../../x")]
     hand.runtime.start(spec_of(), {})
     hand.running("app")
-    said = "RunPodSandboxResponse.pod_sandbox_id: '../../x' is no id"
+    said = "RunPodSandboxResponse.pod_sandbox_id: '../../x' is not an ID"
     assert any(said in line for line in hand.runtime.notes)
     hand.ends()
 

@@ -121,7 +121,7 @@ def test_every_bad_file_of_a_directory_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "h.yaml").write_text(POD)
     found = [(Path(fault.where.split(":")[0]).name, fault.message) for fault in faults(tmp_path)]
     assert found == [
-        ("a.yaml", "is a link to nothing"),
+        ("a.yaml", "is a dangling link"),
         ("b.yaml", "is binary: byte 0 is NUL"),
         ("c.yaml", "is not UTF-8 near byte 6"),
         ("d.yaml", "is a FIFO"),
@@ -164,11 +164,11 @@ def test_as_root_a_directory_that_everybody_writes_is_refused(tmp_path: Path) ->
     tmp_path.chmod(0o777)
     assert names(load([str(tmp_path)], OPTIONS)) == ["web"]
     (fault,) = faults(tmp_path, root_check=True)
-    assert fault.message == "everybody can write this directory"
+    assert fault.message == "any user can write this directory"
     tmp_path.chmod(0o755)
     (tmp_path / "a.yaml").chmod(0o666)
     (fault,) = faults(tmp_path, root_check=True)
-    assert fault.message == "everybody can write this file"
+    assert fault.message == "any user can write this file"
     (tmp_path / "a.yaml").chmod(0o644)
     assert names(load([str(tmp_path)], OPTIONS, root_check=True)) == ["web"]
 
@@ -369,11 +369,11 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("~: 1", "t.yaml: line 1", "a key must be text"),
         ("a: !!python/object:os.system x", "t.yaml: line 1", "tag"),
         ("a: !mine [x]", "t.yaml: line 1", "the tag !mine is not allowed"),
-        ("a: !!int x", "t.yaml: line 1", "'x' is not of type int"),
-        ("a: .nan", "t.yaml: line 1", "is not a JSON number"),
-        ("a: *b", "t.yaml: line 1", "is an alias without an anchor before it"),
-        ("a: &a [*a]", "t.yaml: line 1", "is an alias inside its own anchor"),
-        ("<<: 3", "t.yaml: line 1", "needs a mapping or a list of mappings"),
+        ("a: !!int x", "t.yaml: line 1", "'x' is not int"),
+        ("a: .nan", "t.yaml: line 1", "not a JSON number"),
+        ("a: *b", "t.yaml: line 1", "alias without an anchor"),
+        ("a: &a [*a]", "t.yaml: line 1", "inside its own anchor"),
+        ("<<: 3", "t.yaml: line 1", "needs a mapping"),
         ("[" * 200 + "]" * 200, "t.yaml: line 1", "nested more than 128 deep"),
         ("- " * 100_000, "t.yaml: line 1", "nested more than 128 deep"),
         (BOMB, "t.yaml: line", "expands to too many values through aliases"),

@@ -165,7 +165,7 @@ def test_a_half_written_file_is_waited_for(opened: Opening, folder: Path) -> Non
         file.flush()
         assert told(files) == {}
         assert rows(files) == [
-            f"info {folder}/a.yaml: is open for writing: it is read when it is closed"
+            f"info {folder}/a.yaml: is open for writing; qoslet reads it when it is closed"
         ]
         file.write("metadata: {name: whole}\nspec: {containers: [{name: c}]}\n")
     assert told(files) == {"a.yaml": "whole"}
@@ -205,7 +205,7 @@ def test_faults_are_told_in_place_of_the_file(opened: Opening, folder: Path) -> 
     assert found.pop("a.yaml").startswith("fault: broken YAML")
     assert found == {
         "b.yaml": "fault: is a FIFO",
-        "c.yaml": "fault: is a link to nothing",
+        "c.yaml": "fault: is a dangling link",
         "d.yaml": "fault: is 10 MiB, at most 10 are read",
         "e.yaml": "fault: is binary: byte 1 is NUL",
     }
@@ -239,11 +239,11 @@ def test_what_everybody_can_write_is_refused(opened: Opening, folder: Path) -> N
     os.chmod(folder, 0o777)
     files = opened(folder, strict=True)
     assert told(files) == {}
-    assert [fault.message for fault in files.faults] == ["everybody can write this directory"]
+    assert [fault.message for fault in files.faults] == ["any user can write this directory"]
     os.chmod(folder, 0o755)
     assert told(files) == {"a.yaml": "one"}
     os.chmod(folder / "a.yaml", 0o666)
-    assert told(files) == {"a.yaml": "fault: everybody can write this file"}
+    assert told(files) == {"a.yaml": "fault: any user can write this file"}
     os.chmod(folder / "a.yaml", 0o644)
     assert told(files) == {"a.yaml": "one"}
     assert files.faults == []
@@ -262,7 +262,7 @@ def test_a_directory_that_is_opened_to_everybody_is_read_no_longer(
     (folder / "a.yaml").unlink()
     heard.waiting += [Event("there", str(folder), name) for name in ("a.yaml", "b.yaml")]
     assert told(files) == {}
-    assert rows(files) == [f"error {folder}: everybody can write this directory"]
+    assert rows(files) == [f"error {folder}: any user can write this directory"]
     os.chmod(folder, 0o755)
     heard.waiting.append(Event("there", str(folder), ""))
     assert told(files) == {"a.yaml": "gone", "b.yaml": "anybody"}
@@ -366,7 +366,7 @@ def test_what_a_link_leads_to_is_watched(opened: Opening, folder: Path, tmp_path
     write(store / "real", "two")
     assert told(files) == {"a.yaml": "two"}
     (store / "real").unlink()
-    assert told(files) == {"a.yaml": "fault: is a link to nothing"}
+    assert told(files) == {"a.yaml": "fault: is a dangling link"}
     write(store / "real", "three")
     assert told(files) == {"a.yaml": "three"}
     write(folder / "a.yaml", "four")
@@ -448,7 +448,7 @@ def test_where_nothing_can_be_watched_files_are_polled(
     write(folder / "a.yaml", "one")
     files = opened(folder, time=time, watch=watch)
     assert told(files) == {"a.yaml": "one"}
-    assert rows(files) == [f"warning manifests: not watched ({reason}): looked at every 1 s"]
+    assert rows(files) == [f"warning manifests: not watched ({reason}): polled every 1 s"]
     write(folder / "a.yaml", "two")
     assert files.descriptors()
     time.now += RESCAN

@@ -173,9 +173,9 @@ def test_a_layer_that_is_not_what_the_configuration_says_is_refused(tmp_path: Pa
     [
         ("[]", "Expected `object`"),
         ("{", "truncated"),
-        ('{"manifests":[{"digest":"sha256:x","size":1}]}', "no sha256 or sha512 digest"),
-        ('{"manifests":[{"digest":"md5:00","size":1}]}', "no sha256"),
-        ('{"manifests":[{"digest":"sha256:../../x","size":1}]}', "no sha256"),
+        ('{"manifests":[{"digest":"sha256:x","size":1}]}', "not a sha256 or sha512 digest"),
+        ('{"manifests":[{"digest":"md5:00","size":1}]}', "not a sha256"),
+        ('{"manifests":[{"digest":"sha256:../../x","size":1}]}', "not a sha256"),
         ('{"manifests":[{"digest":"sha256:%s","size":-1}]}' % ("a" * 64), "has size -1"),
         (
             '{"manifests":[{"digest":"sha256:%s","size":"1"}]}' % ("a" * 64),

@@ -197,7 +197,7 @@ def test_what_may_not_run_is_refused_at_once(bench: Bench) -> None:
     for spec in (wrong, PodSpec("../u", "d/p", bad.launches, 5.0, ())):
         with pytest.raises(CannotDo):
             one.start(spec, paths(bad))
-    with pytest.raises(CannotDo, match="group for each"):
+    with pytest.raises(CannotDo, match="one cgroup per"):
         one.start(bad, {})
     assert one.list_pods() == {}
 
@@ -260,7 +260,7 @@ def test_a_keeper_that_is_killed_is_replaced_and_nothing_restarts(bench: Bench) 
     steps = [later - earlier for earlier, later in pairwise(printed)]
     assert min(steps) == 1, "no line comes twice"
     assert sum(step > 1 for step in steps) <= 1, "but for what it had in its hands, none is lost"
-    assert any("another takes over" in note for note in one.notes)
+    assert any("starting another" in note for note in one.notes)
     assert one.list_pods()["u1"].spec_digest == specs[0].digest()
 
 
@@ -399,13 +399,13 @@ def frame(data: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("sent", "said"),
     [
-        (frame(b"nonsense"), b"a request was refused"),
-        (frame(b"{}"), b"a request was refused"),
-        (frame(b'{"do":"stop","id":1,"uid":"u","grace":"x"}'), b"a request was refused"),
-        (frame(encode(StopPod(1, "u1", 0.0))), b"no hello came before"),
-        (frame(b"[" * 100_000), b"a request was refused"),
+        (frame(b"nonsense"), b"request rejected"),
+        (frame(b"{}"), b"request rejected"),
+        (frame(b'{"do":"stop","id":1,"uid":"u","grace":"x"}'), b"request rejected"),
+        (frame(encode(StopPod(1, "u1", 0.0))), b"no hello before"),
+        (frame(b"[" * 100_000), b"request rejected"),
         (struct.pack(">I", LARGEST + 1), b"too long"),
-        (frame(b'{"do":"hello","version":999,"root":"/g"}'), b"is spoken here"),
+        (frame(b'{"do":"hello","version":999,"root":"/g"}'), b"has protocol version"),
         (frame(b'{"do":"hello","version":%d,"root":"/other"}' % VERSION), b"keeper of /g"),
         (b"\0", b""),
         (b"", b""),
@@ -459,7 +459,7 @@ def test_many_connections_and_one_that_never_reads(bench: Bench) -> None:
 def test_a_state_folder_that_is_open_to_others_is_refused(tmp_path: Path) -> None:
     made = Bench(tmp_path)
     made.folder.chmod(0o755)
-    with pytest.raises(CannotDo, match="not ours alone"):
+    with pytest.raises(CannotDo, match="other users can access"):
         made.client().begin()
     made.folder.chmod(0o700)
 
@@ -501,7 +501,7 @@ def test_a_restart_of_the_boot_forgets_what_was_kept(bench: Bench) -> None:
     (place / "pod.json").write_text("{}")
     one = bench.client()
     assert one.list_pods() == {}
-    assert any("cannot be used" in note for note in one.notes)
+    assert any("unusable record" in note for note in one.notes)
     assert not place.exists()
 
 

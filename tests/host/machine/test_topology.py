@@ -103,5 +103,5 @@ def test_a_link_and_a_pipe_are_not_read(tmp_path: Path) -> None:
         ManagerFiles(str(tmp_path)).read()
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(CannotDo, match="no plain file"):
+    with pytest.raises(CannotDo, match="not a regular file"):
         ManagerFiles(str(tmp_path)).read()

@@ -67,14 +67,14 @@ def test_a_second_agent_takes_the_place_of_a_dead_one(folder: Path) -> None:
     first.close()
     assert ask(str(folder), "/v1/pods") == b'{"items": []}'
     second.close()
-    with pytest.raises(CannotDo, match="no agent runs"):
+    with pytest.raises(CannotDo, match="no agent is running"):
         ask(str(folder), "/v1/pods")
 
 
 def test_nobody_there(folder: Path) -> None:
-    with pytest.raises(CannotDo, match="no agent runs"):
+    with pytest.raises(CannotDo, match="no agent is running"):
         ask(str(folder), "/v1/pods")
-    with pytest.raises(CannotDo, match="no agent runs"):
+    with pytest.raises(CannotDo, match="no agent is running"):
         ask(str(folder / "gone"), "/v1/pods")
 
 

@@ -149,7 +149,7 @@ def test_a_foreign_tree_is_refused_and_stays(state: str) -> None:
         with pytest.raises(CannotDo) as caught, claimed(state, tree):
             pass
         assert caught.value.where == ROOT
-        assert "no journal of ours names it" in caught.value.message
+        assert "no qoslet journal has it" in caught.value.message
         assert "--cgroup-root" in caught.value.hint
     assert len(tree.inodes) == 2
 
@@ -167,8 +167,8 @@ def test_what_a_dead_run_left_is_killed_and_removed(state: str) -> None:
     with claimed(state, tree) as journal:
         assert not tree.inodes
         assert not tree.pids
-        line = f"removed 3 groups and ended 2 processes that a run before (process {os.getpid()})"
-        assert journal.notes == [f"{ROOT}: {line} left behind"]
+        line = f"removed 3 groups and ended 2 processes that a previous run (process {os.getpid()})"
+        assert journal.notes == [f"{ROOT}: {line} left"]
         assert said(state).entries == ()
 
 
@@ -185,7 +185,7 @@ def test_a_torn_tail_is_tolerated(state: str, cut: int) -> None:
 def test_a_group_made_anew_by_another_is_not_ours(state: str) -> None:
     left(state, Created("/qoslet", 4))
     tree = Groups(qoslet=44)
-    with pytest.raises(CannotDo, match="no journal of ours names it"):
+    with pytest.raises(CannotDo, match="no qoslet journal has it"):
         claim(ROOT, tree, state=state, boot=BOOT)
     assert tree.inodes
 
@@ -204,10 +204,10 @@ def test_a_strangers_group_in_our_tree_is_named(state: str) -> None:
 def test_a_journal_of_another_boot_is_put_aside_and_never_used(state: str) -> None:
     left(state, Created("/qoslet", 4), boot="b0/../x")
     tree = Groups(qoslet=4)
-    with pytest.raises(CannotDo, match="no journal of ours names it"):
+    with pytest.raises(CannotDo, match="no qoslet journal has it"):
         claim(ROOT, tree, state=state, boot=BOOT)
     with claimed(state) as journal:
-        assert journal.notes == [f"{ROOT}: a journal of another boot was put aside"]
+        assert journal.notes == [f"{ROOT}: ignoring a journal of another boot"]
         assert Path(state, "qoslet", "journal.b0x").exists()
         assert said(state).entries == ()
 
@@ -216,7 +216,7 @@ def test_a_journal_of_another_hierarchy_counts_as_another_boots(state: str) -> N
     left(state, Created("/qoslet", 4))
     tree = Groups(qoslet=4)
     tree.hierarchy = "v2"
-    with pytest.raises(CannotDo, match="no journal of ours names it"):
+    with pytest.raises(CannotDo, match="no qoslet journal has it"):
         claim(ROOT, tree, state=state, boot=BOOT)
 
 
@@ -231,7 +231,7 @@ def test_what_cannot_be_ended_is_said_and_the_journal_stays(state: str) -> None:
     left(state, Created("/qoslet", 4))
     tree = Groups(qoslet=4)
     tree.pids, tree.immortal = {"/qoslet": {77}}, True
-    with pytest.raises(CannotDo, match="cannot be killed"):
+    with pytest.raises(CannotDo, match="cannot kill"):
         claim(ROOT, tree, state=state, boot=BOOT)
     tree.immortal, tree.stuck = False, "/qoslet"
     with pytest.raises(CannotDo, match="it is busy"):
@@ -248,7 +248,7 @@ def test_a_link_is_no_state_directory(tmp_path: Path, state: str, place: str) ->
     if place:
         Path(state).mkdir(mode=0o700)
     Path(state, place).symlink_to(elsewhere)
-    with pytest.raises(CannotDo, match="cannot be used"):
+    with pytest.raises(CannotDo, match="cannot use"):
         claim(ROOT, Groups(), state=state, boot=BOOT)
     assert not list(elsewhere.iterdir())
 
@@ -260,7 +260,7 @@ def test_a_linked_journal_is_not_followed(tmp_path: Path, state: str) -> None:
     path = Path(state, "qoslet", "journal")
     path.unlink()
     path.symlink_to(victim)
-    with pytest.raises(CannotDo, match="cannot be read"):
+    with pytest.raises(CannotDo, match="cannot read"):
         claim(ROOT, Groups(qoslet=4), state=state, boot=BOOT)
     assert victim.exists()
 

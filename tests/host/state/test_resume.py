@@ -120,7 +120,7 @@ def test_a_journal_of_another_boot_or_hierarchy_is_put_aside_and_never_used(
         steps, notes = boot.apply()
         assert steps == 5, "everything is made anew"
         what = "boot" if boots == "another" else "hierarchy"
-        assert notes == ([f"{ROOT}: a journal of another {what} was put aside"] if number else [])
+        assert notes == ([f"{ROOT}: ignoring a journal of another {what}"] if number else [])
         assert boot.apply() == (0, []), "its own journal is taken up"
         header = read((state / "q/journal").read_bytes()).header
         assert header is not None
@@ -144,9 +144,9 @@ def test_groups_that_only_an_old_journal_names_are_somebody_elses(
     now.kernel.perform([Step("create", path) for path in paths])
     same = [now.kernel.observe(ROOT).cgroups[path].identity for path in paths]
     assert same == [one.identity for one in old.kernel.observe(ROOT).cgroups.values()]
-    with pytest.raises(CannotDo, match="no journal of ours names it"):
+    with pytest.raises(CannotDo, match="no qoslet journal has it"):
         now.apply()
-    with pytest.raises(CannotDo, match="no journal of ours names it"):
+    with pytest.raises(CannotDo, match="no qoslet journal has it"):
         now.release()
     assert list(now.kernel.observe(ROOT).cgroups) == paths
     assert sorted(os.listdir(tmp_path / "state/q")) == ["journal.boot0"]

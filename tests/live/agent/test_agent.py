@@ -129,7 +129,7 @@ def test_what_runs_outlives_the_agent_and_release_undoes_it(agent: Agent) -> Non
     out = agent.stop(second)
     assert "2 pods, 2 of 2 containers running; the tree is as planned" in out
     said = agent.release("--dry-run")
-    assert "would be ended first" in said
+    assert "would be stopped first" in said
     assert agent.pids() == pids
     said = agent.release()
     assert said.count(": ended") == 2
@@ -374,7 +374,7 @@ def test_a_hang_up_reads_the_configuration_again(agent: Agent) -> None:
     time.sleep(SLOW)
     assert agent.pids() == pids
     out = agent.stop(run)
-    assert "the last good one stands" in out
+    assert "the last valid one stays in effect" in out
 
 
 def test_a_node_file_that_changes_is_read_by_itself(agent: Agent) -> None:
@@ -417,7 +417,9 @@ def test_a_node_file_that_changes_is_read_by_itself(agent: Agent) -> None:
     assert agent.pids() == pids
     out = agent.stop(run)
     assert "configuration reloaded" in out
-    said = [line for line in out.splitlines() if line.endswith("the last good one stands")]
+    said = [
+        line for line in out.splitlines() if line.endswith("the last valid one stays in effect")
+    ]
     for why in ("cpuCFSQuota", "a kubelet refuses to start", "does not exist"):
         assert any(why in line for line in said), said
     assert "Traceback" not in out

@@ -192,7 +192,7 @@ def test_a_foreign_tree_is_refused_and_untouched(live: Live) -> None:
         tree.mkdir(live.root)
     live.write("a", pod("a", "exec sleep 1000"))
     _, err = ended(live.begin("--for", "1"), 3)
-    assert "no journal of ours names it" in err
+    assert "no qoslet journal has it" in err
     assert live.groups() == [live.root]
 
 

@@ -274,9 +274,9 @@ def test_without_the_right_to_mount_the_reason_is_said(ground: Ground) -> None:
 
 @pytest.mark.parametrize("name", ["..", "a/b", "", "."])
 def test_names_are_plain(ground: Ground, name: str) -> None:
-    with pytest.raises(CannotDo, match="is no file name"):
+    with pytest.raises(CannotDo, match="is not a file name"):
         ground.volumes.provide("u1", [MemoryVolume(name)])
-    with pytest.raises(CannotDo, match="is no file name"):
+    with pytest.raises(CannotDo, match="is not a file name"):
         ground.volumes.remove(name)
 
 

@@ -133,7 +133,7 @@ def test_a_journal_of_another_boot_is_put_aside_and_its_tree_refused(machine: Ma
     )
     done = machine.run("release")
     assert done.code == 3
-    assert "no journal of ours names it" in done.err
+    assert "no qoslet journal has it" in done.err
     assert machine.journal().with_name("journal.another").exists()
     machine.clear()
     machine.other.layout.create(machine.system)
@@ -147,14 +147,14 @@ def test_a_state_directory_that_is_not_ours_alone_is_refused(machine: Machine, m
     os.chown(machine.state, 0 if mode == 0o755 else NOBODY, 0)
     done = machine.run("apply")
     assert done.code == 3
-    assert "must be our own with mode 0700" in done.err
+    assert "must belong to this user with mode 0700" in done.err
     assert machine.driver.below(machine.root) == []
 
 
 def test_a_tree_of_somebody_else_is_refused(machine: Machine) -> None:
     machine.driver.layout.create(machine.root)
     for verb in ("apply", "release"):
-        assert "no journal of ours names it" in machine.run(verb).err
+        assert "no qoslet journal has it" in machine.run(verb).err
         assert machine.run(verb, "--dry-run").code == 3
 
 

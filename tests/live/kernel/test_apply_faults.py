@@ -205,7 +205,7 @@ def test_one_read_only_hierarchy_of_v1_is_left_out_and_named(machine: Machine) -
     machine.only("v1")
     done = read_only(machine, [os.path.realpath(machine.mounts["pids"])])
     assert done.code == 1, done
-    assert "not here: pids: 1 value cannot be written" in done.out
+    assert "unavailable: pids: 1 value cannot be written" in done.out
     assert "mounted read-only" in done.out
     assert machine.read(f"{machine.root}/{POD}", "memory.limit_in_bytes") == str(64 << 20)
     assert not Path(machine.mounts["pids"] + machine.root).exists()
@@ -228,7 +228,7 @@ def test_a_boot_into_the_other_hierarchy_and_back_begins_anew(machine: Machine) 
     for boot, hierarchy, name in (("1st", here, machine.share), ("2nd", there, file)):
         header = Header(boot, hierarchy, machine.root, verb="apply")
         met, written = Adopted(machine.system, 1), Set(machine.system, name, "55", "66")
-        aside = f"{machine.root}: a journal of another boot was put aside"
+        aside = f"{machine.root}: ignoring a journal of another boot"
 
         carried = partial(carry, machine, lines([header, met, written]))
         carried()

@@ -86,7 +86,7 @@ def test_v2_controllers_that_were_switched_off_above_are_enabled_again() -> None
         assert (seen["memory.max"], seen["memory.high"]) == ("8388608", "4194304")
         assert isinstance(v2.driver, Cgroupfs)
         assert v2.driver.notes == [
-            f"{path}: a controller was switched off above it, and is on again"
+            f"{path}: an ancestor disabled a controller; it is enabled again"
         ]
 
 
@@ -98,7 +98,7 @@ def test_v2_controllers_that_cannot_be_enabled_again_are_said() -> None:
         pid = v2.processes.start(v2.root, 0)
         try:
             name, text = refusal(v2, Step("set", path, "memory.max", "8388608"))
-            assert (name, "processes of its own" in text) == ("EBUSY", True)
+            assert (name, "cgroup with processes" in text) == ("EBUSY", True)
             assert "beside" in text
         finally:
             v2.processes.end(pid)

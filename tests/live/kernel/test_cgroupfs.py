@@ -252,7 +252,7 @@ def test_v2_says_why_a_group_with_processes_gives_nothing(v2: Cgroupfs) -> None:
     process = inside(v2, v2.root, "")
     text, name = error_of(v2, Step("create", f"{v2.root}/a"))
     assert name == "EBUSY"
-    assert "processes of its own" in text
+    assert "cgroup with processes" in text
     process.kill()
     ended(process)
 

@@ -97,7 +97,7 @@ def test_systemd_leaves_what_is_not_ours(live: Live) -> None:
     assert set(shown.splitlines()) == {"IOAccounting=yes", "TasksMax=77"}
     live.begin()
     (outcome,) = live.driver.perform([Step("create", live.root)])
-    assert "no journal of ours names it" in str(outcome.error)
+    assert "no qoslet journal has it" in str(outcome.error)
     live.made.pop().driver.close()
 
 

@@ -124,7 +124,7 @@ def test_pods_outlive_whatever_happens_to_the_service(unit: Path) -> None:
     until(lambda: main_pid() not in (0, killed) and containers() == both)
 
     systemctl("reload", "qoslet")
-    until(lambda: "configuration was read again" in journal())
+    until(lambda: "configuration reloaded" in journal())
     assert containers() == both
 
     hung = main_pid()

@@ -45,7 +45,7 @@ def _container(
         memory = limits["memory"]
         yield _memory_limit(str(memory), memory.value, control.get("Memory.SizeInMB", 0), on)
     if requests.get("memory", ZERO).nano:
-        how = "the scheduler counts it; there is no protection and no oom_score_adj"
+        how = "the scheduler counts it; Windows has no protection and no oom_score_adj"
         instead = "kubeReserved, systemReserved and memory.available of evictionHard (500Mi)"
         yield Parity("requests.memory", str(requests["memory"]), "absent", how, instead)
     for name in sorted({*limits, *requests} - {"cpu", "memory"}):
@@ -57,7 +57,7 @@ def _cpu_limit(asked: str, milli: int, control: Mapping[str, int], on: Windows) 
     count, maximum = control.get("Processor.Count", 0), control.get("Processor.Maximum")
     of = on.within(count)
     if maximum is None and not count:
-        how = "there is no cap; a weight is not a limit"
+        how = "no cap; a weight is not a limit"
         return Parity("limits.cpu", asked, "absent", how, "use a later release")
     if maximum is None or of is None:
         how = f"whole processors: {count}"

@@ -206,40 +206,40 @@ def _check_policy(managers: Managers | None, name: str, content: bytes, where: s
     else:
         return
     if found.entries:
-        raise _refused(where, f"is of the policy {found.policy[:40]!r}, the node has none")
+        raise _refused(where, f"has policy {found.policy[:40]!r}, the node has none")
 
 
 def _refused(where: str, message: str) -> CannotDo:
     return CannotDo(
-        message, where=where, hint="end the pods with qoslet release, or remove the file"
+        message, where=where, hint="stop the pods with qoslet release, or remove the file"
     )
 
 
 def _decoded(content: bytes, kind: type[Document], where: str) -> Document:
     if len(content) > MOST:
-        raise _refused(where, f"holds more than {MOST} bytes")
+        raise _refused(where, f"exceeds {MOST} bytes")
     try:
         return msgspec.json.decode(content, type=kind)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise _refused(where, "is no state of a manager") from error
+        raise _refused(where, "is not a manager checkpoint") from error
 
 
 def _cpus(manager: CpuManager, content: bytes, where: str) -> dict[Holder, Cpus]:
     found = _decoded(content, _Cpu, where)
     if found.checksum and found.checksum != _cpu_sum(found):
-        raise _refused(where, "is damaged: its checksum is another")
+        raise _refused(where, "is damaged: the checksum does not match")
     if found.policy != "static":
-        raise _refused(where, "is of another policy, the node has static")
+        raise _refused(where, "has another policy, the node has static")
     pool = cpus_of(found.pool)
     kept: dict[Holder, Cpus] = {}
     for uid, own in found.entries.items():
         for name, text in own.items():
             numbers = cpus_of(text)
             if not numbers:
-                raise _refused(where, "holds a text that is no CPU list")
+                raise _refused(where, "contains an invalid CPU list")
             kept[uid, name] = frozenset(numbers)
     if pool is None:
-        raise _refused(where, "holds a text that is no CPU list")
+        raise _refused(where, "contains an invalid CPU list")
     _check_cpus(manager, frozenset(pool), kept, where)
     return kept
 
@@ -251,13 +251,11 @@ def _check_cpus(manager: CpuManager, pool: Cpus, kept: Mapping[Holder, Cpus], wh
         usable -= manager.reserved
     given = NO_CPUS.union(*kept.values())
     if given & pool:
-        raise _refused(where, f"CPU {min(given & pool)} is somebody's own and shared, too")
+        raise _refused(where, f"CPU {min(given & pool)} is both exclusive and shared")
     if given & manager.reserved:
         raise _refused(where, f"CPU {min(given & manager.reserved)} is reserved now")
     if given | pool != usable:
-        raise _refused(
-            where, f"is of the CPUs {listed(given | pool)}, the node hands out {listed(usable)}"
-        )
+        raise _refused(where, f"has CPUs {listed(given | pool)}, the node assigns {listed(usable)}")
     owner: dict[int, str] = {}
     for (uid, _), cpus in kept.items():
         for cpu in cpus:
@@ -269,9 +267,9 @@ def _blocks(manager: MemoryManager, content: bytes, where: str) -> dict[Holder, 
     found = _decoded(content, _Memory, where)
     numbers = [number for number in found.machine if not number.isdecimal() or len(number) > 5]
     if numbers or found.checksum != _memory_sum(found):
-        raise _refused(where, "is damaged: its checksum is another")
+        raise _refused(where, "is damaged: the checksum does not match")
     if found.policy != "Static":
-        raise _refused(where, "is of another policy, the node has Static")
+        raise _refused(where, "has another policy, the node has Static")
     kept = {
         (uid, name): tuple(Block(tuple(sorted(b.nodes)), b.type, b.size) for b in blocks)
         for uid, own in found.entries.items()
@@ -286,7 +284,7 @@ def _blocks(manager: MemoryManager, content: bytes, where: str) -> dict[Holder, 
     finally:
         manager.restore(before)
     if not fits:
-        message = "does not fit the node: its NUMA nodes, their memory or reservedMemory changed"
+        message = "does not match the node: its NUMA nodes, their memory or reservedMemory changed"
         raise _refused(where, message)
     return kept
 

@@ -331,8 +331,8 @@ class Managers:
 
 _AFFINITY = Refusal(
     "TopologyAffinityError",
-    "its CPUs and memory cannot be had on NUMA nodes that the topology policy accepts",
-    "ask for less, move pods, or use topologyManagerPolicy: best-effort",
+    "no NUMA nodes that the topology policy accepts have its CPUs and memory",
+    "lower the requests, move pods, or use topologyManagerPolicy: best-effort",
 )
 
 

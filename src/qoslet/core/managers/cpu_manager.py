@@ -26,12 +26,12 @@ Holder = tuple[str, str]
 
 @rule("cpuset.exclusive", POLICY)
 def _exclusive(count: int, cpus: str, place: str = "") -> str:
-    return f"static policy, Guaranteed, {count} whole CPUs -> {cpus} of its own{place}"
+    return f"static policy, Guaranteed, {count} whole CPUs -> exclusive {cpus}{place}"
 
 
 @rule("cpuset.shared", POLICY)
 def _shared(cpus: str) -> str:
-    return f"static policy: what no container has for itself -> {cpus}"
+    return f"static policy: CPUs that are not exclusive -> {cpus}"
 
 
 class Refusal(Struct, frozen=True):
@@ -46,24 +46,24 @@ class Refusal(Struct, frozen=True):
 def _misaligned(asked: int, each: int) -> Refusal:
     return Refusal(
         "SMTAlignmentError",
-        f"{asked} CPUs are no multiple of the {each} threads of a core",
-        "ask for whole cores, or leave full-pcpus-only out",
+        f"{asked} CPUs are not a multiple of the {each} threads of a core",
+        "request whole cores, or disable full-pcpus-only",
     )
 
 
 def _no_cores(asked: int, free: int, each: int) -> Refusal:
     return Refusal(
         "SMTAlignmentError",
-        f"{asked} CPUs of whole cores were asked for, {free} are free ({each} threads a core)",
-        "ask for fewer CPUs, or move pods",
+        f"{asked} CPUs of whole cores requested, {free} free ({each} threads per core)",
+        "request fewer CPUs, or move pods",
     )
 
 
 def _too_few(asked: int, free: int) -> Refusal:
     return Refusal(
         "UnexpectedAdmissionError",
-        f"{asked} CPUs of its own were asked for, {free} are free",
-        "ask for fewer CPUs, reserve fewer, or move pods",
+        f"{asked} exclusive CPUs requested, {free} free",
+        "request fewer CPUs, reserve fewer, or move pods",
     )
 
 

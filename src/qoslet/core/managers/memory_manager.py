@@ -270,21 +270,21 @@ def _no_room(asked: Sizes) -> Refusal:
     return Refusal(
         "UnexpectedAdmissionError",
         f"no NUMA nodes have room for {_said(asked)}",
-        "ask for less, reserve less, or move pods",
+        "request less, reserve less, or move pods",
     )
 
 
 def _scattered(asked: Sizes) -> Refusal:
     return Refusal(
         "UnexpectedAdmissionError",
-        f"{_said(asked)} would fit on the fewest NUMA nodes, but those are taken",
-        "ask for less, or move pods",
+        f"{_said(asked)} would fit on the fewest NUMA nodes, but they are in use",
+        "request less, or move pods",
     )
 
 
 def _mixed(nodes: tuple[int, ...]) -> Refusal:
     return Refusal(
         "UnexpectedAdmissionError",
-        f"NUMA nodes {','.join(map(str, nodes))} are in use alone or in another group",
-        "ask for less, or move pods",
+        f"NUMA nodes {','.join(map(str, nodes))} are in use, alone or in another group",
+        "request less, or move pods",
     )

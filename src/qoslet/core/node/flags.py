@@ -198,7 +198,7 @@ FLAG_ROWS: tuple[FlagRow, ...] = (
     FlagRow(
         ("--pod-max-pids",),
         "NUMBER",
-        "Maximum number of processes in a pod; -1 is no limit",
+        "Maximum number of processes in a pod; -1 for no limit",
         "pod_max_pids",
         "podPidsLimit",
         "int",

@@ -131,8 +131,7 @@ def _walled(policy: NodePolicy, name: str, rows: Sequence[Setting]) -> Iterator[
         yield Problem(
             "warning",
             f"{name}: memory.min",
-            f"{_size(hard)} is not below memory.max {_size(most)}: {whose} never taken back, not"
-            " even page cache",
+            f"{_size(hard)} is not below memory.max {_size(most)}: {whose} never reclaimed, not even page cache",
             "at the limit the kernel OOM-kills instead; lower the request or raise the limit",
         )
 

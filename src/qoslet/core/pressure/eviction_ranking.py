@@ -178,7 +178,7 @@ def _because(first: Candidate, ranked: Sequence[Candidate], missing: int) -> str
 def _why_none(candidates: Sequence[Candidate]) -> str:
     """Why no candidate may be evicted."""
     if not candidates:
-        return "there is no pod below it"
+        return "no pod below it"
     counted = {
         "critical": sum(one.critical for one in candidates),
         "ending already": sum(one.ending and not one.critical for one in candidates),

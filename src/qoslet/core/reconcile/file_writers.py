@@ -99,7 +99,7 @@ TABLE: tuple[FileWriter, ...] = (
     ),
     FileWriter(
         "pod", ("memory.min", "memory.low", "memory.high"), "kubelet", _POD_RESIZE, _RESIZE,
-        "PR 140262: a resize writes Memory QoS, too", since=37,
+        "PR 140262: a resize also writes Memory QoS", since=37,
     ),
     FileWriter(
         "pod", ("cpu.", "memory.", "hugetlb.", "pids."), "kubelet", _CREATED, "",

@@ -45,9 +45,9 @@ def nul_faults(
         entries = value if isinstance(value, list) else []
         given |= {f"{name}[{index}]": str(word) for index, word in enumerate(entries)}
     given |= {f"env ({name!r})": f"{name}{value}" for name, value in variables.items()}
-    hint = "take it out: no process can be given one"
+    hint = "remove it: a process cannot have one"
     return [
-        FieldFault(f"{shape.field}.{name}", "has a NUL in it", hint)
+        FieldFault(f"{shape.field}.{name}", "contains a NUL", hint)
         for name, text in given.items()
         if "\0" in text
     ]
@@ -106,8 +106,8 @@ def refusal_row(pod: Pod, refusal: IsolationRefusal, unconfined: bool) -> Proble
     if unconfined:
         message = f"{refusal.message}: run anyway (--unconfined)"
         return problem_row(pod, "warning", refusal.field, message, "")
-    message = f"not run, it would have less isolation than asked: {refusal.message}"
-    return problem_row(pod, "error", refusal.field, message, "--unconfined runs it anyway")
+    message = f"not run, because the runtime cannot isolate it as requested: {refusal.message}"
+    return problem_row(pod, "error", refusal.field, message, "use --unconfined to run it anyway")
 
 
 def fault_row(pod: Pod, note: FieldFault) -> Problem:

@@ -124,7 +124,7 @@ def configuration_of(data: bytes, manifest: Manifest, what: str) -> Configuratio
         raise ValueError(f"{what}: {len(ids)} diff_ids for {len(manifest.layers)} layers")
     wrong = [one for one in ids if not is_digest(one)]
     if wrong:
-        raise ValueError(f"{what}: diff_id {wrong[0][:80]!r} is no sha256 or sha512 digest")
+        raise ValueError(f"{what}: diff_id {wrong[0][:80]!r} is not a sha256 or sha512 digest")
     if found.os not in ("", "linux"):
         raise ValueError(f"{what}: an image for {found.os[:80]}, this is linux")
     return found
@@ -133,7 +133,7 @@ def configuration_of(data: bytes, manifest: Manifest, what: str) -> Configuratio
 def _checked(one: Descriptor, what: str) -> None:
     """Raise ValueError where a blob could not be found and checked by this."""
     if not is_digest(one.digest):
-        raise ValueError(f"{what}: {one.digest[:80]!r} is no sha256 or sha512 digest")
+        raise ValueError(f"{what}: {one.digest[:80]!r} is not a sha256 or sha512 digest")
     if not 0 <= one.size < 2**63:
         raise ValueError(f"{what}: {one.digest} has size {one.size}")
 

@@ -47,15 +47,15 @@ def is_digest(text: str) -> bool:
 def reference(text: str) -> Reference:
     """The name in full; ValueError says what is wrong with it."""
     if len(text) > LONGEST:
-        raise ValueError(f"{text[:40]!r}… is too long for an image's name")
+        raise ValueError(f"{text[:40]!r}… is too long for an image name")
     rest, at, digest = text.partition("@")
     if at and not is_digest(digest):
-        raise ValueError(f"{text!r}: {digest!r} is no digest such as sha256:…")
+        raise ValueError(f"{text!r}: {digest!r} is not a digest such as sha256:…")
     name, colon, tag = rest.rpartition(":")
     if not colon or "/" in tag:
         name, tag = rest, ""
     elif not _TAG.fullmatch(tag):
-        raise ValueError(f"{text!r}: {tag!r} is no tag")
+        raise ValueError(f"{text!r}: {tag!r} is not a tag")
     first, slash, others = name.partition("/")
     if slash and (first == "localhost" or set(".:") & set(first)) and _REGISTRY.fullmatch(first):
         registry, path = first.lower(), others
@@ -64,7 +64,7 @@ def reference(text: str) -> Reference:
     if registry == DEFAULT_REGISTRY and "/" not in path:
         path = f"library/{path}"
     if not _REPOSITORY.fullmatch(path):
-        raise ValueError(f"{text!r} is no image's name")
+        raise ValueError(f"{text!r} is not an image name")
     return Reference(f"{registry}/{path}", tag or ("" if digest else "latest"), digest)
 
 
@@ -82,7 +82,7 @@ def goes_by(annotations: Mapping[str, str], place: str) -> frozenset[Reference]:
 
 
 def _or_none(text: str) -> Reference | None:
-    """A reference, None for what is no image's name."""
+    """A reference, None for what is not an image name."""
     try:
         return reference(text)
     except ValueError:

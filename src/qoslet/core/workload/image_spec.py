@@ -41,7 +41,7 @@ _CONTEXT_NAMES = (
     "appArmorProfile sysctls"
 )
 _CONTEXT = frozenset(_CONTEXT_NAMES.split())
-_HINT = "take it out of the manifest where the pod must not run without it"
+_HINT = "remove the pod if it must not run without it"
 
 
 def read_images(
@@ -73,7 +73,7 @@ class _ImageReader(PodReader):
         """Isolation that is not the runtime's to give."""
         if self.spec.get("hostUsers") is not False:
             return []
-        return [IsolationRefusal("spec.hostUsers", "no user namespace is asked of the runtime")]
+        return [IsolationRefusal("spec.hostUsers", "the runtime gets no user namespace")]
 
     def unread(self, context: Mapping[str, Any], where: str) -> list[str]:
         """Fields of a security context that are not passed on."""
@@ -94,7 +94,7 @@ class _ImageReader(PodReader):
         """Read one container."""
         field = f"{shape.field}.volumeMounts"
         faults = [
-            FieldFault(field, f"{mount.path}: a subPath is not passed on", _HINT)
+            FieldFault(field, f"{mount.path}: the subPath is ignored", _HINT)
             for mount in mounted.mounts
             if mount.sub_path and not self._subpaths
         ]
@@ -145,7 +145,7 @@ def _contained(
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
-            faults.append(FieldFault(f"{field}.{name}", f"{value!r} is no user or group number"))
+            faults.append(FieldFault(f"{field}.{name}", f"{value!r} is not a user or group ID"))
             return None
         return value
 
@@ -185,7 +185,7 @@ def _contradictions(
     """What of a security context does not go together."""
     found = []
     if gid is not None and uid is None:
-        found.append(FieldFault(f"{field}.runAsGroup", "a group needs runAsUser, too", "give both"))
+        found.append(FieldFault(f"{field}.runAsGroup", "runAsGroup needs runAsUser", "give both"))
     if non_root and uid == 0:
         found.append(FieldFault(f"{field}.runAsNonRoot", "the container would run as UID 0"))
     return found

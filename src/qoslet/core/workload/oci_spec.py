@@ -77,18 +77,18 @@ def read_oci(
         if fault is not None:
             said.wrong(f"{field}.name", fault, "shorten the pod's UID")
     if box.handler:
-        said.refuse("spec.runtimeClassName", f"{box.handler!r} is not what runs it")
+        said.refuse("spec.runtimeClassName", f"{box.handler!r} does not run it")
     if box.share_pid and not box.host_pid:
-        message = "no process is there to hold one PID namespace for several containers"
-        said.wrong("spec.shareProcessNamespace", message, "hostPID: true, or --with containerd")
+        message = "no process holds one PID namespace for several containers"
+        said.wrong("spec.shareProcessNamespace", message, "use hostPID: true, or --with containerd")
     for name, _ in box.sysctls:
         if not name.startswith(_SAFE_SYSCTLS) or (name.startswith("net.") and box.host_network):
             said.wrong(
-                "spec.securityContext.sysctls", f"{name} is the whole machine's", "sysctl -w"
+                "spec.securityContext.sysctls", f"{name} belongs to the whole machine", "sysctl -w"
             )
     if not box.host_network:
-        message = "its network is its own and has the loopback interface only: there is no CNI here"
-        hint = "hostNetwork: true gives it the host's"
+        message = "its network namespace has only the loopback interface: qoslet has no CNI"
+        hint = "use hostNetwork: true for the host's network"
         said.rows.append(problem_row(pod, "info", "spec.hostNetwork", message, hint))
     spec = replace(spec, problems=(*spec.problems, *said.rows))
     return spec if box.host_ipc else _with_shared_memory(spec)
@@ -110,13 +110,13 @@ def _judge(said: _Said, field: str, asked: ContainerSpec | None) -> None:
     ):
         if value not in ("", "Unconfined"):
             where = f"{field}.securityContext.{name}"
-            said.refuse(where, f"no {title} profile ({value}) is loaded")
+            said.refuse(where, f"the {title} profile ({value}) is not loaded")
     _, unknown = capabilities(asked.add, asked.drop, asked.privileged)
     for name in unknown:
         said.refuse(f"{field}.securityContext.capabilities", f"capability {name} is not known")
     if asked.tty or asked.stdin:
-        message = "nobody could type: its input is empty and its output goes to the log"
-        said.rows.append(problem_row(said.pod, "warning", f"{field}.tty", message, "leave it out"))
+        message = "it gets no terminal: its input is empty and its output goes to the log"
+        said.rows.append(problem_row(said.pod, "warning", f"{field}.tty", message, "remove it"))
 
 
 def _with_shared_memory(spec: PodSpec) -> PodSpec:

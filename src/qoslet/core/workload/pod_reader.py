@@ -121,7 +121,7 @@ class PodReader:
             *self.remarks(),
         ]
         if reading.missing:
-            message = f"not honoured: {', '.join(dict.fromkeys(reading.missing))}"
+            message = f"ignored: {', '.join(dict.fromkeys(reading.missing))}"
             rows.append(problem_row(self.pod, "warning", "spec", message, self.hint))
         made = PodSpec(
             uid=self.pod.uid,
@@ -212,7 +212,7 @@ class _ProcessReader(PodReader):
 
     pod_fields = PodReader.pod_fields | {"imagePullSecrets"}
     lifecycle_fields = frozenset({"stopSignal"})
-    hint = "use a container runtime for what needs it, or take it out of the manifest"
+    hint = "use a container runtime, or remove it from the manifest"
 
     def refusals(self, volumes: PodVolumes) -> Sequence[IsolationRefusal]:
         """Isolation that a plain process does not have."""
@@ -257,7 +257,7 @@ class _ProcessReader(PodReader):
         of = f" of image {raw['image']}" if raw.get("image") else ""
         message = f"no command: the process runtime cannot read the entrypoint{of}"
         field = f"{shape.field}.command"
-        reading.errors.append(problem_row(self.pod, "error", field, message, "give a command"))
+        reading.errors.append(problem_row(self.pod, "error", field, message, "set a command"))
 
     def _process(
         self,

@@ -134,7 +134,7 @@ def _is_id(value: object) -> TypeGuard[int]:
 def _malformed(context: Mapping[str, Any], where: str) -> list[IsolationRefusal]:
     """Identities that are no numbers: running as somebody else instead is no answer."""
     return [
-        IsolationRefusal(f"{where}.{name}", f"{context[name]!r} is no user or group number")
+        IsolationRefusal(f"{where}.{name}", f"{context[name]!r} is not a user or group ID")
         for name in ("runAsUser", "runAsGroup", "fsGroup")
         if context.get(name) is not None and not _is_id(context[name])
     ]
@@ -187,10 +187,10 @@ def _profiles(context: Mapping[str, Any], where: str) -> list[IsolationRefusal]:
         kind = (context.get(name) or {}).get("type")
         if kind not in (None, "Unconfined"):
             refusals.append(
-                IsolationRefusal(f"{where}.{name}", f"no {title} profile ({kind}) is loaded")
+                IsolationRefusal(f"{where}.{name}", f"the {title} profile ({kind}) is not loaded")
             )
     if context.get("seLinuxOptions"):
-        refusals.append(IsolationRefusal(f"{where}.seLinuxOptions", "no SELinux label is set"))
+        refusals.append(IsolationRefusal(f"{where}.seLinuxOptions", "the SELinux label is not set"))
     return refusals
 
 
@@ -199,16 +199,16 @@ def pod_refusals(document: Mapping[str, Any]) -> list[IsolationRefusal]:
     spec = document.get("spec") or {}
     refusals = []
     if spec.get("hostUsers") is False:
-        refusals.append(IsolationRefusal("spec.hostUsers", "no user namespace is made"))
+        refusals.append(IsolationRefusal("spec.hostUsers", "no user namespace is created"))
     if spec.get("runtimeClassName"):
         name = spec["runtimeClassName"]
-        refusals.append(IsolationRefusal("spec.runtimeClassName", f"{name!r} is not what runs it"))
+        refusals.append(IsolationRefusal("spec.runtimeClassName", f"{name!r} does not run it"))
     annotations = (document.get("metadata") or {}).get("annotations") or {}
     for key, value in annotations.items():
         if str(key).startswith(_APPARMOR_ANNOTATION) and value != "unconfined":
             refusals.append(
                 IsolationRefusal(
-                    f"metadata.annotations[{key}]", f"no AppArmor profile ({value}) is loaded"
+                    f"metadata.annotations[{key}]", f"the AppArmor profile ({value}) is not loaded"
                 )
             )
     return refusals

@@ -70,9 +70,11 @@ def volumes_of(
         field = f"spec.volumes[{index}]"
         name = entry.get("name")
         if not isinstance(name, str) or not is_label(name):
-            found.faults.append(FieldFault(f"{field}.name", f"{name!r} is no DNS label", "name it"))
+            found.faults.append(
+                FieldFault(f"{field}.name", f"{name!r} is not a DNS label", "name it")
+            )
         elif name in found.memory or name in found.others:
-            found.faults.append(FieldFault(f"{field}.name", f"{name} is there twice", "rename one"))
+            found.faults.append(FieldFault(f"{field}.name", f"{name} occurs twice", "rename one"))
         else:
             _add(found, field, name, _mapping(entry.get("emptyDir")))
     most = _most(pod, around)
@@ -92,7 +94,7 @@ def _add(found: PodVolumes, field: str, name: str, empty: Mapping[str, Any]) -> 
     """Read one volume; ``empty`` is its ``emptyDir``, empty where it is another kind."""
     medium = empty.get("medium") or ""
     if medium not in _MEDIA and not str(medium).startswith("HugePages-"):
-        hint = "Memory, HugePages, or leave it out"
+        hint = "use Memory or HugePages, or remove it"
         found.faults.append(FieldFault(f"{field}.emptyDir.medium", f"{medium!r} is unknown", hint))
     size = None
     if empty.get("sizeLimit") is not None:
@@ -111,7 +113,7 @@ def _add(found: PodVolumes, field: str, name: str, empty: Mapping[str, Any]) -> 
 def _size(value: object) -> int:
     """A ``sizeLimit`` in bytes; raises QuantityError."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise QuantityError("is no quantity")
+        raise QuantityError("is not a quantity")
     size = parse(str(value).strip())
     if size.nano < 0:
         raise QuantityError("is negative")
@@ -153,14 +155,14 @@ def mounts_of(
             continue
         if name not in volumes.memory:
             message = f"no volume is named {given!r}"
-            found.faults.append(FieldFault(f"{field}.name", message, "name one of spec.volumes"))
+            found.faults.append(FieldFault(f"{field}.name", message, "use one of spec.volumes"))
             continue
         try:
             mount = _mount(entry, name, variables)
             if mount.path in taken:
                 raise _Wrong("mountPath", f"{mount.path} is mounted twice")
         except _Wrong as wrong:
-            hint = "give another path"
+            hint = "use another path"
             found.faults.append(FieldFault(f"{field}.{wrong.field}", str(wrong), hint))
             continue
         taken.add(mount.path)
@@ -188,14 +190,14 @@ def _mount(entry: Mapping[str, Any], name: str, variables: Mapping[str, str]) ->
     if ":" in path:
         raise _Wrong("mountPath", f"{path} has a ':'")
     if path in ("/", "/dev") or path.split("/")[1] in ("proc", "sys"):
-        raise _Wrong("mountPath", f"{path} is the system's")
+        raise _Wrong("mountPath", f"{path} belongs to the system")
     given, template = entry.get("subPath"), entry.get("subPathExpr")
     if given and template:
         raise _Wrong("subPath", "and subPathExpr exclude each other")
     field = "subPathExpr" if template else "subPath"
     sub = expand(str(template), variables) if template else given
     if template and "$(" in str(sub):
-        raise _Wrong(field, f"{sub!r} names a variable that is not set")
+        raise _Wrong(field, f"{sub!r} uses a variable that is not set")
     if isinstance(sub, str) and sub.startswith("/"):
         raise _Wrong(field, f"{sub!r} is not relative")
     parts = _parts(field, sub) if sub else []
@@ -205,7 +207,7 @@ def _mount(entry: Mapping[str, Any], name: str, variables: Mapping[str, str]) ->
 def _parts(field: str, path: object) -> list[str]:
     """The components of a path; raises ``_Wrong``."""
     if not isinstance(path, str) or not path:
-        raise _Wrong(field, f"{path!r} is no path")
+        raise _Wrong(field, f"{path!r} is not a path")
     if not path.isprintable() or len(path) >= _LONGEST:
         raise _Wrong(field, f"{path[:80]!r} is too long or has control characters")
     parts = [part for part in path.split("/") if part not in ("", ".")]

@@ -126,7 +126,7 @@ class AsyncWrites:
             threading.Thread(target=job.run, name="slow-write", daemon=True).start()
         except RuntimeError as error:
             job.close()
-            raise OSError(EAGAIN, f"no thread to be had: {error}") from error
+            raise OSError(EAGAIN, f"cannot start a thread: {error}") from error
         if not job.over.wait(self._grace):
             self._job = job
             raise PendingWrite

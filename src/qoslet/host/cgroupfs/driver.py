@@ -77,7 +77,7 @@ class Cgroupfs:
         self._shown: set[str] = set()
         self._made: list[Entry] = []
         if not self.root:
-            raise CannotDo("the hierarchy's own root is nobody's", hint="such as /qoslet")
+            raise CannotDo("the root of the hierarchy cannot be managed", hint="such as /qoslet")
 
     def perform(self, steps: Sequence[Step]) -> list[Outcome]:
         """Do each step; stop after the first that fails. One outcome for each step tried."""
@@ -89,7 +89,7 @@ class Cgroupfs:
                 befores = self._befores(steps) if self.journal.wants_before else {}
                 self._record(self._intents(steps, befores))
             except (QosletError, OSError) as error:
-                return [Outcome(steps[0], error=f"nothing was done: the journal: {error}")]
+                return [Outcome(steps[0], error=f"nothing done: the journal: {error}")]
         outcomes = self._do(steps, befores)
         self._record_made()
         return outcomes
@@ -199,7 +199,7 @@ class Cgroupfs:
         except ValueError as error:
             raise CgroupError(str(error)) from None
         if not is_at_or_below(plain, self.root):
-            raise CgroupError(f"{path} is not below {self.root}: nothing else is ever written")
+            raise CgroupError(f"{path} is not below {self.root}: qoslet writes nothing else")
         return plain
 
     def _place(self, step: Step) -> tuple[str, MountedTree]:
@@ -235,7 +235,7 @@ class Cgroupfs:
         except OSError as error:
             if error.errno not in (ENOENT, ENODEV) or not self.layout.regain(path):
                 raise
-            self._note(f"{path}: a controller was switched off above it, and is on again")
+            self._note(f"{path}: an ancestor disabled a controller; it is enabled again")
             self._write_value(tree, path, step, before)
         self.layout.written(path, step.file)
 

@@ -96,9 +96,9 @@ def strike(layout: CgroupLayout, path: str, spared: Collection[int] = ()) -> boo
         return True
     if found & {1, os.getpid()}:
         raise CannotDo(
-            "the group holds PID 1 or qoslet itself; nothing was killed",
+            "the cgroup has PID 1 or qoslet itself; nothing was killed",
             where=path,
-            hint="move that process out of the group first",
+            hint="move that process out of the cgroup first",
         )
     if spared or layout.name != "v2" or not _write(layout.trees[0], path, "cgroup.kill", "1"):
         _round(layout, path, spared)

@@ -40,7 +40,7 @@ class KernelReclaim:
         import threading
 
         if self._busy:
-            return f"{RECLAIM}: another one goes on"
+            return f"{RECLAIM}: another reclaim is running"
         if self._tree is None:
             return "no memory controller"
         try:
@@ -56,7 +56,7 @@ class KernelReclaim:
         except RuntimeError as error:
             self._busy = False
             os.close(descriptor)
-            return f"no thread to be had: {error}"
+            return f"cannot start a thread: {error}"
         return ""
 
     def _run(self, descriptor: int, amount: int) -> None:

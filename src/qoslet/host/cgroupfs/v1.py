@@ -115,8 +115,7 @@ class HierarchiesV1:
             )
             if not found.cpus or not found.mems:
                 raise CgroupError(
-                    f"{tree.point}{path}: cpuset.cpus or cpuset.mems is empty, so no group below "
-                    "could run anything; write both there first"
+                    f"{tree.point}{path}: cpuset.cpus or cpuset.mems is empty, so no child cgroup could run a process; write both there first"
                 )
             self._spaces[path] = found
         return found

@@ -45,101 +45,100 @@ def cgroup_error(
 def no_domain(where: str, file: str, kind: str) -> CgroupError:
     """A file that a v2 group lacks because it is ``threaded`` or ``domain invalid``."""
     return CgroupError(
-        f"{where}/{file}: ENOENT: the group is {kind} and has no such file; "
-        "choose a root whose groups above are all domains (cat cgroup.type)",
+        f"{where}/{file}: ENOENT: the cgroup is {kind} and has no such file; choose a root whose ancestors are all domains (cat cgroup.type)",
         errno.ENOENT,
     )
 
 
 _GENERAL = {
     errno.EPERM: (
-        "this process has not the right to do it",
-        "run as root, or have the group delegated to this user",
+        "permission denied",
+        "run as root, or delegate the cgroup to this user",
     ),
     errno.EACCES: (
-        "this process has not the right to do it",
-        "run as root, or have the group delegated to this user",
+        "permission denied",
+        "run as root, or delegate the cgroup to this user",
     ),
     errno.EROFS: (
         "the hierarchy is mounted read-only",
-        "mount it read-write, or run outside the container that mounted it so",
+        "mount it read-write, or run outside the container",
     ),
-    errno.ENODEV: ("the group was removed meanwhile", "it is made again with the next look"),
-    errno.ENOENT: ("the group was removed meanwhile", "it is made again with the next look"),
+    errno.ENODEV: ("the cgroup was removed", "the next sync recreates it"),
+    errno.ENOENT: ("the cgroup was removed", "the next sync recreates it"),
     errno.EBUSY: (
-        "somebody else uses or changes the group at this moment",
-        "try again; cat cgroup.procs there tells who is in it",
+        "another process is using or changing the cgroup",
+        "try again; cat cgroup.procs lists its processes",
     ),
     errno.ENOSPC: (
-        "the kernel has no room or number left for it",
-        "remove groups that nobody uses; removed ones count until their memory is freed",
+        "the kernel has no space or ID left for it",
+        "remove unused cgroups; removed ones count until their memory is freed",
     ),
     errno.EOPNOTSUPP: (
-        "the group is threaded, or domain invalid below a threaded one (cat cgroup.type)",
-        "choose a root whose groups above are all domains",
+        "the cgroup is threaded, or domain invalid below a threaded one (cat cgroup.type)",
+        "choose a root whose ancestors are all domains",
     ),
     errno.ETIMEDOUT: (
-        "the write still waits while the kernel takes memory back (reclaim)",
-        "end something in the group, or set the limit above its use",
+        "the write is still waiting for reclaim",
+        "stop a process in the cgroup, or set the limit above its usage",
     ),
     errno.ELOOP: (
-        "a symbolic link stands in the path",
-        "control groups have none: see who put it there",
+        "the path contains a symbolic link",
+        "cgroups have none: find out who created it",
     ),
     errno.ENOTDIR: (
-        "a link or a file stands where a group should be",
-        "control groups have none: see who put it there",
+        "a link or a file exists in place of a cgroup",
+        "cgroups have none: find out who created it",
     ),
-    errno.EINVAL: ("the kernel takes no such value here", "see the rule that gave it: explain"),
-    errno.ERANGE: ("the value is out of the file's bounds", "see the rule that gave it: explain"),
-    errno.ENOMEM: ("the kernel has no memory for it", "free some memory and try again"),
+    errno.EINVAL: ("the kernel rejects this value", "see qoslet explain"),
+    errno.ERANGE: ("the value is out of range", "see qoslet explain"),
+    errno.ENOMEM: ("the kernel has no memory", "free some memory and try again"),
 }
 
 _CREATE = {
-    errno.EINVAL: ("the name is no name for a group", "no newline, not . and not .."),
-    errno.ENAMETOOLONG: ("a part of the name is longer than 255 bytes", "choose a shorter one"),
+    errno.EINVAL: ("not a valid cgroup name", "no newline, not . and not .."),
+    errno.ENAMETOOLONG: ("a name component is longer than 255 bytes", "choose a shorter one"),
     errno.EBUSY: (
-        "a group of that name is just being removed",
-        "it is made with the next look",
+        "a cgroup of that name is being removed",
+        "the next sync creates it",
     ),
     errno.ENOENT: (
-        "the group above is not there",
-        "make it first, or choose a root of one part such as /qoslet",
+        "the parent cgroup does not exist",
+        "create it first, or choose a root of one component such as /qoslet",
     ),
     errno.ENOSPC: (
-        "the kernel has no number left for another group (memory: 65535)",
-        "remove groups that nobody uses; removed ones count until their memory is freed",
+        "the kernel has no ID left for another cgroup (memory: 65535)",
+        "remove unused cgroups; removed ones count until their memory is freed",
     ),
     errno.EAGAIN: (
-        "cgroup.max.descendants or cgroup.max.depth of a group above is reached",
-        "raise it there, or remove groups",
+        "cgroup.max.descendants or cgroup.max.depth of an ancestor is reached",
+        "raise it there, or remove cgroups",
     ),
 }
 
 _REMOVE = {
-    errno.EINVAL: ("the hierarchy's own root cannot be removed", "name a group below it"),
+    errno.EINVAL: ("the root of the hierarchy cannot be removed", "give a cgroup below it"),
     errno.EBUSY: (
-        "it holds processes or groups",
-        "end them first: cat cgroup.procs there and below",
+        "it has processes or child cgroups",
+        "stop them first: cat cgroup.procs there and below",
     ),
 }
 
 _ENABLE = {
     errno.EBUSY: (
-        "a v2 group that has processes of its own cannot give controllers to those below",
-        "move them into a group beside (cat cgroup.procs), or choose another root",
+        "a v2 cgroup with processes cannot enable controllers for its children",
+        "move them into a sibling cgroup (cat cgroup.procs), or choose another root",
     ),
-    errno.ENOENT: ("the controller is not there", "enable it in the groups above first"),
+    errno.ENOENT: ("the controller is not available", "enable it in the ancestors first"),
     errno.ENODEV: (
-        "the controller is bound to a v1 hierarchy, or switched off for the kernel",
+        "the controller is bound to a v1 hierarchy, or disabled in the kernel",
         "unmount it there, or boot without cgroup_disable= and cgroup_no_v1=",
     ),
     errno.EOPNOTSUPP: (
-        "a threaded group cannot have it (cat cgroup.type)",
-        "choose a root whose groups above are all domains",
+        "a threaded cgroup cannot have it (cat cgroup.type)",
+        "choose a root whose ancestors are all domains",
     ),
     errno.EINVAL: (
-        "the kernel knows no such controller, or it cannot be switched here",
+        "the kernel does not have this controller, or it cannot be enabled here",
         "see cgroup.controllers of the root",
     ),
 }
@@ -147,49 +146,52 @@ _ENABLE = {
 _ATTACH = {
     errno.ESRCH: ("the process has ended", "nothing is left to do"),
     errno.ENOSPC: (
-        "cpuset.cpus or cpuset.mems of the group is empty",
+        "cpuset.cpus or cpuset.mems of the cgroup is empty",
         "write both before a process joins",
     ),
     errno.EBUSY: (
-        "a v2 group whose controllers are given to those below takes no processes",
-        "let the process join a leaf",
+        "a v2 cgroup that enables controllers for its children takes no processes",
+        "move the process into a leaf",
     ),
     errno.EINVAL: ("the process cannot be moved (a kernel thread)", "leave it where it is"),
     errno.EOPNOTSUPP: (
-        "the group is threaded or domain invalid and takes no whole process (cat cgroup.type)",
-        "choose a root whose groups above are all domains",
+        "the cgroup is threaded or domain invalid and takes no whole process (cat cgroup.type)",
+        "choose a root whose ancestors are all domains",
     ),
-    errno.EAGAIN: ("the group's pids.max is reached", "raise it, or end something in the group"),
+    errno.EAGAIN: (
+        "pids.max of the cgroup is reached",
+        "raise it, or stop a process in the cgroup",
+    ),
 }
 
 _SET = {
     errno.ENOENT: (
-        "the group or the file is gone or was never offered by the kernel or the group above",
+        "the cgroup or the file does not exist, in this kernel or below this parent",
         "see cgroup.controllers, or the mounts of v1",
     ),
     errno.ENODEV: (
-        "the group was removed meanwhile, or its controller was switched off above it",
-        "both are made good with the next look",
+        "the cgroup was removed, or an ancestor disabled its controller",
+        "the next sync restores both",
     ),
-    errno.ENOSPC: ("the kernel has no room for the value", "see the rule that gave it: explain"),
+    errno.ENOSPC: ("the kernel has no space for the value", "see qoslet explain"),
 }
 
 _CPUSET = {
     errno.EACCES: (
-        "the group above does not have these CPUs or nodes",
-        "widen it there first",
+        "the parent cgroup does not have these CPUs or nodes",
+        "add them there first",
     ),
-    errno.EBUSY: ("a group below uses more than that", "narrow those first"),
-    errno.ENOSPC: ("processes would be left without a CPU or node", "end or move them first"),
+    errno.EBUSY: ("a child cgroup uses more than that", "reduce the children first"),
+    errno.ENOSPC: ("processes would be left without a CPU or node", "stop or move them first"),
 }
 
 _MEMORY = {
     errno.EBUSY: (
-        "the group uses more than that and the kernel could not take it back",
-        "wait until usage is below, or end something in it",
+        "the cgroup uses more than that, and the kernel could not reclaim it",
+        "wait until usage is below, or stop a process in it",
     ),
     errno.EINVAL: (
-        "memory.limit_in_bytes may not pass memory.memsw.limit_in_bytes",
+        "memory.limit_in_bytes cannot exceed memory.memsw.limit_in_bytes",
         "raise memsw first, lower it last",
     ),
 }
@@ -197,7 +199,7 @@ _MEMORY = {
 _LIMITED = {
     errno.EINVAL: (
         "a limit is bytes, or max",
-        "see the rule that gave it: explain",
+        "see qoslet explain",
     ),
     errno.EBUSY: _MEMORY[errno.EBUSY],
 }
@@ -205,36 +207,36 @@ _LIMITED = {
 _HUGETLB = {
     errno.EBUSY: (
         "more huge pages are in use than that",
-        "wait until they are given back, or end something in the group",
+        "wait until they are freed, or stop a process in the cgroup",
     ),
-    errno.EINVAL: ("a limit is bytes, or max (v1: -1)", "see the rule that gave it: explain"),
+    errno.EINVAL: ("a limit is bytes, or max (v1: -1)", "see qoslet explain"),
 }
 
 _PIDS = {
     errno.EINVAL: (
-        "a number from 0 to 4194304, or max, is taken",
-        "see the rule that gave it: explain",
+        "the value must be 0 to 4194304, or max",
+        "see qoslet explain",
     ),
 }
 
 _WEIGHT = {
     errno.EINVAL: (
-        "an idle group (cpu.idle 1) takes no weight; else it is a number from 1 to 10000",
+        "an idle cgroup (cpu.idle 1) takes no weight; else the value must be 1 to 10000",
         "write 0 to cpu.idle first",
     ),
 }
 
 _QUOTA = {
     errno.EINVAL: (
-        "the quota is below 1 ms, the period not 1 ms to 1 s, or the group above has less",
-        "raise the group above first, lower it last",
+        "the quota is below 1 ms, the period not 1 ms to 1 s, or the parent cgroup has less",
+        "raise the parent first, lower it last",
     ),
 }
 
 _BANDWIDTH = {
     errno.EINVAL: (
         "the quota is below 1 ms, or the period not 1 ms to 1 s",
-        "see the rule that gave it: explain",
+        "see qoslet explain",
     ),
 }
 

@@ -81,10 +81,10 @@ def inside(one: VolumeMount) -> int:
     the pod may have made them. Raises OSError, ValueError."""
     at = os.open(one.source, _HERE | os.O_DIRECTORY)
     if os.fstat(at).st_dev == os.stat(f"{one.source}/..").st_dev:
-        raise ValueError(f"nothing is mounted on {one.source} as this process sees it")
+        raise ValueError(f"nothing is mounted on {one.source} in this mount namespace")
     for part in filter(None, one.sub_path.split("/")):
         if not stat.S_ISDIR(os.fstat(at).st_mode):
-            raise ValueError(f"subPath {one.sub_path}: there is no directory before {part}")
+            raise ValueError(f"subPath {one.sub_path}: the parent of {part} is not a directory")
         try:
             at = os.open(part, _HERE, dir_fd=at)
         except FileNotFoundError:
@@ -131,7 +131,7 @@ class _MountView:
     def _cover(self, path: str) -> int:
         """Put a directory with the same names over ``path``, and open it."""
         if path.startswith(_SYSTEM):
-            raise ValueError(f"nothing can be made in {path}")
+            raise ValueError(f"cannot create anything in {path}")
         names = _names(path)
         where = self._staging if path == "/" else path
         status = os.stat(path)
@@ -164,7 +164,7 @@ def _names(path: str) -> list[tuple[str, str, int | None]]:
     with os.scandir(path) as entries:
         for entry in entries:
             if len(found) == MOST_NAMES:
-                raise ValueError(f"make it on the host first: {path} has over {MOST_NAMES} names")
+                raise ValueError(f"create it on the host first: {path} has over {MOST_NAMES} names")
             if entry.is_symlink():
                 found.append((entry.name, os.readlink(entry.path), None))
             else:

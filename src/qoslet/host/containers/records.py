@@ -101,7 +101,7 @@ class RecordFolder(Generic[R]):
             try:
                 found.append(self._one(uid))
             except (OSError, ValueError, msgspec.MsgspecError) as error:
-                bad.append(f"{self.folder}/{uid}: a record that cannot be used: {error}")
+                bad.append(f"{self.folder}/{uid}: unusable record: {error}")
                 self.drop(uid)
         return found, bad
 
@@ -114,7 +114,7 @@ class RecordFolder(Generic[R]):
             raise ValueError(f"of format {record.format}, this is {FORMAT}")
         names = {launch.name for launch in record.spec.launches}
         if record.spec.uid != uid or not names == record.lives.keys() == record.cgroups.keys():
-            raise ValueError("its parts do not fit together")
+            raise ValueError("its parts are inconsistent")
         return record
 
     def close(self) -> None:

@@ -97,7 +97,7 @@ def begin(
         os.close(reader)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        raise StartFailed(NOT_EXECUTABLE, f"cannot watch it: {error.strerror}") from error
+        raise StartFailed(NOT_EXECUTABLE, f"cannot wait for it: {error.strerror}") from error
     return ForkedProcess(pid, pidfd, reader, time.monotonic() + START_SECONDS)
 
 

@@ -50,9 +50,9 @@ class TmpfsVolumes:
             return {}
         if self._lasting and _secluded():
             raise CannotDo(
-                "volumes mounted in a mount namespace of this process are hidden from the next",
+                "volumes mounted in this mount namespace are invisible to the next run",
                 where=self._folder,
-                hint="no PrivateTmp=, ProtectSystem= and the like in its unit",
+                hint="remove PrivateTmp=, ProtectSystem= and similar from its unit",
             )
         self._private(self._folder)
         self._private(self._pod(uid))
@@ -68,9 +68,9 @@ class TmpfsVolumes:
             elif volume.size is not None and _pages(volume.size) != _size(path):
                 self._resize(path, volume.size)
         except OSError as error:
-            hint = "see the directory"
+            hint = "check the directory"
             if error.errno == EPERM:
-                hint = "it takes the right to mount (CAP_SYS_ADMIN)"
+                hint = "mounting needs CAP_SYS_ADMIN"
             message = f"volume {volume.name} cannot be mounted: {error.strerror}"
             raise CannotDo(message, where=path, hint=hint) from error
         return path
@@ -82,7 +82,7 @@ class TmpfsVolumes:
         except OSError as error:
             if error.errno != EINVAL:
                 raise
-            self._note(f"{path}: {size} bytes would not hold what is in it: size kept")
+            self._note(f"{path}: {size} bytes are less than its content: size unchanged")
 
     def remove(self, uid: str, *, detach: bool = False) -> None:
         """Unmount and remove every volume of a pod. With ``detach`` one that is in use goes out
@@ -96,14 +96,14 @@ class TmpfsVolumes:
                 os.rmdir(path)
             except OSError as error:
                 message = f"volume {name} cannot be removed: {error.strerror}"
-                raise CannotDo(message, where=path, hint="see what is in it") from error
+                raise CannotDo(message, where=path, hint="check its content") from error
         try:
             os.rmdir(pod)
         except FileNotFoundError:
             return
         except OSError as error:
             message = f"cannot be removed: {error.strerror}"
-            raise CannotDo(message, where=pod, hint="see what is in it") from error
+            raise CannotDo(message, where=pod, hint="check its content") from error
 
     def _unmount(self, path: str, detach: bool) -> None:
         """Unmount one volume; raises CannotDo with who holds it, and OSError."""
@@ -114,13 +114,13 @@ class TmpfsVolumes:
             if error.errno != EBUSY:
                 raise
         who = holders(path)
-        told = ", ".join(who[:HOLDERS_TOLD]) or "somebody who is not seen from here"
+        told = ", ".join(who[:HOLDERS_TOLD]) or "an unknown process"
         more = f" and {len(who) - HOLDERS_TOLD} more" if len(who) > HOLDERS_TOLD else ""
         if not detach:
             message = f"the volume is in use by {told}{more}"
-            raise CannotDo(message, where=path, hint="end it, or change its directory")
+            raise CannotDo(message, where=path, hint="stop it, or change its directory")
         unmount(path, DETACH)
-        self._note(f"{path}: detached; its memory goes when {told}{more} has ended")
+        self._note(f"{path}: detached; its memory is freed when {told}{more} ends")
 
     def existing(self) -> Mapping[str, tuple[str, ...]]:
         """Pod UID to volume names of all that is below the folder."""
@@ -140,12 +140,12 @@ class TmpfsVolumes:
             _directory(path)
             found = os.lstat(path)
         except OSError as error:
-            message = f"the directory for volumes cannot be made: {error.strerror}"
-            raise CannotDo(message, where=path, hint="see the directory above") from error
+            message = f"cannot create the directory for volumes: {error.strerror}"
+            raise CannotDo(message, where=path, hint="check the parent directory") from error
         ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
         if not ours or stat.S_IMODE(found.st_mode) & 0o077:
-            message = "the directory for volumes is open to others"
-            raise CannotDo(message, where=path, hint="look into it, then remove it")
+            message = "other users can write the directory for volumes"
+            raise CannotDo(message, where=path, hint="check its content, then remove it")
 
 
 def holders(point: str) -> list[str]:

@@ -116,7 +116,7 @@ class Calls:
         words = shown(" ".join((error.details() or "").split()), 500)
         where = f"{self.endpoint}: {method}"
         if code == grpc.StatusCode.UNAVAILABLE:
-            return Away(f"nobody answers: {words}", code.name, where=where)
+            return Away(f"no answer: {words}", code.name, where=where)
         if code == grpc.StatusCode.DEADLINE_EXCEEDED:
             return Away("no answer in time", code.name, where=where)
         return CallFailed(words or code.name, code.name, where=where)

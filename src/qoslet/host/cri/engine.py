@@ -157,7 +157,9 @@ class CriEngine:
             run = self._runs[uid]
             self._told(run.pod)
             if run.pod.digest != pod.digest:
-                self.note(f"Pod {pod.spec.key}: the runtime has it with other containers; they end")
+                self.note(
+                    f"Pod {pod.spec.key}: the runtime has it with other containers; stopping them"
+                )
                 run.stop(pod.spec.grace)
         else:
             self._carry(PodRun(self, pod))
@@ -208,7 +210,7 @@ class CriEngine:
             self._unsaved.discard(uid)
         except OSError as error:
             self._unsaved.add(uid)
-            self.note(f"{self._records.folder}: records are not kept: {error.strerror}")
+            self.note(f"{self._records.folder}: cannot write records: {error.strerror}")
 
     def charge(self, pod: CriPod, pid: int) -> None:
         """A process beside a pod's containers."""
@@ -217,7 +219,7 @@ class CriEngine:
     def away(self, error: Away) -> None:
         """The runtime does not answer: look for it."""
         if self._here.is_set():
-            self.note(f"{error}; what runs stays, and is looked at when it answers again")
+            self.note(f"{error}; running containers stay and are checked when it answers again")
         self._here.clear()
         self._again.set()
 
@@ -309,7 +311,7 @@ class CriEngine:
                         continue
                     aside = put_aside(path, self._limits.files)
                 except OSError as error:
-                    self.note(f"{path}: not begun anew: {error.strerror}")
+                    self.note(f"{path}: cannot restart the log: {error.strerror}")
                     continue
                 request = pb.ReopenContainerLogRequest(container_id=pod.ids[name])
                 try:
@@ -330,13 +332,13 @@ class CriEngine:
             if spec.uid != uid:
                 raise ValueError("of another pod")
         except (msgspec.MsgspecError, ValueError) as error:
-            self.note(f"sandbox {box.id} has our label and no pod: {error}; it is left alone")
+            self.note(f"sandbox {box.id} has the qoslet label but no pod: {error}; leaving it")
             return
         pod = CriPod(spec, box.annotations.get(requests.DIGEST, "") or spec.digest())
         pod.attempt = box.metadata.attempt + 1
         if box.state == pb.SANDBOX_READY:
             pod.sandbox = box.id
-        self.note(f"Pod {spec.key}: found in the runtime without a record of it; it is taken up")
+        self.note(f"Pod {spec.key}: found in the runtime without a record; adopting it")
         self._carry(PodRun(self, pod, stale=True))
         self.changed(pod)
 

@@ -301,7 +301,7 @@ class PodRun(StatusSync):
                 if error.code == "NOT_FOUND":
                     self.stale = True
                     continue
-                self._put_off(name, f"{name}: its resources are not updated: {error.message}")
+                self._put_off(name, f"{name}: cannot update resources: {error.message}")
                 continue
             pod.applied[name] = wanted
             self._delays.pop(name, None)

@@ -50,9 +50,9 @@ def read_facts(endpoint: str) -> RuntimeFacts:
     except (CallFailed, TimeoutError) as error:
         why = error.message if isinstance(error, CallFailed) else "no answer in time"
         raise CannotDo(
-            f"no container runtime answers: {why}",
+            f"the container runtime does not answer: {why}",
             where=endpoint,
-            hint="start it, or name its socket: --container-runtime-endpoint unix:///run/...",
+            hint="start it, or give its socket: --container-runtime-endpoint unix:///run/...",
         ) from error
 
 
@@ -87,7 +87,7 @@ class CriRuntime:
                 return
         check_pod(spec, {one.name: "" for one in spec.launches})
         if spec.messages is None:
-            raise CannotDo("nothing is planned for its containers", where=f"Pod {spec.key}")
+            raise CannotDo("no plan for its containers", where=f"Pod {spec.key}")
         pod = CriPod(spec, spec.digest())
         self._told(pod)
         self._engine.call(self._engine.start, pod)

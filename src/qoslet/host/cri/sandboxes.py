@@ -114,7 +114,7 @@ class Sandboxes:
                 return
             raise NotStartable(
                 "CgroupDriverMismatch",
-                f"the runtime made its sandbox outside {pod.parent}: is its cgroup driver another?",
+                f"the runtime created its sandbox outside {pod.parent}: does it use another cgroup driver?",
             )
         self.watch_over(pid)
 
@@ -137,7 +137,8 @@ class Sandboxes:
         if found is None:
             if asked.pull == "Never":
                 raise NotStartable(
-                    "ErrImageNeverPull", f"{asked.image} is not there and imagePullPolicy is Never"
+                    "ErrImageNeverPull",
+                    f"{asked.image} is not present and imagePullPolicy is Never",
                 )
             spec = pb.ImageSpec(image=asked.image)
             try:
@@ -154,7 +155,7 @@ class Sandboxes:
                 raise NotStartable("ErrImagePull", f"{asked.image}: {error.message}") from error
             found = await self._look_up(asked.image)
         if found is None:
-            raise NotStartable("ErrImagePull", f"{asked.image}: pulled, and not there")
+            raise NotStartable("ErrImagePull", f"{asked.image}: pulled, but not present")
         if asked.non_root and asked.uid is None and _is_root(found):
             raise NotStartable(
                 "CreateContainerConfigError",
@@ -284,8 +285,7 @@ class Sandboxes:
         for one in strays(lost):
             end(one)
             self._around.note(
-                f"{pod.spec.key}: process {one.pid} of the runtime has a sandbox that the runtime "
-                "does not know; it is ended"
+                f"{pod.spec.key}: process {one.pid} of the runtime has a sandbox that the runtime does not know; killing it"
             )
 
     async def alone(self) -> None:
@@ -296,7 +296,7 @@ class Sandboxes:
                 await asyncio.sleep(0.002)
             if not _has_ended(descriptor):
                 signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-                self._around.note(f"process {pid} of the runtime outlived its pod; it is ended")
+                self._around.note(f"process {pid} of the runtime outlived its pod; killing it")
             os.close(descriptor)
             del self._monitors[pid]
 

@@ -103,7 +103,7 @@ class StatusSync:
         """The sandbox ended: its containers end with it, and they get another one."""
         pod = self.pod
         if pod.ending is None:
-            self._around.note(f"{pod.spec.key}: its sandbox has ended; it is made anew")
+            self._around.note(f"{pod.spec.key}: its sandbox exited; recreating it")
         for name, life in pod.lives.items():
             id = pod.ids.get(name)
             if life.alive and id:

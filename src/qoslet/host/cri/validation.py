@@ -60,14 +60,14 @@ def parsed(kind: type[M], data: bytes) -> M:
 def identifier(text: str, where: str) -> str:
     """An id that may be part of a path. Raises ``BadMessage`` for another."""
     if not _ID.fullmatch(text):
-        raise BadMessage(f"{where}: {text[:80]!r} is no id")
+        raise BadMessage(f"{where}: {text[:80]!r} is not an ID")
     return text
 
 
 def _walk(kind: Descriptor, data: memoryview, path: str, depth: int) -> None:
     """Check one message. Raises ``BadMessage``."""
     if not depth:
-        raise BadMessage(f"{path}: messages in messages, too deep")
+        raise BadMessage(f"{path}: messages nested too deeply")
     at = 0
     while at < len(data):
         key, at = _number(data, at, path)
@@ -95,7 +95,7 @@ def _check(field: FieldDescriptor, value: memoryview | int, where: str, depth: i
         try:
             str(value, "utf-8")
         except UnicodeDecodeError as error:
-            raise BadMessage(f"{where}: is no UTF-8: {error.reason}") from None
+            raise BadMessage(f"{where}: is not UTF-8: {error.reason}") from None
     elif _FIELDS.get(field.type, _VARINT) == _VARINT:
         at = 0
         while at < len(value):
@@ -108,7 +108,7 @@ def _check_number(field: FieldDescriptor, value: int, where: str) -> None:
     signed = value - (1 << 64) if value >> 63 else value
     if field.enum_type is not None:
         if signed not in field.enum_type.values_by_number:
-            raise BadMessage(f"{where}: {signed} is no {field.enum_type.name}")
+            raise BadMessage(f"{where}: {signed} is not a {field.enum_type.name}")
     elif field.type == FieldDescriptor.TYPE_INT32:
         if not -(1 << 31) <= signed < 1 << 31:
             raise BadMessage(f"{where}: {signed} is beyond 32 bits")
@@ -147,7 +147,7 @@ def _value(data: memoryview, at: int, wire: int, where: str) -> tuple[memoryview
     else:
         raise BadMessage(f"{where}: has wire type {wire}, which the CRI does not use")
     if size > len(data) - at:
-        raise BadMessage(f"{where}: {size} bytes are announced, {len(data) - at} are there")
+        raise BadMessage(f"{where}: {size} bytes announced, {len(data) - at} present")
     return data[at : at + size], at + size
 
 

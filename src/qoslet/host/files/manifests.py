@@ -65,7 +65,7 @@ def values_of(path: str, *, stdin: IO[bytes] | None = None) -> list[tuple[str, A
             raise BadInputs([document])
         found.append((document.where, plain_value(document.data, document.where)))
     if not found:
-        raise BadInputs([BadInput("holds no document", where=shown(path))])
+        raise BadInputs([BadInput("contains no document", where=shown(path))])
     return found
 
 
@@ -79,7 +79,7 @@ def value_of(text: str | bytes, name: str) -> Any:
         found = list(text_documents(data, shown(name)))
         if len(found) != 1 or isinstance(found[0], BadInput):
             fault = next((one for one in found if isinstance(one, BadInput)), None)
-            raise fault or BadInput("holds no single document", where=shown(name)) from None
+            raise fault or BadInput("contains no document", where=shown(name)) from None
         given = plain_value(found[0].data, found[0].where)
     if not isinstance(given, dict):
         raise BadInput("expected `object`", where=shown(name))
@@ -104,7 +104,7 @@ def _capped(loaded: Loaded) -> list[BadInput]:
     more = len(loaded.faults) - FAULTS_MAX + loaded.more_faults
     if more <= 0:
         return loaded.faults
-    rest = BadInput(f"... and {more} more faults", hint="mend these first")
+    rest = BadInput(f"... and {more} more faults", hint="fix these first")
     return [*loaded.faults[:FAULTS_MAX], rest]
 
 
@@ -146,8 +146,8 @@ def is_manifest(name: str) -> bool:
 def check_directory(directory: str) -> None:
     """Raise BadInput for a directory that everybody can write, OSError for none."""
     if os.stat(directory).st_mode & stat.S_IWOTH:
-        hint = "chmod o-w it: as root its manifests would run whatever anybody writes"
-        raise BadInput("everybody can write this directory", where=shown(directory), hint=hint)
+        hint = "chmod o-w it: as root, qoslet would run whatever any user writes there"
+        raise BadInput("any user can write this directory", where=shown(directory), hint=hint)
 
 
 def manifest_names(directory: str, strict: bool) -> list[str]:
@@ -196,8 +196,8 @@ def unreadable(path: str, error: Exception) -> BadInput:
     """The fault of a path that the system would not give."""
     if isinstance(error, FileNotFoundError):
         if os.path.islink(path):
-            hint = "mend or remove the link"
-            return BadInput("is a link to nothing", where=shown(path), hint=hint)
+            hint = "fix or remove the link"
+            return BadInput("is a dangling link", where=shown(path), hint=hint)
         return BadInput("does not exist", where=shown(path), hint="check the path")
     reason = error.strerror if isinstance(error, OSError) else str(error)
     return BadInput(f"cannot be read: {shown(reason or 'unknown error')}", where=shown(path))
@@ -236,7 +236,7 @@ def check_file(path: str, mode: int, strict: bool) -> None:
             hint = "give a file or a directory, or - for standard input"
             raise BadInput(f"is {called}", where=shown(path), hint=hint)
     if strict and mode & stat.S_IWOTH:
-        raise BadInput("everybody can write this file", where=shown(path), hint="chmod o-w it")
+        raise BadInput("any user can write this file", where=shown(path), hint="chmod o-w it")
 
 
 def _content(fd: int, size: int) -> Text:
@@ -288,7 +288,7 @@ def text_documents(data: Text, file: str) -> Iterator[Document | BadInput]:
             return
     if view.nbytes > YAML_MAX:
         message = f"is {view.nbytes >> 20} MiB of YAML, at most {YAML_MAX >> 20} are read"
-        yield BadInput(message, where=file, hint="give it as JSON: kubectl ... -o json")
+        yield BadInput(message, where=file, hint="use JSON: kubectl ... -o json")
         return
     yield from _yaml_documents(bytes(view), file)
 

@@ -57,7 +57,7 @@ def content(path: str, strict: bool, made: bool) -> tuple[Stamp, tuple[Document 
         facts = os.fstat(fd)
         if facts.st_size > FILE_MAX:
             message = f"is {facts.st_size >> 20} MiB, at most {FILE_MAX >> 20} are read"
-            raise BadInput(message, where=shown(path), hint="one file for each pod is best")
+            raise BadInput(message, where=shown(path), hint="use one file per pod")
         with open(fd, "rb", closefd=False) as file:
             data = file.read(FILE_MAX)
     finally:

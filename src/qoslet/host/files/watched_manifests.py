@@ -134,12 +134,12 @@ class ManifestFiles:
         """What keeps files from being read as they are."""
         found = [Problem("error", one.where, one.message, one.hint) for one in self.faults]
         if self._unwatched:
-            message = f"not watched ({self._unwatched}): looked at every {POLL:g} s"
+            message = f"not watched ({self._unwatched}): polled every {POLL:g} s"
             hint = "raise fs.inotify.max_user_instances or max_user_watches"
             found.append(Problem("warning", "manifests", message, hint))
         for given in self._given:
             for name in sorted(given.busy):
-                message = "is open for writing: it is read when it is closed"
+                message = "is open for writing; qoslet reads it when it is closed"
                 found.append(Problem("info", shown(given.full(name)), message, ""))
         return found
 

@@ -180,7 +180,7 @@ class _Builder:
             hint = "Kubernetes documents do not use custom tags"
             self._fault(event, f"the tag {shown(tag, 60)} is not allowed", hint)
         elif type(value) is not wanted:
-            self._fault(event, f"{shown(text, 40)!r} is not of type {name}", "remove the tag")
+            self._fault(event, f"{shown(text, 40)!r} is not {name}", "remove the tag")
         return value
 
     def _start(self, event: Any, value: Any) -> None:

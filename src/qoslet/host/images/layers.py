@@ -122,7 +122,7 @@ def _check(entry: tarfile.TarInfo) -> None:
     """Raise ValueError for an entry that is not to be unpacked."""
     for key in _NUMBERS:
         if not entry.pax_headers.get(key, "0").isdecimal():
-            raise ValueError(f"{key} {entry.pax_headers[key][:40]!r} is no number")
+            raise ValueError(f"{key} {entry.pax_headers[key][:40]!r} is not a number")
     for name in (entry.name, entry.linkname):
         if (length := len(os.fsencode(name))) > LONGEST:
             raise ValueError(f"a name of {length} bytes, at most {LONGEST}")

@@ -238,7 +238,7 @@ def _opened(path: str) -> tuple[int, int]:
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode):
         os.close(descriptor)
-        raise ValueError(f"{path} is no file")
+        raise ValueError(f"{path} is not a file")
     return descriptor, found.st_size
 
 

@@ -164,7 +164,7 @@ class KeeperRuntime:
                     f"the keeper does not answer within {ANSWER_SECONDS:.0f} s",
                     where=self._setting.folder,
                     hint=self._starter.runtime_error()
-                    or "see what it does; killed, it is replaced and its containers stay",
+                    or "check what it does; if you kill it, another replaces it and containers keep running",
                 )
             if self._peer is not None:
                 _ready(self._peer.socket, select.POLLIN, min(left, 0.1))
@@ -239,7 +239,7 @@ class KeeperRuntime:
             try:
                 self._peer.send(request)
             except (ValueError, msgspec.MsgspecError) as error:
-                raise CannotDo(f"the keeper cannot be told: {error}", where=f"pod {uid}") from error
+                raise CannotDo(f"cannot send to the keeper: {error}", where=f"pod {uid}") from error
             self._peer.flush()
         self._pending[request.id] = request
         if isinstance(request, StartPod | RemovePod):
@@ -274,7 +274,7 @@ class KeeperRuntime:
                 while (data := self._peer.next()) is not None:
                     self._take(data)
             except (MessageTooLong, msgspec.MsgspecError) as error:
-                self._note(f"the keeper (process {self.pid}) is not understood: {error}")
+                self._note(f"invalid message from the keeper (process {self.pid}): {error}")
                 self._peer.open = False
         if self._wrong is not None:
             raise self._wrong
@@ -308,9 +308,9 @@ class KeeperRuntime:
         self._failures = 0
         if said.error:
             self._wrong = CannotDo(
-                f"the keeper of these containers (process {said.pid}) cannot be used: {said.error}",
+                f"cannot use the keeper of these containers (process {said.pid}): {said.error}",
                 where=self._setting.folder,
-                hint=f"kill {said.pid}: its containers stay, and the next keeper takes them up",
+                hint=f"kill {said.pid}: its containers keep running, and the next keeper adopts them",
             )
 
     def _done(self, done: int) -> None:
@@ -336,7 +336,7 @@ class KeeperRuntime:
         if self._views or self._pending:
             words = self._starter.runtime_error()
             about = f": {words}" if words else ""
-            self._note(f"the keeper (process {self.pid}) has ended{about}; another takes over")
+            self._note(f"the keeper (process {self.pid}) exited{about}; starting another")
         self._known = self._known and not self._views
         if wait == 0.0 and (self._views or self._pending):
             self._reach()

@@ -76,12 +76,12 @@ class Starter:
                         raise CannotDo(
                             "the keeper has its lock but does not listen",
                             where=self._setting.folder,
-                            hint="see who has keeper.lock there open (fuser, lsof)",
+                            hint="find the process that has keeper.lock open (fuser, lsof)",
                         ) from error
                 time.sleep(0.005)
         except OSError as error:
             raise CannotDo(
-                f"the keeper cannot be reached: {error.strerror}", where=self._setting.folder
+                f"cannot connect to the keeper: {error.strerror}", where=self._setting.folder
             ) from error
         finally:
             os.close(folder)
@@ -92,14 +92,16 @@ class Starter:
         try:
             descriptor = os.open(where, _FOLDER)
         except OSError as error:
-            raise CannotDo(f"no state folder: {error.strerror}", where=where) from error
+            raise CannotDo(
+                f"cannot create the state directory: {error.strerror}", where=where
+            ) from error
         found = os.fstat(descriptor)
         if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
             os.close(descriptor)
             raise CannotDo(
-                "the state folder is not ours alone",
+                "other users can access the state directory",
                 where=where,
-                hint="it must be our own with mode 0700",
+                hint="it must belong to this user with mode 0700",
             )
         return descriptor
 
@@ -109,7 +111,7 @@ class Starter:
         try:
             lock = os.open(path, _LOCK, 0o600)
         except OSError as error:
-            raise CannotDo(f"no lock for the keeper: {error.strerror}", where=path) from error
+            raise CannotDo(f"cannot lock for the keeper: {error.strerror}", where=path) from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -122,7 +124,7 @@ class Starter:
         opened = [lock]
         try:
             if not sys.executable:
-                raise CannotDo("this program does not know its Python: no keeper can be started")
+                raise CannotDo("cannot start the keeper: sys.executable is empty")
             listener = _listening(folder)
             opened.append(listener.detach())
             reader, writer = os.pipe2(os.O_CLOEXEC)
@@ -218,7 +220,7 @@ def _connected(folder: int) -> socket.socket:
         connection.connect(f"/proc/self/fd/{folder}/{KEEPER_SOCKET}")
         user = peer_of(connection).uid
         if user != os.geteuid():
-            raise CannotDo(f"the keeper's socket is user {user}'s", where=KEEPER_SOCKET)
+            raise CannotDo(f"the keeper's socket belongs to user {user}", where=KEEPER_SOCKET)
     except BaseException:
         connection.close()
         raise

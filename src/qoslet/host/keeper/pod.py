@@ -59,11 +59,11 @@ def check_pod(spec: PodSpec, cgroups: Mapping[str, str]) -> None:
         raise CannotDo("this pod is not run", where=where)
     names = [launch.name for launch in spec.launches]
     if len({*names}) != len(names) or {*names} != cgroups.keys():
-        raise CannotDo("there is not one group for each container", where=where)
+        raise CannotDo("the plan does not have one cgroup per container", where=where)
     if spec.bundles is not None:
         planned = spec.bundles.blocks
         if any(not planned[one].path for one in names if one in planned) or {*names} - {*planned}:
-            raise CannotDo("the plan has no place for its containers", where=where)
+            raise CannotDo("the plan has no cgroups for its containers", where=where)
     for text in (spec.uid, *spec.key.split("/"), *names):
         if not text or text in (".", "..") or "/" in text or "\0" in text or len(text) > 253:
             raise CannotDo(f"{text!r} cannot be part of a path", where=where)

@@ -203,7 +203,7 @@ class ProcessRuntime:
         if pod is None:
             return
         if [one.name for one in spec.launches] != [one.name for one in pod.spec.launches]:
-            raise CannotDo("these are other containers", where=f"Pod {pod.spec.key}")
+            raise CannotDo("the containers differ", where=f"Pod {pod.spec.key}")
         pod.spec = spec
         self._touch(pod)
 
@@ -263,7 +263,7 @@ class ProcessRuntime:
                 self._records.save(self._pods[uid].record(self._records.boot))
             except OSError as error:
                 self._unsaved[uid] = None
-                self._note(f"{self._records.folder}: records are not kept: {error.strerror}")
+                self._note(f"{self._records.folder}: cannot write records: {error.strerror}")
 
     def _tick(self, pod: ProcessPod) -> None:
         """Carry on what is under way, then do what is due until nothing is; starts may make

@@ -147,7 +147,7 @@ class Keeper:
                     break
                 self._request(client, data)
         except MessageTooLong:
-            client.peer.send(LogMessage("this message is too long; nothing after it can be read"))
+            client.peer.send(LogMessage("message too long; closing the connection"))
             client.peer.flush()
             client.peer.open = False
 
@@ -160,7 +160,7 @@ class Keeper:
                 self._greet(client, asked)
                 return
             if not client.greeted:
-                raise ValueError("no hello came before it")
+                raise ValueError("no hello before it")
             number = asked.id
             uid = asked.spec.uid if isinstance(asked, StartPod | UpdatePod) else asked.uid
             match asked:
@@ -177,7 +177,7 @@ class Keeper:
                     self._runtime.remove_pod(asked.uid)
         except (QosletError, msgspec.MsgspecError, ValueError, OSError, RecursionError) as error:
             client.done = max(client.done, number)
-            client.peer.send(LogMessage(f"a request was refused: {error}"[:1000], number))
+            client.peer.send(LogMessage(f"request rejected: {error}"[:1000], number))
             if uid:
                 self._news(client, uid)
         client.done = max(client.done, number)
@@ -189,7 +189,7 @@ class Keeper:
         """Welcome a client, or tell why it is not."""
         wrong = ""
         if hello.version != VERSION:
-            wrong = f"version {VERSION} is spoken here, not {hello.version}"
+            wrong = f"this keeper has protocol version {VERSION}, not {hello.version}"
         elif hello.root != self._root:
             wrong = f"this is the keeper of {self._root}"
         client.peer.send(Welcome(VERSION, os.getpid(), wrong))

@@ -22,7 +22,7 @@ _IN_ROOT = 0x10
 
 def open_in_root(root: int, path: str) -> IO[bytes]:
     """The regular file at ``path`` with the directory that is open as ``root`` as its root.
-    Raises OSError, also where it is no file."""
+    Raises OSError, also where it is not a file."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     how = struct.pack("=3Q", flags, 0, _NO_MAGICLINKS | _IN_ROOT)
     opened = library().syscall(_OPENAT2, root, os.fsencode(path), how, len(how))
@@ -31,5 +31,5 @@ def open_in_root(root: int, path: str) -> IO[bytes]:
     file = os.fdopen(opened, "rb")
     if not stat.S_ISREG(os.fstat(opened).st_mode):
         file.close()
-        raise OSError(EINVAL, "is no file", path)
+        raise OSError(EINVAL, "is not a file", path)
     return file

@@ -39,10 +39,10 @@ def checked(path: str) -> str:
         return ""
     first, *parts = path.split("/")
     if first or not parts:
-        raise ValueError(f"{path!r} does not begin at the hierarchy's root")
+        raise ValueError(f"{path!r} does not begin with /")
     for part in parts:
         if part in ("", ".", "..") or "\0" in part:
-            raise ValueError(f"{path!r} is no plain path")
+            raise ValueError(f"{path!r} is not a plain path")
     return path
 
 
@@ -50,7 +50,7 @@ def checked(path: str) -> str:
 def file_name(name: str) -> str:
     """``name`` if it is one component. Raises ValueError."""
     if name in ("", ".", "..") or "/" in name or "\0" in name:
-        raise ValueError(f"{name!r} is no file name")
+        raise ValueError(f"{name!r} is not a file name")
     return name
 
 

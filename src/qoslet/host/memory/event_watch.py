@@ -55,7 +55,7 @@ class KernelWatch:
             try:
                 self._way = _Legacy(self._tree) if hierarchy == "v1" else _Unified(self._tree)
             except OSError as error:
-                self._failed = f"groups are looked at now and then only: {error.strerror}"
+                self._failed = f"cgroups are only polled: {error.strerror}"
         self._v2 = hierarchy != "v1"
         self._triggers.add("", "/proc/pressure/memory")
 
@@ -93,7 +93,7 @@ class KernelWatch:
         except FileNotFoundError:
             return
         except OSError as error:
-            self._failed = f"{path} is looked at now and then only: {error.strerror}"
+            self._failed = f"{path} is only polled: {error.strerror}"
             return
         self._followed[path] = identity
 
@@ -127,7 +127,7 @@ class KernelWatch:
 class _Unified:
     """v2: the kernel tells of each change of the file, at most every 10 ms for each group."""
 
-    how: tuple[str, ...] = ("memory.events of each group wakes the agent",)
+    how: tuple[str, ...] = ("memory.events of each cgroup wakes the agent",)
 
     def __init__(self, tree: MountedTree) -> None:
         self._tree = tree
@@ -163,8 +163,8 @@ class _Legacy:
     that goes; it does not say which. Source: mm/memcontrol-v1.c memcg_event_remove."""
 
     how: tuple[str, ...] = (
-        "being out of memory in any group wakes the agent",
-        "cgroup v1 tells of no throttling, no reclaim and no pressure by group",
+        "an OOM in any cgroup wakes the agent",
+        "cgroup v1 does not report throttling, reclaim or pressure by cgroup",
     )
 
     def __init__(self, tree: MountedTree) -> None:

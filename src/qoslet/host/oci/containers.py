@@ -62,7 +62,7 @@ class CreateJob:
         if pidfd < 0 or not (self._is_mine(pid) or _is_child(pidfd)):
             if pidfd >= 0:
                 os.close(pidfd)
-            raise StartFailed(NOT_EXECUTABLE, "its runtime has started it, and it is not there")
+            raise StartFailed(NOT_EXECUTABLE, "the runtime started it, but it does not exist")
         return Spawned(pid, pidfd, self._place.noted())
 
     def give_up(self) -> None:
@@ -74,9 +74,9 @@ class CreateJob:
 
     def _failure(self, late: bool) -> StartFailed:
         """Why it has failed."""
-        text = self._place.runtime_error() or "its runtime ended without a word"
+        text = self._place.runtime_error() or "the runtime exited without an error message"
         if late:
-            text = f"not made within {MAKING_SECONDS:.0f} s"
+            text = f"not created within {MAKING_SECONDS:.0f} s"
         said = text.casefold()
         code = NOT_FOUND if any(word in said for word in _MISSING) else NOT_EXECUTABLE
         return StartFailed(code, text[:1000])
@@ -107,7 +107,7 @@ class DeleteJob:
         os.close(self.report)
         if ended.si_code == os.CLD_EXITED and ended.si_status == 0:
             return ""
-        return self._place.runtime_error() or "its runtime does not let it go"
+        return self._place.runtime_error() or "the runtime cannot delete it"
 
 
 class OciContainers:

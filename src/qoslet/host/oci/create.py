@@ -170,7 +170,7 @@ def _prepare(making: CreateRequest) -> None:
     nothing = PlannedBlock("", {})
     planned = spec.bundles.blocks.get(launch.name, nothing)
     if not planned.path:
-        raise CreateRefused("the plan has no place for it")
+        raise CreateRefused("the plan has no cgroup for it")
     launch = _scored(place, launch, found.able)
     made = bundle_config(pod, launch, planned, found, v2=engine.v2)
     process = made["process"]

@@ -43,8 +43,8 @@ def find(name: Name) -> InstalledRuntime:
     """The runtime of that name. Raises CannotDo where it is not there, or cannot work here: then
     nothing was made."""
     if os.geteuid() != 0:
-        hint = "run as root; --with process runs plain processes without rights"
-        raise CannotDo(f"--with {name} makes mounts and namespaces", hint=hint)
+        hint = "run as root, or use --with process, which needs no privileges"
+        raise CannotDo(f"--with {name} needs mounts and namespaces", hint=hint)
     program = find_program(name)
     if program is None:
         raise CannotDo(f"{name} is not installed", hint=f"apt install {name}, or --with process")
@@ -60,13 +60,13 @@ def _version(name: Name, program: str) -> str:
             [program, "--version"], capture_output=True, timeout=ASK_SECONDS, check=False
         ).stdout.decode("utf-8", "replace")
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise CannotDo(f"{program} cannot be asked: {error}", hint="see what it is") from None
+        raise CannotDo(f"cannot run {program}: {error}", hint="check the program") from None
     words = said.split()
     if words[:2] != [name, "version"] or len(words) < 3:
-        raise CannotDo(f"{program} says {said[:60]!r}, which is no version of {name}")
+        raise CannotDo(f"{program} prints {said[:60]!r}, which is not a version of {name}")
     version = words[2].split("+")[0].split("-")[0].split("~")[0]
     if not all(part.isdecimal() for part in version.split(".")):
-        raise CannotDo(f"{program} is of version {words[2][:40]!r}, which is not understood")
+        raise CannotDo(f"{program} has the unknown version {words[2][:40]!r}")
     return version
 
 
@@ -110,7 +110,7 @@ def engine_of(
         name, equals, path = one.partition("=")
         if not name or not equals or not os.path.isdir(path):
             hint = "such as --rootfs busybox:1.36=/srv/busybox"
-            raise BadInput("is no NAME=DIRECTORY", where=f"--rootfs {one}", hint=hint)
+            raise BadInput("is not NAME=DIRECTORY", where=f"--rootfs {one}", hint=hint)
         pairs.append((name, os.path.realpath(path)))
     return OciRuntime(
         name=found.name,

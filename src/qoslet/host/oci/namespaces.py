@@ -73,7 +73,7 @@ def _new(kinds: Sequence[Kind], hostname: str) -> dict[Kind, int]:
     caller is single-threaded. Raises OSError."""
     back = _of_process(os.getpid(), kinds)
     if back is None:
-        raise OSError(errno.ESRCH, "the namespaces of this process cannot be opened")
+        raise OSError(errno.ESRCH, "cannot open the namespaces of this process")
     flags = 0
     for kind in kinds:
         flags |= _FLAGS[kind]
@@ -100,11 +100,11 @@ def _furnished(kinds: Sequence[Kind], hostname: str) -> dict[Kind, int]:
             ioctl(one, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _UP_RUNNING))
     found = _of_process(os.getpid(), kinds)
     if found is None:
-        raise OSError(errno.ESRCH, "namespaces cannot be opened")
+        raise OSError(errno.ESRCH, "cannot open namespaces")
     return found
 
 
 def _call(result: int) -> None:
     if result != 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"namespaces cannot be made: {os.strerror(number)}")
+        raise OSError(number, f"cannot create namespaces: {os.strerror(number)}")

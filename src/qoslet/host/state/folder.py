@@ -40,9 +40,9 @@ def state_directory(environ: Mapping[str, str], user: int) -> str:
     runtime = environ.get("XDG_RUNTIME_DIR") or f"/run/user/{user}"
     if not runtime.startswith("/") or not os.path.isdir(runtime):
         raise CannotDo(
-            "there is no runtime directory for the journal",
+            "no runtime directory for the journal",
             where=runtime,
-            hint="set XDG_RUNTIME_DIR to a directory of your own that ends with the boot",
+            hint="set XDG_RUNTIME_DIR to your directory on a tmpfs",
         )
     return f"{runtime.rstrip('/')}/qoslet"
 

@@ -197,7 +197,7 @@ def private(folder: str, pages: Pages) -> StateServer:
     except OSError as error:
         listener.close()
         raise CannotDo(
-            f"the agent's socket cannot be made: {error.strerror}", where=f"{folder}/{AGENT_SOCKET}"
+            f"cannot create the agent's socket: {error.strerror}", where=f"{folder}/{AGENT_SOCKET}"
         ) from error
     return StateServer(listener, pages, user=os.geteuid())
 
@@ -247,7 +247,7 @@ def _parts(address: str) -> tuple[str, int]:
     host, colon, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if colon else ""
     if not (port.isascii() and port.isdigit() and int(port) < 65536):
-        raise BadInput(f"{address!r} is no address", hint="such as 127.0.0.1:9753")
+        raise BadInput(f"{address!r} is not an address", hint="such as 127.0.0.1:9753")
     host = host or "127.0.0.1"
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
@@ -255,7 +255,7 @@ def _parts(address: str) -> tuple[str, int]:
         except OSError:
             continue
         return host, int(port)
-    raise BadInput(f"{host!r} is no numeric address", hint="such as 127.0.0.1:9753")
+    raise BadInput(f"{host!r} is not a numeric address", hint="such as 127.0.0.1:9753")
 
 
 LARGEST_ANSWER = 64 * 1024 * 1024
@@ -277,11 +277,11 @@ def ask(folder: str, path: str) -> bytes:
         body = answer.read(LARGEST_ANSWER)
     except (FileNotFoundError, ConnectionRefusedError) as error:
         raise CannotDo(
-            "no agent runs here", where=where, hint="start one: qoslet run DIR --keep"
+            "no agent is running", where=where, hint="start it with: qoslet run DIR --keep"
         ) from error
     except PermissionError as error:
         raise CannotDo(
-            "the agent belongs to another user", where=where, hint="ask as root, or as its user"
+            "the agent belongs to another user", where=where, hint="run as root, or as that user"
         ) from error
     except (OSError, HTTPException) as error:
         raise CannotDo(

@@ -83,7 +83,7 @@ class JournalFile:
         try:
             self._file = os.open(JOURNAL, _NEW, 0o600, dir_fd=self._folder)
         except OSError as error:
-            raise cannot("the journal cannot be begun", error, self.root) from error
+            raise cannot("cannot create the journal", error, self.root) from error
         self._append(lines([self._header]))
 
     def seen(self, values: Mapping[Key, str]) -> None:
@@ -134,7 +134,7 @@ class JournalFile:
         try:
             written = os.write(self._file, data)
         except OSError as error:
-            raise cannot("the journal cannot be written", error, self.root) from error
+            raise cannot("cannot write the journal", error, self.root) from error
         self._size += written
         if written != len(data):
             # The torn line must not swallow the next one.
@@ -148,7 +148,7 @@ class JournalFile:
             unlink(f"{JOURNAL}.new", self._folder)
             new = os.open(f"{JOURNAL}.new", _NEW, 0o600, dir_fd=self._folder)
         except OSError as error:
-            raise cannot("the journal cannot be begun", error, self.root) from error
+            raise cannot("cannot create the journal", error, self.root) from error
         old, self._file, self._size = self._file, new, 0
         try:
             self._append(data)
@@ -241,10 +241,10 @@ def _succeed(journal: JournalFile, tree: Owned, header: Header) -> None:
         refuse_foreign(tree, header.root, standing, ledger, valid)
         if old.header is not None and old.header.verb == "apply":
             hint = f"qoslet release --cgroup-root {header.root} removes it"
-            raise CannotDo("the tree of an apply stands here", where=header.root, hint=hint)
+            raise CannotDo("qoslet apply has created this tree", where=header.root, hint=hint)
         journal.notes.append(_clean(tree, header.root, standing, old.header))
     if not valid and journal.archive(old.header):
-        journal.notes.append(f"{header.root}: a journal of another boot was put aside")
+        journal.notes.append(f"{header.root}: ignoring a journal of another boot")
     journal.discard()
 
 
@@ -255,7 +255,7 @@ def _contents(folder: int) -> bytes:
     except FileNotFoundError:
         return b""
     except OSError as error:
-        raise cannot("the journal cannot be read", error, JOURNAL) from error
+        raise cannot("cannot read the journal", error, JOURNAL) from error
     with os.fdopen(descriptor, "rb") as file:
         return file.read()
 
@@ -281,13 +281,15 @@ def refuse_foreign(
     if not foreign:
         return
     count = len(foreign)
-    what = "this tree stands already and no journal of ours names it"
+    what = "this tree exists, but no qoslet journal has it"
     if valid and root not in foreign:
-        what = f"{_many(count, 'group')} in this tree made by somebody else, such as {foreign[0]}"
+        what = (
+            f"{_many(count, 'group')} in this tree created by another process, such as {foreign[0]}"
+        )
     raise CannotDo(
         what,
         where=root,
-        hint="give another --cgroup-root; if nobody needs it, end its processes and rmdir it",
+        hint="use another --cgroup-root; if this one is unused, stop its processes and rmdir it",
     )
 
 
@@ -296,18 +298,18 @@ def _clean(tree: Owned, root: str, standing: Sequence[str], header: Header | Non
     running = sum(len(tree.members(path)) for path in standing)
     if running and not tree.kill(root):
         raise CannotDo(
-            "processes that an ended run left cannot be killed",
+            "cannot kill processes that a previous run left",
             where=root,
             hint="see cgroup.procs there and below",
         )
     for path in standing:
         wrong = tree.discard(path)
         if wrong is not None:
-            raise CannotDo("what an ended run left cannot be removed", where=root, hint=wrong)
+            raise CannotDo("cannot remove what a previous run left", where=root, hint=wrong)
     pid = header.pid if header else 0
     return (
         f"{root}: removed {_many(len(standing), 'group')} and ended "
-        f"{_many(running, 'process', 'es')} that a run before (process {pid}) left behind"
+        f"{_many(running, 'process', 'es')} that a previous run (process {pid}) left"
     )
 
 

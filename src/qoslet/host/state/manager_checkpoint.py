@@ -40,7 +40,7 @@ class StateFiles:
         except OSError as error:
             raise _unfit(path, f"cannot be read: {error.strerror}") from error
         if not stat.S_ISREG(what.st_mode) or what.st_uid != os.geteuid():
-            raise _unfit(path, "is no plain file of this user")
+            raise _unfit(path, "is not a regular file of this user")
         if len(content) > MOST:
             raise _unfit(path, f"holds more than {MOST} bytes")
         return content
@@ -85,4 +85,4 @@ def _replace(path: str, content: bytes) -> None:
 
 
 def _unfit(path: str, message: str) -> CannotDo:
-    return CannotDo(message, where=path, hint="look who made it, then remove it")
+    return CannotDo(message, where=path, hint="find out who created it, then remove it")

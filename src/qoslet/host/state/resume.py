@@ -69,7 +69,7 @@ def _take_up(journal: JournalFile, tree: Owned, header: Header, given: bool) -> 
         ledger.add(old.entries)
         if old.header.driver != header.driver and ledger.cgroups:
             raise CannotDo(
-                f"the tree was made with the {old.header.driver} driver",
+                f"the tree was created with the {old.header.driver} driver",
                 where=header.root,
                 hint=f"--cgroup-driver {old.header.driver}, or qoslet release first",
             )
@@ -78,14 +78,14 @@ def _take_up(journal: JournalFile, tree: Owned, header: Header, given: bool) -> 
         what = "that cannot be read"
         if old.header is not None:
             what = "of another boot" if old.header.boot != header.boot else "of another hierarchy"
-        journal.notes.append(f"{header.root}: a journal {what} was put aside")
+        journal.notes.append(f"{header.root}: ignoring a journal {what}")
     if old.bad:
         journal.notes.append(f"{header.root}: {old.bad} torn or damaged lines of the journal")
     stale = prune(ledger, tree) or stale
     if old.header is not None and old.header.verb != header.verb and ledger.cgroups:
         other = {"apply": "an apply", "run": "a run"}.get(old.header.verb, "another verb")
         raise CannotDo(
-            f"the tree of {other} stands here",
+            f"qoslet {other} has created this tree",
             where=header.root,
             hint=f"qoslet release --cgroup-root {header.root} removes it",
         )
@@ -132,7 +132,7 @@ def read_journal(
     except OSError as error:
         if error.errno != ENOENT:
             raise CannotDo(
-                f"the journal cannot be read: {error.strerror}", where=f"{state}/{escaped(root)}"
+                f"cannot read the journal: {error.strerror}", where=f"{state}/{escaped(root)}"
             ) from error
     prune(ledger, tree)
     _check_root(root, tree, ledger, given)

@@ -30,7 +30,7 @@ def enter(root: str, state: str) -> tuple[int, int]:
     top = _private(state, None)
     try:
         if top is None:
-            raise CannotDo("the journal's directory was removed", where=state)
+            raise CannotDo("the journal directory was removed", where=state)
         folder, lock = _entered(root, top, state)
         try:
             _overlap(root, top)
@@ -77,15 +77,15 @@ def _private(name: str, above: int | None, prefix: str = "") -> int | None:
     except OSError as error:
         if made and isinstance(error, FileNotFoundError):
             return None
-        raise cannot("the journal's directory cannot be used", error, where) from error
+        raise cannot("cannot use the journal directory", error, where) from error
     found = os.fstat(descriptor)
     if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
         os.close(descriptor)
         raise CannotDo(
-            f"the journal's directory belongs to user {found.st_uid} with mode "
+            f"the journal directory belongs to user {found.st_uid} with mode "
             f"{stat.S_IMODE(found.st_mode):04o}",
             where=where,
-            hint="it must be our own with mode 0700; look into it, then remove it",
+            hint="it must belong to this user with mode 0700; check its content, then remove it",
         )
     return descriptor
 
@@ -125,7 +125,7 @@ def _entered(root: str, top: int, state: str) -> tuple[int, int]:
             return folder, lock
         for descriptor in filter(None, (lock, folder)):
             os.close(descriptor)
-    raise CannotDo("its journal is made and removed all the time", where=root)
+    raise CannotDo("its journal is being created and removed repeatedly", where=root)
 
 
 def _names(name: str, above: int, descriptor: int) -> bool:
@@ -146,7 +146,7 @@ def _locked(root: str, folder: int) -> int | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise cannot("the journal cannot be locked", error, root) from error
+        raise cannot("cannot lock the journal", error, root) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -164,7 +164,7 @@ def _held(root: str, lock: int, place: str) -> CannotDo:
     return CannotDo(
         f"another qoslet runs {place} (process {pid})",
         where=root,
-        hint="end it, or give this one another --cgroup-root",
+        hint="stop it, or use another --cgroup-root",
     )
 
 
@@ -178,7 +178,7 @@ def unlink(name: str, folder: int) -> None:
 
 def cannot(what: str, error: OSError, where: str) -> CannotDo:
     """A failure of the state directory."""
-    hint = "run as root; qoslet run --simulate needs no rights"
+    hint = "run as root; qoslet run --simulate needs no privileges"
     if not isinstance(error, PermissionError):
-        hint = "see the directory, /run/qoslet unless told otherwise"
+        hint = "check the directory (default: /run/qoslet)"
     return CannotDo(f"{what}: {error.strerror}", where=where, hint=hint)

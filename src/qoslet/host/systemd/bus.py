@@ -199,9 +199,9 @@ class Bus:
             except ConnectionLost as error:
                 if lost:
                     raise CannotDo(
-                        f"the bus was lost twice while systemd was asked for {member}: {error}",
+                        f"lost the bus connection twice during {member}: {error}",
                         where=self.address,
-                        hint="see that dbus runs (systemctl status dbus), then try again",
+                        hint="check systemctl status dbus, then try again",
                     ) from None
                 lost = again = True
             except BusReply as error:
@@ -218,7 +218,7 @@ class Bus:
         return CannotDo(
             f"systemd does not answer {member} for {self._back:g} s: {error.text}",
             where=self.address,
-            hint="see systemctl status; a driver without systemd is --cgroup-driver cgroupfs",
+            hint="check systemctl status, or use --cgroup-driver cgroupfs",
         )
 
     async def _sent(self, bus: MessageBus, message: Message) -> list[Any]:
@@ -232,7 +232,7 @@ class Bus:
             raise BusReply("org.freedesktop.DBus.Error.TimedOut", "no answer") from None
         except (EOFError, OSError) as error:
             self._drop(bus)
-            raise ConnectionLost(str(error) or "closed by the other side") from None
+            raise ConnectionLost(str(error) or "closed by the peer") from None
         if answer.message_type is MessageType.ERROR:
             text = str(answer.body[0]) if answer.body else ""
             raise BusReply(answer.error_name or "", text)
@@ -265,7 +265,7 @@ class Bus:
                 starts = self._met or isinstance(error, _HUNG_UP)
                 if not starts or self._loop.time() > deadline:
                     raise CannotDo(
-                        f"systemd's bus cannot be reached: {error}",
+                        f"cannot connect to systemd's bus: {error}",
                         where=self.address,
                         hint="install and start dbus, or use --cgroup-driver cgroupfs",
                     ) from None
@@ -294,7 +294,9 @@ class Bus:
             bus.disconnect()
             raise
         if answer.message_type is MessageType.ERROR:
-            raise CannotDo("the bus tells of no jobs", where=self.address, hint="see its policy")
+            raise CannotDo(
+                "cannot subscribe to job signals", where=self.address, hint="check its policy"
+            )
         bus.add_message_handler(self._heard)
         return bus
 

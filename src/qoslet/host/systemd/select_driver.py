@@ -42,7 +42,7 @@ def open_driver(
         return _systemd(hierarchy, where, root, runs, files)
     if runs and any(part.endswith((names.SLICE, ".scope")) for part in root.split("/")):
         raise CannotDo(
-            "names that end in .slice and .scope are systemd's, which runs here",
+            "names that end in .slice or .scope belong to systemd, which is running",
             where=root,
             hint="choose another --cgroup-root, or --cgroup-driver systemd",
         )
@@ -63,7 +63,7 @@ def fits_runtime(kind: Kind, runtime: str, told: Kind | None) -> None:
         "cri-o": f'cgroup_manager = "{kind}" in crio.conf',
     }.get(runtime, f"{runtime} with the {kind} driver")
     raise CannotDo(
-        f"{runtime} makes groups with the {told} driver, the node is set to {kind}",
+        f"{runtime} uses the {told} cgroup driver, the node uses {kind}",
         where="--cgroup-driver",
         hint=f"--cgroup-driver {told}, or {setting}",
     )
@@ -85,7 +85,7 @@ def _systemd(
     if not runs:
         name = _first_process() or "unknown"
         raise CannotDo(
-            f"the systemd driver needs systemd as PID 1, which is {name} here",
+            f"the systemd driver needs systemd as PID 1, but PID 1 is {name}",
             where="--cgroup-driver",
             hint=_CGROUPFS,
         )
@@ -125,6 +125,6 @@ async def _manager(bus: Bus) -> tuple[Units, str]:
         above = str(await bus.get(PLACE, MANAGER, "ControlGroup"))
     except (BusReply, ValueError) as error:
         raise CannotDo(
-            f"systemd does not say its version: {error}", where=bus.address, hint=_CGROUPFS
+            f"cannot read the systemd version: {error}", where=bus.address, hint=_CGROUPFS
         ) from None
     return Units(bus, version), above.rstrip("/")

@@ -200,8 +200,7 @@ class UnitDriver(Cgroupfs):
         ours = path in self._ours or path in self._known
         if self.identity(path) is not None and not ours:
             raise CgroupError(
-                f"{path}: the group stands already and no journal of ours names it; "
-                "choose another --cgroup-root, or systemctl stop it if nobody needs it",
+                f"{path}: the cgroup exists, but no qoslet journal has it; use another --cgroup-root, or systemctl stop it if it is unused",
                 errno.EEXIST,
             )
         values = self._values.properties(path, [step for step in steps if step.kind == "set"])
@@ -256,8 +255,7 @@ class UnitDriver(Cgroupfs):
             raise cgroup_error("set", path, errno.ENODEV, step.file, step.value)
         if path in self.others and await self.units.state(unit) != "active":
             raise CgroupError(
-                f"{path}: the group stands, and {unit} does not run: it is not systemd's; "
-                "--cgroup-driver cgroupfs writes there, or systemctl start it",
+                f"{path}: the cgroup exists, but {unit} is not running; use --cgroup-driver cgroupfs, or systemctl start it",
                 errno.ENODEV,
             )
 
@@ -319,8 +317,7 @@ class UnitDriver(Cgroupfs):
         if self._values.fixed(step):
             if self._unlike(step) is not None:
                 raise CgroupError(
-                    f"{path}/{step.file}: systemd gives it to a scope with its creation only; "
-                    "end the container, its scope is made again with it"
+                    f"{path}/{step.file}: systemd sets this only when the scope is created; restart the container"
                 )
             return
         self._values.enable(path, step.file)
@@ -337,7 +334,7 @@ class UnitDriver(Cgroupfs):
     def _attach(self, path: str, pid: int) -> None:
         """Move a process into a scope, in systemd's own hierarchy, too."""
         if not path.endswith(SCOPE):
-            raise CgroupError(f"{path}: a slice holds no processes; they belong into a scope in it")
+            raise CgroupError(f"{path}: a slice has no processes; move them into a scope in it")
         super()._attach(path, pid)
         for tree in self._own:
             tree.write(path, "cgroup.procs", str(pid))
@@ -395,4 +392,4 @@ def unit_of(path: str) -> str:
             return unit
     except ValueError:
         pass
-    raise CgroupError(f"{path}: no path of a systemd unit, such as /qoslet.slice")
+    raise CgroupError(f"{path}: not the path of a systemd unit such as /qoslet.slice")

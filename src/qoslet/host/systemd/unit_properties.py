@@ -111,10 +111,10 @@ class UnitProperties:
             return None
         named = property_of(step.file, self._layout.name, self._version) or ""
         first = unit_properties.FIRST_V1.get(named)
-        advice = f"unset {first}= of the unit, which comes first, or " if first else ""
+        advice = f"unset {first}= of the unit, which takes precedence, or " if first else ""
         return CgroupError(
-            f"{point}{path}/{step.file}: systemd took {step.value!r} and the kernel has {found!r}; "
-            f"{advice}see journalctl -u {path.rpartition('/')[2]} for the kernel's refusal",
+            f"{point}{path}/{step.file}: systemd accepted {step.value!r}, but the kernel has {found!r}; "
+            f"{advice}see journalctl -u {path.rpartition('/')[2]} for the kernel's error",
             errno.EINVAL,
         )
 

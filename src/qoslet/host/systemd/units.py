@@ -15,53 +15,53 @@ from qoslet.host.systemd.bus import PLACE, SYSTEMD, Bus, BusReply, variants
 
 _EXISTS, _ABSENT = f"{SYSTEMD}.UnitExists", f"{SYSTEMD}.NoSuchUnit"
 CONTROL = "/run/systemd/system.control"
-_DENIED = ("to make and change units systemd asks for root", "run as root")
+_DENIED = ("only root can create and change units", "run as root")
 
 _RUNS = ("active", "activating", "reloading")
 
 _MEANING: dict[str, tuple[int, str, str]] = {
     f"{SYSTEMD}.UnitExists": (
         errno.EEXIST,
-        "a unit of that name is there and no journal of ours names it",
-        "choose another --cgroup-root; if nobody needs it, systemctl stop it",
+        "a unit of that name exists, but no qoslet journal has it",
+        "use another --cgroup-root, or systemctl stop the unit if it is unused",
     ),
     f"{SYSTEMD}.NoSuchUnit": (
         errno.ENOENT,
-        "the unit was stopped meanwhile",
-        "it is made again with the next look",
+        "the unit was stopped",
+        "the next sync recreates it",
     ),
     f"{SYSTEMD}.UnitMasked": (errno.EPERM, "the unit is masked", "systemctl unmask it"),
     f"{SYSTEMD}.LoadFailed": (errno.EINVAL, "its unit file is faulty", "see systemctl status"),
     f"{SYSTEMD}.ShuttingDown": (
         errno.ESHUTDOWN,
-        "the system is going down",
+        "the system is shutting down",
         "nothing is left to do",
     ),
     "org.freedesktop.DBus.Error.AccessDenied": (errno.EPERM, *_DENIED),
     "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired": (errno.EPERM, *_DENIED),
     "org.freedesktop.DBus.Error.InvalidArgs": (
         errno.EINVAL,
-        "this systemd takes no such value",
-        "see the rule that gave it: explain",
+        "this systemd version rejects the value",
+        "see qoslet explain",
     ),
     "org.freedesktop.DBus.Error.PropertyReadOnly": (
         errno.EINVAL,
-        "this systemd cannot change that property while the unit runs",
-        "it is given when the unit is made again",
+        "this systemd version cannot change the property of a running unit",
+        "it is set when the unit is recreated",
     ),
     "org.freedesktop.DBus.Error.LimitsExceeded": (
         errno.ENOSPC,
         "a limit of the bus or of systemd is reached",
-        "stop units that nobody needs",
+        "stop unused units",
     ),
 }
 
 _JOBS = {
-    "failed": "it could not be done",
-    "canceled": "somebody took it back",
-    "timeout": "it took too long",
+    "failed": "the job failed",
+    "canceled": "the job was canceled",
+    "timeout": "the job timed out",
     "dependency": "a unit that it needs failed",
-    "skipped": "there was nothing to do in that state",
+    "skipped": "the job was skipped",
 }
 
 
@@ -203,6 +203,6 @@ class Units:
         if result != "done":
             raise CgroupError(
                 f"{unit}: systemd does not {deed}: the job is {result}, "
-                f"{_JOBS.get(result, 'it did not end well')}; see journalctl -u {unit}",
+                f"{_JOBS.get(result, 'the job failed')}; see journalctl -u {unit}",
                 errno.EAGAIN if result == "timeout" else 0,
             )

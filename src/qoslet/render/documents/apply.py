@@ -77,6 +77,7 @@ def release_document(
     from qoslet.render.documents.plan import API_VERSION
 
     done = Counter(one.step.kind for one in outcomes if one.error is None)
+    noted = place.get("notes")
     return {
         "apiVersion": API_VERSION,
         "kind": "Release",
@@ -87,6 +88,7 @@ def release_document(
         "left": [_refusal(row) for row in what.left],
         "failed": [_failure(one) for one in outcomes if one.error is not None],
         "remarks": list(what.notes),
+        "messages": [*(noted if isinstance(noted, list) else ()), *what.notes],
         "commands": list(commands),
     }
 

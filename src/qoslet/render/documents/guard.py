@@ -15,6 +15,16 @@ def guard_document(report: GuardReport) -> Document:
     """The last decisions, and every memory.high that is another one than planned."""
     from qoslet.render.documents.timestamps import moment
 
+    overrides = [
+        {
+            "cgroup": one.path,
+            "since": moment(one.since),
+            "plannedHighBytes": one.planned,
+            "highBytes": None if one.value >= UNLIMITED else one.value,
+            "because": one.because,
+        }
+        for one in report.held
+    ]
     return {
         "decisions": [
             {
@@ -31,14 +41,6 @@ def guard_document(report: GuardReport) -> Document:
             }
             for one in report.decisions
         ],
-        "held": [
-            {
-                "cgroup": one.path,
-                "since": moment(one.since),
-                "plannedHighBytes": one.planned,
-                "highBytes": None if one.value >= UNLIMITED else one.value,
-                "because": one.because,
-            }
-            for one in report.held
-        ],
+        "held": overrides,
+        "overrides": overrides,
     }

@@ -48,6 +48,8 @@ def memory_document(view: MemoryView) -> Document:
 
 
 def _group(row: MemoryRow) -> Document:
+    binding = _binds(row.binds)
+    losses = [_loss(one) for one in row.losses]
     return {
         "cgroup": row.path,
         "level": row.level,
@@ -63,8 +65,10 @@ def _group(row: MemoryRow) -> Document:
         "minBytes": row.given_min,
         "highBytes": _limit(row.high),
         "maxBytes": _limit(row.max),
-        "binds": _binds(row.binds),
-        "worthLess": [_loss(one) for one in row.losses],
+        "binds": binding,
+        "bindingLimit": binding,
+        "worthLess": losses,
+        "ineffective": losses,
         "events": dict(row.events),
         "reclaim": {
             zone: {"scanned": one.scanned, "taken": one.taken, "refaulted": one.refaulted}
