@@ -43,6 +43,16 @@ def test_changed_containers_begin_anew_once_the_runtime_hears() -> None:
     assert stops(bench) == asked
 
 
+def test_a_pod_that_ends_before_the_runtime_hears_is_restarted() -> None:
+    bench = running()
+    bench.put("a", command="other")
+    rest(bench, 3)
+    bench.keeper.end("a")
+    rest(bench)
+    assert starts(bench) == 2
+    assert bench.keeper.kept["a"].spec.launches[0].argv == ("other",)
+
+
 def test_what_is_wanted_again_before_it_was_stopped_runs_on() -> None:
     bench = running()
     bench.put("a", command="other")

@@ -130,7 +130,7 @@ def test_a_wrong_volume_is_an_error_at_its_field(volume: dict, field: str) -> No
 
 
 def test_two_volumes_of_one_name_are_an_error() -> None:
-    assert "is there twice" in errors(spec_of([MEMORY, MEMORY]))[0]
+    assert "occurs twice" in errors(spec_of([MEMORY, MEMORY]))[0]
 
 
 WRONG_MOUNTS = [

@@ -107,6 +107,8 @@ class PodTeardown:
             enter(worker, WorkerPhase.TERMINATED)
             context.drop_from_plan(worker.uid)
             return
+        # it may have ended by itself before the runtime could stop it for a restart
+        enter(worker, WorkerPhase.CLEANING_UP)
         try:
             context.runtime.remove_pod(worker.uid)
         except (QosletError, OSError) as error:
