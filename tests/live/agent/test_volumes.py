@@ -87,8 +87,8 @@ REFUSED = [
     (VolumeMount("cache", "/etc/passwd"), "is no directory here"),
     (VolumeMount("cache", "/etc/passwd/x"), "Not a directory"),
     (VolumeMount("cache", "/mnt", sub_path="link"), "neither directory nor file"),
-    (VolumeMount("cache", "/mnt", sub_path="link/x"), "no directory before x"),
-    (VolumeMount("cache", "/mnt", sub_path="file/x"), "no directory before x"),
+    (VolumeMount("cache", "/mnt", sub_path="link/x"), "the parent of x is not a directory"),
+    (VolumeMount("cache", "/mnt", sub_path="file/x"), "the parent of x is not a directory"),
     (VolumeMount("cache", "/mnt", sub_path="file"), "is a directory here"),
 ]
 
@@ -109,7 +109,7 @@ def test_what_cannot_be_mounted_is_one_line(
 def test_a_directory_with_many_names_is_not_covered(ground: Ground, tmp_path: Path) -> None:
     for number in range(300):
         (tmp_path / str(number)).touch()
-    with pytest.raises(StartFailed, match="make it on the host first"):
+    with pytest.raises(StartFailed, match="create it on the host first"):
         ground.begin(None, "true", [VolumeMount("cache", f"{tmp_path}/new")], "u1", CACHE)
     assert not (tmp_path / "new").exists()
 
@@ -248,7 +248,7 @@ def test_a_size_follows_and_never_cuts_what_is_there(ground: Ground) -> None:
     assert size() == 2 * MIB
     ground.volumes.provide("u1", [MemoryVolume("cache", MIB // 4)])
     assert size() == 2 * MIB
-    assert "size kept" in ground.volumes.notes[-1]
+    assert "size unchanged" in ground.volumes.notes[-1]
     with pytest.raises(OSError, match="No space left"):
         Path(path, "y").write_bytes(b"y" * 2 * MIB)
 
@@ -283,7 +283,7 @@ def test_names_are_plain(ground: Ground, name: str) -> None:
 def test_a_folder_that_others_may_enter_is_refused(ground: Ground) -> None:
     folder = ground.folder / "volumes"
     folder.mkdir(mode=0o755)
-    with pytest.raises(CannotDo, match="open to others"):
+    with pytest.raises(CannotDo, match="other users can write"):
         ground.volumes.provide("u1", CACHE)
     folder.rmdir()
     folder.symlink_to("/tmp")
@@ -302,5 +302,5 @@ def test_volumes_that_last_are_not_hidden_in_a_namespace(ground: Ground) -> None
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = ["unshare", "-m", sys.executable, "-c", script, f"{ground.folder}/volumes"]
     done = subprocess.run(command, env=env, capture_output=True, text=True)
-    assert "are hidden from the next" in done.stderr.splitlines()[-1]
+    assert "are invisible to the next" in done.stderr.splitlines()[-1]
     TmpfsVolumes(f"{ground.folder}/volumes", lasting=True).provide("u1", [MemoryVolume("a")])
