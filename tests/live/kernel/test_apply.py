@@ -206,7 +206,7 @@ def test_pods_that_left_are_removed_or_named(machine: Machine) -> None:
     machine.pods.write_text(second)
     left = machine.run("apply")
     assert left.code == 1
-    assert "is not planned any more, but" in left.out
+    assert "is no longer planned, but" in left.out
     child.kill()
     child.wait()
     assert machine.run("apply").code == 0

@@ -155,7 +155,7 @@ def test_a_place_in_a_volume_that_leads_out_is_refused(bench: Bench) -> None:
         ({"command": ("nope",)}, 127, "nope"),
         ({"command": ("/srv/page",)}, 126, "page"),
         ({"image": "nowhere:1"}, 126, "image docker.io/library/nowhere:1 is not in"),
-        ({"image": "NO SUCH"}, 126, "no image's name"),
+        ({"image": "NO SUCH"}, 126, "is not an image name"),
         ({"non_root": True}, 126, "would run as root"),
         ({"cwd": "/nope/../../x\0"}, 126, "NUL"),
     ],
