@@ -89,5 +89,5 @@ def test_a_volume_that_cannot_be_placed_holds_up_its_pod_only(held: Held) -> Non
     bad = manifest("b", One("app", "exec sleep 1000", LIMITED, mount), volumes=VOLUMES)
     (held.folder / "bad.yaml").write_text(bad)
     held.begin(pod("p", "exec sleep 1000"))
-    held.until(lambda: "make it on the host first" in held.errors.read_text(), "the reason")
+    held.until(lambda: "create it on the host first" in held.errors.read_text(), "the reason")
     assert len(held.populated()) == 1
