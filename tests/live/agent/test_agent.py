@@ -132,7 +132,7 @@ def test_what_runs_outlives_the_agent_and_release_undoes_it(agent: Agent) -> Non
     assert "would be stopped first" in said
     assert agent.pids() == pids
     said = agent.release()
-    assert said.count(": ended") == 2
+    assert said.count(": stopped") == 2
     assert not agent.groups()
     assert not agent.alive(pids)
     assert not agent.folder.exists(), list(agent.folder.iterdir())

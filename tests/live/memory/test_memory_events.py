@@ -299,7 +299,7 @@ def test_an_agent_tells_who_died_and_so_does_the_next_one(
     assert killed["pid"] > 1
     assert f"{expected['app']} OOM kill" in asked(agent)
     said = agent.stop(first)
-    assert said.count("default/a/app: the kernel killed process") == 1, said
+    assert said.count("default/a/app: the kernel OOM-killed process") == 1, said
     assert f"{killed['pid']} (tail)" in said
     agent.service()
     agent.until(agent.answers)
