@@ -221,7 +221,7 @@ def test_pods_outlive_the_agent_and_are_recognised(cri: Cri) -> None:
     assert cri.states("a")["app"]["restarts"] == 0
     assert cri.states("b")["app"]["exitCode"] == 7
     cri.stop(second)
-    assert cri.release().count(": ended") >= 1
+    assert cri.release().count(": stopped") >= 1
     cri.nothing_left()
 
 
