@@ -424,7 +424,7 @@ def test_another_driver_is_refused(cri: Cri) -> None:
     run = cri.begin("--cgroup-driver", "systemd", "--for", "1")
     out, err = run.communicate(timeout=60 * SLOW)
     assert run.returncode == 3, (out, err)
-    assert "containerd makes groups with the cgroupfs driver, the node is set to systemd" in err
+    assert "containerd uses the cgroupfs cgroup driver, the node uses systemd" in err
     assert not cri.groups()
 
 
@@ -434,7 +434,7 @@ def test_no_runtime_there_is_said(cri: Cri) -> None:
     run = cri.begin(*words, "--for", "1")
     _, err = run.communicate(timeout=60 * SLOW)
     assert run.returncode == 3, err
-    assert "no container runtime answers" in err
+    assert "the container runtime does not answer" in err
     assert "Traceback" not in err
 
 
@@ -446,7 +446,7 @@ def test_another_runtime_does_not_take_up_its_pods(cri: Cri) -> None:
     process = cri.begin("--with", "process", "--for", "1")
     _, err = process.communicate(timeout=60 * SLOW)
     assert process.returncode == 3, err
-    assert "pods run here with unix://" in err
+    assert "pods of this root run with unix://" in err
     cri.release()
     cri.nothing_left()
 
