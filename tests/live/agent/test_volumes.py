@@ -287,7 +287,7 @@ def test_a_folder_that_others_may_enter_is_refused(ground: Ground) -> None:
         ground.volumes.provide("u1", CACHE)
     folder.rmdir()
     folder.symlink_to("/tmp")
-    with pytest.raises(CannotDo, match="cannot be made"):
+    with pytest.raises(CannotDo, match="cannot create the directory"):
         ground.volumes.provide("u1", CACHE)
     folder.unlink()
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import qoslet
@@ -155,7 +156,8 @@ def installed(folder: Path, runtime: str) -> Iterator[Installed]:
     """An installation whose containers are processes, an OCI runtime's or those of a containerd of our own."""
     folder.chmod(0o755)
     if runtime == "containerd":
-        with Containerd(folder / "containerd") as containerd:
+        # a unix socket's path has 104 characters at most, which a test's own folder may take
+        with Containerd(Path(mkdtemp(prefix="qoslet-cri-", dir="/tmp"))) as containerd:
             words = ("--with", runtime, "--container-runtime-endpoint", containerd.endpoint)
             with _cleaned(Installed(folder, words, IMAGE)) as made:
                 yield made
