@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from tests.cli.fixtures import run
@@ -38,3 +41,24 @@ def test_bad_usage_is_one_line(words: tuple[str, ...], said: str) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: c, image: i, command: [a]}]}\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the check is for root")
+@pytest.mark.parametrize("part", ["pods/web.yaml", "pods", "node.yaml"])
+@pytest.mark.parametrize("words", [("run", "--dry-run"), ("apply", "--dry-run")])
+def test_root_does_not_run_what_another_user_can_write(
+    tmp_path: Path, part: str, words: tuple[str, ...]
+) -> None:
+    pods, node = tmp_path / "pods", tmp_path / "node.yaml"
+    pods.mkdir()
+    (pods / "web.yaml").write_text(POD)
+    node.write_text("apiVersion: qoslet/v1\nkind: Node\n")
+    os.chown(tmp_path / part, 65534, 65534)
+    done = run(*words, str(pods / "web.yaml"), "--node", str(node))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"(chown root {tmp_path / part})" in done.stderr
+    for reader in (("plan",), ("run", "--simulate", "--for", "0.1")):
+        assert run(*reader, str(pods / "web.yaml"), "--node", str(node)).returncode == 0, reader

@@ -39,7 +39,8 @@ class Inputs(Struct, frozen=True):
 
 def read(args: argparse.Namespace, paths: Sequence[str], *, writes: bool = False) -> Inputs:
     """Read the node, then the pods; all faults of both at once. ``writes``: for a verb that
-    writes a tree of its own. Raises BadInputs."""
+    writes a tree of its own, which as root reads only what no other user can change. Raises
+    BadInputs."""
     if not paths:
         hint = "qoslet plan -f pods.yaml, or - for standard input"
         raise BadInput("no pods given", where="-f", hint=hint)
@@ -49,14 +50,14 @@ def read(args: argparse.Namespace, paths: Sequence[str], *, writes: bool = False
     node: Node | None = None
     problems: Sequence[Problem] = ()
     try:
-        node, problems = load_node(args.node, flags_of(args))
+        node, problems = load_node(args.node, flags_of(args), root_check=writes)
         node = as_written(node) if writes else node
     except BadInputs as error:
         faults += error.faults
     name = node.name if node is not None else None
     options = Options(args.expand, args.resources == "allocated", name)
     try:
-        loaded = load(paths, options)
+        loaded = load(paths, options, root_check=writes)
     except BadInputs as error:
         raise BadInputs([*faults, *error.faults]) from None
     if node is None:

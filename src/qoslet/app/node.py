@@ -23,7 +23,7 @@ def guard_of(options: RunOptions, node: Node) -> Mode:
 
 def node_of(options: RunOptions) -> tuple[Node, tuple[Problem, ...]]:
     """The node that documents, flags and this machine describe."""
-    node, problems = load_node(options.nodes, options.flags)
+    node, problems = load_node(options.nodes, options.flags, root_check=not options.simulate)
     node = as_written(node)
     if options.by_oci:
         from qoslet.app.oci_run import naming

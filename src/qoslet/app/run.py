@@ -26,6 +26,7 @@ from qoslet.core.problem import Problem
 from qoslet.core.workload.security_context import ProcessRights
 from qoslet.errors import CannotDo
 from qoslet.host.files.node import load_node
+from qoslet.host.files.trusted_path import required
 from qoslet.host.files.watched_manifests import ManifestFiles
 from qoslet.host.files.watched_node import NodeFiles
 from qoslet.host.linux.clock import Rereading, Signals
@@ -41,7 +42,9 @@ SERVICE_RESYNC = 10.0
 @contextmanager
 def parts(options: RunOptions) -> Iterator[AgentRun]:
     """The parts that the command line asks for. Raises QosletError."""
-    with closing(NodeFiles(options.nodes, time.monotonic)) as nodes, _parts(options, nodes) as made:
+    strict = required() and not options.simulate
+    nodes = NodeFiles(options.nodes, time.monotonic, strict=strict)
+    with closing(nodes), _parts(options, nodes) as made:
         yield made
 
 
@@ -57,7 +60,7 @@ def _parts(options: RunOptions, nodes: NodeFiles) -> Iterator[AgentRun]:
         options.paths,
         time.monotonic,
         stdin=io.BytesIO(piped),
-        strict=not options.simulate and os.geteuid() == 0,
+        strict=required() and not options.simulate,
     )
     source = ManifestSource(
         files,
@@ -99,7 +102,8 @@ def _runtime(
     if options.by_cri:
         from qoslet.app import cri_run
 
-        chosen = cri_run.choose(options, load_node(options.nodes, options.flags)[0])
+        described = load_node(options.nodes, options.flags, root_check=not options.simulate)
+        chosen = cri_run.choose(options, described[0])
         node, problems = node_of(options)
         chosen.fits(node)
         return node, problems, chosen, chosen.read

@@ -239,11 +239,11 @@ def test_what_everybody_can_write_is_refused(opened: Opening, folder: Path) -> N
     os.chmod(folder, 0o777)
     files = opened(folder, strict=True)
     assert told(files) == {}
-    assert [fault.message for fault in files.faults] == ["any user can write this directory"]
+    assert [fault.hint for fault in files.faults] == [f"chmod go-w {folder}"]
     os.chmod(folder, 0o755)
     assert told(files) == {"a.yaml": "one"}
     os.chmod(folder / "a.yaml", 0o666)
-    assert told(files) == {"a.yaml": "fault: any user can write this file"}
+    assert f"they can change the file {folder}/a.yaml" in told(files)["a.yaml"]
     os.chmod(folder / "a.yaml", 0o644)
     assert told(files) == {"a.yaml": "one"}
     assert files.faults == []
@@ -262,10 +262,30 @@ def test_a_directory_that_is_opened_to_everybody_is_read_no_longer(
     (folder / "a.yaml").unlink()
     heard.waiting += [Event("there", str(folder), name) for name in ("a.yaml", "b.yaml")]
     assert told(files) == {}
-    assert rows(files) == [f"error {folder}: any user can write this directory"]
+    (row,) = rows(files)
+    assert row.startswith(f"error {folder}: ")
+    assert f"the directory {folder} (owner" in row
     os.chmod(folder, 0o755)
     heard.waiting.append(Event("there", str(folder), ""))
     assert told(files) == {"a.yaml": "gone", "b.yaml": "anybody"}
+
+
+def test_a_named_file_that_becomes_unsafe_is_its_fault_and_does_not_go(
+    opened: Opening, folder: Path
+) -> None:
+    path = folder / "a.yaml"
+    write(path, "one")
+    files = opened(path, strict=True)
+    assert told(files) == {"a.yaml": "one"}
+    os.chmod(path, 0o664)
+    assert f"they can change the file {path}" in told(files)["a.yaml"]
+    os.chmod(path, 0o644)
+    assert told(files) == {"a.yaml": "one"}
+    # whoever can write the directory can also take the file away: its pods must stay
+    os.chmod(folder, 0o775)
+    path.unlink()
+    assert f"they can change the directory {folder}" in told(files)["a.yaml"]
+    os.chmod(folder, 0o755)
 
 
 # --- directories ------------------------------------------------------------------------------

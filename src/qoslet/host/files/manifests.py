@@ -21,6 +21,7 @@ from qoslet.core.api.documents import Document, Text, json_documents, plain_valu
 from qoslet.core.api.manifest import Loaded, Options, pods_from
 from qoslet.core.api.schema import DECODE_ERRORS, shown
 from qoslet.errors import BadInput, BadInputs, FaultCode
+from qoslet.host.files.trusted_path import open_trusted, required
 
 YAML_MAX = 64 * 1024 * 1024
 """Bytes; a larger YAML file is refused."""
@@ -43,11 +44,11 @@ def load(
 ) -> Loaded:
     """The pods of all ``paths``: files, directories (not below them) or ``-``.
 
-    ``stdin`` is what ``-`` reads, the process's own by default. With ``root_check`` a directory
-    or a file in it that everybody can write is refused while running as root. Raises BadInputs
-    with every fault, in the order of the paths.
+    ``stdin`` is what ``-`` reads, the process's own by default. With ``root_check`` a path that
+    another user can change is refused while running as root. Raises BadInputs with every fault,
+    in the order of the paths.
     """
-    return _load(_documents(paths, stdin, root_check and os.geteuid() == 0), options)
+    return _load(documents_of(paths, stdin, root_check and required()), options)
 
 
 def load_text(text: str | bytes, options: Options, *, name: str = "text") -> Loaded:
@@ -60,7 +61,7 @@ def values_of(path: str, *, stdin: IO[bytes] | None = None) -> list[tuple[str, A
     """The documents of a file or ``-`` as plain values, whatever their kind, each with its place;
     YAML or JSON. Raises BadInputs; a file without a document is one, too."""
     found: list[tuple[str, Any]] = []
-    for document in _documents([path], stdin, False):
+    for document in documents_of([path], stdin, False):
         if isinstance(document, BadInput):
             raise BadInputs([document])
         found.append((document.where, plain_value(document.data, document.where)))
@@ -108,9 +109,11 @@ def _capped(loaded: Loaded) -> list[BadInput]:
     return [*loaded.faults[:FAULTS_MAX], rest]
 
 
-def _documents(
+def documents_of(
     paths: Sequence[str], stdin: IO[bytes] | None, strict: bool
 ) -> Iterator[Document | BadInput]:
+    """The documents of all paths, and the faults of those that cannot be read. With ``strict`` a
+    path that another user can change is a fault."""
     seen_stdin = False
     for path in paths:
         if path == "-":
@@ -122,7 +125,7 @@ def _documents(
         elif os.path.isdir(path):
             yield from _directory_documents(path, strict)
         else:
-            yield from _file_documents(path, path.startswith(STREAMS), False)
+            yield from _file_documents(path, path.startswith(STREAMS), strict)
 
 
 def _stdin_documents(stdin: IO[bytes] | None) -> Iterator[Document | BadInput]:
@@ -143,20 +146,18 @@ def is_manifest(name: str) -> bool:
     return not name.startswith(".") and name.endswith(_SUFFIXES)
 
 
-def check_directory(directory: str) -> None:
-    """Raise BadInput for a directory that everybody can write, OSError for none."""
-    if os.stat(directory).st_mode & stat.S_IWOTH:
-        hint = "chmod o-w it: as root, qoslet would run whatever any user writes there"
-        raise BadInput("any user can write this directory", where=shown(directory), hint=hint)
-
-
 def manifest_names(directory: str, strict: bool) -> list[str]:
     """The entries of a directory that are read, sorted; directories may be among them. Raises
-    OSError, and with ``strict`` BadInput for a directory that everybody can write."""
-    if strict:
-        check_directory(directory)
-    with os.scandir(directory) as entries:
-        return sorted(entry.name for entry in entries if is_manifest(entry.name))
+    OSError, and with ``strict`` BadInput where another user can change its path."""
+    if not strict:
+        with os.scandir(directory) as entries:
+            return sorted(entry.name for entry in entries if is_manifest(entry.name))
+    descriptor = open_trusted(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with os.scandir(descriptor) as entries:
+            return sorted(entry.name for entry in entries if is_manifest(entry.name))
+    finally:
+        os.close(descriptor)
 
 
 def _directory_documents(path: str, strict: bool) -> Iterator[Document | BadInput]:
@@ -214,29 +215,32 @@ _KINDS = (
 
 def _read(path: str, stream: bool, strict: bool) -> Text:
     """The content of a regular file, or of a pipe where ``stream`` allows it."""
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-    fd = os.open(path, flags)
+    fd = open_file(path, strict and not stream)
     try:
         mode = os.fstat(fd).st_mode
         if stream and not stat.S_ISREG(mode) and not stat.S_ISBLK(mode):
             os.set_blocking(fd, True)
             with open(fd, "rb", buffering=0, closefd=False) as pipe:
                 return _spooled(pipe)
-        check_file(path, mode, strict)
+        check_file(path, mode)
         return _content(fd, os.fstat(fd).st_size)
     finally:
         os.close(fd)
 
 
-def check_file(path: str, mode: int, strict: bool) -> None:
-    """Raise BadInput for what is no regular file, and with ``strict`` for one that everybody can
-    write."""
+def open_file(path: str, strict: bool) -> int:
+    """A file opened for reading without waiting, whatever it is. Raises OSError, and with
+    ``strict`` BadInput where another user can change its path."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+    return open_trusted(path, flags) if strict else os.open(path, flags)
+
+
+def check_file(path: str, mode: int) -> None:
+    """Raise BadInput for what is no regular file."""
     for test, called in _KINDS:
         if test(mode):
             hint = "give a file or a directory, or - for standard input"
             raise BadInput(f"is {called}", where=shown(path), hint=hint)
-    if strict and mode & stat.S_IWOTH:
-        raise BadInput("any user can write this file", where=shown(path), hint="chmod o-w it")
 
 
 def _content(fd: int, size: int) -> Text:

@@ -50,13 +50,14 @@ def _node_only(item: Raw) -> Any:
 
 
 def _documents(
-    paths: Sequence[str], stdin: IO[bytes] | None
+    paths: Sequence[str], stdin: IO[bytes] | None, root_check: bool
 ) -> Iterator[tuple[str, Any] | BadInput]:
     for path in paths:
-        from qoslet.host.files import manifests
+        from qoslet.host.files.manifests import documents_of
+        from qoslet.host.files.trusted_path import required
 
         count = 0
-        for found in manifests._documents([path], stdin, False):
+        for found in documents_of([path], stdin, root_check and required()):
             count += 1
             if isinstance(found, BadInput):
                 yield found
@@ -71,13 +72,18 @@ def _documents(
 
 
 def load_node(
-    paths: Sequence[str], flags: Flags, *, stdin: IO[bytes] | None = None
+    paths: Sequence[str],
+    flags: Flags,
+    *,
+    stdin: IO[bytes] | None = None,
+    root_check: bool = False,
 ) -> tuple[Node, list[Problem]]:
     """The node that the files at ``paths`` (``-``: standard input) and ``flags`` describe.
 
-    This machine is looked at only for what they do not say. Raises BadInputs with all faults.
+    This machine is looked at only for what they do not say. With ``root_check`` a path that
+    another user can change is refused while running as root. Raises BadInputs with all faults.
     """
-    found = list(_documents(paths, stdin))
+    found = list(_documents(paths, stdin, root_check))
     faults = [each for each in found if isinstance(each, BadInput)]
     documents = [each for each in found if not isinstance(each, BadInput)]
     if not faults:

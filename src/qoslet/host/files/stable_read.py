@@ -14,7 +14,7 @@ from signal import SIGURG
 from qoslet.core.api.documents import Document
 from qoslet.core.api.schema import shown
 from qoslet.errors import BadInput
-from qoslet.host.files.manifests import check_file, text_documents
+from qoslet.host.files.manifests import check_file, open_file, text_documents
 
 FILE_MAX = 10 * 1024 * 1024
 """Bytes of a file. Source: kubelet pkg/kubelet/config/common.go maxConfigLength."""
@@ -42,15 +42,15 @@ def content(path: str, strict: bool, made: bool) -> tuple[Stamp, tuple[Document 
     """The stamp of a file and what it says.
 
     Raises BlockingIOError while it is being written, BadInput for what is no file to be read,
-    OSError. With ``strict`` a file that everybody can write is refused. ``made``: its coming is
+    OSError. With ``strict`` a file whose path another user can change is refused. ``made``: its coming is
     all that is known of it, so that it may be written still where no lease can tell.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    fd = open_file(path, strict)
     try:
         facts = os.fstat(fd)
         if stat.S_ISDIR(facts.st_mode):
             raise IsADirectoryError
-        check_file(path, facts.st_mode, strict)
+        check_file(path, facts.st_mode)
         leased = _lease(fd)
         if made and not leased and facts.st_nlink == 1 and not os.path.islink(path):
             raise BlockingIOError

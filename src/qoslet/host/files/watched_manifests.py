@@ -19,13 +19,13 @@ from qoslet.core.problem import Problem
 from qoslet.errors import BadInput
 from qoslet.host.files.manifests import (
     STREAMS,
-    check_directory,
     is_manifest,
     manifest_names,
     stream_documents,
     unreadable,
 )
 from qoslet.host.files.stable_read import Stamp, content, stamp
+from qoslet.host.files.trusted_path import check_trusted
 from qoslet.host.linux.inotify import Alarm, DirectoryWatch, Inotify, PollingWatch
 
 RESCAN = 10.0
@@ -63,8 +63,7 @@ class ManifestFiles:
     """The files below some paths. ``changes`` tells each of them once, and again when it is
     another; ``faults`` and ``rows`` what there is to say about the paths.
 
-    ``stdin`` is what ``-`` reads. With ``strict`` a directory or a file in it that everybody can
-    write is refused. ``watch`` makes the watch; where it raises OSError files are polled.
+    ``stdin`` is what ``-`` reads. With ``strict`` a path that another user can change is refused. ``watch`` makes the watch; where it raises OSError files are polled.
     """
 
     def __init__(
@@ -242,7 +241,7 @@ class ManifestFiles:
         if given.only or given.stream:
             return
         try:
-            check_directory(given.directory)
+            check_trusted(given.directory)
         except BadInput as fault:
             given.fault = fault
         except OSError:
@@ -267,7 +266,7 @@ class ManifestFiles:
         tried = given.busy.pop(name, 0)
         documents: tuple[Document | BadInput, ...] | None
         try:
-            found, documents = content(path, self._strict and not given.only, made)
+            found, documents = content(path, self._strict, made)
         except BlockingIOError:
             self._wait(given, name, tried, made)
             return None

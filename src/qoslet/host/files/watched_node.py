@@ -12,17 +12,19 @@ from qoslet.host.linux.inotify import DirectoryWatch, Inotify
 class NodeFiles:
     """The files at ``paths``, followed like manifests: a file that is being written is one that
     has not changed yet, and one that is replaced by a rename has. What can be read once
-    (``-``) is not followed. ``clock`` gives monotonic seconds."""
+    (``-``) is not followed. ``clock`` gives monotonic seconds. With ``strict`` a file that another
+    user can change is not read."""
 
     def __init__(
         self,
         paths: Sequence[str],
         clock: Callable[[], float],
         *,
+        strict: bool = False,
         watch: Callable[[], DirectoryWatch] = Inotify,
     ) -> None:
         kept = [path for path in paths if path != "-" and not path.startswith(STREAMS)]
-        self._files = ManifestFiles(kept, clock, watch=watch) if kept else None
+        self._files = ManifestFiles(kept, clock, strict=strict, watch=watch) if kept else None
         self.changed()
 
     def changed(self) -> bool:
