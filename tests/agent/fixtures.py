@@ -202,6 +202,8 @@ class Keeper:
                 kept.cgroups,
                 not kept.running and kept.begun,
                 kept.spec.memo,
+                manifest=kept.spec.manifest,
+                roles={launch.name: launch.role for launch in kept.spec.launches},
             )
             for uid, kept in self.kept.items()
         }

@@ -413,3 +413,48 @@ def test_churn_leaves_nothing_behind(real: tuple[Path, ManifestSource]) -> None:
     assert source.current().pods == {}
     assert source.live.uids == ()
     assert source.live.planner.templates.count == 0
+
+
+def test_it_says_which_files_cannot_be_read() -> None:
+    files = Given()
+    files.say("/m/a.yaml", pod("a"))
+    files.broken("/m/b.yaml")
+    files.broken("/n/c.yaml")
+    source = made(files)
+    unread = source.current().unread
+    assert unread.fault_of("/m/b.yaml") == "/m/b.yaml"
+    assert unread.fault_of("/m/a.yaml") == "", "it was read"
+    assert unread.fault_of("/m/z.yaml") == "", "it is gone from a directory that was read"
+    assert unread.fault_of("/n/z.yaml") == ""
+    assert unread.fault_of("") == "/m/b.yaml", "who knows where it comes from"
+    assert unread.fault_of("/elsewhere/z.yaml") == "/m/b.yaml"
+    files.say("/m/b.yaml", pod("b"))
+    files.gone("/n/c.yaml")
+    assert source.current().unread.fault_of("") == ""
+
+
+def test_a_file_that_is_being_written_when_the_agent_starts_is_not_read_yet(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    with file.open("w"):
+        files = ManifestFiles([str(tmp_path)], time.monotonic)
+        source = ManifestSource(files, Options(), here(), ROOT)
+        assert source.current().unread.fault_of(str(file)) == str(file)
+    files.close()
+
+
+def test_a_directory_that_may_not_be_read_any_more_is_not_read(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    folder.mkdir(mode=0o755)
+    clock = [0.0]
+    files = ManifestFiles([str(folder)], lambda: clock[0], strict=True)
+    source = ManifestSource(files, Options(), here(), ROOT)
+    folder.chmod(0o777)
+    clock[0] += 100.0
+    assert source.current().unread.fault_of(f"{folder}/a.yaml") == str(folder)
+    folder.chmod(0o755)
+    clock[0] += 100.0
+    assert source.current().unread.fault_of(f"{folder}/a.yaml") == ""
+    folder.rmdir()
+    clock[0] += 100.0
+    assert source.current().unread.fault_of(f"{folder}/a.yaml") == "", "a directory that goes"
+    files.close()

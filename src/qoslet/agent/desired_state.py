@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from qoslet.agent.ports import DesiredPod, DesiredState
+from qoslet.agent.ports import DesiredPod, DesiredState, FailedManifest
 from qoslet.core.api.kinds import no_pod
 from qoslet.core.api.manifest import Options
 from qoslet.core.api.manifest_set import Entry, FileChange, ManifestSet, Place
@@ -97,6 +97,7 @@ class ManifestSource:
         self._refused: dict[str, Refusal] = {}
         self._paths: list[Problem] = []
         self._problems: tuple[Problem, ...] = ()
+        self._unread = FailedManifest()
         self._specs: tuple[Problem, ...] | None = None
         self._configure(node, problems)
         self._first()
@@ -116,13 +117,16 @@ class ManifestSource:
         if self._stale or paths != self._paths:
             self._paths = paths
             self._problems = self._said()
+            self._unread = self._not_read()
             self._stale = False
             self._version += 1
         changed, gone = frozenset(self._changed), frozenset(self._gone)
         self._changed.clear()
         self._gone.clear()
         pods = dict(self._pods)
-        return DesiredState(self._version, pods, changed, gone, self._problems, self.live)
+        return DesiredState(
+            self._version, pods, changed, gone, self._problems, self.live, self._unread
+        )
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -260,6 +264,16 @@ class ManifestSource:
     def _processes(self, pod: Pod, document: Mapping[str, Any], around: PodEnvironment) -> PodSpec:
         """A pod as plain processes."""
         return read(pod, document, around=around, powers=self._powers, unconfined=self._unconfined)
+
+    def _not_read(self) -> FailedManifest:
+        """What is not known of the manifests."""
+        rows = frozenset(row.where for row in self._paths if row.code is ProblemCode.UNREAD)
+        faulty = rows | self._set.faulty
+        if not faulty:
+            return FailedManifest()
+        return FailedManifest(
+            faulty, frozenset(file.rpartition("/")[0] for file in self._set.files)
+        )
 
     def _said(self) -> tuple[Problem, ...]:
         """Everything that there is to say: of the node, the files, the pods, the plan."""

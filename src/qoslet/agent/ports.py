@@ -210,10 +210,29 @@ class DesiredPod(Struct, frozen=True):
         return None if refusal is None else (refusal.reason, refusal.message)
 
 
+class FailedManifest(Struct, frozen=True):
+    """Manifest files and directories that cannot be read as they are (``faulty``), and the
+    directories of those that can: which pods the former ask for is not known."""
+
+    faulty: frozenset[str] = frozenset()
+    directories: frozenset[str] = frozenset()
+
+    def fault_of(self, manifest: str) -> str:
+        """The path whose fault leaves open whether a pod of ``manifest`` is desired; empty where
+        nothing does. A pod of an unknown file may come from any."""
+        above = manifest.rpartition("/")[0]
+        for path in (manifest, above):
+            if path in self.faulty:
+                return path
+        known = bool(manifest) and above in self.directories
+        return "" if known else min(self.faulty, default="")
+
+
 class DesiredState(Struct, frozen=True):
     """What should be. ``version`` differs whenever anything else does; ``changed`` and ``gone`` are
     UIDs since the last ``current()``. The source of manifests adds pods to ``plan``; the agent
-    removes them: a pod counts until its cgroups are gone."""
+    removes them: a pod counts until its cgroups are gone. ``unread`` tells of
+    which pods it is not known whether they should be."""
 
     version: int
     pods: Mapping[str, DesiredPod]
@@ -221,6 +240,7 @@ class DesiredState(Struct, frozen=True):
     removed: frozenset[str]
     problems: tuple[Problem, ...]
     plan: PlanView
+    unread: FailedManifest = FailedManifest()
 
 
 class Source(Protocol):

@@ -164,10 +164,12 @@ class Reconciler:
         context.work_queue.add(worker.uid)
         if worker.phase is not WorkerPhase.RUNNING:
             return
-        if runtime_pod is None:
+        if runtime_pod is None and worker.desired is None:
+            worker.kept_manifest = None
+        elif runtime_pod is None:
             context.log.notes.append(f"{worker.key}: the runtime no longer knows it; restarting it")
             context.start_pending(worker)
-        elif not runtime_pod.ended or worker.desired is None:
+        elif not runtime_pod.ended or worker.unwanted:
             return
         elif runtime_pod.terminating:
             self._admission.restart(worker, "a previous agent stopped it")
@@ -221,7 +223,7 @@ class Reconciler:
             worker = context.workers.get(uid)
             if worker is None:
                 continue
-            unwanted = worker.desired is None and worker.phase in (
+            unwanted = worker.unwanted and worker.phase in (
                 WorkerPhase.REJECTED,
                 WorkerPhase.RUNNING,
                 WorkerPhase.PENDING,
@@ -232,9 +234,7 @@ class Reconciler:
             if self.teardown.sync(worker):
                 gone = True
             if worker.cleanup_done and (
-                worker.phase is WorkerPhase.CLEANING_UP
-                or worker.restart_pending
-                or worker.desired is None
+                worker.phase is WorkerPhase.CLEANING_UP or worker.restart_pending or worker.unwanted
             ):
                 self.teardown.finish(worker)
             elif worker.cleanup_done and worker.phase is WorkerPhase.TERMINATED:
@@ -298,7 +298,7 @@ class Reconciler:
         context = self.context
         context.begin_sync()
         for worker in list(context.workers.values()):
-            worker.desired = None
+            worker.desired = worker.kept_manifest = None
             if worker.phase is WorkerPhase.RUNNING:
                 self.teardown.stop(worker)
         self._poll_runtime()

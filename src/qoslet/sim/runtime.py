@@ -147,6 +147,8 @@ class SimRuntime:
                 and (run.ending is not None or finished(run.spec, run.lives)),
                 run.spec.memo,
                 run.ending is not None,
+                manifest=run.spec.manifest,
+                roles={launch.name: launch.role for launch in run.spec.launches},
             )
             for uid, run in self._pods.items()
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.agent.test_run import EMULATED, PATIENCE, Live, ended, pod
+from tests.live.agent.test_run import EMULATED, ENVIRONMENT, PATIENCE, Live, ended, pod
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(2 * PATIENCE + 10)]
 
@@ -72,6 +73,13 @@ class Agent(Live):
         )
         assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
         return done.stdout + done.stderr
+
+    def rows(self) -> list[dict[str, object]]:
+        """The pods as ``qoslet ps`` tells them."""
+        done = subprocess.run(
+            self.verb("ps", "-o", "json"), env=ENVIRONMENT, capture_output=True, check=False
+        )
+        return list(json.loads(done.stdout)["items"]) if done.returncode == 0 else []
 
     def stop(self, run: subprocess.Popen[str], code: int = 0) -> str:
         """End an agent; what it said."""
@@ -423,3 +431,28 @@ def test_a_node_file_that_changes_is_read_by_itself(agent: Agent) -> None:
     for why in ("cpuCFSQuota", "a kubelet refuses to start", "does not exist"):
         assert any(why in line for line in said), said
     assert "Traceback" not in out
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_a_typo_and_a_restart_end_no_pod(agent: Agent, how: int) -> None:
+    good = pod("a", "exec sleep 1000") + "---" + pod("b", "exec sleep 1000")
+    agent.write("ab", good)
+    agent.write("c", pod("c", "exec sleep 1000"))
+    agent.write("d", pod("d", "exec sleep 1000"))
+    first = agent.service()
+    agent.until(lambda: len(agent.pids()) == 4)
+    pids = agent.pids()
+    agent.write("ab", good.replace("memory: 32Mi}", "memory: 32Mib}", 1))
+    first.send_signal(how)
+    first.communicate(timeout=PATIENCE)
+    (agent.manifests / "d.yaml").unlink()
+    second = agent.service()
+    agent.until(lambda: agent.answers() and len(agent.pids()) == 3)
+    assert agent.pids() < pids, "a and b of the file with the fault, and c"
+    agent.write("ab", good)
+    agent.until(lambda: "cannot be read" not in json.dumps(agent.rows()))
+    assert agent.pids() < pids
+    out = agent.stop(second)
+    assert out.count("/ab.yaml cannot be read: the pod stays as it is") == 2
+    assert "default/d: " in out
+    assert "/d.yaml no longer has it: stopping it" in out

@@ -11,7 +11,7 @@ from qoslet.agent.state.pod_phases import WorkerPhase, enter
 from qoslet.agent.state.pod_worker import PodWorker, adopted_worker, container_paths, never_restarts
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.api.pod import Pod
-from qoslet.core.reconcile.resize import decode_allocation, resizable_fields
+from qoslet.core.reconcile.resize import allocated_pod, decode_allocation, resizable_fields
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.errors import QosletError
 
@@ -42,6 +42,7 @@ class Admission:
             self._version = desired.version
             for uid in desired.removed - desired.pods.keys():
                 self._not_desired(uid)
+            self._decide_kept(desired)
             for uid in sorted(desired.changed & desired.pods.keys()):
                 self._desired(uid, desired.pods[uid])
         return False
@@ -51,8 +52,10 @@ class Admission:
         context = self._context
         if not self._adopted:
             self._adopt_all(desired)
+        self._decide_kept(desired)
         for uid in context.workers.keys() - desired.pods.keys():
-            self._not_desired(uid)
+            if context.workers[uid].kept_manifest is None:
+                self._not_desired(uid)
         for uid, desired_pod in desired.pods.items():
             self._desired(uid, desired_pod)
         for worker in context.workers.values():
@@ -84,14 +87,77 @@ class Admission:
             worker = adopted_worker(runtime_pod, wall)
             context.add_worker(worker)
             desired_pod = desired.pods.get(uid)
-            if desired_pod is None:
+            if desired_pod is not None:
+                self._adopt(worker, runtime_pod, desired_pod)
+            elif runtime_pod.terminating:
                 self._teardown.stop(worker)
             else:
-                self._adopt(worker, runtime_pod, desired_pod)
-        # judged by what all pods have
-        for worker in self._edited_while_away:
-            self._resizer.request(worker)
+                self._keep_or_stop(worker, runtime_pod, desired)
+        self._resize_edited()
         self._adopted = True
+
+    def _resize_edited(self) -> None:
+        """Resize adopted pods that were edited while no agent knew: judged by what all pods have."""
+        edited, self._edited_while_away = self._edited_while_away, []
+        for worker in edited:
+            self._resizer.request(worker)
+
+    def _keep_or_stop(
+        self, worker: PodWorker, runtime_pod: RuntimePod, desired: DesiredState
+    ) -> None:
+        """Stop a pod of an earlier agent that no manifest has, unless its manifest may have it and
+        cannot be read: then it stays as it is."""
+        manifest = runtime_pod.manifest
+        names = {one.pod.key for one in desired.pods.values()}
+        fault = "" if worker.key in names else desired.unread.fault_of(manifest)
+        if not fault:
+            self._log_stop(worker, manifest)
+            self._teardown.stop(worker)
+            return
+        worker.kept_manifest = manifest
+        if runtime_pod.ended:
+            enter(worker, WorkerPhase.TERMINATED)
+        pod = allocated_pod(worker.key, worker.uid, runtime_pod.roles, runtime_pod.allocation)
+        if pod is not None and not runtime_pod.ended:
+            worker.pod = pod
+            self._plan_as_running(worker, pod)
+        message = f"{fault} cannot be read: the pod stays as it is until that is fixed"
+        worker.set_reason("ManifestUnread", message, self._context.clock.wall())
+        self._context.log.notes.append(f"{worker.key}: {message}")
+
+    def _log_stop(self, worker: PodWorker, manifest: str) -> None:
+        """Log why a pod of an earlier agent ends."""
+        where = f"{manifest} no longer has it" if manifest else "no manifest has it"
+        self._context.log.notes.append(f"{worker.key}: {where}: stopping it")
+
+    def _decide_kept(self, desired: DesiredState) -> None:
+        """Go on with the pods that were kept though nobody knew whether they are desired, as far as
+        that is known now."""
+        workers = self._context.workers
+        kept = [one for one in workers.values() if one.kept_manifest is not None]
+        names = {one.pod.key for one in desired.pods.values()} if kept else set()
+        for worker in kept:
+            desired_pod = desired.pods.get(worker.uid)
+            if desired_pod is not None:
+                worker.kept_manifest = None
+                worker.set_reason("", "", self._context.clock.wall())
+                self._adopt_kept(worker, desired_pod)
+            elif worker.key in names or not desired.unread.fault_of(worker.kept_manifest or ""):
+                self._log_stop(worker, worker.kept_manifest or "")
+                worker.kept_manifest = None
+                self._not_desired(worker.uid)
+        self._resize_edited()
+
+    def _adopt_kept(self, worker: PodWorker, desired_pod: DesiredPod) -> None:
+        """Adopt a pod that turned out to be desired."""
+        if worker.phase not in (WorkerPhase.RUNNING, WorkerPhase.TERMINATED):
+            self._desired(worker.uid, desired_pod)
+            return
+        runtime_pod = self._context.runtime.list_pods().get(worker.uid)
+        if runtime_pod is None:
+            self._context.remove_worker(worker)
+        else:
+            self._adopt(worker, runtime_pod, desired_pod)
 
     def _remove_stale_volumes(self, runtime_pods: Collection[str]) -> None:
         """Remove volumes of desired pods that were not started: they may want others. Those of

@@ -43,6 +43,9 @@ class PodWorker(Struct):
     spec_digest: str = ""
     """Of the ``PodSpec`` that it was started with."""
     grace_seconds: float = 30.0
+    kept_manifest: str | None = None
+    """The file that an earlier agent had it from, while nobody knows whether it is desired: it
+    stays as it is. None once that is known."""
     restart_pending: bool = False
     """It starts again once it has terminated."""
     refused_stop_seconds: float | None = None
@@ -82,6 +85,11 @@ class PodWorker(Struct):
             for one in self.cgroups
             if not one.by_runtime or (one.container is not None and one.container.name in begun)
         )
+
+    @property
+    def unwanted(self) -> bool:
+        """Whether it is to go: not desired, and not kept because that is unknown."""
+        return self.desired is None and self.kept_manifest is None
 
     @property
     def running(self) -> bool:
@@ -154,7 +162,7 @@ class PodWorker(Struct):
             retry_in=wait,
             resize=self.resize_state,
             resize_reason=self.resize_reason,
-            manifest=self.desired.manifest if self.desired is not None else "",
+            manifest=self.kept_manifest or ("" if self.desired is None else self.desired.manifest),
             containers=self.container_states,
         )
 

@@ -130,7 +130,9 @@ class SyncContext:
         assert worker.desired is not None
         assert worker.pod is not None
         spec = replace(
-            worker.desired.spec.scored(worker.oom_score_adjs), memo=encode_allocation(worker.pod)
+            worker.desired.spec.scored(worker.oom_score_adjs),
+            memo=encode_allocation(worker.pod),
+            manifest=worker.desired.manifest,
         )
         spec = self.plan.equipped(worker.uid, spec)
         if not spec.volumes:

@@ -115,6 +115,17 @@ class ManifestSet:
         return [fault for file in told if file.given for fault in file.faults]
 
     @property
+    def faulty(self) -> frozenset[str]:
+        """The files that have a fault."""
+        told = (self._files[order] for order in self._telling)
+        return frozenset(file.file for file in told if file.faults)
+
+    @property
+    def files(self) -> frozenset[str]:
+        """All of them."""
+        return frozenset(file.file for file in self._files.values())
+
+    @property
     def sources(self) -> int:
         """How many documents may hold pods."""
         return sum(file.sources for file in self._files.values())

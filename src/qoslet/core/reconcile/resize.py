@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.api.aggregate import requests
-from qoslet.core.api.pod import Container, Pod, QosClass, Quantities, Resources
+from qoslet.core.api.pod import Container, Pod, QosClass, Quantities, Resources, Role
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.node.node import allocatable
 from qoslet.core.quantity import ZERO, QuantityError, canonical, parse
@@ -65,6 +65,15 @@ def decode_allocation(pod: Pod, memo: str) -> Pod:
     except (msgspec.MsgspecError, QuantityError, KeyError):
         return pod
     return replace(pod, containers=containers, resources=resources)
+
+
+def allocated_pod(key: str, uid: str, roles: Mapping[str, Role], memo: str) -> Pod | None:
+    """A pod of which only what was allocated to it is known; None where ``memo`` does not tell."""
+    namespace, _, name = key.partition("/")
+    known = tuple(Container(one, role, one) for one, role in roles.items())
+    pod = Pod(namespace, name, uid, key, known)
+    found = decode_allocation(pod, memo)
+    return None if found is pod or not known else found
 
 
 _Amounts = dict[str, str]

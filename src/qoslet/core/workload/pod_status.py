@@ -7,6 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from qoslet.core.api.pod import Role
 from qoslet.core.reconcile.resize import ResizeState
 from qoslet.core.workload.lifecycle import ContainerState
 
@@ -32,7 +33,9 @@ class RuntimePod(Struct, frozen=True, rename=_WIRE_NAMES):
     that it was given last, as text. ``container_cgroups`` are paths by container name;
     ``top_cgroups`` the pod's topmost ones where the runtime creates its containers' cgroups, else
     empty. ``ended``: no container runs, and none will be started. ``terminating``: it was asked to
-    stop, by this agent or an earlier one.
+    stop, by this agent or an earlier one. ``manifest`` is the file that it was started or changed
+    by last, ``roles`` what its containers are; both are empty where an earlier version did not
+    record them.
     """
 
     uid: str
@@ -44,6 +47,8 @@ class RuntimePod(Struct, frozen=True, rename=_WIRE_NAMES):
     allocation: str = ""
     terminating: bool = False
     top_cgroups: tuple[str, ...] = ()
+    manifest: str = ""
+    roles: Mapping[str, Role] = {}
 
 
 class PodRow(Struct, frozen=True):

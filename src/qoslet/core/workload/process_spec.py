@@ -62,6 +62,8 @@ class PodSpec(Struct, frozen=True, omit_defaults=True):
     """The planned resources, for a runtime that writes the groups of containers itself."""
     bundles: OciPod | None = None
     """The same for an OCI runtime, with the program and its images."""
+    manifest: str = ""
+    """The file that it comes from, as ``memo``."""
 
     @property
     def runnable(self) -> bool:

@@ -41,6 +41,8 @@ class KeptPod:
             self.spec.memo,
             self.ending is not None,
             parents,
+            self.spec.manifest,
+            {launch.name: launch.role for launch in self.spec.launches},
         )
 
     def container_state(

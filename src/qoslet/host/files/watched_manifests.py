@@ -15,7 +15,7 @@ from msgspec import Struct
 from qoslet.core.api.documents import Document
 from qoslet.core.api.manifest_set import FileChange, Order
 from qoslet.core.api.schema import shown
-from qoslet.core.problem import Problem
+from qoslet.core.problem import Problem, ProblemCode
 from qoslet.errors import BadInput
 from qoslet.host.files.manifests import (
     STREAMS,
@@ -42,7 +42,8 @@ class _Given(Struct):
     """A path of the command line: a directory, one file in it (``only``), or a ``stream`` that
     can be read once. ``known`` are the files that were told, with the stamp they had; ``busy``
     how often those were tried that are being written; ``links`` the directories that links among
-    them lead into."""
+    them lead into. ``absent``: its
+    ``fault`` is that it is not there."""
 
     number: int
     path: str
@@ -53,6 +54,7 @@ class _Given(Struct):
     busy: dict[str, int] = {}
     links: dict[str, str] = {}
     fault: BadInput | None = None
+    absent: bool = False
 
     def full(self, name: str) -> str:
         """The path of a file, as it is shown."""
@@ -131,7 +133,7 @@ class ManifestFiles:
 
     def rows(self) -> list[Problem]:
         """What keeps files from being read as they are."""
-        found = [Problem("error", one.where, one.message, one.hint) for one in self.faults]
+        found = [_row(given, given.fault) for given in self._given if given.fault is not None]
         if self._unwatched:
             message = f"not watched ({self._unwatched}): polled every {POLL:g} s"
             hint = "raise fs.inotify.max_user_instances or max_user_watches"
@@ -139,7 +141,8 @@ class ManifestFiles:
         for given in self._given:
             for name in sorted(given.busy):
                 message = "is open for writing; qoslet reads it when it is closed"
-                found.append(Problem("info", shown(given.full(name)), message, ""))
+                where = shown(given.full(name))
+                found.append(Problem("info", where, message, "", ProblemCode.UNREAD))
         return found
 
     def descriptors(self) -> list[int]:
@@ -215,11 +218,12 @@ class ManifestFiles:
         try:
             names = self._names(given)
         except BadInput as fault:
-            given.fault = fault
+            given.fault, given.absent = fault, False
             return
         except (OSError, ValueError) as error:
             given.fault = unreadable(given.path, error)
-            if not isinstance(error, FileNotFoundError | NotADirectoryError):
+            given.absent = isinstance(error, FileNotFoundError | NotADirectoryError)
+            if not given.absent:
                 return
             names = []
         else:
@@ -243,7 +247,7 @@ class ManifestFiles:
         try:
             check_trusted(given.directory)
         except BadInput as fault:
-            given.fault = fault
+            given.fault, given.absent = fault, False
         except OSError:
             # reading tells it
             pass
@@ -307,6 +311,12 @@ class ManifestFiles:
                 del self._linked[before]
                 if all(before != one.directory for one in self._given):
                     self._watch.drop(before)
+
+
+def _row(given: _Given, fault: BadInput) -> Problem:
+    """What keeps a path from being read."""
+    code = ProblemCode.OTHER if given.absent else ProblemCode.UNREAD
+    return Problem("error", fault.where, fault.message, fault.hint, code)
 
 
 def _given(number: int, path: str) -> _Given:

@@ -132,7 +132,14 @@ class KeeperRuntime:
         check_pod(spec, cgroups)
         digest = spec.digest()
         held = RuntimePod(
-            spec.uid, spec.key, digest, spec.grace, dict(cgroups), allocation=spec.memo
+            spec.uid,
+            spec.key,
+            digest,
+            spec.grace,
+            dict(cgroups),
+            allocation=spec.memo,
+            manifest=spec.manifest,
+            roles={launch.name: launch.role for launch in spec.launches},
         )
         waiting = tuple(
             ContainerState(spec.uid, launch.name, cgroups[launch.name], running=False)
