@@ -70,7 +70,6 @@ class System:
 # `make test-vm`, on every change; what takes longest first.
 SHORT: Final = (
     System("trixie-agent", "trixie", "v2", only=_AGENT),
-    System("trixie-upgrade", "trixie", "v2", only=_UPGRADE),
     System("bookworm", "bookworm", "v1", _LEGACY, third=0),
     System("trixie", "trixie", "v2", third=1),
     System("sid", "sid", "v2", third=2),
@@ -88,6 +87,7 @@ LONG: Final = (
     System("bookworm-oci", "bookworm", "v1", _LEGACY, only=_OCI),
     System("bookworm-agent", "bookworm", "v1", _LEGACY, only=_AGENT),
     System("sid-agent", "sid", "v2", only=_AGENT),
+    System("trixie-upgrade", "trixie", "v2", only=_UPGRADE),
     System("bookworm-upgrade", "bookworm", "v1", _LEGACY, only=_UPGRADE),
     System("sid-upgrade", "sid", "v2", only=_UPGRADE),
     System("bookworm-hybrid", "bookworm", "hybrid", _HYBRID),

@@ -99,7 +99,7 @@ def test_v2_controllers_that_cannot_be_enabled_again_are_said() -> None:
         try:
             name, text = refusal(v2, Step("set", path, "memory.max", "8388608"))
             assert (name, "cgroup with processes" in text) == ("EBUSY", True)
-            assert "beside" in text
+            assert "move them into a sibling cgroup" in text
         finally:
             v2.processes.end(pid)
         done(v2, Step("set", path, "memory.max", "8388608"))

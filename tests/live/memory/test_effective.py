@@ -74,11 +74,11 @@ def test_limits_and_protection_of_what_runs(
     [less] = row["worthLess"]
     assert (row["lowBytes"], less["bytes"], less["worthBytes"]) == (64 * MIB, 64 * MIB, 0)
     assert less["because"]["cgroup"] == agent.root
-    line = f"app: memory.low 64Mi is worth 0 of {less['usedBytes'] >> 20}"
+    line = f"app: memory.low 64Mi protects only 0 of {less['usedBytes'] >> 20}"
     assert line in asked(agent)
     set_root(agent, "memory.low", 64 * MIB)
     agent.until(lambda: not app(agent).get("worthLess", [less]))
     row = app(agent)
     assert row["protectedLowBytes"] >= 24 * MIB
-    assert "is worth" not in asked(agent)
+    assert "protects only" not in asked(agent)
     record_property("protected", row["protectedLowBytes"])
