@@ -1,4 +1,4 @@
-"""Draws the README's picture from what ``qoslet plan`` prints in colour."""
+"""Draws the picture of the tutorial from what ``qoslet plan`` prints in colour."""
 
 from __future__ import annotations
 
