@@ -1,4 +1,4 @@
-"""Memory: limits, and the forms of Memory QoS (KEP-2570) from 1.22 to 1.37."""
+"""Memory: limits, and the variants of Memory QoS (KEP-2570) from 1.22 to 1.37."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def high_1_27(request: int, limit: int, allocatable: int, factor: float, page: i
 
 
 def less_an_eighth(request: int, page: int) -> int:
-    """The part of a request that form qoslet protects hard, in bytes: seven eighths of its whole
-    pages, at least one page less than there are.
+    """The part of a request that variant qoslet protects hard, in bytes: seven eighths of its
+    whole pages, at least one page less than there are.
 
     Cutting never lets a sum of parts exceed the part of the sum, so that a parent whose value is
     made of the sum covers its children. Source: kubernetes PR 126485 on memory.min = memory.max.
