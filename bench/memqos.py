@@ -1,91 +1,94 @@
-"""What memory.high does to a process over time, under each form of Memory QoS, with and without guard.
+"""What memory.high does to two kinds of load over time, under each variant of Memory QoS, with and
+without the guard.
 
-``python -m bench.memqos measure FILE`` runs each case as a pod of ``qoslet run`` on this kernel (root,
-cgroup v2) and writes what was read; ``python -m bench.memqos draw`` makes the pictures of
-``docs/explanation/memory-qos.md`` from what is kept in ``docs/pictures/memory-qos.json``.
+Build the load where there is a compiler (``cc -static -O2 -o bench/hog bench/hog.c``), then measure in
+a guest: ``make vm-run SYSTEM=trixie CMD='python3 -m bench.memqos measure /out/memory-qos.json'``. Names
+of cases after the file measure only those and keep the others that the file has. Each case is a pod of
+``qoslet run`` on this kernel (root, cgroup v2). ``python -m bench.memqos draw`` makes the pictures of
+``README.md`` and ``docs/explanation/memory-qos.md`` from ``bench/results/memory-qos.json``.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
-from msgspec import Struct, to_builtins
+import msgspec
+from msgspec import Struct
 
 MIB = 1 << 20
 ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "bench/results/memory-qos.json"
+HOG = ROOT / "bench/hog"
 TOP = Path("/sys/fs/cgroup")
 STEP = 0.2
-"""Seconds between two looks at the group."""
-PATIENCE = 60.0
+"""Seconds between two samples of the cgroup."""
+PATIENCE = 180.0
 """Seconds within which the container has to be there."""
-
-HOG = """
-import mmap, time, sys
-amount, seconds = int(sys.argv[1]), float(sys.argv[2])
-held = mmap.mmap(-1, amount << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-block, begun = bytes(range(256)) * 4096, time.monotonic()
-for one in range(amount):
-    held[one << 20 : (one + 1) << 20] = block
-    time.sleep(max(0.0, begun + seconds * (one + 1) / amount - time.monotonic()))
-"""
 
 POD = """
 apiVersion: v1
 kind: Pod
-metadata: {{name: hog, uid: hog, annotations: {{{notes}}}}}
+metadata: {{name: hog, uid: hog, annotations: {{{annotations}}}}}
 spec:
   restartPolicy: Never
   terminationGracePeriodSeconds: 1
   containers:
     - name: app
-      command: ["{python}", "{hog}", "{amount}", "{seconds}"]
-      resources: {{requests: {{memory: 128Mi}}, limits: {{memory: {limit}Mi}}}}
+      command: ["{hog}", "{load}", "{amount}", "{seconds}"]
+      resources: {{requests: {{memory: 16Mi}}, limits: {{memory: {limit}Mi}}}}
 """
 
 
 class Case(Struct, frozen=True):
-    """A process that touches ``amount`` MiB within ``seconds`` under a limit (MiB), looked at for
-    ``lasts`` seconds; ``options`` are those of ``qoslet run``, ``factor`` is the pod's own."""
+    """A process that takes ``amount`` MiB under a limit (MiB), sampled for ``lasts`` seconds.
+
+    ``load``: ``touch`` writes to each page within ``seconds``, ``read`` fills the same memory in one
+    system call. ``factor``: the pod's own memory throttling factor.
+    """
 
     name: str
-    options: tuple[str, ...]
+    load: str
+    variant: str
+    guard: str
     amount: int = 300
     seconds: float = 5.0
     limit: int = 256
-    lasts: float = 60.0
+    lasts: float = 100.0
     factor: float | None = None
 
 
-def form(name: str, guard: str) -> tuple[str, ...]:
-    """A form, and the guard's mode."""
-    return ("--memory-qos", name, "--guard", guard)
-
-
-FORMS = {"1.22": 0.8, "1.27": 0.9, "design": 0.9, "1.36": 0.9, "1.37": None, "qoslet": 0.9}
-"""Each form with the factor that its release has; ``qoslet`` with one that a pod asks for."""
+LOADS = ("touch", "read")
+VARIANTS = {"1.22": None, "1.27": None, "design": None, "1.36": None, "qoslet": 0.9}
+"""The variants that write memory.high, with the factor that the pod asks for."""
+GUARDS = {"": "off", " guarded": "act"}
 
 CASES = (
-    Case("off", form("off", "off")),
+    *(Case(f"{load} 1.37", load, "1.37", "off") for load in LOADS),
     *(
-        Case(f"{name}{word}", form(name, guard), factor=factor)
-        for name, factor in FORMS.items()
-        for guard, word in (("off", ""), ("act", " guarded"))
+        Case(f"{load} {variant}{suffix}", load, variant, guard, factor=factor)
+        for load in LOADS
+        for variant, factor in VARIANTS.items()
+        for suffix, guard in GUARDS.items()
     ),
-    Case("job off", form("off", "off"), 240, 20.0, 280, 40.0),
-    Case("job 1.22", form("1.22", "off"), 240, 20.0, 280, factor=0.7),
-    Case("job 1.22 guarded", form("1.22", "act"), 240, 20.0, 280, factor=0.7),
+    Case("job 1.37", "touch", "1.37", "off", 240, 20.0, 280),
+    *(
+        Case(f"job 1.22{suffix}", "touch", "1.22", guard, 240, 20.0, 280, factor=0.7)
+        for suffix, guard in GUARDS.items()
+    ),
 )
 
 
-class Look(Struct, frozen=True):
-    """The group after ``at`` seconds: MiB in use, and what memory.high was (None: max)."""
+class Sample(Struct, frozen=True, array_like=True):
+    """The cgroup after ``at`` seconds: MiB in use, and its memory.high (None: max)."""
 
     at: float
     used: float
@@ -93,15 +96,27 @@ class Look(Struct, frozen=True):
 
 
 class Curve(Struct, frozen=True):
-    """A case as it went. ``ended``: the process was gone before the looking ended; ``killed`` by
-    the kernel at its limit."""
+    """A case as it went: the samples at which something changed, and what the guard logged.
+
+    ``ended``: seconds until the process was gone (None: still there when the sampling ended);
+    ``killed``: by the kernel at its limit.
+    """
 
     name: str
     limit: int
-    looks: list[Look]
-    ended: bool
+    samples: list[Sample]
+    ended: float | None
     killed: bool
-    said: list[str] = []
+    log: list[str]
+
+
+class Results(Struct, frozen=True):
+    """What was measured, where and when."""
+
+    kernel: str
+    machine: str
+    date: str
+    curves: list[Curve]
 
 
 def number(group: Path, file: str) -> int | None:
@@ -114,39 +129,55 @@ def number(group: Path, file: str) -> int | None:
 
 
 def kills(group: Path) -> int:
-    """How often the kernel killed in the group; 0 where it is gone."""
+    """How often the kernel killed in the cgroup; 0 where it is gone."""
     try:
-        rows = (group / "memory.events").read_text().split()
+        words = (group / "memory.events").read_text().split()
     except OSError:
         return 0
-    return int(rows[rows.index("oom_kill") + 1])
+    return int(words[words.index("oom_kill") + 1])
+
+
+def hog(folder: Path) -> Path:
+    """The load's program in a file that is on disk only.
+
+    So its pages are charged to the container that runs it, as those of an image.
+    """
+    if not HOG.exists():
+        raise SystemExit(f"{HOG} is missing: cc -static -O2 -o bench/hog bench/hog.c")
+    file = Path(shutil.copy(HOG, folder))
+    with file.open("rb") as opened:
+        os.fsync(opened)
+        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    return file
+
+
+def pod(case: Case, folder: Path) -> Path:
+    """The manifest of a case."""
+    key = "qoslet.dev/memory-throttling-factor"
+    text = POD.format(
+        hog=hog(folder),
+        load=case.load,
+        amount=case.amount,
+        seconds=case.seconds,
+        limit=case.limit,
+        annotations=f'{key}: "{case.factor}"' if case.factor else "",
+    )
+    file = folder / "hog.yaml"
+    file.write_text(text)
+    return file
 
 
 def measured(case: Case) -> Curve:
     """Run one case."""
     root = f"/qoslet-bench-{secrets.token_hex(3)}"
+    qoslet = [sys.executable, "-m", "qoslet"]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
-        hog = Path(folder, "hog.py")
-        hog.write_text(HOG)
-        pod = Path(folder, "hog.yaml")
-        pod.write_text(
-            POD.format(
-                python=sys.executable,
-                hog=hog,
-                amount=case.amount,
-                seconds=case.seconds,
-                limit=case.limit,
-                notes=f'qoslet.dev/memory-throttling-factor: "{case.factor}"'
-                if case.factor
-                else "",
-            )
-        )
-        command = [sys.executable, "-m", "qoslet", "run", str(pod), "--cgroup-root", root]
-        command += ["--keep", *case.options]
-        paths = os.pathsep.join(sys.path)
+        words = ["run", str(pod(case, Path(folder))), "--cgroup-root", root, "--keep"]
+        words += ["--memory-qos", case.variant, "--guard", case.guard]
         run = subprocess.Popen(
-            command,
-            env={**os.environ, "PYTHONPATH": paths},
+            [*qoslet, *words],
+            env=env,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -156,14 +187,14 @@ def measured(case: Case) -> Curve:
         finally:
             run.terminate()
             out, _ = run.communicate()
-            release = [sys.executable, "-m", "qoslet", "release", "--cgroup-root", root, "--force"]
-            subprocess.run(release, env={**os.environ, "PYTHONPATH": paths}, check=False)
-    lines = [line for line in out.splitlines() if "guard: " in line]
-    return Curve(curve.name, curve.limit, curve.looks, curve.ended, curve.killed, lines)
+            release = [*qoslet, "release", "--cgroup-root", root, "--force"]
+            subprocess.run(release, env=env, stdout=subprocess.DEVNULL, check=False)
+    log = [line for line in out.splitlines() if "guard: " in line]
+    return msgspec.structs.replace(curve, log=log)
 
 
 def watched(case: Case, root: Path) -> Curve:
-    """Look at the container of a case until it has ended or its time is over."""
+    """Sample the container of a case until it has ended or its time is over."""
     until = time.monotonic() + PATIENCE
     group = None
     while group is None or not (number(group, "memory.current") or 0) > MIB:
@@ -172,39 +203,64 @@ def watched(case: Case, root: Path) -> Curve:
             raise SystemExit(f"{case.name}: the container did not come")
         time.sleep(0.02)
     begun = time.monotonic()
-    looks: list[Look] = []
-    killed = ended = False
-    while not ended and time.monotonic() - begun < case.lasts:
-        used, high = number(group, "memory.current"), number(group, "memory.high")
-        killed = killed or kills(group) > 0
-        ended = used is None or used < MIB
-        at = round(time.monotonic() - begun, 2)
-        if not ended:
-            looks.append(Look(at, round((used or 0) / MIB, 1), high and round(high / MIB, 1)))
+    samples: list[Sample] = []
+    ended = None
+    while ended is None and (at := round(time.monotonic() - begun, 1)) < case.lasts:
+        used, high = number(group, "memory.current") or 0, number(group, "memory.high")
+        if kills(group) or used < MIB:
+            ended = at
+        else:
+            samples.append(Sample(at, round(used / MIB, 1), high and round(high / MIB, 1)))
         time.sleep(STEP)
-    # a group may be gone before its last event is read: what needs more cannot end otherwise
-    killed = killed or (ended and case.amount > case.limit)
-    return Curve(case.name, case.limit, looks, ended, killed)
+    # a cgroup may be gone before its last event is read: what needs more cannot end otherwise
+    killed = ended is not None and case.amount > case.limit
+    return Curve(case.name, case.limit, changes(samples), ended, killed, [])
+
+
+def changes(samples: Sequence[Sample]) -> list[Sample]:
+    """Those that a line needs: not the ones in between two of the same usage and memory.high."""
+
+    def same(one: Sample, other: Sample) -> bool:
+        return (one.used, one.high) == (other.used, other.high)
+
+    last = len(samples) - 1
+    return [
+        sample
+        for place, sample in enumerate(samples)
+        if place in (0, last)
+        or not (same(samples[place - 1], sample) and same(sample, samples[place + 1]))
+    ]
+
+
+def measure(file: Path, names: Sequence[str]) -> None:
+    """Run the cases of these names, or all, and write each result at once."""
+    curves: dict[str, Curve] = {}
+    if names and file.exists():
+        kept = msgspec.json.decode(file.read_bytes(), type=Results)
+        curves = {curve.name: curve for curve in kept.curves}
+    machine = f"emulated, {os.cpu_count()} CPUs, no swap"
+    for case in (case for case in CASES if not names or case.name in names):
+        curve = curves[case.name] = measured(case)
+        last = curve.samples[-1]
+        outcome = "killed" if curve.killed else "ended" if curve.ended else "still there"
+        print(f"{case.name}: {outcome} after {last.at} s, {last.used} MiB", flush=True)
+        order = [curves[each.name] for each in CASES if each.name in curves]
+        results = Results(os.uname().release, machine, f"{datetime.now(UTC):%Y-%m-%d}", order)
+        file.write_bytes(msgspec.json.encode(results) + b"\n")
 
 
 def main(words: list[str]) -> int:
     """Measure or draw."""
-    if words[:1] == ["draw"]:
-        from bench.memqosdraw import draw
+    match words:
+        case ["draw"]:
+            from bench.memqosdraw import draw
 
-        draw(ROOT / "docs/pictures")
-        return 0
-    if words[:1] != ["measure"] or len(words) < 2:
-        sys.stderr.write(f"{__doc__}\n")
-        return 2
-    curves = []
-    for case in CASES if len(words) == 2 else [one for one in CASES if one.name in words[2:]]:
-        curves.append(measured(case))
-        last = curves[-1].looks[-1]
-        how = "killed" if curves[-1].killed else "ended" if curves[-1].ended else "still there"
-        print(f"{case.name}: {how}, {last.used} MiB after {last.at} s", flush=True)
-        document = {"kernel": os.uname().release, "curves": to_builtins(curves)}
-        Path(words[1]).write_text(json.dumps(document, indent=None, separators=(",", ":")) + "\n")
+            draw(RESULTS, ROOT / "docs/pictures")
+        case ["measure", file, *names]:
+            measure(Path(file), names)
+        case _:
+            sys.stderr.write(f"{__doc__}\n")
+            return 2
     return 0
 
 

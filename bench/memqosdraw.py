@@ -1,28 +1,60 @@
-"""Draws usage over time as SVG, for ``docs/explanation/memory-qos.md``."""
+"""Draws usage over time as SVG, for ``README.md`` and ``docs/explanation/memory-qos.md``."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from bench.memqos import Curve, Look
+from bench.memqos import Curve, Results
 
-LEFT, TOP, RIGHT, BOTTOM = 54, 62, 16, 48
-BETWEEN = (44, 74)
+WIDTH = 880
+"""Pixels: about what a forge gives a README, so that the text keeps its size."""
+LEFT, TOP, RIGHT, BOTTOM = 40, 96, 14, 52
+BETWEEN = (46, 62)
 """Between panels, across and down: room for numbers and titles."""
-GREY, RED, BLUE = "#6b7280", "#c2410c", "#1d4ed8"
+
+STYLE = """<style>
+text { font: 13px "DejaVu Sans", Verdana, Arial, sans-serif; fill: #1f2328 }
+.title { font-size: 16px; font-weight: bold }
+.name { font-weight: bold }
+.soft { fill: #59636e; font-size: 12px }
+.paper { fill: #ffffff }
+path { fill: none; stroke-width: 1 }
+.grid { stroke: #e4e8ec }
+.limit { stroke: #1f2328; stroke-width: 1.5 }
+.high { stroke: #59636e; stroke-dasharray: 2 4 }
+.line { stroke-width: 2.5 }
+.stall { stroke: #c2410c } text.stall, circle.stall { fill: #c2410c; stroke: none }
+.guard { stroke: #1d4ed8 } text.guard, circle.guard { fill: #1d4ed8; stroke: none }
+.none { stroke: #6b7280 } text.none, circle.none { fill: #59636e; stroke: none }
+@media (prefers-color-scheme: dark) {
+text { fill: #e6edf3 }
+.soft { fill: #9da7b1 }
+.paper { fill: #0d1117 }
+.grid { stroke: #262c34 }
+.limit { stroke: #e6edf3 }
+.high { stroke: #9da7b1 }
+.stall { stroke: #ff9060 } text.stall, circle.stall { fill: #ff9060 }
+.guard { stroke: #79b8ff } text.guard, circle.guard { fill: #79b8ff }
+.none { stroke: #9da7b1 } text.none, circle.none { fill: #9da7b1 }
+}
+</style>"""
 
 
 class Line(Struct, frozen=True):
-    """One curve: its case, what it is called, and its colour."""
+    """Curves of the same kind under one label.
 
-    case: str
+    ``place``: where the label begins, or ends if ``end``, in seconds and MiB.
+    """
+
+    cases: tuple[str, ...]
     label: str
-    colour: str
+    kind: str
+    place: tuple[float, float]
+    end: bool = False
 
 
 class Panel(Struct, frozen=True):
@@ -33,55 +65,119 @@ class Panel(Struct, frozen=True):
 
 
 class Picture(Struct, frozen=True):
-    """A picture: its file, title, limit (MiB), seconds, how many panels stand beside each other,
-    the size of each, and the panels."""
+    """A picture: its file, title and load, what its axes span (MiB, seconds), how many panels stand
+    beside each other, the height of each, and the panels."""
 
     file: str
     title: str
-    limit: int
-    seconds: float
+    load: str
+    used: range
+    seconds: int
     columns: int
-    size: tuple[int, int]
+    height: int
     panels: tuple[Panel, ...]
 
 
-def both(name: str, title: str) -> Panel:
-    """A form's panel: with and without guard."""
-    lines = (Line(name, "guard off", RED), Line(f"{name} guarded", "guard act", BLUE))
-    return Panel(title, lines)
+NEEDS = "A container with request 16Mi takes 300 MiB. At its limit of 256Mi the kernel kills it"
+TOUCHES, READS = "writes to each page", "fills a buffer in one read()"
+LOW, LOWER = (10, 192), (10, 185)
 
+
+def alone(load: str, names: Sequence[str], place: tuple[float, float], end: bool) -> Line:
+    """The label of formulas without the guard."""
+    cases = tuple(f"{load} {name}" for name in names)
+    title = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+    return Line(cases, f"Kubernetes {title}, no guard:\n", "stall", place, end)
+
+
+def stalls(load: str, title: str, *lines: Line) -> Panel:
+    """A kind of load: no memory.high, each formula with the guard, and these lines."""
+    guarded = tuple(f"{load} {name} guarded" for name in ("1.22", "1.27", "design", "1.36"))
+    return Panel(
+        title,
+        (
+            Line((f"{load} 1.37",), "no memory.high: ", "none", LOWER),
+            Line(guarded, "each formula, guarded: ", "guard", LOW),
+            *lines,
+        ),
+    )
+
+
+def formula(load: str, name: str, title: str) -> Panel:
+    """One formula with and without the guard."""
+    used = 238 if name == "1.22" else 211
+    return Panel(
+        title,
+        (
+            Line((f"{load} {name} guarded",), "guard act: ", "guard", (12, 185)),
+            Line((f"{load} {name}",), "guard off: ", "stall", (99, used), True),
+        ),
+    )
+
+
+FORMULAS = {
+    "1.22": "1.22, factor 0.8",
+    "1.27": "1.27, factor 0.9",
+    "design": "design, factor 0.9",
+    "1.36": "1.36, factor 0.9",
+    "qoslet": "qoslet, pod's factor 0.9",
+}
+LATER = ("1.27", "design", "1.36")
+"""They have one formula, but for the rounding to pages."""
 
 PICTURES = (
     Picture(
-        "memory-qos-hog.svg",
-        "A process that needs 300 MiB under a limit of 256 MiB, under each form",
-        256,
-        60,
-        3,
-        (230, 150),
+        "memory-qos-stall.svg",
+        "memory.high can hang a container below its limit. The guard ends the stall.",
+        NEEDS,
+        range(180, 265, 20),
+        100,
+        2,
+        280,
         (
-            both("1.22", "1.22, factor 0.8"),
-            both("1.27", "1.27, factor 0.9"),
-            both("design", "design, factor 0.9"),
-            both("1.36", "1.36, factor 0.9"),
-            both("1.37", "1.37: no factor, no memory.high"),
-            both("qoslet", "qoslet, where a pod asks for 0.9"),
+            stalls(
+                "touch",
+                f"A program that {TOUCHES}, as heaps grow",
+                alone("touch", ["1.22"], (12, 222), False),
+                alone("touch", LATER, (12, 249), False),
+            ),
+            stalls(
+                "read",
+                f"A program that {READS}",
+                alone("read", ["1.22"], (99, 218), True),
+                alone("read", LATER, (99, 247), True),
+            ),
+        ),
+    ),
+    Picture(
+        "memory-qos-formulas.svg",
+        "Each formula of memory.high, with and without the guard",
+        NEEDS,
+        range(180, 265, 20),
+        100,
+        2,
+        120,
+        tuple(
+            formula(load, name, f"{title}: {does}")
+            for name, title in FORMULAS.items()
+            for load, does in (("touch", TOUCHES), ("read", READS))
         ),
     ),
     Picture(
         "memory-qos-job.svg",
-        "A job that needs 240 MiB within 20 s under a limit of 280 MiB",
-        280,
-        60,
+        "memory.high holds up a job that stays below its limit. The guard ends the stall.",
+        "A container with limit 280Mi takes 240 MiB within 20 s",
+        range(0, 301, 50),
+        100,
         1,
-        (700, 220),
+        220,
         (
             Panel(
                 "",
                 (
-                    Line("job off", "no memory.high", GREY),
-                    Line("job 1.22", "1.22, factor 0.7, guard off", RED),
-                    Line("job 1.22 guarded", "1.22, factor 0.7, guard act", BLUE),
+                    Line(("job 1.37",), "no memory.high: ", "none", (22, 255)),
+                    Line(("job 1.22 guarded",), "1.22, factor 0.7, guard: ", "guard", (22, 235)),
+                    Line(("job 1.22",), "1.22, factor 0.7, no guard: ", "stall", (22, 177)),
                 ),
             ),
         ),
@@ -89,121 +185,141 @@ PICTURES = (
 )
 
 
-def end_of(curve: Curve) -> str:
-    """What became of the process."""
-    at = f"{curve.looks[-1].at:.0f} s"
-    if curve.killed:
-        return f"killed at its limit, {at}"
-    return f"done, {at}" if curve.ended else f"hangs at {curve.looks[-1].used:.0f} MiB"
-
-
-def draw(folder: Path) -> None:
-    """Write the pictures beside the figures."""
-    document = json.loads((folder / "memory-qos.json").read_text())
-    curves = {one.name: one for one in msgspec.convert(document["curves"], list[Curve])}
+def draw(results: Path, folder: Path) -> None:
+    """Write the pictures of these results into a folder."""
+    measured = msgspec.json.decode(results.read_bytes(), type=Results)
     for picture in PICTURES:
-        (folder / picture.file).write_text(svg(picture, curves, document["kernel"]))
+        (folder / picture.file).write_text(svg(picture, measured))
 
 
 class Frame(Struct, frozen=True):
-    """Where a panel's values lie on the paper: from ``left`` and ``top`` on, ``size`` wide and
-    high, for ``most`` MiB and ``seconds``."""
+    """Where a panel's values lie on the paper: from ``left`` and ``top`` on, ``width`` and ``height``
+    pixels for these MiB and seconds."""
 
     left: int
     top: int
-    size: tuple[int, int]
-    most: int
-    seconds: float
+    width: int
+    height: int
+    used: range
+    seconds: int
 
     def x(self, at: float) -> float:
         """Of a time."""
-        return round(self.left + self.size[0] * min(at, self.seconds) / self.seconds, 1)
+        return round(self.left + self.width * at / self.seconds, 1)
 
     def y(self, used: float) -> float:
         """Of an amount."""
-        return round(self.top + self.size[1] * (1 - used / self.most), 1)
+        least, most = self.used.start, self.used.stop
+        return round(self.top + self.height * (most - used) / (most - least), 1)
 
 
-def frames(picture: Picture) -> list[Frame]:
+def frames(picture: Picture) -> Iterator[Frame]:
     """Where the panels are."""
-    most = -(-picture.limit // 50) * 50 + 10
-    across, down = (side + gap for side, gap in zip(picture.size, BETWEEN, strict=True))
-    places = (divmod(number, picture.columns) for number in range(len(picture.panels)))
-    return [
-        Frame(LEFT + across * column, TOP + down * row, picture.size, most, picture.seconds)
-        for row, column in places
-    ]
+    across, down = BETWEEN
+    columns = picture.columns
+    width = (WIDTH - LEFT - RIGHT - across * (columns - 1)) // columns
+    for number in range(len(picture.panels)):
+        row, column = divmod(number, columns)
+        left, top = LEFT + (width + across) * column, TOP + (picture.height + down) * row
+        yield Frame(left, top, width, picture.height, picture.used, picture.seconds)
 
 
-def svg(picture: Picture, curves: dict[str, Curve], kernel: str) -> str:
+def svg(picture: Picture, results: Results) -> str:
     """One picture."""
-    placed = frames(picture)
-    width = max(one.left for one in placed) + picture.size[0] + RIGHT
-    height = max(one.top for one in placed) + picture.size[1] + BOTTOM
-    font = 'font-family="DejaVu Sans, Verdana, sans-serif" font-size="11" fill="#374151"'
-    box = f'xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
-    bold = 'font-size="13" font-weight="bold" fill="#111827"'
-    below = f"MiB in use over seconds (Linux {kernel}, emulated)"
+    curves = {curve.name: curve for curve in results.curves}
+    placed = list(frames(picture))
+    height = placed[-1].top + picture.height + BOTTOM
+    kernel = results.kernel.split("+")[0]
+    measured = f"Measured on {results.date}: Linux {kernel}, {results.machine}."
     rows = [
-        f"<svg {box} {font}>",
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-        words(LEFT, 22, picture.title, bold),
-        words(width - RIGHT, height - 12, below, 'text-anchor="end"'),
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}">',
+        STYLE,
+        f'<rect class="paper" width="{WIDTH}" height="{height}"/>',
+        words(LEFT, 26, picture.title, "title"),
+        words(LEFT, 48, f"MiB in use over seconds. {picture.load}.", "soft"),
+        words(LEFT, height - 10, measured, "soft"),
     ]
-    for frame, panel in zip(placed, picture.panels, strict=True):
-        rows += axes(frame, panel, picture.limit)
-        for place, line in enumerate(panel.lines):
-            rows += drawn(line, curves[line.case], frame, len(panel.lines) - place)
+    for number, (frame, panel) in enumerate(zip(placed, picture.panels, strict=True)):
+        groups = [[curves[name] for name in line.cases] for line in panel.lines]
+        rows += axes(frame, panel.title, [curve for group in groups for curve in group])
+        box = f'x="{frame.left}" y="{frame.top}" width="{frame.width}" height="{frame.height}"'
+        rows.append(f'<clipPath id="panel{number}"><rect {box}/></clipPath>')
+        for line, group in zip(panel.lines, groups, strict=True):
+            rows += [row for curve in group for row in drawn(curve, line.kind, frame, number)]
+        for line, group in zip(panel.lines, groups, strict=True):
+            rows += label(line, group, frame)
     return "\n".join([*rows, "</svg>", ""])
 
 
-def words(x: float, y: float, text: str, more: str = "") -> str:
+def words(x: float, y: float, text: str, name: str = "", anchor: str = "start") -> str:
     """Text at a place."""
-    return f'<text x="{x}" y="{y}" {more}>{text}</text>'
+    return f'<text x="{x}" y="{y}" class="{name}" text-anchor="{anchor}">{text}</text>'
 
 
-def stroke(path: str, colour: str, dash: str = "", width: int = 1) -> str:
-    """A line along a path."""
-    dashed = f' stroke-dasharray="{dash}"' if dash else ""
-    return f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="{width}"{dashed}/>'
-
-
-def axes(frame: Frame, panel: Panel, limit: int) -> list[str]:
-    """The lines behind the curves, with their numbers, the limit, and the panel's title."""
-    right, bottom = frame.left + frame.size[0], frame.top + frame.size[1]
-    rows = [words(frame.left, frame.top - 10, panel.title, 'font-weight="bold"')]
-    for used in range(0, frame.most + 1, 50):
+def axes(frame: Frame, title: str, curves: Sequence[Curve]) -> list[str]:
+    """What is behind the curves: the grid with its numbers, the limit, and each memory.high."""
+    right, bottom = frame.left + frame.width, frame.top + frame.height
+    rows = [words(frame.left, frame.top - 14, title, "name")]
+    for used in frame.used:
         y = frame.y(used)
-        rows.append(stroke(f"M{frame.left} {y}H{right}", "#e5e7eb"))
-        rows.append(words(frame.left - 6, y + 4, str(used), 'text-anchor="end"'))
-    for at in range(0, int(frame.seconds) + 1, 10):
-        x = frame.x(at)
-        rows.append(stroke(f"M{x} {frame.top}V{bottom}", "#f3f4f6"))
-        rows.append(words(x, bottom + 16, str(at), 'text-anchor="middle"'))
-    y = frame.y(limit)
-    rows.append(stroke(f"M{frame.left} {y}H{right}", "#111827", "2 3"))
-    rows.append(words(right, y - 4, f"memory.max {limit}", 'text-anchor="end"'))
+        rows.append(f'<path class="grid" d="M{frame.left} {y}H{right}"/>')
+        rows.append(words(frame.left - 6, y + 4, str(used), "soft", "end"))
+    for at in range(0, frame.seconds + 1, 20):
+        rows += [words(frame.x(at), bottom + 17, str(at), "soft", "middle")]
+    y = frame.y(curves[0].limit)
+    rows.append(f'<path class="limit" d="M{frame.left} {y}H{right}"/>')
+    rows.append(words(right, y - 5, f"limit {curves[0].limit}", "soft", "end"))
+    for high in sorted({high for curve in curves if (high := curve.samples[0].high)}):
+        y = frame.y(high)
+        rows.append(f'<path class="high" d="M{frame.left} {y}H{right}"/>')
+        rows.append(words(right, y + 14, f"memory.high {high:.0f}", "soft", "end"))
     return rows
 
 
-def drawn(line: Line, curve: Curve, frame: Frame, place: int) -> list[str]:
-    """One curve, a dot where its process ended, and its legend, so many lines above the axis."""
-    points = [f"{frame.x(one.at)} {frame.y(one.used)}" for one in kept(curve.looks)]
-    rows = [stroke(f"M{'L'.join(points)}", line.colour, width=2)]
-    if curve.ended:
-        x, y = points[-1].split()
-        rows.append(f'<circle cx="{x}" cy="{y}" r="4" fill="{line.colour}"/>')
-    right, base = frame.left + frame.size[0] - 6, frame.top + frame.size[1] + 10 - 18 * place
-    legend = f"{line.label}: {end_of(curve)}"
-    more = f'text-anchor="end" fill="{line.colour}" font-weight="bold"'
-    return [*rows, words(right, base, legend, more)]
+def drawn(curve: Curve, kind: str, frame: Frame, panel: int) -> list[str]:
+    """One curve, and a dot where its process ended."""
+    samples = curve.samples
+    points = [(sample.at, sample.used) for sample in samples]
+    if curve.ended is not None:
+        # what a process that ends gives back is not its usage
+        most = max(range(len(points)), key=lambda place: samples[place].used)
+        level = curve.limit if curve.killed else points[most][1]
+        points = [*points[: most + 1], (curve.ended, level)]
+    path = "L".join(f"{frame.x(at)} {frame.y(used)}" for at, used in points)
+    clip = f'clip-path="url(#panel{panel})"'
+    rows = [f'<path class="line {kind}" d="M{path}" {clip}/>']
+    if curve.ended is not None and curve.ended <= frame.seconds:
+        x, y = frame.x(points[-1][0]), frame.y(points[-1][1])
+        rows.append(f'<circle class="{kind}" cx="{x}" cy="{y}" r="4.5"/>')
+    return rows
 
 
-def kept(looks: Sequence[Look]) -> list[Look]:
-    """Those that a line needs: not the ones in between two of the same usage."""
+def label(line: Line, curves: Sequence[Curve], frame: Frame) -> list[str]:
+    """What the curves are, and what became of their processes."""
+    (at, used), anchor = line.place, "end" if line.end else "start"
+    lines = f"{line.label}{outcome(curves)}".split("\n")
     return [
-        one
-        for place, one in enumerate(looks)
-        if place in (0, len(looks) - 1)
-        or not looks[place - 1].used == one.used == looks[place + 1].used
+        words(frame.x(at), frame.y(used) + 16 * row, text, f"{line.kind} name", anchor)
+        for row, text in enumerate(lines)
     ]
+
+
+def outcome(curves: Sequence[Curve]) -> str:
+    """What became of the processes of some curves."""
+    ended = [curve.ended for curve in curves if curve.ended is not None]
+    standing = [curve.samples[-1] for curve in curves if curve.ended is None]
+    parts = []
+    if standing:
+        seconds = min(sample.at for sample in standing)
+        used = span([sample.used for sample in standing])
+        parts.append(f"still at {used} MiB after {seconds:.0f} s")
+    if ended:
+        verb = "killed" if curves[0].killed else "done"
+        parts.append(f"{verb} after {span(ended)} s")
+    return " or ".join(parts)
+
+
+def span(values: Sequence[float]) -> str:
+    """The least and the most, rounded; once where they are equal."""
+    least, most = f"{min(values):.0f}", f"{max(values):.0f}"
+    return least if least == most else f"{least} to {most}"

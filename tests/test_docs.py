@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
-from bench import memqosdraw
+from bench import memqos, memqosdraw
 from docs import generate
 from docs.pictures import render
 from tests.frozen import counts
@@ -184,9 +184,14 @@ def test_picture_is_current() -> None:
 
 def test_curves_are_drawn_from_what_was_measured(tmp_path: Path) -> None:
     kept = ROOT / "docs/pictures"
-    (tmp_path / "memory-qos.json").write_text((kept / "memory-qos.json").read_text())
-    memqosdraw.draw(tmp_path)
+    memqosdraw.draw(memqos.RESULTS, tmp_path)
     for picture in memqosdraw.PICTURES:
         assert (tmp_path / picture.file).read_text() == (kept / picture.file).read_text(), (
             "python -m bench.memqos draw"
         )
+
+
+def test_every_picture_is_shown() -> None:
+    pages = "".join(path.read_text(encoding="utf-8") for path in PAGES)
+    names = [path.name for path in sorted((ROOT / "docs/pictures").glob("*.svg"))]
+    assert not [name for name in names if f"pictures/{name})" not in pages]
