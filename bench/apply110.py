@@ -196,7 +196,7 @@ class Bench:
         begin = time.perf_counter()
         done = subprocess.run(command, capture_output=True, text=True)
         elapsed = (time.perf_counter() - begin) * 1000
-        if done.returncode or " 0 groups made, 0 values written" not in done.stdout:
+        if done.returncode or ": 0 cgroups created, 0 values written" not in done.stdout:
             raise SystemExit(f"qoslet apply: {done.stdout}{done.stderr}")
         return elapsed
 
