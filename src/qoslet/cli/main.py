@@ -11,6 +11,7 @@ import sys
 
 from qoslet.cli.commands import COMMANDS, module_of, overview, parser_of
 from qoslet.cli.lean_imports import import_argparse, import_msgspec
+from qoslet.cli.own_modules import find_own_modules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def main() -> None:
 
     Short commands leave without the interpreter's teardown, which would only cost time.
     """
+    find_own_modules("qoslet")
     arguments = sys.argv[1:]
     short = bool(arguments) and arguments[0] != "run"
     if short:
