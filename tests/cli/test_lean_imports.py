@@ -43,6 +43,16 @@ def test_the_real_modules_come_later() -> None:
     )
 
 
+def test_no_syntax_tree_is_prepared() -> None:
+    python(
+        "import typing; real = typing.ForwardRef\n"
+        "from qoslet.cli.lean_imports import import_msgspec\n"
+        "import_msgspec()\n"
+        "assert typing.ForwardRef is real\n"
+        "assert 'AST' not in {one.__name__ for one in object.__subclasses__()}\n"
+    )
+
+
 @pytest.mark.parametrize("wanted", ["uuid", "decimal", "msgspec._json_schema"])
 def test_a_stand_in_that_does_not_fit_is_not_used(wanted: str) -> None:
     python(
@@ -65,6 +75,7 @@ def test_what_is_imported_already_stays() -> None:
 
 RARE = (
     "qoslet.core.api.unknown_fields", "qoslet.core.managers.container_manager",
+    "qoslet.core.managers.checkpoint",
     "qoslet.core.oci.crun", "qoslet.core.oci.runc_update", "qoslet.core.oci.unified",
     "qoslet.core.plan.manager_problems", "qoslet.core.plan.memory_problems",
     "qoslet.core.resources.windows", "qoslet.core.rules.windows",

@@ -7,10 +7,11 @@ stand-in does not fit a later version, the real modules are imported instead.
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
 _LATER = ("inspect", "msgpack", "toml", "yaml")
@@ -31,7 +32,17 @@ def import_msgspec() -> None:
     """
     if "msgspec" in sys.modules:
         return
-    if _imported("msgspec", _beside_msgspec()):
+    import typing
+
+    # msgspec makes one to see which arguments it takes, and the first text that Python compiles
+    # costs it the types of all syntax trees
+    real = typing.ForwardRef
+    typing.ForwardRef = partial(_forward_ref, real)  # type: ignore[misc, assignment]
+    try:
+        imported = _imported("msgspec", _beside_msgspec())
+    finally:
+        typing.ForwardRef = real  # type: ignore[misc]
+    if imported:
         # ``msgspec.inspect`` takes it for granted that ``msgspec.msgpack`` is there
         vars(sys.modules["msgspec"])["__getattr__"] = _later
     else:
@@ -54,7 +65,7 @@ def _imported(name: str, apart: Mapping[str, object]) -> bool:
     sys.modules.update(apart)  # type: ignore[arg-type]
     try:
         __import__(name)
-    except (ImportError, AttributeError):
+    except (ImportError, AttributeError, TypeError):
         for key in [key for key in sys.modules if key.partition(".")[0] == name]:
             del sys.modules[key]
         return False
@@ -87,6 +98,10 @@ def _later(name: str) -> object:
     from importlib import import_module
 
     return import_module(f"msgspec.{name}")
+
+
+def _forward_ref(real: Callable[..., object], arg: str, **options: object) -> object:
+    return None if (arg, options) == ("Foo", {"is_class": True}) else real(arg, **options)
 
 
 def _fast_datetime() -> dict[str, object]:
