@@ -12,7 +12,7 @@ from msgspec import inspect
 
 from qoslet.app import service
 from qoslet.core.api.ids import bundle_id
-from qoslet.core.managers import checkpoint
+from qoslet.core.managers import checkpoint, state_files
 from qoslet.core.memory import counter_store
 from qoslet.core.reconcile import journal
 from qoslet.core.reconcile.resize import _Memo
@@ -56,7 +56,7 @@ NAMES: Mapping[str, object] = {
     "state.folders": " ".join(folder.POD_FOLDERS),
     "state.oci": folder.OCI,
     "state.memory-events": folder.MEMORY_COUNTERS,
-    "state.managers": " ".join(checkpoint.FILES),
+    "state.managers": " ".join(state_files.FILES),
     "state.cri-endpoint": folder.CRI_ENDPOINT,
     "agent.pages": " ".join(sorted(service.pages_of(cast(Any, None), "", ""))),
     "state.agent-socket": folder.AGENT_SOCKET,

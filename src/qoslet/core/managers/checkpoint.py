@@ -15,13 +15,13 @@ import msgspec
 from msgspec import Struct, field
 
 from qoslet.core.managers.container_manager import Kept, Managers
-from qoslet.core.managers.cpu_manager import OWN_STATE, CpuManager, Holder
-from qoslet.core.managers.memory_manager import MEMORY_STATE, Block, MemoryManager
+from qoslet.core.managers.cpu_manager import CpuManager, Holder
+from qoslet.core.managers.memory_manager import Block, MemoryManager
+from qoslet.core.managers.state_files import CPU_STATE, MEMORY_STATE
 from qoslet.core.node.fields import cpus as cpus_of
 from qoslet.core.node.topology import NO_CPUS, Cpus, listed
 from qoslet.errors import CannotDo
 
-FILES = (OWN_STATE, MEMORY_STATE)
 MOST = 16 << 20
 """Bytes of a file that are read."""
 
@@ -136,7 +136,7 @@ def written(managers: Managers) -> dict[str, bytes]:
         pool = listed(managers.cpu.shared())
         cpu = _Cpu("static", pool, entries)
         cpu.checksum = _cpu_sum(cpu)
-        found[OWN_STATE] = _text(cpu, bool(entries))
+        found[CPU_STATE] = _text(cpu, bool(entries))
     if managers.memory is not None:
         memory = _Memory("Static", _machine(managers.memory), _entries(kept.memory))
         memory.checksum = _memory_sum(memory)
@@ -190,8 +190,8 @@ def taken_up(managers: Managers | None, files: Mapping[str, bytes], where: str) 
         return
     cpus: dict[Holder, Cpus] = {}
     memory: dict[Holder, tuple[Block, ...]] = {}
-    if managers.cpu is not None and OWN_STATE in files:
-        cpus = _cpus(managers.cpu, files[OWN_STATE], f"{where}/{OWN_STATE}")
+    if managers.cpu is not None and CPU_STATE in files:
+        cpus = _cpus(managers.cpu, files[CPU_STATE], f"{where}/{CPU_STATE}")
     if managers.memory is not None and MEMORY_STATE in files:
         memory = _blocks(managers.memory, files[MEMORY_STATE], f"{where}/{MEMORY_STATE}")
     managers.restore(Kept(cpus, memory))
@@ -199,7 +199,7 @@ def taken_up(managers: Managers | None, files: Mapping[str, bytes], where: str) 
 
 def _check_policy(managers: Managers | None, name: str, content: bytes, where: str) -> None:
     found: _Cpu | _Memory
-    if name == OWN_STATE and (managers is None or managers.cpu is None):
+    if name == CPU_STATE and (managers is None or managers.cpu is None):
         found = _decoded(content, _Cpu, where)
     elif name == MEMORY_STATE and (managers is None or managers.memory is None):
         found = _decoded(content, _Memory, where)

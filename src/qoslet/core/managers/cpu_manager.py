@@ -18,7 +18,6 @@ from qoslet.core.node.topology import NO_CPUS, Cpus, Topology, listed
 from qoslet.core.rules.catalog import rule
 
 POLICY = "kubelet pkg/kubelet/cm/cpumanager/policy_static.go"
-OWN_STATE = "cpu_manager_state"
 
 Holder = tuple[str, str]
 """A container: the UID of its pod and its name."""

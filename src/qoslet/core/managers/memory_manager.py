@@ -18,7 +18,6 @@ from qoslet.core.quantity import canonical, from_int
 from qoslet.core.rules.catalog import rule
 
 POLICY = "kubelet pkg/kubelet/cm/memorymanager/policy_static.go"
-MEMORY_STATE = "memory_manager_state"
 
 Sizes = Mapping[str, int]
 """Resource (``memory``, ``hugepages-2Mi``) to bytes."""

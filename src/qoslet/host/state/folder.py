@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from qoslet.core.managers.checkpoint import FILES as MANAGERS
+from qoslet.core.managers.state_files import FILES as MANAGERS
 from qoslet.errors import BadInput, CannotDo
 
 STATE = "/run/qoslet"

@@ -7,7 +7,8 @@ import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from qoslet.core.managers.checkpoint import FILES, MOST
+from qoslet.core.managers.checkpoint import MOST
+from qoslet.core.managers.state_files import FILES
 from qoslet.errors import CannotDo
 
 
