@@ -8,12 +8,13 @@ owns, so that a ReplicaSet next to its Deployment is left out too.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from qoslet.core.api.schema import Metadata
 
 
-class Workload(NamedTuple):
+class Workload(Struct, frozen=True, gc=False):
     """A template's owner by name."""
 
     kind: str

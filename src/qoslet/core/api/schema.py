@@ -7,8 +7,7 @@ a 5 KB pod costs a few microseconds. ``Raw`` fields are decoded where they are l
 Source: k8s.io/api core/v1, apps/v1, batch/v1 types.go.
 """
 
-from __future__ import annotations
-
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -138,8 +137,19 @@ class Envelope(Struct, gc=False, rename="camel"):
 
 decode_envelope = msgspec.json.Decoder(Envelope).decode
 decode_pod = msgspec.json.Decoder(PodShape).decode
-decode_workload = msgspec.json.Decoder(WorkloadShape).decode
 decode_raw_map = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+@cache
+def _workloads() -> msgspec.json.Decoder[WorkloadShape]:
+    # made where a template is read: most input has pods only
+    return msgspec.json.Decoder(WorkloadShape)
+
+
+def decode_workload(data: Raw | bytes | memoryview) -> WorkloadShape:
+    """A document that carries a pod template. Raises what ``DECODE_ERRORS`` lists."""
+    return _workloads().decode(data)
+
 
 TYPE_FAULTS_MAX = 1000
 """Where ``collect`` stops listing: such a document is not nearly right."""

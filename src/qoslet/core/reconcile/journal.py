@@ -4,8 +4,6 @@ One line is a checksum (CRC-32 of the rest, eight hex digits), a space and a JSO
 whose checksum is wrong, such as a last one that was torn off, are not counted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 from zlib import crc32
@@ -114,7 +112,7 @@ def record_done(journal: Recorder, entries: Sequence[Entry]) -> None:
         journal.record_later(entries)
 
 
-_decoder: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
+_decode_all = msgspec.json.Decoder(list[Entry]).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -137,20 +135,28 @@ def read(data: bytes) -> ParsedJournal:
     """Every good line. A line without its newline is a torn one."""
     whole, _, tail = data.rpartition(b"\n")
     found = whole.split(b"\n") if whole else []
-    decode, good = _decoder.decode, list[Entry]()
-    for line in found:
-        text = line[9:]
-        if line[:9] == b"%08x " % crc32(text):
-            try:
-                good.append(decode(text))
-            except msgspec.DecodeError:
-                continue
+    good = _decoded(found)
+    if good is None:
+        good = [entry for line in found for entry in _decoded([line]) or ()]
     bad = len(found) - len(good) + bool(tail)
     header = good[0] if good and isinstance(good[0], Header) else None
     if header is not None and header.format != FORMAT:
         header = None
     rest = tuple([entry for entry in good if type(entry) is not Header])
     return ParsedJournal(header, rest, bad)
+
+
+def _decoded(found: Sequence[bytes]) -> list[Entry] | None:
+    """The entries of lines that are all good, at a third of the cost of line by line; else None."""
+    texts = [line[9:] for line in found]
+    sums = b"%08x " * len(texts) % tuple(map(crc32, texts))
+    if b"".join([line[:9] for line in found]) != sums:
+        return None
+    try:
+        entries = _decode_all(b"[%b]" % b",".join(texts))
+    except msgspec.DecodeError:
+        return None
+    return entries if len(entries) == len(texts) else None
 
 
 CgroupState = Literal["making", "made", "removing"]
@@ -186,15 +192,20 @@ class JournalState(Struct):
             # nearly all of a journal are the first writes of files
             if type(entry) is Set and (key := (entry.path, entry.file)) not in files:
                 files[key] = (entry.before, entry.value)
-                names.setdefault(entry.path, set()).add(entry.file)
+                known = names.get(entry.path)
+                if known is None:
+                    names[entry.path] = {entry.file}
+                else:
+                    known.add(entry.file)
+                continue
+            if type(entry) is Created:
+                self.cgroups[entry.path] = ("made", entry.inode)
                 continue
             match entry:
                 case Set(path, file, before, value):
                     self._set((path, file), before, value)
                 case CreateIntent(path):
                     self.cgroups[path] = ("making", 0)
-                case Created(path, inode):
-                    self.cgroups[path] = ("made", inode)
                 case Removed(path, done):
                     self._remove(path, done)
                 case Adopted(path, inode):

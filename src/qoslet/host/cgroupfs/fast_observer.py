@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from qoslet.core.cgroup.interface_files import KNOBS, controller, released
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.host.cgroupfs.driver import layout_of
-from qoslet.host.linux.openat import checked, read_file
+from qoslet.host.linux.openat import ONE_READ, checked, read_rest
 
 _POINT = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -59,7 +59,7 @@ class FastObserver:
         """One cgroup. Raises OSError if it is missing in a hierarchy. If no file of it is read,
         only a ``leaf`` is checked: it exists only with all above it."""
         values: dict[str, str] = {}
-        open_, close = os.open, os.close
+        open_, read, close = os.open, os.read, os.close
         for point, files in self._hierarchies:
             if not identity:
                 identity = os.stat(name, dir_fd=point, follow_symlinks=False).st_ino
@@ -71,7 +71,10 @@ class FastObserver:
                 except OSError:
                     continue
                 try:
-                    values[file] = read_file(descriptor).rstrip("\n")
+                    data = read(descriptor, ONE_READ)
+                    if len(data) == ONE_READ:
+                        data += read_rest(descriptor)
+                    values[file] = data.decode("utf-8", "replace").rstrip("\n")
                 except OSError:
                     continue
                 finally:

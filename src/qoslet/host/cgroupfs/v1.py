@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.write_errors import CgroupError, cgroup_error
@@ -16,7 +17,7 @@ CONTROLLERS = ("memory", "cpu", "cpuacct", "cpuset", "pids", "freezer", "hugetlb
 _SPACE = ("cpuset.cpus", "cpuset.mems")
 
 
-class _Space(NamedTuple):
+class _Space(Struct, frozen=True, gc=False):
     """What a new cpuset takes from its parent; ``cloned``: the kernel does it by itself."""
 
     cpus: str

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from qoslet.host.linux.procfs import text
 
 
-class MountPoint(NamedTuple):
+class MountPoint(Struct, frozen=True, gc=False):
     """A mounted file system; ``options`` are mount and super options, ``number`` its mount ID."""
 
     point: str

@@ -63,17 +63,21 @@ def read_file(descriptor: int) -> str:
     """An open file of the kernel, mostly in one read: one that gives little gave all."""
     data = os.read(descriptor, ONE_READ)
     if len(data) == ONE_READ:
-        while chunk := os.read(descriptor, _CHUNK):
-            data += chunk
+        data += read_rest(descriptor)
     return data.decode("utf-8", "replace")
 
 
 def read_all(descriptor: int) -> str:
     """The rest of an open file."""
+    return read_rest(descriptor).decode("utf-8", "replace")
+
+
+def read_rest(descriptor: int) -> bytes:
+    """The bytes of an open file that are not read yet."""
     chunks = []
     while chunk := os.read(descriptor, _CHUNK):
         chunks.append(chunk)
-    return b"".join(chunks).decode("utf-8", "replace")
+    return b"".join(chunks)
 
 
 class MountedTree:
