@@ -29,11 +29,6 @@ from qoslet.core.api.pod import (
     Role,
     UidFrom,
 )
-from qoslet.core.api.pod_level_resources import (
-    aggregate_requests,
-    check_pod_level,
-    default_pod_level,
-)
 from qoslet.core.api.schema import (
     ContainerShape,
     ContainerStatusShape,
@@ -270,6 +265,13 @@ class PodReader:
     ) -> tuple[Resources | None, tuple[str, ...]]:
         if not spec.resources:
             return None, ()
+        # imported for a pod that has them
+        from qoslet.core.api.pod_level_resources import (
+            aggregate_requests,
+            check_pod_level,
+            default_pod_level,
+        )
+
         asked = self._asked.pod(spec.resources)
         path = f"{prefix}spec.resources"
         _place_notes(asked, path, faults, notes)
