@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from qoslet.agent.desired_state import ManifestSource
+from qoslet.agent.desired_state import SLICE, ManifestSource
 from qoslet.agent.ports import DesiredPod, DesiredState, Source
 from qoslet.core.api.documents import value_document
 from qoslet.core.api.ids import generated_uid
@@ -35,6 +35,7 @@ class Given:
         self.waiting: list[FileChange] = []
         self.faults: list[BadInput] = []
         self.said: list[Problem] = []
+        self.woken = 0
 
     def say(self, file: str, *pods: dict[str, Any], given: bool = False) -> None:
         documents = tuple(value_document(pod, file, 0) for pod in pods)
@@ -55,6 +56,9 @@ class Given:
 
     def descriptors(self) -> list[int]:
         return [7]
+
+    def wake(self) -> None:
+        self.woken += 1
 
 
 def pod(name: str, uid: str = "", cpu: str = "100m", **more: Any) -> dict[str, Any]:
@@ -90,6 +94,47 @@ def told(desired: DesiredState) -> tuple[set[str], set[str]]:
 def test_it_is_the_loops_source() -> None:
     source: Source = made(Given())
     assert source.descriptors() == [7]
+
+
+def test_many_pods_at_once_are_planned_in_slices_and_none_is_lost_meanwhile() -> None:
+    """Between two slices the loop gives signs of life; a pod that moves between files stays."""
+    files, now = Given(), [0.0]
+
+    def monotonic() -> float:
+        now[0] += SLICE / 3
+        return now[0]
+
+    files.say("a", pod("kept"))
+    source = made(files, monotonic=monotonic)
+    assert set(source.current().pods) == {uid("kept")}
+    names = [f"p{number}" for number in range(7)]
+    files.say("a", *map(pod, names))
+    files.say("b", pod("kept", cpu="200m"))
+    seen = []
+    for turn in range(1, 10):
+        desired = source.current()
+        assert uid("kept") in desired.pods
+        assert not desired.removed
+        seen.append(len(desired.pods))
+        if files.woken < turn:
+            break
+    assert seen == [4, 7, 8]
+    assert desired.pods[uid("kept")].manifest == "b"
+
+
+def test_a_pod_that_goes_before_it_is_planned_does_not_come() -> None:
+    files, now = Given(), [0.0]
+
+    def monotonic() -> float:
+        now[0] += SLICE
+        return now[0]
+
+    source = made(files, monotonic=monotonic)
+    files.say("a", pod("a"), pod("b"))
+    assert set(source.current().pods) == {uid("a")}
+    files.gone("a")
+    assert not source.current().pods
+    assert not source.current().pods
 
 
 def test_pods_come_change_and_go() -> None:

@@ -62,3 +62,13 @@ def test_root_does_not_run_what_another_user_can_write(
     assert f"(chown root {tmp_path / part})" in done.stderr
     for reader in (("plan",), ("run", "--simulate", "--for", "0.1")):
         assert run(*reader, str(pods / "web.yaml"), "--node", str(node)).returncode == 0, reader
+
+
+def test_a_node_file_of_an_agent_is_bounded_as_its_manifests_are(tmp_path: Path) -> None:
+    (tmp_path / "web.yaml").write_text(POD)
+    node = tmp_path / "node.yaml"
+    node.write_text("apiVersion: qoslet/v1\nkind: Node\nx: [" + "1," * 200_000 + "1]\n")
+    words = (str(tmp_path / "web.yaml"), "--node", str(node))
+    done = run("run", "--simulate", "--for", "0.1", *words)
+    assert done.returncode == 2
+    assert "has more than 200000 values" in done.stderr

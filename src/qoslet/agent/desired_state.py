@@ -43,6 +43,9 @@ class ManifestReader(Protocol):
     def descriptors(self) -> Sequence[int]:
         """Readable when ``changes`` may have something."""
 
+    def wake(self) -> None:
+        """Be readable at once."""
+
 
 class CheckpointStore(Protocol):
     """Keeps which pod has which CPUs and memory (``host.state.manager_files``)."""
@@ -53,6 +56,9 @@ class CheckpointStore(Protocol):
     def write(self, contents: Mapping[str, bytes]) -> bool:
         """Save this; returns whether it differs from what was saved. Raises OSError."""
 
+
+SLICE = 0.5
+"""Seconds that pods are planned between two syncs at most, and one pod."""
 
 SpecReader = Callable[[Pod, Mapping[str, Any], PodEnvironment], PodSpec]
 """Reads a pod document for the runtime that runs it."""
@@ -65,7 +71,8 @@ class ManifestSource:
     where a path cannot be read, a file that a person named has a fault, or such files hold no pod
     at all. What is wrong in a directory is reported by ``current`` and holds up nothing else.
     ``wakes`` are further descriptors that end the wait for news, ``reads`` makes containers of a
-    document (plain processes).
+    document (plain processes). Of many pods that change at once, ``current`` plans as many as fit
+    into ``SLICE`` seconds of ``monotonic``; the others stay as they are until the next call.
     """
 
     def __init__(
@@ -79,7 +86,10 @@ class ManifestSource:
         problems: tuple[Problem, ...] = (),
         wakes: Callable[[], Sequence[int]] = tuple,
         reads: SpecReader | None = None,
+        monotonic: Callable[[], float] = lambda: 0.0,
     ) -> None:
+        self._monotonic = monotonic
+        self._unplanned: dict[str, Entry] = {}
         self._reads = reads or self._processes
         self._files = files
         self._wakes = wakes
@@ -109,6 +119,7 @@ class ManifestSource:
     def current(self) -> DesiredState:
         """The desired state. Only what has changed is read."""
         self._take(self._files.changes())
+        self._plan_some(self._monotonic() + SLICE)
         self._keep_placed()
         refused = {} if self.live.managers is None else dict(self.live.managers.refused)
         if refused != self._refused:
@@ -181,8 +192,19 @@ class ManifestSource:
             self._unkept, self._stale = unsaved, True
 
     def _plan_all(self) -> None:
+        self._unplanned.clear()
         for entry in sorted(self._set.entries.values(), key=_place):
             self._want(entry)
+
+    def _plan_some(self, until: float) -> None:
+        """Plan the pods that came or changed, in their order, as long as there is time."""
+        for uid, entry in list(self._unplanned.items()):
+            del self._unplanned[uid]
+            self._stale = True
+            self._want(entry)
+            if self._unplanned and self._monotonic() >= until:
+                self._files.wake()
+                return
 
     def _configure(
         self, node: Node, problems: tuple[Problem, ...], kept: Kept | None = None
@@ -196,6 +218,7 @@ class ManifestSource:
         """Read everything. Raises BadInputs."""
         changes = self._files.changes()
         self._take(changes)
+        self._plan_some(float("inf"))
         faults = [*self._files.faults, *self._set.faults]
         given = all(change.given for change in changes)
         if not faults and changes and given and not self._set.sources:
@@ -204,7 +227,7 @@ class ManifestSource:
             raise BadInputs(faults)
 
     def _take(self, changes: Sequence[FileChange]) -> None:
-        """Take in changed files; plan the pods that came or changed."""
+        """Take in changed files."""
         if not changes:
             return
         self._stale = True
@@ -212,11 +235,13 @@ class ManifestSource:
         touched = self._set.apply(changes)
         for uid in touched - entries.keys():
             self._lose(uid)
-        for entry in sorted((entries[uid] for uid in touched & entries.keys()), key=_place):
-            self._want(entry)
+        waiting = {**self._unplanned, **{uid: entries[uid] for uid in touched & entries.keys()}}
+        ordered = sorted(waiting.values(), key=_place)
+        self._unplanned = {entry.pod.uid: entry for entry in ordered}
 
     def _lose(self, uid: str) -> None:
         """A pod is no longer desired. It stays in the plan until its cgroups are gone."""
+        self._unplanned.pop(uid, None)
         desired_pod = self._pods.pop(uid, None)
         if desired_pod is None:
             return

@@ -10,6 +10,7 @@ from qoslet.core.node.validation import host_refusals
 from qoslet.core.pressure.throttle_guard import Mode, default_mode
 from qoslet.core.problem import Problem
 from qoslet.core.resources.node_policy import node_policy
+from qoslet.host.files.bounds import NODE
 from qoslet.host.files.node import load_node
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ def guard_of(options: RunOptions, node: Node) -> Mode:
 
 def node_of(options: RunOptions) -> tuple[Node, tuple[Problem, ...]]:
     """The node that documents, flags and this machine describe."""
-    node, problems = load_node(options.nodes, options.flags, root_check=not options.simulate)
+    node, problems = load_node(
+        options.nodes, options.flags, root_check=not options.simulate, bounds=NODE
+    )
     node = as_written(node)
     if options.by_oci:
         from qoslet.app.oci_run import naming

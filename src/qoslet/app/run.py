@@ -25,11 +25,12 @@ from qoslet.core.node.node import Node
 from qoslet.core.problem import Problem
 from qoslet.core.workload.security_context import ProcessRights
 from qoslet.errors import CannotDo
+from qoslet.host.files.bounds import NODE
 from qoslet.host.files.node import load_node
-from qoslet.host.files.trusted_path import required
 from qoslet.host.files.watched_manifests import ManifestFiles
 from qoslet.host.files.watched_node import NodeFiles
 from qoslet.host.linux.clock import Rereading, Signals
+from qoslet.host.systemd.sd_notify import extend_start
 
 if TYPE_CHECKING:
     from qoslet.app.cri_run import CriChoice
@@ -42,7 +43,7 @@ SERVICE_RESYNC = 10.0
 @contextmanager
 def parts(options: RunOptions) -> Iterator[AgentRun]:
     """The parts that the command line asks for. Raises QosletError."""
-    strict = required() and not options.simulate
+    strict = os.geteuid() == 0 and not options.simulate
     nodes = NodeFiles(options.nodes, time.monotonic, strict=strict)
     with closing(nodes), _parts(options, nodes) as made:
         yield made
@@ -60,7 +61,8 @@ def _parts(options: RunOptions, nodes: NodeFiles) -> Iterator[AgentRun]:
         options.paths,
         time.monotonic,
         stdin=io.BytesIO(piped),
-        strict=required() and not options.simulate,
+        strict=os.geteuid() == 0 and not options.simulate,
+        progress=partial(extend_start, os.environ),
     )
     source = ManifestSource(
         files,
@@ -71,6 +73,7 @@ def _parts(options: RunOptions, nodes: NodeFiles) -> Iterator[AgentRun]:
         problems=problems,
         wakes=nodes.descriptors,
         reads=reads,
+        monotonic=time.monotonic,
     )
     watched = not options.keep
     config = Config(
@@ -102,7 +105,9 @@ def _runtime(
     if options.by_cri:
         from qoslet.app import cri_run
 
-        described = load_node(options.nodes, options.flags, root_check=not options.simulate)
+        described = load_node(
+            options.nodes, options.flags, root_check=not options.simulate, bounds=NODE
+        )
         chosen = cri_run.choose(options, described[0])
         node, problems = node_of(options)
         chosen.fits(node)

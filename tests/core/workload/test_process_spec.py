@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -69,6 +70,34 @@ EXPANSIONS = [
 @pytest.mark.parametrize(("text", "expected"), EXPANSIONS)
 def test_expansion_is_that_of_kubernetes(text: str, expected: str) -> None:
     assert expand(text, {"A": "1", "B": "two"}) == expected
+
+
+def test_variables_that_double_each_other_are_refused_and_stay_small() -> None:
+    env = [{"name": "E0", "value": "x" * 10}]
+    env += [{"name": f"E{at}", "value": f"$(E{at - 1})" * 2} for at in range(1, 60)]
+    env += [{"name": f"F{at}", "value": "$(E13)$(E12)"} for at in range(1000)]
+    spec = read_({"env": env, "args": ["$(E59)"] * 1000})
+    messages = {row.message for row in spec.problems if row.severity == "error"}
+    assert messages == {
+        "is longer than 128 KiB",
+        "command, args and env are longer than 6 MiB together",
+    }
+    size = sum(len(value) for launch in spec.launches for _, value in launch.env)
+    assert size < 16 << 20
+
+
+def test_a_word_as_long_as_the_kernel_takes_is_fine() -> None:
+    assert not [row for row in read_({"args": ["x" * 131071]}).problems if row.severity == "error"]
+    assert [row for row in read_({"args": ["x" * 131072]}).problems if row.severity == "error"]
+
+
+def test_a_pod_of_many_containers_costs_what_they_cost() -> None:
+    """Twice as many, twice as long: each once searched all others for its document."""
+    containers = [{"name": f"c{at}", "command": ["true"]} for at in range(4000)]
+    document = {"metadata": {"name": "p"}, "spec": {"containers": containers}}
+    pod, begun = pod_of(document), time.process_time()
+    assert len(read(pod, document).launches) == 4000
+    assert time.process_time() - begun < 3
 
 
 def test_args_see_the_environment_and_values_see_earlier_ones() -> None:

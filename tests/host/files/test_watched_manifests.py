@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import io
 import os
+import select
 import shutil
 import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,8 +22,8 @@ from hypothesis import strategies as st
 
 from qoslet.core.api.manifest_set import FileChange
 from qoslet.errors import BadInput
-from qoslet.host.files.stable_read import FILE_MAX
-from qoslet.host.files.watched_manifests import RESCAN, ManifestFiles
+from qoslet.host.files.bounds import FOLLOWED
+from qoslet.host.files.watched_manifests import RESCAN, SLICE, ManifestFiles
 from qoslet.host.linux.inotify import DirectoryWatch, Event, Inotify
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {{name: {0}}}\nspec: {{containers: [{{name: c}}]}}\n"
@@ -76,10 +78,19 @@ def opened() -> Iterator[Opening]:
         stdin: bytes = b"",
         strict: bool = False,
         watch: Callable[[], DirectoryWatch] = Inotify,
+        progress: Callable[[], None] = lambda: None,
     ) -> ManifestFiles:
         texts = [str(path) for path in paths]
-        spooled = io.BytesIO(stdin)
-        made.append(ManifestFiles(texts, time or Time(), stdin=spooled, strict=strict, watch=watch))
+        made.append(
+            ManifestFiles(
+                texts,
+                time or Time(),
+                stdin=io.BytesIO(stdin),
+                strict=strict,
+                watch=watch,
+                progress=progress,
+            )
+        )
         return made[-1]
 
     yield opening
@@ -199,14 +210,14 @@ def test_faults_are_told_in_place_of_the_file(opened: Opening, folder: Path) -> 
     os.mkfifo(folder / "b.yaml")
     os.symlink("nothing", folder / "c.yaml")
     with open(folder / "d.yaml", "wb") as file:
-        file.truncate(FILE_MAX + 1)
+        file.truncate(FOLLOWED.size + 1)
     (folder / "e.yaml").write_bytes(b"a\0b")
     found = told(opened(folder))
     assert found.pop("a.yaml").startswith("fault: broken YAML")
     assert found == {
         "b.yaml": "fault: is a FIFO",
         "c.yaml": "fault: is a dangling link",
-        "d.yaml": "fault: is 10 MiB, at most 10 are read",
+        "d.yaml": "fault: is 3.0 MiB, at most 3 are read",
         "e.yaml": "fault: is binary: byte 1 is NUL",
     }
 
@@ -229,6 +240,92 @@ def test_a_fault_is_told_once(opened: Opening, folder: Path) -> None:
     assert len(files.changes()) == 2
     time.now += RESCAN
     assert [change.file for change in files.changes()] == [f"{folder}/c.yaml"]
+
+
+# --- what reading costs -----------------------------------------------------------------------
+
+
+def test_reading_is_cut_into_slices_and_told_at_once(opened: Opening, folder: Path) -> None:
+    """Between two calls the loop gives signs of life and hears SIGTERM."""
+
+    class Slow(Time):
+        def __call__(self) -> float:
+            self.now += SLICE / 2
+            return self.now
+
+    files = opened(folder, time=Slow())
+    assert told(files) == {}
+    for name in "abcdef":
+        write(folder / f"{name}.yaml", name)
+    calls = 0
+    while not (found := told(files)):
+        calls += 1
+        assert select.select(files.descriptors(), [], [], 1)[0], "it is called again at once"
+    assert found == {f"{name}.yaml": name for name in "abcdef"}
+    assert calls >= 2
+
+
+def test_the_first_call_reads_everything_and_tells_of_each_file(
+    opened: Opening, folder: Path
+) -> None:
+    class Slow(Time):
+        def __call__(self) -> float:
+            self.now += SLICE
+            return self.now
+
+    for name in "abc":
+        write(folder / f"{name}.yaml", name)
+    signs: list[None] = []
+    files = opened(folder, time=Slow(), progress=lambda: signs.append(None))
+    assert sorted(told(files)) == ["a.yaml", "b.yaml", "c.yaml"]
+    assert len(signs) == 3
+
+
+def test_a_pod_that_moves_while_files_are_read_in_slices_is_told_with_its_new_file(
+    opened: Opening, folder: Path
+) -> None:
+    class Slow(Time):
+        def __call__(self) -> float:
+            self.now += SLICE
+            return self.now
+
+    for name in "abc":
+        write(folder / f"{name}.yaml", name)
+    files = opened(folder, time=Slow())
+    files.changes()
+    os.rename(folder / "a.yaml", folder / "z.yaml")
+    write(folder / "b.yaml", "b2")
+    while not (found := told(files)):
+        pass
+    assert found == {"a.yaml": "gone", "b.yaml": "b2", "z.yaml": "a"}
+
+
+BOMBS = {
+    "values": (b"a: [" + b"1," * 250_000 + b"1]", "has more than 200000 values"),
+    "lists": (b"a: [" + b"[[1]]," * 100_000 + b"1]", "has more than 200000 values"),
+    "small documents": (b"---\n- 1\n" * 150_000, "has more than 10000 documents"),
+    "JSON documents": (b"{}\n" * 500_000, "has more than 10000 documents and list items"),
+    "list items": (
+        b'{"apiVersion":"v1","kind":"List","items":[' + b"0," * 900_000 + b"0]}",
+        "has more than 10000 documents and list items",
+    ),
+    "size": (b"#" * (3 << 20) + b"\n", "is 3.0 MiB, at most 3 are read"),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_what_a_followed_file_costs_is_bounded(opened: Opening, folder: Path, name: str) -> None:
+    """CPU, not wall: WatchdogSec of the shipped unit is 30 s."""
+    data, message = BOMBS[name]
+    path = folder / "a.json" if name.startswith(("JSON", "list items")) else folder / "a.yaml"
+    path.write_bytes(data)
+    files = opened(folder)
+    begun = time.process_time()
+    (change,) = files.changes()
+    assert time.process_time() - begun < 5
+    fault = (change.documents or ())[-1]
+    assert isinstance(fault, BadInput)
+    assert fault.message == message
 
 
 # --- who may write ----------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from qoslet.host.systemd.sd_notify import Notifier
+from qoslet.host.systemd.sd_notify import Notifier, extend_start
 
 
 def heard(manager: socket.socket) -> list[str]:
@@ -50,6 +50,15 @@ def test_a_service_s_life(manager: socket.socket) -> None:
     assert status == "STATUS=3 pods READY=1"
     assert reloading.startswith("RELOADING=1\nMONOTONIC_USEC=")
     assert stopping == "STOPPING=1\nSTATUS=ending"
+
+
+def test_a_start_that_takes_long_is_extended_until_it_is_ready(manager: socket.socket) -> None:
+    environ = environment(manager)
+    extend_start(environ)
+    assert heard(manager) == ["EXTEND_TIMEOUT_USEC=60000000"]
+    Notifier(environ).close()
+    extend_start(environ)
+    assert heard(manager) == []
 
 
 def test_the_watchdog_is_fed_four_times_in_its_interval(manager: socket.socket) -> None:

@@ -27,17 +27,27 @@ class PodEnvironment(Struct, frozen=True):
     symbolic: bool = False
 
 
+LONGEST_WORD = 128 * 1024 - 1
+"""Bytes of a word or variable of a process. Source: execve(2), MAX_ARG_STRLEN with its NUL."""
+
+WORDS_MAX = 6 * 1024 * 1024
+"""Bytes of all words and variables of a process. Source: execve(2), three quarters of _STK_LIM."""
+
+
 def expand(text: str, variables: Mapping[str, str]) -> str:
-    """``text`` with ``$(NAME)`` replaced; unknown names stay as written, ``$$`` is one ``$``."""
+    """``text`` with ``$(NAME)`` replaced; unknown names stay as written, ``$$`` is one ``$``. What
+    grows beyond ``LONGEST_WORD`` ends soon after it: variables may double each other."""
     out: list[str] = []
-    at = 0
-    while at < len(text):
-        if text[at] != "$" or at + 1 == len(text):
-            out.append(text[at])
-            at += 1
-            continue
+    at = length = 0
+    while at < len(text) and (length <= LONGEST_WORD or not out):
+        start = at
+        at = text.find("$", at)
+        if at < 0 or at + 1 == len(text):
+            out.append(text[start:])
+            break
         piece, taken = _reference(text, at, variables)
-        out.append(piece)
+        out += (text[start:at], piece)
+        length += at - start + len(piece)
         at += taken
     return "".join(out)
 
@@ -70,13 +80,17 @@ def environment(
     """
     variables: dict[str, str] = {}
     missing: list[str] = []
+    length = 0
     if container.get("envFrom"):
         missing.append(f"{shape.field}.envFrom")
     for index, entry in enumerate(_list(container.get("env"))):
         name = str(entry.get("name", ""))
         source = _mapping(entry.get("valueFrom"))
         if not source:
-            variables[name] = expand(_text(entry.get("value")), variables)
+            text = _text(entry.get("value"))
+            # too much already, which is said of the container: expand no more
+            variables[name] = expand(text, variables) if length <= WORDS_MAX else text
+            length += len(variables[name])
             continue
         value = _from_source(source, document, pod, shape, around)
         if value is None:

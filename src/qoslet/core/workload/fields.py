@@ -12,7 +12,7 @@ from typing import Any, Literal
 from qoslet.core.api.container_resources import FieldFault
 from qoslet.core.api.pod import Container, Pod
 from qoslet.core.problem import Problem
-from qoslet.core.workload.env import expand
+from qoslet.core.workload.env import LONGEST_WORD, WORDS_MAX, expand
 from qoslet.core.workload.security_context import IsolationRefusal
 
 RestartPolicy = Literal["Always", "OnFailure", "Never"]
@@ -31,14 +31,43 @@ def words(value: object, variables: Mapping[str, str]) -> tuple[str, ...]:
     """Command or args, expanded."""
     if not isinstance(value, list):
         return ()
-    return tuple(expand(str(word), variables) for word in value)
+    texts, length = [], 0
+    for word in value:
+        texts.append(expand(str(word), variables) if length <= WORDS_MAX else str(word))
+        length += len(texts[-1])
+    return tuple(texts)
 
 
-def nul_faults(
+def word_faults(
     raw: Mapping[str, Any], shape: Container, variables: Mapping[str, str]
 ) -> list[FieldFault]:
-    """Words for the process of a container that it would get only in part: the kernel's end at
-    their first NUL. Source: execve(2)."""
+    """Words for the process of a container that the kernel does not take, or takes only to their
+    first NUL. Source: execve(2)."""
+    return [*_nul_faults(raw, shape, variables), *_long_words(raw, shape, variables)]
+
+
+def _long_words(
+    raw: Mapping[str, Any], shape: Container, variables: Mapping[str, str]
+) -> list[FieldFault]:
+    given = {f"env ({name!r})": f"{name}={value}" for name, value in variables.items()}
+    for name in ("command", "args"):
+        expanded = enumerate(words(raw.get(name), variables))
+        given |= {f"{name}[{index}]": word for index, word in expanded}
+    hint = "shorten it: execve(2) takes no more"
+    faults = [
+        FieldFault(f"{shape.field}.{name}", "is longer than 128 KiB", hint)
+        for name, text in given.items()
+        if len(text.encode(errors="surrogatepass")) > LONGEST_WORD
+    ]
+    if sum(map(len, given.values())) > WORDS_MAX:
+        message = "command, args and env are longer than 6 MiB together"
+        faults.append(FieldFault(shape.field, message, hint))
+    return faults
+
+
+def _nul_faults(
+    raw: Mapping[str, Any], shape: Container, variables: Mapping[str, str]
+) -> list[FieldFault]:
     given = {"workingDir": str(raw.get("workingDir") or "")}
     for name in ("command", "args"):
         value = raw.get(name)
@@ -69,20 +98,22 @@ def grace_of(spec: Mapping[str, Any]) -> float:
     return max(0.0, float(value))
 
 
-def document_of(spec: Mapping[str, Any], shape: Container) -> Mapping[str, Any]:
-    """The document of the container at ``shape.field``, found by its name."""
+def documents_by_name(spec: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The documents of the containers of a valid pod, by name."""
+    documents: dict[str, Mapping[str, Any]] = {}
     for kind in ("initContainers", "containers", "ephemeralContainers"):
         for raw in spec.get(kind) or ():
-            if isinstance(raw, Mapping) and raw.get("name") == shape.name:
-                return raw
-    return {}
+            if isinstance(raw, Mapping):
+                documents.setdefault(str(raw.get("name")), raw)
+    return documents
 
 
 def resize_restarts(pod: Pod, spec: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """The containers that a resize of a resource restarts (KEP-1287)."""
     found = []
+    documents = documents_by_name(spec)
     for shape in pod.containers:
-        entries = document_of(spec, shape).get("resizePolicy")
+        entries = documents.get(shape.name, {}).get("resizePolicy")
         for entry in entries if isinstance(entries, list) else ():
             row = mapping(entry)
             if row.get("restartPolicy") == "RestartContainer":
@@ -92,7 +123,8 @@ def resize_restarts(pod: Pod, spec: Mapping[str, Any]) -> tuple[tuple[str, str],
 
 def tells_resources(pod: Pod, spec: Mapping[str, Any]) -> bool:
     """Whether a variable of any container is taken from resources."""
-    entries = [document_of(spec, shape).get("env") for shape in pod.containers]
+    documents = documents_by_name(spec)
+    entries = [documents.get(shape.name, {}).get("env") for shape in pod.containers]
     return any(
         isinstance(entry, Mapping) and mapping(entry.get("valueFrom")).get("resourceFieldRef")
         for env in entries

@@ -20,16 +20,16 @@ from qoslet.core.api.pod import Container, Pod
 from qoslet.core.problem import Problem
 from qoslet.core.workload.env import PodEnvironment, environment, launch_environment
 from qoslet.core.workload.fields import (
-    document_of,
+    documents_by_name,
     fault_row,
     grace_of,
     mapping,
-    nul_faults,
     policy_of,
     problem_row,
     refusal_row,
     resize_restarts,
     tells_resources,
+    word_faults,
     words,
 )
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
@@ -154,24 +154,29 @@ class PodReader:
         reading.missing += volumes.missing
         context = mapping(self.spec.get("securityContext"))
         reading.missing += self.unread(context, "spec.securityContext")
+        documents = documents_by_name(self.spec)
         for shape in self.pod.containers:
             if shape.role == "ephemeral":
                 reading.missing.append(shape.field)
             else:
-                self._read_container(reading, shape, around)
+                raw = documents.get(shape.name, {})
+                self._read_container(reading, shape, raw, around)
         if self.pod.os == "windows":
             fault = FieldFault("spec.os.name", "a Windows pod cannot run here", "plan only")
             reading.errors.append(fault_row(self.pod, fault))
         return reading
 
     def _read_container(
-        self, reading: PodReading, shape: Container, around: PodEnvironment
+        self,
+        reading: PodReading,
+        shape: Container,
+        raw: Mapping[str, Any],
+        around: PodEnvironment,
     ) -> None:
         """Read one container into ``reading``."""
-        raw = document_of(self.spec, shape)
         variables, lost = environment(self.document, raw, self.pod, shape, around)
         mounted = mounts_of(raw, shape, reading.volumes, variables)
-        faults = [*mounted.faults, *nul_faults(raw, shape, variables)]
+        faults = [*mounted.faults, *word_faults(raw, shape, variables)]
         reading.errors += [fault_row(self.pod, fault) for fault in faults]
         reading.missing += [*self._missing(raw, shape), *lost, *mounted.missing]
         self.add_container(reading, shape, raw, variables, mounted)

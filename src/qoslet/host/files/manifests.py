@@ -16,15 +16,13 @@ from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 import msgspec
+from msgspec import UNSET
 
 from qoslet.core.api.documents import Document, Text, json_documents, plain_value, value_document
 from qoslet.core.api.manifest import Loaded, Options, pods_from
 from qoslet.core.api.schema import DECODE_ERRORS, shown
 from qoslet.errors import BadInput, BadInputs, FaultCode
-from qoslet.host.files.trusted_path import open_trusted, required
-
-YAML_MAX = 64 * 1024 * 1024
-"""Bytes; a larger YAML file is refused."""
+from qoslet.host.files.bounds import READ_ONCE, FileLimits, too_many
 
 FAULTS_MAX = 100
 """Faults that are listed; the rest is counted."""
@@ -48,7 +46,7 @@ def load(
     another user can change is refused while running as root. Raises BadInputs with every fault,
     in the order of the paths.
     """
-    return _load(documents_of(paths, stdin, root_check and required()), options)
+    return _load(documents_of(paths, stdin, root_check and os.geteuid() == 0), options)
 
 
 def load_text(text: str | bytes, options: Options, *, name: str = "text") -> Loaded:
@@ -110,7 +108,10 @@ def _capped(loaded: Loaded) -> list[BadInput]:
 
 
 def documents_of(
-    paths: Sequence[str], stdin: IO[bytes] | None, strict: bool
+    paths: Sequence[str],
+    stdin: IO[bytes] | None,
+    strict: bool,
+    bounds: FileLimits = READ_ONCE,
 ) -> Iterator[Document | BadInput]:
     """The documents of all paths, and the faults of those that cannot be read. With ``strict`` a
     path that another user can change is a fault."""
@@ -123,9 +124,9 @@ def documents_of(
             seen_stdin = True
             yield from _stdin_documents(stdin)
         elif os.path.isdir(path):
-            yield from _directory_documents(path, strict)
+            yield from _directory_documents(path, strict, bounds)
         else:
-            yield from _file_documents(path, path.startswith(STREAMS), strict)
+            yield from _file_documents(path, path.startswith(STREAMS), strict, bounds)
 
 
 def _stdin_documents(stdin: IO[bytes] | None) -> Iterator[Document | BadInput]:
@@ -152,6 +153,8 @@ def manifest_names(directory: str, strict: bool) -> list[str]:
     if not strict:
         with os.scandir(directory) as entries:
             return sorted(entry.name for entry in entries if is_manifest(entry.name))
+    from qoslet.host.files.trusted_path import open_trusted
+
     descriptor = open_trusted(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with os.scandir(descriptor) as entries:
@@ -160,7 +163,9 @@ def manifest_names(directory: str, strict: bool) -> list[str]:
         os.close(descriptor)
 
 
-def _directory_documents(path: str, strict: bool) -> Iterator[Document | BadInput]:
+def _directory_documents(
+    path: str, strict: bool, bounds: FileLimits
+) -> Iterator[Document | BadInput]:
     try:
         names = manifest_names(path, strict)
     except BadInput as fault:
@@ -173,7 +178,7 @@ def _directory_documents(path: str, strict: bool) -> Iterator[Document | BadInpu
         full = os.path.join(path, name)
         if os.path.isdir(full):
             continue
-        yield from _file_documents(full, False, strict)
+        yield from _file_documents(full, False, strict, bounds)
 
 
 def stream_documents(path: str, stdin: IO[bytes] | None) -> Iterator[Document | BadInput]:
@@ -181,7 +186,9 @@ def stream_documents(path: str, stdin: IO[bytes] | None) -> Iterator[Document | 
     return _stdin_documents(stdin) if path == "-" else _file_documents(path, True, False)
 
 
-def _file_documents(path: str, stream: bool, strict: bool) -> Iterator[Document | BadInput]:
+def _file_documents(
+    path: str, stream: bool, strict: bool, bounds: FileLimits = READ_ONCE
+) -> Iterator[Document | BadInput]:
     try:
         data = _read(path, stream, strict)
     except BadInput as fault:
@@ -190,7 +197,7 @@ def _file_documents(path: str, stream: bool, strict: bool) -> Iterator[Document 
     except (OSError, ValueError) as error:
         yield unreadable(path, error)
         return
-    yield from text_documents(data, shown(path))
+    yield from text_documents(data, shown(path), bounds)
 
 
 def unreadable(path: str, error: Exception) -> BadInput:
@@ -232,7 +239,11 @@ def open_file(path: str, strict: bool) -> int:
     """A file opened for reading without waiting, whatever it is. Raises OSError, and with
     ``strict`` BadInput where another user can change its path."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-    return open_trusted(path, flags) if strict else os.open(path, flags)
+    if not strict:
+        return os.open(path, flags)
+    from qoslet.host.files.trusted_path import open_trusted
+
+    return open_trusted(path, flags)
 
 
 def check_file(path: str, mode: int) -> None:
@@ -276,8 +287,23 @@ def _spooled_to_file(chunks: list[bytes], stream: Any) -> Text:
         return _content(file.fileno(), file.tell())
 
 
-def text_documents(data: Text, file: str) -> Iterator[Document | BadInput]:
-    """The documents of a text, JSON or YAML by its content; ``file`` is its name as shown."""
+def text_documents(
+    data: Text, file: str, bounds: FileLimits = READ_ONCE
+) -> Iterator[Document | BadInput]:
+    """The documents of a text, JSON or YAML by its content; ``file`` is its name as shown. A bound
+    that is exceeded is a fault and ends the text."""
+    count = 0
+    for document in _text_documents(data, file, bounds):
+        if isinstance(document, Document):
+            items = document.envelope.items
+            count += 1 if items is UNSET else 1 + len(items or ())
+        if bounds.documents and count > bounds.documents:
+            yield too_many(bounds.documents, "documents and list items", file)
+            return
+        yield document
+
+
+def _text_documents(data: Text, file: str, bounds: FileLimits) -> Iterator[Document | BadInput]:
     view = memoryview(data)
     if bytes(view[:3]) == b"\xef\xbb\xbf":
         view = view[3:]
@@ -286,24 +312,27 @@ def text_documents(data: Text, file: str) -> Iterator[Document | BadInput]:
         yield fault
         return
     if bytes(view[:4096]).lstrip()[:1] in (b"{", b"["):
-        found = _json_or_yaml(view, file)
+        found = _json_or_yaml(view, file, bounds)
         if found is not None:
             yield from found
             return
-    if view.nbytes > YAML_MAX:
-        message = f"is {view.nbytes >> 20} MiB of YAML, at most {YAML_MAX >> 20} are read"
+    if view.nbytes > bounds.yaml_size:
+        limit = bounds.yaml_size >> 20
+        message = f"is {view.nbytes >> 20} MiB of YAML, at most {limit} are read"
         yield BadInput(message, where=file, hint="use JSON: kubectl ... -o json")
         return
-    yield from _yaml_documents(bytes(view), file)
+    yield from _yaml_documents(bytes(view), file, bounds)
 
 
-def _json_or_yaml(view: memoryview, file: str) -> Iterator[Document | BadInput] | None:
+def _json_or_yaml(
+    view: memoryview, file: str, bounds: FileLimits
+) -> Iterator[Document | BadInput] | None:
     """The documents of a text that begins like JSON; None where it is YAML after all."""
     found = json_documents(view, file)
     first = next(found)
     broken = isinstance(first, BadInput) and first.fault_code is FaultCode.BROKEN_JSON
-    if broken and not file.endswith(".json") and view.nbytes <= YAML_MAX:
-        flow = list(_yaml_documents(bytes(view), file))
+    if broken and not file.endswith(".json") and view.nbytes <= bounds.yaml_size:
+        flow = list(_yaml_documents(bytes(view), file, bounds))
         if not any(isinstance(each, BadInput) for each in flow):
             return iter(flow)
     return _chained(first, found)
@@ -316,11 +345,11 @@ def _chained(
     yield from rest
 
 
-def _yaml_documents(data: bytes, file: str) -> Iterator[Document | BadInput]:
+def _yaml_documents(data: bytes, file: str, bounds: FileLimits) -> Iterator[Document | BadInput]:
     from qoslet.host.files.yaml import documents
 
     waiting = None
-    for found in documents(data, file):
+    for found in documents(data, file, bounds):
         if isinstance(found, BadInput):
             yield found
             continue

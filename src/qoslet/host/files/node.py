@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
@@ -12,6 +13,7 @@ from qoslet.core.node.node import Node
 from qoslet.core.node.resolve import Flags, Probed, node_from
 from qoslet.core.problem import Problem
 from qoslet.errors import BadInput, BadInputs
+from qoslet.host.files.bounds import READ_ONCE, FileLimits
 
 
 class _Kind(Struct):
@@ -50,14 +52,13 @@ def _node_only(item: Raw) -> Any:
 
 
 def _documents(
-    paths: Sequence[str], stdin: IO[bytes] | None, root_check: bool
+    paths: Sequence[str], stdin: IO[bytes] | None, root_check: bool, bounds: FileLimits
 ) -> Iterator[tuple[str, Any] | BadInput]:
     for path in paths:
         from qoslet.host.files.manifests import documents_of
-        from qoslet.host.files.trusted_path import required
 
         count = 0
-        for found in documents_of([path], stdin, root_check and required()):
+        for found in documents_of([path], stdin, root_check and os.geteuid() == 0, bounds):
             count += 1
             if isinstance(found, BadInput):
                 yield found
@@ -77,13 +78,14 @@ def load_node(
     *,
     stdin: IO[bytes] | None = None,
     root_check: bool = False,
+    bounds: FileLimits = READ_ONCE,
 ) -> tuple[Node, list[Problem]]:
     """The node that the files at ``paths`` (``-``: standard input) and ``flags`` describe.
 
     This machine is looked at only for what they do not say. With ``root_check`` a path that
     another user can change is refused while running as root. Raises BadInputs with all faults.
     """
-    found = list(_documents(paths, stdin, root_check))
+    found = list(_documents(paths, stdin, root_check, bounds))
     faults = [each for each in found if isinstance(each, BadInput)]
     documents = [each for each in found if not isinstance(each, BadInput)]
     if not faults:

@@ -14,10 +14,8 @@ from signal import SIGURG
 from qoslet.core.api.documents import Document
 from qoslet.core.api.schema import shown
 from qoslet.errors import BadInput
+from qoslet.host.files.bounds import FOLLOWED
 from qoslet.host.files.manifests import check_file, open_file, text_documents
-
-FILE_MAX = 10 * 1024 * 1024
-"""Bytes of a file. Source: kubelet pkg/kubelet/config/common.go maxConfigLength."""
 
 _F_SETSIG = 10
 
@@ -55,14 +53,14 @@ def content(path: str, strict: bool, made: bool) -> tuple[Stamp, tuple[Document 
         if made and not leased and facts.st_nlink == 1 and not os.path.islink(path):
             raise BlockingIOError
         facts = os.fstat(fd)
-        if facts.st_size > FILE_MAX:
-            message = f"is {facts.st_size >> 20} MiB, at most {FILE_MAX >> 20} are read"
+        if facts.st_size > FOLLOWED.size:
+            message = f"is {facts.st_size / 2**20:.1f} MiB, at most {FOLLOWED.size >> 20} are read"
             raise BadInput(message, where=shown(path), hint="use one file per pod")
         with open(fd, "rb", closefd=False) as file:
-            data = file.read(FILE_MAX)
+            data = file.read(FOLLOWED.size)
     finally:
         os.close(fd)
-    return _stamp_of(facts), tuple(text_documents(data, shown(path)))
+    return _stamp_of(facts), tuple(text_documents(data, shown(path), FOLLOWED))
 
 
 def _lease(fd: int) -> bool:

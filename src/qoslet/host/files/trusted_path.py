@@ -16,7 +16,6 @@ import stat
 from collections import deque
 from collections.abc import Mapping
 from errno import ELOOP, ENOTDIR
-from shlex import quote
 
 from qoslet.core.api.schema import shown
 from qoslet.errors import BadInput
@@ -26,11 +25,6 @@ LINKS_MAX = 40
 
 _COMPONENT = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
-
-
-def required() -> bool:
-    """Whether paths must be trusted: root would run for others what they write."""
-    return os.geteuid() == 0
 
 
 def trusted_owners(environ: Mapping[str, str]) -> frozenset[int]:
@@ -126,11 +120,20 @@ def _check(
         return
     commands = []
     if facts.st_uid not in owners:
-        commands.append(f"chown {'-h ' if link else ''}root {quote(component)}")
+        commands.append(f"chown {'-h ' if link else ''}root {_quoted(component)}")
     if writable:
         who = ("g" if writable & stat.S_IWGRP else "") + ("o" if writable & stat.S_IWOTH else "")
-        commands.append(f"chmod {who}-w {quote(component)}")
+        commands.append(f"chmod {who}-w {_quoted(component)}")
     kind = "link" if link else "directory" if directory else "file"
     rights = f"owner {facts.st_uid}, group {facts.st_gid}, mode {stat.S_IMODE(mode):04o}"
     message = f"root would run what other users write: they can change the {kind} {shown(component)} ({rights})"
     raise BadInput(message, where=shown(path), hint=shown(" && ".join(commands), 400))
+
+
+def _quoted(path: str) -> str:
+    """A path as a shell takes it."""
+    if path.replace("/", "").replace("-", "").replace(".", "").replace("_", "").isalnum():
+        return path
+    from shlex import quote
+
+    return quote(path)

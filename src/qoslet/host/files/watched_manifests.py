@@ -7,6 +7,7 @@ missed, a look at every file's identity and times now and then does not.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import IO
 
@@ -33,6 +34,9 @@ RESCAN = 10.0
 
 POLL = 1.0
 """The same where inotify is not to be had."""
+
+SLICE = 0.5
+"""Seconds that a call reads at most, and one file: meanwhile the loop gives no sign of life."""
 
 _AGAIN = (0.001, 0.01, 0.1)
 """Seconds after which a file that was being written is tried again."""
@@ -65,7 +69,8 @@ class ManifestFiles:
     """The files below some paths. ``changes`` tells each of them once, and again when it is
     another; ``faults`` and ``rows`` what there is to say about the paths.
 
-    ``stdin`` is what ``-`` reads. With ``strict`` a path that another user can change is refused. ``watch`` makes the watch; where it raises OSError files are polled.
+    ``stdin`` is what ``-`` reads. With ``strict`` a path that another user can change is refused. ``watch`` makes the watch; where it raises OSError files are polled. ``progress`` is called
+    after each file that is read.
     """
 
     def __init__(
@@ -76,8 +81,10 @@ class ManifestFiles:
         stdin: IO[bytes] | None = None,
         strict: bool = False,
         watch: Callable[[], DirectoryWatch] = Inotify,
+        progress: Callable[[], None] = lambda: None,
     ) -> None:
         self._clock = clock
+        self._progress = progress
         self._stdin = stdin
         self._strict = strict
         self._unwatched = ""
@@ -95,20 +102,52 @@ class ManifestFiles:
         self._linked: dict[str, set[int]] = {}
         self._above: set[str] = set()
         self._next_look = clock()
+        self._first = True
+        self._queue: deque[tuple[Order, bool]] = deque()
+        self._changes: list[FileChange] = []
+        self._rounds = 0
         # True: by a file's coming alone, it may be written still
         self._dirty: dict[Order, bool] = {
             (given.number, ""): False for given in self._given if given.stream
         }
 
     def changes(self) -> list[FileChange]:
-        """The files that are others than when they were told last."""
-        found = self._fresh()
-        if any(change.documents is None for change in found):
-            # the other half of a rename may come a moment later: the pod has only moved
-            found += self._fresh()
-        return found
+        """The files that are others than when they were told last.
 
-    def _fresh(self) -> list[FileChange]:
+        The first call reads all of them; a later one reads for ``SLICE`` seconds. What needs
+        longer is told by a later call, all of it at once, since a pod may move from one file to
+        another; until then ``descriptors`` stay readable.
+        """
+        until = self._clock() + SLICE
+        while self._queue or self._more():
+            order, made = self._queue.popleft()
+            change = self._read(self._given[order[0]], order[1], made)
+            if change is not None:
+                self._changes.append(change)
+            self._progress()
+            if not self._first and self._queue and self._clock() >= until:
+                self.wake()
+                return []
+        self._first, self._rounds = False, 0
+        changes, self._changes = self._changes, []
+        return changes
+
+    def wake(self) -> None:
+        """Be readable at once."""
+        self._alarm.ring(0.0)
+
+    def _more(self) -> bool:
+        """Queue what else is to be told together; whether anything."""
+        removed = any(change.documents is None for change in self._changes)
+        # the other half of a rename may come a moment later: the pod has only moved
+        if self._rounds >= (2 if removed else 1):
+            return False
+        self._rounds += 1
+        self._gather()
+        return bool(self._queue)
+
+    def _gather(self) -> None:
+        """Queue the files that are to be read."""
         for number in self._heard():
             self._look(self._given[number])
         now = self._clock()
@@ -121,10 +160,7 @@ class ManifestFiles:
         if self._strict:
             for number in {number for number, _ in dirty}:
                 self._check(self._given[number])
-        found = [
-            self._read(self._given[order[0]], order[1], dirty[order]) for order in sorted(dirty)
-        ]
-        return [change for change in found if change is not None]
+        self._queue.extend(sorted(dirty.items()))
 
     @property
     def faults(self) -> list[BadInput]:

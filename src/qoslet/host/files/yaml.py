@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from qoslet.core.api.schema import shown
 from qoslet.errors import BadInput
+from qoslet.host.files.bounds import READ_ONCE, FileLimits, too_many
 
 DEPTH_MAX = 128
-NODES_MAX = 5_000_000
 ALIAS_WEIGHT_MAX = 4 * 1024 * 1024
 """What all aliases of a file may stand for: nodes plus characters."""
 
@@ -31,22 +31,28 @@ class YamlDocument(Struct, frozen=True):
     value: Any
 
 
-def documents(data: bytes, file: str) -> Iterator[YamlDocument | BadInput]:
+def documents(
+    data: bytes, file: str, bounds: FileLimits = READ_ONCE
+) -> Iterator[YamlDocument | BadInput]:
     """The documents of ``data`` (UTF-8), without the empty ones.
 
-    A document with faults gives them instead of itself; broken syntax ends the file.
+    A document with faults gives them instead of itself; broken syntax or a bound that is exceeded
+    ends the file.
     """
     import yaml
 
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     events = yaml.parse(data, Loader=loader)
-    number = 0
+    number = used = 0
     try:
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
                 number += 1
-                builder = _Builder(yaml, file, number)
+                if bounds.documents and number > bounds.documents:
+                    raise _Stop(too_many(bounds.documents, "documents", file))
+                builder = _Builder(yaml, file, bounds.values, used)
                 value = builder.build(events)
+                used = builder.used if bounds.whole_file else 0
                 if builder.faults:
                     yield from builder.faults
                 elif value is not None:
@@ -98,19 +104,20 @@ _MERGE = object()
 
 
 class _Builder:
-    """One document. ``weight`` is what has been built so far, aliases expanded."""
+    """One document. ``weight`` is what has been built so far, aliases expanded; ``used`` is how
+    many values were read."""
 
-    def __init__(self, yaml: Any, file: str, number: int) -> None:
+    def __init__(self, yaml: Any, file: str, bound: int, used: int) -> None:
         self.faults: list[BadInput] = []
+        self.used = used
+        self._bound = bound
         self._yaml = yaml
         self._file = file
-        self._number = number
         self._anchors: dict[str, tuple[Any, int, int]] = {}
         self._open: set[str] = set()
         self._stack: list[_Frame] = []
         self._weight = 0
         self._aliased = 0
-        self._nodes = 0
         self._root: Any = None
 
     def build(self, events: Iterator[Any]) -> Any:
@@ -143,10 +150,10 @@ class _Builder:
         return _Stop(BadInput(message, where=self._where(event), hint=hint))
 
     def _count(self, event: Any, weight: int) -> None:
-        self._nodes += 1
+        self.used += 1
         self._weight += weight
-        if self._nodes > NODES_MAX:
-            raise self._stop(event, f"has more than {NODES_MAX} values", "use JSON")
+        if self.used > self._bound:
+            raise _Stop(too_many(self._bound, "values", self._where(event)))
 
     def _scalar(self, event: Any) -> None:
         text: str = event.value

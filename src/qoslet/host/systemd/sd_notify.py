@@ -9,10 +9,20 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 
+LONGEST_FILE = 60.0
+"""Seconds that reading one manifest at start may take on a slow machine."""
 LONGEST_STATUS = 400
 """Characters of a status line."""
+
+
+def extend_start(environ: Mapping[str, str]) -> None:
+    """Ask the service manager for ``LONGEST_FILE`` seconds more before ``Notifier.ready``; nothing
+    once a ``Notifier`` has taken the socket over. Never raises."""
+    notifier = Notifier(dict(environ))
+    notifier.extend()
+    notifier.close()
 
 
 class Notifier:
@@ -51,6 +61,10 @@ class Notifier:
         """The start, or a reload, is over."""
         self._status = status
         self._send("READY=1", _line(status))
+
+    def extend(self) -> None:
+        """The start goes on for ``LONGEST_FILE`` seconds at most."""
+        self._send(f"EXTEND_TIMEOUT_USEC={round(LONGEST_FILE * 1e6)}")
 
     def status(self, status: str) -> None:
         """What is going on, in one sentence; the same again is not sent."""
