@@ -14,21 +14,29 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from qoslet import schema
+from qoslet.core.memory.rows import MemoryRow
+from qoslet.core.status.memory_view import MemoryView
 from qoslet.core.status.meter import Meter
 from qoslet.core.status.snapshot import GroupRow, Snapshot
 from qoslet.core.workload.lifecycle import ContainerState
-from qoslet.core.workload.pod_status import PodRow
+from qoslet.core.workload.pod_status import PodRow, PodUsage
 from qoslet.errors import CannotDo
+from qoslet.host.state.agents import running_roots, where_else
 from qoslet.host.state.folder import escaped
 from qoslet.host.state.http_server import Page, private
 from qoslet.host.state.requests import RequestQueue
 from qoslet.render.documents.plan import encode
+from qoslet.render.documents.pod_filter import only
 from qoslet.render.documents.pods import pods_document
 from qoslet.render.metrics import exposition
-from qoslet.render.text.pods import age
-from tests.cli.fixtures import run
+from qoslet.render.terminal import Terminal
+from qoslet.render.text.pods import age, table
+from tests.cli.fixtures import golden, run
 
 STATE = ContainerState("u1", "app", "/qoslet/a", True, pid=7, restarts=2, started_at=1000.5)
+LOOPS = ContainerState("u3", "app", "/qoslet/b", False, exit_code=7, reason="Error", restarts=3,
+                       finished_at=1030.0, backoff=40.0)  # fmt: skip
+USED = PodUsage(2.0, 0.19, 0.2, 0.95, 12.34, 12 << 20, 32 << 20, 0.375)
 SNAPSHOT = Snapshot(
     cycle=3,
     at=1.0,
@@ -44,6 +52,18 @@ SNAPSHOT = Snapshot(
         PodRow(
             "u2", "default", "bad\x1b[31m", "BestEffort", "Pending", "CreateError",
             "/qoslet/x: EPERM", 1.0, 3, 4.25, "Deferred", "memory is in use", "/m/bad.yaml",
+        ),
+        PodRow(
+            "u3", "shop", "crash", "BestEffort", "Running", since=1060.0, containers=(LOOPS,),
+            status="CrashLoopBackOff", created=900.0, edit_rejected="m.yaml: 32Mib is no quantity",
+            roles={"app": "regular"}, usage={"": USED, "app": USED},
+        ),
+    ),
+    memory_view=MemoryView(
+        groups=(
+            MemoryRow("/qoslet/a", "container", "shop/web/app", "u1", "shop/web", "app"),
+            MemoryRow("/qoslet/b", "container", "shop/crash/app", "u3", "shop/crash", "app"),
+            MemoryRow("/qoslet", "node", "qoslet"),
         ),
     ),
     meters={"create": Meter().add(0.0004).add(0.02).add(9.0, failed=True)},
@@ -64,7 +84,7 @@ def test_metrics_are_read_by_prometheus() -> None:
     samples = {
         (one.name, *sorted(one.labels.items())): one.value for f in families for one in f.samples
     }
-    assert samples["qoslet_pods", ("phase", "Running")] == 1
+    assert samples["qoslet_pods", ("phase", "Running")] == 2
     assert samples["qoslet_pods", ("phase", "Failed")] == 0
     assert samples["qoslet_cycles_total",] == 3
     bucket = "qoslet_cgroup_manager_duration_seconds_bucket"
@@ -103,21 +123,91 @@ def test_ps(agent: Path, tmp_path: Path) -> None:
 
     code, out, err = ps()
     assert (code, err) == (0, "")
-    head, web, bad, why, resize = out.splitlines()
+    head, web, bad, why, resize, crash, exited, edit = out.splitlines()
     assert head.split() == ["NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "QOS"]
     assert web.split()[:5] == ["shop", "web", "1/1", "Running", "2"]
     assert "\x1b" not in out
     assert "Pending (CreateError)" in bad
     assert why.strip() == "/qoslet/x: EPERM; retry in 4s"
     assert resize.strip() == "resize Deferred: memory is in use"
+    assert crash.split()[2:5] == ["0/1", "CrashLoopBackOff", "3"]
+    assert exited.strip().startswith("app: Error, exit code 7; restart in ")
+    assert edit.strip() == "edit rejected, the pod is unchanged: m.yaml: 32Mib is no quantity"
     code, out, _ = ps("-n", "shop", "-o", "json")
-    assert [item["name"] for item in json.loads(out)["items"]] == ["web"]
+    assert [item["name"] for item in json.loads(out)["items"]] == ["web", "crash"]
+    code, out, _ = ps("web", "-o", "json")
+    found = json.loads(out)
+    assert [row["cgroup"] for row in found["memory"]["groups"]] == ["/qoslet/a"]
+    jsonschema.validate(found, json.loads(schema.text("podstates")))
     code, out, err = ps("nobody")
     assert (code, out) == (3, "")
     assert "pod nobody does not exist" in err
     assert ps("-n", "empty")[1].startswith("no pods")
     assert ps("--schema") == (0, schema.text("podstates"), "")
     assert ps("--schema", "-o", "stats") == (0, schema.text("podstats"), "")
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_the_table(wide: bool) -> None:
+    found = document()
+    items = found["items"]
+    assert isinstance(items, list)
+    drawn = table(items, 1060.0, Terminal(), wide, spaces=True)
+    golden("ps.wide.txt" if wide else "ps.txt", "\n".join(drawn) + "\n")
+
+
+def test_only_what_is_about_the_chosen_pods_is_left() -> None:
+    path = "/qoslet/kubepods/podu1/app"
+    rows = [
+        {"cgroup": path, "uid": "u1", "pod": "d/a"},
+        {"cgroup": "/x", "uid": "u2", "pod": "d/b"},
+    ]
+    whole = {
+        "summary": "2 pods",
+        "items": [
+            {"namespace": "d", "name": name, "uid": uid, "containers": [{"cgroup": cgroup}]}
+            for name, uid, cgroup in (("a", "u1", path), ("b", "u2", "/x"))
+        ],
+        "pending": [f"{path}: memory.max", "/x: memory.max"],
+        "waiting": [],
+        "errors": ["d/b: no", "updating d/a: no"],
+        "problems": [{"where": "f: Pod d/a: spec"}, {"where": "f: Pod d/ab"}, {"where": "node"}],
+        "memory": {
+            "groups": rows,
+            "events": [{"cgroup": "/x", "pod": "d/b"}, {"cgroup": path, "pod": "d/a"}],
+            "watched": [{"cgroup": path}, {"cgroup": "/qoslet"}],
+            "guard": {
+                "decisions": [{"cgroup": "/x", "pod": None}],
+                "overrides": [{"cgroup": path}],
+            },
+            "pressure": {"decisions": [{"cgroup": None, "pod": "d/a"}]},
+            "pageSize": 4096,
+        },
+    }
+    left = only(whole, whole["items"][:1])  # type: ignore[index]
+    assert left["pending"] == [f"{path}: memory.max"]
+    assert left["errors"] == ["updating d/a: no"]
+    assert [row["where"] for row in left["problems"]] == ["f: Pod d/a: spec"]
+    assert left["memory"] == {
+        "groups": rows[:1],
+        "events": [{"cgroup": path, "pod": "d/a"}],
+        "watched": [{"cgroup": path}],
+        "guard": {"decisions": [], "overrides": [{"cgroup": path}]},
+        "pressure": {"decisions": [{"cgroup": None, "pod": "d/a"}]},
+        "pageSize": 4096,
+    }
+    assert only(whole, whole["items"]) == whole  # type: ignore[arg-type]
+
+
+def test_other_agents_are_named(agent: Path, tmp_path: Path) -> None:
+    """Of root, and of a user who may ask his own only."""
+    state = "/run/qoslet" if os.geteuid() == 0 else str(tmp_path / "qoslet")
+    assert str(agent) in running_roots(state)
+    done = run("ps", "--cgroup-root", "/qoslet-test-none", XDG_RUNTIME_DIR=str(tmp_path))
+    assert f"running agents have --cgroup-root {agent}" in done.stderr or os.geteuid() != 0
+    assert where_else(1000, str(tmp_path)) == (
+        f"root's agent may run, its state is in {tmp_path}: use sudo"
+    )
 
 
 def test_nobody_answers(tmp_path: Path) -> None:

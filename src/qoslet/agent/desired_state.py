@@ -136,7 +136,14 @@ class ManifestSource:
         self._gone.clear()
         pods = dict(self._pods)
         return DesiredState(
-            self._version, pods, changed, gone, self._problems, self.live, self._unread
+            self._version,
+            pods,
+            changed,
+            gone,
+            self._problems,
+            self.live,
+            self._unread,
+            self._set.rejected_edits(),
         )
 
     @property

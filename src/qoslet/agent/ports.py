@@ -232,7 +232,8 @@ class DesiredState(Struct, frozen=True):
     """What should be. ``version`` differs whenever anything else does; ``changed`` and ``gone`` are
     UIDs since the last ``current()``. The source of manifests adds pods to ``plan``; the agent
     removes them: a pod counts until its cgroups are gone. ``unread`` tells of
-    which pods it is not known whether they should be."""
+    which pods it is not known whether they should be, ``rejected_edits`` by UID why a pod's
+    manifest, as it is now, does not count."""
 
     version: int
     pods: Mapping[str, DesiredPod]
@@ -241,6 +242,7 @@ class DesiredState(Struct, frozen=True):
     problems: tuple[Problem, ...]
     plan: PlanView
     unread: FailedManifest = FailedManifest()
+    rejected_edits: Mapping[str, str] = {}
 
 
 class Source(Protocol):

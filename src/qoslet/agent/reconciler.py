@@ -162,6 +162,9 @@ class Reconciler:
         """A pod's containers changed."""
         context = self.context
         context.work_queue.add(worker.uid)
+        if runtime_pod is not None and runtime_pod.created:
+            # what the next agent will find, too
+            worker.created_wall_seconds = runtime_pod.created
         if worker.phase is not WorkerPhase.RUNNING:
             return
         if runtime_pod is None and worker.desired is None:

@@ -15,7 +15,11 @@ from qoslet.core.cgroup.rates import between
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan, PlannedPod
 from qoslet.core.status.memory_view import MemoryView
 from qoslet.core.status.snapshot import GroupRow, Snapshot, rows
+from qoslet.core.status.usage import usage_of
 from qoslet.core.workload.lifecycle import ContainerState
+
+SHORTEST_SECONDS = 0.25
+"""Rates over less are noise: until then the earlier observation stays the one to compare with."""
 
 
 class SyncResult(Struct, frozen=True):
@@ -41,7 +45,7 @@ class SyncResult(Struct, frozen=True):
 
 
 class Snapshots:
-    """Keeps the last observation, since rates lie between two. ``final`` are the last observations
+    """Keeps the last observations, since rates lie between two. ``final`` are the last observations
     of removed cgroups, whose pods are terminated."""
 
     def __init__(
@@ -51,19 +55,25 @@ class Snapshots:
         self._final = final
         self._machine: Machine = machine or NoMachine()
         self._before: Observed | None = None
+        self._latest: Observed | None = None
 
     def take(self, turn: SyncResult, memory: MemoryView) -> Snapshot:
         """Observe the whole tree and join."""
         context = self._context
         observed = context.executor.observer.observe(context.config.root)
         states = [state for worker in context.workers.values() for state in worker.container_states]
-        usage = between(self._before, observed) if self._before else {}
-        self._before = observed
+        before = self._compared_with(observed)
+        usage = between(before, observed) if before else {}
+        seconds = observed.at - before.at if before else None
         assert context.desired is not None
         now = context.now
         ordered = sorted(context.workers.values(), key=lambda worker: worker.sequence)
         plan = self._plan()
         groups = rows(plan, observed, usage, states, self._demand(observed, states))
+        by_pod: dict[str, list[GroupRow]] = {}
+        for group in groups:
+            by_pod.setdefault(group.uid, []).append(group)
+        edits = context.desired.rejected_edits
         return Snapshot(
             cycle=turn.cycle,
             at=observed.at,
@@ -80,10 +90,24 @@ class Snapshots:
             errors=turn.errors,
             notes=turn.notes,
             summary=turn.summary,
-            pods=tuple(worker.status_row(now) for worker in ordered),
+            pods=tuple(
+                worker.status_row(
+                    now,
+                    edits.get(worker.uid, ""),
+                    usage_of(by_pod.get(worker.uid, ()), seconds),
+                )
+                for worker in ordered
+            ),
             meters=dict(context.executor.meters),
             memory_view=memory,
         )
+
+    def _compared_with(self, observed: Observed) -> Observed | None:
+        """The latest observation that is old enough, else the first one; keeps this one."""
+        latest = self._latest
+        if latest is None or observed.at - latest.at >= SHORTEST_SECONDS:
+            self._before, self._latest = latest, observed
+        return self._before or latest
 
     def _plan(self) -> Plan:
         """The cgroups that pods have or will get, those of terminating pods included."""

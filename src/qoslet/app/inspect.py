@@ -33,14 +33,21 @@ def node(paths: Sequence[str], flags: Flags) -> tuple[Node, Sequence[Problem]]:
 
 def pod_states(root: str) -> dict[str, Any]:
     """The ``PodStates`` document of the agent at ``root``. Raises CannotDo."""
+    from os import geteuid
+
     from msgspec import DecodeError, json
 
     from qoslet.host.state.folder import AGENT_SOCKET, state_folder
     from qoslet.host.state.http_server import ask
 
-    folder = state_folder(root, AGENT_SOCKET)
     try:
+        folder = state_folder(root, AGENT_SOCKET)
         document = json.decode(ask(folder, "/v1/pods"), type=dict[str, Any])
+    except CannotDo as error:
+        from qoslet.host.state.agents import where_else
+
+        hint = "; ".join(filter(None, (error.hint, where_else(geteuid()))))
+        raise CannotDo(error.message, where=error.where, hint=hint) from error
     except DecodeError as error:
         raise CannotDo(f"the agent's answer cannot be read: {error}", where=folder) from error
     return document

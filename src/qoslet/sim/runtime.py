@@ -23,6 +23,7 @@ from qoslet.core.workload.lifecycle import (
     Ending,
     Life,
     actions,
+    backoff_seconds,
     began,
     ended,
     finished,
@@ -183,6 +184,11 @@ class SimRuntime:
                 restarts=run.lives[name].restarts,
                 reason=run.lives[name].reason,
                 oom_killed=run.lives[name].oom_killed,
+                backoff=0.0
+                if run.ending
+                else backoff_seconds(
+                    next(one for one in run.spec.launches if one.name == name), run.lives[name]
+                ),
             )
             for run, name, path in self._all()
         ]

@@ -139,6 +139,20 @@ def test_a_fault_keeps_what_the_file_said_and_says_so() -> None:
     assert files.rows == ()
 
 
+def test_a_fault_rejects_the_edit_of_its_pods() -> None:
+    files = ManifestSet(OPTIONS)
+    files.apply([said("a", pod("web"), pod("db")), said("b", pod("other"))])
+    assert files.rejected_edits() == {}
+    where = files.entries[next(iter(files.entries))].pod.where
+    own = BadInput("wrong unit", where=f"{where}: spec.containers[0]")
+    files.apply([FileChange("a", (0, "a"), (BROKEN, own))])
+    first, second = files.rejected_edits().values()
+    assert first == f"{where}: spec.containers[0]: wrong unit"
+    assert second == "f: broken YAML"
+    files.apply([said("a", pod("web"), pod("db"))])
+    assert files.rejected_edits() == {}
+
+
 def test_a_new_file_with_a_fault_gives_a_row_alone() -> None:
     files = ManifestSet(OPTIONS)
     assert files.apply([broken("a")]) == set()

@@ -41,6 +41,7 @@ def test_records_of_processes_are_read(record_property: Tell) -> None:
     assert (hungry.phase, hungry.exit_code, hungry.oom_killed) == ("ended", 137, True)
     assert (hungry.reason, hungry.delay) == ("OOMKilled", 10.0)
     assert pods["shop/once"].lives["app"].exit_code == 3
+    assert pods["shop/hungry"].created == 0.0
     web = pods["shop/web"]
     assert [one.role for one in web.spec.launches] == ["init", "sidecar", "regular"]
     app = web.spec.launches[2]

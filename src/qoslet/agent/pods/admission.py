@@ -282,6 +282,7 @@ class Admission:
                 uid,
                 desired_pod.pod.key,
                 since_wall_seconds=context.clock.wall(),
+                created_wall_seconds=context.clock.wall(),
                 desired=desired_pod,
             )
             worker.plan(desired_pod.pod, desired_pod.planned.qos, desired_pod.planned.groups)

@@ -13,8 +13,9 @@ from qoslet.core.api.pod import Pod, QosClass
 from qoslet.core.cgroup.names import escape
 from qoslet.core.reconcile.resize import ResizeState
 from qoslet.core.resources.cgroup_tree import Cgroup
+from qoslet.core.status.pod_reason import pod_reason
 from qoslet.core.workload.lifecycle import Backoff, ContainerState
-from qoslet.core.workload.pod_status import PodPhase, PodRow, RuntimePod
+from qoslet.core.workload.pod_status import PodPhase, PodRow, PodUsage, RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
 
 LEFTOVER_BACKOFF = Backoff(first=0.01, longest=1.0, reset_after=0.0)
@@ -61,6 +62,8 @@ class PodWorker(Struct):
     message: str = ""
     since_wall_seconds: float = 0.0
     """Wall-clock time at which its phase or reason began."""
+    created_wall_seconds: float = 0.0
+    """Wall-clock time at which it was started first, or desired; of a kept pod the runtime's."""
     retries: int = 0
     backoff_seconds: float = 0.0
     retry_at: float | None = None
@@ -139,8 +142,10 @@ class PodWorker(Struct):
         if phase != self.status_phase:
             self.status_phase, self.since_wall_seconds = phase, wall
 
-    def status_row(self, now: float) -> PodRow:
-        """The pod as surfaces show it."""
+    def status_row(
+        self, now: float, rejected_edit: str = "", usage: Mapping[str, PodUsage] | None = None
+    ) -> PodRow:
+        """The pod as surfaces show it. ``rejected_edit`` tells why its manifest does not count."""
         namespace, _, name = self.key.partition("/")
         wait = None if self.retry_at is None else max(0.0, self.retry_at - now)
         waits = next(
@@ -149,6 +154,12 @@ class PodWorker(Struct):
         waiting_reason = ("", "") if waits is None else (waits.reason, waits.message)
         reason = (self.reason, self.message) if self.reason else self.eviction_reason
         reason = reason if reason[0] else waiting_reason
+        if self.desired is not None and self.phase in (
+            WorkerPhase.RUNNING,
+            WorkerPhase.TERMINATED,
+        ):
+            rejected_edit = rejected_edit or (self.desired.rejection or ("", ""))[1]
+        roles = {one.name: one.role for one in self.pod.containers} if self.pod else {}
         return PodRow(
             uid=self.uid,
             namespace=namespace,
@@ -164,7 +175,19 @@ class PodWorker(Struct):
             resize_reason=self.resize_reason,
             manifest=self.kept_manifest or ("" if self.desired is None else self.desired.manifest),
             containers=self.container_states,
+            status=pod_reason(self.status_phase, self.container_states, roles),
+            created=self.created,
+            edit_rejected=rejected_edit,
+            roles=roles,
+            usage=usage or {},
         )
+
+    @property
+    def created(self) -> float:
+        """When it was started first, in wall-clock seconds; a start that an earlier version of the
+        runtime did not note is at most that of its oldest container."""
+        starts = (one.started_at for one in self.container_states)
+        return self.created_wall_seconds or min(filter(None, starts), default=0.0)
 
 
 def status_phase_of(worker: PodWorker) -> PodPhase:
@@ -216,6 +239,7 @@ def adopted_worker(runtime_pod: RuntimePod, wall: float) -> PodWorker:
         spec_digest=runtime_pod.spec_digest,
         grace_seconds=runtime_pod.grace_seconds,
         since_wall_seconds=wall,
+        created_wall_seconds=runtime_pod.created,
     )
     enter(worker, WorkerPhase.RUNNING)
     worker.container_cgroups = dict(runtime_pod.container_cgroups)

@@ -150,6 +150,7 @@ class SyncContext:
         """Let the pod start in this sync."""
         worker.enter_phase(WorkerPhase.PENDING, self.clock.wall())
         worker.restart_pending = False
+        worker.created_wall_seconds = self.clock.wall()
         self.rejected.discard(worker.uid)
         self.work_queue.add(worker.uid)
 

@@ -60,6 +60,11 @@ def run(args: argparse.Namespace) -> int:
         emit(text("podstats" if args.output == "stats" else "podstates").encode())
         return EXIT_OK
     document = inspect.pod_states(args.cgroup_root)
+    if args.output == "wide" or (args.output == "json" and _is_first(document)):
+        import time
+
+        time.sleep(STATS_SECONDS)
+        document = inspect.pod_states(args.cgroup_root)
     items = _chosen(document, args.pods, args.namespace)
     if args.output == "stats":
         from qoslet.render.documents.plan import encode
@@ -68,8 +73,9 @@ def run(args: argparse.Namespace) -> int:
         return EXIT_OK
     if args.output == "json":
         from qoslet.render.documents.plan import encode
+        from qoslet.render.documents.pod_filter import only
 
-        emit(encode({**document, "items": items}))
+        emit(encode(only(document, items)))
         return EXIT_OK
     import time
 
@@ -83,6 +89,12 @@ def run(args: argparse.Namespace) -> int:
     lines = table(items, time.time(), screen(args), args.output == "wide", spaces, memory)
     emit_lines(lines, screen(args))
     return EXIT_OK
+
+
+def _is_first(document: dict[str, Any]) -> bool:
+    """Whether no question came before this one: the agent has no rates yet."""
+    used = [item.get("usage") for item in document.get("items", ())]
+    return any(isinstance(one, dict) and one.get("seconds") is None for one in used)
 
 
 def _chosen(

@@ -114,6 +114,17 @@ class ManifestSet:
         told = [self._files[order] for order in sorted(self._telling)]
         return [fault for file in told if file.given for fault in file.faults]
 
+    def rejected_edits(self) -> dict[str, str]:
+        """Why the manifest of a pod as it is now does not count, by UID: the pods of files with a
+        fault are what they were before."""
+        telling = [self._files[order] for order in self._telling]
+        return {
+            entry.pod.uid: _reason(entry, file)
+            for file in telling
+            if file.faults
+            for entry in file.entries
+        }
+
     @property
     def faulty(self) -> frozenset[str]:
         """The files that have a fault."""
@@ -261,6 +272,13 @@ class ManifestSet:
         file = self._files.get(order)
         telling = file is not None and (file.rows or file.faults or file.refused)
         (self._telling.add if telling else self._telling.discard)(order)
+
+
+def _reason(entry: Entry, file: _File) -> str:
+    """The fault that is about this pod, else the file's first one."""
+    own = (fault for fault in file.faults if fault.where.startswith(entry.pod.where))
+    fault = next(own, file.faults[0])
+    return ": ".join(filter(None, (fault.where, fault.message)))
 
 
 _NEXT = "names are unique in a namespace: remove one of them"

@@ -59,20 +59,28 @@ _PODS = (
     Field("pod_namespace", "pod", "namespace", json="items[].namespace"),
     Field("pod_name", "pod", "name", json="items[].name"),
     Field("pod_ready", "pod", "ready", json="items[].containers[].running"),
-    Field("pod_phase", "pod", "status", json="items[].phase",
+    Field("pod_status", "pod", "status", json="items[].status"),
+    Field("pod_phase", "pod", json="items[].phase",
           metric=_gauge("pods", "Pods by phase.", "phase")),
     Field("pod_reason", "pod", json="items[].reason", metric=_gauge(
         "pod_state", "1 for the state that a pod is in.", *_POD, "phase", "reason", "resize")),
     Field("pod_message", "pod", json="items[].message"),
-    Field("pod_since", "pod", "age", "seconds", "items[].since"),
+    Field("pod_since", "pod", "", "seconds", "items[].since"),
+    Field("pod_created", "pod", "age", "seconds", "items[].createdAt"),
     Field("pod_qos", "pod", "QoS", json="items[].qosClass"),
     Field("pod_resize", "pod", "resize", json="items[].resize"),
     Field("pod_resize_reason", "pod", json="items[].resizeReason"),
+    Field("pod_edit", "pod", json="items[].editRejected"),
     Field("pod_uid", "pod", "UID", json="items[].uid"),
     Field("pod_manifest", "pod", "manifest", json="items[].manifest"),
     Field("pod_retries", "pod", json="items[].retries", metric=_gauge(
         "pod_retries", "Attempts at a pod that failed in a row.", *_POD)),
     Field("pod_retry_in", "pod", "", "seconds", "items[].retryInSeconds"),
+    Field("pod_cpu", "pod", "CPU", json="items[].usage.cpuCores"),
+    Field("pod_cpu_share", "pod", "CPU/limit", json="items[].usage.cpuOfLimit"),
+    Field("pod_throttled", "pod", "throttled", "seconds", "items[].usage.throttledSeconds"),
+    Field("pod_memory", "pod", "memory", "bytes", "items[].usage.memoryBytes"),
+    Field("pod_memory_share", "pod", "mem/limit", json="items[].usage.memoryOfLimit"),
 )  # fmt: skip
 
 _AGENT = (
@@ -111,6 +119,9 @@ _MEMORY = (
 
 _USAGE = (
     Field("container_state", "container", "state", json="items[].containers[].reason"),
+    Field("container_exit", "container", "exit", json="items[].containers[].exitCode"),
+    Field("container_restart_at", "container", "retry", "seconds",
+          "items[].containers[].restartAt"),
     Field("container_restarts", "container", "restarts", json="items[].containers[].restarts",
           metric=_counter(
               "container_restarts", "Starts of a container after its first.", *_POD, "container")),

@@ -27,7 +27,7 @@ class GroupRow(Struct, frozen=True):
     ``cpu`` is in cores, ``memory`` in bytes, ``throttled`` in seconds since the last look;
     ``oom_kills`` and ``memory_peak`` since the group exists, as ``cpu_seconds``, the CPU time;
     ``runnable`` counts the threads that wanted a CPU when it was looked at, ``identity`` tells
-    one group from its successor at the same path. None means unknown."""
+    one group from its successor at the same path; ``uid`` is the pod's. None means unknown."""
 
     path: str
     name: str
@@ -54,6 +54,7 @@ class GroupRow(Struct, frozen=True):
     exit_code: int | None = None
     restarts: int = 0
     oom_killed: bool = False
+    uid: str = ""
 
 
 class Snapshot(Struct, frozen=True):
@@ -151,6 +152,7 @@ def _row(
         exit_code=state.exit_code if state else None,
         restarts=state.restarts if state else 0,
         oom_killed=state.oom_killed if state else False,
+        uid=group.pod.uid if group.pod else "",
     )
 
 

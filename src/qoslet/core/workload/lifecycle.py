@@ -75,7 +75,8 @@ class ContainerState(Struct, frozen=True, gc=False, omit_defaults=True):
     """A container as its runtime sees it. ``exit_code`` is set once it ended; ``oom_killed``
     tells that the kernel killed it at its memory limit. ``started_at`` and ``finished_at`` are
     wall-clock seconds of the last start and the last end, ``log`` is the file of its output.
-    ``message`` is a sentence for people about the reason."""
+    ``message`` is a sentence for people about the reason. ``backoff`` is how many seconds after its
+    end it starts again, 0 for one that does not wait to."""
 
     pod_uid: str
     name: str
@@ -90,6 +91,7 @@ class ContainerState(Struct, frozen=True, gc=False, omit_defaults=True):
     finished_at: float | None = None
     log: str = ""
     message: str = ""
+    backoff: float = 0.0
 
 
 class Ending(Struct, frozen=True, omit_defaults=True):
@@ -220,6 +222,13 @@ def _restarts(launch: ProcessSpec, life: Life) -> bool:
     if life.again is not None:
         return True
     return launch.restart == "Always" or (launch.restart == "OnFailure" and life.exit_code != 0)
+
+
+def backoff_seconds(launch: ProcessSpec, life: Life) -> float:
+    """How long after its end an ended container starts again; 0 for one that does not wait to."""
+    if life.phase != "ended" or life.again is not None or not _restarts(launch, life):
+        return 0.0
+    return 0.0 if launch.role == "init" and life.exit_code == 0 else life.delay
 
 
 def finished(spec: PodSpec, lives: Mapping[str, Life]) -> bool:

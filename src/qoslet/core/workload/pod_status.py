@@ -35,7 +35,8 @@ class RuntimePod(Struct, frozen=True, rename=_WIRE_NAMES):
     empty. ``ended``: no container runs, and none will be started. ``terminating``: it was asked to
     stop, by this agent or an earlier one. ``manifest`` is the file that it was started or changed
     by last, ``roles`` what its containers are; both are empty where an earlier version did not
-    record them.
+    record them. ``created`` is when it was started first, in wall-clock seconds; 0 where that is not
+    known.
     """
 
     uid: str
@@ -49,13 +50,34 @@ class RuntimePod(Struct, frozen=True, rename=_WIRE_NAMES):
     top_cgroups: tuple[str, ...] = ()
     manifest: str = ""
     roles: Mapping[str, Role] = {}
+    created: float = 0.0
+
+
+class PodUsage(Struct, frozen=True, gc=False):
+    """What a pod or container uses: ``cpu`` in cores over the last ``seconds``, ``memory`` in bytes,
+    ``throttled`` seconds that its CPU quota held it back so far. Limits are those that the kernel
+    has; a share is that of the limit that is nearest, of a pod's own and its containers'. None:
+    not known, or no limit."""
+
+    seconds: float | None = None
+    cpu: float | None = None
+    cpu_limit: float | None = None
+    cpu_share: float | None = None
+    throttled: float | None = None
+    memory: int | None = None
+    memory_limit: int | None = None
+    memory_share: float | None = None
 
 
 class PodRow(Struct, frozen=True):
     """One pod. ``reason`` is a word for machines (``StartError``), ``message`` a sentence for
     people; both are empty where there is nothing to say. ``since`` is the wall-clock time in
     seconds at which the phase or the reason began. ``retries`` counts the attempts that failed
-    in a row, ``retry_in`` is in seconds. ``manifest`` is the file that the pod comes from."""
+    in a row, ``retry_in`` is in seconds. ``manifest`` is the file that the pod comes from.
+    ``status`` is the word that kubectl prints, ``created`` since when there is the pod, in
+    wall-clock seconds. ``edit_rejected`` tells why the manifest as it is now does not count;
+    ``roles`` are those of containers by name, ``usage`` is by container, that of the pod under the
+    empty name."""
 
     uid: str
     namespace: str
@@ -71,6 +93,11 @@ class PodRow(Struct, frozen=True):
     resize_reason: str = ""
     manifest: str = ""
     containers: tuple[ContainerState, ...] = ()
+    status: str = ""
+    created: float = 0.0
+    edit_rejected: str = ""
+    roles: Mapping[str, str] = {}
+    usage: Mapping[str, PodUsage] = {}
 
     @property
     def key(self) -> str:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
-from qoslet.core.workload.lifecycle import NEW, ContainerState, Ending, Life
+from qoslet.core.workload.lifecycle import (
+    NEW,
+    ContainerState,
+    Ending,
+    Life,
+    backoff_seconds,
+)
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.host.containers.records import FORMAT, ContainerTimes
 
 
 class KeptPod:
-    """Containers' lives and times by name. Of ``cgroups`` those count that were given or found."""
+    """Containers' lives and times by name. Of ``cgroups`` those count that were given or found.
+    ``created`` is when it was started first, in wall-clock seconds; 0: not known."""
 
     def __init__(self, spec: PodSpec, digest: str, cgroups: Mapping[str, str]) -> None:
         self.spec = spec
@@ -22,6 +30,7 @@ class KeptPod:
         self.times: dict[str, ContainerTimes] = {}
         self.logs: dict[str, str] = {}
         self.ending: Ending | None = None
+        self.created = time.time()
 
     @property
     def over(self) -> bool:
@@ -43,6 +52,7 @@ class KeptPod:
             parents,
             self.spec.manifest,
             {launch.name: launch.role for launch in self.spec.launches},
+            self.created,
         )
 
     def container_state(
@@ -50,6 +60,7 @@ class KeptPod:
     ) -> ContainerState:
         """One container as the loop wants it."""
         life, times = self.lives[name], self.times.get(name, ContainerTimes())
+        launch = next((one for one in self.spec.launches if one.name == name), None)
         return ContainerState(
             pod_uid=self.spec.uid,
             name=name,
@@ -64,6 +75,7 @@ class KeptPod:
             finished_at=times.finished,
             log=self.logs.get(name, ""),
             message=message,
+            backoff=0.0 if self.ending or launch is None else backoff_seconds(launch, life),
         )
 
     def record_fields(self, boot: str) -> dict[str, Any]:
@@ -76,4 +88,5 @@ class KeptPod:
             "lives": dict(self.lives),
             "times": dict(self.times),
             "ending": self.ending,
+            "created": self.created,
         }

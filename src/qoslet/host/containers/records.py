@@ -42,7 +42,8 @@ class ContainerTimes(Struct, frozen=True, omit_defaults=True):
 
 class PodRecord(Struct, frozen=True, omit_defaults=True):
     """A pod as it is kept. Times in ``lives`` and ``ending`` are those of the boot's monotonic
-    clock. ``digest`` is the one that its ``Held`` has."""
+    clock, ``created`` is in wall-clock seconds. ``digest`` is the one that its ``RuntimePod``
+    has."""
 
     format: int
     boot: str
@@ -53,6 +54,7 @@ class PodRecord(Struct, frozen=True, omit_defaults=True):
     processes: dict[str, MainProcess] = {}
     times: dict[str, ContainerTimes] = {}
     ending: Ending | None = None
+    created: float = 0.0
 
 
 R = TypeVar("R", bound=PodRecord)

@@ -336,6 +336,7 @@ class CriEngine:
             return
         pod = CriPod(spec, box.annotations.get(requests.DIGEST, "") or spec.digest())
         pod.attempt = box.metadata.attempt + 1
+        pod.created = box.created_at / 1e9
         if box.state == pb.SANDBOX_READY:
             pod.sandbox = box.id
         self.note(f"Pod {spec.key}: found in the runtime without a record; adopting it")

@@ -49,6 +49,7 @@ class CriPod(KeptPod):
         pod = cls(record.spec, record.digest)
         pod.lives, pod.times = dict(record.lives), dict(record.times)
         pod.ending, pod.sandbox, pod.attempt = record.ending, record.sandbox, record.attempt
+        pod.created = record.created
         pod.ids, pod.pids, pod.applied = dict(record.ids), dict(record.pids), dict(record.applied)
         pod.cgroups = {name: path for name, path in record.cgroups.items() if path}
         pod.cleared = record.cleared

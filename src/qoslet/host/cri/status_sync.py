@@ -5,6 +5,7 @@ came, after an event, at the beginning of an agent.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -67,6 +68,8 @@ class StatusSync:
                 pod.lives[name], START_CODE, "StartError", now, self._around.backoff
             )
             pod.words[name] = error.message
+            started = pod.times.get(name, ContainerTimes()).started
+            pod.times[name] = ContainerTimes(started, time.time())
             self._around.note(f"{pod.spec.key}/{name}: StartError: {error.message}")
             return
         pod.lives[name] = began(pod.lives[name], self._around.clock())

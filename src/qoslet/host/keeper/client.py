@@ -140,6 +140,7 @@ class KeeperRuntime:
             allocation=spec.memo,
             manifest=spec.manifest,
             roles={launch.name: launch.role for launch in spec.launches},
+            created=time.time(),
         )
         waiting = tuple(
             ContainerState(spec.uid, launch.name, cgroups[launch.name], running=False)

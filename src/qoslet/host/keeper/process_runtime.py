@@ -103,6 +103,7 @@ class ProcessRuntime:
         for record in records:
             pod = ProcessPod(record.spec, record.digest, record.cgroups)
             pod.lives, pod.times, pod.ending = dict(record.lives), dict(record.times), record.ending
+            pod.created = record.created
             self._pods[record.spec.uid] = pod
             for name, path in pod.cgroups.items():
                 life, proc = pod.lives[name], record.processes.get(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from qoslet.core.status.pod_reason import exit_reason, retry_at, waiting_reason
 from qoslet.render.documents.memory import memory_document
 from qoslet.render.documents.plan import API_VERSION, Document, problem_row
 from qoslet.render.documents.timestamps import moment
@@ -11,7 +12,7 @@ from qoslet.render.documents.timestamps import moment
 if TYPE_CHECKING:
     from qoslet.core.status.snapshot import Snapshot
     from qoslet.core.workload.lifecycle import ContainerState
-    from qoslet.core.workload.pod_status import PodRow
+    from qoslet.core.workload.pod_status import PodRow, PodUsage
 
 
 def pods_document(snapshot: Snapshot, root: str, driver: str) -> Document:
@@ -39,29 +40,58 @@ def _pod(row: PodRow) -> Document:
         "uid": row.uid,
         "qosClass": row.qos,
         "phase": row.phase,
+        "status": row.status or row.phase,
         "reason": row.reason or None,
         "message": row.message or None,
         "since": moment(row.since) if row.since else None,
+        "createdAt": moment(row.created) if row.created else None,
         "retries": row.retries,
         "retryInSeconds": None if row.retry_in is None else round(row.retry_in, 3),
         "resize": row.resize or None,
         "resizeReason": row.resize_reason or None,
+        "editRejected": row.edit_rejected or None,
         "manifest": row.manifest or None,
-        "containers": [_container(state) for state in row.containers],
+        "usage": _usage(row.usage.get("")),
+        "containers": [_container(state, row) for state in row.containers],
     }
 
 
-def _container(state: ContainerState) -> Document:
+def _usage(usage: PodUsage | None) -> Document | None:
+    if usage is None:
+        return None
+    return {
+        "seconds": _rounded(usage.seconds),
+        "cpuCores": _rounded(usage.cpu),
+        "cpuLimitCores": _rounded(usage.cpu_limit),
+        "cpuOfLimit": _rounded(usage.cpu_share),
+        "throttledSeconds": usage.throttled,
+        "memoryBytes": usage.memory,
+        "memoryLimitBytes": usage.memory_limit,
+        "memoryOfLimit": _rounded(usage.memory_share),
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
+
+
+def _container(state: ContainerState, row: PodRow) -> Document:
+    restart = retry_at(state)
     return {
         "name": state.name,
+        "role": row.roles.get(state.name, "regular"),
         "cgroup": state.cgroup,
         "running": state.running,
         "pid": state.pid,
         "exitCode": state.exit_code,
         "reason": state.reason or None,
+        "status": waiting_reason(state) or exit_reason(state) or None,
+        "exitReason": exit_reason(state) or None,
+        "restartAt": None if restart is None else moment(restart),
         "restarts": state.restarts,
         "oomKilled": state.oom_killed,
         "startedAt": None if state.started_at is None else moment(state.started_at),
         "finishedAt": None if state.finished_at is None else moment(state.finished_at),
         "log": state.log or None,
+        "usage": _usage(row.usage.get(state.name)),
     }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from qoslet.core.status.fields import BY_NAME, heading
 from qoslet.render.text.memory import held_lines, remarks
+from qoslet.render.units import size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -31,10 +32,22 @@ def age(seconds: float) -> str:
 
 
 _SPACES = ("pod_namespace",)
-_ALWAYS = ("pod_name", "pod_ready", "pod_phase", "container_restarts", "pod_since", "pod_qos")
-_WIDE = ("pod_resize", "pod_uid", "pod_manifest")
+_ALWAYS = ("pod_name", "pod_ready", "pod_status", "container_restarts", "pod_created", "pod_qos")
+_USAGE = ("pod_cpu", "pod_cpu_share", "pod_throttled", "pod_memory", "pod_memory_share")
+_WIDE = ("container_exit", "container_restart_at", *_USAGE, "pod_resize", "pod_uid", "pod_manifest")
 
+_GOOD = frozenset(("Running", "Succeeded", "Completed"))
 _COLOURS = {"Running": "green", "Succeeded": "dim", "Failed": "red", "Pending": "yellow"}
+
+
+def _colour(item: Mapping[str, object]) -> str:
+    """By the phase; red for a status that tells of a failure."""
+    status, phase = str(item.get("status")), str(item.get("phase"))
+    if status == "Completed":
+        return "dim"
+    if phase == "Running" and status not in _GOOD:
+        return "red"
+    return _COLOURS.get(phase, "bold")
 
 
 def _columns(wide: bool, spaces: bool) -> tuple[str, ...]:
@@ -61,12 +74,12 @@ def table(
     lines = [
         "  ".join(pad(head, width) for head, width in zip(heads, widths, strict=True)).rstrip()
     ]
-    at = heads.index(heading("pod_phase"))
+    at = heads.index(heading("pod_status"))
     for item, row in zip(items, clean, strict=True):
         drawn = [pad(cell, width) for cell, width in zip(row, widths, strict=True)]
-        drawn[at] = terminal.paint(drawn[at], _COLOURS.get(str(item.get("phase")), "bold"))
+        drawn[at] = terminal.paint(drawn[at], _colour(item))
         lines.append("  ".join(drawn).rstrip())
-        said = [*_remarks(item), *_memory(item, memory or {}, terminal)]
+        said = [*_remarks(item, now), *_memory(item, memory or {}, terminal)]
         lines += [f"  {terminal.paint(printable(line), 'dim')}" for line in said]
     return lines
 
@@ -97,14 +110,63 @@ def _cell(name: str, item: Mapping[str, object], now: float) -> str:
             return f"{sum(bool(one.get(field.key)) for one in containers)}/{len(containers)}"
         case "container_restarts":
             return str(sum(_whole(one.get(field.key)) for one in _containers(item)))
-        case "pod_phase":
+        case "pod_status":
             reason = item.get(BY_NAME["pod_reason"].key)
-            return f"{value} ({reason})" if reason else str(value)
-        case "pod_since":
-            born = datetime.fromisoformat(value).timestamp() if isinstance(value, str) else None
+            phase = item.get(BY_NAME["pod_phase"].key)
+            return f"{phase} ({reason})" if reason else str(value or phase)
+        case "pod_created":
+            born = _seconds(value) or _seconds(item.get(BY_NAME["pod_since"].key))
             return "-" if born is None else age(now - born)
-        case _:
-            return str(value or "-") if name in _WIDE else str(value)
+        case "container_exit" | "container_restart_at":
+            return _exit_cell(name, item, now)
+        case "pod_resize":
+            rejected = item.get(BY_NAME["pod_edit"].key)
+            return "Rejected" if rejected else str(value or "-")
+    if name in _USAGE:
+        used = item.get("usage")
+        return usage_cell(name, used.get(field.key) if isinstance(used, dict) else None)
+    return str(value or "-") if name in _WIDE else str(value)
+
+
+def usage_cell(name: str, value: object) -> str:
+    """A field of a pod's usage; ``-`` where it is not known."""
+    if not isinstance(value, int | float):
+        return "-"
+    if name.endswith("_share"):
+        return f"{100 * value:.0f}%"
+    match name:
+        case "pod_cpu":
+            return f"{1000 * value:.0f}m"
+        case "pod_throttled":
+            return f"{value:.1f}s"
+    unit = 1 << 20 if value >= 1 << 20 else 1 << 10
+    return size(int(value) // unit * unit)
+
+
+def _exit_cell(name: str, item: Mapping[str, object], now: float) -> str:
+    """Exit code or time to the next start of the container that the status is about."""
+    ended = [one for one in _containers(item) if _has_failed(one)]
+    container = next((one for one in ended if one.get("restartAt")), next(iter(ended), None))
+    value = None if container is None else container.get(BY_NAME[name].key)
+    if name == "container_exit":
+        return "-" if value is None else str(value)
+    restart, again = _seconds(value), item.get("retryInSeconds")
+    if restart is None:
+        return age(again) if isinstance(again, int | float) else "-"
+    return age(restart - now)
+
+
+def _has_failed(container: Mapping[str, object]) -> bool:
+    """Whether it ended and waits to start again, or ended with another code than 0."""
+    code = container.get("exitCode")
+    if container.get("running") or code is None:
+        return False
+    return code != 0 or bool(container.get("restartAt"))
+
+
+def _seconds(moment: object) -> float | None:
+    """RFC 3339 as wall-clock seconds."""
+    return datetime.fromisoformat(moment).timestamp() if isinstance(moment, str) else None
 
 
 def _containers(item: Mapping[str, object]) -> list[Mapping[str, object]]:
@@ -116,12 +178,27 @@ def _whole(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _remarks(item: Mapping[str, object]) -> Iterable[str]:
-    """Why a pod is not as asked, and when it is tried again."""
+def _remarks(item: Mapping[str, object], now: float) -> Iterable[str]:
+    """Why a pod is not as its manifest says, and when it is tried again."""
     message, again = item.get("message"), item.get("retryInSeconds")
     if message:
         later = f"; retry in {age(again)}" if isinstance(again, int | float) else ""
         yield f"{message}{later}"
+    for container in _containers(item):
+        if _has_failed(container):
+            yield _exit_remark(container, now)
     if item.get("resize") not in (None, "Done"):
         why = item.get("resizeReason")
         yield f"resize {item['resize']}" + (f": {why}" if why else "")
+    rejected = item.get("editRejected")
+    if rejected and not (isinstance(message, str) and message.endswith(str(rejected))):
+        yield f"edit rejected, the pod is unchanged: {rejected}"
+
+
+def _exit_remark(container: Mapping[str, object], now: float) -> str:
+    """How a container ended, and when it starts again: ``app: Error, exit code 7; restart in 8s``."""
+    restart = _seconds(container.get("restartAt"))
+    later = "" if restart is None else f"; restart in {age(restart - now)}"
+    reason, detail = container.get("exitReason"), container.get("reason")
+    why = f"{reason} ({detail})" if detail != reason else str(reason)
+    return f"{container.get('name')}: {why}, exit code {container['exitCode']}{later}"

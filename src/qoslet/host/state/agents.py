@@ -1,0 +1,48 @@
+"""Which agents run on this machine, by the sockets in their state folders."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from qoslet.errors import CannotDo
+from qoslet.host.state.folder import AGENT_SOCKET, STATE, state_directory, unescaped
+
+
+def running_roots(state: str) -> list[str]:
+    """The cgroup roots whose agents listen below the state directory ``state``; none where it
+    cannot be read."""
+    try:
+        names = sorted(os.listdir(state))
+    except OSError:
+        return []
+    return [unescaped(name) for name in names if _listens(f"{state}/{name}")]
+
+
+def _listens(folder: str) -> bool:
+    """Whether a process listens at the agent's socket."""
+    peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    peer.settimeout(1.0)
+    try:
+        place = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            peer.connect(f"/proc/self/fd/{place}/{AGENT_SOCKET}")
+        finally:
+            os.close(place)
+    except OSError:
+        return False
+    finally:
+        peer.close()
+    return True
+
+
+def where_else(user: int, state: str = STATE) -> str:
+    """What to try where no agent answers a user: the roots that have one, or root's rights. Empty
+    where there is nothing to tell. ``state`` is root's state directory."""
+    if user != 0 and os.path.isdir(state):
+        return f"root's agent may run, its state is in {state}: use sudo"
+    try:
+        roots = running_roots(state if user == 0 else state_directory(os.environ, user))
+    except CannotDo:
+        return ""
+    return f"running agents have --cgroup-root {' or '.join(roots)}" if roots else ""
