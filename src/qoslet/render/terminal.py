@@ -86,7 +86,8 @@ def _width(stream: TextIO | None, tty: bool, columns: str) -> int:
     from os import get_terminal_size
 
     try:
-        return max(get_terminal_size(stream.fileno()).columns, 20)
+        # a serial line or a new pseudo terminal has 0: nobody has said how wide it is
+        return max(get_terminal_size(stream.fileno()).columns or 80, 20)
     except OSError:
         return 80
 

@@ -35,6 +35,12 @@ def size(amount: int, exact: bool = False) -> str:
     )
 
 
+def rounded(amount: int) -> int:
+    """Bytes in whole Mi above one Mi, in whole Ki below: enough for the eye."""
+    unit = 1 << 20 if amount >= 1 << 20 else 1 << 10
+    return amount // unit * unit
+
+
 def cores(milli: int) -> str:
     """Millicores as Kubernetes writes them: ``500m``, ``2``."""
     return str(milli // 1000) if milli % 1000 == 0 else f"{milli}m"

@@ -311,16 +311,16 @@ def _screen(args: argparse.Namespace, parts: AgentRun, first: DesiredState) -> W
 
     tty = sys.stdout.isatty() and not args.plain and os.environ.get("TERM") != "dumb"
 
-    def rows() -> int:
+    def size() -> tuple[int, int]:
         from shutil import get_terminal_size
 
-        return get_terminal_size().lines
+        return get_terminal_size()
 
     return Watching(
         sys.stdout,
         screen(args),
         parts.title,
-        rows=rows if tty else None,
+        size=size if tty else None,
         log_lines=parts.log_lines if args.logs else None,
         told=first.problems,
     )

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import TextIO
+
+from msgspec.structs import replace
 
 from qoslet.agent.snapshots import SyncResult
 from qoslet.core.problem import Problem
 from qoslet.core.status.run_report import report
 from qoslet.core.status.snapshot import Snapshot
-from qoslet.render.terminal import Terminal, cut, printable
-from qoslet.render.text.run_screen import change_line, live, table
+from qoslet.render.terminal import Terminal, cut, display_width, printable
+from qoslet.render.text.run_screen import change_line, live
+from qoslet.render.text.run_table import table
 
 _HIDE, _SHOW = "\x1b[?25l", "\x1b[?25h"
 KEPT = 4096
 """Snapshots kept for the report; beyond that, every second one of the older ones goes."""
 
 
+_STYLES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def _columns(line: str) -> int:
+    """What a drawn line takes on a terminal that is wide enough."""
+    return display_width(_STYLES.sub("", line))
+
+
 class Watching:
-    """Takes every snapshot. ``rows`` tells the height of the terminal, None where the output
-    is no terminal. ``log_lines`` gives what containers printed, each (container, line);
+    """Takes every snapshot. ``size`` tells columns and rows of the terminal as it is now, None where
+    the output is no terminal. ``log_lines`` gives what containers printed, each (container, line);
     ``told`` are the problem rows that were shown before. Without ``watched`` no snapshots come,
     only turns."""
 
@@ -29,7 +41,7 @@ class Watching:
         terminal: Terminal,
         title: str,
         *,
-        rows: Callable[[], int] | None = None,
+        size: Callable[[], tuple[int, int]] | None = None,
         log_lines: Callable[[], list[tuple[str, str]]] | None = None,
         told: Iterable[Problem] = (),
         watched: bool = True,
@@ -37,9 +49,9 @@ class Watching:
         self._out = out
         self._terminal = terminal
         self._title = title
-        self._rows = rows
+        self._size = size
         self._log_lines = log_lines
-        self._drawn = 0
+        self._drawn: list[str] = []
         self._told = set(told)
         self._watched = watched
         self.snapshots: list[Snapshot] = []
@@ -59,25 +71,28 @@ class Watching:
         if len(self.snapshots) > KEPT:
             del self.snapshots[1 : KEPT // 2 : 2]
         elapsed = snapshot.at - self.snapshots[0].at
-        if self._rows is None:
+        if self._size is None:
             self._problems(snapshot)
             self.logs()
             line = change_line(snapshot, before, elapsed)
             if line:
                 self._write(line + "\n")
             return
-        lines = live(snapshot, self._terminal, elapsed, self._title)
-        room = max(self._rows() - 1, 4)
+        width, height = self._size()
+        drawn_for = replace(self._terminal, width=max(width, 20))
+        lines = live(snapshot, drawn_for, elapsed, self._title)
+        room = max(height - 1, 4)
         if len(lines) > room:
             hidden = len(lines) - room + 3
-            lines = [*lines[: room - 3], f"… {hidden} more lines", *lines[-2:]]
-        self._erase()
+            dots = self._terminal.mark("…", "...")
+            lines = [*lines[: room - 3], f"{dots} {hidden} more lines", *lines[-2:]]
+        self._erase(drawn_for.width)
         self._problems(snapshot)
         for note in snapshot.notes:
             self._write(f"{printable(note)}\n")
         self.logs()
         self._write(_HIDE + "".join(f"{line}\n" for line in lines))
-        self._drawn = len(lines)
+        self._drawn = lines
 
     def _problems(self, snapshot: Snapshot) -> None:
         """Say what has come up since the start, each row once."""
@@ -99,22 +114,24 @@ class Watching:
     def log(self, line: str) -> None:
         """One line beside the snapshots, such as that the run is ending."""
         self._write(f"{printable(line)}\n")
-        self._drawn = 0
+        self._drawn = []
 
     def end(self, with_table: bool = True) -> None:
         """Give the cursor back and show the table."""
-        if self._rows is not None:
+        if self._size is not None:
             self._write(_SHOW)
         self.logs()
         if with_table and self.snapshots:
             lines = table(report(self.snapshots), self._terminal)
             self._write("\n" + "".join(f"{line}\n" for line in lines))
 
-    def _erase(self) -> None:
-        """Go back to where the last tree began."""
+    def _erase(self, width: int) -> None:
+        """Go back to where the last tree began: on a terminal that has become narrower its lines
+        take more rows."""
         if self._drawn:
-            self._write(f"\x1b[{self._drawn}A\x1b[J")
-            self._drawn = 0
+            rows = sum(max(1, -(-_columns(line) // width)) for line in self._drawn)
+            self._write(f"\x1b[{rows}A\x1b[J")
+            self._drawn = []
 
     def _write(self, text: str) -> None:
         self._out.write(text)

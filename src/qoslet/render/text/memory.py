@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from qoslet.core.cgroup.names import is_below
 from qoslet.render.terminal import Terminal, cut, pad, printable, wrap
-from qoslet.render.units import size
+from qoslet.render.units import rounded, size
 
 if TYPE_CHECKING:
     from qoslet.core.memory.rows import MemoryEvent, MemoryRow
@@ -50,14 +50,18 @@ def screen_lines(view: MemoryView, terminal: Terminal, width: int) -> list[str]:
     ]
     drawn.sort(key=lambda one: -sum(one[2]))
     lines: list[str] = []
-    if drawn:
-        head = f"memory reclaimed, last {2 * len(drawn[0][2])} s"
-        lines = ["", terminal.paint(head, "dim")]
     label = max(12, width - 56)
+    room = max(width - label - 25, 3)
+    if width < label + 28:
+        drawn = []
+    if drawn:
+        head = f"memory reclaimed, last {2 * min(len(drawn[0][2]), room)} s"
+        lines = ["", terminal.paint(head, "dim")]
     for row, zone, spans in drawn[:MOST]:
+        spans = spans[-room:]
         name = pad(cut(printable(row.title), label, terminal.mark("…", "~")), label)
         graph = terminal.paint(spark(spans, terminal), _STYLE[zone])
-        amount = size(_whole(sum(spans) * view.page)).lstrip("~")
+        amount = size(rounded(sum(spans) * view.page)).lstrip("~")
         lines.append(f"{name} {pad(ZONES[zone], 13)} {graph} {pad(amount, 9, right=True)}")
     if view.events:
         last = wrap(printable(last_line(view.events[-1])), width)
@@ -68,12 +72,6 @@ def screen_lines(view: MemoryView, terminal: Terminal, width: int) -> list[str]:
 def _below(row: MemoryRow, rows: Iterable[MemoryRow]) -> bool:
     """Whether a group below has a graph of its own."""
     return any(is_below(one.path, row.path) and one.recent for one in rows)
-
-
-def _whole(amount: int) -> int:
-    """Bytes in whole Mi above one Mi, in whole Ki below."""
-    unit = 1 << 20 if amount >= 1 << 20 else 1 << 10
-    return amount // unit * unit
 
 
 def last_line(one: MemoryEvent) -> str:
@@ -132,7 +130,7 @@ def _worthless(row: Mapping[str, object]) -> Iterator[str]:
 
 
 def _amount(value: object) -> str:
-    return size(_whole(value)).lstrip("~") if isinstance(value, int) else "?"
+    return size(rounded(value)).lstrip("~") if isinstance(value, int) else "?"
 
 
 def _taken(row: Mapping[str, object], page: int, terminal: Terminal) -> Iterator[str]:
@@ -146,7 +144,7 @@ def _taken(row: Mapping[str, object], page: int, terminal: Terminal) -> Iterator
             continue
         spans = recent.get(zone)
         graph = f" {spark(spans, terminal).strip()}" if isinstance(spans, list) else ""
-        yield f"{words} {size(_whole(taken * page)).lstrip('~')}{graph}"
+        yield f"{words} {size(rounded(taken * page)).lstrip('~')}{graph}"
 
 
 def held_lines(document: object, cgroups: Mapping[str, str]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from qoslet.core.status.fields import BY_NAME, heading
 from qoslet.render.text.memory import held_lines, remarks
-from qoslet.render.units import size
+from qoslet.render.units import rounded, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -139,8 +139,7 @@ def usage_cell(name: str, value: object) -> str:
             return f"{1000 * value:.0f}m"
         case "pod_throttled":
             return f"{value:.1f}s"
-    unit = 1 << 20 if value >= 1 << 20 else 1 << 10
-    return size(int(value) // unit * unit)
+    return size(rounded(int(value)))
 
 
 def _exit_cell(name: str, item: Mapping[str, object], now: float) -> str:

@@ -1,59 +1,121 @@
-"""What ``qoslet run`` shows: the live tree, a line for each change, the table at the end.
+"""What ``qoslet run`` shows while it goes on: the live tree, or a line for each change.
 
-Text in, text out: ``live`` draws a snapshot, ``table`` a report, both for a ``Terminal``.
+Text in, text out, for a ``Terminal``; ``run_table`` draws the table at the end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from qoslet.core.status.fields import heading, title
-from qoslet.core.status.run_report import Got, Report
+from msgspec import Struct
+
+from qoslet.core.status.fields import heading
 from qoslet.core.status.snapshot import GroupRow, Snapshot
-from qoslet.render.terminal import Terminal, cut, pad, printable, wrap
+from qoslet.core.status.usage import cpu_limit, memory_limit, share
+from qoslet.render.terminal import Terminal, cut, display_width, pad, printable, wrap
 from qoslet.render.text.memory import screen_lines
-from qoslet.render.units import bandwidth, memory, size
+from qoslet.render.units import memory, rounded, size
 
 WIDEST = 100
 """Columns that the tree uses at most: wider lines are harder to read."""
 
-_BAR = 10
-_STATE = 16
-_FIXED = _BAR + _STATE + 23
-"""Columns of a line that are not its label."""
-
 _QOS_STYLE = {"Guaranteed": "green", "Burstable": "yellow", "BestEffort": "cyan"}
 _BLOCKS = " ▏▎▍▌▋▊▉█"
+_NEAR = 0.9
+"""From this share of a limit on a value is drawn in red."""
+
+
+class Layout(Struct, frozen=True):
+    """How wide each cell after the label is, from ``width`` columns on; 0 leaves it out."""
+
+    width: int
+    bar: int
+    cpu: int
+    cpu_share: int
+    throttled: int
+    memory: int
+    memory_share: int
+    state: int
+
+    @property
+    def label(self) -> int:
+        """Columns that a line of this width leaves for the label."""
+        return self.width - sum(1 + cell for cell in self._cells if cell)
+
+    @property
+    def _cells(self) -> tuple[int, ...]:
+        return (self.bar, self.cpu, self.cpu_share, self.throttled, self.memory,
+                self.memory_share, self.state)  # fmt: skip
+
+
+_LAYOUTS = (
+    Layout(100, bar=10, cpu=5, cpu_share=6, throttled=9, memory=13, memory_share=6, state=16),
+    Layout(80, bar=5, cpu=5, cpu_share=6, throttled=9, memory=12, memory_share=0, state=16),
+    Layout(60, bar=0, cpu=5, cpu_share=6, throttled=0, memory=13, memory_share=0, state=14),
+    Layout(40, bar=0, cpu=5, cpu_share=0, throttled=0, memory=6, memory_share=0, state=11),
+    Layout(20, bar=0, cpu=0, cpu_share=0, throttled=0, memory=0, memory_share=0, state=9),
+)
+
+
+def layout(width: int) -> tuple[Layout, int]:
+    """What a line of ``width`` columns has room for, and the columns of its label."""
+    chosen = next((one for one in _LAYOUTS if one.width <= width), _LAYOUTS[-1])
+    return chosen, max(chosen.label + width - chosen.width, 4)
 
 
 def live(snapshot: Snapshot, terminal: Terminal, elapsed: float, what: str) -> list[str]:
-    """The tree with CPU and memory in use, one line for each group."""
+    """The tree with CPU and memory in use, one line for each group; no line is wider than the
+    terminal."""
     width = min(terminal.width, WIDEST)
-    label = max(width - _FIXED, 20)
+    cells, label = layout(width)
     clock = f"{int(elapsed) // 60:02d}:{int(elapsed) % 60:02d}"
-    head = cut(printable(what), width - 7, "…")
+    dots = terminal.mark("…", "~")
+    head = cut(printable(what), width - 7, dots)
     lines = [
         terminal.paint(pad(head, width - 6), "bold") + terminal.paint(clock, "dim"),
         "",
-        terminal.paint(
-            f"{pad('', label)} {pad(heading('cpu'), _BAR + 6)} {pad(heading('memory'), 13)}  "
-            f"{heading('container_state')}",
-            "dim",
-        ),
+        terminal.paint(f"{pad('', label)}{_heading(cells)}", "dim"),
     ]
     lines += [
-        _line(row, trunk, snapshot, terminal, label)
+        _line(row, trunk, snapshot, terminal, cells, label)
         for row, trunk in _with_trunks(snapshot.groups, terminal)
     ]
     lines += screen_lines(snapshot.memory_view, terminal, width)
     good = "green" if snapshot.true else "yellow"
-    lines += ["", terminal.paint(cut(printable(snapshot.summary), width, "…"), good)]
+    lines += ["", terminal.paint(cut(printable(snapshot.summary), width, dots), good)]
     lines += [
         terminal.paint(line, "red")
         for error in [*snapshot.errors, *snapshot.waiting][:3]
-        for line in wrap(printable(error), width)
+        for long in wrap(printable(error), width)
+        for line in _broken(long, width)
     ]
     return lines
+
+
+def _broken(text: str, width: int) -> list[str]:
+    """A line in pieces that fit: a word of its own may be longer."""
+    pieces = []
+    while display_width(text) > width:
+        end = width
+        while display_width(text[:end]) > width:
+            end -= 1
+        pieces.append(text[:end])
+        text = text[end:]
+    return [*pieces, text]
+
+
+def _heading(cells: Layout) -> str:
+    """The titles above the cells."""
+    titles = (
+        (cells.bar, ""),
+        (cells.cpu, heading("cpu")),
+        (cells.cpu_share, "/LIMIT"),
+        (cells.throttled, heading("cpu_throttled")),
+        (cells.memory, heading("memory")),
+        (cells.memory_share, "/LIMIT"),
+        (cells.state, heading("container_state")),
+    )
+    return "".join(f" {pad(title, wide)}" for wide, title in titles if wide).rstrip()
 
 
 def _with_trunks(rows: Sequence[GroupRow], terminal: Terminal) -> list[tuple[GroupRow, str]]:
@@ -83,69 +145,98 @@ def _with_trunks(rows: Sequence[GroupRow], terminal: Terminal) -> list[tuple[Gro
     return drawn
 
 
-def _line(row: GroupRow, trunk: str, snapshot: Snapshot, terminal: Terminal, label: int) -> str:
+def _line(
+    row: GroupRow,
+    trunk: str,
+    snapshot: Snapshot,
+    terminal: Terminal,
+    cells: Layout,
+    label: int,
+) -> str:
     """One group: branch and name, CPU bar and percent, memory, state."""
-    name = cut(printable(_name(row)), label - len(trunk), terminal.mark("…", "~"))
+    trunk = trunk[-max(label - 4, 0) :] if len(trunk) > label - 4 else trunk
+    room = label - len(trunk)
+    name = printable(_name(row))
+    if display_width(name) > room:
+        name = cut(printable(_title(row)), room, terminal.mark("…", "~"))
     style = _QOS_STYLE.get(row.qos, "bold") if row.level != "container" else ""
     text = terminal.paint(trunk, "dim") + terminal.paint(name, *([style] if style else []))
-    space = " " * max(0, label - len(trunk) - len(name))
-    share = None if row.cpu is None else row.cpu / snapshot.cores
-    percent = "" if share is None else f"{100 * share:4.0f}%"
-    used = "" if row.memory is None else size(_rounded(row.memory)).lstrip("~")
-    limit = _memory_limit(row)
-    amount = f"{used}/{memory(limit)}" if limit and memory(limit) != "max" else used
-    return (
-        f"{text}{space} {bar(share, terminal)} {pad(percent, 5)} {pad(amount, 13)}  "
-        f"{_state(row, terminal)}"
-    ).rstrip()
+    text += " " * max(0, label - len(trunk) - display_width(name))
+    used = None if row.cpu is None else row.cpu / snapshot.cores
+    drawn = (
+        (cells.bar, bar(used, terminal, cells.bar)),
+        (cells.cpu, pad("" if used is None else f"{100 * used:4.0f}%", cells.cpu)),
+        (cells.cpu_share, _share(share(row.cpu, cpu_limit(row)), terminal, cells.cpu_share)),
+        (cells.throttled, pad(_throttled(row), cells.throttled)),
+        (cells.memory, pad(_amount(row, cells.memory), cells.memory)),
+        (
+            cells.memory_share,
+            _share(share(row.memory, memory_limit(row)), terminal, cells.memory_share),
+        ),
+        (cells.state, _state(row, terminal, cells)),
+    )
+    return (text + "".join(f" {cell}" for wide, cell in drawn if wide)).rstrip()
 
 
-def _rounded(amount: int) -> int:
-    """Bytes in whole Mi above one Mi, in whole Ki below: enough for the eye."""
-    unit = 1 << 20 if amount >= 1 << 20 else 1 << 10
-    return amount // unit * unit
+def _share(value: float | None, terminal: Terminal, width: int) -> str:
+    """A share of a limit in percent."""
+    if value is None:
+        return " " * width
+    text = pad(f"{100 * value:4.0f}%", width)
+    return terminal.paint(text, "red") if value >= _NEAR else text
+
+
+def _throttled(row: GroupRow) -> str:
+    """The time for which the CPU quota held the group back."""
+    return f"{row.throttled_seconds:.1f}s" if row.throttled_seconds else ""
+
+
+def _amount(row: GroupRow, width: int) -> str:
+    """Memory in use, with its limit where there is room."""
+    used = "" if row.memory is None else size(rounded(row.memory)).lstrip("~")
+    limit = memory_limit(row)
+    both = f"{used}/{memory(str(limit))}" if limit else used
+    return both if len(both) <= width else used
+
+
+def _title(row: GroupRow) -> str:
+    """What the row is called, the namespace only where it is not the default one."""
+    return row.title.removeprefix("default/") if row.level == "pod" else row.title
 
 
 def _name(row: GroupRow) -> str:
-    """What the row is called: pods with their class."""
-    if row.level == "pod":
-        return f"{row.title.removeprefix('default/')} ({row.qos})"
-    return row.title
+    """The same, pods with their class."""
+    return f"{_title(row)} ({row.qos})" if row.level == "pod" else row.title
 
 
-def bar(share: float | None, terminal: Terminal) -> str:
-    """A share of the machine, 0 to 1, in ``_BAR`` columns."""
+def bar(share: float | None, terminal: Terminal, width: int = 10) -> str:
+    """A share of the machine, 0 to 1, in ``width`` columns."""
     if share is None:
-        return " " * _BAR
-    eighths = round(min(max(share, 0.0), 1.0) * _BAR * 8)
+        return " " * width
+    eighths = round(min(max(share, 0.0), 1.0) * width * 8)
     if not terminal.unicode:
-        return pad("#" * round(eighths / 8), _BAR)
+        return pad("#" * round(eighths / 8), width)
     full, rest = divmod(eighths, 8)
     text = "█" * full + (_BLOCKS[rest] if rest else "")
-    return terminal.paint(text, "blue") + terminal.paint("·" * (_BAR - len(text)), "dim")
+    return terminal.paint(text, "blue") + terminal.paint("·" * (width - len(text)), "dim")
 
 
-def _state(row: GroupRow, terminal: Terminal) -> str:
-    """How a container is; groups say nothing unless they are missing."""
+def _state(row: GroupRow, terminal: Terminal, cells: Layout) -> str:
+    """How a container is; groups say nothing unless they are missing. Without a column for it,
+    one that is held back by its quota is ``throttled``."""
     if not row.exists:
         return terminal.paint("absent", "red")
     if row.level != "container":
         return ""
+    word = row.state
+    if row.throttled and word == "running" and not cells.throttled:
+        word = "throttled"
     again = f" {terminal.mark('×', 'x')}{row.restarts + 1}" if row.restarts else ""
     was = ", OOM" if row.oom_killed and row.state == "running" else ""
-    text = cut(printable(row.state) + again + was, _STATE, terminal.mark("…", "~"))
+    text = cut(printable(word) + again + was, cells.state, terminal.mark("…", "~"))
     if row.oom_killed:
         return terminal.paint(text, "red")
-    return terminal.paint(text, "green" if row.state == "running" else "yellow")
-
-
-def _memory_limit(row: GroupRow) -> str:
-    """The memory limit as found, else as planned."""
-    for file in ("memory.limit_in_bytes", "memory.max"):
-        value = row.found.get(file, row.planned.get(file))
-        if value is not None:
-            return value
-    return ""
+    return terminal.paint(text, "green" if word == "running" else "yellow")
 
 
 def change_line(snapshot: Snapshot, before: Snapshot | None, elapsed: float) -> str:
@@ -174,124 +265,3 @@ def _facts(snapshot: Snapshot) -> tuple[str, tuple[tuple[tuple[str, str], str], 
         if row.level == "container"
     )
     return snapshot.summary, states
-
-
-def table(report: Report, terminal: Terminal) -> list[str]:
-    """Asked, written, got: the CPU of every container, then its memory."""
-    arrow = terminal.mark("→", "->")
-    head = f"asked {arrow} written {arrow} got"
-    over = f"{report.seconds:.0f} s on {report.cores:g} CPUs"
-    if report.elsewhere >= 1:
-        over += f", of which others used {report.elsewhere:.0f}%"
-    cpu = [
-        (
-            heading("cpu"),
-            title("requested"),
-            f"{arrow} {_weight_name(report)}",
-            title("cpu_quota"),
-            f"{arrow} {title('cpu_got')}",
-            title("cpu_expected"),
-            title("cpu_throttled"),
-        ),
-        *map(_cpu_row, report.containers),
-    ]
-    mem = [
-        (
-            heading("memory"),
-            title("requested"),
-            f"{arrow} {title('memory_limit')}",
-            f"{arrow} {title('memory_peak')}",
-            title("oom_kills"),
-            title("container_restarts"),
-        ),
-        *map(_memory_row, report.containers),
-    ]
-    width = min(terminal.width, 80)
-    lines = [terminal.paint(head, "bold") + terminal.paint(f"   {over}", "dim"), ""]
-    fair = [got.fair for got in report.containers]
-    lines += _columns(cpu, [None, *fair], terminal, width)
-    lines.append("")
-    lines += _columns(mem, [None] * len(mem), terminal, width)
-    return lines
-
-
-def _weight_name(report: Report) -> str:
-    """What the kernel calls the weight: shares on v1."""
-    v2 = any("cpu.weight" in {**got.row.planned, **got.row.found} for got in report.containers)
-    return "weight" if v2 else "shares"
-
-
-def _columns(
-    rows: Sequence[tuple[str, ...]],
-    verdicts: Sequence[bool | None],
-    terminal: Terminal,
-    width: int,
-) -> list[str]:
-    """Rows as aligned columns; the first one gives way where the line would be too long."""
-    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
-    spare = width - sum(widths[1:]) - 2 * len(widths) - 1
-    widths[0] = max(12, min(widths[0], spare))
-    lines = []
-    for index, (row, verdict) in enumerate(zip(rows, verdicts, strict=True)):
-        cells = [pad(cut(row[0], widths[0], terminal.mark("…", "~")), widths[0])]
-        cells += [pad(cell, widths[at + 1], right=at >= 1) for at, cell in enumerate(row[1:])]
-        line = "  ".join(cells)
-        if index == 0:
-            lines.append(terminal.paint(line.rstrip(), "dim"))
-        else:
-            lines.append(f"{line}  {_verdict(verdict, terminal)}".rstrip())
-    return lines
-
-
-def _verdict(fair: bool | None, terminal: Terminal) -> str:
-    """Whether it is what it should be."""
-    if fair is None:
-        return ""
-    if fair:
-        return terminal.paint(terminal.mark("✓", "ok"), "green")
-    return terminal.paint(terminal.mark("✗", "OFF"), "red")
-
-
-def _who(row: GroupRow) -> str:
-    """``pod/container``, the namespace only where it is not the default one."""
-    return printable(f"{row.pod.removeprefix('default/')}/{row.container}")
-
-
-def _cpu_row(got: Got) -> tuple[str, ...]:
-    """A container's CPU."""
-    row = got.row
-    files = {**row.planned, **row.found}
-    quota, period = files.get("cpu.cfs_quota_us", ""), files.get("cpu.cfs_period_us", "")
-    if "cpu.max" in files:
-        quota, _, period = files["cpu.max"].partition(" ")
-    return (
-        _who(row),
-        _asked(row, "cpu"),
-        files.get("cpu.shares") or files.get("cpu.weight", "-"),
-        bandwidth(quota, period or "100000"),
-        "-" if got.cpu is None else f"{got.cpu:.1f}%",
-        "-" if got.expected is None else f"{got.expected:.1f}%",
-        f"{got.throttled:.1f}s" if got.throttled else "-",
-    )
-
-
-def _memory_row(got: Got) -> tuple[str, ...]:
-    """A container's memory."""
-    row = got.row
-    limit = _memory_limit(row)
-    return (
-        _who(row),
-        _asked(row, "memory"),
-        memory(limit) if limit else "-",
-        "-" if row.memory_peak is None else size(_rounded(row.memory_peak)).lstrip("~"),
-        "-" if row.oom_kills is None else str(row.oom_kills),
-        str(row.restarts),
-    )
-
-
-def _asked(row: GroupRow, name: str) -> str:
-    """Request and limit: ``500m``, ``500m max 1``, ``-``."""
-    request, limit = row.asked.get(f"requests.{name}"), row.asked.get(f"limits.{name}")
-    if request and limit and request != limit:
-        return f"{request} max {limit}"
-    return request or (f"max {limit}" if limit else "-")
