@@ -14,6 +14,13 @@ ADDED: dict[tuple[str, str], str] = {
 """Keys that the frozen answers lack: (kind of document, place) to why there is one. A place is
 written as a difference tells it, such as ``cgroups[].settings[].worth``."""
 
+CORRECTED: dict[tuple[str, str], str] = {
+    ("Explanation", "cgroups[].name"): "one name was that of containers of several pods",
+    ("Plan", "cgroups[].name"): "the same",
+    ("Plan", "cgroups[].settings[].binds.name"): "the same",
+}
+"""Where a name without pod cgroups (``/app``) may have the UID of its pod now (``/UID-app``)."""
+
 PROSE = frozenset(("because", "message", "hint", "source"))
 """Fields of every kind of document that hold sentences for people: their wording may change, their
 presence and type may not."""
@@ -79,8 +86,17 @@ def _values(was: Any, now: Any, place: str, kind: str) -> Iterator[Difference]:
             return
         for old, new in zip(was, now, strict=True):
             yield from _values(old, new, f"{place}[]", kind)
-    elif type(was) is not type(now) or was != now:
+    elif (type(was) is not type(now) or was != now) and not _corrected(was, now, (kind, place)):
         yield Difference(place, was, now)
+
+
+def _corrected(was: Any, now: Any, where: tuple[str, str]) -> bool:
+    """Whether a name is the same with a UID before its last part."""
+    if where not in CORRECTED or not (isinstance(was, str) and isinstance(now, str)):
+        return False
+    above, _, leaf = was.rpartition("/")
+    below = now.removeprefix(f"{above}/")
+    return below != now and "/" not in below and below.endswith(f"-{leaf}")
 
 
 def _mappings(

@@ -67,6 +67,16 @@ def test_keys_that_are_listed_may_come(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told(changed(cgroups=[{**FIRST, "old": 1}, {"value": None}])) != []
 
 
+def test_a_name_may_get_the_uid_of_its_pod() -> None:
+    was, now = (
+        {"kind": "Plan", "cgroups": [{"name": name}]} for name in ("/root/app", "/root/u1-app")
+    )
+    assert list(differences(was, now)) == []
+    assert list(differences({**was, "kind": "Config"}, {**now, "kind": "Config"})) != []
+    for other in ("/app", "/root/u1-other", "/root/u1/x-app", "/u1-app"):
+        assert list(differences(was, {"kind": "Plan", "cgroups": [{"name": other}]})) != []
+
+
 def test_a_source_is_a_value_where_programs_read_it() -> None:
     was, now = ({"kind": "Config", "fields": [{"source": text}]} for text in ("default", "other"))
     assert [one.wording for one in differences(was, now)] == [False]

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from qoslet.core.api.pod import Pod, QosClass
 from qoslet.core.node.node import Node
-from qoslet.core.plan.pod_planner import Planner
+from qoslet.core.plan.pod_planner import Planner, distinct
 from qoslet.core.plan.problems import contradictions, node_problems, pod_problems
 from qoslet.core.plan.totals import NodeTotals, TemplateSummary
 from qoslet.core.problem import Problem
@@ -210,6 +210,8 @@ class LivePlan:
                     held.groups = tuple(groups(held.pod, held.template))
                 whole += held.groups
             pods = tuple([PlannedPod(one.pod, one.template.qos) for one in self._held.values()])
+            if not self.node.kubelet.cgroups_per_qos:
+                whole = distinct(whole)
             self._whole = Plan(self.node, pods, tuple(whole), self.problems())
         if not problems:
             return self._whole
@@ -224,7 +226,7 @@ class LivePlan:
 
     def _said(self) -> Iterator[Problem]:
         policy = self.planner.policy
-        yield from node_problems(policy, self._totals, self.upper())
+        yield from node_problems(policy, self._totals, self.upper(), self._templates)
         for first, users in sorted(
             (
                 (self._in_order(users.pods)[0], users)
@@ -247,6 +249,12 @@ class LivePlan:
 
         refused = [one.pod for one in self._in_order(managers.refused)]
         yield from placing_problems(policy, managers, refused)
+
+    def _templates(self) -> Iterator[TemplateSummary]:
+        """Every template with the first pod that has it."""
+        for users in self._users.values():
+            first = min((self._held[uid] for uid in users.pods), key=lambda one: one.number)
+            yield TemplateSummary.of(first.pod, users.template, len(users.pods))
 
     def _in_order(self, uids: Iterable[str]) -> list[_Held]:
         """The pods of these UIDs, as they came."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
+
+from msgspec.structs import replace
 
 from qoslet.core.api.aggregate import limits, requests
 from qoslet.core.api.ids import bundle_id
@@ -262,6 +265,23 @@ class Planner:
             if group and (what in options or compressible):
                 parts = names.parse(group, self.policy.node.driver)
                 yield parts, "node", reserved_files(self.policy, what, compressible)
+
+
+def distinct(cgroups: Sequence[Cgroup]) -> list[Cgroup]:
+    """The same cgroups, each with a name of its own: without pod cgroups the containers of two pods
+    can have one name, and those get the pod's UID in front, as their paths."""
+    count = Counter(cgroup.name for cgroup in cgroups)
+    return [
+        replace(cgroup, name=_with_uid(cgroup.name, cgroup.pod.uid))
+        if count[cgroup.name] > 1 and cgroup.pod is not None
+        else cgroup
+        for cgroup in cgroups
+    ]
+
+
+def _with_uid(name: str, uid: str) -> str:
+    above, _, leaf = name.rpartition("/")
+    return f"{above}/{uid}-{leaf}"
 
 
 def _managers(policy: NodePolicy) -> Managers | None:

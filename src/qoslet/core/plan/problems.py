@@ -5,7 +5,7 @@ Pods of the same shape are judged once; a row names the first of them and counts
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from qoslet.core.api.pod import Pod, QosClass
 from qoslet.core.node.node import allocatable
@@ -21,9 +21,18 @@ def _row(severity: Severity, where: str, message: str, hint: str) -> Problem:
     return Problem(severity, where, message, hint)
 
 
-def node_problems(policy: NodePolicy, totals: NodeTotals, upper: Sequence[Cgroup]) -> list[Problem]:
+Templates = Callable[[], Iterable[TemplateSummary]]
+"""Gives the templates of all pods, for the rows that name pods."""
+
+MOST_NAMED = 3
+"""Templates that a row about a sum names."""
+
+
+def node_problems(
+    policy: NodePolicy, totals: NodeTotals, upper: Sequence[Cgroup], templates: Templates = tuple
+) -> list[Problem]:
     """The rows about the node."""
-    return [*_fit(policy, totals), *_upper(policy, upper), *_node(policy, totals, upper)]
+    return [*_fit(policy, totals, templates), *_upper(policy, upper), *_node(policy, totals, upper)]
 
 
 def contradictions(pods: Iterable[tuple[Pod, QosClass]]) -> Iterator[Problem]:
@@ -42,7 +51,35 @@ def _text(name: str, amount: int) -> str:
     return canonical(from_milli(amount) if name == "cpu" else from_int(amount, "BinarySI"))
 
 
-def _fit(policy: NodePolicy, totals: NodeTotals) -> Iterator[Problem]:
+def _by_whom(name: str, amounts: Iterable[tuple[TemplateSummary, int]], total: int) -> str:
+    """The pods that make most of a sum: ``; most by shop/db 8, shop/web and 2 like it 6, 9 by others``."""
+    ranked = sorted(amounts, key=lambda one: (-one[1], one[0].pod.key))
+    named = [(template, amount) for template, amount in ranked[:MOST_NAMED] if amount > 0]
+    if not named:
+        return ""
+    pods = [
+        template.pod.key
+        + (f" and {template.count - 1} like it" if template.count > 1 else "")
+        + f" {_text(name, amount)}"
+        for template, amount in named
+    ]
+    rest = total - sum(amount for _, amount in named)
+    others = f", {_text(name, rest)} by others" if rest > 0 else ""
+    return f"; most by {', '.join(pods)}{others}"
+
+
+def _amounts(
+    name: str, templates: Iterable[TemplateSummary], *, limits: bool = False
+) -> Iterator[tuple[TemplateSummary, int]]:
+    """What the pods of each template request or are limited to, in millicores or units."""
+    for template in templates:
+        quantity = (template.limits if limits else template.requests).get(name)
+        if quantity is not None:
+            amount = quantity.milli if name == "cpu" else quantity.value
+            yield template, template.count * amount
+
+
+def _fit(policy: NodePolicy, totals: NodeTotals, templates: Templates) -> Iterator[Problem]:
     node = f"node {policy.node.name or 'this'}"
     left = allocatable(policy.node)
     for name in ("cpu", "memory", *(n for n in left if n.startswith("hugepages-"))):
@@ -54,7 +91,8 @@ def _fit(policy: NodePolicy, totals: NodeTotals) -> Iterator[Problem]:
             yield _row(
                 "warning",
                 node,
-                f"the pods request {_text(name, asked)} {name}, {_text(name, room)} is allocatable",
+                f"the pods request {_text(name, asked)} {name}, {_text(name, room)} is allocatable"
+                f"{_by_whom(name, _amounts(name, templates()), asked)}",
                 "the scheduler would not place all of them, and the kubelet rejects pods that do not fit",
             )
     if totals.pods > policy.node.kubelet.max_pods:
@@ -71,7 +109,8 @@ def _fit(policy: NodePolicy, totals: NodeTotals) -> Iterator[Problem]:
         yield _row(
             "info",
             node,
-            f"memory limits add up to {_text('memory', limits)} of {_text('memory', room)}",
+            f"memory limits add up to {_text('memory', limits)} of {_text('memory', room)}"
+            f"{_by_whom('memory', _amounts('memory', templates(), limits=True), limits)}",
             "limits are overcommitted; under pressure the kernel kills by oom_score_adj",
         )
 

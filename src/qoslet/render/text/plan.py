@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from qoslet.core.cgroup.names import QOS_DIRECTORY
 from qoslet.core.node.node import allocatable, enforced
 from qoslet.core.plan.effective_memory import key_of, named
 from qoslet.render.terminal import Terminal, cut, display_width, pad, printable, wrap
 from qoslet.render.text.columns import COLUMNS, DRAWN, GROUPS, by_file, label, lost, worth
+from qoslet.render.units import size
 
 if TYPE_CHECKING:
     from qoslet.core.api.pod import QosClass
     from qoslet.core.plan.effective_memory import Standing
     from qoslet.core.problem import Problem
+    from qoslet.core.quantity import Quantity
     from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 
 QOS_STYLE = {"Guaranteed": "green", "Burstable": "yellow", "BestEffort": "cyan"}
@@ -214,7 +217,7 @@ def header(plan: Plan, terminal: Terminal, exact: bool = False) -> list[str]:
         ("enforced", enforced(node)),
     )
     names = [n for n in node.capacity if n in ("cpu", "memory", "pid") or _huge(plan, n)]
-    text = {name: {n: str(q[n]) if n in q else "-" for n in names} for name, q in rows}
+    text = {name: {n: _amount(n, q.get(n), exact) for n in names} for name, q in rows}
     widths = {n: max(len(n), *(len(row[n]) for row in text.values())) for n in names}
     while len(names) > 1 and 11 + sum(widths[n] + 2 for n in names) > terminal.width:
         names.pop()
@@ -226,6 +229,14 @@ def header(plan: Plan, terminal: Terminal, exact: bool = False) -> list[str]:
         for name, cells in text.items()
     ]
     return drawn + [line.rstrip() for line in table]
+
+
+def _amount(name: str, quantity: Quantity | None, exact: bool) -> str:
+    """A resource of the node, bytes in the unit of the tree below; ``exact`` as it was written."""
+    if quantity is None:
+        return "-"
+    in_bytes = name == "memory" or name.startswith("hugepages-")
+    return size(quantity.value) if in_bytes and not exact else str(quantity)
 
 
 def _joined(title: str, facts: Sequence[str], dot: str, width: int) -> list[str]:
@@ -298,7 +309,7 @@ def table(plan: Plan, terminal: Terminal, exact: bool = False, verbose: bool = F
         pod = cgroup.pod
         words = (
             cgroup.level,
-            qos[pod.uid] if pod else "",
+            qos[pod.uid] if pod else _class_of(cgroup),
             pod.key if pod else "",
             cgroup.container.name if cgroup.container else "",
             *(
@@ -317,6 +328,13 @@ def table(plan: Plan, terminal: Terminal, exact: bool = False, verbose: bool = F
     ]
     drawn[0] = terminal.paint(drawn[0], "dim")
     return drawn
+
+
+def _class_of(cgroup: Cgroup) -> str:
+    """The class of the pods below a QoS cgroup; empty for another."""
+    leaf = cgroup.name.rpartition("/")[2]
+    classes = {leaf: qos for qos, leaf in QOS_DIRECTORY.items()}
+    return classes.get(leaf, "") if cgroup.level == "qos" else ""
 
 
 def files(plan: Plan) -> list[str]:
