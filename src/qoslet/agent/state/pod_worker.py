@@ -154,6 +154,8 @@ class PodWorker(Struct):
         waiting_reason = ("", "") if waits is None else (waits.reason, waits.message)
         reason = (self.reason, self.message) if self.reason else self.eviction_reason
         reason = reason if reason[0] else waiting_reason
+        if self.kept_manifest is not None:
+            rejected_edit = rejected_edit or self.message
         if self.desired is not None and self.phase in (
             WorkerPhase.RUNNING,
             WorkerPhase.TERMINATED,

@@ -84,7 +84,9 @@ def _tell(made: Plan, output: str) -> None:
     if output == "files" and nameless:
         from qoslet.render.text.streams import note
 
-        note(f"{nameless} cgroups have no path before the runtime creates them: their names stand for it")
+        note(
+            f"{nameless} cgroups have no path before the runtime creates them: their names stand for it"
+        )
 
 
 def _print(made: Plan, args: argparse.Namespace) -> None:
