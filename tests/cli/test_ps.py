@@ -34,7 +34,7 @@ from qoslet.render.text.pods import age, table
 from tests.cli.fixtures import golden, run
 
 STATE = ContainerState("u1", "app", "/qoslet/a", True, pid=7, restarts=2, started_at=1000.5)
-LOOPS = ContainerState("u3", "app", "/qoslet/b", False, exit_code=7, reason="Error", restarts=3,
+LOOPS = ContainerState("u3", "loop", "/qoslet/b", False, exit_code=7, reason="Error", restarts=3,
                        finished_at=1030.0, backoff=40.0)  # fmt: skip
 USED = PodUsage(2.0, 0.19, 0.2, 0.95, 12.34, 12 << 20, 32 << 20, 0.375)
 SNAPSHOT = Snapshot(
@@ -56,7 +56,7 @@ SNAPSHOT = Snapshot(
         PodRow(
             "u3", "shop", "crash", "BestEffort", "Running", since=1060.0, containers=(LOOPS,),
             status="CrashLoopBackOff", created=900.0, edit_rejected="m.yaml: 32Mib is no quantity",
-            roles={"app": "regular"}, usage={"": USED, "app": USED},
+            roles={"loop": "regular"}, usage={"": USED, "loop": USED},
         ),
     ),
     memory_view=MemoryView(
@@ -131,7 +131,7 @@ def test_ps(agent: Path, tmp_path: Path) -> None:
     assert why.strip() == "/qoslet/x: EPERM; retry in 4s"
     assert resize.strip() == "resize Deferred: memory is in use"
     assert crash.split()[2:5] == ["0/1", "CrashLoopBackOff", "3"]
-    assert exited.strip().startswith("app: Error, exit code 7; restart in ")
+    assert exited.strip().startswith("loop: Error, exit code 7; restart in ")
     assert edit.strip() == "edit rejected, the pod is unchanged: m.yaml: 32Mib is no quantity"
     code, out, _ = ps("-n", "shop", "-o", "json")
     assert [item["name"] for item in json.loads(out)["items"]] == ["web", "crash"]

@@ -153,7 +153,8 @@ class PodWorker(Struct):
         )
         waiting_reason = ("", "") if waits is None else (waits.reason, waits.message)
         reason = (self.reason, self.message) if self.reason else self.eviction_reason
-        reason = reason if reason[0] else waiting_reason
+        own = reason[0]
+        reason = reason if own else waiting_reason
         if self.kept_manifest is not None:
             rejected_edit = rejected_edit or self.message
         if self.desired is not None and self.phase in (
@@ -177,7 +178,7 @@ class PodWorker(Struct):
             resize_reason=self.resize_reason,
             manifest=self.kept_manifest or ("" if self.desired is None else self.desired.manifest),
             containers=self.container_states,
-            status=pod_reason(self.status_phase, self.container_states, roles),
+            status=own or pod_reason(self.status_phase, self.container_states, roles),
             created=self.created,
             edit_rejected=rejected_edit,
             roles=roles,

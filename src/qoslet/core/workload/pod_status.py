@@ -74,7 +74,7 @@ class PodRow(Struct, frozen=True):
     people; both are empty where there is nothing to say. ``since`` is the wall-clock time in
     seconds at which the phase or the reason began. ``retries`` counts the attempts that failed
     in a row, ``retry_in`` is in seconds. ``manifest`` is the file that the pod comes from.
-    ``status`` is the word that kubectl prints, ``created`` since when there is the pod, in
+    ``status`` is the word that kubectl prints (a reason of its own before those of containers), ``created`` since when there is the pod, in
     wall-clock seconds. ``edit_rejected`` tells why the manifest as it is now does not count;
     ``roles`` are those of containers by name, ``usage`` is by container, that of the pod under the
     empty name."""

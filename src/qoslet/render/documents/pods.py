@@ -40,7 +40,7 @@ def _pod(row: PodRow) -> Document:
         "uid": row.uid,
         "qosClass": row.qos,
         "phase": row.phase,
-        "status": row.status or row.phase,
+        "status": row.status or row.reason or row.phase,
         "reason": row.reason or None,
         "message": row.message or None,
         "since": moment(row.since) if row.since else None,
