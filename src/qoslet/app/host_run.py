@@ -29,6 +29,7 @@ from qoslet.host.memory.reader import MemoryFiles
 from qoslet.host.state.folder import LOGS, VOLUMES, folder_of
 from qoslet.host.state.manager_checkpoint import ManagerFiles
 from qoslet.host.state.memory_counters import KeptCounters
+from qoslet.host.systemd.leave_service import leave_service
 
 if TYPE_CHECKING:
     from qoslet.agent.desired_state import ManifestSource
@@ -133,6 +134,7 @@ def _taken_up(
     kubelet = source.live.node.kubelet
     limits = LogLimits(kubelet.container_log_max_size, kubelet.container_log_max_files)
     runtime = keeper_of(tree, folder, limits)
+    runtime.place = leave_service
     try:
         source.take_up(ManagerFiles(folder), folder, runtime.list_pods().keys())
     except BaseException:

@@ -81,7 +81,7 @@ def _reclaim(row: MemoryRow) -> Iterator[tuple[tuple[str, ...], float]]:
 
 
 def _protected(row: MemoryRow) -> Iterator[tuple[tuple[str, ...], float]]:
-    if not row.gone:
+    if row.tells_protection and not row.gone:
         yield ("low",), row.low
         yield ("min",), row.min
 
@@ -149,8 +149,8 @@ SAMPLES: Mapping[str, Callable[[Snapshot], Iterable[Sample]]] = {
     "oom_kills": _per_group(lambda g: g.oom_kills),
     "memory_events": _memory(lambda row: (((kind,), n) for kind, n in row.events.items())),
     "memory_reclaim": _memory(_reclaim),
-    "memory_stalled": _memory(lambda row: [((), row.stalled)]),
-    "memory_waiting": _memory(lambda row: [((), row.waited)]),
+    "memory_stalled": _memory(lambda row: [((), row.stalled)] if row.tells_pressure else []),
+    "memory_waiting": _memory(lambda row: [((), row.waited)] if row.tells_pressure else []),
     "node_pressure": _node_pressure,
 }
 """How the samples of each field that has a metric are read."""

@@ -46,9 +46,11 @@ def shown(name: str) -> str:
     return systemctl("show", "-P", name, "qoslet.service")
 
 
-def journal() -> str:
+def journal(lines: int = 30) -> str:
     done = subprocess.run(
-        ["journalctl", "-u", "qoslet", "-n", "30", "--no-pager"], capture_output=True, text=True
+        ["journalctl", "-u", "qoslet", "-n", str(lines), "--no-pager"],
+        capture_output=True,
+        text=True,
     )
     return done.stdout
 
@@ -132,7 +134,18 @@ def test_pods_outlive_whatever_happens_to_the_service(unit: Path) -> None:
     until(lambda: main_pid() not in (0, hung) and containers() == both)
     assert "watchdog" in journal().lower()
 
+    systemctl("restart", "qoslet")
+    until(lambda: containers() == both)
+    keeper = next(
+        path.parent.name
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if b"host.keeper.server" in path.read_bytes()
+    )
+    assert f"qoslet-keeper-{keeper}.scope" in Path(f"/proc/{keeper}/cgroup").read_text()
+
     systemctl("stop", "qoslet")
+    assert "left-over process" not in journal(2000), "systemd warns of what stays in the unit"
+    assert "remains running" not in journal(2000)
     assert qoslet("ps").returncode == 3
     assert all(Path(f"/proc/{pid}").exists() for pid in both.values())
     done = qoslet("release")

@@ -62,6 +62,7 @@ class CounterStore:
         self._counters: dict[CounterKey, MemoryCounters] = {}
         self._gone: dict[CounterKey, None] = {}
         self._recent: dict[CounterKey, ReclaimHistory] = {}
+        self._tells_pressure = self._tells_protection = False
         self.events: deque[MemoryEvent] = deque(maxlen=MAX_EVENTS)
 
     def add(self, groups: Iterable[TrackedCgroup]) -> None:
@@ -104,6 +105,8 @@ class CounterStore:
         above it, the topmost first."""
         counters = self._counters.setdefault(group.key, MemoryCounters(group))
         before, earlier = counters.sample, counters.protection
+        self._tells_pressure |= sample.pressure is not None
+        self._tells_protection |= sample.low is not None
         what = change_between(before, sample, group.request, protection, earlier)
         counters.sample, counters.protection = sample, protection
         counters.add(what)
@@ -230,6 +233,8 @@ class CounterStore:
             stalled=counters.stalled / 1e6,
             waited=counters.waited / 1e6,
             pressed=counters.episodes.since is not None,
+            tells_pressure=self._tells_pressure,
+            tells_protection=self._tells_protection,
             recent=recent.spans(now) if recent is not None else {},
             last=counters.last,
         )

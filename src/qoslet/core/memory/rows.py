@@ -56,7 +56,8 @@ class MemoryRow(Struct, frozen=True):
     ``min`` what is protected, ``given_low`` and ``given_min`` what the files say; ``binds`` is the
     limit that is met first from the group up, ``losses`` where a value is worth less. ``stalled`` is
     seconds in which all its processes waited for memory, ``waited`` in which some did; ``pressed``:
-    its pressure goes on. ``recent`` holds pages taken by zone in equal spans of time, the last one
+    its pressure goes on. ``tells_pressure``, ``tells_protection``: the kernel has pressure, and
+    ``memory.low`` and ``memory.min``, of cgroups; v1 has neither. ``recent`` holds pages taken by zone in equal spans of time, the last one
     ends now."""
 
     path: str
@@ -83,6 +84,8 @@ class MemoryRow(Struct, frozen=True):
     stalled: float = 0.0
     waited: float = 0.0
     pressed: bool = False
+    tells_pressure: bool = True
+    tells_protection: bool = True
     recent: Mapping[Zone, tuple[int, ...]] = {}
     last: MemoryEvent | None = None
 

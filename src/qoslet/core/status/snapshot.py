@@ -98,6 +98,7 @@ def rows(
 ) -> tuple[GroupRow, ...]:
     """The groups of ``plan`` in its order, with what is known about each; ``runnable`` is by
     path."""
+    v1 = plan.node.hierarchy == "v1"
     qos = {planned.pod.uid: planned.qos for planned in plan.pods}
     by_path = {state.cgroup: state for state in states}
     return tuple(
@@ -108,6 +109,7 @@ def rows(
             usage.get(group.path),
             by_path.get(group.path),
             runnable.get(group.path),
+            local=v1 and group.level != "container",
         )
         for group in plan.cgroups
         if group.path is not None
@@ -121,8 +123,12 @@ def _row(
     used: Usage | None,
     state: ContainerState | None,
     runnable: int | None,
+    *,
+    local: bool,
 ) -> GroupRow:
-    """One group with everything joined."""
+    """One group with everything joined. ``local``: its counter of OOM kills has not those below
+    it (v1), so it says nothing of the group. Source: mm/memcontrol.c, mem_cgroup_oom_control_read
+    counts per memcg."""
     there = seen or _ABSENT
     planned = {setting.file: setting.value for setting in group.settings}
     found = {file: there.values[file] for file in planned if file in there.values}
@@ -143,7 +149,7 @@ def _row(
         throttled=used.throttled if used else None,
         memory=there.memory,
         memory_peak=there.memory_peak,
-        oom_kills=there.oom_kills,
+        oom_kills=None if local else there.oom_kills,
         cpu_seconds=_seconds(there.usage_usec),
         throttled_seconds=_seconds(there.throttled_usec),
         runnable=runnable,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import select
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 from msgspec import Struct
@@ -62,7 +62,8 @@ class _KeeperView(Struct):
 
 class KeeperRuntime:
     """Containers in the hands of the keeper of one root. ``notes`` gathers what could not be done
-    on the way, each line once; ``pid`` is the keeper's, 0 before it has answered."""
+    on the way, each line once; ``pid`` is the keeper's, 0 before it has answered. ``place`` is called
+    with the number of each keeper that answers, and tells what went wrong."""
 
     def __init__(self, setting: KeeperSettings, starter: Starter | None = None) -> None:
         self._setting = setting
@@ -80,6 +81,7 @@ class KeeperRuntime:
         self._states: tuple[ContainerState, ...] | None = None
         self.notes: list[str] = []
         self.pid = 0
+        self.place: Callable[[int], str] | None = None
         if self._starter.has_records() or self._starter.running():
             self._known = False
             self._reach()
@@ -313,6 +315,8 @@ class KeeperRuntime:
     def _welcome(self, said: Welcome) -> None:
         """The keeper's first message."""
         self.pid = said.pid
+        if self.place is not None and (wrong := self.place(said.pid)):
+            self._note(f"cannot move the keeper (process {said.pid}) out of the service: {wrong}")
         self._failures = 0
         if said.error:
             self._wrong = CannotDo(

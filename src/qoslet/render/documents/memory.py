@@ -59,8 +59,8 @@ def _group(row: MemoryRow) -> Document:
         "gone": row.gone,
         "currentBytes": row.current,
         "requestBytes": row.request,
-        "protectedLowBytes": row.low,
-        "protectedMinBytes": row.min,
+        "protectedLowBytes": row.low if row.tells_protection else None,
+        "protectedMinBytes": row.min if row.tells_protection else None,
         "lowBytes": row.given_low,
         "minBytes": row.given_min,
         "highBytes": _limit(row.high),
@@ -75,9 +75,9 @@ def _group(row: MemoryRow) -> Document:
             for zone, one in row.reclaimed.items()
         },
         "recent": {zone: list(spans) for zone, spans in row.recent.items()},
-        "stalledSeconds": round(row.stalled, 6),
-        "waitingSeconds": round(row.waited, 6),
-        "underPressure": row.pressed,
+        "stalledSeconds": round(row.stalled, 6) if row.tells_pressure else None,
+        "waitingSeconds": round(row.waited, 6) if row.tells_pressure else None,
+        "underPressure": row.pressed if row.tells_pressure else None,
         "fullPressure10": None if row.pressure is None else row.pressure.full_avg10,
         "somePressure10": None if row.pressure is None else row.pressure.some_avg10,
     }
