@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import typing
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -12,12 +13,15 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from qoslet import schema
 from qoslet.core.cgroup.interface_files import UNLIMITED
+from qoslet.core.cgroup.observed import Observed, ObservedCgroup
+from qoslet.core.memory.counter_store import CounterStore
 from qoslet.core.memory.counters import MAX_SPANS
 from qoslet.core.memory.effective_protection import Binding, Overcommit, ProtectionLoss
 from qoslet.core.memory.events import KINDS, ZONES, EventKind, Reclaimed, Zone
-from qoslet.core.memory.rows import MemoryEvent, MemoryRow
-from qoslet.core.memory.sample import NodeMemory, Pressure
+from qoslet.core.memory.rows import MemoryEvent, MemoryRow, TrackedCgroup
+from qoslet.core.memory.sample import MemorySample, NodeMemory, Pressure
 from qoslet.core.status.memory_view import MemoryView
+from qoslet.core.status.snapshot import rows
 from qoslet.render.documents.memory import memory_document
 from qoslet.render.documents.plan import encode
 from qoslet.render.documents.pods import pods_document
@@ -26,6 +30,7 @@ from qoslet.render.terminal import Terminal
 from qoslet.render.text import memory as memory_rendering
 from qoslet.render.text.memory import screen_lines, spark
 from qoslet.render.text.pods import table
+from tests.cli.fixtures import made
 from tests.cli.test_ps import SNAPSHOT
 
 PLAIN = Terminal(width=80, color=False, unicode=False)
@@ -179,3 +184,51 @@ def test_what_a_process_is_called_cannot_break_a_line() -> None:
     view = MemoryView((APP,), (evil,), NODE)
     assert all("\n" not in line and "\x1b" not in line for line in screen_lines(view, PLAIN, 80))
     assert memory_document(view)["events"]
+
+
+def test_what_the_kernel_does_not_tell_is_absent() -> None:
+    """cgroup v1 has no pressure and no protection of cgroups: 0 would say that there was none."""
+    store = CounterStore()
+    group = TrackedCgroup("/q/b/podu1/app", "container", "web/app", "u1", "shop/web", "app")
+    old = MemorySample(group.path, 1.0, 7, 4096, max=1 << 20, local={"max": 1, "oom_kill": 2})
+    store.add([group])
+    store.record_sample(old, group, (), 1000.0)
+    silent = (
+        "stalledSeconds",
+        "waitingSeconds",
+        "underPressure",
+        "protectedLowBytes",
+        "protectedMinBytes",
+    )
+    metrics = ("qoslet_memory_stalled", "qoslet_memory_waiting", "qoslet_memory_protected")
+    for sample, told in (
+        (old, False),
+        (replace(old, at=2.0, low=0, min=0, pressure=Pressure(0.0, 0, 0.0, 0)), True),
+    ):
+        store.record_sample(sample, group, (), 1000.0)
+        view = MemoryView(tuple(store.rows(2.0)))
+        row = json.loads(encode(memory_document(view)))["groups"][0]
+        assert [row[name] is not None for name in silent] == [told] * len(silent)
+        assert row["events"]["oom_kill"] == 2
+        jsonschema.validate(
+            pods_document(replace(SNAPSHOT, memory_view=view), "/q", "cgroupfs"),
+            json.loads(schema.text("podstates")),
+        )
+        text = exposition(replace(SNAPSHOT, memory_view=view)).decode()
+        samples = [line for line in text.splitlines() if line.startswith(metrics)]
+        assert bool(samples) == told
+        assert 'qoslet_memory_events_total{cgroup="/q/b/podu1/app"' in text
+
+
+@pytest.mark.parametrize("hierarchy", ["v1", "v2"])
+def test_local_kills_are_not_exported_as_those_of_all_below(hierarchy: str, tmp_path: Path) -> None:
+    """Source: mm/memcontrol.c: memory.oom_control counts in the cgroup, memory.events below, too."""
+    plan = made(tmp_path)
+    node = replace(plan.node, host=replace(plan.node.host, hierarchy=hierarchy))
+    paths = [replace(one, path=one.path or one.name) for one in plan.cgroups]
+    plan = replace(plan, node=node, cgroups=tuple(paths))
+    seen = {one.path: ObservedCgroup(one.path or "", 1, oom_kills=0) for one in paths}
+    found = rows(plan, Observed(1.0, seen), {}, (), {})  # type: ignore[arg-type]
+    assert {row.level for row in found} >= {"node", "qos", "pod", "container"}
+    for row in found:
+        assert (row.oom_kills is None) == (hierarchy == "v1" and row.level != "container")
