@@ -14,6 +14,8 @@ EXIT_BAD_INPUT = 2
 """A document or a flag is invalid by itself."""
 EXIT_CANNOT = 3
 """This machine cannot do it."""
+EXIT_PIPE = 141
+"""Nobody reads standard output any more."""
 
 
 class FaultCode(Enum):

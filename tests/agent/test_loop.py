@@ -9,6 +9,7 @@ from qoslet.agent.loop import run
 from qoslet.agent.ports import DesiredState
 from qoslet.agent.snapshots import SyncResult
 from qoslet.core.reconcile.steps import Step
+from qoslet.core.status.run_outcome import EndCause
 from qoslet.core.status.snapshot import Snapshot
 from qoslet.errors import CannotDo
 from tests.agent.fixtures import ROOT, Bench, Manifests
@@ -48,9 +49,13 @@ class Screen:
 
 
 def looped(
-    bench: Bench, asked: Asked | None = None, source: Manifests | None = None, **more: object
+    bench: Bench,
+    asked: Asked | None = None,
+    source: Manifests | None = None,
+    screen: Screen | None = None,
+    **more: object,
 ) -> Screen:
-    screen = Screen()
+    screen = screen or Screen()
     run(
         bench.config,
         bench.reconciler,
@@ -173,3 +178,42 @@ def test_it_reads_its_configuration_again_when_asked() -> None:
     bench.clock.at_sleep = ask
     looped(bench, asked, reload=lambda: read.append(bench.clock.now))
     assert read == [2.0]
+
+
+def test_a_surface_that_fails_ends_the_pods() -> None:
+    class Broken(Screen):
+        def publish(self, snapshot: Snapshot) -> None:
+            raise BrokenPipeError
+
+        def log(self, line: str) -> None:
+            raise OSError("the terminal is gone")
+
+    bench = timed(None)
+    bench.put("a")
+    with pytest.raises(OSError, match="the terminal is gone"):
+        looped(bench, screen=Broken())
+    assert bench.groups() == []
+    assert not bench.keeper.running
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_pods_that_all_ended_end_the_run(code: int) -> None:
+    bench = timed(None)
+    bench.put("a", restart="Never")
+    bench.put("b", restart="Never")
+    bench.clock.at_sleep = lambda now: bench.keeper.end("a" if now < 2 else "b", code=code)
+    ended = run(bench.config, bench.reconciler, bench.source, bench.clock, Asked(), Screen())
+    assert bench.clock.now == 2
+    assert ended.cause is EndCause.PODS_ENDED
+    assert [(row.uid, row.phase) for row in ended.pods] == [
+        ("a", "Failed" if code else "Succeeded"),
+        ("b", "Failed" if code else "Succeeded"),
+    ]
+    assert bench.groups() == []
+
+
+def test_a_service_waits_for_further_pods() -> None:
+    bench = timed(5.0, keep_pods=True)
+    bench.put("a", restart="Never")
+    bench.clock.at_sleep = lambda now: bench.keeper.end("a")
+    assert len(looped(bench).turns) > 3

@@ -1,8 +1,8 @@
 """The loop: it syncs when a manifest changes, a container changes or a back-off is over, and at
 each interval while the screen is watched.
 
-Whatever ends the loop (its time, a signal, an error), it removes what it created, unless pods are
-to be kept.
+Whatever ends the loop (its time, a signal, an error, the end of all pods), it removes what it
+created, unless pods are to be kept.
 """
 
 from __future__ import annotations
@@ -10,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from msgspec import Struct
+
 from qoslet.agent.config import Config
 from qoslet.agent.ports import Clock, Source
 from qoslet.agent.reconciler import Reconciler
 from qoslet.agent.shutdown import end
 from qoslet.agent.snapshots import SyncResult
+from qoslet.core.status.run_outcome import EndCause
 from qoslet.core.status.snapshot import Snapshot
+from qoslet.core.workload.pod_status import PodRow
 from qoslet.errors import CannotDo
 
 LONGEST_SLEEP_SECONDS = 3600.0
@@ -30,6 +34,13 @@ class StopSignal(Protocol):
 
     def reload(self) -> bool:
         """Whether a reload was requested since the last call."""
+
+
+class RunResult(Struct, frozen=True):
+    """Why the loop ended, and the pods as they were before it stopped them."""
+
+    cause: EndCause
+    pods: tuple[PodRow, ...]
 
 
 class Surface(Protocol):
@@ -55,16 +66,17 @@ def run(
     *,
     reload: Callable[[], None] = lambda: None,
     undo: Callable[[], list[str]] = list,
-) -> SyncResult | None:
-    """Sync until the end is requested or ``config.duration_seconds`` are over, then remove
-    everything.
+) -> RunResult:
+    """Sync until the end is requested, ``config.duration_seconds`` are over or every pod has ended
+    (unless pods are to be kept), then remove everything.
 
-    ``reload`` reads the configuration again, ``undo`` restores cgroups of others. Returns the last
-    result, None without any sync. Raises ``CannotDo`` naming what is left.
+    ``reload`` reads the configuration again, ``undo`` restores cgroups of others. Raises
+    ``CannotDo`` naming what is left.
     """
     begun = clock.monotonic()
     left: list[str] = []
     try:
+        cause = EndCause.REQUESTED
         while not stop.requested():
             if stop.reload():
                 reload()
@@ -72,13 +84,18 @@ def run(
             surface.synced(reconciler.sync(source.current(), whole=watched))
             if watched:
                 surface.publish(reconciler.snapshot())
+            if reconciler.has_ended and not config.keep_pods:
+                cause = EndCause.PODS_ENDED
+                break
             wait = _wait(config, reconciler, clock.monotonic())
             if config.duration_seconds is not None:
                 left_over = begun + config.duration_seconds - clock.monotonic()
                 if left_over <= 0:
+                    cause = EndCause.TIME
                     break
                 wait = min(wait, left_over)
             clock.sleep(max(0.0, wait))
+        ended = RunResult(cause, reconciler.pod_rows())
     finally:
         left = _finish(config, reconciler, stop, surface, undo)
     if left:
@@ -87,7 +104,7 @@ def run(
             where=config.root,
             hint="find the processes with: cat cgroup.procs below the root",
         )
-    return reconciler.last_result
+    return ended
 
 
 def _finish(
@@ -97,15 +114,20 @@ def _finish(
     surface: Surface,
     undo: Callable[[], list[str]],
 ) -> list[str]:
-    """Keep the pods or remove everything; returns what is left."""
+    """Keep the pods or remove everything, whatever becomes of the surface; returns what is
+    left."""
     count = len(reconciler.started_uids)
     if config.keep_pods:
         if count:
             surface.log(f"{_pods(count)} kept running for the next run")
         return []
-    if count:
-        surface.log(f"stopping {_pods(count)}; press Ctrl-C again to kill them")
-    return end(reconciler, lambda: stop.requested() > 1, undo)
+    left: list[str] = []
+    try:
+        if count:
+            surface.log(f"stopping {_pods(count)}; press Ctrl-C again to kill them")
+    finally:
+        left = end(reconciler, lambda: stop.requested() > 1, undo)
+    return left
 
 
 def _wait(config: Config, reconciler: Reconciler, now: float) -> float:

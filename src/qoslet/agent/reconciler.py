@@ -37,7 +37,7 @@ from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.problem import Problem
 from qoslet.core.status.snapshot import Snapshot
 from qoslet.core.workload.lifecycle import ContainerState
-from qoslet.core.workload.pod_status import RuntimePod
+from qoslet.core.workload.pod_status import PodRow, RuntimePod
 from qoslet.errors import QosletError
 
 
@@ -97,6 +97,21 @@ class Reconciler:
             for worker in self.context.workers.values()
             if worker.phase in (WorkerPhase.RUNNING, WorkerPhase.TERMINATING)
         )
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether there are pods and each of them has ended for good or may not run here."""
+        workers = self.context.workers.values()
+        return bool(workers) and all(
+            worker.phase is WorkerPhase.REJECTED
+            or (worker.phase is WorkerPhase.TERMINATED and worker.cleanup_done)
+            for worker in workers
+        )
+
+    def pod_rows(self) -> tuple[PodRow, ...]:
+        """The pods as surfaces show them, in the order in which they came."""
+        ordered = sorted(self.context.workers.values(), key=lambda worker: worker.sequence)
+        return tuple(worker.status_row(self.context.now) for worker in ordered)
 
     @property
     def problems(self) -> tuple[Problem, ...]:

@@ -45,6 +45,8 @@ class AgentRun:
         self.notes: Callable[[], Sequence[str]] = tuple
         self.log_lines: Callable[[], list[tuple[str, str]]] = list
         self.folder = ""
+        self.hang_up: Callable[[], None] = lambda: None
+        """Asks the loop to end because nobody watches any more."""
 
 
 def title_of(config: Config, node: Node, cores: float) -> str:

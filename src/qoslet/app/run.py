@@ -11,8 +11,11 @@ from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from qoslet.agent.config import Config
 from qoslet.agent.desired_state import ManifestSource, SpecReader
+from qoslet.agent.loop import RunResult
 from qoslet.agent.loop import Surface as Surface
 from qoslet.agent.loop import run as run_loop
 from qoslet.agent.ports import DesiredState as DesiredState
@@ -23,13 +26,16 @@ from qoslet.app.reload import reload
 from qoslet.core.api.manifest import Options as Reading
 from qoslet.core.node.node import Node
 from qoslet.core.problem import Problem
+from qoslet.core.status.run_outcome import EndCause, RunOutcome, run_outcome
+from qoslet.core.workload.pod_status import PodRow
 from qoslet.core.workload.security_context import ProcessRights
-from qoslet.errors import CannotDo
+from qoslet.errors import EXIT_NO, EXIT_OK, CannotDo
 from qoslet.host.files.bounds import NODE
 from qoslet.host.files.node import load_node
 from qoslet.host.files.watched_manifests import ManifestFiles
 from qoslet.host.files.watched_node import NodeFiles
 from qoslet.host.linux.clock import Rereading, Signals
+from qoslet.host.linux.output import OutputWriter
 from qoslet.host.systemd.sd_notify import extend_start
 
 if TYPE_CHECKING:
@@ -85,7 +91,7 @@ def _parts(options: RunOptions, nodes: NodeFiles) -> Iterator[AgentRun]:
         keep_pods=options.keep,
         guard=guard_of(options, node),
     )
-    with Signals(hangs_up=sys.stdout.isatty()) as signals:
+    with Signals(hangs_up=_hangs_up(options)) as signals:
         if options.simulate:
             from qoslet.app.simulate import simulated
 
@@ -96,6 +102,18 @@ def _parts(options: RunOptions, nodes: NodeFiles) -> Iterator[AgentRun]:
             with _real(config, source, options.root, signals, options.dry_run, chosen) as made:
                 _follow(options, made, root, signals, nodes)
                 yield made
+
+
+def _hangs_up(options: RunOptions) -> bool:
+    """Whether SIGHUP says that the terminal is gone: the one that shows a service, or the one
+    that a run belongs to, wherever its output goes."""
+    if options.keep:
+        return sys.stdout is not None and sys.stdout.isatty()
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
 
 
 def _runtime(
@@ -127,6 +145,7 @@ def _follow(
     """The loop reads the node's configuration again when it changes, and when it is asked to."""
     made.reload = partial(reload, options, made, root)
     made.stop = Rereading(signals, nodes.changed)
+    made.hang_up = signals.hang_up
 
 
 @contextmanager
@@ -206,9 +225,9 @@ class _First:
         return self._source.descriptors()
 
 
-def turn(parts: AgentRun, first: DesiredState, surface: Surface) -> None:
+def turn(parts: AgentRun, first: DesiredState, surface: Surface) -> RunResult:
     """Run the loop until it ends. ``first`` is what the source said already."""
-    run_loop(
+    return run_loop(
         parts.config,
         parts.reconciler,
         _First(parts, first),
@@ -218,3 +237,40 @@ def turn(parts: AgentRun, first: DesiredState, surface: Surface) -> None:
         reload=parts.reload,
         undo=parts.undo,
     )
+
+
+@contextmanager
+def output(parts: AgentRun) -> Iterator[OutputWriter]:
+    """Standard output for a run that somebody watches: where it is lost, the run ends."""
+    sys.stdout.flush()
+    writer = OutputWriter(sys.stdout.fileno(), sys.stdout.encoding or "ascii", parts.hang_up)
+    try:
+        yield writer
+    finally:
+        writer.close()
+
+
+def outcome(parts: AgentRun, ended: RunResult) -> RunOutcome:
+    """What a run came to. The pods of a service go on without it, and count for nothing."""
+    errors = any(row.severity == "error" for row in parts.source.current().problems)
+    made = run_outcome(ended.pods, ended.cause, errors=errors)
+    if parts.config.keep_pods:
+        return replace(made, exit_code=EXIT_NO if errors else EXIT_OK)
+    return made
+
+
+def nothing_started(first: DesiredState) -> RunOutcome:
+    """The outcome of a run that starts nothing: no pod may run here, or the node has an error."""
+    rows = [
+        PodRow(
+            pod.pod.uid,
+            pod.pod.namespace,
+            pod.pod.name,
+            pod.planned.qos,
+            "Pending" if pod.rejection is None else "Failed",
+            *(pod.rejection or ("PlanError", "the plan has an error")),
+            manifest=pod.manifest,
+        )
+        for pod in first.pods.values()
+    ]
+    return run_outcome(rows, EndCause.REQUESTED, errors=True)

@@ -151,6 +151,19 @@ def pages_of(questions: RequestQueue[Snapshot], root: str, driver: str) -> Pages
     return {"/v1/pods": pods, "/metrics": metrics, "/healthz": healthz}
 
 
+class NoSurface:
+    """The surface of a run that shows nothing while it goes on."""
+
+    def synced(self, turn: SyncResult) -> None:
+        """Nobody watches."""
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Nobody watches."""
+
+    def log(self, line: str) -> None:
+        """Nobody watches."""
+
+
 class AnsweringSurface:
     """The surface of somebody who watches, and answers for others who ask."""
 

@@ -18,6 +18,7 @@ NAMES = (
     "conversion",
     "podstates",
     "podstats",
+    "run",
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from errno import EIO, EPIPE
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -14,21 +15,21 @@ from qoslet.cli.parser import (
     add_document_arguments,
     add_drawing_arguments,
     add_node_arguments,
+    add_schema_argument,
     add_shrink_argument,
     screen,
 )
 from qoslet.core.cgroup.names import DEFAULT_ROOT
 from qoslet.core.node.flags import flags_of
-from qoslet.errors import EXIT_NO, EXIT_OK, BadInput
+from qoslet.errors import EXIT_NO, EXIT_OK, EXIT_PIPE, BadInput, CannotDo
 from qoslet.render.text.problems import tell
-from qoslet.render.text.streams import note
+from qoslet.render.text.streams import emit, note
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from qoslet.app.parts import AgentRun
-    from qoslet.app.run import DesiredState, Surface
-    from qoslet.render.text.live_view import Watching
+    from qoslet.app.run import DesiredState
+    from qoslet.core.status.run_outcome import RunOutcome
+    from qoslet.render.text.live_view import Output, Watching
 
 USAGE = "[OPTION]... [FILE]..."
 EPILOG = """\
@@ -38,11 +39,13 @@ examples:
   qoslet run pods/ --node kubelet.yaml --with runc --images images/
   qoslet run /etc/qoslet/pods --keep --log-format journal
 
-Run creates everything below --cgroup-root and removes it at the end. Ctrl-C stops the pods in their
-grace periods, a second Ctrl-C stops them at once.
+Run creates everything below --cgroup-root and removes it at the end: after --for, when every pod has
+ended, at Ctrl-C, or when nobody reads its output any more. Ctrl-C stops the pods in their grace
+periods, a second Ctrl-C stops them at once.
 
-exit code: 0 done, 1 a pod was rejected or the plan has an error, 2 bad input, 3 not possible on
-this machine (--simulate always is)
+exit code: 0 every pod succeeded or ran until the run was stopped, 1 a pod failed, was rejected or
+was not started, or the plan has an error (with --keep, only such errors count), 2 bad input, 3 not
+possible on this machine (--simulate always is), 141 nobody reads standard output any more
 """
 
 
@@ -143,6 +146,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_runtime(running)
     _add_running(running)
     _add_output(running)
+    add_schema_argument(parser)
     add_drawing_arguments(parser, exact=False)
 
 
@@ -221,6 +225,14 @@ def _add_output(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--plain", action="store_true", help="Print a line for each change instead of a screen"
     )
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=("text", "json"),
+        default="text",
+        metavar="FORMAT",
+        help="Print as text, or json: nothing but the outcome of each pod at the end (default: text)",
+    )
 
 
 def _add_images(parser: argparse._ArgumentGroup) -> None:
@@ -248,9 +260,17 @@ def _add_images(parser: argparse._ArgumentGroup) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it; the exit code. Raises QosletError."""
+    if args.schema:
+        from qoslet.schema import text
+
+        emit(text("run").encode())
+        return EXIT_OK
     from qoslet.app import run as agent_run
 
     options = options_of(args)
+    if sys.stdout is None and not options.keep:
+        hint = "redirect it to a file or /dev/null"
+        raise CannotDo("closed", where="standard output", hint=hint)
     with agent_run.parts(options) as parts:
         first = parts.source.current()
         if not options.keep or options.dry_run or not parts.source.sound:
@@ -258,15 +278,41 @@ def run(args: argparse.Namespace) -> int:
         may = [one for one in first.pods.values() if one.spec.runnable]
         wrong = any(row.severity == "error" for row in first.problems)
         if (wrong and not may and not options.keep) or not parts.source.sound:
+            _report(args, parts, agent_run.nothing_started(first))
             return EXIT_NO
         if options.dry_run:
             _dry_run(parts)
             return EXIT_NO if wrong else EXIT_OK
         if options.simulate:
             note("simulated kernel: no process is started")
-        _watch(args, options, parts, first)
+        lost = None
+        if options.keep:
+            outcome = _serve(args, parts, first)
+        else:
+            outcome, lost = _watch(args, parts, first)
+        for one in outcome.failed:
+            note(f"{one.pod.key}: {one.why}")
+        _report(args, parts, outcome)
+        return _exit_code(outcome, lost)
+
+
+def _report(args: argparse.Namespace, parts: AgentRun, outcome: RunOutcome) -> None:
+    """What the run came to, as a document where that was asked for."""
+    if args.output == "json":
+        from qoslet.render.documents.plan import encode
+        from qoslet.render.documents.run import run_document
+
         problems = parts.source.current().problems
-        return EXIT_NO if any(row.severity == "error" for row in problems) else EXIT_OK
+        emit(encode(run_document(outcome, parts.config.root, problems)))
+
+
+def _exit_code(outcome: RunOutcome, lost: OSError | None) -> int:
+    """The exit code; ``lost`` is why standard output could not be written. Raises CannotDo."""
+    if lost is None or lost.errno == EIO or outcome.exit_code != EXIT_OK:
+        return outcome.exit_code
+    if lost.errno == EPIPE:
+        return EXIT_PIPE
+    raise CannotDo(f"cannot be written: {lost.strerror}", where="standard output")
 
 
 def _dry_run(parts: AgentRun) -> None:
@@ -275,37 +321,46 @@ def _dry_run(parts: AgentRun) -> None:
         sys.stdout.write(f"{line}\n")
 
 
-def _watch(
-    args: argparse.Namespace, options: RunOptions, parts: AgentRun, first: DesiredState
-) -> None:
-    """Run the loop with its screen until it ends."""
-    from qoslet.app.run import turn
-
-    watching = None if options.keep else _screen(args, parts, first)
-    complete = False
-    try:
-        with _surface(args, parts, watching) as surface:
-            turn(parts, first, surface)
-        complete = True
-    finally:
-        if watching is not None:
-            watching.end(with_table=complete or bool(watching.snapshots))
-        for line in parts.notes():
-            note(line)
-
-
-def _surface(
-    args: argparse.Namespace, parts: AgentRun, watching: Watching | None
-) -> AbstractContextManager[Surface]:
-    """Where the loop tells what it does, and where it can be asked."""
+def _serve(args: argparse.Namespace, parts: AgentRun, first: DesiredState) -> RunOutcome:
+    """Run the loop as a service until it ends."""
+    from qoslet.app import run as agent_run
     from qoslet.app import service
 
-    if watching is not None:
-        return service.answering(parts, watching, args.metrics_address)
-    return service.serving(parts, args.log_format, args.metrics_address)
+    try:
+        with service.serving(parts, args.log_format, args.metrics_address) as surface:
+            ended = agent_run.turn(parts, first, surface)
+    finally:
+        for line in parts.notes():
+            note(line)
+    return agent_run.outcome(parts, ended)
 
 
-def _screen(args: argparse.Namespace, parts: AgentRun, first: DesiredState) -> Watching:
+def _watch(
+    args: argparse.Namespace, parts: AgentRun, first: DesiredState
+) -> tuple[RunOutcome, OSError | None]:
+    """Run the loop with its screen until it ends; also why standard output was lost."""
+    from qoslet.app import run as agent_run
+    from qoslet.app import service
+
+    with agent_run.output(parts) as out:
+        watching = _screen(args, parts, first, out) if args.output == "text" else None
+        surface = watching or service.NoSurface()
+        complete = False
+        try:
+            with service.answering(parts, surface, args.metrics_address) as answering:
+                ended = agent_run.turn(parts, first, answering)
+            complete = True
+        finally:
+            if watching is not None:
+                watching.end(with_table=complete or bool(watching.snapshots))
+            for line in parts.notes():
+                note(line)
+    return agent_run.outcome(parts, ended), out.lost
+
+
+def _screen(
+    args: argparse.Namespace, parts: AgentRun, first: DesiredState, out: Output
+) -> Watching:
     """The screen for this terminal."""
     from qoslet.render.text.live_view import Watching
 
@@ -317,7 +372,7 @@ def _screen(args: argparse.Namespace, parts: AgentRun, first: DesiredState) -> W
         return get_terminal_size()
 
     return Watching(
-        sys.stdout,
+        out,
         screen(args),
         parts.title,
         size=size if tty else None,

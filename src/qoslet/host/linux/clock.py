@@ -11,14 +11,15 @@ from types import FrameType
 
 
 class Signals:
-    """Counts SIGINT and SIGTERM while it is entered; matches ``agent.loop.StopSignal``. SIGHUP asks to
-    read the configuration again; where ``hangs_up``, it says that the terminal is gone and counts
-    as the others."""
+    """Counts SIGINT, SIGTERM and SIGQUIT while it is entered; matches ``agent.loop.StopSignal``.
+    SIGHUP asks to read the configuration again; where ``hangs_up``, it says that the terminal is
+    gone (``hang_up``), unless it was ignored before, as nohup does."""
 
-    _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP)
 
     def __init__(self, *, hangs_up: bool = True) -> None:
         self._count = 0
+        self._gone = False
         self._reload = False
         self._hangs_up = hangs_up
         self._before: list[tuple[int, object]] = []
@@ -26,6 +27,9 @@ class Signals:
 
     def __enter__(self) -> Signals:
         for number in self._NUMBERS:
+            ignored = signal.getsignal(number) is signal.SIG_IGN
+            if number == signal.SIGHUP and self._hangs_up and ignored:
+                continue
             self._before.append((number, signal.signal(number, self._note)))
         return self
 
@@ -36,18 +40,29 @@ class Signals:
         os.close(self._writer)
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
-        if number == signal.SIGHUP and not self._hangs_up:
-            self._reload = True
-        else:
+        if number != signal.SIGHUP:
             self._count += 1
+        elif self._hangs_up:
+            self._gone = True
+        else:
+            self._reload = True
+        self._wake()
+
+    def hang_up(self) -> None:
+        """Ask to end because nobody watches any more, from any thread. However often, it counts
+        once, and not beside a signal: shells and the kernel tell of one terminal several times."""
+        self._gone = True
+        self._wake()
+
+    def _wake(self) -> None:
         try:
             os.write(self._writer, b"!")
-        except BlockingIOError:
+        except OSError:
             return
 
     def requested(self) -> int:
         """How often it was asked to end."""
-        return self._count
+        return max(self._count, int(self._gone))
 
     def reload(self) -> bool:
         """Whether it was asked to read the configuration again since this was asked last."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import TextIO
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -21,12 +21,23 @@ KEPT = 4096
 """Snapshots kept for the report; beyond that, every second one of the older ones goes."""
 
 
+<<<<<<< HEAD
 _STYLES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def _columns(line: str) -> int:
     """What a drawn line takes on a terminal that is wide enough."""
     return display_width(_STYLES.sub("", line))
+=======
+class Output(Protocol):
+    """Where text goes."""
+
+    def write(self, text: str, /) -> int:
+        """Write it."""
+
+    def flush(self) -> None:
+        """Let it be seen."""
+>>>>>>> 580f15c (End a run's pods whatever happens to its output; tell by its exit code)
 
 
 class Watching:
@@ -37,7 +48,7 @@ class Watching:
 
     def __init__(
         self,
-        out: TextIO,
+        out: Output,
         terminal: Terminal,
         title: str,
         *,

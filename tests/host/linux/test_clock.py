@@ -1,0 +1,59 @@
+"""What signals ask of a run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+
+from qoslet.host.linux.clock import Signals, WakingClock
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT])
+def test_signals_are_counted(number: int) -> None:
+    with Signals() as signals:
+        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), number)
+        assert signals.requested() == 2
+        assert not signals.reload()
+
+
+def test_one_terminal_that_goes_asks_once() -> None:
+    with Signals(hangs_up=True) as signals:
+        for _ in range(3):
+            os.kill(os.getpid(), signal.SIGHUP)
+        signals.hang_up()
+        assert signals.requested() == 1
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert signals.requested() == 1, "a session that is closed sends both"
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert signals.requested() == 2
+
+
+def test_without_a_terminal_sighup_reads_again() -> None:
+    with Signals(hangs_up=False) as signals:
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert signals.reload()
+        assert not signals.reload()
+        assert signals.requested() == 0
+
+
+def test_nohup_is_obeyed() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Signals(hangs_up=True) as signals:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert signals.requested() == 0
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_an_output_that_is_lost_ends_the_wait() -> None:
+    with Signals() as signals:
+        clock = WakingClock(signals)
+        threading.Timer(0.05, signals.hang_up).start()
+        assert not clock.sleep(20)
+        assert signals.requested() == 1
