@@ -24,8 +24,20 @@ NO_COMMAND = container(127, reason="nosuch: No such file or directory")
 AGAIN = container(7, running=True, restarts=1)
 
 
-def row(phase: PodPhase, *states: ContainerState, reason: str = "", message: str = "") -> PodRow:
-    return PodRow("u", "d", "web", "Burstable", phase, reason, message, containers=states)
+def row(
+    phase: PodPhase, *states: ContainerState, reason: str = "", message: str = "", policy: str = ""
+) -> PodRow:
+    return PodRow(
+        "u",
+        "d",
+        "web",
+        "Burstable",
+        phase,
+        reason,
+        message,
+        containers=states,
+        restart_policy=policy,
+    )
 
 
 @pytest.mark.parametrize(
@@ -39,11 +51,13 @@ def row(phase: PodPhase, *states: ContainerState, reason: str = "", message: str
         (row("Terminating", EXIT_3), TIME, "running", ""),
         (row("Pending", DONE, WAITS), REQUESTED, "running", ""),
         (row("Pending", WAITS), REQUESTED, "running", ""),
+        (row("Running", KILLED, policy="Always"), TIME, "running", ""),
+        (row("Running", EXIT_3, policy="Always"), TIME, "failed", "container app exited with 3"),
         (row("Failed", EXIT_3), ENDED, "failed", "container app exited with 3"),
         (row("Running", RUNS, EXIT_3), TIME, "failed", "container app exited with 3"),
         (row("Pending", EXIT_3, WAITS), TIME, "failed", "container app exited with 3"),
         (
-            row("Running", KILLED),
+            row("Running", KILLED, policy="OnFailure"),
             REQUESTED,
             "failed",
             "container app was OOM-killed, exit code 137 after 4 restarts",

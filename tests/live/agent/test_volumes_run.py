@@ -58,7 +58,8 @@ def test_data_and_charge_outlive_the_container_and_end_with_the_pod(held: Held) 
 
 def test_a_pod_that_has_ended_keeps_no_memory(held: Held) -> None:
     held.need_memory()
-    held.begin(pod("p", "sleep 3; head -c 20971520 /dev/zero >/qoslet-cache/data"))
+    stays = manifest("q", One("app", "exec sleep 1000", LIMITED))
+    held.begin(pod("p", "sleep 3; head -c 20971520 /dev/zero >/qoslet-cache/data"), stays)
     above = held.path("p").rpartition("/")[0]
     held.until(lambda: volumes(held) == [], "the pod has succeeded and its volume is removed")
     held.until(lambda: not any("/podp0" in path for path in held.groups.below(held.root)), "gone")

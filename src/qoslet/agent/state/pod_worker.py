@@ -183,6 +183,7 @@ class PodWorker(Struct):
             edit_rejected=rejected_edit,
             roles=roles,
             usage=usage or {},
+            restart_policy=restart_policy(self.desired.spec) if self.desired is not None else "",
         )
 
     @property
@@ -263,5 +264,11 @@ def top_cgroups_of(uid: str, cgroups: Mapping[str, str]) -> tuple[str, ...]:
 
 def never_restarts(spec: PodSpec) -> bool:
     """Whether the pod's restart policy is Never."""
-    regular = [launch.restart for launch in spec.launches if launch.role == "regular"]
-    return bool(regular) and all(policy == "Never" for policy in regular)
+    return restart_policy(spec) == "Never"
+
+
+def restart_policy(spec: PodSpec) -> str:
+    """The policy that all regular containers of a pod have; Always where they differ, empty without
+    one."""
+    policies = {launch.restart for launch in spec.launches if launch.role == "regular"}
+    return policies.pop() if len(policies) == 1 else "Always" if policies else ""

@@ -66,10 +66,10 @@ def pod_outcome(row: PodRow, cause: EndCause) -> PodOutcome:
     """The result of one pod.
 
     A container that is down after a failure counts, one that failed before and runs again does
-    not. A pod that is still starting counts once the time was over, and where something is in its
-    way.
+    not, nor one that was OOM-killed and is always restarted: the limit did its work. A pod that is
+    still starting counts once the time was over, and where something is in its way.
     """
-    down = next((one for one in row.containers if not one.running and one.exit_code), None)
+    down = next((one for one in row.containers if _is_down(row, one)), None)
     began = any(one.running or one.exit_code is not None for one in row.containers)
     why = row.message.removeprefix(f"{row.key}: ") or row.reason
     match row.phase:
@@ -86,6 +86,12 @@ def pod_outcome(row: PodRow, cause: EndCause) -> PodOutcome:
     if row.reason or cause is EndCause.TIME:
         return PodOutcome(row, "notStarted", why or "not started in time")
     return PodOutcome(row, "running")
+
+
+def _is_down(row: PodRow, state: ContainerState) -> bool:
+    """Whether a container has failed and does not run."""
+    limited = state.reason == "OOMKilled" and row.restart_policy == "Always"
+    return not state.running and bool(state.exit_code) and not limited
 
 
 def _exited(state: ContainerState) -> str:
