@@ -39,13 +39,13 @@ examples:
   qoslet run pods/ --node kubelet.yaml --with runc --images images/
   qoslet run /etc/qoslet/pods --keep --log-format journal
 
-Run creates everything below --cgroup-root and removes it at the end: after --for, when every pod has
-ended, at Ctrl-C, or when nobody reads its output any more. Ctrl-C stops the pods in their grace
-periods, a second Ctrl-C stops them at once.
+Run creates everything below --cgroup-root and removes it at the end: after --for, when every pod
+has ended, at Ctrl-C, or when its output is closed. Ctrl-C stops the pods in their grace periods, a
+second Ctrl-C stops them at once.
 
 exit code: 0 every pod succeeded or ran until the run was stopped, 1 a pod failed, was rejected or
 was not started, or the plan has an error (with --keep, only such errors count), 2 bad input, 3 not
-possible on this machine (--simulate always is), 141 nobody reads standard output any more
+possible on this machine (--simulate always is), 141 the reader of the output has exited
 """
 
 
@@ -231,7 +231,7 @@ def _add_output(parser: argparse._ArgumentGroup) -> None:
         choices=("text", "json"),
         default="text",
         metavar="FORMAT",
-        help="Print as text, or json: nothing but the outcome of each pod at the end (default: text)",
+        help="Print as text, or only the outcome of each pod at the end as json (default: text)",
     )
 
 

@@ -77,8 +77,8 @@ class PodRow(Struct, frozen=True):
     ``status`` is the word that kubectl prints (a reason of its own before those of containers), ``created`` since when there is the pod, in
     wall-clock seconds. ``edit_rejected`` tells why the manifest as it is now does not count;
     ``roles`` are those of containers by name, ``usage`` is by container, that of the pod under the
-    empty name, ``restart_policy`` that of the
-    regular containers, empty where the pod is no longer desired."""
+    empty name, ``restart_policy`` that of the regular containers, empty where the pod is no longer
+    desired."""
 
     uid: str
     namespace: str

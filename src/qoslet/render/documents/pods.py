@@ -51,9 +51,8 @@ def _pod(row: PodRow) -> Document:
         "resizeReason": row.resize_reason or None,
         "editRejected": row.edit_rejected or None,
         "manifest": row.manifest or None,
-<<<<<<< HEAD
         "usage": _usage(row.usage.get("")),
-        "containers": [_container(state, row) for state in row.containers],
+        "containers": [container_row(state, row) for state in row.containers],
     }
 
 
@@ -76,16 +75,9 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
-def _container(state: ContainerState, row: PodRow) -> Document:
+def container_row(state: ContainerState, row: PodRow) -> Document:
+    """One container of a pod."""
     restart = retry_at(state)
-=======
-        "containers": [container_row(state) for state in row.containers],
-    }
-
-
-def container_row(state: ContainerState) -> Document:
-    """One container."""
->>>>>>> 580f15c (End a run's pods whatever happens to its output; tell by its exit code)
     return {
         "name": state.name,
         "role": row.roles.get(state.name, "regular"),

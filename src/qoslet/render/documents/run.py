@@ -36,7 +36,8 @@ def _pod(outcome: PodOutcome) -> Document:
         "result": outcome.result,
         "why": outcome.why or None,
         "phase": row.phase,
+        "status": row.status,
         "reason": row.reason or None,
         "message": row.message or None,
-        "containers": [container_row(state) for state in row.containers],
+        "containers": [container_row(state, row) for state in row.containers],
     }

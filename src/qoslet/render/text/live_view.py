@@ -21,14 +21,14 @@ KEPT = 4096
 """Snapshots kept for the report; beyond that, every second one of the older ones goes."""
 
 
-<<<<<<< HEAD
 _STYLES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def _columns(line: str) -> int:
     """What a drawn line takes on a terminal that is wide enough."""
     return display_width(_STYLES.sub("", line))
-=======
+
+
 class Output(Protocol):
     """Where text goes."""
 
@@ -37,7 +37,6 @@ class Output(Protocol):
 
     def flush(self) -> None:
         """Let it be seen."""
->>>>>>> 580f15c (End a run's pods whatever happens to its output; tell by its exit code)
 
 
 class Watching:
