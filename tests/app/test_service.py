@@ -9,10 +9,12 @@ import threading
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from qoslet.agent.snapshots import SyncResult
 from qoslet.app.service import AgentSockets, Log, LogFormat, Service, pages_of
 from qoslet.core.problem import Problem
+from qoslet.core.status.pod_events import PodEvent
 from qoslet.core.status.snapshot import Snapshot
 from qoslet.errors import CannotDo
 from qoslet.host.state.http_server import ask
@@ -68,6 +70,68 @@ def test_the_log_for_programs() -> None:
     assert row["level"] == "info"
     assert row["message"] == "turn 1"
     assert (row["done"], row["cycle"]) == (3, 1)
+
+
+def test_events_are_told_with_their_fields() -> None:
+    event = PodEvent(
+        "ContainerExited", "d/web", "exited with 7", "warning", container="app", exit_code=7
+    )
+    for form in ("text", "json", "journal"):
+        out = io.StringIO()
+        service(out, form, Notifier({})).synced(replace(turn(2), events=(event,)))  # type: ignore[arg-type]
+        [line] = out.getvalue().splitlines()
+        assert "d/web/app: exited with 7" in line
+        if form == "json":
+            row = json.loads(line)
+            assert (row["event"], row["namespace"], row["pod"]) == ("ContainerExited", "d", "web")
+            assert (row["container"], row["exitCode"], row["level"]) == ("app", 7, "warning")
+            assert row["time"] == "1970-01-01T00:00:00.000Z"
+
+
+def test_a_note_that_is_an_event_is_told_once() -> None:
+    out = io.StringIO()
+    event = PodEvent("PodResize", "d/web", "resize Infeasible", "warning")
+    again = replace(turn(2), events=(event,), notes=(event.line, "another"))
+    service(out, "text", Notifier({})).synced(again)
+    assert out.getvalue().count("resize Infeasible") == 1
+    assert "warning: another" in out.getvalue()
+
+
+def test_notes_are_told_at_once_and_once_per_change() -> None:
+    out = io.StringIO()
+    notes = ["d/web/app: nosuch: No such file"]
+    log = Log(out, "json", clock=lambda: 0.0)
+    surface = Service(
+        log, Notifier({}), RequestQueue(), lambda: SNAPSHOT, notes=lambda: list(notes)
+    )
+
+    def told() -> list[str]:
+        before = len(out.getvalue().splitlines())
+        surface.synced(turn(2))
+        rows = [json.loads(line) for line in out.getvalue().splitlines()[before:]]
+        assert all(row["time"] and row["level"] == "warning" for row in rows)
+        return [row["message"] for row in rows]
+
+    assert told() == ["d/web/app: nosuch: No such file"]
+    assert told() == []
+    notes.append("sock: no answer")
+    assert told() == ["sock: no answer"]
+    notes[-1] = "sock: answers again"
+    assert told() == ["sock: answers again"]
+    notes[-1] = "sock: no answer"
+    assert told() == ["sock: no answer"]
+    assert told() == []
+
+
+def test_a_failure_that_repeats_itself_is_told_once() -> None:
+    out = io.StringIO()
+    surface = service(out, "text", Notifier({}))
+    for cycle in range(2, 6):
+        surface.synced(turn(cycle, errors=("/x is reserved and does not exist",)))
+    assert out.getvalue().count("does not exist") == 1
+    surface.synced(turn(6, done=1))
+    surface.synced(turn(7, errors=("/x is reserved and does not exist",)))
+    assert out.getvalue().count("does not exist") == 2
 
 
 def test_the_log_for_a_journal() -> None:

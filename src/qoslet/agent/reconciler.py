@@ -84,6 +84,7 @@ class Reconciler:
         self.memory = MemoryMonitor(self.context, memory)
         self._snapshots = Snapshots(self.context, self.teardown.last_observed, machine)
         self._cycle = 0
+        self._runtime_error = ""
         self._states: dict[int, ContainerState] = {}
         self._resync_at: float | None = None
         self._resync = config.resync_seconds
@@ -150,8 +151,9 @@ class Reconciler:
             differ = polled.keys() ^ self._states.keys()
             runtime_pods = context.runtime_pods(refresh=True) if differ else {}
         except (QosletError, OSError) as error:
-            context.log.errors.append(f"the runtime: {error}")
+            self._runtime_failed(str(error))
             return
+        self._runtime_failed("")
         before, self._states = self._states, polled
         changed: dict[str, list[ContainerState]] = {
             (polled.get(one) or before[one]).pod_uid: [] for one in differ
@@ -172,6 +174,14 @@ class Reconciler:
             ):
                 context.set_container_states(worker, tuple(states))
                 self._containers_changed(worker, runtime_pod)
+
+    def _runtime_failed(self, error: str) -> None:
+        """The runtime cannot be asked, or can be: told when that changes."""
+        if error and error != self._runtime_error:
+            self.context.log.errors.append(f"the runtime: {error}")
+        elif self._runtime_error and not error:
+            self.context.log.notes.append("the runtime answers again")
+        self._runtime_error = error
 
     def _containers_changed(self, worker: PodWorker, runtime_pod: RuntimePod | None) -> None:
         """A pod's containers changed."""
@@ -232,6 +242,7 @@ class Reconciler:
             if worker is not None:
                 context.log.pods_synced += 1
                 worker.update_status(context.clock.wall())
+                context.report(worker)
 
     def _terminate_due(self) -> bool:
         """Go on with the pods that end; returns whether any cgroups are gone."""
@@ -297,9 +308,10 @@ class Reconciler:
             waiting=waiting,
             errors=tuple(log.errors),
             notes=tuple(dict.fromkeys(log.notes)),
+            events=tuple(log.events),
             summary=summary(context, log.differences, done, failed, len(pending), len(waiting)),
         )
-        log.notes, log.errors = [], []
+        log.notes, log.errors, log.events = [], [], []
         if whole:
             config = context.config
             idle = turn.quiet and self._resync_at is not None and config.interval_seconds is None

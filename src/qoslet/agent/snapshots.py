@@ -14,6 +14,7 @@ from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.cgroup.rates import between
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan, PlannedPod
 from qoslet.core.status.memory_view import MemoryView
+from qoslet.core.status.pod_events import PodEvent
 from qoslet.core.status.snapshot import GroupRow, Snapshot, rows
 from qoslet.core.status.usage import usage_of
 from qoslet.core.workload.lifecycle import ContainerState
@@ -37,6 +38,7 @@ class SyncResult(Struct, frozen=True):
     errors: tuple[str, ...]
     notes: tuple[str, ...]
     summary: str
+    events: tuple[PodEvent, ...] = ()
 
     @property
     def quiet(self) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Literal, TextIO
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from qoslet.agent.snapshots import SyncResult
     from qoslet.app.parts import AgentRun
     from qoslet.core.problem import Problem
+    from qoslet.core.reconcile.steps import Outcome
     from qoslet.core.status.snapshot import Snapshot
 
 LogFormat = Literal["text", "json", "journal"]
@@ -69,8 +70,12 @@ class Service:
         questions: RequestQueue[Snapshot],
         look: Callable[[], Snapshot],
         problems: Callable[[], tuple[Problem, ...]] = tuple,
+        notes: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._problems = problems
+        self._notes = notes
+        self._noted: frozenset[str] = frozenset()
+        self._trouble: tuple[str, ...] = ()
         self._last: tuple[Problem, ...] = ()
         self._told: frozenset[Problem] = frozenset()
         self._log = log
@@ -80,7 +85,8 @@ class Service:
         self._ready = False
 
     def synced(self, turn: SyncResult) -> None:
-        """One sentence where something happened; the watchdog is fed, who asked is answered."""
+        """Each event, and one sentence where something was done; the watchdog is fed, who asked is
+        answered. A failure that repeats itself is told once."""
         self._questions.answer(self._look)
         self._notifier.alive()
         if not self._ready:
@@ -88,13 +94,47 @@ class Service:
             self._notifier.ready(turn.summary)
         self._notifier.status(turn.summary)
         self._tell()
+        for event in turn.events:
+            self._log.line(event.severity, event.line, cycle=turn.cycle, **event.fields)
+        self.tell_notes()
         if turn.quiet and turn.cycle > 1:
             return
+        trouble = (*turn.notes, *turn.errors)
+        if turn.errors and trouble == self._trouble and not turn.done:
+            return
+        self._trouble = trouble
         self._log.line("warning" if turn.failed else "info", turn.summary, **_counts(turn))
+        events = {event.line for event in turn.events}
         for note in turn.notes:
-            self._log.line("warning", note, cycle=turn.cycle)
+            if note not in events:
+                self._log.line("warning", note, cycle=turn.cycle)
         for error in turn.errors:
             self._log.line("error", error, cycle=turn.cycle)
+
+    def tell_notes(self) -> None:
+        """What the runtime, the driver and the volumes noted since the last time."""
+        notes = self._notes()
+        for note in notes:
+            if note not in self._noted:
+                self._log.line("warning", note)
+        self._noted = frozenset(notes)
+
+    def step(self, command: str, outcome: Outcome) -> None:
+        """One action on a cgroup, with the command that would do it by hand."""
+        step = outcome.step
+        error = f": {outcome.error}" if outcome.error else ""
+        waits = " (in progress)" if outcome.pending else ""
+        self._log.line(
+            "info" if outcome.error is None else "warning",
+            f"cgroup: {command}{waits}{error}",
+            event="CgroupAction",
+            action=step.kind,
+            cgroup=step.path,
+            file=step.file or None,
+            value=step.value if step.kind == "set" else None,
+            before=outcome.before,
+            error=outcome.error,
+        )
 
     def _tell(self) -> None:
         """Warnings and errors that have come up; one that went and comes again is told again."""
@@ -236,17 +276,40 @@ def answering(parts: AgentRun, watching: Surface, address: str | None) -> Iterat
 
 
 @contextmanager
-def serving(parts: AgentRun, form: LogFormat, address: str | None) -> Iterator[Surface]:
-    """The surface of a run as a service."""
+def serving(
+    parts: AgentRun, form: LogFormat, address: str | None, *, verbose: bool = False
+) -> Iterator[Surface]:
+    """The surface of a run as a service. ``verbose``: each action on a cgroup is logged."""
     reconciler = parts.reconciler
     with _asked(parts, address) as questions:
         notifier = Notifier(os.environ)
         if notifier.watchdog_seconds is not None:
             parts.clock.longest = notifier.watchdog_seconds / 4
         log = Log(sys.stderr, form)
+        service = Service(
+            log,
+            notifier,
+            questions,
+            reconciler.snapshot,
+            lambda: reconciler.problems,
+            parts.notes,
+        )
+        if verbose:
+            follow_steps(parts, service.step)
         try:
-            yield Service(
-                log, notifier, questions, reconciler.snapshot, lambda: reconciler.problems
-            )
+            yield service
         finally:
+            service.tell_notes()
             notifier.close()
+
+
+def follow_steps(parts: AgentRun, told: Callable[[str, Outcome], None]) -> None:
+    """Tell each action on a cgroup from now on, as a command."""
+    executor = parts.reconciler.context.executor
+    systemd = parts.source.live.node.driver == "systemd"
+
+    def tell(outcome: Outcome) -> None:
+        step = outcome.step
+        told(executor.driver.shell(step) if systemd else step.command(), outcome)
+
+    executor.followed = tell

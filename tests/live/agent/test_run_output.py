@@ -17,7 +17,7 @@ from tests.live.agent.test_run import ENVIRONMENT, PATIENCE, Live, ended, pod
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(2 * PATIENCE + 10)]
 
-MODES = ((), ("--plain",), ("-o", "json"), ("--logs",))
+MODES = ((), ("--plain", "-v"), ("-o", "json"), ("--logs",))
 
 
 @pytest.fixture

@@ -79,8 +79,9 @@ class PodResizer:
             self._context.work_queue.add(one)
 
     def _set_state(self, worker: PodWorker, state: ResizeState, reason: str) -> None:
-        """Set the state of a resize; a change is logged."""
-        if (state, reason) != (worker.resize_state, worker.resize_reason):
+        """Set the state of a resize; one that is not done now is logged."""
+        changed = (state, reason) != (worker.resize_state, worker.resize_reason)
+        if changed and state != "InProgress":
             why = f": {reason}" if reason else ""
             self._context.log.notes.append(f"{worker.key}: resize {state}{why}")
         worker.resize_state, worker.resize_reason = state, reason

@@ -123,6 +123,8 @@ class CgroupExecutor:
         self.meters: Meters = {}
         self.notes: list[str] = []
         self.overrides: dict[Key, str] = {}
+        self.followed: Callable[[Outcome], None] | None = None
+        """Told of each step that was tried."""
         self._clock = clock
         self._shrink = shrink
         self._observed: Observed | None = None
@@ -318,6 +320,7 @@ class CgroupExecutor:
             if not tried:
                 break
             add_outcomes(self.meters, tried, self._clock() - begun)
+            self._tell(tried)
             self._forget_changed(tried)
             batch.outcomes += tried
             left = left[len(tried) :]
@@ -349,7 +352,15 @@ class CgroupExecutor:
 
     def poll_pending(self) -> list[Outcome]:
         """What came of steps that were pending."""
-        return self.driver.poll_pending()
+        late = self.driver.poll_pending()
+        self._tell([one for one in late if not one.pending])
+        return late
+
+    def _tell(self, outcomes: Sequence[Outcome]) -> None:
+        """Tell who follows the steps."""
+        if self.followed is not None:
+            for one in outcomes:
+                self.followed(one)
 
 
 def with_overrides(group: Cgroup, overrides: Mapping[Key, str]) -> Cgroup:

@@ -13,6 +13,7 @@ from qoslet.core.api.pod import Pod, QosClass
 from qoslet.core.cgroup.names import escape
 from qoslet.core.reconcile.resize import ResizeState
 from qoslet.core.resources.cgroup_tree import Cgroup
+from qoslet.core.status.pod_events import PodStatus
 from qoslet.core.status.pod_reason import pod_reason
 from qoslet.core.workload.lifecycle import Backoff, ContainerState
 from qoslet.core.workload.pod_status import PodPhase, PodRow, PodUsage, RuntimePod
@@ -71,6 +72,10 @@ class PodWorker(Struct):
     """The phase that is reported."""
     resize_state: ResizeState = ""
     resize_reason: str = ""
+    adopted: bool = False
+    """It was started by an earlier agent."""
+    reported: PodStatus | None = None
+    """What events were told up to."""
     sequence: int = 0
     """The order in which pods came."""
 
@@ -141,6 +146,22 @@ class PodWorker(Struct):
         phase = status_phase_of(self)
         if phase != self.status_phase:
             self.status_phase, self.since_wall_seconds = phase, wall
+
+    def pod_status(self) -> PodStatus:
+        """What events follow from."""
+        began = any(one.running or one.exit_code is not None for one in self.container_states)
+        settled = self.phase in (WorkerPhase.RUNNING, WorkerPhase.TERMINATED)
+        rejection = self.desired.rejection if self.desired is not None and settled else None
+        return PodStatus(
+            self.status_phase,
+            began=began or self.adopted,
+            adopted=self.adopted,
+            reason=self.reason or self.eviction_reason[0],
+            message=self.message or self.eviction_reason[1],
+            resize=self.resize_state,
+            resize_reason=self.resize_reason,
+            edit_rejected="" if rejection is None else rejection[1],
+        )
 
     def status_row(
         self, now: float, rejected_edit: str = "", usage: Mapping[str, PodUsage] | None = None
@@ -244,6 +265,7 @@ def adopted_worker(runtime_pod: RuntimePod, wall: float) -> PodWorker:
         grace_seconds=runtime_pod.grace_seconds,
         since_wall_seconds=wall,
         created_wall_seconds=runtime_pod.created,
+        adopted=True,
     )
     enter(worker, WorkerPhase.RUNNING)
     worker.container_cgroups = dict(runtime_pod.container_cgroups)

@@ -15,6 +15,7 @@ from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.core.node.node import Node
 from qoslet.core.reconcile.resize import encode_allocation
 from qoslet.core.reconcile.steps import Outcome
+from qoslet.core.status.pod_events import PodEvent, container_events, pod_events
 from qoslet.core.workload.lifecycle import Backoff, ContainerState
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
@@ -29,6 +30,7 @@ class SyncLog(Struct):
     errors: list[str] = []
     notes: list[str] = []
     waiting: list[str] = []
+    events: list[PodEvent] = []
     pods_synced: int = 0
 
 
@@ -83,7 +85,7 @@ class SyncContext:
     def begin_sync(self) -> None:
         """Start with an empty log, but for what was logged since the last sync, and queue the pods
         whose timers expired and those that terminate."""
-        self.log = SyncLog(notes=self.log.notes, errors=self.log.errors)
+        self.log = SyncLog(notes=self.log.notes, errors=self.log.errors, events=self.log.events)
         self.work_queue = self.take_expired_timers() | self.terminating
         self._runtime_pods = None
 
@@ -92,7 +94,14 @@ class SyncContext:
         self.log.notes.append(line)
 
     def set_container_states(self, worker: PodWorker, states: tuple[ContainerState, ...]) -> None:
-        """Set the states of a pod's containers, and count them."""
+        """Set the states of a pod's containers, count them and report what happened to them; what
+        an adopted pod was at first is no news."""
+        known = {one.name: one for one in worker.container_states}
+        stopping = worker.phase is WorkerPhase.TERMINATING
+        for state in states if known or not worker.adopted else ():
+            self.log.events += container_events(
+                worker.key, known.get(state.name), state, stopping=stopping
+            )
         running, every = self.container_counts
         for sign, found in ((-1, worker.container_states), (1, states)):
             running += sign * sum(one.running for one in found)
@@ -149,7 +158,7 @@ class SyncContext:
     def start_pending(self, worker: PodWorker) -> None:
         """Let the pod start in this sync."""
         worker.enter_phase(WorkerPhase.PENDING, self.clock.wall())
-        worker.restart_pending = False
+        worker.restart_pending = worker.adopted = False
         worker.created_wall_seconds = self.clock.wall()
         self.rejected.discard(worker.uid)
         self.work_queue.add(worker.uid)
@@ -174,8 +183,16 @@ class SyncContext:
                 return uid
         return None
 
+    def report(self, worker: PodWorker) -> None:
+        """Report what happened to a pod since the last time."""
+        status = worker.pod_status()
+        if status != worker.reported:
+            self.log.events += pod_events(worker.key, worker.reported, status)
+            worker.reported = status
+
     def remove_worker(self, worker: PodWorker) -> None:
         """Forget a pod; those that waited for it are queued."""
+        self.log.events += pod_events(worker.key, worker.reported, None)
         self.set_container_states(worker, ())
         del self.workers[worker.uid]
         self._timers.pop(worker.uid, None)

@@ -221,6 +221,9 @@ def _add_output(parser: argparse._ArgumentGroup) -> None:
         metavar="HOST:PORT",
         help="Serve /metrics over TCP too, such as 127.0.0.1:9753",
     )
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="Print or log each write, mkdir and rmdir"
+    )
     parser.add_argument("--logs", action="store_true", help="Show the output of containers")
     parser.add_argument(
         "--plain", action="store_true", help="Print a line for each change instead of a screen"
@@ -290,7 +293,7 @@ def run(args: argparse.Namespace) -> int:
             outcome = _serve(args, parts, first)
         else:
             outcome, lost = _watch(args, parts, first)
-        for one in outcome.failed:
+        for one in () if options.keep else outcome.failed:
             note(f"{one.pod.key}: {one.why}")
         _report(args, parts, outcome)
         return _exit_code(outcome, lost)
@@ -326,12 +329,10 @@ def _serve(args: argparse.Namespace, parts: AgentRun, first: DesiredState) -> Ru
     from qoslet.app import run as agent_run
     from qoslet.app import service
 
-    try:
-        with service.serving(parts, args.log_format, args.metrics_address) as surface:
-            ended = agent_run.turn(parts, first, surface)
-    finally:
-        for line in parts.notes():
-            note(line)
+    with service.serving(
+        parts, args.log_format, args.metrics_address, verbose=args.verbose
+    ) as surface:
+        ended = agent_run.turn(parts, first, surface)
     return agent_run.outcome(parts, ended)
 
 
@@ -346,6 +347,8 @@ def _watch(
         watching = _screen(args, parts, first, out) if args.output == "text" else None
         surface = watching or service.NoSurface()
         complete = False
+        if watching is not None and args.verbose:
+            service.follow_steps(parts, lambda command, one: watching.log(command))
         try:
             with service.answering(parts, surface, args.metrics_address) as answering:
                 ended = agent_run.turn(parts, first, answering)

@@ -40,6 +40,17 @@ class Step(Struct, frozen=True, gc=False):
     why: str = ""
     gently: bool = False
 
+    def command(self) -> str:
+        """The step as what is done to the hierarchy: ``mkdir``, ``write`` or ``rmdir``."""
+        match self.kind:
+            case "create":
+                return f"mkdir {self.path}"
+            case "remove":
+                return f"rmdir {self.path}"
+            case "attach":
+                return f"write {self.path}/cgroup.procs = {self.pid}"
+        return f"write {self.path}/{self.file} = {self.value}"
+
     def describe(self) -> str:
         """The step as a person would say it."""
         match self.kind:

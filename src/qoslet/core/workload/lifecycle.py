@@ -76,7 +76,8 @@ class ContainerState(Struct, frozen=True, gc=False, omit_defaults=True):
     tells that the kernel killed it at its memory limit. ``started_at`` and ``finished_at`` are
     wall-clock seconds of the last start and the last end, ``log`` is the file of its output.
     ``message`` is a sentence for people about the reason. ``backoff`` is how many seconds after its
-    end it starts again, 0 for one that does not wait to."""
+    end it starts again, 0 for one that does not wait to. ``starting``: there is a process, which does
+    not execute the command yet."""
 
     pod_uid: str
     name: str
@@ -92,6 +93,7 @@ class ContainerState(Struct, frozen=True, gc=False, omit_defaults=True):
     log: str = ""
     message: str = ""
     backoff: float = 0.0
+    starting: bool = False
 
 
 class Ending(Struct, frozen=True, omit_defaults=True):

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct
@@ -49,6 +50,13 @@ class CriSettings(Struct, frozen=True):
     limits: LogLimits = LogLimits()
 
 
+class Note(Protocol):
+    """Takes a line for the surface."""
+
+    def __call__(self, line: str, over: str = "") -> None:
+        """Keep it, once; ``over`` is a line that is not true any more."""
+
+
 class CriEngine:
     """What runs in the thread: an event loop with a task for each pod. Methods beside ``begin``,
     ``load``, ``go``, ``call`` and ``end`` are called in it."""
@@ -59,7 +67,7 @@ class CriEngine:
         api: str,
         setting: CriSettings,
         told: Callable[[CriPod], None],
-        note: Callable[[str], None],
+        note: Note,
         charged: Charge,
     ) -> None:
         self.root, self.logs = setting.root, setting.logs
@@ -79,6 +87,8 @@ class CriEngine:
         self._thread = threading.Thread(target=self._run, name="cri", daemon=True)
         self._unsaved: set[str] = set()
         self._followed: float | None = None
+        self._silence = ""
+        self._answers = f"{endpoint}: the container runtime answers again"
 
     def begin(self) -> None:
         """Begin the thread."""
@@ -219,9 +229,18 @@ class CriEngine:
     def away(self, error: Away) -> None:
         """The runtime does not answer: look for it."""
         if self._here.is_set():
-            self.note(f"{error}; running containers stay and are checked when it answers again")
+            line = f"{error}; running containers stay and are checked when it answers again"
+            self.note(line, self._answers)
+            self._silence = line
         self._here.clear()
         self._again.set()
+
+    def _answering(self) -> None:
+        """The runtime answers."""
+        self._here.set()
+        if self._silence:
+            self.note(self._answers, self._silence)
+            self._silence = ""
 
     async def answering(self) -> None:
         """Until the runtime answers."""
@@ -241,7 +260,7 @@ class CriEngine:
                 self._begin_waiting()
                 await self._begin_logs_anew()
                 if not self._here.is_set():
-                    self._here.set()
+                    self._answering()
                     for run in self._runs.values():
                         run.look()
                 if events is None or events.done():

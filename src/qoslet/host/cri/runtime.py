@@ -178,10 +178,14 @@ class CriRuntime:
             self._charging.append((path, pid))
         os.eventfd_write(self._event, 1)
 
-    def _note(self, line: str) -> None:
-        """Keep a line for the surface, once."""
-        line = shown(line, 1000)
+    def _note(self, line: str, over: str = "") -> None:
+        """Keep a line for the surface, once; ``over`` is not true any more. The loop wakes."""
+        line, over = shown(line, 1000), shown(over, 1000)
         with self._lock:
-            if line not in self.notes:
-                self.notes.append(line)
-                del self.notes[:-NOTES]
+            if over in self.notes:
+                self.notes.remove(over)
+            if line in self.notes:
+                return
+            self.notes.append(line)
+            del self.notes[:-NOTES]
+        os.eventfd_write(self._event, 1)

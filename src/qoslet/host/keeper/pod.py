@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from qoslet.core.workload.lifecycle import ContainerState, finished
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
@@ -49,7 +51,8 @@ class ProcessPod(KeptPod):
         """One container."""
         one = self.running.get(name)
         pid = one.main if one is not None else None
-        return self.container_state(name, pid, running=one is not None)
+        state = self.container_state(name, pid, running=one is not None)
+        return replace(state, starting=one is not None and one.birth is not None)
 
 
 def check_pod(spec: PodSpec, cgroups: Mapping[str, str]) -> None:

@@ -1,0 +1,233 @@
+"""What happened to pods and containers: one event for each transition, as fields and as a line.
+
+A pod's events come from its status before and after a sync (``pod_events``), a container's from its
+states (``container_events``). How often a container that crashes is told of is bounded by its
+back-off.
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import Literal
+
+from msgspec import Struct
+
+from qoslet.core.problem import Severity
+from qoslet.core.status.pod_reason import START_ERROR, exit_reason
+from qoslet.core.workload.lifecycle import UNKNOWN_REASON, ContainerState
+from qoslet.core.workload.pod_status import PodPhase
+
+EventName = Literal[
+    "PodStarting",
+    "PodAdopted",
+    "PodRunning",
+    "PodSucceeded",
+    "PodFailed",
+    "PodRejected",
+    "PodEditRejected",
+    "PodResize",
+    "PodStopping",
+    "PodRemoved",
+    "ContainerStarted",
+    "ContainerRestarted",
+    "ContainerExited",
+    "ContainerStartFailed",
+]
+
+
+class PodEvent(Struct, frozen=True):
+    """One event. ``pod`` is ``namespace/name``, ``text`` what happened to it; ``restart_seconds`` is
+    how long after its end a container starts again, None where it does not."""
+
+    event: EventName
+    pod: str
+    text: str
+    severity: Severity = "info"
+    container: str = ""
+    exit_code: int | None = None
+    signal: str = ""
+    reason: str = ""
+    restarts: int = 0
+    restart_seconds: float | None = None
+
+    @property
+    def line(self) -> str:
+        """The event in a line, the pod and container first."""
+        place = f"{self.pod}/{self.container}" if self.container else self.pod
+        return f"{place}: {self.text}"
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """The event for programs."""
+        namespace, _, name = self.pod.partition("/")
+        return {
+            "event": self.event,
+            "namespace": namespace,
+            "pod": name,
+            "container": self.container or None,
+            "exitCode": self.exit_code,
+            "signal": self.signal or None,
+            "reason": self.reason or None,
+            "restarts": self.restarts if self.container else None,
+            "restartInSeconds": self.restart_seconds,
+        }
+
+
+class PodStatus(Struct, frozen=True):
+    """What events of a pod follow from. ``began``: it was started, by this agent or an earlier
+    one."""
+
+    phase: PodPhase
+    began: bool = False
+    adopted: bool = False
+    reason: str = ""
+    message: str = ""
+    resize: str = ""
+    resize_reason: str = ""
+    edit_rejected: str = ""
+
+
+_PHASES: dict[PodPhase, tuple[EventName, str, Severity]] = {
+    "Pending": ("PodStarting", "starting", "info"),
+    "Running": ("PodRunning", "running", "info"),
+    "Succeeded": ("PodSucceeded", "succeeded", "info"),
+    "Failed": ("PodFailed", "failed", "warning"),
+    "Terminating": ("PodStopping", "stopping", "info"),
+}
+_RESIZES: dict[str, Severity] = {"Deferred": "warning", "Infeasible": "warning"}
+
+
+def pod_events(pod: str, before: PodStatus | None, after: PodStatus | None) -> list[PodEvent]:
+    """What happened to a pod between two statuses; None: there was, or is, no such pod."""
+    if after is None:
+        return [] if before is None else [PodEvent("PodRemoved", pod, "removed")]
+    found: list[PodEvent] = []
+    if before is None or before.phase != after.phase:
+        found += _phase_events(pod, before, after)
+    if after.edit_rejected and (before is None or before.edit_rejected != after.edit_rejected):
+        text = f"edit rejected, the running pod is unchanged: {after.edit_rejected}"
+        found.append(PodEvent("PodEditRejected", pod, text, "warning", reason=after.reason))
+    if after.resize and (before is None or _resize_of(before) != _resize_of(after)):
+        why = f": {after.resize_reason}" if after.resize_reason else ""
+        severity = _RESIZES.get(after.resize, "info")
+        text = f"resize {after.resize}{why}"
+        found.append(PodEvent("PodResize", pod, text, severity, reason=after.resize))
+    return found
+
+
+def _resize_of(status: PodStatus) -> tuple[str, str]:
+    """What is news about a resize: what one in progress waits for changes all the time."""
+    return status.resize, status.resize_reason if status.resize in _RESIZES else ""
+
+
+def _phase_events(pod: str, before: PodStatus | None, after: PodStatus) -> list[PodEvent]:
+    """What the phase of a pod tells."""
+    if before is None and after.adopted:
+        text = f"adopted from an earlier agent, {after.phase}"
+        return [PodEvent("PodAdopted", pod, text, reason=after.reason)]
+    why = after.message.removeprefix(f"{pod}: ") or after.reason
+    if after.phase == "Failed" and not after.began:
+        text = f"rejected: {why}" if why else "rejected"
+        return [PodEvent("PodRejected", pod, text, "error", reason=after.reason)]
+    event, text, severity = _PHASES[after.phase]
+    tells = after.phase in ("Failed", "Terminating") and why
+    return [
+        PodEvent(event, pod, f"{text}: {why}" if tells else text, severity, reason=after.reason)
+    ]
+
+
+def container_events(
+    pod: str, before: ContainerState | None, after: ContainerState, *, stopping: bool = False
+) -> list[PodEvent]:
+    """What happened to a container between two states; ``stopping``: its pod was asked to stop."""
+    exited, started = _has_exited(before, after), _has_started(before, after)
+    exits = [_exit(pod, before, after, stopping=stopping)] if exited else []
+    starts = [_start(pod, after)] if started else []
+    return exits + starts if _is_up(after) else starts + exits
+
+
+def _is_up(state: ContainerState | None) -> bool:
+    """Whether the container's command runs."""
+    return state is not None and state.running and not state.starting
+
+
+def _has_exited(before: ContainerState | None, after: ContainerState) -> bool:
+    """Whether it ended in between, or could not be started."""
+    if after.exit_code is None:
+        return False
+    if after.finished_at is not None:
+        return before is None or before.finished_at != after.finished_at
+    # a runtime without times
+    if _is_up(before):
+        return not after.running or (before is not None and after.restarts > before.restarts)
+    return not after.running and (before is None or before.exit_code is None)
+
+
+def _has_started(before: ContainerState | None, after: ContainerState) -> bool:
+    """Whether its command began to run in between."""
+    if after.starting:
+        return False
+    if after.running:
+        return before is None or not _is_up(before) or before.restarts != after.restarts
+    unseen = not _is_up(before) and _has_exited(before, after)
+    return unseen and _reason(after) != START_ERROR
+
+
+def _reason(state: ContainerState) -> str:
+    """Why it ended, empty where the runtime does not say."""
+    return exit_reason(state) if state.reason else ""
+
+
+def _start(pod: str, state: ContainerState) -> PodEvent:
+    """It runs."""
+    process = f"process {state.pid}" if state.pid and state.running else ""
+    if not state.restarts:
+        text = f"started ({process})" if process else "started"
+        return PodEvent("ContainerStarted", pod, text, container=state.name)
+    text = f"restarted ({', '.join(filter(None, [f'restart {state.restarts}', process]))})"
+    return PodEvent("ContainerRestarted", pod, text, container=state.name, restarts=state.restarts)
+
+
+def _exit(
+    pod: str, before: ContainerState | None, after: ContainerState, *, stopping: bool
+) -> PodEvent:
+    """It ended, or could not be started."""
+    assert after.exit_code is not None
+    reason = _reason(after)
+    if after.running and after.oom_killed and not (before is not None and before.oom_killed):
+        reason = "OOMKilled"
+    name = _signal(after.exit_code)
+    event: EventName = "ContainerExited"
+    if reason == START_ERROR:
+        event = "ContainerStartFailed"
+        text = f"could not start, exit code {after.exit_code}: {after.message or after.reason}"
+        name = ""
+    elif reason == UNKNOWN_REASON:
+        text, name = "exited, its exit code is unknown", ""
+    elif reason == "OOMKilled":
+        text = f"OOM-killed, exit code {after.exit_code}"
+    else:
+        text = f"exited with {after.exit_code}{f' ({name})' if name else ''}"
+    waits = after.backoff if after.backoff and not after.running else None
+    if waits is not None:
+        text += f"; restarts in {waits:g} s"
+    return PodEvent(
+        event,
+        pod,
+        text,
+        "info" if after.exit_code == 0 or stopping else "warning",
+        container=after.name,
+        exit_code=after.exit_code,
+        signal=name,
+        reason=reason or ("Completed" if after.exit_code == 0 else "Error"),
+        restarts=after.restarts,
+        restart_seconds=waits,
+    )
+
+
+def _signal(code: int) -> str:
+    """The signal that an exit code above 128 stands for."""
+    try:
+        return signal.Signals(code - 128).name if code > 128 else ""
+    except ValueError:
+        return ""

@@ -1,0 +1,146 @@
+"""What happened to pods and containers, as a table of transitions and lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from qoslet.core.status.pod_events import PodStatus, container_events, pod_events
+from qoslet.core.workload.lifecycle import UNKNOWN_REASON, ContainerState
+
+
+def state(running: bool = False, code: int | None = None, **more: object) -> ContainerState:
+    return ContainerState("u", "app", "/q/app", running, exit_code=code, **more)  # type: ignore[arg-type]
+
+
+WAITS = state()
+STARTING = state(True, pid=7, starting=True, started_at=1.0)
+RUNS = state(True, pid=7, started_at=1.0)
+EXITED = state(code=7, reason="Error", started_at=1.0, finished_at=2.0, backoff=10.0)
+AGAIN = state(True, 7, pid=8, restarts=1, started_at=12.0, finished_at=2.0)
+NO_COMMAND = state(code=127, reason="nosuch: No such file", finished_at=2.0, backoff=10.0)
+NO_TIMES = (state(True), state(code=0, reason="Completed"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lines"),
+    [
+        (None, WAITS, []),
+        (WAITS, STARTING, []),
+        (STARTING, RUNS, ["d/web/app: started (process 7)"]),
+        (WAITS, RUNS, ["d/web/app: started (process 7)"]),
+        (RUNS, RUNS, []),
+        (RUNS, EXITED, ["d/web/app: exited with 7; restarts in 10 s"]),
+        (EXITED, EXITED, []),
+        (EXITED, AGAIN, ["d/web/app: restarted (restart 1, process 8)"]),
+        # both between two polls
+        (RUNS, AGAIN, ["d/web/app: exited with 7", "d/web/app: restarted (restart 1, process 8)"]),
+        (WAITS, EXITED, ["d/web/app: started", "d/web/app: exited with 7; restarts in 10 s"]),
+        (
+            STARTING,
+            NO_COMMAND,
+            ["d/web/app: could not start, exit code 127: nosuch: No such file; restarts in 10 s"],
+        ),
+        (
+            RUNS,
+            state(code=137, reason="OOMKilled", oom_killed=True, finished_at=2.0, backoff=20.0),
+            ["d/web/app: OOM-killed, exit code 137; restarts in 20 s"],
+        ),
+        (
+            RUNS,
+            state(True, 137, pid=8, restarts=1, oom_killed=True, started_at=3.0, finished_at=2.0),
+            ["d/web/app: OOM-killed, exit code 137", "d/web/app: restarted (restart 1, process 8)"],
+        ),
+        (RUNS, state(code=137, reason="Error", finished_at=2.0), ["d/web/app: exited with 137 (SIGKILL)"]),
+        (RUNS, state(code=255, reason="Error", finished_at=2.0), ["d/web/app: exited with 255"]),
+        (
+            RUNS,
+            state(code=137, reason=UNKNOWN_REASON, finished_at=2.0),
+            ["d/web/app: exited, its exit code is unknown"],
+        ),
+        (RUNS, state(code=0, reason="Completed", finished_at=2.0), ["d/web/app: exited with 0"]),
+        # a runtime without times
+        (WAITS, NO_TIMES[0], ["d/web/app: started"]),
+        (*NO_TIMES, ["d/web/app: exited with 0"]),
+    ],
+)  # fmt: skip
+def test_containers(before: ContainerState | None, after: ContainerState, lines: list[str]) -> None:
+    assert [one.line for one in container_events("d/web", before, after)] == lines
+
+
+def test_an_exit_for_programs() -> None:
+    [event] = container_events("d/web", RUNS, state(code=137, reason="Error", finished_at=2.0, backoff=10.0))  # fmt: skip
+    assert event.severity == "warning"
+    assert event.fields == {
+        "event": "ContainerExited",
+        "namespace": "d",
+        "pod": "web",
+        "container": "app",
+        "exitCode": 137,
+        "signal": "SIGKILL",
+        "reason": "Error",
+        "restarts": 0,
+        "restartInSeconds": 10.0,
+    }
+
+
+def test_what_the_agent_stops_is_no_warning() -> None:
+    over = state(code=143, reason="Error", finished_at=2.0)
+    assert container_events("d/web", RUNS, over, stopping=True)[0].severity == "info"
+    assert container_events("d/web", RUNS, over)[0].severity == "warning"
+
+
+def test_an_old_kill_is_not_told_again() -> None:
+    before = state(True, 137, pid=8, oom_killed=True, started_at=3.0, finished_at=2.0)
+    after = state(True, 1, pid=9, oom_killed=True, started_at=5.0, finished_at=4.0, restarts=2)
+    assert container_events("d/web", before, after)[0].line == "d/web/app: exited with 1"
+
+
+def status(phase: str, **more: object) -> PodStatus:
+    return PodStatus(phase, **more)  # type: ignore[arg-type]
+
+
+PENDING, RUNNING = status("Pending"), status("Running", began=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "rows"),
+    [
+        (None, PENDING, [("info", "starting")]),
+        (PENDING, RUNNING, [("info", "running")]),
+        (RUNNING, RUNNING, []),
+        (None, status("Running", adopted=True), [("info", "adopted from an earlier agent, Running")]),
+        (RUNNING, status("Succeeded", began=True), [("info", "succeeded")]),
+        (RUNNING, status("Failed", began=True), [("warning", "failed")]),
+        (
+            RUNNING,
+            status("Failed", began=True, reason="Evicted", message="d/web: memory is short"),
+            [("warning", "failed: memory is short")],
+        ),
+        (None, status("Failed", reason="Refused", message="no room"), [("error", "rejected: no room")]),
+        (RUNNING, status("Terminating", began=True), [("info", "stopping")]),
+        (RUNNING, None, [("info", "removed")]),
+        (None, None, []),
+        (RUNNING, status("Running", began=True, resize="InProgress"), [("info", "resize InProgress")]),
+        (
+            status("Running", began=True, resize="InProgress"),
+            status("Running", began=True, resize="Done"),
+            [("info", "resize Done")],
+        ),
+        (
+            RUNNING,
+            status("Running", began=True, resize="Infeasible", resize_reason="cpu: 9 requested"),
+            [("warning", "resize Infeasible: cpu: 9 requested")],
+        ),
+        (
+            RUNNING,
+            status("Running", began=True, edit_rejected="no command"),
+            [("warning", "edit rejected, the running pod is unchanged: no command")],
+        ),
+    ],
+)  # fmt: skip
+def test_pods(
+    before: PodStatus | None, after: PodStatus | None, rows: list[tuple[str, str]]
+) -> None:
+    events = pod_events("d/web", before, after)
+    assert [(one.severity, one.text) for one in events] == rows
+    assert all(one.line.startswith("d/web: ") for one in events)
