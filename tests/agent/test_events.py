@@ -23,7 +23,7 @@ def test_a_life_is_told_line_by_line() -> None:
     bench.keeper.end("a", code=137)
     assert lines(bench) == ["d/a/app: exited with 137 (SIGKILL)", "d/a: failed"]
     bench.source.drop("a")
-    assert [*lines(bench), *lines(bench)] == ["d/a: stopping", "d/a: removed"]
+    assert lines(bench) == ["d/a: removed"]
 
 
 def test_a_pod_that_is_stopped() -> None:

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -456,3 +457,45 @@ def test_a_typo_and_a_restart_end_no_pod(agent: Agent, how: int) -> None:
     assert out.count("/ab.yaml cannot be read: the pod stays as it is") == 2
     assert "default/d: " in out
     assert "/d.yaml no longer has it: stopping it" in out
+
+
+def test_the_log_tells_when_a_pod_died(agent: Agent) -> None:
+    agent.write("web", pod("web", "exec sleep 1000"))
+    agent.write("typo", pod("typo", "exec sleep 1000").replace("[sh, -c,", "[/nosuch, -c,"))
+    log = agent.manifests.parent / "log"
+    command = agent.verb("run", str(agent.manifests), "--keep", "-v", "--log-format", "json")
+    with open(log, "w") as out:
+        run = subprocess.Popen(command, env=ENVIRONMENT, stdout=out, stderr=out, text=True)
+    agent.runs.append(run)
+
+    def rows(name: str, pod: str = "web") -> list[dict[str, Any]]:
+        found = [json.loads(line) for line in log.read_text().splitlines()]
+        assert all(row["time"] for row in found)
+        return [row for row in found if row.get("event") == name and row.get("pod", pod) == pod]
+
+    agent.eventually(
+        lambda: bool(rows("ContainerStarted") and rows("ContainerStartFailed", "typo"))
+    )
+    assert "No such file" in rows("ContainerStartFailed", "typo")[0]["message"]
+    assert any(
+        row["level"] == "warning"
+        and row["message"] == "default/typo/app: /nosuch: No such file or directory"
+        for row in map(json.loads, log.read_text().splitlines())
+    ), "the runtime's note, at once"
+    (pid,) = agent.pids()
+    os.kill(pid, signal.SIGKILL)
+    agent.eventually(lambda: bool(rows("ContainerExited")))
+    [row] = rows("ContainerExited")
+    assert (row["namespace"], row["container"], row["exitCode"]) == ("default", "app", 137)
+    assert (row["signal"], row["level"], row["restartInSeconds"]) == ("SIGKILL", "warning", 10.0)
+    agent.write("web", pod("web", "exec sleep 1000").replace("cpu: 100m", "cpu: 150m"))
+    agent.eventually(lambda: any("resize Done" in row["message"] for row in rows("PodResize")))
+    (agent.manifests / "web.yaml").unlink()
+    agent.eventually(lambda: bool(rows("PodRemoved")))
+    actions = {row["action"] for row in rows("CgroupAction")}
+    assert actions == {"create", "set", "remove"}
+    (agent.manifests / "typo.yaml").unlink()
+    agent.eventually(lambda: not agent.apps())
+    run.send_signal(signal.SIGTERM)
+    assert run.wait(PATIENCE) == 0
+    agent.release()
