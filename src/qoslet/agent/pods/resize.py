@@ -93,6 +93,7 @@ class PodResizer:
             if (
                 worker.uid == uid
                 or worker.pod is None
+                or worker.phase is WorkerPhase.REJECTED
                 or (worker.phase is WorkerPhase.TERMINATED and worker.cleanup_done)
             ):
                 continue

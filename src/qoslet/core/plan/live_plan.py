@@ -82,6 +82,7 @@ class LivePlan:
         self._totals = NodeTotals()
         self._count = 0
         self._sums = QosTotalsBuilder()
+        self._rejected: set[str] = set()
         self._upper: tuple[QosTotals, tuple[Cgroup, ...]] | None = None
         self._whole: Plan | None = None
         self._rows: tuple[Problem, ...] | None = None
@@ -128,6 +129,7 @@ class LivePlan:
         others = _NOBODY
         if held.pins or (old is not None and old.pins):
             others = self._pin(pod.uid) - {pod.uid}
+        self._count_admitted({pod.uid})
         return self._answer(held, others)
 
     def add_all(self, pods: Sequence[Pod]) -> None:
@@ -147,6 +149,22 @@ class LivePlan:
         for some in users.values():
             self._take(some[0].template, some)
         self.planner.pin(pods)
+        self._count_admitted({pod.uid for pod in pods if not self.planner.admits(pod)})
+
+    def _count_admitted(self, uids: Collection[str]) -> None:
+        """Count pods that are admitted, and no others: these, and those whose place may have
+        changed. A kubelet that rejects a pod counts it in no sum."""
+        managers = self.planner.managers
+        placed = set() if managers is None else managers.refused.keys()
+        for uid in (self._rejected | placed | set(uids)) & self._held.keys():
+            held, counted = self._held[uid], uid not in self._rejected
+            admitted = self.planner.admits(held.pod)
+            if counted is admitted:
+                continue
+            self._changed()
+            summary = TemplateSummary.of(held.pod, held.template, 1)
+            self._add_totals(summary, held.template, 1 if admitted else -1)
+            (self._rejected.discard if admitted else self._rejected.add)(uid)
 
     def _note_contradiction(self, held: _Held) -> None:
         """Remember a pod whose status names another class than its spec makes."""
@@ -162,7 +180,9 @@ class LivePlan:
         self._changed()
         self._contradicted.discard(uid)
         self._release(uid, held)
-        return self._pin(uid) if held.pins else _NOBODY
+        changed = self._pin(uid) if held.pins else _NOBODY
+        self._count_admitted(())
+        return changed
 
     def keep(self, uids: Collection[str]) -> frozenset[str]:
         """Give back what pods have that are neither put nor among ``uids``: nobody will drop
@@ -298,7 +318,10 @@ class LivePlan:
     def _release(self, uid: str, held: _Held) -> None:
         """One pod less has its shape; what nobody has is forgotten."""
         template = held.template
-        self._add_totals(TemplateSummary.of(held.pod, template, 1), template, -1)
+        if uid in self._rejected:
+            self._rejected.discard(uid)
+        else:
+            self._add_totals(TemplateSummary.of(held.pod, template, 1), template, -1)
         users = self._users[id(template)]
         users.pods.discard(uid)
         if not users.pods:

@@ -13,6 +13,7 @@ from qoslet.core.api.ids import bundle_id
 from qoslet.core.api.pod import Container, Pod, QosClass, Quantities
 from qoslet.core.cgroup import names
 from qoslet.core.node.node import Node
+from qoslet.core.resources.admission import rejection
 from qoslet.core.resources.cgroup_tree import Cgroup, Level, Setting
 from qoslet.core.resources.cgroup_writer import Files, container_unwritten
 from qoslet.core.resources.cri_resources import CriResources, cri_resources, sandbox_cri_resources
@@ -59,6 +60,13 @@ class Planner:
     def qos(self, pod: Pod) -> QosClass:
         """The class of a pod, planned or not."""
         return classify(as_release_sees(self.policy, pod), self.policy.qos_rules)
+
+    def admits(self, pod: Pod) -> bool:
+        """Whether the node admits a pod that was placed. One that it rejects gets no cgroup and
+        counts in no sum, in every command."""
+        if rejection(pod, self.policy.node.os) is not None:
+            return False
+        return self.managers is None or pod.uid not in self.managers.refused
 
     def pins(self, pod: Pod, template: PodTemplatePlan) -> bool:
         """Whether a pod gets CPUs or memory of its own; what it gets decides about others."""
@@ -227,7 +235,7 @@ class Planner:
             return {}
         if pod is None:
             totals = QosTotalsBuilder()
-            for one in pods:
+            for one in filter(self.admits, pods):
                 plan = self.templates.of(one)
                 totals.add(plan.qos, plan.memory, plan.milli, apart=plan.apart)
             for parts, _, files in self._upper(totals.qos_totals):
