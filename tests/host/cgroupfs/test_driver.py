@@ -15,7 +15,7 @@ from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.cgroupfs.fast_observer import FastObserver
 from qoslet.host.cgroupfs.observer import CgroupObserver
-from qoslet.host.linux.openat import KEPT, checked, file_name
+from qoslet.host.linux.openat import FEW, KEPT, checked, file_name
 
 V2_FILES = {
     "cgroup.controllers": "cpuset cpu io memory pids rdma\n",
@@ -331,9 +331,35 @@ def test_more_groups_than_descriptors(tmp_path: Path) -> None:
     steps = [Step("set", f"/q/{name}", "cpu.weight", "9") for name in names]
     assert [one.error for one in driver.perform(steps)] == [None] * len(names)
     assert descriptors_of(folders) == KEPT + 1
-    assert len(CgroupObserver("v2", str(tmp_path)).observe("/q").cgroups) == len(names) + 1
     driver.close()
     assert descriptors_of(folders) == 0
+    eyes = CgroupObserver("v2", str(tmp_path))
+    assert len(eyes.observe("/q").cgroups) == len(names) + 1
+    for name in names:
+        (tmp_path / "q" / name / "inner").mkdir()
+        (tmp_path / "q" / name / "inner" / "cgroup.procs").write_text("")
+        assert eyes.read_cgroup(f"/q/{name}/inner") is not None
+    assert descriptors_of(folders) <= FEW + 1
+    eyes.close()
+    assert descriptors_of(folders) == 0
+
+
+def test_a_reader_looks_where_a_group_is_now(tmp_path: Path) -> None:
+    inner = tmp_path / "q" / "pod" / "inner"
+    eyes = CgroupObserver("v2", str(tmp_path))
+    seen = []
+    for _ in range(3):
+        inner.mkdir(parents=True)
+        (inner / "cgroup.procs").write_text("")
+        found = eyes.read_cgroup("/q/pod/inner")
+        assert found is not None
+        seen.append(found.identity)
+        assert eyes.read_cgroup("/q/pod/other") is None
+        (tmp_path / "q").rename(tmp_path / f"gone{len(seen)}")
+        assert eyes.read_cgroup("/q/pod/other") is None
+        (tmp_path / f"gone{len(seen)}/pod/inner").rename(tmp_path / f"inner{len(seen)}")
+    assert len(set(seen)) == 3, "each is the one that stood there"
+    eyes.close()
 
 
 def test_a_tree_that_was_removed_and_made_anew_is_the_new_one(v2: Cgroupfs, tmp_path: Path) -> None:

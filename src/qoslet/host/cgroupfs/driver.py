@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from errno import EBUSY, ENODEV, ENOENT
+from functools import partial
 
 from qoslet.core.cgroup.interface_files import controller, knob
 from qoslet.core.cgroup.names import is_at_or_below
@@ -30,18 +31,23 @@ from qoslet.host.cgroupfs.reclaim import by_hand, write
 from qoslet.host.cgroupfs.v1 import HierarchiesV1
 from qoslet.host.cgroupfs.v2 import DEFAULT_POINT, HierarchyV2
 from qoslet.host.cgroupfs.write_errors import CgroupError, Deed, cgroup_error, errno_name, no_domain
-from qoslet.host.linux.openat import MountedTree, checked, file_name, parent
+from qoslet.host.linux.openat import KEPT, MountedTree, checked, file_name, parent
 
 REMOVE_TRIES = 10
 """A group whose last process is just ending is busy for a moment: 1 ms, doubled each time."""
 
 
-def layout_of(hierarchy: str, mounts: Mapping[str, str] | str) -> CgroupLayout:
+def layout_of(
+    hierarchy: str, mounts: Mapping[str, str] | str, *, keeps: int = KEPT
+) -> CgroupLayout:
     """The hierarchies of ``mounts``: v1 controller to mount point; v2 the mount point, or a
-    mapping that has it under ``unified`` (default /sys/fs/cgroup)."""
+    mapping that has it under ``unified`` (default /sys/fs/cgroup). ``keeps`` is as for
+    ``MountedTree``."""
+    opened = partial(MountedTree, keeps=keeps)
     if hierarchy == "v1":
-        return HierarchiesV1({} if isinstance(mounts, str) else mounts)
-    return HierarchyV2(mounts if isinstance(mounts, str) else mounts.get("unified", DEFAULT_POINT))
+        return HierarchiesV1({} if isinstance(mounts, str) else mounts, opened)
+    point = mounts if isinstance(mounts, str) else mounts.get("unified", DEFAULT_POINT)
+    return HierarchyV2(point, opened=opened)
 
 
 class Cgroupfs:

@@ -14,7 +14,7 @@ from qoslet.core.cgroup.interface_files import KNOBS, controller
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.host.cgroupfs.driver import layout_of
 from qoslet.host.cgroupfs.reclaim import can_reclaim
-from qoslet.host.linux.openat import MountedTree, checked, file_name, read_file
+from qoslet.host.linux.openat import FEW, MountedTree, checked, file_name, read_file
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -40,7 +40,7 @@ class CgroupObserver:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._v1 = hierarchy == "v1"
-        self._layout = layout_of(hierarchy, mounts)
+        self._layout = layout_of(hierarchy, mounts, keeps=FEW)
         self._clock = clock
         self._files: frozenset[str] = frozenset()
         self._by_tree: list[tuple[str, ...]] = []

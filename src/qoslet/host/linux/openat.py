@@ -14,7 +14,9 @@ from functools import lru_cache
 from typing import TypeVar
 
 KEPT = 48
-"""Directory descriptors kept for each hierarchy."""
+"""Directory descriptors that a driver keeps for each hierarchy."""
+FEW = 8
+"""Those that a reader keeps: it looks at a group and goes on."""
 
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -83,12 +85,14 @@ def read_rest(descriptor: int) -> bytes:
 class MountedTree:
     """One hierarchy at its mount point. Paths are checked ones; all methods raise OSError.
 
+    ``keeps`` is how many descriptors of groups stay open.
     A kept descriptor of a group that was removed and made again answers ENOENT; then the path is
     walked anew, once.
     """
 
-    def __init__(self, point: str) -> None:
+    def __init__(self, point: str, keeps: int = KEPT) -> None:
         self.point = point
+        self._keeps = keeps
         self._mount: int | None = None
         self._kept: dict[str, int] = {}
 
@@ -112,7 +116,7 @@ class MountedTree:
             above = f"{above}/{name}"
             at = os.open(name, _DIRECTORY, dir_fd=at)
             self._kept[above] = at
-        while len(self._kept) > KEPT:
+        while len(self._kept) > self._keeps:
             oldest = next(iter(self._kept))
             if oldest == path:
                 break
@@ -209,16 +213,24 @@ class MountedTree:
             os.close(descriptor)
 
     def directory(self, path: str) -> int:
-        """A group's directory, open for reading and walked anew, so never one that was removed
-        meanwhile; the caller closes it."""
-        at = os.open(self.point, _LISTED)
-        for name in filter(None, path.split("/")):
-            above = at
-            try:
-                at = os.open(name, _LISTED | os.O_NOFOLLOW, dir_fd=above)
-            finally:
-                os.close(above)
-        return at
+        """A group's directory, open for reading, never one that was removed meanwhile; the caller
+        closes it."""
+        if not path:
+            return os.open(self.point, _LISTED)
+        above, _, name = path.rpartition("/")
+        known = not above or above in self._kept
+        try:
+            return os.open(name, _LISTED | os.O_NOFOLLOW, dir_fd=self.fd(above))
+        except OSError as error:
+            # a removed directory has none below it: the group is absent where the one above stands
+            if error.errno not in (ENOENT, ENODEV) or not known or self._stands(above):
+                raise
+        self.close()
+        return os.open(name, _LISTED | os.O_NOFOLLOW, dir_fd=self.fd(above))
+
+    def _stands(self, path: str) -> bool:
+        """Whether the directory that is kept for a path is the one that is there now."""
+        return os.fstat(self.fd(path)).st_ino == self.identity(path)
 
     def identity(self, path: str) -> int | None:
         """The inode of a group, None where there is none."""
@@ -239,15 +251,28 @@ class MountedTree:
         waiting = [*found]
         while waiting:
             group = waiting.pop()
-            for one in self._entries(group):
-                try:
-                    facts = one.stat(follow_symlinks=False)
-                except FileNotFoundError:
-                    continue
-                found[f"{group}/{one.name}"] = facts.st_ino
-                # a group without groups below has two links: its name and its own dot
-                if facts.st_nlink != 2:
-                    waiting.append(f"{group}/{one.name}")
+            try:
+                descriptor = self.directory(group)
+            except FileNotFoundError:
+                continue
+            prefix = f"{group}/"
+            try:
+                with os.scandir(descriptor) as entries:
+                    # no call for each entry: there are as many as groups on the node
+                    for one in entries:
+                        if not one.is_dir(follow_symlinks=False):
+                            continue
+                        try:
+                            facts = one.stat(follow_symlinks=False)
+                        except FileNotFoundError:
+                            continue
+                        below = prefix + one.name
+                        found[below] = facts.st_ino
+                        # a group without groups below has two links: its name and its own dot
+                        if facts.st_nlink != 2:
+                            waiting.append(below)
+            finally:
+                os.close(descriptor)
         return found
 
     def _entries(self, path: str) -> Iterator[os.DirEntry[str]]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.memory.stat_parser import limit_v1, node_memory, number, pairs, pressure, stat_v1
 from qoslet.host.cgroupfs.driver import layout_of
-from qoslet.host.linux.openat import MountedTree, checked
+from qoslet.host.linux.openat import FEW, MountedTree, checked
 from qoslet.host.linux.procfs import text
 
 _MOST = 64 * 1024
@@ -26,7 +26,7 @@ class MemoryFiles:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        layout = layout_of(hierarchy, mounts)
+        layout = layout_of(hierarchy, mounts, keeps=FEW)
         self._v1 = hierarchy == "v1"
         self._tree = layout.tree_of("memory")
         self._cpu = layout.tree_of("cpuacct") if self._v1 else None
