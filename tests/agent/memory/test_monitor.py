@@ -247,6 +247,22 @@ def test_a_kill_right_before_a_pod_s_end_is_not_lost(bench: Counted) -> None:
     assert bench.row("d/a/app").events["oom_kill"] == 1
 
 
+def test_a_pod_that_ends_is_looked_at_when_its_groups_go(bench: Counted) -> None:
+    mine = {one for one in bench.groups("a") if "pod" in one}
+    bench.keeper.slow.add("a")
+    bench.source.drop("a")
+    bench.turn(0.1)
+    bench.memory.woken = frozenset  # type: ignore[method-assign]
+    bench.looked.clear()
+    for _ in range(3):
+        bench.turn(0.1)
+    assert mine.isdisjoint(bench.looked), "its container runs: the groups stay"
+    bench.keeper.end("a", code=143)
+    bench.turn(0.1)
+    assert mine & set(bench.looked)
+    assert bench.groups("a") == []
+
+
 def test_v1_counts_a_container_s_kills_for_those_above() -> None:
     bench = Counted("v1")
     bench.put("a", "memory=64Mi")

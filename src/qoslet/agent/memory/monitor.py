@@ -127,15 +127,18 @@ class MemoryMonitor:
         return woken.union(self._near_limit, *(policy.watching() for policy in self.policies))
 
     def _leaving(self) -> frozenset[str]:
-        """The cgroups of pods that end: this may be the last sample."""
-        workers = self._context.workers
-        over = [workers[uid] for uid in self._context.work_queue if uid in workers]
+        """The cgroups that may be removed in this sync: this may be the last sample. While a
+        container of a pod that ends runs, they stay."""
+        context = self._context
+        over = [context.workers[uid] for uid in context.work_queue if uid in context.workers]
         return frozenset(
             group.path
             for worker in over
-            if worker.phase
-            in (WorkerPhase.TERMINATED, WorkerPhase.TERMINATING, WorkerPhase.CLEANING_UP)
-            and not worker.cleanup_done
+            if not worker.cleanup_done
+            and (
+                worker.phase in (WorkerPhase.TERMINATED, WorkerPhase.CLEANING_UP)
+                or (worker.phase is WorkerPhase.TERMINATING and context.may_have_ended(worker.uid))
+            )
             for group in worker.cgroups
             if group.path is not None
         )

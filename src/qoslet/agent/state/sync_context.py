@@ -115,6 +115,15 @@ class SyncContext:
             self._runtime_pods = self.runtime.list_pods()
         return self._runtime_pods
 
+    def may_have_ended(self, uid: str) -> bool:
+        """Whether the runtime says that no container of a pod runs and none will be started, or
+        cannot say."""
+        try:
+            kept = self.runtime_pods().get(uid)
+        except (QosletError, OSError):
+            return True
+        return kept is None or kept.ended
+
     def add_worker(self, worker: PodWorker) -> None:
         """Add a pod, and queue it."""
         self._count += 1
