@@ -20,7 +20,8 @@ from qoslet.core.reconcile.drift import compare
 from qoslet.core.reconcile.steps import Step
 from qoslet.core.workload.lifecycle import Backoff
 from qoslet.errors import CannotDo
-from qoslet.host.cgroupfs.async_writes import CompletedWrite, PendingWrite
+from qoslet.host.cgroupfs.async_writes import CompletedWrite
+from qoslet.host.cgroupfs.write_errors import PendingWrite
 from qoslet.host.linux.openat import MountedTree
 from tests.agent.fixtures import node
 from tests.agent.world import ROOT, Agent, World, pod

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.agent.state.meters import Meters, add_outcomes
 from qoslet.agent.state.ownership import Ownership
 from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
@@ -33,6 +32,7 @@ from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 
 if TYPE_CHECKING:
     from qoslet.agent.ports import Driver, Journal, Observer
+    from qoslet.agent.state.meters import Meters
     from qoslet.core.node.node import Node
 
 
@@ -311,6 +311,9 @@ class CgroupExecutor:
         """Do the steps in their order. An owner's first failure leaves out the rest of its own, a
         cgroup that could not be created all that would be done in it. Owner ``""`` fails
         alone."""
+        # imported for steps: a pass with nothing to do has none
+        from qoslet.agent.state.meters import add_outcomes
+
         batch = BatchResult()
         failures: Counter[tuple[str, str | None]] = Counter()
         left = list(steps)

@@ -23,7 +23,6 @@ from qoslet.core.oci.resources import (
     Memory,
 )
 from qoslet.core.oci.result import Refusal, Stop
-from qoslet.core.rules.oci import bfq_to_io_weight
 from qoslet.core.versions.runtime import Runtime
 
 _WITHOUT = "unable to set swap limit without memory limit"
@@ -138,6 +137,9 @@ def _swap_v2(pen: Pen, value: int, swap: int, limit: int, runtime: Runtime) -> N
 
 
 def _io_v2(pen: Pen, io: BlockIo, runtime: Runtime) -> None:
+    # imported for weights of block devices: no pod has them
+    from qoslet.core.rules.oci import bfq_to_io_weight
+
     weight = io.weight or 0
     devices = io.weight_device or ()
     if weight and runtime.tables:

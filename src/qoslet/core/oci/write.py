@@ -9,7 +9,6 @@ from qoslet.core.oci import runc
 from qoslet.core.oci.file_writes import Pen
 from qoslet.core.oci.resources import NO_MEMORY, Block
 from qoslet.core.oci.result import Hierarchy, Lost, Part, Row, Stop
-from qoslet.core.oci.unsupported import lost
 from qoslet.core.rules.cpu import QUOTA_PERIOD_US, systemd_quota
 from qoslet.core.versions.runtime import Runtime
 
@@ -60,6 +59,9 @@ def files(
         refusal = stop.refusal
     if systemd and runtime.rounds_quota:
         _round_quota(pen.rows)
+    # imported for a block: of a plan's own nothing is lost
+    from qoslet.core.oci.unsupported import lost
+
     without = lost(asked, hierarchy, runtime, ground.bfq)
     if update is not None and _unchecked(asked, hierarchy, runtime, update):
         without = (*without, UNCHECKED)

@@ -15,7 +15,6 @@ from qoslet.core.cgroup.accepts import effective, same
 from qoslet.core.cgroup.interface_files import released
 from qoslet.core.cgroup.names import is_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
-from qoslet.core.cgroup.unit_properties import left
 from qoslet.core.node.node import Node
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan, Setting
 
@@ -98,6 +97,9 @@ def _stands(row: Setting, found: str, group: Cgroup, node: Node) -> bool:
         return True
     if node.driver != "systemd":
         return False
+    # imported for systemd, which the most have not
+    from qoslet.core.cgroup.unit_properties import left
+
     periods = [int(one.value) for one in group.settings if one.file == "cpu.cfs_period_us"]
     return found == left(row.file, row.value, *periods)
 

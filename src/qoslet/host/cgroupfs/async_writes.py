@@ -18,6 +18,7 @@ from msgspec import Struct
 from qoslet.core.reconcile.limit_shrink import LIMIT, ROOM, SWAP_TOTAL
 from qoslet.core.reconcile.steps import Step
 from qoslet.host.cgroupfs.reclaim import LimitRoom, room_for
+from qoslet.host.cgroupfs.write_errors import PendingWrite
 from qoslet.host.linux.openat import MountedTree
 
 USAGE = {
@@ -32,10 +33,6 @@ GRACE = 0.05
 DEADLINE = 30.0
 """Seconds after which a write that still waits counts as failed; it is not written again
 before it has ended."""
-
-
-class PendingWrite(Exception):
-    """The write goes on, or waits for another one that does."""
 
 
 class CompletedWrite(Struct, frozen=True):

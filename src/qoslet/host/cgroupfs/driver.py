@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from errno import EBUSY, ENODEV, ENOENT
-from functools import partial
+from typing import TYPE_CHECKING
 
 from qoslet.core.cgroup.interface_files import controller, knob
 from qoslet.core.cgroup.names import is_at_or_below
@@ -25,29 +25,24 @@ from qoslet.core.reconcile.journal import (
 )
 from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.errors import CannotDo, QosletError
-from qoslet.host.cgroupfs.async_writes import AsyncWrites, PendingWrite
-from qoslet.host.cgroupfs.kill import CgroupLayout, below, kill, members
+from qoslet.host.cgroupfs.kill import below, kill, members
+from qoslet.host.cgroupfs.layout import layout_of
 from qoslet.host.cgroupfs.reclaim import by_hand, write
-from qoslet.host.cgroupfs.v1 import HierarchiesV1
-from qoslet.host.cgroupfs.v2 import DEFAULT_POINT, HierarchyV2
-from qoslet.host.cgroupfs.write_errors import CgroupError, Deed, cgroup_error, errno_name, no_domain
-from qoslet.host.linux.openat import KEPT, MountedTree, checked, file_name, parent
+from qoslet.host.cgroupfs.write_errors import (
+    CgroupError,
+    Deed,
+    PendingWrite,
+    cgroup_error,
+    errno_name,
+    no_domain,
+)
+from qoslet.host.linux.openat import MountedTree, checked, file_name, parent
+
+if TYPE_CHECKING:
+    from qoslet.host.cgroupfs.async_writes import AsyncWrites
 
 REMOVE_TRIES = 10
 """A group whose last process is just ending is busy for a moment: 1 ms, doubled each time."""
-
-
-def layout_of(
-    hierarchy: str, mounts: Mapping[str, str] | str, *, keeps: int = KEPT
-) -> CgroupLayout:
-    """The hierarchies of ``mounts``: v1 controller to mount point; v2 the mount point, or a
-    mapping that has it under ``unified`` (default /sys/fs/cgroup). ``keeps`` is as for
-    ``MountedTree``."""
-    opened = partial(MountedTree, keeps=keeps)
-    if hierarchy == "v1":
-        return HierarchiesV1({} if isinstance(mounts, str) else mounts, opened)
-    point = mounts if isinstance(mounts, str) else mounts.get("unified", DEFAULT_POINT)
-    return HierarchyV2(point, opened=opened)
 
 
 class Cgroupfs:
@@ -187,8 +182,7 @@ class Cgroupfs:
             number = error.errno or 0
             said = self._refused(step.kind, step.path, number, step.file, step.value)
             return Outcome(step, before, str(said), errno_name(number))
-        name = errno_name(error.number) if error.number else None
-        return Outcome(step, before, str(error), name)
+        return Outcome(step, before, str(error), errno_name(error.number) if error.number else None)
 
     def _refused(self, deed: Deed, path: str, number: int, file: str, value: str) -> CgroupError:
         """The refusal with the mount point that the file belongs to."""
@@ -328,7 +322,7 @@ class Cgroupfs:
         inside = sorted(members(self.layout, [path])) or tree.children(path)
         if error.errno == EBUSY and inside:
             names = ", ".join(str(one) for one in inside[:5])
-            said = CgroupError(f"{said} (in it: {names})", said.number)
+            return CgroupError(f"{said} (in it: {names})", said.number)
         return said
 
     def shell(self, step: Step) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from qoslet.core.cgroup.interface_files import KNOBS, controller, released
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
-from qoslet.host.cgroupfs.driver import layout_of
+from qoslet.host.cgroupfs.layout import layout_of
 from qoslet.host.linux.openat import ONE_READ, checked, read_rest
 
 _POINT = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC

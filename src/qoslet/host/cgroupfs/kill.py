@@ -5,45 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Iterable
-from typing import Protocol
 
 from qoslet.errors import CannotDo
+from qoslet.host.cgroupfs.layout import CgroupLayout
 from qoslet.host.linux.openat import MountedTree
 
 ROUNDS = 5
 WAIT_SECONDS = 2.0
 """How long members may take to leave after ``cgroup.kill``, and in each round without it."""
-
-
-class CgroupLayout(Protocol):
-    """The hierarchies of a group (``cgroup1.Hierarchies``, ``cgroup2.Unified``)."""
-
-    name: str
-    trees: tuple[MountedTree, ...]
-
-    def tree_of(self, controller: str) -> MountedTree | None:
-        """The hierarchy of a controller."""
-
-    def controllers_of(self, tree: MountedTree) -> tuple[str, ...]:
-        """The controllers of a hierarchy."""
-
-    def create(self, path: str) -> bool:
-        """Make a group."""
-
-    def regain(self, path: str) -> bool:
-        """Enable again what somebody switched off above a group; whether it has more now."""
-
-    def not_domain(self, path: str) -> str:
-        """The type of a v2 group that is no domain."""
-
-    def written(self, path: str, file: str) -> None:
-        """A file was set."""
-
-    def removed(self, path: str) -> None:
-        """A group is gone."""
-
-    def make_lines(self, path: str) -> list[str]:
-        """The shell commands of ``create``."""
 
 
 def members_of(tree: MountedTree, path: str) -> set[int]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from qoslet.core.cgroup.interface_files import KNOBS, controller
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
-from qoslet.host.cgroupfs.driver import layout_of
+from qoslet.host.cgroupfs.layout import layout_of
 from qoslet.host.cgroupfs.reclaim import can_reclaim
 from qoslet.host.linux.openat import FEW, MountedTree, checked, file_name, read_file
 

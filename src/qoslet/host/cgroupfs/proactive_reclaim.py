@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from errno import EAGAIN
 
-from qoslet.host.cgroupfs.driver import layout_of
+from qoslet.host.cgroupfs.layout import layout_of
 from qoslet.host.cgroupfs.reclaim import RECLAIM
 
 WRITE_BYTES = 4 << 20

@@ -23,6 +23,10 @@ class CgroupError(QosletError):
         self.number = number
 
 
+class PendingWrite(Exception):
+    """The write goes on, or waits for another one that does."""
+
+
 def errno_name(number: int) -> str:
     """``EBUSY`` for 16."""
     if number == errno.EOPNOTSUPP:

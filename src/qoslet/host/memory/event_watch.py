@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from qoslet.host.cgroupfs.driver import layout_of
+from qoslet.host.cgroupfs.layout import layout_of
 from qoslet.host.linux.inotify import Changes
 from qoslet.host.linux.openat import MountedTree, checked
 from qoslet.host.memory.psi_trigger import Triggers

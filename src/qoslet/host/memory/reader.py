@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.memory.stat_parser import limit_v1, node_memory, number, pairs, pressure, stat_v1
-from qoslet.host.cgroupfs.driver import layout_of
+from qoslet.host.cgroupfs.layout import layout_of
 from qoslet.host.linux.openat import FEW, MountedTree, checked
 from qoslet.host.linux.procfs import text
 

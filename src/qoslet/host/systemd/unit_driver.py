@@ -23,9 +23,9 @@ from qoslet.core.reconcile.journal import Created, Entry, Recorder
 from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.core.reconcile.unit_jobs import Numbered, Piece, pieces, runs, waves
 from qoslet.errors import QosletError
-from qoslet.host.cgroupfs.async_writes import AsyncWrites, PendingWrite, may_wait
+from qoslet.host.cgroupfs.async_writes import AsyncWrites, may_wait
 from qoslet.host.cgroupfs.driver import Cgroupfs
-from qoslet.host.cgroupfs.write_errors import CgroupError, cgroup_error
+from qoslet.host.cgroupfs.write_errors import CgroupError, PendingWrite, cgroup_error
 from qoslet.host.linux.openat import MountedTree, checked, parent
 from qoslet.host.systemd.unit_properties import UnitProperties
 from qoslet.host.systemd.units import Units

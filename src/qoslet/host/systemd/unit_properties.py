@@ -17,7 +17,7 @@ from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.interface_files import UNMANAGED, controller, property_of, released
 from qoslet.core.cgroup.unit_properties import Signed
 from qoslet.core.reconcile.steps import Step
-from qoslet.host.cgroupfs.kill import CgroupLayout
+from qoslet.host.cgroupfs.layout import CgroupLayout
 from qoslet.host.cgroupfs.write_errors import CgroupError, cgroup_error
 from qoslet.host.linux.openat import parent
 
