@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from qoslet.app.managers import take_up_managers
 from qoslet.core.reconcile.steps import Step
 from qoslet.core.workload.image_spec import read_images
 from qoslet.errors import BadInput, CannotDo
@@ -19,7 +20,6 @@ from qoslet.host.containers.log_files import LogLimits
 from qoslet.host.linux.mountinfo import beside
 from qoslet.host.linux.procfs import text
 from qoslet.host.state.folder import CRI, CRI_ENDPOINT, KEEPER, LOGS
-from qoslet.host.state.manager_checkpoint import ManagerFiles
 from qoslet.host.systemd.select_driver import fits_runtime
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def taken_up(chosen: CriChoice, tree: OwnedTree, folder: str, source: ManifestSo
     limits = LogLimits(kubelet.container_log_max_size, kubelet.container_log_max_files)
     runtime = _runtime(chosen.endpoint, chosen.facts, tree, folder, chosen.unconfined, limits)
     try:
-        source.take_up(ManagerFiles(folder), folder, runtime.list_pods().keys())
+        take_up_managers(source, tree, folder, runtime.list_pods().keys())
     except BaseException:
         runtime.close()
         raise
@@ -187,10 +187,10 @@ def refuse_others(folder: str, root: str) -> None:
         )
 
 
-def has_pods(folder: str) -> bool:
+def has_pods(folder: str, records: str = CRI) -> bool:
     """Whether a container runtime has pods of a root."""
     try:
-        return bool(os.listdir(f"{folder}/{CRI}"))
+        return bool(os.listdir(f"{folder}/{records}"))
     except OSError:
         return False
 

@@ -3,6 +3,7 @@ it is undone."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
@@ -14,7 +15,8 @@ from qoslet.agent.config import Config
 from qoslet.agent.ports import MemoryParts, Observer
 from qoslet.agent.reconciler import Reconciler
 from qoslet.app import cri_run
-from qoslet.app.teardown import clear, keeper_of, undo
+from qoslet.app.managers import take_up_managers
+from qoslet.app.teardown import has_records, keeper_of, remove_files, undo
 from qoslet.host.cgroupfs.async_writes import AsyncWrites
 from qoslet.host.cgroupfs.proactive_reclaim import KernelReclaim
 from qoslet.host.containers.log_files import LogLimits
@@ -27,7 +29,6 @@ from qoslet.host.memory.event_watch import KernelWatch
 from qoslet.host.memory.oom_log import KernelLog
 from qoslet.host.memory.reader import MemoryFiles
 from qoslet.host.state.folder import LOGS, VOLUMES, folder_of
-from qoslet.host.state.manager_checkpoint import ManagerFiles
 from qoslet.host.state.memory_counters import KeptCounters
 from qoslet.host.systemd.leave_service import leave_service
 
@@ -60,18 +61,61 @@ def joined(
     chosen: CriChoice | None = None,
 ) -> Iterator[HostRun]:
     """The loop with containers in the hands of a keeper, or of the container runtime that was
-    chosen, in a tree that is ours alone."""
+    chosen, in a tree that is ours alone. A start that does not get to its first sync leaves
+    nothing behind."""
+    folder = folder_of(config.root)
+    made = _Started(tree, folder, frozenset(os.listdir(folder)))
+    try:
+        runtime = made.runtime = _taken_up(tree, folder, source, chosen)
+        yield _host_run(config, source, made, runtime, (signals, machine))
+    finally:
+        made.leave()
+
+
+class _Started:
+    """What a run began, as far as it came. ``before`` are the names that were in its folder."""
+
+    def __init__(self, tree: OwnedTree, folder: str, before: frozenset[str]) -> None:
+        self.tree, self.folder, self._before = tree, folder, before
+        self.rest = ExitStack()
+        self.runtime: KeeperRuntime | CriRuntime | None = None
+        self.reconciler: Reconciler | None = None
+
+    def leave(self) -> None:
+        """Part from the runtime; where nothing is kept, nothing of it stays."""
+        self.rest.close()
+        synced = self.reconciler if self.reconciler and self.reconciler.last_result else None
+        over = synced is not None and not (
+            synced.context.config.keep_pods or synced.context.workers
+        )
+        if self.runtime is not None:
+            self.runtime.close(1.0 if over else 0.0)
+        if over:
+            remove_files(self.folder)
+        elif synced is None and not has_records(self.folder):
+            remove_files(self.folder, keep=self._before)
+            if not self.tree.ledger.cgroups:
+                undo(self.tree)
+
+
+def _host_run(
+    config: Config,
+    source: ManifestSource,
+    made: _Started,
+    runtime: KeeperRuntime | CriRuntime,
+    around: tuple[Signals, MachineUtilization],
+) -> HostRun:
+    """The loop, and what surfaces need of it."""
+    signals, machine = around
     from qoslet.host.containers.log_reader import LogFollower
 
+    tree, folder, rest = made.tree, made.folder, made.rest
     driver, eyes = tree.driver, eyes_of(tree)
     driver.slow = AsyncWrites()
-    folder = folder_of(config.root)
-    runtime = _taken_up(tree, folder, source, chosen)
     volumes = TmpfsVolumes(f"{folder}/{VOLUMES}", lasting=config.keep_pods)
-    rest = ExitStack()
     wakes: list[Callable[[], Sequence[int]]] = [runtime.descriptors, source.descriptors]
     clock = WakingClock(signals, lambda: [fd for one in wakes for fd in one()])
-    reconciler = Reconciler(
+    reconciler = made.reconciler = Reconciler(
         config,
         driver,
         eyes,
@@ -87,27 +131,15 @@ def joined(
     _remember(reconciler, wakes, rest)
     fresh = LogFollower(f"{folder}/{LOGS}")
     tree.enable()
-    try:
-        yield HostRun(
-            reconciler,
-            clock,
-            eyes,
-            folder,
-            partial(undo, tree),
-            lambda: [*tree.notes, *driver.notes, *runtime.notes, *volumes.notes],
-            lambda: list(fresh.lines()),
-        )
-    finally:
-        rest.close()
-        _leave(reconciler, runtime, folder)
-
-
-def _leave(reconciler: Reconciler, runtime: KeeperRuntime | CriRuntime, folder: str) -> None:
-    """Part from the runtime; where nothing is kept, nothing of it stays."""
-    over = not reconciler.context.config.keep_pods and not reconciler.context.workers
-    runtime.close(1.0 if over else 0.0)
-    if over:
-        clear(folder)
+    return HostRun(
+        reconciler,
+        clock,
+        eyes,
+        folder,
+        partial(undo, tree),
+        lambda: [*tree.notes, *driver.notes, *runtime.notes, *volumes.notes],
+        lambda: list(fresh.lines()),
+    )
 
 
 def _remember(
@@ -136,7 +168,7 @@ def _taken_up(
     runtime = keeper_of(tree, folder, limits)
     runtime.place = leave_service
     try:
-        source.take_up(ManagerFiles(folder), folder, runtime.list_pods().keys())
+        take_up_managers(source, tree, folder, runtime.list_pods().keys())
     except BaseException:
         runtime.close(0.0)
         raise

@@ -47,6 +47,8 @@ class RunOptions(Struct, kw_only=True):
     rootfs: tuple[str, ...]
     storage: str | None
     """For OCI runtimes: layouts, directories by image name, and where they are unpacked."""
+    metrics_address: str | None = None
+    """Where ``/metrics`` is served over TCP, too."""
 
     @property
     def by_oci(self) -> bool:

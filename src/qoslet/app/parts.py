@@ -17,7 +17,7 @@ from qoslet.core.reconcile.steps import ordered
 from qoslet.host.linux.clock import WakingClock
 
 if TYPE_CHECKING:
-    pass
+    from socket import socket
 
 
 class AgentRun:
@@ -47,6 +47,7 @@ class AgentRun:
         self.folder = ""
         self.hang_up: Callable[[], None] = lambda: None
         """Asks the loop to end because nobody watches any more."""
+        self.listener: socket | None = None
 
 
 def title_of(config: Config, node: Node, cores: float) -> str:

@@ -39,6 +39,8 @@ from qoslet.host.linux.output import OutputWriter
 from qoslet.host.systemd.sd_notify import extend_start
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from qoslet.app.cri_run import CriChoice
     from qoslet.app.tree import OwnedTree
 
@@ -99,7 +101,7 @@ def _parts(options: RunOptions, nodes: NodeFiles) -> Iterator[AgentRun]:
             _follow(options, made, root, signals, nodes)
             yield made
         else:
-            with _real(config, source, options.root, signals, options.dry_run, chosen) as made:
+            with _real(config, source, options, signals, chosen) as made:
                 _follow(options, made, root, signals, nodes)
                 yield made
 
@@ -152,9 +154,8 @@ def _follow(
 def _real(
     config: Config,
     source: ManifestSource,
-    root: str,
+    options: RunOptions,
     signals: Signals,
-    dry_run: bool,
     chosen: CriChoice | None,
 ) -> Iterator[AgentRun]:
     """The loop on this machine. Raises CannotDo where something is missing."""
@@ -163,24 +164,40 @@ def _real(
     from qoslet.app.host_run import joined
     from qoslet.host.machine.utilization import MachineUtilization
 
-    place = owned_tree.place_of(root, node.hierarchy, node.driver)
+    place = owned_tree.place_of(options.root, node.hierarchy, node.driver)
     machine = MachineUtilization()
     if node.driver == "cgroupfs":
         _need_rights([*place.mounts.values()], config.root)
-    with owned_tree.tree(place, write=not dry_run, verb="run") as tree:
+    with owned_tree.tree(place, write=not options.dry_run, verb="run") as tree:
         _need_reserved(tree, reserved_paths(source, config.root))
         title = title_of(config, node, machine.cores)
-        if dry_run:
+        if options.dry_run:
             from qoslet.app.simulate import dry
 
             yield dry(config, source, tree, signals, title)
         else:
-            with joined(config, source, tree, signals, machine, chosen) as real:
+            # before anything is written: it is what a second agent fails at
+            with (
+                _listening(options.metrics_address) as listener,
+                joined(config, source, tree, signals, machine, chosen) as real,
+            ):
                 shell = partial(shell_lines, tree.driver, real.eyes, config, source)
                 made = AgentRun(config, source, real.reconciler, real.clock, signals, title, shell)
                 made.undo, made.notes, made.log_lines = real.undo, real.notes, real.log_lines
-                made.folder = real.folder
+                made.folder, made.listener = real.folder, listener
                 yield made
+
+
+@contextmanager
+def _listening(address: str | None) -> Iterator[socket | None]:
+    """Listen where metrics are to be served. Raises BadInput, CannotDo."""
+    if address is None:
+        yield None
+        return
+    from qoslet.host.state.http_server import listen
+
+    with closing(listen(address)) as listener:
+        yield listener
 
 
 def _need_reserved(tree: OwnedTree, paths: Sequence[str]) -> None:

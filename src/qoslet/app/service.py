@@ -19,6 +19,8 @@ from qoslet.render.documents.timestamps import moment
 from qoslet.render.terminal import printable
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from qoslet.agent.loop import Surface
     from qoslet.agent.snapshots import SyncResult
     from qoslet.app.parts import AgentRun
@@ -226,9 +228,10 @@ class AnsweringSurface:
 
 
 class AgentSockets:
-    """The sockets of an agent while it runs: its private one, and ``address`` where given."""
+    """The sockets of an agent while it runs: its private one, and ``address`` where given, as
+    text or as a socket that listens."""
 
-    def __init__(self, folder: str, pages: Pages, address: str | None) -> None:
+    def __init__(self, folder: str, pages: Pages, address: str | socket | None) -> None:
         self._servers = ExitStack()
         server = private(folder, pages)
         self._servers.callback(forget, folder)
@@ -253,7 +256,7 @@ class AgentSockets:
 
 
 @contextmanager
-def _asked(parts: AgentRun, address: str | None) -> Iterator[RequestQueue[Snapshot]]:
+def _asked(parts: AgentRun) -> Iterator[RequestQueue[Snapshot]]:
     """Questions come in and wake the loop, while it lasts. Without a folder nobody can ask."""
     questions: RequestQueue[Snapshot] = RequestQueue()
     pages = pages_of(questions, parts.config.root, parts.source.live.node.driver)
@@ -262,26 +265,24 @@ def _asked(parts: AgentRun, address: str | None) -> Iterator[RequestQueue[Snapsh
             yield questions
             return
         parts.clock.further.append(questions.descriptor)
-        with AgentSockets(parts.folder, pages, address):
+        with AgentSockets(parts.folder, pages, parts.listener):
             yield questions
     finally:
         questions.close()
 
 
 @contextmanager
-def answering(parts: AgentRun, watching: Surface, address: str | None) -> Iterator[Surface]:
+def answering(parts: AgentRun, watching: Surface) -> Iterator[Surface]:
     """The surface of a run that somebody watches."""
-    with _asked(parts, address) as questions:
+    with _asked(parts) as questions:
         yield AnsweringSurface(watching, questions)
 
 
 @contextmanager
-def serving(
-    parts: AgentRun, form: LogFormat, address: str | None, *, verbose: bool = False
-) -> Iterator[Surface]:
+def serving(parts: AgentRun, form: LogFormat, *, verbose: bool = False) -> Iterator[Surface]:
     """The surface of a run as a service. ``verbose``: each action on a cgroup is logged."""
     reconciler = parts.reconciler
-    with _asked(parts, address) as questions:
+    with _asked(parts) as questions:
         notifier = Notifier(os.environ)
         if notifier.watchdog_seconds is not None:
             parts.clock.longest = notifier.watchdog_seconds / 4

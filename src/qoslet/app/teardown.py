@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Collection
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from qoslet.app import cri_run
@@ -15,7 +17,7 @@ from qoslet.host.containers.tmpfs_volumes import TmpfsVolumes
 from qoslet.host.keeper.client import KeeperRuntime
 from qoslet.host.machine.utilization import Killing
 from qoslet.host.state import http_server
-from qoslet.host.state.folder import POD_FILES, POD_FOLDERS, VOLUMES, folder_of
+from qoslet.host.state.folder import KEEPER, POD_FILES, POD_FOLDERS, VOLUMES, folder_of
 
 if TYPE_CHECKING:
     from qoslet.agent.ports import Runtime
@@ -33,16 +35,32 @@ def keeper_of(tree: OwnedTree, folder: str, limits: LogLimits | None = None) -> 
     return KeeperRuntime.connect(folder, place.root, place.hierarchy, where, limits=limits)
 
 
-def clear(folder: str) -> None:
-    """Remove what is there for pods, once there are none."""
+def remove_files(folder: str, keep: Collection[str] = ()) -> None:
+    """Remove what is there for pods, once there are none, but for the names to ``keep``."""
     for name in POD_FOLDERS:
-        shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
+        if name not in keep:
+            shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
     http_server.forget(folder)
     for name in POD_FILES:
-        try:
-            os.unlink(f"{folder}/{name}")
-        except FileNotFoundError:
-            continue
+        for file in (name, f"{name}.new"):
+            if file not in keep:
+                with suppress(FileNotFoundError):
+                    os.unlink(f"{folder}/{file}")
+
+
+def has_records(folder: str) -> bool:
+    """Whether a runtime keeps pods of a root."""
+    return cri_run.has_pods(folder) or cri_run.has_pods(folder, KEEPER)
+
+
+def has_leftovers(tree: OwnedTree) -> bool:
+    """Whether something is there for pods, whatever the journal tells."""
+    try:
+        names = os.listdir(folder_of(tree.place.root))
+    except OSError:
+        return False
+    ours = {*POD_FOLDERS, *POD_FILES, *(f"{name}.new" for name in POD_FILES)}
+    return not ours.isdisjoint(names)
 
 
 def undo(tree: OwnedTree) -> list[str]:
@@ -87,7 +105,9 @@ def end_pods(tree: OwnedTree) -> list[str]:
     volumes = TmpfsVolumes(f"{folder}/{VOLUMES}")
     for uid in volumes.existing():
         volumes.remove(uid, detach=True)
-    clear(folder)
+    if not lines and has_leftovers(tree):
+        lines = [f"{folder}: removed the state of a run without pods"]
+    remove_files(folder)
     return [*lines, *volumes.notes]
 
 

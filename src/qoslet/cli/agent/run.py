@@ -79,6 +79,7 @@ def options_of(args: argparse.Namespace) -> RunOptions:
         images=tuple(args.images),
         rootfs=tuple(args.rootfs),
         storage=args.storage,
+        metrics_address=args.metrics_address,
     )
     _check(options)
     return options
@@ -329,9 +330,7 @@ def _serve(args: argparse.Namespace, parts: AgentRun, first: DesiredState) -> Ru
     from qoslet.app import run as agent_run
     from qoslet.app import service
 
-    with service.serving(
-        parts, args.log_format, args.metrics_address, verbose=args.verbose
-    ) as surface:
+    with service.serving(parts, args.log_format, verbose=args.verbose) as surface:
         ended = agent_run.turn(parts, first, surface)
     return agent_run.outcome(parts, ended)
 
@@ -350,7 +349,7 @@ def _watch(
         if watching is not None and args.verbose:
             service.follow_steps(parts, lambda command, one: watching.log(command))
         try:
-            with service.answering(parts, surface, args.metrics_address) as answering:
+            with service.answering(parts, surface) as answering:
                 ended = agent_run.turn(parts, first, answering)
             complete = True
         finally:

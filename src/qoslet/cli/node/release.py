@@ -57,6 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
         emit(text("release").encode())
         return EXIT_OK
+    from qoslet.app import teardown
     from qoslet.app import tree as owned_tree
     from qoslet.core.reconcile.restore import restore
 
@@ -66,11 +67,12 @@ def run(args: argparse.Namespace) -> int:
     with owned_tree.tree(place, write=not args.dry_run, verb=None) as tree:
         for text_of_note in tree.notes:
             note(text_of_note)
-        if tree.verb == "run":
+        pods = tree.verb == "run" or teardown.has_leftovers(tree)
+        if pods:
             _end_pods(tree, args.dry_run)
         what = restore(
             tree.ledger,
-            _emptied(tree) if tree.verb == "run" and args.dry_run else tree.standing(),
+            _emptied(tree) if pods and args.dry_run else tree.standing(),
             hierarchy=place.hierarchy,
             page_size=owned_tree.page_size(),
             force=args.force,

@@ -226,8 +226,14 @@ def _bind(listener: socket.socket, place: int) -> None:
     os.rename(new, AGENT_SOCKET, src_dir_fd=place, dst_dir_fd=place)
 
 
-def public(address: str, pages: Pages) -> StateServer:
-    """Listen at ``HOST:PORT`` for everybody who reaches it. Raises BadInput for no address,
+def public(address: str | socket.socket, pages: Pages) -> StateServer:
+    """Answer everybody who reaches ``HOST:PORT``, or a socket of ``listen``. Raises as that."""
+    listener = listen(address) if isinstance(address, str) else address
+    return StateServer(listener, pages, user=None)
+
+
+def listen(address: str) -> socket.socket:
+    """Listen at ``HOST:PORT``; who connects waits for an answer. Raises BadInput for no address,
     CannotDo where it is taken."""
     host, port = _parts(address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -239,7 +245,7 @@ def public(address: str, pages: Pages) -> StateServer:
     except OSError as error:
         listener.close()
         raise CannotDo(f"cannot listen: {error.strerror}", where=address) from error
-    return StateServer(listener, pages, user=None)
+    return listener
 
 
 def _parts(address: str) -> tuple[str, int]:

@@ -46,6 +46,13 @@ class StateFiles:
             raise _unfit(path, f"holds more than {MOST} bytes")
         return content
 
+    def remove(self) -> None:
+        """Remove what is there, whatever it is. Raises OSError."""
+        for name in self._names:
+            with suppress(FileNotFoundError):
+                os.unlink(f"{self._folder}/{name}")
+        self._last = {}
+
     def write(self, contents: Mapping[str, bytes]) -> bool:
         """Keep ``contents``, each file whole at any time; whether anything was written. A file
         that is not among them goes. Raises OSError where it cannot be written."""
