@@ -14,6 +14,7 @@ from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.node.node import Node
 from qoslet.core.reconcile.drift import Cause, compare
 from qoslet.core.reconcile.steps import ordered
+from qoslet.core.resources.cgroup_tree import Cgroup
 from qoslet.host.linux.clock import WakingClock
 
 if TYPE_CHECKING:
@@ -55,10 +56,10 @@ def title_of(config: Config, node: Node, cores: float) -> str:
     return f"qoslet {config.root} · {node.hierarchy} · {cores:g} CPUs"
 
 
-def reserved_paths(source: ManifestSource, root: str) -> list[str]:
-    """The planned groups outside the root: those of reservations."""
-    paths = [one.path for one in source.live.upper() if one.path is not None]
-    return [path for path in paths if not is_at_or_below(path, root)]
+def reserved_cgroups(source: ManifestSource, root: str) -> dict[str, Cgroup]:
+    """The planned groups outside the root, by path: those of reservations."""
+    groups = {one.path: one for one in source.live.upper() if one.path is not None}
+    return {path: one for path, one in groups.items() if not is_at_or_below(path, root)}
 
 
 def shell_lines(
@@ -68,7 +69,7 @@ def shell_lines(
     wanted = source.live.plan()
     observer.watch(wanted.files)
     seen = observer.observe(config.root)
-    outside = {path: observer.read_cgroup(path) for path in reserved_paths(source, config.root)}
+    outside = {path: observer.read_cgroup(path) for path in reserved_cgroups(source, config.root)}
     there = {path: one for path, one in outside.items() if one is not None}
     merged = type(seen)(seen.at, {**seen.cgroups, **there})
     theirs = {group.path for group in wanted.cgroups if group.by_runtime}

@@ -6,7 +6,7 @@ import io
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,11 +21,12 @@ from qoslet.agent.loop import run as run_loop
 from qoslet.agent.ports import DesiredState as DesiredState
 from qoslet.app.node import guard_of, node_of
 from qoslet.app.options import RunOptions
-from qoslet.app.parts import AgentRun, reserved_paths, shell_lines, title_of
+from qoslet.app.parts import AgentRun, reserved_cgroups, shell_lines, title_of
 from qoslet.app.reload import reload
 from qoslet.core.api.manifest import Options as Reading
 from qoslet.core.node.node import Node
 from qoslet.core.problem import Problem
+from qoslet.core.reconcile.drift import lacking
 from qoslet.core.status.run_outcome import EndCause, RunOutcome, run_outcome
 from qoslet.core.workload.pod_status import PodRow
 from qoslet.core.workload.security_context import ProcessRights
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
     from qoslet.app.cri_run import CriChoice
     from qoslet.app.tree import OwnedTree
+    from qoslet.core.resources.cgroup_tree import Cgroup
 
 SERVICE_RESYNC = 10.0
 """Seconds between two looks at everything where nobody watches."""
@@ -169,7 +171,7 @@ def _real(
     if node.driver == "cgroupfs":
         _need_rights([*place.mounts.values()], config.root)
     with owned_tree.tree(place, write=not options.dry_run, verb="run") as tree:
-        _need_reserved(tree, reserved_paths(source, config.root))
+        _need_reserved(tree, reserved_cgroups(source, config.root))
         title = title_of(config, node, machine.cores)
         if options.dry_run:
             from qoslet.app.simulate import dry
@@ -200,12 +202,15 @@ def _listening(address: str | None) -> Iterator[socket | None]:
         yield listener
 
 
-def _need_reserved(tree: OwnedTree, paths: Sequence[str]) -> None:
-    """Raise CannotDo where a group of a reservation that is to be enforced is absent."""
-    for path in paths:
-        if tree.read_cgroup(path) is None:
+def _need_reserved(tree: OwnedTree, groups: Mapping[str, Cgroup]) -> None:
+    """Raise CannotDo where a group of a reservation that is to be enforced is absent, or on v1
+    absent in the hierarchy of a value that is to be written."""
+    for path, group in groups.items():
+        names = lacking(group, tree.read_cgroup(path))
+        if names is None or names:
+            where = f" in the hierarchy of {', '.join(names)}" if names else ""
             raise CannotDo(
-                "enforceNodeAllocatable needs this cgroup, which does not exist",
+                f"enforceNodeAllocatable needs this cgroup, which does not exist{where}",
                 where=path,
                 hint="create it (mkdir in each hierarchy, or a systemd slice), or remove its reservation from --enforce-node-allocatable",
             )

@@ -11,7 +11,7 @@ from qoslet.agent.config import Config
 from qoslet.agent.desired_state import ManifestSource
 from qoslet.agent.ports import MemoryParts
 from qoslet.agent.reconciler import Reconciler
-from qoslet.app.parts import AgentRun, reserved_paths, shell_lines, title_of
+from qoslet.app.parts import AgentRun, reserved_cgroups, shell_lines, title_of
 from qoslet.core.node.node import Node
 from qoslet.core.reconcile.steps import Step
 from qoslet.core.rules.hugetlb import size_text
@@ -38,7 +38,7 @@ def simulated(config: Config, source: ManifestSource, node: Node, signals: Signa
         swap=node.host.swap_controller,
         hugepages=[size_text(size) for size in node.host.hugepage_sizes],
     )
-    for path in reserved_paths(source, config.root):
+    for path in reserved_cgroups(source, config.root):
         kernel.perform([Step("create", path)])
 
     documents: dict[str, Mapping[str, Any]] = {}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 
+import pytest
+
 from qoslet.core.quantity import parse
 from qoslet.core.reconcile.steps import Step
 from qoslet.sim.kernel import Fault
@@ -101,3 +103,26 @@ def test_a_reserved_group_of_others_gets_what_is_planned_and_nothing_else() -> N
     before = len(bench.driver.steps)
     assert not bench.turn(11.0).differences
     assert len(bench.driver.steps) == before
+
+
+@pytest.mark.parametrize("tree", ["memory", "cpu", "cpuacct", "cpuset", "pids", "hugetlb"])
+def test_a_reserved_cgroup_needs_the_hierarchies_of_its_values_only(tree: str) -> None:
+    bench = Bench(
+        enforce_node_allocatable=("pods", "system-reserved"),
+        system_reserved_cgroup="/sys",
+        system_reserved={"cpu": parse("500m"), "memory": parse("1Gi")},
+    )
+    bench.kernel.mkdir("/sys")
+    bench.kernel.rmdir("/sys", tree)
+    turn = bench.turn()
+    if tree in ("memory", "cpu"):
+        assert turn.errors == (f"/sys is reserved and does not exist in the hierarchy of {tree}",)
+        assert "the tree is as planned" not in turn.summary
+    else:
+        assert turn.errors == ()
+    for _ in range(3):
+        turn = bench.turn(60.0, whole=True)
+    assert bool(turn.errors) == (tree in ("memory", "cpu"))
+    assert turn.failed == 0
+    other = "cpu.shares" if tree != "cpu" else LIMIT
+    assert bench.value("/sys", other) == ("512" if other == "cpu.shares" else str(1024 * MIB))

@@ -499,3 +499,38 @@ def test_the_log_tells_when_a_pod_died(agent: Agent) -> None:
     run.send_signal(signal.SIGTERM)
     assert run.wait(PATIENCE) == 0
     agent.release()
+
+
+def test_a_reserved_cgroup_needs_the_hierarchies_of_its_values_only(agent: Agent) -> None:
+    if agent.v2:
+        pytest.skip("v2 has one hierarchy")
+    agent.write("a", pod("a", "exec sleep 1000"))
+    options = (
+        "--system-reserved=cpu=500m,memory=256Mi",
+        f"--system-reserved-cgroup={agent.root}-system",
+        "--enforce-node-allocatable=pods,system-reserved",
+    )
+    with Reserved(agent) as system:
+        for name, needed in (
+            ("freezer", False),
+            ("cpuset", False),
+            ("cpu", True),
+            ("memory", True),
+        ):
+            tree = agent.tree.layout.tree_of(name)
+            if tree is None:
+                continue
+            tree.rmdir(system.path)
+            if needed:
+                _, err = ended(agent.begin(*options), 3)
+                assert f"does not exist in the hierarchy of {name}" in err
+                agent.runs.pop()
+            else:
+                run = agent.service(*options)
+                agent.until(lambda: agent.value(system.path, "cpu.shares") == "512")
+                agent.until(lambda: len(agent.pids()) == 1)
+                out = agent.stop(run)
+                assert "does not exist" not in out
+                agent.release()
+                assert agent.value(system.path, "cpu.shares") == "1024"
+            tree.mkdir(system.path)

@@ -13,8 +13,9 @@ from msgspec import Struct
 
 from qoslet.agent.state.cgroup_executor import CgroupDiff
 from qoslet.agent.state.sync_context import SyncContext
+from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.cgroup.observed import ObservedCgroup
-from qoslet.core.reconcile.drift import Cause
+from qoslet.core.reconcile.drift import Cause, lacking
 from qoslet.core.reconcile.give_back import GiveBack, written_files
 from qoslet.core.reconcile.journal import Key, Set
 from qoslet.core.reconcile.steps import Step
@@ -100,17 +101,37 @@ class NodeCgroups:
         back = self._given_back(cgroups)
         if not foreign and not back.rows:
             return diff
-        gone = {row.path for row in foreign if row.verdict == "absent"}
+        incomplete = self._incomplete(diff)
         rows = [
             row
             for row in diff.differences
             if not executor.is_foreign(row.path)
-            or (row.path not in gone and row.cause is Cause.PLANNED)
+            or (
+                row.verdict != "absent"
+                and row.cause is Cause.PLANNED
+                and controller(row.file) not in incomplete.get(row.path, ())
+                and row.path in diff.cgroups
+            )
         ]
         rows += back.rows
-        self._context.log.errors += [f"{path} is reserved and does not exist" for path in gone]
+        for path, names in incomplete.items():
+            where = f" in the hierarchy of {', '.join(names)}" if path in diff.cgroups else ""
+            self._context.log.errors.append(f"{path} is reserved and does not exist{where}")
+        self._context.log.differences += len(incomplete)
         steps = executor.order_phases([rows], cgroups)
         return CgroupDiff(rows, steps, diff.waiting, cgroups, diff.foreign)
+
+    def _incomplete(self, diff: CgroupDiff) -> dict[str, tuple[str, ...]]:
+        """The planned cgroups of others that are absent, or that lack these v1 controllers of
+        planned values."""
+        found = {}
+        for group in self._context.plan.upper():
+            if group.path is None or not self._context.executor.is_foreign(group.path):
+                continue
+            names = lacking(group, diff.cgroups.get(group.path))
+            if names is None or names:
+                found[group.path] = names or ()
+        return found
 
     def _read_written(self, path: str) -> ObservedCgroup | None:
         """A cgroup with the files that we have written in it."""

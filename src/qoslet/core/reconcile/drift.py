@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from qoslet.core.cgroup.accepts import effective, same
-from qoslet.core.cgroup.interface_files import released
+from qoslet.core.cgroup.interface_files import controller, released
 from qoslet.core.cgroup.names import is_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.node.node import Node
@@ -102,6 +102,16 @@ def _stands(row: Setting, found: str, group: Cgroup, node: Node) -> bool:
 
     periods = [int(one.value) for one in group.settings if one.file == "cpu.cfs_period_us"]
     return found == left(row.file, row.value, *periods)
+
+
+def lacking(group: Cgroup, seen: ObservedCgroup | None) -> tuple[str, ...] | None:
+    """The controllers that planned values need and in whose v1 hierarchy an existing group is
+    absent; None where it is absent everywhere. What a group of others lacks besides is no matter:
+    systemd makes its slices in some hierarchies only."""
+    if seen is None:
+        return None
+    needed = {controller(row.file) for row in group.settings}
+    return tuple(name for name in seen.missing if name in needed)
 
 
 def compare(plan: Plan, observed: Observed) -> list[Difference]:
