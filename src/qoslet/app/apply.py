@@ -66,7 +66,7 @@ def _pass(plan: Plan, tree: owned_tree.OwnedTree, shrink: Shrink) -> tuple[Apply
     )
     look = partial(prepare, plan, executor, tree.read_planned)
     work = look()
-    tree.allow_foreign_writes(work.foreign)
+    tree.adopt(work.foreign if work.steps else ())
     if tree.journal is None:
         return ApplyResult(work, (), work.differences), [
             tree.driver.shell(step) for step in work.steps

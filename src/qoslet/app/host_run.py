@@ -126,7 +126,7 @@ def _host_run(
         journal=tree.journal,
         machine=machine,
         memory=rest.enter_context(memory_of(tree, config.root)),
-        meet=tree.allow_foreign_writes,
+        meet=tree.adopt,
     )
     _remember(reconciler, wakes, rest)
     fresh = LogFollower(f"{folder}/{LOGS}")

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.cgroup.interface_files import UNMANAGED, controller
-from qoslet.core.cgroup.names import DEFAULT_ROOT, is_below
+from qoslet.core.cgroup.names import DEFAULT_ROOT, is_at_or_below, is_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.reconcile.journal import CONTROL, Adopted, JournalState, Set
 from qoslet.errors import CannotDo
@@ -23,7 +23,7 @@ from qoslet.host.state.folder import JOURNAL, state_directory, units_folder
 from qoslet.host.state.resume import open_journal, read_journal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from qoslet.core.cgroup.names import Kind
     from qoslet.core.node.node import Hierarchy
@@ -109,26 +109,36 @@ class OwnedTree:
         """Let the driver write in these groups of others."""
         self.driver.others.update(others)
 
-    def enable(self) -> bool:
-        """Write down which controllers making the root will enable above it; whether any."""
+    def adopt(self, others: Collection[str]) -> None:
+        """Let the driver write in these groups of others, and write down which controllers it may
+        enable above them for that."""
+        self.allow_foreign_writes(others)
+        for path in others:
+            self.enable(path)
+
+    def enable(self, group: str = "") -> bool:
+        """Write down which controllers making the root, or writing in ``group``, will enable above
+        it; whether any."""
         if not isinstance(self.driver.layout, HierarchyV2) or self.journal is None:
             return False
         wanted, enabled = self.reach.controllers, False
         if self.place.driver == "systemd":
             # the others it switches by itself, as its units need them
             wanted &= UNMANAGED & {controller(file) for file in self._files}
-        path = self.place.root
-        while path:
+        path = group or self.place.root
+        while path not in ("", "/"):
             path = parent(path)
-            group = self.eyes.read_cgroup(path or "/")
+            if is_at_or_below(path, self.place.root):
+                continue
+            above = self.eyes.read_cgroup(path or "/")
             given = self._words(path, CONTROL)
             added = wanted & self._words(path, "cgroup.controllers").keys() - given.keys()
-            if group is None or not added:
+            if above is None or not added:
                 continue
             name, enabled = path or "/", True
             after = " ".join([*given, *sorted(added)])
             self.journal.record(
-                [Adopted(name, group.identity), Set(name, CONTROL, " ".join(given), after)]
+                [Adopted(name, above.identity), Set(name, CONTROL, " ".join(given), after)]
             )
         return enabled
 

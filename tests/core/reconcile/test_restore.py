@@ -186,6 +186,48 @@ def test_a_group_that_gets_its_value_of_before_uses_no_controller() -> None:
     assert said(done) == ["set /s/pids.max = max", f"set //{CONTROL} = -pids"]
 
 
+def test_a_file_that_came_with_its_controller_gets_what_a_new_group_has() -> None:
+    top = control("/", 1, "cpu memory hugetlb")
+    reserved = control("/s", 3, "", cpu_weight="20", **{"hugetlb_2MB.max": "0"})
+    told = ledger(
+        Adopted("/", 1),
+        Set("/", CONTROL, "memory", "memory cpu hugetlb"),
+        Adopted("/s", 3),
+        Set("/s", "cpu.weight", None, "20"),
+        Set("/s", "hugetlb.2MB.max", None, "0"),
+    )
+    done = undo(told, others=(top, reserved), beside={"/": [reserved]})
+    assert done.notes == ()
+    assert said(done) == [
+        "set /s/cpu.weight = 100",
+        "set /s/hugetlb.2MB.max = max",
+        f"set //{CONTROL} = -cpu -hugetlb",
+    ]
+
+
+def test_controllers_are_switched_off_from_below() -> None:
+    top, above, reserved = (
+        control("/", 1, "cpu"),
+        control("/a", 2, "cpu"),
+        control("/a/s", 3, "", cpu_weight="20"),
+    )
+    told = ledger(
+        Adopted("/", 1),
+        Set("/", CONTROL, "", "cpu"),
+        Adopted("/a", 2),
+        Set("/a", CONTROL, "", "cpu"),
+        Adopted("/a/s", 3),
+        Set("/a/s", "cpu.weight", None, "20"),
+    )
+    beside = {"/": [above], "/a": [reserved]}
+    done = undo(told, others=(top, above, reserved), beside=beside)
+    assert said(done) == [
+        "set /a/s/cpu.weight = 100",
+        f"set /a/{CONTROL} = -cpu",
+        f"set //{CONTROL} = -cpu",
+    ]
+
+
 def test_controllers_are_switched_off_after_a_release_that_was_killed() -> None:
     told = ledger(
         Adopted("/", 1),

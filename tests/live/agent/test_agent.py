@@ -501,6 +501,50 @@ def test_the_log_tells_when_a_pod_died(agent: Agent) -> None:
     agent.release()
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_controllers_that_a_reserved_cgroup_lacks_are_given_and_taken_back(
+    agent: Agent, killed: bool
+) -> None:
+    if not agent.v2:
+        pytest.skip("v1 has nothing to enable")
+    agent.write("a", pod("a", "exec sleep 1000"))
+    above, tree = f"{agent.root}-above", agent.tree.layout.trees[0]
+    reserved = f"{above}/kube"
+    tree.mkdir(above)
+    tree.mkdir(reserved)
+
+    def state() -> dict[str, object]:
+        """What is enabled above, and the files that this makes."""
+        files = os.listdir(f"/sys/fs/cgroup{reserved}")
+        return {
+            "root": sorted(tree.read("", "cgroup.subtree_control").split()),
+            "above": tree.read(above, "cgroup.subtree_control"),
+            "files": sorted(file for file in files if file.startswith(("cpu.w", "memory", "pids"))),
+        }
+
+    try:
+        before = state()
+        options = (
+            "--kube-reserved=cpu=500m,memory=256Mi",
+            f"--kube-reserved-cgroup={reserved}",
+            "--enforce-node-allocatable=pods,kube-reserved",
+        )
+        run = agent.service(*options)
+        agent.until(lambda: agent.value(reserved, "memory.max") == str(256 * MIB))
+        agent.until(lambda: len(agent.pids()) == 1)
+        if killed:
+            run.kill()
+            run.communicate()
+        else:
+            agent.stop(run)
+        assert "cannot be read" not in agent.release()
+        assert state() == before
+        assert not agent.folder.exists()
+    finally:
+        tree.rmdir(reserved)
+        tree.rmdir(above)
+
+
 def test_a_reserved_cgroup_needs_the_hierarchies_of_its_values_only(agent: Agent) -> None:
     if agent.v2:
         pytest.skip("v2 has one hierarchy")

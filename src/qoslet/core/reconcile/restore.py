@@ -106,7 +106,7 @@ def restore(
         and not is_ours(ledger, key, value, page_size)
         and not _untouched(key, value, now.tree, hierarchy)
     ]
-    back, theirs, notes = _values(ledger, now, page_size)
+    back, theirs, notes = _values(ledger, now, page_size, hierarchy)
     written += theirs
     seen = Observed(now.tree.at, dict(now.others))
     _, waiting = eased(back, seen, "refuse")
@@ -124,7 +124,8 @@ def restore(
 
 
 def _deepest(path: str) -> tuple[int, str]:
-    return -path.count("/"), path
+    """Orders groups, those below others first."""
+    return 0 if path == "/" else -path.count("/"), path
 
 
 def _untouched(key: tuple[str, str], found: str, tree: Observed, hierarchy: Hierarchy) -> bool:
@@ -159,7 +160,7 @@ def _foreign(own: Iterable[str], now: TreeState) -> list[RestoreConflict]:
 
 
 def _values(
-    ledger: JournalState, now: TreeState, page: int
+    ledger: JournalState, now: TreeState, page: int, hierarchy: Hierarchy
 ) -> tuple[list[Difference], list[RestoreConflict], list[str]]:
     """What is to be written back in groups of others, what somebody else has written there, and
     what can no longer be restored."""
@@ -175,11 +176,13 @@ def _values(
                 notes.append(f"{path} {what} meanwhile: nothing to restore in it")
             continue
         for key in files:
-            before, _ = ledger.files[key]
+            # a file that came with its controller held what a new group has
+            before = ledger.files[key][0]
+            before = released(key[1], hierarchy) if before is None else before
             found = group.values.get(key[1])
             if found is None or before is None:
                 notes.append(f"{path}/{key[1]} cannot be read: leaving it")
-            elif found == before:
+            elif found == before or same(key[1], before, found, page):
                 continue
             elif is_ours(ledger, key, found, page):
                 back.append(Difference(path, "differs", key[1], before, found, "was there before"))
@@ -193,14 +196,16 @@ def _controls(
     now: TreeState,
     hierarchy: Hierarchy,
     notes: list[str],
-    restored: Mapping[Key, str],
+    restored: dict[Key, str],
 ) -> list[Step]:
-    """Controllers that were enabled above the root, off again where nobody else uses them with
-    the values that are ``restored`` before."""
+    """Controllers that were enabled above the root and reserved cgroups, off again from below where
+    nobody else uses them with the values that are ``restored`` before."""
     steps = []
-    for (path, file), (before, _) in reversed(ledger.files.items()):
+    switched = [path for path, file in ledger.files if file == CONTROL]
+    for path in sorted(switched, key=_deepest):
         group = now.others.get(path)
-        if file != CONTROL or group is None or group.identity != ledger.adopted.get(path):
+        before, file = ledger.files[path, CONTROL][0], CONTROL
+        if group is None or group.identity != ledger.adopted.get(path):
             continue
         # a release that was killed has written down "-name" already
         ours = {
@@ -217,6 +222,8 @@ def _controls(
         if there - used:
             text = " ".join(f"-{name}" for name in sorted(there - used))
             steps.append(Step("set", path, CONTROL, text, why="was not enabled before"))
+            left = [word for word in group.values[CONTROL].split() if word not in there - used]
+            restored[path, CONTROL] = " ".join(left)
     return steps
 
 
