@@ -114,6 +114,8 @@ def taken_up(chosen: CriChoice, tree: OwnedTree, folder: str, source: ManifestSo
             hint="continue with qoslet run --with process, or stop them with qoslet release",
         )
     before = endpoint_of(folder)
+    if not before and has_pods(folder):
+        raise _unknown_runtime(folder)
     if before and before != chosen.endpoint and has_pods(folder):
         raise CannotDo(
             f"pods of this root run with {before}",
@@ -161,7 +163,18 @@ def runtime_of_pods(tree: OwnedTree, folder: str) -> CriRuntime:
     from qoslet.host.cri.runtime import read_facts
 
     endpoint = endpoint_of(folder)
+    if not endpoint:
+        raise _unknown_runtime(folder)
     return _runtime(endpoint, read_facts(endpoint), tree, folder, False)
+
+
+def _unknown_runtime(folder: str) -> CannotDo:
+    """The refusal of pods of which nobody knows the runtime: in another one they would run twice."""
+    return CannotDo(
+        "pods run, but this file does not say in which container runtime",
+        where=f"{folder}/{CRI_ENDPOINT}",
+        hint=f"write its socket there: echo {ENDPOINTS['containerd']} > {folder}/{CRI_ENDPOINT}",
+    )
 
 
 def _charge(tree: OwnedTree, path: str, pid: int) -> None:

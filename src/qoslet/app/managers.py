@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
@@ -18,12 +19,23 @@ def take_up_managers(
 ) -> None:
     """Go on with what ``pods``, which run, were assigned. Raises ``CannotDo`` where that does not fit
     the node or cannot be read; where nothing runs, it counts no more."""
-    store = ManagerFiles(folder)
     try:
-        source.take_up(store, folder, pods)
+        source.take_up(ManagerFiles(folder), folder, pods)
+        return
     except CannotDo as error:
-        if pods or any(tree.driver.members(path) for path in tree.ledger.cgroups):
-            raise
-        tree.notes.append(f"{error.where}: {error.message}; no pod runs, so it is removed")
-        store.remove()
-        source.take_up(store, folder, pods)
+        refused = error
+    if not pods and not any(tree.driver.members(path) for path in tree.ledger.cgroups):
+        tree.notes.append(f"{refused.where}: {refused.message}; no pod runs, so it is removed")
+        ManagerFiles(folder).remove()
+        source.take_up(ManagerFiles(folder), folder, pods)
+        return
+    try:
+        source.take_up(ManagerFiles(folder, copies=True), folder, pods)
+    except CannotDo:
+        if os.path.lexists(refused.where):
+            raise refused from None
+        # it was removed by hand, which is to say that it counts no more
+        ManagerFiles(folder).remove()
+        source.take_up(ManagerFiles(folder), folder, pods)
+        return
+    tree.notes.append(f"{refused.where}: {refused.message}; its copy counts")

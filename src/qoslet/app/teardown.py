@@ -17,7 +17,7 @@ from qoslet.host.containers.tmpfs_volumes import TmpfsVolumes
 from qoslet.host.keeper.client import KeeperRuntime
 from qoslet.host.machine.utilization import Killing
 from qoslet.host.state import http_server
-from qoslet.host.state.folder import KEEPER, POD_FILES, POD_FOLDERS, VOLUMES, folder_of
+from qoslet.host.state.folder import KEEPER, POD_FILES, POD_FOLDERS, VOLUMES, folder_of, is_of_pods
 
 if TYPE_CHECKING:
     from qoslet.agent.ports import Runtime
@@ -59,8 +59,7 @@ def has_leftovers(tree: OwnedTree) -> bool:
         names = os.listdir(folder_of(tree.place.root))
     except OSError:
         return False
-    ours = {*POD_FOLDERS, *POD_FILES, *(f"{name}.new" for name in POD_FILES)}
-    return not ours.isdisjoint(names)
+    return any(map(is_of_pods, names))
 
 
 def undo(tree: OwnedTree) -> list[str]:

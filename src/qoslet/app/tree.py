@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -19,7 +20,7 @@ from qoslet.host.cgroupfs.delegation import Delegation, missing_below, own_root,
 from qoslet.host.cgroupfs.mounted import mounted
 from qoslet.host.cgroupfs.v2 import DEFAULT_POINT, HierarchyV2
 from qoslet.host.linux.openat import parent
-from qoslet.host.state.folder import JOURNAL, state_directory, units_folder
+from qoslet.host.state.folder import JOURNAL, escaped, state_directory, units_folder
 from qoslet.host.state.resume import open_journal, read_journal
 
 if TYPE_CHECKING:
@@ -125,14 +126,14 @@ class OwnedTree:
         if self.place.driver == "systemd":
             # the others it switches by itself, as its units need them
             wanted &= UNMANAGED & {controller(file) for file in self._files}
-        path = group or self.place.root
-        while path not in ("", "/"):
-            path = parent(path)
-            if is_at_or_below(path, self.place.root):
-                continue
-            above = self.eyes.read_cgroup(path or "/")
+        come: set[str] = set()
+        for path in self._above(group or self.place.root):
+            # what is enabled above comes along
+            there = self._words(path, "cgroup.controllers").keys() | come
             given = self._words(path, CONTROL)
-            added = wanted & self._words(path, "cgroup.controllers").keys() - given.keys()
+            added = (wanted & there) - given.keys()
+            come = given.keys() | added
+            above = self.eyes.read_cgroup(path or "/")
             if above is None or not added:
                 continue
             name, enabled = path or "/", True
@@ -141,6 +142,15 @@ class OwnedTree:
                 [Adopted(name, above.identity), Set(name, CONTROL, " ".join(given), after)]
             )
         return enabled
+
+    def _above(self, path: str) -> list[str]:
+        """The groups above one that are not ours, the topmost first, which is empty."""
+        found = []
+        while path not in ("", "/"):
+            path = parent(path)
+            if not is_at_or_below(path, self.place.root):
+                found.append(path)
+        return found[::-1]
 
     def _words(self, path: str, file: str) -> dict[str, None]:
         """The words of a file on v2, in their order."""
@@ -212,8 +222,15 @@ def place_of(root: str, hierarchy: Hierarchy | None, driver: Kind) -> TreeLocati
 
 def driver_of(root: str) -> Kind:
     """The driver that made the tree at a root, by the journals that there are."""
-    units = units_folder(root, state_directory(os.environ, os.geteuid()))
-    return "systemd" if units and os.path.exists(f"{units}/{JOURNAL}") else "cgroupfs"
+    state = state_directory(os.environ, os.geteuid())
+    units, plain = units_folder(root, state), f"{state}/{escaped(root)}"
+    if units and units != plain:
+        if os.path.exists(f"{units}/{JOURNAL}"):
+            return "systemd"
+        if not os.path.exists(plain) and os.path.exists(units):
+            # without a journal what else is there has to be found
+            return "systemd"
+    return "cgroupfs"
 
 
 def _machine(hierarchy: Hierarchy | None) -> TreeLocation:
@@ -242,6 +259,7 @@ def tree(place: TreeLocation, *, write: bool, verb: str | None = "apply") -> Ite
     driver, reached = _driver(place, user)
     made = OwnedTree(place, reached, driver)
     state = state_directory(os.environ, user)
+    recorded = partial(_recorded, driver, f"{state}/{escaped(place.root)}")
     try:
         if write:
             made.journal = open_journal(
@@ -251,12 +269,15 @@ def tree(place: TreeLocation, *, write: bool, verb: str | None = "apply") -> Ite
                 given=reached.given,
                 driver=place.driver,
                 verb=verb,
+                recorded=recorded,
             )
             made.notes += made.journal.notes
             made.ledger, made.verb = made.journal.ledger, made.journal.verb
             driver.journal = made.journal
         else:
-            made.ledger, header = read_journal(place.root, driver, state=state, given=reached.given)
+            made.ledger, header = read_journal(
+                place.root, driver, state=state, given=reached.given, recorded=recorded
+            )
             made.verb = header.verb
         made.identities = {path: inode for path, (_, inode) in made.ledger.cgroups.items()}
         _given(made)
@@ -266,6 +287,13 @@ def tree(place: TreeLocation, *, write: bool, verb: str | None = "apply") -> Ite
         if made.journal is not None:
             made.journal.close(gone=_nothing_left(made))
         made.close()
+
+
+def _recorded(driver: Cgroupfs, folder: str) -> list[str]:
+    """The groups that the pods' records of this boot name, as far as they hold what is recorded."""
+    from qoslet.app.recorded import recorded_cgroups
+
+    return recorded_cgroups(folder, driver.members)
 
 
 def _driver(place: TreeLocation, user: int) -> tuple[Cgroupfs, Delegation]:

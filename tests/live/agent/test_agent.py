@@ -537,8 +537,9 @@ def test_controllers_that_a_reserved_cgroup_lacks_are_given_and_taken_back(
             run.communicate()
         else:
             agent.stop(run)
-        assert "cannot be read" not in agent.release()
-        assert state() == before
+        said = agent.release("--verbose")
+        assert "cannot be read" not in said
+        assert state() == before, said
         assert not agent.folder.exists()
     finally:
         tree.rmdir(reserved)

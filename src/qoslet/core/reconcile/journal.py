@@ -122,6 +122,12 @@ def lines(entries: Iterable[Entry]) -> bytes:
     return b"".join([b"%08x %b\n" % (crc32(text), text) for text in texts])
 
 
+def beginning(header: Header) -> list[Entry]:
+    """What a journal begins with: its header twice, as all else counts only with it. A reader takes
+    the first that it can read."""
+    return [header, header]
+
+
 class ParsedJournal(Struct, frozen=True):
     """What a journal says: ``header`` is None where it has none that can be used; ``bad`` is
     the number of lines that did not count."""
@@ -157,6 +163,17 @@ def _decoded(found: Sequence[bytes]) -> list[Entry] | None:
     except msgspec.DecodeError:
         return None
     return entries if len(entries) == len(texts) else None
+
+
+def damaged_lines(data: bytes) -> list[int]:
+    """The numbers of the lines that do not count, from 1."""
+    found = data.split(b"\n")
+    last = len(found) if found[-1] else 0
+    return [
+        number
+        for number, line in enumerate(found, 1)
+        if number == last or (line and line[:9] != b"%08x " % crc32(line[9:]))
+    ]
 
 
 CgroupState = Literal["making", "made", "removing"]

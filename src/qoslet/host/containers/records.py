@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from typing import Generic, TypeVar
+from zlib import crc32
 
 import msgspec
 from msgspec import Struct
@@ -19,7 +20,10 @@ from qoslet.core.workload.process_spec import PodSpec
 from qoslet.host.containers.log_files import make_private, remove_tree, unlink
 
 FORMAT = 1
-RECORD = "pod.json"
+RECORD, COPY = "pod.json", "pod.copy"
+"""A record, and the same once more for a time when it is damaged."""
+
+_SUM = b',"crc":"%08x"}'
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -77,8 +81,14 @@ class RecordFolder(Generic[R]):
 
     def save(self, record: R) -> None:
         """Write a record in place of the old one. Raises OSError; then the old one stands."""
-        path = f"{self.place(record.spec.uid)}/{RECORD}"
+        place = self.place(record.spec.uid)
         data = msgspec.json.encode(record)
+        data = data[:-1] + _SUM % crc32(data)
+        self._write(f"{place}/{RECORD}", data)
+        self._write(f"{place}/{COPY}", data)
+
+    def _write(self, path: str, data: bytes) -> None:
+        """Replace a file. Raises OSError; then the old one stands."""
         descriptor = os.open(f"{path}.new", _NEW, 0o600)
         try:
             if os.write(descriptor, data) != len(data):
@@ -101,15 +111,23 @@ class RecordFolder(Generic[R]):
         bad: list[str] = []
         for uid in _names(self.folder):
             try:
-                found.append(self._one(uid))
+                found.append(self._one(uid, bad))
             except (OSError, ValueError, msgspec.MsgspecError) as error:
                 bad.append(f"{self.folder}/{uid}: unusable record: {error}")
                 self.drop(uid)
         return found, bad
 
-    def _one(self, uid: str) -> R:
-        """A record, checked."""
-        record = read_kind(f"{self.folder}/{uid}", self._kind)
+    def _one(self, uid: str, notes: list[str]) -> R:
+        """A record, checked; a line where its copy counts."""
+        folder = f"{self.folder}/{uid}"
+        try:
+            record = _read(f"{folder}/{RECORD}", self._kind)
+        except (OSError, ValueError, msgspec.MsgspecError) as error:
+            try:
+                record = _read(f"{folder}/{COPY}", self._kind)
+            except (OSError, ValueError, msgspec.MsgspecError):
+                raise error from None
+            notes.append(f"{folder}/{RECORD}: cannot be read ({error}): its copy counts")
         if record.boot != self.boot:
             raise ValueError("of another boot")
         if record.format != FORMAT:
@@ -140,10 +158,27 @@ def read_record(folder: str) -> PodRecord:
 
 
 def read_kind(folder: str, kind: type[R]) -> R:
-    """The same, of a runtime that keeps more. Raises OSError, ``msgspec.MsgspecError``."""
-    descriptor = os.open(f"{folder}/{RECORD}", _OLD)
-    with os.fdopen(descriptor, "rb") as file:
-        return msgspec.json.decode(file.read(), type=kind)
+    """The same, of a runtime that keeps more; its copy where it is damaged. Raises OSError,
+    ``msgspec.MsgspecError``."""
+    try:
+        return _read(f"{folder}/{RECORD}", kind)
+    except (OSError, msgspec.MsgspecError) as error:
+        try:
+            return _read(f"{folder}/{COPY}", kind)
+        except (OSError, msgspec.MsgspecError):
+            raise error from None
+
+
+def _read(path: str, kind: type[R]) -> R:
+    """A record as it was written. Raises OSError, ``msgspec.MsgspecError``."""
+    with os.fdopen(os.open(path, _OLD), "rb") as file:
+        data = file.read()
+    own = data[-len(_SUM % 0) :]
+    whole = data[: -len(own)] + b"}"
+    # earlier versions wrote none
+    if own.startswith(_SUM[:8]) and own != _SUM % crc32(whole):
+        raise msgspec.DecodeError("the checksum does not match")
+    return msgspec.json.decode(data, type=kind)
 
 
 def _names(folder: str) -> list[str]:

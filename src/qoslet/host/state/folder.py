@@ -15,6 +15,8 @@ STATE = "/run/qoslet"
 """The state directory of root, with one folder for each cgroup root."""
 
 JOURNAL, LOCK = "journal", "lock"
+UNREADABLE = "unreadable"
+"""The ending of a journal that was put aside because it could not be read."""
 AGENT_SOCKET = "agent.sock"
 KEEPER_SOCKET, KEEPER_LOCK, KEEPER_ERRORS = "keeper.sock", "keeper.lock", "keeper.err"
 CRI_ENDPOINT = "cri.endpoint"
@@ -28,7 +30,12 @@ OCI = "oci"
 """Bundles and the state of OCI runtimes."""
 
 POD_FOLDERS = (LOGS, VOLUMES, KEEPER, CRI)
-POD_FILES = (KEEPER_SOCKET, KEEPER_ERRORS, KEEPER_LOCK, CRI_ENDPOINT, *MANAGERS, MEMORY_COUNTERS)
+MANAGER_COPIES = tuple(f"{name}.copy" for name in MANAGERS)
+"""The state of the managers once more, for a time when it is damaged."""
+POD_FILES = (
+    *(KEEPER_SOCKET, KEEPER_ERRORS, KEEPER_LOCK, CRI_ENDPOINT),
+    *(*MANAGERS, *MANAGER_COPIES, MEMORY_COUNTERS),
+)
 """What is there for pods only, and goes with the last one."""
 
 
@@ -45,6 +52,11 @@ def state_directory(environ: Mapping[str, str], user: int) -> str:
             hint="set XDG_RUNTIME_DIR to your directory on a tmpfs",
         )
     return f"{runtime.rstrip('/')}/qoslet"
+
+
+def is_of_pods(name: str) -> bool:
+    """Whether a name in a state folder is there for pods only."""
+    return name in POD_FOLDERS or name.removesuffix(".new") in POD_FILES
 
 
 def escaped(root: str) -> str:

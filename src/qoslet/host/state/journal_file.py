@@ -20,11 +20,12 @@ from qoslet.core.reconcile.journal import (
     Key,
     ParsedJournal,
     Set,
+    beginning,
     lines,
     read,
 )
 from qoslet.errors import CannotDo
-from qoslet.host.state.folder import JOURNAL, STATE
+from qoslet.host.state.folder import JOURNAL, STATE, UNREADABLE
 from qoslet.host.state.root_lock import cannot, enter, leave, unlink
 
 LARGEST = 4 * 1024 * 1024
@@ -84,7 +85,7 @@ class JournalFile:
             self._file = os.open(JOURNAL, _NEW, 0o600, dir_fd=self._folder)
         except OSError as error:
             raise cannot("cannot create the journal", error, self.root) from error
-        self._append(lines([self._header]))
+        self._append(lines(beginning(self._header)))
 
     def seen(self, values: Mapping[Key, str]) -> None:
         """What stands in files that are about to be written: recorded as the value of before
@@ -116,9 +117,14 @@ class JournalFile:
         before = self._seen.get((entry.path, entry.file))
         return entry if before is None else replace(entry, before=before)
 
+    @property
+    def folder(self) -> int:
+        """The directory that it is in."""
+        return self._folder
+
     def read(self) -> ParsedJournal:
         """What a journal says that is there already."""
-        return read(_contents(self._folder))
+        return read(contents(self._folder))
 
     def discard(self) -> None:
         """Remove a journal that is there, and a new one that was not finished."""
@@ -128,6 +134,10 @@ class JournalFile:
     def archive(self, header: Header | None) -> bool:
         """Put a journal aside that says nothing about this boot; whether there was one."""
         return _archive(self._folder, header)
+
+    def forget_aside(self) -> None:
+        """Remove a journal that was put aside because it could not be read."""
+        unlink(f"{JOURNAL}.{UNREADABLE}", self._folder)
 
     def _append(self, data: bytes) -> None:
         """Write all of it or raise ``CannotDo``."""
@@ -143,7 +153,7 @@ class JournalFile:
 
     def rewrite(self) -> None:
         """Replace the file, or begin it, by the shortest one that says the same."""
-        data = lines([self._header, *self.ledger.entries()])
+        data = lines([*beginning(self._header), *self.ledger.entries()])
         try:
             unlink(f"{JOURNAL}.new", self._folder)
             new = os.open(f"{JOURNAL}.new", _NEW, 0o600, dir_fd=self._folder)
@@ -168,6 +178,9 @@ class JournalFile:
             return
         if gone:
             unlink(JOURNAL, self._folder)
+            for name in os.listdir(self._folder):
+                if name.startswith(f"{JOURNAL}."):
+                    unlink(name, self._folder)
         elif self._owed and self._file >= 0:
             with suppress(CannotDo, OSError):
                 self._append(lines(self._owed))
@@ -248,16 +261,15 @@ def _succeed(journal: JournalFile, tree: Owned, header: Header) -> None:
     journal.discard()
 
 
-def _contents(folder: int) -> bytes:
-    """The bytes of the journal, none where there is none."""
+def contents(folder: int, name: str = JOURNAL) -> bytes:
+    """The bytes of the journal, none where there is none. Raises ``CannotDo``."""
     try:
-        descriptor = os.open(JOURNAL, _OLD, dir_fd=folder)
+        with open(os.open(name, _OLD, dir_fd=folder), "rb") as file:
+            return file.read()
     except FileNotFoundError:
         return b""
     except OSError as error:
-        raise cannot("cannot read the journal", error, JOURNAL) from error
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read()
+        raise cannot("cannot read the journal", error, name) from error
 
 
 def _archive(folder: int, header: Header | None) -> bool:
@@ -265,9 +277,7 @@ def _archive(folder: int, header: Header | None) -> bool:
     # The boot id comes from a file: it must not become a path.
     name = "".join(char for char in (header.boot if header else "") if char.isalnum())
     try:
-        os.rename(
-            JOURNAL, f"{JOURNAL}.{name or 'unreadable'}", src_dir_fd=folder, dst_dir_fd=folder
-        )
+        os.rename(JOURNAL, f"{JOURNAL}.{name or UNREADABLE}", src_dir_fd=folder, dst_dir_fd=folder)
     except FileNotFoundError:
         return False
     return True

@@ -10,6 +10,7 @@ from contextlib import suppress
 from qoslet.core.managers.checkpoint import MOST
 from qoslet.core.managers.state_files import FILES
 from qoslet.errors import CannotDo
+from qoslet.host.state.folder import MANAGER_COPIES
 
 
 class StateFiles:
@@ -74,10 +75,30 @@ class StateFiles:
 
 
 class ManagerFiles(StateFiles):
-    """Those of the managers."""
+    """Those of the managers, each with a copy, which counts where the first is missing, or with
+    ``copies``."""
 
-    def __init__(self, folder: str) -> None:
-        super().__init__(folder, FILES)
+    def __init__(self, folder: str, *, copies: bool = False) -> None:
+        super().__init__(folder, (*FILES, *MANAGER_COPIES))
+        self._copies = copies
+
+    def read(self) -> dict[str, bytes]:
+        """What there is, by name. Raises ``CannotDo`` as above."""
+        found = super().read()
+        ends = (".copy", "") if self._copies else ("", ".copy")
+        kept = {
+            name: [found[f"{name}{end}"] for end in ends if f"{name}{end}" in found]
+            for name in FILES
+        }
+        if self._copies:
+            self._last = {}
+        return {name: contents[0] for name, contents in kept.items() if contents}
+
+    def write(self, contents: Mapping[str, bytes]) -> bool:
+        """Keep ``contents`` and copies of them."""
+        return super().write(
+            {**contents, **{f"{name}.copy": one for name, one in contents.items()}}
+        )
 
 
 def _replace(path: str, content: bytes) -> None:

@@ -1,20 +1,50 @@
-"""The journal of a tree that stays: taken up where it was left, by one process at a time."""
+"""The journal of a tree that stays: taken up where it was left, by one process at a time.
+
+Where it is damaged or missing, what it said is recovered from what stands.
+"""
 
 from __future__ import annotations
 
-from errno import ENOENT
+import os
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
 
-from qoslet.core.reconcile.journal import Header, JournalState, read
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.core.reconcile.journal import Header, JournalState, ParsedJournal, damaged_lines, read
 from qoslet.errors import CannotDo
-from qoslet.host.state.folder import JOURNAL, escaped
+from qoslet.host.state.folder import JOURNAL, UNREADABLE, escaped, is_of_pods
 from qoslet.host.state.journal_file import (
     JournalFile,
     Owned,
+    contents,
     locked,
     refuse_foreign,
     same_place,
     this_boot,
 )
+
+Recorded = Callable[[], Collection[str]]
+"""The groups that records of this boot's pods name, asked where the journal is damaged."""
+
+DAMAGED_SHOWN = 5
+"""Damaged lines whose numbers are logged."""
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class _Parts(Struct):
+    """A journal as far as it can be read. ``lost``: it has no header; ``boot_known``: that of this
+    boot is known nevertheless. ``aside``: it was put aside by an earlier version."""
+
+    parsed: ParsedJournal
+    lost: bool
+    boot_known: bool
+    aside: bool
+    verb: str
+    damaged: list[int] = []
 
 
 def open_journal(
@@ -26,6 +56,7 @@ def open_journal(
     boot: str | None = None,
     driver: str = "cgroupfs",
     verb: str | None = "apply",
+    recorded: Recorded = tuple,
 ) -> JournalFile:
     """Take up the tree at ``root``, or begin one. ``given``: the root may be another's group
     that was handed to us, with groups of others in it. ``verb``: what the tree is of; None takes
@@ -43,7 +74,7 @@ def open_journal(
         driver=driver,
     )
     try:
-        _take_up(journal, tree, header, given)
+        _take_up(journal, tree, header, given, recorded)
     except BaseException:
         journal.close(gone=False)
         raise
@@ -52,53 +83,161 @@ def open_journal(
 
 def _verb_of(root: str, state: str) -> str:
     """What the tree at a root is of, by its journal."""
+    folder = _opened(f"{state}/{escaped(root)}")
+    if folder < 0:
+        return "apply"
     try:
-        with open(f"{state}/{escaped(root)}/{JOURNAL}", "rb") as file:
-            header = read(file.readline()).header
+        with suppress(OSError), open(f"/proc/self/fd/{folder}/{JOURNAL}", "rb") as file:
+            if (header := read(file.readline()).header) is not None:
+                return header.verb
+        parts = _parts(folder, tuple)
+        return parts.parsed.header.verb if parts.parsed.header is not None else parts.verb
+    finally:
+        os.close(folder)
+
+
+def _opened(path: str) -> int:
+    """A state folder; -1 where there is none. Raises ``CannotDo``."""
+    try:
+        return os.open(path, _FOLDER)
+    except FileNotFoundError:
+        return -1
+    except OSError as error:
+        raise CannotDo(f"cannot read the journal: {error.strerror}", where=path) from error
+
+
+def _parts(folder: int, recorded: Recorded) -> _Parts:
+    """What can be read of the journal in a folder. Raises ``CannotDo``."""
+    data, aside, name = contents(folder), False, JOURNAL
+    parsed = read(data)
+    damaged = damaged_lines(data) if parsed.bad else []
+    if parsed.header is None and not parsed.entries:
+        name = f"{JOURNAL}.{UNREADABLE}"
+        other = read(contents(folder, name))
+        if other.header is not None or other.entries:
+            parsed, aside = other, True
+    lost = parsed.header is None
+    pods = lost or bool(parsed.bad)
+    pods = pods and any(map(is_of_pods, os.listdir(folder)))
+    verb = "run" if pods else "apply"
+    known = lost and (
+        _written_since_boot(folder, name if aside else JOURNAL) or (pods and bool(recorded()))
+    )
+    return _Parts(parsed, lost, known, aside, verb, damaged)
+
+
+def _written_since_boot(folder: int, name: str) -> bool:
+    """Whether a file was written in this boot, by its time."""
+    try:
+        written = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime
     except OSError:
-        header = None
-    return header.verb if header is not None else "apply"
+        return False
+    return written > time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def _take_up(journal: JournalFile, tree: Owned, header: Header, given: bool) -> None:
+def _recovered(
+    ledger: JournalState, parts: _Parts, tree: Owned, root: str, given: bool, recorded: Recorded
+) -> list[str]:
+    """Complete what a damaged journal says; lines about that."""
+    # what most journals never need
+    from qoslet.core.reconcile.recover import recover, written_elsewhere
+
+    parsed, notes = parts.parsed, list[str]()
+    if parsed.bad:
+        numbers = ", ".join(map(str, parts.damaged[:DAMAGED_SHOWN]))
+        notes.append(f"{root}: {parsed.bad} torn or damaged lines of the journal (line {numbers})")
+    standing = {path: tree.identity(path) or 0 for path in tree.below(root)}
+    others = {path: tree.identity(path) for path in written_elsewhere(ledger, root)}
+    standing |= {path: inode for path, inode in others.items() if inode is not None}
+    full = {path for path in standing if path not in others and tree.members(path)}
+    full = {path for path in standing if any(_is_at_or_above(path, one) for one in full)}
+    found = recover(
+        ledger,
+        standing,
+        root,
+        recorded=recorded(),
+        empty=standing.keys() - full - others.keys(),
+        given=given,
+    )
+    ledger.add(found)
+    if found:
+        some = ", ".join(one.path for one in found[:3]) + (", ..." if len(found) > 3 else "")
+        notes.append(
+            f"{root}: recovered {len(found)} cgroups from their names, values and records: {some}"
+        )
+    if parts.lost:
+        what = "is damaged" if parsed.bad else "is missing"
+        notes.append(
+            f"{root}: the journal {what}: values of other cgroups that only it knew are not restored"
+        )
+    return notes
+
+
+def _is_at_or_above(path: str, other: str) -> bool:
+    """Whether a group is another one or above it."""
+    return other == path or other.startswith(f"{path}/")
+
+
+def _take_up(
+    journal: JournalFile, tree: Owned, header: Header, given: bool, recorded: Recorded
+) -> None:
     """What the journal says that still stands; written anew where it says anything else."""
-    old = journal.read()
-    ledger = journal.ledger
-    stale = bool(old.bad)
-    if old.header is not None and same_place(old.header, header):
+    parts = _parts(journal.folder, recorded)
+    old, ledger, root = parts.parsed, journal.ledger, header.root
+    before = old.header
+    if before is None and parts.boot_known:
+        before = replace(header, verb=parts.verb)
+    same = before is not None and same_place(before, header)
+    stale = bool(old.bad) or parts.aside or (parts.lost and parts.boot_known)
+    if same:
+        assert before is not None
         ledger.add(old.entries)
-        if old.header.driver != header.driver and ledger.cgroups:
+        if stale:
+            journal.notes += _recovered(ledger, parts, tree, root, given, recorded)
+        if before.driver != header.driver and ledger.cgroups:
             raise CannotDo(
-                f"the tree was created with the {old.header.driver} driver",
-                where=header.root,
-                hint=f"--cgroup-driver {old.header.driver}, or qoslet release first",
+                f"the tree was created with the {before.driver} driver",
+                where=root,
+                hint=f"--cgroup-driver {before.driver}, or qoslet release first",
             )
-        stale = stale or old.header.verb != header.verb
-    elif journal.archive(old.header):
+        stale = stale or before.verb != header.verb
+    stale = prune(ledger, tree) or stale
+    if before is not None and before.verb != header.verb and ledger.cgroups:
+        other = {"apply": "an apply", "run": "a run"}.get(before.verb, "another verb")
+        raise CannotDo(
+            f"qoslet {other} has created this tree",
+            where=root,
+            hint=f"qoslet release --cgroup-root {root} removes it",
+        )
+    if parts.lost:
+        # what cannot be read stays where it is until it is known that nothing needs it
+        _check_root(root, tree, ledger, given, parts)
+    if not same and journal.archive(old.header):
         what = "that cannot be read"
         if old.header is not None:
             what = "of another boot" if old.header.boot != header.boot else "of another hierarchy"
-        journal.notes.append(f"{header.root}: ignoring a journal {what}")
-    if old.bad:
-        journal.notes.append(f"{header.root}: {old.bad} torn or damaged lines of the journal")
-    stale = prune(ledger, tree) or stale
-    if old.header is not None and old.header.verb != header.verb and ledger.cgroups:
-        other = {"apply": "an apply", "run": "a run"}.get(old.header.verb, "another verb")
-        raise CannotDo(
-            f"qoslet {other} has created this tree",
-            where=header.root,
-            hint=f"qoslet release --cgroup-root {header.root} removes it",
-        )
-    _check_root(header.root, tree, ledger, given)
+        journal.notes.append(f"{root}: ignoring a journal {what}")
+    _check_root(root, tree, ledger, given, parts)
     if stale:
         journal.rewrite()
+        journal.forget_aside()
 
 
-def _check_root(root: str, tree: Owned, ledger: JournalState, given: bool) -> None:
+def _check_root(
+    root: str, tree: Owned, ledger: JournalState, given: bool, parts: _Parts | None
+) -> None:
     """Raise ``CannotDo`` where the root stands and is neither ours nor given to us."""
     inode = tree.identity(root)
-    if inode is not None and not given and not ledger.is_owned(root, inode):
-        refuse_foreign(tree, root, [root], ledger, valid=False)
+    if inode is None or given or ledger.is_owned(root, inode):
+        return
+    if parts is not None and (parts.parsed.bad or parts.boot_known or parts.verb == "run"):
+        raise CannotDo(
+            "the journal of this tree is damaged or missing, and what runs in it is not recorded",
+            where=root,
+            hint="its pods may still run, so start them nowhere else: stop the processes below it, "
+            "rmdir its cgroups, then run qoslet release",
+        )
+    refuse_foreign(tree, root, [root], ledger, valid=False)
 
 
 def prune(ledger: JournalState, tree: Owned) -> bool:
@@ -118,22 +257,32 @@ def prune(ledger: JournalState, tree: Owned) -> bool:
 
 
 def read_journal(
-    root: str, tree: Owned, *, state: str, given: bool = False, boot: str | None = None
+    root: str,
+    tree: Owned,
+    *,
+    state: str,
+    given: bool = False,
+    boot: str | None = None,
+    recorded: Recorded = tuple,
 ) -> tuple[JournalState, Header]:
     """What the journal of a root says, without taking it; empty where it says nothing about this
     boot and hierarchy. Raises ``CannotDo`` where it cannot be read, or the root is another's."""
     header, ledger = Header(boot or this_boot(), tree.hierarchy, root), JournalState()
-    try:
-        with open(f"{state}/{escaped(root)}/{JOURNAL}", "rb") as file:
-            old = read(file.read())
-        if old.header is not None and same_place(old.header, header):
-            ledger.add(old.entries)
-            header = old.header
-    except OSError as error:
-        if error.errno != ENOENT:
-            raise CannotDo(
-                f"cannot read the journal: {error.strerror}", where=f"{state}/{escaped(root)}"
-            ) from error
+    folder = _opened(f"{state}/{escaped(root)}")
+    parts: _Parts | None = None
+    if folder >= 0:
+        try:
+            parts = _parts(folder, recorded)
+        finally:
+            os.close(folder)
+        before = parts.parsed.header
+        if before is None and parts.boot_known:
+            before = replace(header, verb=parts.verb)
+        if before is not None and same_place(before, header):
+            ledger.add(parts.parsed.entries)
+            header = before
+            if parts.parsed.bad or parts.lost:
+                _recovered(ledger, parts, tree, root, given, recorded)
     prune(ledger, tree)
-    _check_root(root, tree, ledger, given)
+    _check_root(root, tree, ledger, given, parts)
     return ledger, header

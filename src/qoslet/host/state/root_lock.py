@@ -12,7 +12,7 @@ import stat
 
 from qoslet.core.cgroup.names import is_below
 from qoslet.errors import CannotDo
-from qoslet.host.state.folder import JOURNAL, LOCK, escaped, unescaped
+from qoslet.host.state.folder import CRI, JOURNAL, KEEPER, LOCK, escaped, unescaped
 
 TRIES = 1000
 """Others that leave the root one after another while it is entered, before that is given up."""
@@ -150,7 +150,7 @@ def _locked(root: str, folder: int) -> int | None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        refusal = _held(root, lock, "here")
+        refusal = _held(root, lock, "here", has_pods=_has_pods(folder))
         os.close(lock)
         raise refusal from None
     os.ftruncate(lock, 0)
@@ -158,13 +158,30 @@ def _locked(root: str, folder: int) -> int | None:
     return lock
 
 
-def _held(root: str, lock: int, place: str) -> CannotDo:
+def _has_pods(folder: int) -> bool:
+    """Whether pods of a root run or ran: elsewhere they would run twice."""
+    for name in (KEEPER, CRI):
+        try:
+            inner = os.open(name, _DIRECTORY, dir_fd=folder)
+        except OSError:
+            continue
+        try:
+            if os.listdir(inner):
+                return True
+        finally:
+            os.close(inner)
+    return False
+
+
+def _held(root: str, lock: int, place: str, *, has_pods: bool = False) -> CannotDo:
     """The refusal of a second run."""
     pid = os.pread(lock, 32, 0).decode("ascii", "replace").strip() or "unknown"
     return CannotDo(
         f"another qoslet runs {place} (process {pid})",
         where=root,
-        hint="stop it, or use another --cgroup-root",
+        hint="it has pods; stop it to go on with them"
+        if has_pods
+        else "stop it, or use another --cgroup-root",
     )
 
 

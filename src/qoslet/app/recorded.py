@@ -1,0 +1,61 @@
+"""The cgroups that the records of pods name, for a journal that does not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import msgspec
+
+from qoslet.host.containers.records import PodRecord, read_kind, start_time
+from qoslet.host.cri.pod_record import CriPodRecord
+from qoslet.host.state.folder import CRI, KEEPER
+from qoslet.host.state.journal_file import this_boot
+
+Members = Callable[[str], set[int]]
+
+
+def recorded_cgroups(folder: str, members: Members) -> list[str]:
+    """The groups of the pods that are recorded in a state folder in this boot: each is empty, or
+    holds a process that its record names. ``members`` are the processes of a group."""
+    boot = this_boot()
+    found: list[str] = []
+    for record in _records(f"{folder}/{KEEPER}", PodRecord):
+        if record.boot == boot:
+            found += [
+                path for name, path in record.cgroups.items() if _holds(record, name, path, members)
+            ]
+    for record in _records(f"{folder}/{CRI}", CriPodRecord):
+        parent = record.spec.messages.parent if record.spec.messages is not None else ""
+        if record.boot == boot and parent:
+            found.append(parent)
+    return sorted(found)
+
+
+def _holds(record: PodRecord, name: str, path: str, members: Members) -> bool:
+    """Whether a container's group is as its record says."""
+    try:
+        there = members(path)
+    except OSError:
+        return False
+    main = record.processes.get(name)
+    return not there or (
+        main is not None and main.pid in there and start_time(main.pid) == main.start
+    )
+
+
+R = TypeVar("R", bound=PodRecord)
+
+
+def _records(folder: str, kind: type[R]) -> Iterator[R]:
+    """The records of a folder that can be read."""
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    for name in names:
+        try:
+            yield read_kind(f"{folder}/{name}", kind)
+        except (OSError, msgspec.MsgspecError):
+            continue

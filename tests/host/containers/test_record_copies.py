@@ -1,0 +1,78 @@
+"""Records of pods that are damaged, torn or missing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from qoslet.core.workload.lifecycle import NEW
+from qoslet.core.workload.process_spec import PodSpec
+from qoslet.host.containers.records import COPY, RECORD, PodRecord, ProcessRecords, read_record
+from tests.agent.fixtures import pod_of, spec_of
+
+BOOT = "b1"
+
+
+def record(spec: PodSpec) -> PodRecord:
+    return PodRecord(1, BOOT, spec, "digest", {"app": "/q/app"}, {"app": NEW})
+
+
+def flipped(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[data.index(b"digest") + 20] ^= 1
+    path.write_bytes(data)
+
+
+def torn(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-30])
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> ProcessRecords:
+    made = ProcessRecords(str(tmp_path / "keeper"), BOOT)
+    (tmp_path / "keeper").mkdir(mode=0o700)
+    made.save(record(spec_of(pod_of("a"))))
+    return made
+
+
+@pytest.mark.parametrize("damage", [flipped, torn, Path.unlink])
+def test_the_copy_counts(records: ProcessRecords, damage: Callable[[Path], None]) -> None:
+    place = Path(records.folder, "a")
+    whole, _ = records.load()
+    damage(place / RECORD)
+    found, notes = records.load()
+    assert found == whole
+    assert len(notes) == 1
+    assert "its copy counts" in notes[0]
+    assert read_record(str(place)) == whole[0]
+    records.save(found[0])
+    assert records.load() == (whole, [])
+
+
+def test_a_damaged_copy_is_no_matter(records: ProcessRecords) -> None:
+    flipped(Path(records.folder, "a", COPY))
+    found, notes = records.load()
+    assert [one.spec.uid for one in found] == ["a"]
+    assert notes == []
+
+
+def test_both_damaged_is_logged(records: ProcessRecords) -> None:
+    for name in (RECORD, COPY):
+        flipped(Path(records.folder, "a", name))
+    found, notes = records.load()
+    assert found == []
+    assert "unusable record" in notes[0]
+
+
+def test_a_record_of_an_earlier_version_has_no_checksum(records: ProcessRecords) -> None:
+    place = Path(records.folder, "a")
+    old = json.loads((place / RECORD).read_bytes())
+    del old["crc"]
+    (place / RECORD).write_text(json.dumps(old))
+    (place / COPY).unlink()
+    found, notes = records.load()
+    assert [one.spec.uid for one in found] == ["a"]
+    assert notes == []

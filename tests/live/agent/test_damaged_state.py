@@ -1,0 +1,163 @@
+"""Damaged, torn and missing state under an agent: pods go on, nothing runs twice, nothing is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from qoslet.core.reconcile.journal import damaged_lines
+from tests.live.agent.test_agent import Agent, _command, identities
+from tests.live.agent.test_agent import agent as agent
+from tests.live.agent.test_run import PATIENCE, ended, pod
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(2 * PATIENCE + 10)]
+
+
+def flipped(number: int) -> Callable[[Path], None]:
+    """A bit of a line."""
+
+    def damage(journal: Path) -> None:
+        lines = journal.read_bytes().split(b"\n")
+        one = bytearray(lines[number])
+        one[len(one) // 2] ^= 1
+        lines[number] = bytes(one)
+        journal.write_bytes(b"\n".join(lines))
+        assert damaged_lines(journal.read_bytes())
+
+    return damage
+
+
+def both_headers(journal: Path) -> None:
+    flipped(0)(journal)
+    flipped(1)(journal)
+
+
+def lines_of_the_tier(journal: Path) -> None:
+    """Every line that says how the QoS cgroup came to be."""
+    lines = journal.read_bytes().split(b"\n")
+    hit = [n for n, line in enumerate(lines) if b'"made"' in line or b'"making"' in line]
+    hit = [n for n in hit if lines[n].count(b"/") == 3 and b"burstable" in lines[n]]
+    assert hit
+    for number in hit:
+        flipped(number)(journal)
+
+
+def torn(journal: Path) -> None:
+    journal.write_bytes(journal.read_bytes()[:-7])
+
+
+def zeroed(journal: Path) -> None:
+    journal.write_bytes(bytes(journal.stat().st_size))
+
+
+def emptied(journal: Path) -> None:
+    journal.write_bytes(b"")
+
+
+def put_aside(journal: Path) -> None:
+    """What an earlier version did with a journal that it could not read."""
+    flipped(0)(journal)
+    journal.rename(journal.with_name("journal.unreadable"))
+
+
+DAMAGE = [
+    flipped(0), flipped(1), flipped(2), both_headers, lines_of_the_tier, torn, zeroed, emptied,
+    Path.unlink, put_aside,
+]  # fmt: skip
+NAMES = [
+    "first",
+    "second",
+    "third",
+    "headers",
+    "tier",
+    "torn",
+    "zeroed",
+    "emptied",
+    "gone",
+    "aside",
+]
+
+
+def running(agent: Agent, *options: str) -> set[int]:
+    """Two pods whose agent was killed; their processes."""
+    for name in "ab":
+        agent.write(name, pod(name, "exec sleep 1000"))
+    run = agent.service(*options)
+    agent.until(lambda: len(agent.pids()) == 2)
+    agent.until(agent.answers)
+    run.send_signal(signal.SIGKILL)
+    run.communicate(timeout=PATIENCE)
+    return agent.pids()
+
+
+@pytest.mark.parametrize("damage", DAMAGE, ids=NAMES)
+def test_the_next_agent_goes_on(agent: Agent, damage: Callable[[Path], None]) -> None:
+    pids = running(agent)
+    groups = identities(agent)
+    damage(agent.folder / "journal")
+    run = agent.service()
+    agent.until(agent.answers)
+    assert agent.pids() == pids
+    assert identities(agent) == groups
+    out = agent.stop(run)
+    assert "2 pods, 2 of 2 containers running; the tree is as planned" in out
+    assert "another process" not in out
+    if damage is not put_aside:
+        assert "journal" in out
+    said = agent.release()
+    assert said.count(": stopped") == 2
+    assert not agent.groups()
+    assert not agent.folder.exists(), list(agent.folder.iterdir())
+
+
+@pytest.mark.parametrize("damage", DAMAGE, ids=NAMES)
+def test_release_undoes_it(agent: Agent, damage: Callable[[Path], None]) -> None:
+    running(agent)
+    damage(agent.folder / "journal")
+    said = agent.release("--dry-run")
+    assert "would be stopped first" in said
+    said = agent.release()
+    assert said.count(": stopped") == 2
+    assert not agent.groups()
+    assert not agent.folder.exists(), list(agent.folder.iterdir())
+
+
+def test_without_journal_and_records_it_names_the_safe_step(agent: Agent) -> None:
+    pids = running(agent)
+    keepers = {
+        int(entry.name)
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit() and agent.root in _command(entry) and "keeper" in _command(entry)
+    }
+    for pid in keepers:
+        os.kill(pid, signal.SIGKILL)
+    (agent.folder / "journal").unlink()
+    for record in agent.folder.glob("keeper/*/pod.*"):
+        record.unlink()
+    before = {path.name for path in agent.folder.iterdir()} - {"lock"}
+    for _ in range(2):
+        _, err = ended(agent.service(), 3)
+        assert "damaged or missing" in err
+        assert "start them nowhere else" in err
+        assert "another --cgroup-root" not in err
+        agent.runs.pop()
+        assert agent.pids() == pids
+        assert before <= {path.name for path in agent.folder.iterdir()}
+    said = agent.release(code=3)
+    assert "another --cgroup-root" not in said
+    agent.tree.kill(agent.root)
+
+
+def test_a_second_agent_is_not_sent_to_another_root(agent: Agent) -> None:
+    for name in "ab":
+        agent.write(name, pod(name, "exec sleep 1000"))
+    run = agent.service()
+    agent.until(lambda: len(agent.pids()) == 2)
+    _, err = ended(agent.begin(), 3)
+    agent.runs.pop()
+    assert f"another qoslet runs here (process {run.pid})" in err
+    assert "another --cgroup-root" not in err
