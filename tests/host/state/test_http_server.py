@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import stat
@@ -15,6 +16,7 @@ import pytest
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.state.folder import AGENT_SOCKET
 from qoslet.host.state.http_server import (
+    ASKING,
     AT_ONCE,
     Page,
     Pages,
@@ -106,6 +108,84 @@ def test_peers_that_ask_nothing_hold_up_others_for_a_while_only(
     for peer in idle:
         peer.close()
     assert ask(str(folder), "/v1/pods") == b'{"items": []}'
+
+
+def test_peers_that_drip_hold_up_nobody_and_are_let_go(folder: Path) -> None:
+    """A deadline for each read alone was none: eight such peers silenced the metrics."""
+    made = public("127.0.0.1:0", pages(), seconds=1.0)
+    dripping = [socket.create_connection(made.address) for _ in range(3 * AT_ONCE)]
+    ended: set[socket.socket] = set()
+    begun = time.monotonic()
+    while len(ended) < len(dripping) and time.monotonic() < begun + 30:
+        for peer in dripping:
+            try:
+                peer.sendall(b"G")
+            except OSError:
+                ended.add(peer)
+        with socket.create_connection(made.address, timeout=5) as other:
+            other.sendall(b"GET /v1/pods HTTP/1.0\r\n\r\n")
+            assert other.recv(4096).startswith(b"HTTP/1.0 200 OK")
+        time.sleep(0.05)
+    assert len(ended) == len(dripping)
+    for peer in dripping:
+        peer.close()
+    made.close()
+
+
+def test_more_peers_than_there_is_room_for_take_the_place_of_the_oldest(
+    server: StateServer, folder: Path
+) -> None:
+    os.chdir(folder)
+    idle = [socket.socket(socket.AF_UNIX) for _ in range(ASKING + 10)]
+    for peer in idle:
+        peer.connect(AGENT_SOCKET)
+    assert ask(str(folder), "/v1/pods") == b'{"items": []}'
+    assert idle[0].recv(1) == b""
+    for peer in idle:
+        peer.close()
+
+
+def test_a_peer_that_does_not_read_its_answer_is_let_go() -> None:
+    large = {"/metrics": lambda: Page("text/plain", b"x" * (32 << 20))}
+    made = public("127.0.0.1:0", large, seconds=0.5)
+    lazy = [socket.create_connection(made.address) for _ in range(AT_ONCE)]
+    for peer in lazy:
+        peer.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+    with socket.create_connection(made.address, timeout=30) as other:
+        other.sendall(b"HEAD /metrics HTTP/1.0\r\n\r\n")
+        assert other.recv(4096).startswith(b"HTTP/1.0 200 OK")
+    for peer in lazy:
+        peer.close()
+    made.close()
+
+
+def test_a_request_in_pieces(server: StateServer, folder: Path) -> None:
+    os.chdir(folder)
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.connect(AGENT_SOCKET)
+        for piece in (b"GET /v1/pods HT", b"TP/1.0\r", b"\n\r", b"\n"):
+            peer.sendall(piece)
+            time.sleep(0.02)
+        assert peer.recv(4096).startswith(b"HTTP/1.0 200 OK")
+
+
+def test_out_of_descriptors_it_waits_instead_of_spinning(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[float] = []
+
+    class Full(socket.socket):
+        def accept(self) -> tuple[socket.socket, object]:
+            if len(refused) < 3:
+                refused.append(time.monotonic())
+                raise OSError(errno.EMFILE, "Too many open files")
+            return super().accept()
+
+    monkeypatch.setattr(socket, "socket", Full)
+    made = private(str(folder), pages())
+    assert ask(str(folder), "/v1/pods") == b'{"items": []}'
+    assert refused[-1] - refused[0] >= 0.2
+    made.close()
 
 
 def test_a_slow_page_holds_up_no_other(server: StateServer, folder: Path) -> None:

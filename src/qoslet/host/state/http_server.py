@@ -1,10 +1,10 @@
 """Answers questions about a running agent: over a private unix socket, and, where the owner asks
 for it, over TCP.
 
-HTTP, read only, one thread beside the loop: a question is answered from pages that the loop has
-published, so nobody who asks can hold it up. The socket is made in a directory that only its
-owner enters, is private before it listens, and each peer's user is checked. Requests are bounded
-in size, time and number.
+HTTP, read only, beside the loop: a question is answered from pages that the loop has published, so
+nobody who asks can hold it up. The socket is made in a directory that only its owner enters, is
+private before it listens, and each peer's user is checked. A whole request is bounded in size and
+time before it takes one of the threads that answer, so peers that send slowly hold up no others.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from __future__ import annotations
 import os
 import select
 import socket
-import socketserver
 import struct
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Mapping
+from errno import EMFILE, ENFILE, ENOBUFS, ENOMEM
 from http.server import BaseHTTPRequestHandler
+from io import BytesIO
 from typing import Any
 
 from msgspec import Struct
@@ -25,9 +28,15 @@ from qoslet.errors import BadInput, CannotDo, QosletError
 from qoslet.host.state.folder import AGENT_SOCKET
 
 REQUEST_SECONDS = 5.0
-"""How long a peer may take to ask, or to read its answer."""
+"""How long a peer may take for its whole request, and for reading its whole answer."""
 AT_ONCE = 8
-"""Requests under way; a further one waits for its turn."""
+"""Answers under way; a further one waits for its turn."""
+ASKING = 64
+"""Peers whose request is not complete, or waits; a further one takes the place of the oldest."""
+REQUEST_MAX = 64 * 1024
+"""Bytes of a request; what is there of a longer one is answered."""
+
+_EXHAUSTED = (EMFILE, ENFILE, ENOBUFS, ENOMEM)
 
 
 class Page(Struct, frozen=True):
@@ -42,12 +51,19 @@ Pages = Mapping[str, Callable[[], Page]]
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """One request: GET or HEAD of a page."""
+    """One request: GET or HEAD of a page. ``request`` is its text, ``server`` the pages."""
 
-    timeout = REQUEST_SECONDS
     server_version = "qoslet"
     sys_version = ""
-    server: _Server
+    server: Any
+
+    def setup(self) -> None:
+        """The request is complete, the answer is sent when it is."""
+        self.rfile: Any = BytesIO(self.request)
+        self.wfile: Any = BytesIO()
+
+    def finish(self) -> None:
+        """``answer_to`` sends it."""
 
     def do_GET(self) -> None:
         """The page, or 404."""
@@ -59,9 +75,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, whole: bool) -> None:
         path = self.path.partition("?")[0]
-        make = self.server.pages.get(path)
+        make = self.server.get(path)
         if make is None:
-            known = " ".join(sorted(self.server.pages))
+            known = " ".join(sorted(self.server))
             self._send(404, Page("text/plain", f"the pages are {known}\n".encode()), whole)
             return
         try:
@@ -88,50 +104,10 @@ class _Handler(BaseHTTPRequestHandler):
         """Questions are not logged."""
 
 
-class _Server(socketserver.ThreadingMixIn, socketserver.BaseServer):
-    """A listening socket, a thread a request, ``AT_ONCE`` of them."""
-
-    daemon_threads = True
-    block_on_close = False
-
-    def __init__(self, listener: socket.socket, pages: Pages, user: int | None) -> None:
-        super().__init__("", _Handler)
-        self.socket = listener
-        self.pages = pages
-        self._user = user
-        self.room = threading.Semaphore(AT_ONCE)
-
-    def fileno(self) -> int:
-        """The listening socket, to wait on."""
-        return self.socket.fileno()
-
-    def get_request(self) -> tuple[socket.socket, Any]:
-        """The next peer."""
-        peer, _ = self.socket.accept()
-        peer.settimeout(REQUEST_SECONDS)
-        return peer, ("", 0)
-
-    def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Whether this peer may ask."""
-        return self._user is None or _peer(request) in (0, self._user)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """The request, and room for another."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self.room.release()
-
-    def shutdown_request(self, request: Any) -> None:
-        """Let the peer see the end."""
-        try:
-            request.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
-        request.close()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A peer that went away, or asked nonsense, is its own trouble."""
+def _answer_to(request: bytes, pages: Pages) -> bytes:
+    """What a peer gets; nothing for what is no request."""
+    handler = _Handler(request, ("", 0), pages)  # type: ignore[arg-type]
+    return bytes(handler.wfile.getvalue())
 
 
 def _peer(request: socket.socket) -> int:
@@ -140,45 +116,158 @@ def _peer(request: socket.socket) -> int:
     return int(struct.unpack("3i", credentials)[1])
 
 
-class StateServer:
-    """Serves ``pages`` until it is closed."""
+class _Asking(Struct):
+    """A peer whose request is not complete, and when it must be (monotonic seconds)."""
 
-    def __init__(self, listener: socket.socket, pages: Pages, *, user: int | None) -> None:
+    peer: socket.socket
+    until: float
+    text: bytearray
+
+
+class _Answers:
+    """Answers complete requests in ``AT_ONCE`` threads at most; none waits where nothing is asked."""
+
+    def __init__(self, pages: Pages, seconds: float) -> None:
+        self._pages = pages
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._waiting: deque[tuple[socket.socket, bytes]] = deque()
+        self._threads = 0
+
+    def add(self, peer: socket.socket, request: bytes) -> None:
+        """Answer a request and close its peer."""
+        with self._lock:
+            self._waiting.append((peer, request))
+            if len(self._waiting) > ASKING:
+                self._waiting.popleft()[0].close()
+            if self._threads == AT_ONCE:
+                return
+            self._threads += 1
+        try:
+            threading.Thread(target=self._work, name="answer", daemon=True).start()
+        except RuntimeError:
+            with self._lock:
+                self._threads -= 1
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._threads -= 1
+                    return
+                peer, request = self._waiting.popleft()
+            with peer:
+                try:
+                    answer = _answer_to(request, self._pages)
+                    # of sendall as a whole
+                    peer.settimeout(self._seconds)
+                    peer.sendall(answer)
+                    peer.shutdown(socket.SHUT_WR)
+                except (OSError, MemoryError):
+                    # a peer that went away, or reads too slowly, is its own trouble
+                    continue
+
+
+class StateServer:
+    """Serves ``pages`` until it is closed. ``seconds`` bound a whole request, and its answer."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        pages: Pages,
+        *,
+        user: int | None,
+        seconds: float = REQUEST_SECONDS,
+    ) -> None:
         listener.setblocking(False)
-        self._server = _Server(listener, pages, user)
+        self._listener = listener
+        self._user = user
+        self._seconds = seconds
+        self._asking: dict[int, _Asking] = {}
+        self._answers = _Answers(pages, seconds)
         self._reader, self._writer = os.pipe2(os.O_CLOEXEC)
+        self._poller = select.poll()
+        self._poller.register(listener, select.POLLIN)
+        self._poller.register(self._reader, select.POLLIN)
         self._thread = threading.Thread(target=self._serve, name="state", daemon=True)
         self._thread.start()
 
     @property
     def address(self) -> Any:
         """Where it listens."""
-        return self._server.socket.getsockname()
+        return self._listener.getsockname()
 
     def _serve(self) -> None:
-        """Take each peer; the pipe ends it, so that waiting costs no wake-ups."""
-        poller = select.poll()
-        poller.register(self._server, select.POLLIN)
-        poller.register(self._reader, select.POLLIN)
-        while self._reader not in {descriptor for descriptor, _ in poller.poll()}:
-            if not self._server.room.acquire(timeout=REQUEST_SECONDS / 10):
-                continue
-            try:
-                peer, address = self._server.get_request()
-            except OSError:
-                self._server.room.release()
-                continue
-            if self._server.verify_request(peer, address):
-                self._server.process_request(peer, address)
-            else:
-                self._server.shutdown_request(peer)
-                self._server.room.release()
+        """Take peers and what they send; the pipe ends it, so that waiting costs no wake-ups."""
+        while True:
+            ready = {descriptor for descriptor, _ in self._poller.poll(self._wait())}
+            if self._reader in ready:
+                break
+            for descriptor in ready & self._asking.keys():
+                self._receive(descriptor)
+            now = time.monotonic()
+            late = [number for number, asking in self._asking.items() if asking.until <= now]
+            for descriptor in late:
+                self._taken(descriptor).peer.close()
+            if self._listener.fileno() in ready:
+                self._accept()
+        for descriptor in list(self._asking):
+            self._taken(descriptor).peer.close()
+
+    def _wait(self) -> float | None:
+        """Milliseconds until a peer is late; the first has come first."""
+        if not self._asking:
+            return None
+        first = next(iter(self._asking.values()))
+        return max(0.0, first.until - time.monotonic()) * 1000 + 1
+
+    def _taken(self, descriptor: int) -> _Asking:
+        self._poller.unregister(descriptor)
+        return self._asking.pop(descriptor)
+
+    def _accept(self) -> None:
+        """Take the next peer; where nothing is left for it, the oldest one has to go."""
+        if len(self._asking) >= ASKING:
+            self._taken(next(iter(self._asking))).peer.close()
+        try:
+            peer, _ = self._listener.accept()
+        except OSError as error:
+            if error.errno in _EXHAUSTED and self._asking:
+                self._taken(next(iter(self._asking))).peer.close()
+            elif error.errno in _EXHAUSTED:
+                # the listener stays readable: do not spin
+                time.sleep(0.1)
+            return
+        if self._user is not None and _peer(peer) not in (0, self._user):
+            peer.close()
+            return
+        peer.setblocking(False)
+        self._poller.register(peer, select.POLLIN)
+        until = time.monotonic() + self._seconds
+        self._asking[peer.fileno()] = _Asking(peer, until, bytearray())
+
+    def _receive(self, descriptor: int) -> None:
+        """Take what a peer sent; a complete request is answered."""
+        asking = self._asking[descriptor]
+        try:
+            chunk = asking.peer.recv(REQUEST_MAX)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._taken(descriptor).peer.close()
+            return
+        asking.text += chunk
+        tail = asking.text[-len(chunk) - 3 :]
+        ended = b"\n\r\n" in tail or b"\n\n" in tail
+        if ended or not chunk or len(asking.text) > REQUEST_MAX:
+            self._taken(descriptor)
+            self._answers.add(asking.peer, bytes(asking.text))
 
     def close(self) -> None:
         """No further question is taken."""
         os.write(self._writer, b"!")
         self._thread.join()
-        self._server.socket.close()
+        self._listener.close()
         os.close(self._reader)
         os.close(self._writer)
 
@@ -193,7 +282,7 @@ def private(folder: str, pages: Pages) -> StateServer:
             _bind(listener, place)
         finally:
             os.close(place)
-        listener.listen(AT_ONCE)
+        listener.listen(ASKING)
     except OSError as error:
         listener.close()
         raise CannotDo(
@@ -226,10 +315,12 @@ def _bind(listener: socket.socket, place: int) -> None:
     os.rename(new, AGENT_SOCKET, src_dir_fd=place, dst_dir_fd=place)
 
 
-def public(address: str | socket.socket, pages: Pages) -> StateServer:
+def public(
+    address: str | socket.socket, pages: Pages, *, seconds: float = REQUEST_SECONDS
+) -> StateServer:
     """Answer everybody who reaches ``HOST:PORT``, or a socket of ``listen``. Raises as that."""
     listener = listen(address) if isinstance(address, str) else address
-    return StateServer(listener, pages, user=None)
+    return StateServer(listener, pages, user=None, seconds=seconds)
 
 
 def listen(address: str) -> socket.socket:
@@ -241,7 +332,7 @@ def listen(address: str) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
-        listener.listen(AT_ONCE)
+        listener.listen(ASKING)
     except OSError as error:
         listener.close()
         raise CannotDo(f"cannot listen: {error.strerror}", where=address) from error
@@ -303,6 +394,15 @@ def ask(folder: str, path: str) -> bytes:
 def _connect(peer: socket.socket, folder: str) -> None:
     place = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        peer.connect(f"/proc/self/fd/{place}/{AGENT_SOCKET}")
+        until = time.monotonic() + 2 * REQUEST_SECONDS
+        while True:
+            try:
+                peer.connect(f"/proc/self/fd/{place}/{AGENT_SOCKET}")
+                return
+            except BlockingIOError:
+                # a unix socket whose queue of peers is full
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(0.01)
     finally:
         os.close(place)
