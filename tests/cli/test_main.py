@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -214,6 +215,38 @@ def test_an_error_of_ours_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys) -
     monkeypatch.setenv("QOSLET_DEBUG", "1")
     assert main.run(["plan"]) == 3
     assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        *(
+            OSError(number, os.strerror(number), "/x")
+            for number in (
+                errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EROFS,
+                errno.EIO,
+            )
+        ),
+    ],
+)  # fmt: skip
+def test_a_failure_of_the_machine_is_none_to_report(
+    monkeypatch: pytest.MonkeyPatch, capsys, error: Exception
+) -> None:
+    def broken(arguments: object) -> int:
+        try:
+            raise error
+        except Exception as cause:
+            raise RuntimeError("while it worked") from cause
+
+    for failing in (broken, lambda _: (_ for _ in ()).throw(error)):
+        monkeypatch.setattr(main, "_dispatch", failing)
+        assert main.run(["plan"]) == 3
+        said = capsys.readouterr().err
+        assert said.startswith("qoslet: this machine cannot do it: ")
+        assert said.count("\n") == 1
+        assert "report" not in said
+        assert "internal" not in said
 
 
 @pytest.mark.parametrize(

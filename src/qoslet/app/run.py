@@ -36,6 +36,7 @@ from qoslet.host.files.node import load_node
 from qoslet.host.files.watched_manifests import ManifestFiles
 from qoslet.host.files.watched_node import NodeFiles
 from qoslet.host.linux.clock import Rereading, Signals
+from qoslet.host.linux.descriptors import raise_limit
 from qoslet.host.linux.output import OutputWriter
 from qoslet.host.systemd.sd_notify import extend_start
 
@@ -54,6 +55,8 @@ SERVICE_RESYNC = 10.0
 def parts(options: RunOptions) -> Iterator[AgentRun]:
     """The parts that the command line asks for. Raises QosletError."""
     strict = os.geteuid() == 0 and not options.simulate
+    if not options.simulate:
+        raise_limit()
     nodes = NodeFiles(options.nodes, time.monotonic, strict=strict)
     with closing(nodes), _parts(options, nodes) as made:
         yield made

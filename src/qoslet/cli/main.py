@@ -23,6 +23,16 @@ _EXIT_BAD_INPUT = 2
 _EXIT_CANNOT = 3
 _EXIT_INTERRUPTED = 130
 _EXIT_PIPE = 141
+_HINTS = {
+    "EMFILE": "raise the limit of open files: ulimit -n 1024, or LimitNOFILE= of the unit",
+    "ENFILE": "the machine has as many files open as it may: raise fs.file-max",
+    "ENOMEM": "free memory, or raise the limit of this process: ulimit -v, MemoryMax= of the unit",
+    "EAGAIN": "raise the limit of processes: ulimit -u, TasksMax= of the unit",
+    "ENOSPC": "the file system is full: free space on it; df shows which",
+    "EDQUOT": "this user's disk quota is full: free space, or raise it",
+    "EROFS": "the file system is read-only: mount it read-write, or choose another directory",
+    "EIO": "the device failed: see dmesg",
+}
 
 
 def main() -> None:
@@ -124,9 +134,24 @@ def _failed(error: Exception) -> int:
 
         complain("".join(format_exception(error)))
         return _EXIT_CANNOT
-    what = "out of memory" if isinstance(error, MemoryError) else "internal error"
     detail = printable(f"{type(error).__name__}: {error}")[:300]
-    complain(
-        f"qoslet: {what}: {detail} (please report it; QOSLET_DEBUG=1 shows where it happened)\n"
-    )
+    hint = _hint_of_machine(error)
+    if hint:
+        complain(f"qoslet: this machine cannot do it: {detail} ({hint})\n")
+    else:
+        debug = "please report it; QOSLET_DEBUG=1 shows where it happened"
+        complain(f"qoslet: internal error: {detail} ({debug})\n")
     return _EXIT_CANNOT
+
+
+def _hint_of_machine(error: BaseException | None) -> str:
+    """What to do about a failure that is this machine's, not the program's; empty for another."""
+    import errno
+
+    if error is None:
+        return ""
+    if isinstance(error, MemoryError):
+        return _HINTS["ENOMEM"]
+    if isinstance(error, OSError):
+        return _HINTS.get(errno.errorcode.get(error.errno or 0, ""), "")
+    return _hint_of_machine(error.__cause__)

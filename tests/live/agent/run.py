@@ -81,12 +81,14 @@ class Held:
         if self.groups.layout.tree_of("memory") is None:
             pytest.skip("no memory controller: Debian's kernels from 13 on have none for v1")
 
-    def begin(self, *pods: str, options: Sequence[str] = ()) -> None:
-        """Run these pods until every container has a process."""
+    def begin(self, *pods: str, options: Sequence[str] = (), files: int | None = None) -> None:
+        """Run these pods until every container has a process, with so many open files at most."""
         for number, text in enumerate(pods):
             (self.folder / f"{number}.yaml").write_text(text)
         command = [sys.executable, "-m", "qoslet", "run", str(self.folder), "--plain"]
         command += ["--cgroup-root", self.root, "--cgroup-driver", "cgroupfs", *options]
+        if files is not None:
+            command = ["prlimit", f"--nofile={files}:{files}", *command]
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         with open(self.errors, "w") as errors:
             self.run = subprocess.Popen(command, env=env, stdout=errors, stderr=errors, text=True)

@@ -14,7 +14,15 @@ from qoslet.core.cgroup.interface_files import KNOBS, controller
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.host.cgroupfs.layout import layout_of
 from qoslet.host.cgroupfs.reclaim import can_reclaim
-from qoslet.host.linux.openat import FEW, MountedTree, checked, file_name, read_file
+from qoslet.host.linux.descriptors import EXHAUSTED, are_few
+from qoslet.host.linux.openat import (
+    FEW,
+    MountedTree,
+    checked,
+    file_name,
+    open_retrying,
+    read_file,
+)
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -69,10 +77,7 @@ class CgroupObserver:
         found: dict[str, ObservedCgroup] = {}
         path = checked(root)
         place = _Place(path, tuple(_open_path(tree, path) for tree in self._layout.trees))
-        try:
-            self._look(place, values, found)
-        finally:
-            _close(place.directories)
+        self._look(place, values, found, few=are_few())
         return Observed(at, found)
 
     def read_cgroup(self, path: str) -> ObservedCgroup | None:
@@ -104,18 +109,26 @@ class CgroupObserver:
             return 0
         return file_list_bytes(stat_v1(text) if self._v1 else pairs(text))
 
-    def _look(self, place: _Place, values: bool, found: dict[str, ObservedCgroup]) -> None:
-        """One cgroup and all below it; parents come before their children."""
-        group = self._group(place, values)
-        if group is None:
-            return
-        found[place.path or "/"] = group
-        for name in self._children(place, values):
-            directories = tuple(_open_below(one, name) for one in place.directories)
-            try:
-                self._look(_Place(f"{place.path}/{name}", directories), values, found)
-            finally:
-                _close(directories)
+    def _look(
+        self, place: _Place, values: bool, found: dict[str, ObservedCgroup], *, few: bool
+    ) -> None:
+        """One cgroup and all below it; parents come before their children. Closes its directories,
+        with ``few`` descriptors before those below it are opened."""
+        try:
+            group = self._group(place, values)
+            if group is None:
+                return
+            found[place.path or "/"] = group
+            names = self._children(place, values)
+            for name in () if few else names:
+                directories = tuple(_open_below(one, name) for one in place.directories)
+                self._look(_Place(f"{place.path}/{name}", directories), values, found, few=False)
+        finally:
+            _close(place.directories)
+        for name in names if few else ():
+            path = f"{place.path}/{name}"
+            directories = tuple(_open_path(tree, path) for tree in self._layout.trees)
+            self._look(_Place(path, directories), values, found, few=True)
 
     def _children(self, place: _Place, values: bool) -> list[str]:
         """Names of the cgroups below: of the first hierarchy, or of all without ``values``."""
@@ -210,20 +223,24 @@ class CgroupObserver:
 
 
 def _open_path(tree: MountedTree, path: str) -> int | None:
-    """A cgroup's directory; None if it is absent or a link."""
+    """A cgroup's directory; None if it is absent or a link. Raises OSError out of descriptors."""
     try:
         return tree.directory(path)
-    except OSError:
+    except OSError as error:
+        if error.errno in EXHAUSTED:
+            raise
         return None
 
 
 def _open_below(directory: int | None, name: str) -> int | None:
-    """A child's directory."""
+    """A child's directory. Raises OSError out of descriptors: it is not absent then."""
     if directory is None:
         return None
     try:
-        return os.open(name, _DIRECTORY, dir_fd=directory)
-    except OSError:
+        return open_retrying(name, _DIRECTORY, directory)
+    except OSError as error:
+        if error.errno in EXHAUSTED:
+            raise
         return None
 
 
@@ -237,8 +254,10 @@ def _close(directories: Iterable[int | None]) -> None:
 def _text(directory: int, file: str) -> str | None:
     """A file without its last newline; None if it cannot be read."""
     try:
-        descriptor = os.open(file, _FILE, dir_fd=directory)
-    except OSError:
+        descriptor = open_retrying(file, _FILE, directory)
+    except OSError as error:
+        if error.errno in EXHAUSTED:
+            raise
         return None
     try:
         return read_file(descriptor).rstrip("\n")

@@ -96,6 +96,11 @@ _GENERAL = {
     errno.EINVAL: ("the kernel rejects this value", "see qoslet explain"),
     errno.ERANGE: ("the value is out of range", "see qoslet explain"),
     errno.ENOMEM: ("the kernel has no memory", "free some memory and try again"),
+    errno.EMFILE: (
+        "this process has as many files open as it may",
+        "raise the limit: ulimit -n 1024, or LimitNOFILE= of the unit",
+    ),
+    errno.ENFILE: ("the machine has as many files open as it may", "raise fs.file-max"),
 }
 
 _CREATE = {

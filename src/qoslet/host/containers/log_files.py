@@ -13,6 +13,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from qoslet.core.workload.cri_log import STREAMS, entries, last, path_of
+from qoslet.host.linux.descriptors import are_few
 
 CHUNK = 64 * 1024
 """Bytes that are taken from a pipe at a time; as many as it holds by default."""
@@ -54,6 +55,8 @@ class LogFile:
                 self._open()
         except OSError as error:
             self._note(f"logs are lost: {self.path}: {error.strerror}")
+        if are_few():
+            self.close()
 
     def write(self, text: bytes) -> None:
         """Append whole entries."""
@@ -71,6 +74,8 @@ class LogFile:
                 text = text[cut:]
         except OSError as error:
             self._note(f"logs are lost: {self.path}: {error.strerror}")
+        if are_few():
+            self.close()
 
     def _append(self, text: bytes) -> None:
         """One write; of one that was torn off the whole entries stay."""

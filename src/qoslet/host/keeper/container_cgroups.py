@@ -16,7 +16,8 @@ from qoslet.errors import CannotDo, QosletError
 from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.cgroupfs.kill import oom_kills, strike
 from qoslet.host.containers.records import parent_of
-from qoslet.host.linux.openat import MountedTree, checked
+from qoslet.host.linux.descriptors import are_few
+from qoslet.host.linux.openat import MountedTree, checked, give_up_kept
 from qoslet.host.oci.containers import tidy
 
 LEFTOVER_SECONDS = 0.5
@@ -78,6 +79,9 @@ class KernelContainerCgroups(Cgroupfs):
             for descriptor in opened:
                 os.close(descriptor)
             raise
+        if are_few():
+            # room for its pipes and for the child
+            give_up_kept()
         return opened
 
     def strike(self, path: str) -> bool:

@@ -6,6 +6,7 @@ import os
 import select
 import signal
 from collections.abc import Callable, Iterable, Sequence
+from errno import ENOENT
 from typing import Literal, NamedTuple, Protocol
 
 from qoslet.core.workload.process_spec import ProcessSpec
@@ -13,6 +14,8 @@ from qoslet.host.containers.log_files import LogFile, Pipes, Stream
 from qoslet.host.containers.records import MainProcess, same_process, start_time
 from qoslet.host.containers.spawn import NOT_EXECUTABLE, Spawned, StartFailed, begin
 from qoslet.host.keeper.container_cgroups import ContainerCgroups, end_group
+from qoslet.host.linux.descriptors import EXHAUSTED
+from qoslet.host.linux.openat import give_up_kept
 from qoslet.host.oci.containers import CreateJob, DeleteJob
 
 WINDOW = 0.1
@@ -232,13 +235,18 @@ def fork(
     one.born(birth, start_time(birth.pid) or 0)
 
 
-def why(error: Exception) -> StartFailed:
-    """Why a start failed."""
+def why(error: Exception) -> StartFailed | str:
+    """Why a start failed; as text where it failed for a while only, which is not the container's
+    fault."""
     if isinstance(error, StartFailed):
         return error
-    if isinstance(error, OSError):
-        return StartFailed(NOT_EXECUTABLE, f"{error.strerror}: {error.filename}")
-    return StartFailed(NOT_EXECUTABLE, str(error))
+    if not isinstance(error, OSError):
+        return StartFailed(NOT_EXECUTABLE, str(error))
+    if error.errno in EXHAUSTED:
+        give_up_kept()
+        return f"{error.strerror}: raise the keeper's limit (ulimit -n 1024, or LimitNOFILE= of the unit)"
+    reason = f"{error.strerror}: {error.filename}"
+    return reason if error.errno == ENOENT else StartFailed(NOT_EXECUTABLE, reason)
 
 
 def adopt(proc: MainProcess | None, place: str, log: LogFile) -> ContainerProcess:

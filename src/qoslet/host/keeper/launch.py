@@ -19,6 +19,7 @@ import msgspec
 
 from qoslet.errors import CannotDo
 from qoslet.host.keeper.protocol import KeeperSettings, encode, peer_of
+from qoslet.host.linux.descriptors import usual_limit
 from qoslet.host.state.folder import KEEPER, KEEPER_ERRORS, KEEPER_LOCK, KEEPER_SOCKET
 
 BOOT = (
@@ -143,21 +144,22 @@ class Starter:
     def _spawned(self, lock: int, listener: int, setting: int) -> int:
         """The number of a new keeper."""
         words = f"{self._setting.folder}/{KEEPER_ERRORS}"
-        return os.posix_spawn(
-            sys.executable,
-            [sys.executable, "-I", "-S", "-c", self._boot, self._setting.root, *_packages()],
-            {},
-            file_actions=[
-                (os.POSIX_SPAWN_DUP2, setting, 0),
-                (os.POSIX_SPAWN_OPEN, 1, words, _WORDS, 0o600),
-                (os.POSIX_SPAWN_DUP2, 1, 2),
-                (os.POSIX_SPAWN_DUP2, lock, 3),
-                (os.POSIX_SPAWN_DUP2, listener, 4),
-            ],
-            setsid=True,
-            setsigmask=(),
-            setsigdef=[one for one in signal.Signals if one not in _NEVER_SET],
-        )
+        with usual_limit():
+            return os.posix_spawn(
+                sys.executable,
+                [sys.executable, "-I", "-S", "-c", self._boot, self._setting.root, *_packages()],
+                {},
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, setting, 0),
+                    (os.POSIX_SPAWN_OPEN, 1, words, _WORDS, 0o600),
+                    (os.POSIX_SPAWN_DUP2, 1, 2),
+                    (os.POSIX_SPAWN_DUP2, lock, 3),
+                    (os.POSIX_SPAWN_DUP2, listener, 4),
+                ],
+                setsid=True,
+                setsigmask=(),
+                setsigdef=[one for one in signal.Signals if one not in _NEVER_SET],
+            )
 
     def collect(self) -> bool:
         """Take note that the keeper that this process started has ended; whether it has."""

@@ -320,13 +320,12 @@ class ProcessRuntime:
                 fork(launch, opened[:joins], opened[joins:], one)
             else:
                 self._oci.begin(pod, launch, opened[joins:], one)
-        except FileNotFoundError as error:
-            reason = f"{error.strerror}: {error.filename}"
-            pod.lives[name] = postponed(life, reason, now + ABSENT_SECONDS)
-            self._note(f"{key}/{name}: {reason}")
-            return
         except (StartFailed, OSError, QosletError, ValueError) as error:
-            self._failed(pod, name, why(error))
+            if isinstance(reason := why(error), str):
+                pod.lives[name] = postponed(life, reason, now + ABSENT_SECONDS)
+                self._note(f"{key}/{name}: {reason}")
+            else:
+                self._failed(pod, name, reason)
             return
         finally:
             for descriptor in opened:

@@ -11,7 +11,10 @@ import os
 from collections.abc import Callable, Iterator
 from errno import EEXIST, ENODEV, ENOENT
 from functools import lru_cache
-from typing import TypeVar
+from typing import ClassVar, TypeVar
+from weakref import WeakSet
+
+from qoslet.host.linux.descriptors import EXHAUSTED, kept_at_most
 
 KEPT = 48
 """Directory descriptors that a driver keeps for each hierarchy."""
@@ -87,14 +90,17 @@ class MountedTree:
 
     ``keeps`` is how many descriptors of groups stay open.
     A kept descriptor of a group that was removed and made again answers ENOENT; then the path is
-    walked anew, once.
+    walked anew, once. So it is where descriptors are short, after all objects have closed theirs.
     """
+
+    _all: ClassVar[WeakSet[MountedTree]] = WeakSet()
 
     def __init__(self, point: str, keeps: int = KEPT) -> None:
         self.point = point
         self._keeps = keeps
         self._mount: int | None = None
         self._kept: dict[str, int] = {}
+        self._all.add(self)
 
     def fd(self, path: str) -> int:
         """A descriptor (O_PATH) of the group's directory, owned by this object and good until
@@ -116,19 +122,32 @@ class MountedTree:
             above = f"{above}/{name}"
             at = os.open(name, _DIRECTORY, dir_fd=at)
             self._kept[above] = at
-        while len(self._kept) > self._keeps:
+        self._trim(path)
+        return at
+
+    def _trim(self, path: str) -> None:
+        """Close the oldest descriptors but that of ``path``, then those of the others, until as
+        many are kept as may be."""
+        kept = sum(len(tree._kept) for tree in self._all)
+        most = kept_at_most()
+        while len(self._kept) > self._keeps or kept > most:
             oldest = next(iter(self._kept))
             if oldest == path:
                 break
             os.close(self._kept.pop(oldest))
-        return at
+            kept -= 1
+        if kept > most:
+            for tree in self._all - {self}:
+                tree.close()
 
     def _retry(self, work: Callable[[str], T], path: str) -> T:
         """``work``, once more with nothing kept where a kept descriptor may have been stale."""
         try:
             return work(path)
         except OSError as error:
-            if error.errno not in (ENOENT, ENODEV) or not self._kept:
+            if error.errno in EXHAUSTED:
+                give_up_kept()
+            elif error.errno not in (ENOENT, ENODEV) or not self._kept:
                 raise
         self.close()
         return work(path)
@@ -184,7 +203,7 @@ class MountedTree:
             try:
                 return os.open(file, flags, dir_fd=kept)
             except OSError as error:
-                if error.errno not in (ENOENT, ENODEV):
+                if error.errno not in (ENOENT, ENODEV, *EXHAUSTED):
                     raise
         return self._retry(lambda group: os.open(file, flags, dir_fd=self.fd(group)), path)
 
@@ -215,6 +234,15 @@ class MountedTree:
     def directory(self, path: str) -> int:
         """A group's directory, open for reading, never one that was removed meanwhile; the caller
         closes it."""
+        try:
+            return self._directory(path)
+        except OSError as error:
+            if error.errno not in EXHAUSTED:
+                raise
+        give_up_kept()
+        return self._directory(path)
+
+    def _directory(self, path: str) -> int:
         if not path:
             return os.open(self.point, _LISTED)
         above, _, name = path.rpartition("/")
@@ -291,3 +319,21 @@ class MountedTree:
         """The paths of the groups directly below, sorted; none where the group is gone."""
         names = [one.name for one in self._entries(path)]
         return [f"{path}/{name}" for name in sorted(names)]
+
+
+def give_up_kept() -> None:
+    """Close every descriptor that any ``MountedTree`` only keeps for speed."""
+    for tree in list(MountedTree._all):
+        tree.close()
+
+
+def open_retrying(name: str, flags: int, directory: int) -> int:
+    """``name`` in an open directory; where descriptors are short, once more after those that are
+    only kept are closed. Raises OSError."""
+    try:
+        return os.open(name, flags, dir_fd=directory)
+    except OSError as error:
+        if error.errno not in EXHAUSTED:
+            raise
+    give_up_kept()
+    return os.open(name, flags, dir_fd=directory)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.memory.stat_parser import limit_v1, node_memory, number, pairs, pressure, stat_v1
 from qoslet.host.cgroupfs.layout import layout_of
-from qoslet.host.linux.openat import FEW, MountedTree, checked
+from qoslet.host.linux.openat import FEW, MountedTree, checked, open_retrying
 from qoslet.host.linux.procfs import text
 
 _MOST = 64 * 1024
@@ -120,7 +120,7 @@ def _of_tree(tree: MountedTree | None, path: str, file: str) -> str | None:
 def _read(directory: int, file: str) -> str | None:
     """A file of an open directory; None where it cannot be read."""
     try:
-        descriptor = os.open(file, _FILE, dir_fd=directory)
+        descriptor = open_retrying(file, _FILE, directory)
     except OSError:
         return None
     try:

@@ -116,7 +116,7 @@ def _peer(request: socket.socket) -> int:
     return int(struct.unpack("3i", credentials)[1])
 
 
-class _Asking(Struct):
+class _PendingRequest(Struct):
     """A peer whose request is not complete, and when it must be (monotonic seconds)."""
 
     peer: socket.socket
@@ -124,7 +124,7 @@ class _Asking(Struct):
     text: bytearray
 
 
-class _Answers:
+class _RequestWorker:
     """Answers complete requests in ``AT_ONCE`` threads at most; none waits where nothing is asked."""
 
     def __init__(self, pages: Pages, seconds: float) -> None:
@@ -183,8 +183,8 @@ class StateServer:
         self._listener = listener
         self._user = user
         self._seconds = seconds
-        self._asking: dict[int, _Asking] = {}
-        self._answers = _Answers(pages, seconds)
+        self._asking: dict[int, _PendingRequest] = {}
+        self._answers = _RequestWorker(pages, seconds)
         self._reader, self._writer = os.pipe2(os.O_CLOEXEC)
         self._poller = select.poll()
         self._poller.register(listener, select.POLLIN)
@@ -221,7 +221,7 @@ class StateServer:
         first = next(iter(self._asking.values()))
         return max(0.0, first.until - time.monotonic()) * 1000 + 1
 
-    def _taken(self, descriptor: int) -> _Asking:
+    def _taken(self, descriptor: int) -> _PendingRequest:
         self._poller.unregister(descriptor)
         return self._asking.pop(descriptor)
 
@@ -244,7 +244,7 @@ class StateServer:
         peer.setblocking(False)
         self._poller.register(peer, select.POLLIN)
         until = time.monotonic() + self._seconds
-        self._asking[peer.fileno()] = _Asking(peer, until, bytearray())
+        self._asking[peer.fileno()] = _PendingRequest(peer, until, bytearray())
 
     def _receive(self, descriptor: int) -> None:
         """Take what a peer sent; a complete request is answered."""

@@ -1,0 +1,66 @@
+"""How many descriptors this process may have, and how many of them may be kept for speed.
+
+Source: getrlimit(2) RLIMIT_NOFILE; the soft limit is usually 1024 because of select(2), the hard
+one is what the owner allows (systemd.exec(5) LimitNOFILE).
+"""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from errno import EMFILE, ENFILE
+
+from qoslet.errors import CannotDo
+
+EXHAUSTED = (EMFILE, ENFILE)
+"""Errors that closing what is only kept may cure."""
+
+LEAST = 40
+"""Descriptors without which an agent cannot work: its state, sockets, pipes and one cgroup in every
+v1 hierarchy."""
+
+_FEW = 256
+_usual: tuple[int, int] | None = None
+
+
+def raise_limit() -> None:
+    """Take as many descriptors as this process may have. Raises CannotDo where that is too few."""
+    global _usual
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if resource.RLIM_INFINITY != hard < LEAST:
+        raise CannotDo(
+            f"may open {hard} files at most, needs {LEAST}",
+            where="RLIMIT_NOFILE",
+            hint="raise it: ulimit -n 1024, or LimitNOFILE= of the unit",
+        )
+    if soft != hard:
+        _usual = _usual or (soft, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+@contextmanager
+def usual_limit() -> Iterator[None]:
+    """The limit from before ``raise_limit``, for a child that is started meanwhile."""
+    if _usual is None:
+        yield
+        return
+    raised = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, _usual)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, raised)
+
+
+def are_few() -> bool:
+    """Whether this process may have so few descriptors that it must do with less at a time."""
+    return resource.RLIM_INFINITY != resource.getrlimit(resource.RLIMIT_NOFILE)[0] < _FEW
+
+
+def kept_at_most() -> int:
+    """Descriptors that may be kept for speed, by all of this process."""
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if soft == resource.RLIM_INFINITY:
+        soft = 1 << 20
+    return max(2, (soft - LEAST) // 2)
