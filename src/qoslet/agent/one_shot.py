@@ -17,6 +17,7 @@ from qoslet.agent.state.ownership import Ownership
 from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
+from qoslet.core.cgroup.tree_owner import advice
 from qoslet.core.reconcile.drift import Cause, Difference, compare
 from qoslet.core.reconcile.give_back import written_files
 from qoslet.core.reconcile.journal import Entry, Key, ReadBack, Released, Verified
@@ -201,7 +202,7 @@ def _others(plan: Plan, executor: CgroupExecutor, observed: Observed) -> dict[st
             raise CannotDo(
                 "another process created this cgroup: it is not in the journal",
                 where=path,
-                hint="use another --cgroup-root, or rmdir it if it is unused",
+                hint=advice(executor.ownership.root, observed.cgroups),
             )
         found[path] = existing
     return found

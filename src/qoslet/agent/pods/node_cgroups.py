@@ -15,6 +15,7 @@ from qoslet.agent.state.cgroup_executor import CgroupDiff
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.cgroup.observed import ObservedCgroup
+from qoslet.core.cgroup.tree_owner import advice
 from qoslet.core.reconcile.drift import Cause, lacking
 from qoslet.core.reconcile.give_back import GiveBack, written_files
 from qoslet.core.reconcile.journal import Key, Set
@@ -85,6 +86,7 @@ class NodeCgroups:
         for path in diff.foreign:
             log.errors.append(
                 f"{path}: another process created this cgroup: it is not in the journal"
+                f" ({advice(self._context.config.root, diff.foreign)})"
             )
             self.missing.add(path)
         self._schedule(diff, bool(batch.pending))

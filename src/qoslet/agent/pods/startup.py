@@ -12,6 +12,7 @@ from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.agent.state.pod_worker import LEFTOVER_BACKOFF, PodWorker
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.cgroup.names import is_at_or_below
+from qoslet.core.cgroup.tree_owner import advice
 from qoslet.core.reconcile.drift import Difference
 from qoslet.core.reconcile.resize import resize_phases
 from qoslet.core.reconcile.steps import Step
@@ -91,7 +92,7 @@ class PodStartup:
                 self._context.fail(
                     worker,
                     "GroupNotOurs",
-                    f"{path}: another process created this cgroup: it is not in the journal (rmdir it if it is unused)",
+                    f"{path}: another process created this cgroup: it is not in the journal ({advice(self._context.config.root, diff.foreign)})",
                 )
                 return True
         if worker.phase is not WorkerPhase.PENDING:

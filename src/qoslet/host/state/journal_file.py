@@ -13,6 +13,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from qoslet.core.cgroup.tree_owner import advice
 from qoslet.core.reconcile.journal import (
     Entry,
     Header,
@@ -299,7 +300,7 @@ def refuse_foreign(
     raise CannotDo(
         what,
         where=root,
-        hint="use another --cgroup-root; if this one is unused, stop its processes and rmdir it",
+        hint=advice(root, standing if len(standing) > 1 else tree.below(root)),
     )
 
 
