@@ -9,6 +9,7 @@ ADDED: dict[tuple[str, str], str] = {
     ("PodStates", "memory.groups[].bindingLimit"): "a plain name of binds",
     ("PodStates", "memory.groups[].ineffective"): "a plain name of worthLess",
     ("PodStates", "memory.guard.overrides"): "a plain name of held",
+    ("PodStates", "memory.groups[].unknown"): "what cgroup v1 does not tell",
     ("Release", "messages"): "notes and remarks in one list",
 }
 """Keys that the frozen answers lack: (kind of document, place) to why there is one. A place is

@@ -47,6 +47,12 @@ def memory_document(view: MemoryView) -> Document:
     }
 
 
+_PRESSURE = ("stalledSeconds", "waitingSeconds", "underPressure")
+_PROTECTION = ("protectedLowBytes", "protectedMinBytes")
+"""What a kernel without pressure, and without protection, of cgroups does not tell: their types are
+a contract that has no null."""
+
+
 def _group(row: MemoryRow) -> Document:
     binding = _binds(row.binds)
     losses = [_loss(one) for one in row.losses]
@@ -59,8 +65,8 @@ def _group(row: MemoryRow) -> Document:
         "gone": row.gone,
         "currentBytes": row.current,
         "requestBytes": row.request,
-        "protectedLowBytes": row.low if row.tells_protection else None,
-        "protectedMinBytes": row.min if row.tells_protection else None,
+        "protectedLowBytes": row.low,
+        "protectedMinBytes": row.min,
         "lowBytes": row.given_low,
         "minBytes": row.given_min,
         "highBytes": _limit(row.high),
@@ -75,9 +81,13 @@ def _group(row: MemoryRow) -> Document:
             for zone, one in row.reclaimed.items()
         },
         "recent": {zone: list(spans) for zone, spans in row.recent.items()},
-        "stalledSeconds": round(row.stalled, 6) if row.tells_pressure else None,
-        "waitingSeconds": round(row.waited, 6) if row.tells_pressure else None,
-        "underPressure": row.pressed if row.tells_pressure else None,
+        "stalledSeconds": round(row.stalled, 6),
+        "waitingSeconds": round(row.waited, 6),
+        "underPressure": row.pressed,
+        "unknown": [
+            *(() if row.tells_pressure else _PRESSURE),
+            *(() if row.tells_protection else _PROTECTION),
+        ],
         "fullPressure10": None if row.pressure is None else row.pressure.full_avg10,
         "somePressure10": None if row.pressure is None else row.pressure.some_avg10,
     }
