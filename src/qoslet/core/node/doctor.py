@@ -1,32 +1,22 @@
 """Facts about a machine to findings: what is there, what is missing, what that costs.
 
 Sources: Documentation/admin-guide/cgroup-v2.rst; kubelet start-up checks (KEP-5573, KEP-2570);
-systemd.resource-control(5), systemd.unit(5) Delegate=.
+systemd.resource-control(5), systemd.unit(5) Delegate=. Versions of Linux: the commits that added
+``cgroup.freeze`` (5.2), hugetlb for v2 (5.6), ``memory_recursiveprot`` (5.7), ``cpu.stat`` of the
+root (5.8, KEP-2254), reclaim at ``memory.high`` (5.9, KEP-2570), ``cgroup.kill`` (5.14),
+``memory.reclaim`` (5.19).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
-from msgspec import Struct
-
+from qoslet.core.node.doctor_programs import feature_findings, program_findings
+from qoslet.core.node.finding import Finding as Finding
+from qoslet.core.node.finding import State as State
 from qoslet.core.node.host_facts import kernel_version
 from qoslet.core.node.machine import Controller, Machine
 from qoslet.core.quantity import canonical, from_int
-
-State = Literal["ok", "missing", "unknown"]
-
-
-class Finding(Struct, frozen=True):
-    """One line: a topic, its state and value; for what is not ok, its cost and the remedy."""
-
-    topic: str
-    state: State
-    value: str
-    cost: str = ""
-    remedy: str = ""
-
 
 _NEEDED = ("cpu", "memory", "pids", "cpuset")
 _COST = {
@@ -47,8 +37,10 @@ def findings(machine: Machine) -> list[Finding]:
         *_kernel(machine),
         *_memory(machine),
         *_protection(machine),
+        *feature_findings(machine),
         *_systemd(machine),
         *_sizes(machine),
+        *program_findings(machine),
     ]
 
 
@@ -160,6 +152,9 @@ def _rights(machine: Machine) -> Iterator[Finding]:
 
 
 _MILESTONES = (
+    ((5, 2), "cgroup.freeze", "a pod cannot be frozen before it is killed"),
+    ((5, 6), "hugetlb on v2", "no huge page limits"),
+    ((5, 7), "memory_recursiveprot", "memory.min and memory.low protect one level only"),
     (
         (5, 8),
         "cpu.stat in every cgroup",
@@ -177,11 +172,32 @@ def _kernel(machine: Machine) -> Iterator[Finding]:
         yield Finding("kernel", "unknown", "its version cannot be read")
         return
     version = kernel_version(text)
-    yield Finding("kernel", "ok", text)
+    yield _judged(machine, text, version)
     for since, what, cost in _MILESTONES:
         if version is not None and version < since and machine.layout == "v2":
             release = ".".join(map(str, since))
             yield Finding(what, "missing", f"since {release}", cost, f"use Linux {release}")
+
+
+def _judged(machine: Machine, text: str, version: tuple[int, ...] | None) -> Finding:
+    """The version against the newest one that anything here needs."""
+    if machine.layout != "v2":
+        return Finding("kernel", "ok", f"{text}, new enough for cgroup v1")
+    newest = max(since for since, _, _ in _MILESTONES)
+    if version is None:
+        return Finding("kernel", "unknown", f"{text}, not a version that can be compared")
+    if version >= newest:
+        return Finding("kernel", "ok", f"{text}, has all that qoslet uses of cgroup v2")
+    release = ".".join(map(str, newest))
+    if version < (5, 8):
+        return Finding(
+            "kernel",
+            "missing",
+            f"{text}, older than 5.8",
+            "kubelets warn of it; the lines below say what is missing",
+            f"use Linux {release} or later",
+        )
+    return Finding("kernel", "ok", f"{text}, has what a kubelet needs; the lines below are missing")
 
 
 def _protection(machine: Machine) -> Iterator[Finding]:

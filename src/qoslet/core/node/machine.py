@@ -29,6 +29,28 @@ class Controller(Struct, frozen=True):
     writable: bool | None = None
 
 
+KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
+"""Where kubeadm puts a kubelet's configuration."""
+
+
+class NodeProgram(Struct, frozen=True):
+    """A kubelet or a container runtime. ``pid`` is its process, None where only its ``socket`` was
+    found; ``usable``: this user may use the socket."""
+
+    kind: Literal["kubelet", "runtime"]
+    name: str
+    pid: int | None = None
+    socket: str = ""
+    usable: bool | None = None
+
+
+class OciProgram(Struct, frozen=True):
+    """An OCI runtime: runc or crun, with the version that it tells, empty where it does not."""
+
+    name: str
+    version: str
+
+
 class Machine(Struct, frozen=True):
     """The answer of one look. Bytes; ``own_cgroup`` by hierarchy (``""`` for v2).
 
@@ -51,6 +73,20 @@ class Machine(Struct, frozen=True):
     """Whether the multi-gen LRU is switched on; None where the kernel has none."""
     dying: int | None = None
     """Removed groups that the kernel still holds (v2 ``nr_dying_descendants``)."""
+
+    programs: tuple[NodeProgram, ...] = ()
+    oci_programs: tuple[OciProgram, ...] = ()
+    kubelet_trees: tuple[str, ...] = ()
+    """Top cgroups that look like a kubelet's."""
+    kubelet_config: bool | None = None
+    """Whether this user may read KUBELET_CONFIG; None where there is none."""
+    agents: tuple[str, ...] | None = ()
+    """The cgroup roots of root's agents."""
+    bfq: tuple[str, ...] | None = None
+    """Block devices with the BFQ scheduler."""
+    device_bpf: bool | None = None
+    """Whether eBPF can guard devices (CONFIG_CGROUP_BPF)."""
+    cgroup_namespaces: bool | None = None
 
     def bound(self, name: str) -> Controller | None:
         """The controller by name; None where it is bound nowhere."""

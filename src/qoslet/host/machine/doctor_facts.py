@@ -1,11 +1,20 @@
-"""One look at this machine for ``doctor``: reads only, makes no group, asks no daemon."""
+"""One look at this machine for ``doctor``: reads only, makes no group, asks no daemon; of programs it asks
+runc and crun for their versions."""
 
 from __future__ import annotations
 
 import os
 
-from qoslet.core.node.machine import Controller, Layout, Machine
+from qoslet.core.node.machine import KUBELET_CONFIG, Controller, Layout, Machine
 from qoslet.host.linux.procfs import text
+from qoslet.host.machine.node_programs import (
+    agent_roots,
+    bfq_devices,
+    device_bpf,
+    kubelet_trees,
+    node_programs,
+    oci_programs,
+)
 from qoslet.host.machine.probe import MountPoint, mounts, probe
 
 CAPABILITIES = {
@@ -135,4 +144,16 @@ def look(root: str = "") -> Machine:
         read_only=any("ro" in m.options for m in cgroup_mounts) if cgroup_mounts else None,
         lru_gen=_lru_gen(root),
         dying=_dying(root, v2),
+        programs=node_programs(root),
+        oci_programs=oci_programs(root),
+        kubelet_trees=kubelet_trees([root + mount.point for mount in cgroup_mounts]),
+        kubelet_config=os.access(root + KUBELET_CONFIG, os.R_OK)
+        if os.path.lexists(root + KUBELET_CONFIG)
+        else None,
+        agents=agent_roots(root),
+        bfq=bfq_devices(root),
+        device_bpf=device_bpf(root, probed.kernel or "") if layout == "v2" else None,
+        cgroup_namespaces=os.path.exists(f"{root}/proc/self/ns/cgroup")
+        if os.path.isdir(f"{root}/proc/self/ns")
+        else None,
     )

@@ -19,4 +19,8 @@ def doctor_document(machine: Machine, rows: list[Finding]) -> dict[str, object]:
         "hierarchy": machine.layout,
         "canWrite": can_write(machine),
         "findings": rows,
+        "programs": machine.programs,
+        "ociRuntimes": machine.oci_programs,
+        "kubeletCgroups": machine.kubelet_trees,
+        "agents": machine.agents,
     }

@@ -1,0 +1,163 @@
+"""Findings about who else is on a machine, and about the parts that only some pods need.
+
+Sources: kubelet cm/cgroup_manager_linux.go; Documentation/block/bfq-iosched.rst;
+Documentation/admin-guide/cgroup-v2.rst "Device controller", "IO", "Namespace"; runtime-spec
+config-linux.md "unified", runc since 1.0.0-rc93 (pull 2584), crun since 0.15 (pull 459).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from qoslet.core.node.finding import Finding
+from qoslet.core.node.machine import KUBELET_CONFIG, Machine, NodeProgram
+
+_UNIFIED_SINCE = {"runc": (1, 0), "crun": (0, 15)}
+
+
+def program_findings(machine: Machine) -> Iterator[Finding]:
+    """Kubelets, container runtimes, agents, OCI runtimes."""
+    yield from _kubelets(machine)
+    runtimes = [one for one in machine.programs if one.kind == "runtime"]
+    if not runtimes:
+        yield Finding("container runtime", "ok", "none found")
+    for one in runtimes:
+        yield _runtime(one)
+    yield from _oci(machine)
+    if machine.agents is None:
+        yield Finding(
+            "qoslet agents", "unknown", "root's state cannot be listed", remedy="use sudo"
+        )
+    else:
+        roots = ", ".join(machine.agents)
+        yield Finding("qoslet agents", "ok", f"--cgroup-root {roots}" if roots else "none found")
+
+
+def _kubelets(machine: Machine) -> Iterator[Finding]:
+    kubelets = [one for one in machine.programs if one.kind == "kubelet"]
+    trees = ", ".join(machine.kubelet_trees)
+    if not kubelets and not trees:
+        yield Finding("kubelet", "ok", "none found")
+        return
+    remedy = {
+        True: f"plan for it: qoslet plan --node {KUBELET_CONFIG}",
+        False: f"read {KUBELET_CONFIG} as root to plan for it",
+        None: "give its configuration to qoslet plan with --node",
+    }
+    who = ", ".join(f"{one.name} (process {one.pid})" for one in kubelets) or "not running"
+    yield Finding(
+        "kubelet",
+        "ok",
+        f"{who}; its pods are in {trees}" if trees else f"{who}; no kubepods cgroup",
+        "qoslet leaves these cgroups alone; plan and explain compute their values from files",
+        remedy[machine.kubelet_config],
+    )
+
+
+def _runtime(one: NodeProgram) -> Finding:
+    process = f"process {one.pid}" if one.pid is not None else "no process seen"
+    if not one.socket:
+        return Finding("container runtime", "ok", f"{one.name}, {process}, no known socket")
+    value = f"{one.name}, {process}, {one.socket}"
+    if one.usable:
+        return Finding("container runtime", "ok", value)
+    return Finding(
+        "container runtime",
+        "unknown",
+        value,
+        "this user may not use the socket: its containers cannot be seen",
+        "run as root",
+    )
+
+
+def _oci(machine: Machine) -> Iterator[Finding]:
+    if not machine.oci_programs:
+        yield Finding("OCI runtime", "ok", "neither runc nor crun found")
+    for one in machine.oci_programs:
+        numbers = tuple(int(part) for part in one.version.split(".") if part.isdecimal())
+        since = _UNIFIED_SINCE[one.name]
+        if not numbers:
+            yield Finding("OCI runtime", "unknown", f"{one.name}, its version cannot be read")
+        elif numbers < since:
+            needed = ".".join(map(str, since))
+            yield Finding(
+                "OCI runtime",
+                "missing",
+                f"{one.name} {one.version}, no unified map",
+                "Memory QoS cannot set memory.min, memory.low or memory.high of containers",
+                f"use {one.name} {needed} or later",
+            )
+        else:
+            where = "" if machine.layout == "v2" else " on cgroup v2"
+            yield Finding(
+                "OCI runtime", "ok", f"{one.name} {one.version}, applies the unified map{where}"
+            )
+
+
+def feature_findings(machine: Machine) -> Iterator[Finding]:
+    """The io controller with BFQ, device rules, cgroup namespaces."""
+    yield from _io(machine)
+    yield _devices(machine)
+    if machine.cgroup_namespaces is None:
+        yield Finding("cgroup namespaces", "unknown", "/proc/self/ns cannot be read")
+    elif machine.cgroup_namespaces:
+        yield Finding("cgroup namespaces", "ok", "containers see their own cgroup as the root")
+    else:
+        yield Finding(
+            "cgroup namespaces",
+            "missing",
+            "not in this kernel",
+            "containers see the cgroup paths of the host",
+            "use Linux 4.6 or later with CONFIG_CGROUPS",
+        )
+
+
+def _io(machine: Machine) -> Iterator[Finding]:
+    name = "io" if machine.layout == "v2" else "blkio"
+    bound = machine.bound(name)
+    if bound is None:
+        yield Finding(
+            f"controller {name}",
+            "missing",
+            "bound nowhere",
+            "no I/O weights or limits; Kubernetes sets none",
+            f"check the kernel command line for cgroup_disable={name}",
+        )
+        return
+    yield Finding(f"controller {name}", "ok", f"{bound.hierarchy} at {bound.where}")
+    if machine.bfq is None:
+        yield Finding("BFQ", "unknown", "no block device shows its I/O scheduler")
+    elif machine.bfq:
+        yield Finding("BFQ", "ok", f"schedules {', '.join(machine.bfq)}")
+    else:
+        yield Finding(
+            "BFQ",
+            "missing",
+            "schedules no block device",
+            "I/O weights have no effect (on v2 unless io.cost is set up)",
+            "echo bfq > /sys/block/DEVICE/queue/scheduler",
+        )
+
+
+def _devices(machine: Machine) -> Finding:
+    if machine.layout != "v2":
+        if machine.bound("devices") is not None:
+            return Finding("device rules", "ok", "controller devices")
+        return Finding(
+            "device rules",
+            "missing",
+            "controller devices bound nowhere",
+            "runc and crun cannot restrict the devices of containers",
+            "check /proc/cgroups",
+        )
+    if machine.device_bpf is None:
+        return Finding("device rules", "unknown", "the kernel's configuration cannot be read")
+    if machine.device_bpf:
+        return Finding("device rules", "ok", "eBPF (CONFIG_CGROUP_BPF)")
+    return Finding(
+        "device rules",
+        "missing",
+        "the kernel has no CONFIG_CGROUP_BPF",
+        "runc and crun cannot restrict the devices of containers, and refuse to start them",
+        "use a kernel with CONFIG_CGROUP_BPF=y",
+    )

@@ -1,0 +1,145 @@
+"""Kubelets, container runtimes, OCI runtimes and qoslet agents of this machine, for ``doctor``.
+
+Asks no daemon: it reads /proc, looks for sockets, and runs ``runc --version`` and ``crun --version``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from qoslet.core.cgroup.tree_owner import KUBELET, tree_owner
+from qoslet.core.node.machine import NodeProgram, OciProgram
+from qoslet.host.linux.procfs import text
+from qoslet.host.linux.programs import find_program
+from qoslet.host.state.agents import running_roots
+from qoslet.host.state.folder import STATE
+
+_PROCESSES = {
+    "kubelet": ("kubelet", "kubelet"),
+    "kubelite": ("kubelet", "MicroK8s"),
+    "k3s-server": ("kubelet", "k3s"),
+    "k3s-agent": ("kubelet", "k3s"),
+    "containerd": ("runtime", "containerd"),
+    "crio": ("runtime", "CRI-O"),
+    "dockerd": ("runtime", "dockerd"),
+}
+"""``comm`` of a process to what it is, at most 15 characters."""
+
+_SOCKETS = {
+    "/run/containerd/containerd.sock": "containerd",
+    "/run/k3s/containerd/containerd.sock": "containerd",
+    "/run/crio/crio.sock": "CRI-O",
+    "/run/docker.sock": "dockerd",
+}
+_VERSION = re.compile(rb"(?:runc|crun) version (\d+(?:\.\d+)+)")
+ASK_SECONDS = 2.0
+
+
+def node_programs(root: str = "") -> tuple[NodeProgram, ...]:
+    """The kubelets and container runtimes, by their processes and sockets."""
+    found = list(_running(root))
+    for path, name in _SOCKETS.items():
+        place = root + path
+        if not os.path.exists(place):
+            continue
+        usable = os.access(place, os.R_OK | os.W_OK)
+        at = next((n for n, one in enumerate(found) if one.name == name and not one.socket), None)
+        if at is None:
+            found.append(NodeProgram("runtime", name, None, path, usable))
+        else:
+            found[at] = NodeProgram("runtime", name, found[at].pid, path, usable)
+    return tuple(found)
+
+
+def _running(root: str) -> Iterator[NodeProgram]:
+    try:
+        numbers = sorted(int(name) for name in os.listdir(f"{root}/proc") if name.isdigit())
+    except OSError:
+        return
+    for pid in numbers:
+        comm = (text(f"{root}/proc/{pid}/comm") or "").strip()
+        if comm in _PROCESSES:
+            kind, name = _PROCESSES[comm]
+            yield NodeProgram("kubelet" if kind == "kubelet" else "runtime", name, pid)
+
+
+def kubelet_trees(tops: list[str]) -> tuple[str, ...]:
+    """The top cgroups that look like a kubelet's; ``tops`` are directories of mounted hierarchies."""
+    found: set[str] = set()
+    for top in tops:
+        try:
+            with os.scandir(top) as entries:
+                names = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
+        except OSError:
+            continue
+        found |= {f"/{name}" for name in names if tree_owner(f"/{name}") == KUBELET}
+    return tuple(sorted(found))
+
+
+def agent_roots(root: str = "") -> tuple[str, ...] | None:
+    """The cgroup roots of root's agents; None where they cannot be listed."""
+    state = root + STATE
+    if os.path.isdir(state) and not os.access(state, os.R_OK | os.X_OK):
+        return None
+    return tuple(running_roots(state))
+
+
+def oci_programs(root: str = "") -> tuple[OciProgram, ...]:
+    """The OCI runtimes with their versions, both asked at once; none of a declared tree."""
+    if root:
+        return ()
+    paths = {name: path for name in ("runc", "crun") if (path := find_program(name)) is not None}
+    if not paths:
+        return ()
+    from subprocess import DEVNULL, PIPE, Popen, SubprocessError
+
+    asked = []
+    for name, path in paths.items():
+        try:
+            asked.append((name, Popen([path, "--version"], stdout=PIPE, stderr=DEVNULL)))
+        except OSError:
+            continue
+    found = []
+    for name, process in asked:
+        try:
+            out, _ = process.communicate(timeout=ASK_SECONDS)
+        except (OSError, SubprocessError):
+            process.kill()
+            out, _ = process.communicate()
+        version = _VERSION.match(out)
+        found.append(OciProgram(name, "" if version is None else version[1].decode()))
+    return tuple(found)
+
+
+def bfq_devices(root: str = "") -> tuple[str, ...] | None:
+    """The block devices whose I/O scheduler is BFQ; None where no device tells."""
+    found, told = [], False
+    try:
+        devices = sorted(os.listdir(f"{root}/sys/block"))
+    except OSError:
+        return None
+    for device in devices:
+        schedulers = text(f"{root}/sys/block/{device}/queue/scheduler")
+        told = told or schedulers is not None
+        if "[bfq]" in (schedulers or ""):
+            found.append(device)
+    return tuple(found) if told else None
+
+
+def device_bpf(root: str, release: str) -> bool | None:
+    """Whether the kernel has CONFIG_CGROUP_BPF; None where its configuration cannot be read."""
+    settings = text(f"{root}/boot/config-{release}")
+    if settings is None:
+        packed = f"{root}/proc/config.gz"
+        if not os.path.exists(packed):
+            return None
+        from gzip import open as unpack
+
+        try:
+            with unpack(packed, "rt", encoding="ascii", errors="replace") as file:
+                settings = file.read()
+        except (OSError, EOFError):
+            return None
+    return "\nCONFIG_CGROUP_BPF=y" in f"\n{settings}"
