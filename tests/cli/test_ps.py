@@ -204,7 +204,8 @@ def test_other_agents_are_named(agent: Path, tmp_path: Path) -> None:
     state = "/run/qoslet" if os.geteuid() == 0 else str(tmp_path / "qoslet")
     assert str(agent) in running_roots(state)
     done = run("ps", "--cgroup-root", "/qoslet-test-none", XDG_RUNTIME_DIR=str(tmp_path))
-    assert f"running agents have --cgroup-root {agent}" in done.stderr or os.geteuid() != 0
+    assert "running agents have --cgroup-root " in done.stderr or os.geteuid() != 0
+    assert str(agent) in done.stderr or os.geteuid() != 0, "others may run here, too"
     assert where_else(1000, str(tmp_path)) == (
         f"root's agent may run, its state is in {tmp_path}: use sudo"
     )
