@@ -78,7 +78,7 @@ def test_events_are_told_with_their_fields() -> None:
     )
     for form in ("text", "json", "journal"):
         out = io.StringIO()
-        service(out, form, Notifier({})).synced(replace(turn(2), events=(event,)))  # type: ignore[arg-type]
+        service(out, form, Notifier({})).synced(replace(turn(2), events=(event,)))
         [line] = out.getvalue().splitlines()
         assert "d/web/app: exited with 7" in line
         if form == "json":

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, json
-from msgspec.structs import replace
 
 from qoslet.core.api.manifest import Options
 from qoslet.core.node.flags import flags_of
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from qoslet.core.api.manifest import Loaded
     from qoslet.core.api.pod import Pod
     from qoslet.core.node.node import Node
     from qoslet.core.problem import Problem
@@ -58,8 +55,7 @@ def read(args: argparse.Namespace, paths: Sequence[str], *, writes: bool = False
     except BadInputs as error:
         faults += error.faults
     name = node.name if node is not None else None
-    processes = node is not None and node.profile.runtime.oci == "process"
-    options = Options(args.expand, args.resources == "allocated", name, keep_raw=processes)
+    options = Options(args.expand, args.resources == "allocated", name)
     try:
         loaded = load(paths, options, root_check=writes)
     except BadInputs as error:
@@ -68,29 +64,7 @@ def read(args: argparse.Namespace, paths: Sequence[str], *, writes: bool = False
         raise BadInputs(faults)
     if node.probed:
         note(f"taken from this machine: {_grouped(node.probed)}")
-    pods, rejected = _runnable(loaded, node) if processes else (loaded.pods, [])
-    return Inputs(pods, node, (*problems, *loaded.problems, *rejected))
-
-
-def _runnable(loaded: Loaded, node: Node) -> tuple[list[Pod], list[Problem]]:
-    """The pods that ``qoslet run`` starts as plain processes, and why it rejects the others."""
-    from qoslet.core.node.node import allocatable
-    from qoslet.core.workload.env import PodEnvironment
-    from qoslet.core.workload.pod_reader import read as read_processes
-    from qoslet.core.workload.security_context import ProcessRights
-
-    around = PodEnvironment(node.name, allocatable(node))
-    rights = ProcessRights(os.geteuid(), os.getegid(), os.geteuid() == 0)
-    pods, rows = [], []
-    for pod in loaded.pods:
-        spec = read_processes(pod, loaded.raw.get(pod.uid, {}), around=around, powers=rights)
-        if spec.runnable:
-            pods.append(pod)
-        for row in spec.problems:
-            if row.severity == "error":
-                message = f"{row.message}: the process runtime rejects the pod, and the plan leaves it out"
-                rows.append(replace(row, severity="warning", message=message))
-    return pods, rows
+    return Inputs(loaded.pods, node, (*problems, *loaded.problems))
 
 
 def values(path: str) -> list[tuple[str, Any]]:

@@ -153,7 +153,7 @@ class LivePlan:
 
     def _count_admitted(self, uids: Collection[str]) -> None:
         """Count pods that are admitted, and no others: these, and those whose place may have
-        changed. A kubelet that rejects a pod counts it in no sum."""
+        changed. A kubelet that rejects a pod counts it in no QoS cgroup."""
         managers = self.planner.managers
         placed = set() if managers is None else managers.refused.keys()
         for uid in (self._rejected | placed | set(uids)) & self._held.keys():
@@ -162,8 +162,7 @@ class LivePlan:
             if counted is admitted:
                 continue
             self._changed()
-            summary = TemplateSummary.of(held.pod, held.template, 1)
-            self._add_totals(summary, held.template, 1 if admitted else -1)
+            self._add_sums(held.template, 1 if admitted else -1)
             (self._rejected.discard if admitted else self._rejected.add)(uid)
 
     def _note_contradiction(self, held: _Held) -> None:
@@ -307,21 +306,20 @@ class LivePlan:
             if noted:
                 self._noted.add(id(template))
         users.pods.update([one.pod.uid for one in pods])
-        self._add_totals(summary, template, 1)
+        self._totals.add(summary)
+        self._add_sums(template, len(pods))
 
-    def _add_totals(self, summary: TemplateSummary, template: PodTemplatePlan, sign: int) -> None:
-        """Add the pods of a template to the sums; ``sign`` -1 takes them away."""
-        count = sign * summary.count
+    def _add_sums(self, template: PodTemplatePlan, count: int) -> None:
+        """Add so many pods of a template to the sums of the QoS cgroups."""
         self._sums.add(template.qos, template.memory, template.milli, count, apart=template.apart)
-        self._totals.add(summary, sign)
 
     def _release(self, uid: str, held: _Held) -> None:
         """One pod less has its shape; what nobody has is forgotten."""
         template = held.template
-        if uid in self._rejected:
-            self._rejected.discard(uid)
-        else:
-            self._add_totals(TemplateSummary.of(held.pod, template, 1), template, -1)
+        self._totals.add(TemplateSummary.of(held.pod, template, 1), -1)
+        if uid not in self._rejected:
+            self._add_sums(template, -1)
+        self._rejected.discard(uid)
         users = self._users[id(template)]
         users.pods.discard(uid)
         if not users.pods:

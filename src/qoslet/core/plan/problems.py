@@ -12,7 +12,6 @@ from qoslet.core.node.node import allocatable
 from qoslet.core.plan.totals import NodeTotals, TemplateSummary
 from qoslet.core.problem import Problem, Severity
 from qoslet.core.quantity import canonical, from_int, from_milli
-from qoslet.core.resources.admission import rejection
 from qoslet.core.resources.cgroup_tree import Cgroup
 from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.rules.hugetlb import size_of_resource
@@ -167,10 +166,14 @@ def _node(policy: NodePolicy, totals: NodeTotals, upper: Sequence[Cgroup]) -> It
 def pod_problems(policy: NodePolicy, template: TemplateSummary) -> Iterator[Problem]:
     """The rows about pods of one shape."""
     pod = template.pod
-    rejected = rejection(pod, policy.node.os)
-    if rejected is not None:
-        where = f"{template.where}: spec.os.name"
-        yield _row("warning", where, rejected.message, "the kubelet rejects it")
+    windows = pod.os == "windows"
+    if windows != (policy.node.os == "windows"):
+        yield _row(
+            "warning",
+            f"{template.where}: spec.os.name",
+            f"a {pod.os} pod on a {policy.node.os} node",
+            "the kubelet rejects it",
+        )
     yield from _class_quirks(policy, template)
     yield from _numbers(policy, template)
     yield from _rounded(policy, template)

@@ -9,20 +9,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct
-
 from qoslet.core.api.pod import Pod
 
 
-class Rejection(Struct, frozen=True):
-    """Why a pod is not admitted: a word as the kubelet has it, and a sentence."""
-
-    reason: str
-    message: str
-
-
-def rejection(pod: Pod, system: Literal["linux", "windows"]) -> Rejection | None:
-    """Why a node of this operating system rejects a pod, None where it does not."""
-    if pod.os == system:
-        return None
-    return Rejection("PodOSNotSupported", f"a {pod.os} pod on a {system} node")
+def supports_os(pod: Pod, system: Literal["linux", "windows"]) -> bool:
+    """Whether a node of this operating system admits a pod of its own one. A pod that names none
+    is a Linux pod, which a Windows node does not reject."""
+    return pod.os == "linux" or system == "windows"

@@ -50,7 +50,7 @@ class CriSettings(Struct, frozen=True):
     limits: LogLimits = LogLimits()
 
 
-class Note(Protocol):
+class NoteLog(Protocol):
     """Takes a line for the surface."""
 
     def __call__(self, line: str, over: str = "") -> None:
@@ -67,7 +67,7 @@ class CriEngine:
         api: str,
         setting: CriSettings,
         told: Callable[[CriPod], None],
-        note: Note,
+        note: NoteLog,
         charged: Charge,
     ) -> None:
         self.root, self.logs = setting.root, setting.logs
