@@ -17,7 +17,7 @@ from qoslet.core.problem import Problem
 from qoslet.core.status.pod_events import PodEvent
 from qoslet.core.status.snapshot import Snapshot
 from qoslet.errors import CannotDo
-from qoslet.host.state.http_server import ask
+from qoslet.host.state.http_client import ask
 from qoslet.host.state.requests import RequestQueue
 from qoslet.host.systemd.sd_notify import Notifier
 

@@ -38,7 +38,7 @@ def pod_states(root: str) -> dict[str, Any]:
     from msgspec import DecodeError, json
 
     from qoslet.host.state.folder import AGENT_SOCKET, state_folder
-    from qoslet.host.state.http_server import ask
+    from qoslet.host.state.http_client import ask
 
     try:
         folder = state_folder(root, AGENT_SOCKET)

@@ -15,13 +15,13 @@ import pytest
 
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.state.folder import AGENT_SOCKET
+from qoslet.host.state.http_client import ask
 from qoslet.host.state.http_server import (
     ASKING,
     AT_ONCE,
     Page,
     Pages,
     StateServer,
-    ask,
     private,
     public,
 )

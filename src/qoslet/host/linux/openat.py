@@ -130,7 +130,7 @@ class MountedTree:
         many are kept as may be."""
         kept = sum(len(tree._kept) for tree in self._all)
         most = kept_at_most()
-        while len(self._kept) > self._keeps or kept > most:
+        while self._kept and (len(self._kept) > self._keeps or kept > most):
             oldest = next(iter(self._kept))
             if oldest == path:
                 break

@@ -1,0 +1,65 @@
+"""Asks a running agent over its private socket."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+
+from qoslet.errors import CannotDo
+from qoslet.host.state.folder import AGENT_SOCKET
+
+REQUEST_SECONDS = 5.0
+"""How long a peer may take for its whole request, and for reading its whole answer."""
+LARGEST_ANSWER = 64 * 1024 * 1024
+"""Bytes of an answer that are read."""
+
+
+def ask(folder: str, path: str) -> bytes:
+    """The page that the agent of ``folder`` gives. Raises CannotDo where none answers."""
+    from http.client import HTTPConnection, HTTPException
+
+    peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    peer.settimeout(2 * REQUEST_SECONDS)
+    where = f"{folder}/{AGENT_SOCKET}"
+    try:
+        _connect(peer, folder)
+        connection = HTTPConnection("agent")
+        connection.sock = peer
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        body = answer.read(LARGEST_ANSWER)
+    except (FileNotFoundError, ConnectionRefusedError) as error:
+        raise CannotDo(
+            "no agent is running", where=where, hint="start it with: qoslet run DIR --keep"
+        ) from error
+    except PermissionError as error:
+        raise CannotDo(
+            "the agent belongs to another user", where=where, hint="run as root, or as that user"
+        ) from error
+    except (OSError, HTTPException) as error:
+        raise CannotDo(
+            f"the agent does not answer: {error or type(error).__name__}", where=where
+        ) from error
+    finally:
+        peer.close()
+    if answer.status != 200:
+        raise CannotDo(f"the agent says {answer.status} {answer.reason}", where=where)
+    return body
+
+
+def _connect(peer: socket.socket, folder: str) -> None:
+    place = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        until = time.monotonic() + 2 * REQUEST_SECONDS
+        while True:
+            try:
+                peer.connect(f"/proc/self/fd/{place}/{AGENT_SOCKET}")
+                return
+            except BlockingIOError:
+                # a unix socket whose queue of peers is full
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(0.01)
+    finally:
+        os.close(place)
