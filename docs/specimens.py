@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from qoslet.core.api.documents import Document, json_documents
 from qoslet.core.api.manifest import Options, pods_from
 from qoslet.core.api.pod import Pod
-from qoslet.core.convert.convert import convert_document, wish_of
+from qoslet.core.convert.convert import conversion_request, convert_document
 from qoslet.core.convert.pods import convert_pods
 from qoslet.core.node.flags import Flags
 from qoslet.core.node.host_facts import Probed
@@ -213,8 +213,12 @@ def converted() -> Iterator[tuple[str, int, str]]:
     """Rule, rank and sentence of every converted value, and of what is refused."""
     document, flags = {**NODE, "os": "windows"}, Flags(kubernetes="1.12", isolation="hyperv")
     node = node_from([("node", document)], flags, Probed)[0]
-    made = [convert_document(given, wish_of(to, runtime)) for to, runtime, given in BLOCKS]
-    made.append(convert_pods(pods_of(WINDOWS), node, wish_of("windows", "containerd-2.2")))
+    made = [
+        convert_document(given, conversion_request(to, runtime)) for to, runtime, given in BLOCKS
+    ]
+    made.append(
+        convert_pods(pods_of(WINDOWS), node, conversion_request("windows", "containerd-2.2"))
+    )
     for each in made:
         for part in each.parts:
             for row in part.rows:

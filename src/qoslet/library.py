@@ -14,7 +14,12 @@ from msgspec import structs
 
 from qoslet.core.api.manifest import Loaded, Options
 from qoslet.core.api.pod import Pod
-from qoslet.core.convert.convert import Conversion, Wish, convert_document, wish_of
+from qoslet.core.convert.convert import (
+    Conversion,
+    ConversionRequest,
+    conversion_request,
+    convert_document,
+)
 from qoslet.core.convert.inputs import Kind, kind_of
 from qoslet.core.convert.options import KINDS, argument, one_of, windows_of
 from qoslet.core.convert.pods import convert_pods
@@ -111,7 +116,7 @@ def convert(
     had = block_of(before, "before", problems) if before is not None else None
     try:
         one_of(source, (None, *KINDS), "--from")
-        wish = wish_of(
+        request = conversion_request(
             to,
             runtime,
             driver=driver,
@@ -124,23 +129,23 @@ def convert(
         )
     except BadInput as fault:
         raise argument(fault) from None
-    made = _converted(document, wish, source, node, name)
+    made = _converted(document, request, source, node, name)
     return structs.replace(made, problems=(*problems, *made.problems)) if problems else made
 
 
 def _converted(
-    document: object, wish: Wish, source: Kind | None, node: Node | None, name: str
+    document: object, request: ConversionRequest, source: Kind | None, node: Node | None, name: str
 ) -> Conversion:
     given = manifests.value_of(document, name) if isinstance(document, (str, bytes)) else document
     if not isinstance(given, Mapping):
         raise BadInput(f"is {type(given).__name__}, must be text or a mapping", where=name)
     kind = source or kind_of(given, name)
     if kind != "pod":
-        return convert_document(given, wish, kind, name)
+        return convert_document(given, request, kind, name)
     if node is None:
         raise BadInput("a pod needs a node", where=name, hint="node=qoslet.load_node(...)")
     loaded = manifests.load_text(msgspec.json.encode(given), Options(), name=name)
-    return convert_pods(loaded.pods, node, wish, loaded.problems)
+    return convert_pods(loaded.pods, node, request, loaded.problems)
 
 
 def to_dict(answer: Plan | Explanation | Conversion) -> dict[str, object]:

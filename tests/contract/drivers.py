@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from qoslet.agent.ports import Driver, Observer
-from qoslet.core.cgroup.features import Ground
+from qoslet.core.cgroup.features import KernelFeatures
 from qoslet.core.cgroup.interface_files import cpu_numbers
 from qoslet.core.node.node import Hierarchy
 from qoslet.core.reconcile.steps import Step
@@ -52,7 +52,7 @@ class Bench:
         driver: Driver,
         observer: Observer,
         processes: Processes,
-        facts: Ground,
+        facts: KernelFeatures,
         root: str,
     ) -> None:
         self.hierarchy: Hierarchy = hierarchy
@@ -117,7 +117,7 @@ class _Real:
 
 
 def simulated(
-    hierarchy: Hierarchy, facts: Ground = FACTS, controllers: tuple[str, ...] = ()
+    hierarchy: Hierarchy, facts: KernelFeatures = FACTS, controllers: tuple[str, ...] = ()
 ) -> Bench:
     """A bench on a kernel made of values."""
     kernel = SimKernel(hierarchy, facts=facts, controllers=controllers or None)
@@ -168,14 +168,14 @@ def mounts_of(hierarchy: Hierarchy) -> Mapping[str, str] | str:
     return (here.unified or "") if hierarchy == "v2" else (here.mounts or {})
 
 
-def _facts(driver: Cgroupfs) -> Ground:
+def _facts(driver: Cgroupfs) -> KernelFeatures:
     """The machine's page size, CPUs and memory nodes."""
     tree = driver.layout.tree_of("cpuset")
     assert tree is not None, "no cpuset controller"
     last = ".effective" if driver.hierarchy == "v2" else ""
     cpus, mems = (tree.read("", f"cpuset.{name}{last}") for name in ("cpus", "mems"))
     major, minor = platform.release().split("-")[0].split(".")[:2]
-    return Ground(
+    return KernelFeatures(
         page_size=os.sysconf("SC_PAGE_SIZE"),
         cpus=cpu_numbers(cpus),
         mems=cpu_numbers(mems),

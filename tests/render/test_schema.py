@@ -71,7 +71,7 @@ def test_enumerations_are_the_program_s(name: str) -> None:
     assert definitions["role"]["enum"] == [*typing.get_args(pod.Role), None]
     assert definitions["qosClass"]["enum"] == list(typing.get_args(pod.QosClass))
     forms = definitions["node"]["properties"]["memoryQos"]["enum"]
-    assert forms == list(kubernetes.MEMORY_QOS_FORMS)
+    assert forms == list(kubernetes.MEMORY_QOS_VARIANTS)
 
 
 def test_further_enumerations() -> None:
@@ -120,7 +120,7 @@ def variants() -> Iterator[dict[str, str]]:
     yield {"cgroup_root": "/custom"}
     for minor in range(kubernetes.OLDEST, kubernetes.NEWEST + 1):
         yield {"kubernetes": f"1.{minor}"}
-    for form in kubernetes.MEMORY_QOS_FORMS:
+    for form in kubernetes.MEMORY_QOS_VARIANTS:
         yield {"memory_qos": form}
 
 

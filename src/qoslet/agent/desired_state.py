@@ -13,8 +13,8 @@ from qoslet.core.api.kinds import no_pod
 from qoslet.core.api.manifest import Options
 from qoslet.core.api.manifest_set import Entry, FileChange, ManifestSet, Place
 from qoslet.core.api.pod import Pod
-from qoslet.core.managers.checkpoint import taken_up, written
-from qoslet.core.managers.container_manager import Kept, managers_of
+from qoslet.core.managers.checkpoint import checkpoint_files, restore_managers
+from qoslet.core.managers.container_manager import Assignments, managers_of
 from qoslet.core.managers.cpu_manager import Refusal
 from qoslet.core.node.node import Node, allocatable
 from qoslet.core.plan.live_plan import LivePlan, PodGroups
@@ -180,7 +180,7 @@ class ManifestSource:
         wanted or are ``standing``, and keep what is handed out in ``store`` from now on.
         ``where`` is its directory. Raises CannotDo where it does not fit the node."""
         fresh = managers_of(node_policy(self.live.node))
-        taken_up(fresh, store.read(), where)
+        restore_managers(fresh, store.read(), where)
         self._configure(self.live.node, self._of_node, None if fresh is None else fresh.kept())
         self._plan_all()
         self.live.keep(standing)
@@ -192,7 +192,7 @@ class ManifestSource:
             return
         managers, unsaved = self.live.managers, ""
         try:
-            self._store.write({} if managers is None else written(managers))
+            self._store.write({} if managers is None else checkpoint_files(managers))
         except OSError as error:
             unsaved = f"cannot write the assignments of CPUs and memory: {error.strerror}"
         if unsaved != self._unkept:
@@ -214,7 +214,7 @@ class ManifestSource:
                 return
 
     def _configure(
-        self, node: Node, problems: tuple[Problem, ...], kept: Kept | None = None
+        self, node: Node, problems: tuple[Problem, ...], kept: Assignments | None = None
     ) -> None:
         self.live = LivePlan(node, kept)
         self._of_node = problems

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from qoslet.core.api.schema import shown
-from qoslet.core.convert.convert import Conversion, Wish, convert_document, wish_of
+from qoslet.core.convert.convert import (
+    Conversion,
+    ConversionRequest,
+    conversion_request,
+    convert_document,
+)
 from qoslet.core.convert.inputs import blocks_of, kind_of
 from qoslet.core.convert.options import check_release
 from qoslet.core.convert.pods import convert_pods
@@ -26,12 +31,12 @@ def answer(args: argparse.Namespace, runtime: str) -> Conversion:
     if args.path == "-" and "-" in (args.update, *args.node):
         raise BadInput("standard input can be read once", hint="name a file")
     problems: list[Problem] = []
-    wish = _wish(args, runtime, problems)
-    made = _converted(args, wish)
+    request = _request(args, runtime, problems)
+    made = _converted(args, request)
     return structs.replace(made, problems=(*problems, *made.problems)) if problems else made
 
 
-def _converted(args: argparse.Namespace, wish: Wish) -> Conversion:
+def _converted(args: argparse.Namespace, request: ConversionRequest) -> Conversion:
     from qoslet.app.inputs import values
 
     source = args.source
@@ -44,21 +49,23 @@ def _converted(args: argparse.Namespace, wish: Wish) -> Conversion:
         if source != "pod":
             if len(found) > 1:
                 raise BadInput("contains several documents", where=args.path, hint="give one")
-            return convert_document(given, wish, source, where)
+            return convert_document(given, request, source, where)
         if args.path == "-":
-            return _pods(args, wish, [value for _, value in found])
-    return _pods(args, wish, None)
+            return _pods(args, request, [value for _, value in found])
+    return _pods(args, request, None)
 
 
-def _pods(args: argparse.Namespace, wish: Wish, values: list[Any] | None) -> Conversion:
+def _pods(
+    args: argparse.Namespace, request: ConversionRequest, values: list[Any] | None
+) -> Conversion:
     from qoslet.app.inputs import read, read_values
 
     args.expand, args.resources = False, "spec"
     given = read(args, [args.path]) if values is None else read_values(args, values)
-    return convert_pods(given.pods, given.node, wish, given.problems)
+    return convert_pods(given.pods, given.node, request, given.problems)
 
 
-def _wish(args: argparse.Namespace, runtime: str, problems: list[Problem]) -> Wish:
+def _request(args: argparse.Namespace, runtime: str, problems: list[Problem]) -> ConversionRequest:
     check_release(args.kubernetes)
     before = None
     if args.update:
@@ -70,7 +77,7 @@ def _wish(args: argparse.Namespace, runtime: str, problems: list[Problem]) -> Wi
         found = list(blocks_of(given, "oci", where, problems))
         first = found[0].resources if found else Block()
         before = first if isinstance(first, Block) else None
-    return wish_of(
+    return conversion_request(
         args.to,
         args.runtime or runtime,
         driver=args.cgroup_driver or "cgroupfs",

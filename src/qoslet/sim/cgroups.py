@@ -1,7 +1,7 @@
-"""The control groups and processes of a machine as values, with the system calls on them.
+"""Simulated cgroups and processes, with the system calls on them.
 
-``Groups`` refuses, inherits and rounds as real kernels of v1 and v2 do: its methods raise
-``OSError`` with the errno of the real one.
+``SimCgroups`` refuses, inherits and rounds like kernels of v1 and v2: its methods raise ``OSError``
+with the kernel's errno.
 
 Source: Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst; kernel/cgroup, kernel/sched/core.c,
 mm/memcontrol*.c of Linux 6.12 and 6.18; the contract tests compare it with a real kernel.
@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.cgroup.accepts import ERRNOS, effective, written
-from qoslet.core.cgroup.features import Ground
+from qoslet.core.cgroup.features import KernelFeatures
 from qoslet.core.cgroup.interface_files import controller, cpu_numbers, joined
 from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.node.node import Hierarchy
@@ -55,19 +55,19 @@ _FRESH: Mapping[Hierarchy, Mapping[str, str]] = {
         "pids.max": "max",
     },
 }
-"""What a new group holds; empty bytes of v1 stand for its "no limit"."""
+"""The values of a new cgroup; an empty amount of v1 stands for its "no limit"."""
 
 _LIMIT, _SWAP_TOTAL = "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"
 _QUOTA, _PERIOD = "cpu.cfs_quota_us", "cpu.cfs_period_us"
 _RATIO_SHIFT = 20
 KILLED = 137
 
-FACTS = Ground(cpus=frozenset((0, 1)), mems=frozenset((0,)))
-"""A kernel of today on a machine with two CPUs and one memory node."""
+FACTS = KernelFeatures(cpus=frozenset((0, 1)), mems=frozenset((0,)))
+"""The newest kernel on a machine with two CPUs and one memory node."""
 
 
 def refusal(code: int) -> OSError:
-    """The error that a system call would give."""
+    """The error of a system call."""
     return OSError(code, os.strerror(code))
 
 
@@ -82,10 +82,9 @@ class Process(Struct):
     oom_killed: bool = False
 
 
-class Group(Struct):
-    """A group: its directory's inode by controller (v2: one, by ``""``), its files, the
-    controllers that its children have (v2), and what the kernel counts: the most bytes in use,
-    OOM kills."""
+class SimCgroup(Struct):
+    """A cgroup: the inode of its directory by controller (v2: one, by ``""``), its files, the
+    controllers of its children (v2), its peak usage in bytes, its OOM kills."""
 
     inodes: dict[str, int] = {}
     files: dict[str, str] = {}
@@ -93,13 +92,13 @@ class Group(Struct):
     peak: int = 0
     oom_kills: int = 0
 
-    def copy(self) -> Group:
-        """The same state in containers of its own."""
+    def copy(self) -> SimCgroup:
+        """A deep copy."""
         mine = {"inodes": dict(self.inodes), "files": dict(self.files), "enabled": {*self.enabled}}
         return replace(self, **mine)
 
 
-class Groups:
+class SimCgroups:
     """A machine's groups; ``/`` exists from the start.
 
     ``swap`` is swap accounting, ``hugepages`` the sizes as files spell them.
@@ -110,7 +109,7 @@ class Groups:
         hierarchy: Hierarchy,
         *,
         controllers: Sequence[str] | None = None,
-        facts: Ground = FACTS,
+        facts: KernelFeatures = FACTS,
         swap: bool = True,
         hugepages: Sequence[str] = ("2MB", "1GB"),
     ) -> None:
@@ -120,95 +119,94 @@ class Groups:
         self.trees = self.controllers if hierarchy == "v1" else ("",)
         self.processes: dict[int, Process] = {}
         top = {"cpuset.cpus": joined(facts.cpus or ()), "cpuset.mems": joined(facts.mems or ())}
-        self.groups = {"/": Group(dict.fromkeys(self.trees, 1), top)}
+        self.groups = {"/": SimCgroup(dict.fromkeys(self.trees, 1), top)}
         self._identity = 1
         self._pid = 1000
         self._fresh = self._defaults(swap, hugepages)
 
     def mkdir(self, path: str, tree: str | None = None) -> None:
-        """A directory, on v1 in every hierarchy that lacks it; ``tree`` names the one controller
-        that gets it."""
+        """Create a directory, on v1 in every hierarchy that lacks it, or in that of ``tree``."""
         parent = posixpath.dirname(path)
         if "\n" in path:
             raise refusal(errno.EINVAL)
-        over = self._group(parent)
-        group = self.groups.get(path) or Group()
+        parent_cgroup = self._existing(parent)
+        cgroup = self.groups.get(path) or SimCgroup()
         wanted = self.trees if tree is None else (tree,)
-        lacking = [one for one in wanted if one not in group.inodes]
+        lacking = [tree_name for tree_name in wanted if tree_name not in cgroup.inodes]
         if not lacking:
             raise refusal(errno.EEXIST)
-        if any(one not in over.inodes for one in lacking):
+        if any(tree_name not in parent_cgroup.inodes for tree_name in lacking):
             raise refusal(errno.ENOENT)
         self._identity += 1
-        for one in lacking:
-            group.inodes[one] = self._identity
-        given = over.enabled if self.hierarchy == "v2" else set(lacking)
+        for tree_name in lacking:
+            cgroup.inodes[tree_name] = self._identity
+        controllers = parent_cgroup.enabled if self.hierarchy == "v2" else set(lacking)
         for file, value in self._fresh.items():
-            if controller(file) in given:
-                group.files[file] = value
-        self.groups[path] = group
+            if controller(file) in controllers:
+                cgroup.files[file] = value
+        self.groups[path] = cgroup
 
     def rmdir(self, path: str, tree: str | None = None) -> None:
-        """Remove a group; ``tree`` names one v1 controller whose directory alone goes."""
-        group = self._group(path)
+        """Remove a cgroup, or only its directory in the v1 hierarchy of ``tree``."""
+        cgroup = self._existing(path)
         if any(True for _ in self.children(path)) or self.members(path):
             raise refusal(errno.EBUSY)
-        if tree is None or list(group.inodes) == [tree]:
+        if tree is None or list(cgroup.inodes) == [tree]:
             del self.groups[path]
             return
-        if tree not in group.inodes:
+        if tree not in cgroup.inodes:
             raise refusal(errno.ENOENT)
-        del group.inodes[tree]
-        group.files = {file: v for file, v in group.files.items() if controller(file) != tree}
+        del cgroup.inodes[tree]
+        cgroup.files = {file: v for file, v in cgroup.files.items() if controller(file) != tree}
 
     def read(self, path: str, file: str) -> str:
         """What a file holds, without the newline."""
-        group = self._group(path)
+        cgroup = self._existing(path)
         if file == "cgroup.subtree_control" and self.hierarchy == "v2":
-            return " ".join(c for c in self.controllers if c in group.enabled)
-        if file not in group.files:
+            return " ".join(c for c in self.controllers if c in cgroup.enabled)
+        if file not in cgroup.files:
             raise refusal(errno.ENOENT)
-        return group.files[file]
+        return cgroup.files[file]
 
     def write(self, path: str, file: str, text: str) -> None:
         """Write a file. What the kernel keeps may differ from ``text``."""
-        group = self._group(path)
+        cgroup = self._existing(path)
         if file == "cgroup.subtree_control" and self.hierarchy == "v2":
-            self._enable(path, group, text)
+            self._enable(path, cgroup, text)
             return
-        if file not in group.files:
+        if file not in cgroup.files:
             raise refusal(errno.ENOENT)
         # a driver clears a list with an empty line
-        value = written(file, text or "\n", group.files[file], self.facts)
+        value = written(file, text or "\n", cgroup.files[file], self.facts)
         if isinstance(value, tuple):
             raise refusal(ERRNOS[value[0]])
-        if file == "cpu.weight" and group.files["cpu.idle"] == "1":
+        if file == "cpu.weight" and cgroup.files["cpu.idle"] == "1":
             raise refusal(errno.EINVAL)
-        if file == "cpu.idle" and value != group.files[file]:
+        if file == "cpu.idle" and value != cgroup.files[file]:
             idle = self.facts.idle_weight
-            group.files["cpu.weight"] = idle if value == "1" else _FRESH["v2"]["cpu.weight"]
+            cgroup.files["cpu.weight"] = idle if value == "1" else _FRESH["v2"]["cpu.weight"]
         if file in (_QUOTA, _PERIOD):
-            self._bandwidth(path, {**group.files, file: value})
+            self._bandwidth(path, {**cgroup.files, file: value})
         elif file in (_LIMIT, _SWAP_TOTAL):
-            self._limit(path, group, file, value)
+            self._limit(path, cgroup, file, value)
         elif file.startswith("cpuset.") and self.hierarchy == "v1":
             self._cpuset(path, file, value)
-        group.files[file] = value
+        cgroup.files[file] = value
         if file == "memory.max":
             self._shrink(path, value)
 
     def attach(self, path: str, pid: int) -> None:
         """Move a process."""
-        group = self._group(path)
+        cgroup = self._existing(path)
         process = self.processes.get(pid)
         if process is None or process.exit_code is not None:
             raise refusal(errno.ESRCH)
-        if self.hierarchy == "v2" and group.enabled:
+        if self.hierarchy == "v2" and cgroup.enabled:
             raise refusal(errno.EBUSY)
-        if any(tree not in group.inodes for tree in self.trees):
+        if any(tree not in cgroup.inodes for tree in self.trees):
             raise refusal(errno.ENOENT)
         lists = ("cpuset.cpus", "cpuset.mems") if self.hierarchy == "v1" else ()
-        if any(group.files.get(file) == "" for file in lists):
+        if any(cgroup.files.get(file) == "" for file in lists):
             raise refusal(errno.ENOSPC)
         process.path = path
 
@@ -226,36 +224,40 @@ class Groups:
         return pid
 
     def end(self, pid: int, code: int) -> None:
-        """A process ended with ``code``; it holds nothing any more."""
+        """End a process with ``code``; its memory is freed."""
         process = self.processes[pid]
         process.exit_code = code
         process.memory = 0
 
     def children(self, path: str) -> Iterator[str]:
         """The groups right below ``path``."""
-        return (one for one in self.groups if one != "/" and posixpath.dirname(one) == path)
+        return (child for child in self.groups if child != "/" and posixpath.dirname(child) == path)
 
     def members(self, path: str, *, below: bool = False) -> list[Process]:
         """The living processes of a group, with ``below`` of its whole subtree."""
         return [
-            one
-            for one in self.processes.values()
-            if one.exit_code is None
-            and (is_at_or_below(one.path, path) if below else one.path == path)
+            process
+            for process in self.processes.values()
+            if process.exit_code is None
+            and (is_at_or_below(process.path, path) if below else process.path == path)
         ]
 
     def memory(self, path: str) -> int:
         """Bytes in use in a subtree."""
-        return sum(one.memory for one in self.members(path, below=True))
+        return sum(process.memory for process in self.members(path, below=True))
 
     def oom(self, path: str) -> None:
-        """The group at ``path`` is out of memory: kill its worst process, or a whole group
-        where ``memory.oom.group`` says so."""
+        """The cgroup at ``path`` is out of memory: kill its worst process, or a whole cgroup with
+        ``memory.oom.group``."""
         total = max(1, self.memory(path))
-        found = [one for one in self.members(path, below=True) if one.oom_score_adj > -1000]
-        if not found:
+        processes = [
+            process for process in self.members(path, below=True) if process.oom_score_adj > -1000
+        ]
+        if not processes:
             return
-        worst = max(found, key=lambda one: one.memory + one.oom_score_adj * total // 1000)
+        worst = max(
+            processes, key=lambda process: process.memory + process.oom_score_adj * total // 1000
+        )
         victims = [worst]
         for at in above(worst.path):
             if not is_at_or_below(at, path):
@@ -270,7 +272,7 @@ class Groups:
             self.end(victim.pid, KILLED)
 
     def note_peaks(self, path: str) -> None:
-        """Let a group and those above it remember the most that they used."""
+        """Update the peak of a cgroup and its ancestors."""
         for at in above(path):
             self.groups[at].peak = max(self.groups[at].peak, self.memory(at))
 
@@ -288,14 +290,14 @@ class Groups:
                 names[file] = effective(file, unlimited, self.facts.page_size)
         return {file: v for file, v in names.items() if controller(file) in self.controllers}
 
-    def _group(self, path: str) -> Group:
+    def _existing(self, path: str) -> SimCgroup:
         """A group that exists."""
-        group = self.groups.get(path)
-        if group is None:
+        cgroup = self.groups.get(path)
+        if cgroup is None:
             raise refusal(errno.ENOENT)
-        return group
+        return cgroup
 
-    def _enable(self, path: str, group: Group, text: str) -> None:
+    def _enable(self, path: str, cgroup: SimCgroup, text: str) -> None:
         """``cgroup.subtree_control``: all words or none."""
         words = text.split()
         if any(word[:1] not in "+-" or word[1:] not in self.controllers for word in words):
@@ -310,19 +312,19 @@ class Groups:
         below = [self.groups[child] for child in self.children(path)]
         if any(drop & child.enabled for child in below):
             raise refusal(errno.EBUSY)
-        if add - group.enabled and path != "/" and self.members(path):
+        if add - cgroup.enabled and path != "/" and self.members(path):
             raise refusal(errno.EBUSY)
         for child in below:
             for file, value in self._fresh.items():
-                if controller(file) in add - group.enabled:
+                if controller(file) in add - cgroup.enabled:
                     child.files[file] = value
                 elif controller(file) in drop:
                     child.files.pop(file, None)
-        group.enabled = (group.enabled | add) - drop
+        cgroup.enabled = (cgroup.enabled | add) - drop
 
     def _bandwidth(self, path: str, files: Mapping[str, str]) -> None:
-        """No v1 group may have a larger share of its period than a group above it; one without
-        a quota has what is above it. Source: kernel/sched/core.c tg_cfs_schedulable_down."""
+        """Refuse a v1 quota whose share of its period exceeds an ancestor's; a cgroup without a
+        quota inherits. Source: kernel/sched/core.c tg_cfs_schedulable_down."""
         self.groups[path].files, before = dict(files), self.groups[path].files
         try:
             for child in self.children("/"):
@@ -332,17 +334,17 @@ class Groups:
 
     def _schedulable(self, path: str, above: int | None) -> None:
         files = self.groups[path].files
-        own = _ratio(files)
-        if own is None:
-            own = above
-        elif above is not None and own > above:
+        ratio = _ratio(files)
+        if ratio is None:
+            ratio = above
+        elif above is not None and ratio > above:
             raise refusal(errno.EINVAL)
         for child in self.children(path):
-            self._schedulable(child, own)
+            self._schedulable(child, ratio)
 
-    def _limit(self, path: str, group: Group, file: str, value: str) -> None:
+    def _limit(self, path: str, cgroup: SimCgroup, file: str, value: str) -> None:
         """v1 memory limits: memory+swap is never below memory, neither below what is in use."""
-        other = group.files.get(_SWAP_TOTAL if file == _LIMIT else _LIMIT)
+        other = cgroup.files.get(_SWAP_TOTAL if file == _LIMIT else _LIMIT)
         smaller, larger = (value, other) if file == _LIMIT else (other, value)
         if smaller is not None and larger is not None and int(smaller) > int(larger):
             raise refusal(errno.EINVAL)
@@ -372,11 +374,11 @@ class Groups:
 
 def above(path: str) -> list[str]:
     """A group and those above it, from below; without ``/``."""
-    found: list[str] = []
+    paths: list[str] = []
     while path != "/":
-        found.append(path)
+        paths.append(path)
         path = posixpath.dirname(path)
-    return found
+    return paths
 
 
 def _ratio(files: Mapping[str, str]) -> int | None:

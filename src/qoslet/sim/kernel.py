@@ -1,7 +1,6 @@
-"""A kernel made of values behind the loop's ports: it performs steps and can be observed.
+"""A simulated kernel behind the loop's ports: it performs steps and can be observed.
 
-The rules of the groups are those of ``groups.Groups``; its system calls are the other hands on
-the machine in tests.
+It has the rules of ``cgroups.SimCgroups``, whose system calls act as other processes in tests.
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.core.cgroup.features import NEWEST_KERNEL, Ground
+from qoslet.core.cgroup.features import NEWEST_KERNEL, KernelFeatures
 from qoslet.core.cgroup.interface_files import controller, cpu_numbers
 from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.node.host_facts import kernel_version
 from qoslet.core.node.node import Hierarchy, Node
 from qoslet.core.reconcile.steps import Outcome, Step
-from qoslet.sim.cgroups import FACTS, Groups, refusal
+from qoslet.sim.cgroups import FACTS, SimCgroups, refusal
 
 _MOUNT = "/sys/fs/cgroup"
 
 
-def facts_of(node: Node, cpus: str) -> Ground:
+def facts_of(node: Node, cpus: str) -> KernelFeatures:
     """The kernel of a node that has these CPUs."""
     return replace(
         FACTS,
@@ -39,16 +38,15 @@ def facts_of(node: Node, cpus: str) -> Ground:
 
 
 class Fault(Struct, frozen=True):
-    """A refusal that a test asks for: the step of that ``index``, counted from 0 over all that
-    this kernel was told to perform, fails with ``errno``. ``always``: the same change of the
-    same group fails from then on; else only that once."""
+    """An injected error: the step with that ``index``, counted from 0 over all performed steps,
+    fails with ``errno``. ``always``: the same change of the same cgroup fails from then on."""
 
     index: int
     errno: int
     mode: Literal["once", "always"] = "once"
 
 
-class SimKernel(Groups):
+class SimKernel(SimCgroups):
     """Matches ``agent.ports.Driver`` and ``Observer``.
 
     ``clock`` gives the monotonic seconds of an observation, ``faults`` what is refused beyond
@@ -62,7 +60,7 @@ class SimKernel(Groups):
         *,
         clock: Callable[[], float] = lambda: 0.0,
         controllers: Sequence[str] | None = None,
-        facts: Ground = FACTS,
+        facts: KernelFeatures = FACTS,
         swap: bool = True,
         hugepages: Sequence[str] = ("2MB", "1GB"),
         faults: Sequence[Fault] = (),
@@ -78,8 +76,8 @@ class SimKernel(Groups):
     def copy(self) -> SimKernel:
         """The same machine once more: what is done to one is not seen in the other."""
         other = copy(self)
-        other.groups = {path: group.copy() for path, group in self.groups.items()}
-        other.processes = {pid: replace(one) for pid, one in self.processes.items()}
+        other.groups = {path: cgroup.copy() for path, cgroup in self.groups.items()}
+        other.processes = {pid: replace(process) for pid, process in self.processes.items()}
         other._refused = dict(self._refused)
         return other
 
@@ -129,8 +127,8 @@ class SimKernel(Groups):
 
     def kill(self, path: str) -> bool:
         """End every process of the group and below."""
-        for one in self.members(path, below=True) if path in self.groups else ():
-            self.end(one.pid, 137)
+        for process in self.members(path, below=True) if path in self.groups else ():
+            self.end(process.pid, 137)
         return True
 
     def describe_processes(self, path: str, pids: Sequence[int]) -> str:
@@ -149,8 +147,8 @@ class SimKernel(Groups):
         return Outcome(step, before)
 
     def _before(self, step: Step) -> str | None:
-        group = self.groups.get(step.path)
-        return group.files.get(step.file) if group and step.kind == "set" else None
+        cgroup = self.groups.get(step.path)
+        return cgroup.files.get(step.file) if cgroup and step.kind == "set" else None
 
     def _fault(self, step: Step) -> None:
         """Refuse what the faults say."""
@@ -224,16 +222,16 @@ class SimKernel(Groups):
 
     def _seen(self, path: str, values: bool) -> ObservedCgroup:
         """One group as an observer reads it."""
-        group = self.groups[path]
-        missing = tuple(tree for tree in self.trees if tree not in group.inodes)
+        cgroup = self.groups[path]
+        missing = tuple(tree for tree in self.trees if tree not in cgroup.inodes)
         counted = "memory" not in missing
         return ObservedCgroup(
             path=path,
-            identity=next(group.inodes[tree] for tree in self.trees if tree in group.inodes),
-            values=dict(group.files) if values else {},
+            identity=next(cgroup.inodes[tree] for tree in self.trees if tree in cgroup.inodes),
+            values=dict(cgroup.files) if values else {},
             missing=missing,
-            pids=tuple(sorted(one.pid for one in self.members(path))),
+            pids=tuple(sorted(process.pid for process in self.members(path))),
             memory=self.memory(path) if counted else None,
-            memory_peak=group.peak if counted else None,
-            oom_kills=group.oom_kills if counted else None,
+            memory_peak=cgroup.peak if counted else None,
+            oom_kills=cgroup.oom_kills if counted else None,
         )

@@ -1,4 +1,4 @@
-"""Memory of simulated groups: what a kernel would tell of it, as values that a test may set."""
+"""Memory of simulated cgroups: samples and kills, which a test may set."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qoslet.core.memory.stat_parser import limit_v1, number
 
 
 class SimKept:
-    """Matches ``agent.ports.CounterFile``: what would be in a file."""
+    """Matches ``agent.ports.CounterFile``: the content of the file."""
 
     def __init__(self) -> None:
         self.text: bytes | None = None
@@ -61,45 +61,47 @@ class SimMemory:
 
     def sample(self, path: str) -> MemorySample | None:
         """One group."""
-        seen = self._seen.read_cgroup(path)
-        if seen is None or seen.memory is None:
+        cgroup = self._seen.read_cgroup(path)
+        if cgroup is None or cgroup.memory is None:
             return None
-        v1 = "memory.limit_in_bytes" in seen.values
-        more = dict(self._more.get(path, {}))
-        events = _plus({} if v1 else {"oom_kill": seen.oom_kills or 0}, more.pop("events", {}))
-        local = _plus({"oom_kill": self._own_kills(path, v1)}, more.pop("local", {}))
-        values = seen.values
+        v1 = "memory.limit_in_bytes" in cgroup.values
+        overrides = dict(self._more.get(path, {}))
+        events = _plus(
+            {} if v1 else {"oom_kill": cgroup.oom_kills or 0}, overrides.pop("events", {})
+        )
+        local = _plus({"oom_kill": self._own_kills(path, v1)}, overrides.pop("local", {}))
+        values = cgroup.values
         made = MemorySample(
             path=path,
             at=self._clock(),
-            identity=seen.identity,
-            current=seen.memory,
+            identity=cgroup.identity,
+            current=cgroup.memory,
             high=number(values.get("memory.high")),
             max=limit_v1(values.get("memory.max", values.get("memory.limit_in_bytes"))),
             low=number(values.get("memory.low")),
             min=number(values.get("memory.min")),
-            peak=seen.memory_peak,
-            stat={"anon": seen.memory, "file": 0},
+            peak=cgroup.memory_peak,
+            stat={"anon": cgroup.memory, "file": 0},
             events=events,
             local=local,
-            usage_usec=seen.usage_usec,
+            usage_usec=cgroup.usage_usec,
             populated=self._populated(path),
         )
-        return replace(made, **more)
+        return replace(made, **overrides)
 
     def _populated(self, path: str) -> bool:
         """Whether any process is in a group or below it."""
         below = self._seen.observe(path, values=False).cgroups.values()
-        return any(one.pids for one in below)
+        return any(cgroup.pids for cgroup in below)
 
     def _own_kills(self, path: str, v1: bool) -> int:
         """Kills in the group itself."""
-        groups = self._seen.observe(path, values=False).cgroups
-        below = [one for at, one in groups.items() if at.rpartition("/")[0] == path]
-        counted = groups[path].oom_kills or 0
+        cgroups = self._seen.observe(path, values=False).cgroups
+        below = [cgroup for at, cgroup in cgroups.items() if at.rpartition("/")[0] == path]
+        counted = cgroups[path].oom_kills or 0
         if v1 and not self._summed:
             return counted
-        return counted - sum(one.oom_kills or 0 for one in below)
+        return counted - sum(cgroup.oom_kills or 0 for cgroup in below)
 
     def node(self) -> NodeMemory:
         """The machine as it was set."""
@@ -114,13 +116,15 @@ class SimMemory:
         self._followed -= set(paths)
 
     def woken(self) -> frozenset[str]:
-        """Groups whose counters differ from those told last, and what ``fired``."""
+        """Cgroups whose counters changed since the last call, and those that ``fired``."""
         fired, self.fired = self.fired, set()
         for path in self._followed:
             sample = self.sample(path)
             counters: tuple[Mapping[str, int], ...]
             counters = ({}, {}) if sample is None else (sample.events, sample.local)
-            if counters != self._told.get(path, tuple(dict.fromkeys(one, 0) for one in counters)):
+            if counters != self._told.get(
+                path, tuple(dict.fromkeys(known, 0) for known in counters)
+            ):
                 fired.add(path)
             self._told[path] = counters
         return frozenset(fired)

@@ -1,8 +1,8 @@
-"""Containers that are not there: a runtime, an observer and a machine made of arithmetic.
+"""Simulated containers: a runtime, an observer and a machine.
 
-CPU goes to containers as weights and quotas share it (``core.effective``), memory grows until
-a limit kills. The groups themselves are a kernel's behind the usual ports, so the same loop
-turns with it.
+Containers get CPU by weights and quotas (``core.cgroup.fair_share``); their memory grows until a
+limit kills. The cgroups are those of a kernel behind the usual ports, so the agent's loop runs
+unchanged.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Counters(Struct):
 
 
 class _Run(Struct):
-    """A pod that was begun. ``digest`` is that of the spec it was begun with."""
+    """A started pod. ``digest`` is that of the spec at its start."""
 
     spec: PodSpec
     digest: str
@@ -88,7 +88,7 @@ class SimRuntime:
         self._busy = 0.0
 
     def busy_seconds(self) -> float | None:
-        """CPU seconds used: there is nobody else on this machine."""
+        """CPU seconds used by all containers."""
         return self._busy
 
     def runnable(self, path: str, pids: Sequence[int]) -> int | None:
@@ -98,16 +98,16 @@ class SimRuntime:
         )
 
     def start(self, spec: PodSpec, cgroups: Mapping[str, str]) -> None:
-        """Begin a pod. Raises ``CannotDo`` where it may not be run."""
+        """Start a pod. Raises ``CannotDo`` if it cannot be run."""
         if spec.uid in self._pods:
             return
-        if not spec.runnable or {one.name for one in spec.launches} != cgroups.keys():
+        if not spec.runnable or {launch.name for launch in spec.launches} != cgroups.keys():
             raise CannotDo("this pod is not run", where=f"Pod {spec.key}")
-        lives = {one.name: NEW for one in spec.launches}
+        lives = {launch.name: NEW for launch in spec.launches}
         self._pods[spec.uid] = _Run(spec, spec.digest(), dict(cgroups), lives)
 
     def stop(self, uid: str, grace_seconds: float) -> None:
-        """Begin to end a pod; its containers end when they are asked."""
+        """Terminate a pod; its containers end with the next ``poll``."""
         run = self._pods.get(uid)
         if run is not None and run.ending is None:
             run.ending = Ending(self._clock(), grace_seconds)
@@ -132,8 +132,8 @@ class SimRuntime:
             return
         life, now = run.lives[container], self._clock()
         if life.alive:
-            over = ended(restarted(life, now, 0.0), 143, False, now, self._backoff)
-            run.lives[container] = began(over, now)
+            state = ended(restarted(life, now, 0.0), 143, False, now, self._backoff)
+            run.lives[container] = began(state, now)
 
     def list_pods(self) -> Mapping[str, RuntimePod]:
         """The pods that are kept."""
@@ -159,7 +159,7 @@ class SimRuntime:
         return ()
 
     def poll(self) -> list[ContainerState]:
-        """Let time pass, do what is due, tell the states."""
+        """Advance to the current time, do the due actions, and return the states."""
         self._pass_time()
         now = self._clock()
         for run in self._pods.values():
@@ -200,30 +200,30 @@ class SimRuntime:
     def observe(self, root: str, *, values: bool = True) -> Observed:
         """The kernel's groups with the simulated counters."""
         self._pass_time()
-        seen = self._kernel.observe(root, values=values)
-        groups = {path: self._counted(path, group) for path, group in seen.cgroups.items()}
-        return Observed(self._clock(), groups)
+        observed = self._kernel.observe(root, values=values)
+        cgroups = {path: self._counted(path, cgroup) for path, cgroup in observed.cgroups.items()}
+        return Observed(self._clock(), cgroups)
 
     def read_cgroup(self, path: str) -> ObservedCgroup | None:
         """One group with its counters."""
         self._pass_time()
-        seen = self._kernel.read_cgroup(path)
-        return None if seen is None else self._counted(path, seen)
+        cgroup = self._kernel.read_cgroup(path)
+        return None if cgroup is None else self._counted(path, cgroup)
 
     def reclaimable_cache(self, path: str) -> int:
         """What the kernel would take back."""
         return self._kernel.reclaimable_cache(path)
 
-    def _counted(self, path: str, group: ObservedCgroup) -> ObservedCgroup:
+    def _counted(self, path: str, cgroup: ObservedCgroup) -> ObservedCgroup:
         """A group with its counters: its own and those below it."""
-        own = [counters for at, counters in self._counters.items() if is_at_or_below(at, path)]
+        counted = [counters for at, counters in self._counters.items() if is_at_or_below(at, path)]
         return replace(
-            group,
-            usage_usec=round(sum(one.usec for one in own)),
-            throttled_usec=round(sum(one.throttled for one in own)),
-            memory=sum(one.memory for one in own),
-            memory_peak=sum(one.peak for one in own),
-            oom_kills=sum(one.kills for one in own),
+            cgroup,
+            usage_usec=round(sum(each_counters.usec for each_counters in counted)),
+            throttled_usec=round(sum(each_counters.throttled for each_counters in counted)),
+            memory=sum(each_counters.memory for each_counters in counted),
+            memory_peak=sum(each_counters.peak for each_counters in counted),
+            oom_kills=sum(each_counters.kills for each_counters in counted),
         )
 
     def _all(self) -> list[tuple[_Run, str, str]]:
@@ -247,14 +247,14 @@ class SimRuntime:
         return 0.0 if life.phase != "running" or waits else behaviour.threads
 
     def _pass_time(self) -> None:
-        """Count CPU and memory since the last look; end what ends."""
+        """Count CPU and memory since the last call; end containers that exit."""
         now = self._clock()
         seconds, self._now = now - self._now, now
         if seconds <= 0:
             return
-        groups = self._kernel.observe(self._root).cgroups
+        cgroups = self._kernel.observe(self._root).cgroups
         demand = {path: self._threads(run, name) for run, name, path in self._all()}
-        shares = fair_shares(_contenders(groups, demand), self.cores)
+        shares = fair_shares(_contenders(cgroups, demand), self.cores)
         for run, name, path in self._all():
             counters = self._counters.setdefault(path, _Counters())
             if run.lives[name].phase != "running":
@@ -263,20 +263,15 @@ class SimRuntime:
             used = shares.get(path, 0.0)
             counters.usec += used * seconds * 1e6
             self._busy += used * seconds
-            top = cap_of(groups[path].values) if path in groups else None
-            if top is not None and demand[path] > top:
-                counters.throttled += (demand[path] - top) * seconds * 1e6
-            self._grow(run, name, path, groups, seconds)
+            cap = cap_of(cgroups[path].values) if path in cgroups else None
+            if cap is not None and demand[path] > cap:
+                counters.throttled += (demand[path] - cap) * seconds * 1e6
+            self._grow(run, name, path, cgroups, seconds)
 
     def _grow(
-        self,
-        run: _Run,
-        name: str,
-        path: str,
-        groups: Mapping[str, ObservedCgroup],
-        seconds: float,
+        self, run: _Run, name: str, path: str, cgroups: Mapping[str, ObservedCgroup], seconds: float
     ) -> None:
-        """Memory up to what the container wants; a limit on the way kills it."""
+        """Grow memory up to the container's target; a lower limit kills it."""
         life = run.lives[name]
         behaviour = self._behaviour(run, name)
         counters = self._counters[path]
@@ -284,7 +279,7 @@ class SimRuntime:
         if age >= behaviour.after:
             grown = counters.memory + int(GROWTH * min(seconds, age - behaviour.after))
             counters.memory = min(behaviour.memory, grown)
-        limit = memory_limit(path, groups)
+        limit = memory_limit(path, cgroups)
         if limit is not None and counters.memory > limit:
             counters.peak = max(counters.peak, limit)
             counters.kills += 1
@@ -297,11 +292,11 @@ class SimRuntime:
             run.lives[name] = ended(life, 0, False, self._now, self._backoff)
 
 
-def memory_limit(path: str, groups: Mapping[str, ObservedCgroup]) -> int | None:
+def memory_limit(path: str, cgroups: Mapping[str, ObservedCgroup]) -> int | None:
     """The lowest memory limit of a group and those above it; None without one."""
     limits = []
     while path:
-        values = groups[path].values if path in groups else {}
+        values = cgroups[path].values if path in cgroups else {}
         for file in ("memory.limit_in_bytes", "memory.max"):
             text = values.get(file, "")
             if text.isdigit():
@@ -311,16 +306,16 @@ def memory_limit(path: str, groups: Mapping[str, ObservedCgroup]) -> int | None:
 
 
 def _contenders(
-    groups: Mapping[str, ObservedCgroup], demand: Mapping[str, float]
+    cgroups: Mapping[str, ObservedCgroup], demand: Mapping[str, float]
 ) -> list[Contender]:
     """The observed groups as competitors for the CPU."""
     below: dict[str, list[str]] = {}
-    for path in groups:
+    for path in cgroups:
         parent = path.rpartition("/")[0]
-        below.setdefault(parent if parent in groups else "", []).append(path)
+        below.setdefault(parent if parent in cgroups else "", []).append(path)
 
     def build(path: str) -> Contender:
-        values = groups[path].values
+        values = cgroups[path].values
         return Contender(
             path=path,
             weight=weight_of(values),

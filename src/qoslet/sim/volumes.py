@@ -8,7 +8,7 @@ from qoslet.core.workload.process_spec import MemoryVolume
 
 
 class SimVolumes:
-    """Every volume can be had, and nobody holds one."""
+    """Provides every volume as a name."""
 
     def __init__(self) -> None:
         self._there: dict[str, tuple[str, ...]] = {}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from qoslet.core.cgroup.accepts import ERRNOS, written
-from qoslet.core.cgroup.features import Ground
+from qoslet.core.cgroup.features import KernelFeatures
 from qoslet.core.cgroup.interface_files import cpu_numbers
 from tests.live.kernel.kernel_writes import BEFORE_V1, BEFORE_V2, TEXTS, Machine, Write
 
@@ -28,7 +28,7 @@ def _version(release: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def _said(row: Write, ground: Ground) -> tuple[str, str]:
+def _said(row: Write, ground: KernelFeatures) -> tuple[str, str]:
     """The error's name and what reads back. A write of no bytes does not reach the file."""
     if not row.text:
         return "", row.before
@@ -50,7 +50,7 @@ def test_a_recording_holds_every_write(name: str) -> None:
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_what_is_said_of_a_write_is_what_the_kernel_did(name: str) -> None:
     machine, rows = _recorded(name)
-    ground = Ground(
+    ground = KernelFeatures(
         page_size=machine.page_size,
         cpus=cpu_numbers(machine.cpus),
         mems=cpu_numbers(machine.mems),

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from qoslet.core.cgroup.features import Ground
-from qoslet.core.convert.convert import convert_document, wish_of
+from qoslet.core.cgroup.features import KernelFeatures
+from qoslet.core.convert.convert import conversion_request, convert_document
 from qoslet.core.convert.inputs import kind_of
 from qoslet.core.convert.pods import convert_pods
 from qoslet.core.oci.resources import Block, block_of
-from qoslet.core.oci.result import Hierarchy, Part
+from qoslet.core.oci.result import BlockResult, Hierarchy
 from qoslet.core.oci.runc_update import updated
 from qoslet.core.oci.write import Update, files
 from qoslet.core.versions.runtime import converting_runtime
@@ -25,12 +25,12 @@ MIB = 1 << 20
 NEW, OLD = "runc-1.3.2", "runc-1.1.5"
 
 
-def part(block: Json, to: str = "v2", runtime: str = NEW, **ground: Any) -> Part:
+def part(block: Json, to: str = "v2", runtime: str = NEW, **ground: Any) -> BlockResult:
     hierarchy: Hierarchy = "v1" if to == "v1" else "v2"
-    return files(block_of(block), hierarchy, converting_runtime(runtime), Ground(**ground))
+    return files(block_of(block), hierarchy, converting_runtime(runtime), KernelFeatures(**ground))
 
 
-def values(found: Part) -> dict[str, str]:
+def values(found: BlockResult) -> dict[str, str]:
     return {row.file: row.value for row in found.rows}
 
 
@@ -176,7 +176,7 @@ def test_what_v2_cannot_express_is_named_with_what_does_it_instead() -> None:
         "cpu.realtimeRuntime": "ignored",
     }
     assert all(row.why and row.instead for row in found.lost)
-    made = convert_document(block, wish_of("v2", NEW))
+    made = convert_document(block, conversion_request("v2", NEW))
     assert [row.what.split(" (")[0] for row in made.accounting] == [
         "per-cpu accounting",
         "network statistics of a cgroup",
@@ -212,7 +212,7 @@ def test_check_before_update() -> None:
 
 def test_systemd_properties() -> None:
     block = {"cpu": {"shares": 1024, "quota": 1500, "idle": 0}, "memory": {"limit": MIB}}
-    made = convert_document(block, wish_of("systemd", NEW))
+    made = convert_document(block, conversion_request("systemd", NEW))
     assert values(made.parts[0]) == {
         "MemoryMax": "1048576",
         "cpu.idle": "0",
@@ -222,7 +222,7 @@ def test_systemd_properties() -> None:
     }
     crun = convert_document(
         {"memory": {"limit": 300, "swap": 500}, "blockIO": {"weight": 500}},
-        wish_of("systemd", "crun-1.21"),
+        conversion_request("systemd", "crun-1.21"),
     )
     assert values(crun.parts[0])["IOWeight"] == "4500"
     assert [row.value for row in crun.parts[0].rows if row.file == "MemorySwapMax"] == ["500"]
@@ -233,7 +233,7 @@ def test_systemd_properties() -> None:
     [("runc-1.4.0", "2000 100000"), ("runc-1.3.3", "1500 100000"), ("crun-1.21", "1500 100000")],
 )
 def test_the_systemd_driver_rounds_the_file_where_the_runtime_does(runtime: str, kept: str) -> None:
-    wish = wish_of("v2", runtime, driver="systemd")
+    wish = conversion_request("v2", runtime, driver="systemd")
     row = convert_document({"cpu": {"quota": 1500}}, wish).parts[0].rows[0]
     assert (row.value, row.applied) == ("1500 100000", kept)
 
@@ -284,22 +284,22 @@ def test_documents_that_do_not_say(document: Json) -> None:
 )
 def test_messages_that_are_none_name_the_field(document: Json, words: str) -> None:
     with pytest.raises(BadInput, match=words):
-        convert_document(document, wish_of("v2", NEW))
+        convert_document(document, conversion_request("v2", NEW))
 
 
 def test_a_message_gets_the_swap_limit_that_its_runtime_adds() -> None:
     message = {"memoryLimitInBytes": "1048576", "cpuShares": "512"}
-    made = convert_document(message, wish_of("v2", "containerd-2.2"))
+    made = convert_document(message, conversion_request("v2", "containerd-2.2"))
     assert values(made.parts[0]) == {
         "memory.swap.max": "0",
         "memory.max": "1048576",
         "cpu.weight": "59",
     }
     rest = {"oom_score_adj": 5, "hugepage_limits": [{"page_size": "2MB", "limit": 5}]}
-    beside = convert_document(message | rest, wish_of("oci", "containerd-2.2")).parts[0]
+    beside = convert_document(message | rest, conversion_request("oci", "containerd-2.2")).parts[0]
     assert [row.field for row in beside.lost] == ["oom_score_adj", "hugepage_limits"]
     assert beside.message == {"memory": {"limit": MIB, "swap": MIB}, "cpu": {"shares": 512}}
-    small = convert_document({"memory_limit_in_bytes": MIB}, wish_of("v2", "cri-o-1.34"))
+    small = convert_document({"memory_limit_in_bytes": MIB}, conversion_request("v2", "cri-o-1.34"))
     assert not small.stands
     assert small.parts[0].refusal is not None
     assert "too low" in small.parts[0].refusal.message
@@ -307,7 +307,7 @@ def test_a_message_gets_the_swap_limit_that_its_runtime_adds() -> None:
 
 def test_a_block_as_a_message_says_what_has_no_field() -> None:
     block = {"cpu": {"shares": 2, "burst": 5}, "memory": {"limit": 5}, "pids": {"limit": 5}}
-    found = convert_document(block, wish_of("cri", NEW)).parts[0]
+    found = convert_document(block, conversion_request("cri", NEW)).parts[0]
     assert found.message == {"cpu_shares": 2, "memory_limit_in_bytes": 5}
     assert [row.field for row in found.lost] == ["cpu.burst", "pids"]
 
@@ -315,7 +315,7 @@ def test_a_block_as_a_message_says_what_has_no_field() -> None:
 def test_pods_are_converted_as_planned(tmp_path: Path) -> None:
     plan = made(tmp_path)
     for to in ("v1", "v2"):
-        found = convert_pods([one.pod for one in plan.pods], plan.node, wish_of(to, NEW))
+        found = convert_pods([one.pod for one in plan.pods], plan.node, conversion_request(to, NEW))
         assert {part.name for part in found.parts} >= {"shop/db", "shop/db/postgres"}
         if to == plan.node.hierarchy:
             groups = [group for group in plan.cgroups if group.pod is not None]
@@ -335,4 +335,4 @@ def test_pods_are_converted_as_planned(tmp_path: Path) -> None:
 )
 def test_options_that_are_none(options: Json, words: str) -> None:
     with pytest.raises(BadInput, match=words):
-        wish_of(options.pop("to", "v2"), options.pop("runtime", NEW), **options)
+        conversion_request(options.pop("to", "v2"), options.pop("runtime", NEW), **options)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from qoslet.core.convert.convert import convert_document, wish_of
+from qoslet.core.convert.convert import conversion_request, convert_document
 from qoslet.core.convert.options import TARGETS
 from qoslet.errors import BadInput
 from qoslet.render.documents.conversion import conversion_document
@@ -69,7 +69,7 @@ DOCUMENTS = st.dictionaries(st.sampled_from(WORDS), VALUES, max_size=6)
 def test_any_document(
     to: str, document: dict[str, Any], source: Any, runtime: str, update: bool
 ) -> None:
-    wish = wish_of(to, runtime, update=update)
+    wish = conversion_request(to, runtime, update=update)
     where = ""
     try:
         made = convert_document(document, wish, source)
@@ -110,7 +110,7 @@ BLOCKS = st.fixed_dictionaries(
 @settings(max_examples=300, deadline=None)
 @given(block=BLOCKS, runtime=st.sampled_from(["runc-1.1.5", "runc-1.4", "crun-1.8.1", "crun-1.23"]))
 def test_any_numbers(to: str, block: dict[str, Any], runtime: str) -> None:
-    made = convert_document(block, wish_of(to, runtime), "oci")
+    made = convert_document(block, conversion_request(to, runtime), "oci")
     part = made.parts[0]
     assert all(row.because and row.source for row in part.rows)
     assert part.refusal is None or part.refusal.because

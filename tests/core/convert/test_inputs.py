@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from qoslet.core.convert.convert import Conversion, convert_document, wish_of
+from qoslet.core.convert.convert import Conversion, conversion_request, convert_document
 from qoslet.core.convert.cri_fields import ENUMS, MESSAGES, json_name
 from qoslet.core.oci.resources import block_of, plain
 from qoslet.errors import BadInput
@@ -50,7 +50,7 @@ SANDBOX: Json = {
 
 
 def convert(document: Json, to: str = "v2", source: Any = None) -> Conversion:
-    return convert_document(document, wish_of(to, "runc-1.4"), source, "x")
+    return convert_document(document, conversion_request(to, "runc-1.4"), source, "x")
 
 
 def camel(value: Any) -> Any:

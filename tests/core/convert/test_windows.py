@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from qoslet.core.convert.convert import Conversion, convert_document, wish_of
+from qoslet.core.convert.convert import Conversion, conversion_request, convert_document
 from qoslet.core.convert.pods import convert_pods
 from qoslet.core.convert.windows_job_object import Windows
 from qoslet.core.node.flags import Flags
 from qoslet.core.node.node import Node
 from qoslet.core.node.resolve import Probed, node_from
-from qoslet.core.oci.result import Part
+from qoslet.core.oci.result import BlockResult
 from qoslet.core.rules.windows import milli_of_maximum
 from qoslet.errors import BadInput
 from tests.core.vectors.fixtures import pod_of
@@ -23,12 +23,12 @@ RUNC = "runc-1.4"
 TRIPLE = {"cpu_count": 2, "cpu_shares": 500, "cpu_maximum": 2500}
 
 
-def values(part: Part) -> dict[str, str]:
+def values(part: BlockResult) -> dict[str, str]:
     return {row.file: row.value for row in part.rows}
 
 
 def converted(document: Json, to: str = "windows", **windows: Any) -> Conversion:
-    return convert_document(document, wish_of(to, RUNC, windows=Windows(**windows)))
+    return convert_document(document, conversion_request(to, RUNC, windows=Windows(**windows)))
 
 
 def windows_node(release: str, cpus: int, **flags: str) -> Node:
@@ -43,7 +43,7 @@ def windows_node(release: str, cpus: int, **flags: str) -> Node:
 
 def on_node(pod: Json, release: str = "1.36", cpus: int = 4, **flags: str) -> Conversion:
     node = windows_node(release, cpus, **flags)
-    return convert_pods([pod_of(pod)], node, wish_of("windows", RUNC))
+    return convert_pods([pod_of(pod)], node, conversion_request("windows", RUNC))
 
 
 def limits(**amounts: str) -> Json:
@@ -97,7 +97,7 @@ def test_memory_in_whole_mebibytes() -> None:
 def test_each_pod_says_its_isolation() -> None:
     plain = pod_of(limits(cpu="1"))
     pods = [structs.replace(plain, isolation="hyperv"), plain]
-    made = convert_pods(pods, windows_node("1.36", 4), wish_of("windows", RUNC))
+    made = convert_pods(pods, windows_node("1.36", 4), conversion_request("windows", RUNC))
     said = [[row.what for row in part.parity] for part in made.parts]
     assert ["isolation" in names for names in said] == [True, False, False, False]
     backs = [part.rows[-1].because.split()[-1] for part in made.parts if part.rows]
@@ -105,7 +105,7 @@ def test_each_pod_says_its_isolation() -> None:
 
 
 def test_the_isolation_that_is_named_is_that_of_pods() -> None:
-    wish = wish_of("windows", RUNC, windows=Windows("hyperv"))
+    wish = conversion_request("windows", RUNC, windows=Windows("hyperv"))
     made = convert_pods([pod_of(limits(cpu="2"))], windows_node("design", 4), wish)
     assert values(made.parts[1])["Processor.Maximum"] == "6666"
     assert verdicts(made)["isolation"] == "enforced"
@@ -181,7 +181,7 @@ def test_the_processors_that_are_named_are_those_of_pods(
     release: str, maximum: str, back: str
 ) -> None:
     node = windows_node(release, 4)
-    wish = wish_of("windows", RUNC, windows=Windows(processors=96))
+    wish = conversion_request("windows", RUNC, windows=Windows(processors=96))
     part = convert_pods([pod_of(limits(cpu="94"))], node, wish).parts[1]
     assert values(part)["Processor.Maximum"] == maximum
     assert f"96 processors, read back as {back}" in part.parity[0].how
@@ -265,7 +265,7 @@ def test_the_design_s_formulas() -> None:
     assert [row.field for row in process.lost] == ["cpu_shares", "cpu_maximum"]
     hyperv = on_node(pod, "design", isolation="hyperv")
     assert values(hyperv.parts[1])["Processor.Maximum"] == "7500"
-    assert hyperv.wish.windows.isolation == "hyperv"
+    assert hyperv.request.windows.isolation == "hyperv"
 
 
 def test_today_s_formula_sends_a_cap_and_memory() -> None:

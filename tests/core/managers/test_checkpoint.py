@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from qoslet.core.managers.checkpoint import taken_up, written
+from qoslet.core.managers.checkpoint import checkpoint_files, restore_managers
 from qoslet.core.managers.container_manager import Managers
 from qoslet.errors import CannotDo
 from tests.core.managers.fixtures import CPU_STATE, MEMORY_STATE, gib, managers, pod
@@ -48,8 +48,8 @@ def test_a_real_kubelets_file_is_taken_up_and_written_the_same(text: str) -> Non
         reserved_system_cpus="0,2,16,18" if strict else "0",
         cpu_manager_options={"strict-cpu-reservation": strict},
     )
-    taken_up(made, {CPU_STATE: text.encode()}, "/run")
-    assert written(made)[CPU_STATE].decode() == text
+    restore_managers(made, {CPU_STATE: text.encode()}, "/run")
+    assert checkpoint_files(made)[CPU_STATE].decode() == text
 
 
 def test_the_checksum_of_memory_is_the_kubelets() -> None:
@@ -62,10 +62,10 @@ def test_the_checksum_of_memory_is_the_kubelets() -> None:
     )
     made = managers(memory=True)
     with pytest.raises(CannotDo, match="is damaged"):
-        taken_up(made, {MEMORY_STATE: text.encode()}, "/run")
+        restore_managers(made, {MEMORY_STATE: text.encode()}, "/run")
     small = text.replace('"Static"', '"static"')
     with pytest.raises(CannotDo, match="has another policy"):
-        taken_up(made, {MEMORY_STATE: small.encode()}, "/run")
+        restore_managers(made, {MEMORY_STATE: small.encode()}, "/run")
 
 
 def _placed() -> Managers:
@@ -77,10 +77,10 @@ def _placed() -> Managers:
 
 def test_what_was_written_is_taken_up_whole() -> None:
     made, fresh = _placed(), managers(memory=True)
-    files = written(made)
-    taken_up(fresh, files, "/run")
+    files = checkpoint_files(made)
+    restore_managers(fresh, files, "/run")
     assert fresh.kept() == made.kept()
-    assert written(fresh) == files
+    assert checkpoint_files(fresh) == files
     assert fresh.admit(pod("a", "2", gib(1)), "Guaranteed") == made.given("a")
 
 
@@ -95,7 +95,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 def test_a_file_of_another_node_is_refused(change: str) -> None:
     other = managers(memory=True, **CHANGES[change])
     with pytest.raises(CannotDo) as error:
-        taken_up(other, written(_placed()), "/run/x")
+        restore_managers(other, checkpoint_files(_placed()), "/run/x")
     assert error.value.where.startswith("/run/x/")
     assert "remove the file" in error.value.hint
     assert not other.kept().cpus
@@ -119,7 +119,7 @@ WRONG: dict[str, tuple[dict[str, Any], ...]] = {
 
 
 def test_hostile_content_is_refused() -> None:
-    files = written(_placed())
+    files = checkpoint_files(_placed())
     for name, content in files.items():
         document = json.loads(content)
         for spoiled in (
@@ -136,16 +136,16 @@ def test_hostile_content_is_refused() -> None:
         ):
             made = managers(memory=True)
             with pytest.raises(CannotDo):
-                taken_up(made, {name: spoiled}, "/run")
+                restore_managers(made, {name: spoiled}, "/run")
             assert not made.kept().cpus
             assert not made.kept().memory
 
 
 def test_without_entries_none_are_named() -> None:
     made = managers(memory=True)
-    assert all(b"entries" not in content for content in written(made).values())
+    assert all(b"entries" not in content for content in checkpoint_files(made).values())
     fresh = managers(memory=True)
-    taken_up(fresh, {}, "/run")
+    restore_managers(fresh, {}, "/run")
     assert fresh.kept() == made.kept()
 
 

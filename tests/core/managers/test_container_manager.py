@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from qoslet.core.api.pod import Container, Pod, Resources, Role
-from qoslet.core.managers.container_manager import Given, Managers, managers_of
+from qoslet.core.managers.container_manager import Managers, PodAssignment, managers_of
 from qoslet.core.managers.cpu_manager import Refusal
 from qoslet.core.node.topology import Layout, listed
 from qoslet.core.plan.plan import plan
@@ -22,23 +22,23 @@ THREADS = Layout(("0-7",), ("0,4", "1,5", "2,6", "3,7"))
 TWO_SOCKETS = Layout(("0-3", "4-7"), ("0,1", "2,3", "4,5", "6,7"))
 
 
-def cpus(found: Given | Refusal, name: str = "c") -> str:
-    assert isinstance(found, Given), found
+def cpus(found: PodAssignment | Refusal, name: str = "c") -> str:
+    assert isinstance(found, PodAssignment), found
     return listed(found.cpus[name])
 
 
-def nodes(found: Given | Refusal, name: str = "c") -> tuple[int, ...]:
-    assert isinstance(found, Given), found
+def nodes(found: PodAssignment | Refusal, name: str = "c") -> tuple[int, ...]:
+    assert isinstance(found, PodAssignment), found
     (own,) = {block.nodes for block in found.memory[name]}
     return own
 
 
-def reason(found: Given | Refusal) -> str:
+def reason(found: PodAssignment | Refusal) -> str:
     assert isinstance(found, Refusal), found
     return found.reason
 
 
-def admit(made: Managers, one: Pod) -> Given | Refusal:
+def admit(made: Managers, one: Pod) -> PodAssignment | Refusal:
     return made.admit(one, "Guaranteed")
 
 
@@ -80,9 +80,9 @@ def test_init_containers_hand_on_what_they_had() -> None:
     found = admit(made, pod("a", "2", gib(1), first, second))
     assert (cpus(found, "first"), cpus(found, "second"), cpus(found)) == ("1-3", "1", "1-2")
     assert made.memory is not None
-    assert made.memory.books[0].tables["memory"].reserved == gib(2)
+    assert made.memory.nodes[0].tables["memory"].reserved == gib(2)
     made.release("a")
-    assert made.memory.books[0].tables["memory"].reserved == 0
+    assert made.memory.nodes[0].tables["memory"].reserved == 0
 
 
 def test_sidecars_keep_what_they_have() -> None:
@@ -93,7 +93,7 @@ def test_sidecars_keep_what_they_have() -> None:
 
 def test_pods_that_are_not_guaranteed_share() -> None:
     made = managers(memory=True)
-    assert made.admit(pod("a", "2", gib(1)), "Burstable") == Given()
+    assert made.admit(pod("a", "2", gib(1)), "Burstable") == PodAssignment()
     assert admit(made, pod("b", "1500m", gib(1))).cpus == {}  # type: ignore[union-attr]
 
 
@@ -112,14 +112,14 @@ def test_pods_with_resources_of_their_own_share() -> None:
     made = managers(memory=True)
     amounts = {"cpu": from_int(2), "memory": from_int(1 << 30)}
     own = Pod("d", "a", "a", "f", (container("c", "2", 1),), resources=Resources(amounts, amounts))
-    assert admit(made, own) == Given()
+    assert admit(made, own) == PodAssignment()
 
 
 def test_too_few_cpus_are_refused_and_nothing_is_kept() -> None:
     made = managers(memory=True)
     found = admit(made, pod("b", "8", gib(1), container("i", "1", gib(1), "init")))
     assert reason(found) == "UnexpectedAdmissionError"
-    assert made.given("b") == Given()
+    assert made.given("b") == PodAssignment()
     assert "b" in made.refused
     made.release("b")
     assert "b" not in made.refused
@@ -199,7 +199,7 @@ def test_more_than_a_node_holds_suits_restricted_not_single() -> None:
 
 
 def test_the_scope_pod_counts_all_its_containers() -> None:
-    def two(scope: str) -> Given | Refusal:
+    def two(scope: str) -> PodAssignment | Refusal:
         made = managers(
             layout=TWO_SOCKETS,
             topology_manager_policy="single-numa-node",
@@ -218,7 +218,7 @@ def test_hugepages_lie_by_node() -> None:
     assert made is not None
     one = container("c", "500m", gib(1), pages={"2Mi": 48 << 20})
     found = admit(made, Pod("d", "a", "a", "f", (one,)))
-    assert isinstance(found, Given)
+    assert isinstance(found, PodAssignment)
     assert [(b.resource, b.size) for b in found.memory["c"]] == [
         ("hugepages-2Mi", 48 << 20),
         ("memory", gib(1)),
@@ -290,11 +290,13 @@ def test_what_always_holds(made: Managers, moves: list[Pod | str]) -> None:
         before = {uid: made.given(uid) for uid in "abcdef"}
         if isinstance(move, str):
             made.release(move)
-            assert made.given(move) == Given()
+            assert made.given(move) == PodAssignment()
         else:
             found = made.admit(move, "Guaranteed")
             assert made.admit(move, "Guaranteed") == found
-            assert made.given(move.uid) == (found if isinstance(found, Given) else Given())
+            assert made.given(move.uid) == (
+                found if isinstance(found, PodAssignment) else PodAssignment()
+            )
         own = move if isinstance(move, str) else move.uid
         assert all(made.given(uid) == before[uid] for uid in "abcdef" if uid != own)
         _consistent(made)
@@ -302,7 +304,7 @@ def test_what_always_holds(made: Managers, moves: list[Pod | str]) -> None:
         made.release(uid)
     assert (made.kept(), made.shared()) == fresh
     if made.memory is not None:
-        for number, books in made.memory.books.items():
+        for number, books in made.memory.nodes.items():
             assert (books.assignments, books.cells) == (0, (number,))
             assert all(table.free == table.allocatable for table in books.tables.values())
 
@@ -320,7 +322,7 @@ def _consistent(made: Managers) -> None:
     if made.memory is None:
         return
     blocks = [block for own in made.kept().memory.values() for block in own]
-    tables = [books.tables["memory"] for books in made.memory.books.values()]
+    tables = [books.tables["memory"] for books in made.memory.nodes.values()]
     assert sum(block.size for block in blocks) == sum(table.reserved for table in tables)
     for table in tables:
         assert table.free >= 0

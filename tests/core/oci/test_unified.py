@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from qoslet.core.cgroup import file_catalog
 from qoslet.core.cgroup.accepts import INVALID, RANGE, WRITES, written
-from qoslet.core.cgroup.features import CONTROLLERS, Ground
+from qoslet.core.cgroup.features import CONTROLLERS, KernelFeatures
 from qoslet.core.cgroup.kernel_numbers import members, memparse, scanned, whole
-from qoslet.core.convert.convert import convert_document, wish_of
+from qoslet.core.convert.convert import conversion_request, convert_document
 from qoslet.core.convert.inputs import Kind
 from qoslet.core.oci.resources import block_of
-from qoslet.core.oci.result import Part
+from qoslet.core.oci.result import BlockResult
 from qoslet.core.oci.write import Update, files
 from qoslet.core.versions.runtime import converting_runtime
 from qoslet.render.documents.conversion import conversion_document
@@ -28,11 +28,11 @@ NINES = "9" * 5000
 SOURCES: tuple[Kind, ...] = ("oci", "cri")
 
 
-def part(block: dict[str, Any], runtime: str = NEW, **ground: Any) -> Part:
-    return files(block_of(block), "v2", converting_runtime(runtime), Ground(**ground))
+def part(block: dict[str, Any], runtime: str = NEW, **ground: Any) -> BlockResult:
+    return files(block_of(block), "v2", converting_runtime(runtime), KernelFeatures(**ground))
 
 
-def stands(found: Part) -> dict[str, str]:
+def stands(found: BlockResult) -> dict[str, str]:
     assert found.refusal is None, found.refusal
     return {row.file: row.applied for row in found.rows}
 
@@ -83,7 +83,7 @@ def stands(found: Part) -> dict[str, str]:
     ],
 )
 def test_what_the_kernel_keeps(file: str, text: str, kept: str) -> None:
-    assert written(file, text, None, Ground()) == kept
+    assert written(file, text, None, KernelFeatures()) == kept
 
 
 @pytest.mark.parametrize(
@@ -136,13 +136,13 @@ def test_what_the_kernel_keeps(file: str, text: str, kept: str) -> None:
     ],
 )
 def test_what_the_kernel_refuses(file: str, text: str, error: str) -> None:
-    found = written(file, text, None, Ground())
+    found = written(file, text, None, KernelFeatures())
     assert isinstance(found, tuple)
     assert found[0] == error
 
 
 def test_a_page_of_64_kib_takes_numbers_beyond_what_python_reads() -> None:
-    assert written("memory.max", NINES, None, Ground(page_size=65536)) == "max"
+    assert written("memory.max", NINES, None, KernelFeatures(page_size=65536)) == "max"
     assert memparse(NINES) == 2**64 - 1
     assert whole(NINES) == RANGE
     assert scanned(NINES) == 2**64 - 1
@@ -188,7 +188,7 @@ def test_files_that_the_kernel_lacks_or_has_without_a_controller() -> None:
 
 
 def test_every_file_with_a_check_can_be_opened() -> None:
-    v2 = {file for file in WRITES if file_catalog.unopened(file, Ground()) == ""}
+    v2 = {file for file in WRITES if file_catalog.unopened(file, KernelFeatures()) == ""}
     assert len(v2) > 35
     assert not {file for file in v2 if file_catalog.read_only(file)}
     first = {file.partition(".")[0] for file in set(WRITES) - v2}
@@ -263,7 +263,7 @@ def test_an_empty_value_writes_nothing_and_that_is_said() -> None:
 
 
 def test_the_systemd_driver_rounds_no_value_of_the_unified_map() -> None:
-    wish = wish_of("v2", "runc-1.4.0", driver="systemd")
+    wish = conversion_request("v2", "runc-1.4.0", driver="systemd")
     row = convert_document({"unified": {"cpu.max": "1500"}}, wish, "oci").parts[0].rows[0]
     assert row.applied == "1500 100000"
 
@@ -294,7 +294,7 @@ TEXTS = st.one_of(
 def test_any_map_is_converted(
     to: str, unified: dict[str, str], runtime: str, driver: str, update: bool
 ) -> None:
-    wish = wish_of(to, runtime, driver=driver, update=update)
+    wish = conversion_request(to, runtime, driver=driver, update=update)
     for source in SOURCES:
         made = convert_document({"unified": unified}, wish, source)
         assert encode(conversion_document(made))

@@ -115,7 +115,7 @@ def test_properties_of_v1(files: dict[str, str], found: list[unit_properties.Pro
     ],
 )
 def test_what_systemd_leaves(file: str, value: str, left: str) -> None:
-    assert unit_properties.left(file, value, 50_000) == left
+    assert unit_properties.written_by_systemd(file, value, 50_000) == left
 
 
 def test_what_comes_first_on_v1_is_unset() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from qoslet.core.cgroup.features import Ground
+from qoslet.core.cgroup.features import KernelFeatures
 from qoslet.core.cgroup.interface_files import knob
 from qoslet.core.node.node import Hierarchy, HostFacts, Kubelet, Node
 from qoslet.core.resources.cgroup_tree import Cgroup, Level, Plan, Setting
@@ -14,7 +14,7 @@ MiB = 1 << 20
 ROOT = "/q"
 PERIODS = (1000, 10_000, 50_000, 100_000, 1_000_000)
 SHARES = ("2", "10", "102", "1024", "262144")
-FOUR_CPUS = Ground(cpus=frozenset(range(4)), mems=frozenset((0,)))
+FOUR_CPUS = KernelFeatures(cpus=frozenset(range(4)), mems=frozenset((0,)))
 
 
 def node_of(hierarchy: Hierarchy) -> Node:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from qoslet.core.api.pod import Container, Pod, Resources, Role
-from qoslet.core.cgroup.features import Ground
+from qoslet.core.cgroup.features import KernelFeatures
 from qoslet.core.node.node import HostFacts, Kubelet, Node
 from qoslet.core.oci.resources import block_of
 from qoslet.core.oci.result import Row
@@ -114,7 +114,7 @@ def block_rows(policy: NodePolicy, block: Json) -> tuple[Row, ...]:
     choices = policy.choices
     documents = choices.bfq_weight == "scaled" and choices.swap_conversion == "same"
     runtime = converting_runtime("kep-2254" if documents else policy.runtime.name)
-    ground = Ground(rsvd=policy.node.host.hugetlb_rsvd)
+    ground = KernelFeatures(rsvd=policy.node.host.hugetlb_rsvd)
     part = convert_files(block_of(block), "v2", runtime, ground)
     if part.refusal is not None:
         raise ValueError(part.refusal.message)

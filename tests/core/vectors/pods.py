@@ -15,8 +15,8 @@ from qoslet.core.resources.qos_cgroups import (
     QosTotals,
     numbers_of,
     pod_files,
+    qos_cgroup_files,
     reserved_files,
-    tier_files,
 )
 from qoslet.core.resources.qos_class import classify
 from qoslet.core.rules import memory
@@ -191,7 +191,7 @@ def tier_reserve(vector: Vector, minor: int) -> Pair:
     )
     qos_totals = QosTotals(given["guaranteedRequests"], given["burstableRequests"])
     found = {
-        tier: read_config(pairs(tier_files(policy, qos_totals, tier).settings())).memory
+        tier: read_config(pairs(qos_cgroup_files(policy, qos_totals, tier).settings())).memory
         for tier in ("burstable", "besteffort")
     }
     return found, vector.expected

@@ -76,9 +76,9 @@ def test_design_row_has_its_effect(row: Row) -> None:
 @pytest.mark.parametrize("minor", [row.since for row in ROWS if row.choice == "throttling_factor"])
 def test_factor_of_a_form_is_the_factor_of_its_release(minor: int) -> None:
     made = kubernetes.resolve(f"1.{minor}")
-    from qoslet.core.resources.node_policy import FORM_FACTOR
+    from qoslet.core.resources.node_policy import VARIANT_FACTOR
 
-    assert FORM_FACTOR[made.memory_qos] == made.choices.throttling_factor
+    assert VARIANT_FACTOR[made.memory_qos] == made.choices.throttling_factor
 
 
 def _sample(name: str) -> list[Pod]:

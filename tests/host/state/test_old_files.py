@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
-from qoslet.core.managers.checkpoint import taken_up, written
+from qoslet.core.managers.checkpoint import checkpoint_files, restore_managers
 from qoslet.core.managers.container_manager import Managers, managers_of
 from qoslet.core.memory.counter_store import CounterStore
 from qoslet.core.quantity import from_int
@@ -107,14 +107,14 @@ def test_what_managers_handed_out_is_taken_up() -> None:
         for name in ("cpu_manager_state", "memory_manager_state")
     }
     made = _managers(5865955328)
-    taken_up(made, files, "/run")
+    restore_managers(made, files, "/run")
     assert made.kept().cpus == {("own-uid", "app"): {1}}
     ((holder, blocks),) = made.kept().memory.items()
     assert (holder, [(one.nodes, one.size) for one in blocks]) == (
         ("own-uid", "app"),
         [((0,), 67108864)],
     )
-    assert written(made) == files
+    assert checkpoint_files(made) == files
 
 
 def _managers(size: int) -> Managers:

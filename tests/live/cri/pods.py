@@ -17,7 +17,7 @@ import yaml
 
 from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.names import root_path
-from qoslet.core.cgroup.unit_properties import left
+from qoslet.core.cgroup.unit_properties import written_by_systemd
 from qoslet.host.linux.mountinfo import beside
 from tests.live.agent.test_agent import SLOW, Agent
 from tests.live.cri.containerd import IMAGE, Containerd
@@ -207,7 +207,9 @@ class Cri(Agent):
                 wanted = row.get("effective") or row["value"]
                 count += 1
                 # a runtime's own form stands until systemd writes the unit again
-                later = self.driver == "systemd" and found == left(row["file"], row["value"])
+                later = self.driver == "systemd" and found == written_by_systemd(
+                    row["file"], row["value"]
+                )
                 if not later and not same(row["file"], wanted, found):
                     wrong.append(f"{path}/{row['file']}: {wanted} planned, {found!r} found")
         return count, wrong

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from qoslet.core.cgroup.accepts import ERRNOS, written
-from qoslet.core.cgroup.features import NEWEST_KERNEL, Ground
+from qoslet.core.cgroup.features import NEWEST_KERNEL, KernelFeatures
 from qoslet.core.cgroup.interface_files import cpu_numbers
 from qoslet.core.node.host_facts import kernel_version
 from tests.live.kernel.kernel_writes import machine, record
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
 def test_the_kernel_does_what_is_said(record_property: Callable[[str, object], None]) -> None:
     here = machine()
-    ground = Ground(
+    ground = KernelFeatures(
         page_size=here.page_size,
         cpus=cpu_numbers(here.cpus),
         mems=cpu_numbers(here.mems),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from qoslet.core.cgroup.features import Ground
+from qoslet.core.cgroup.features import KernelFeatures
 from qoslet.core.versions.runtime import converting_runtime
 
 MIB = 1 << 20
@@ -17,7 +17,7 @@ _SHARES = (2, 3, 51, 102, 512, 1024, 2048, 10240, 200000, 262143, 262144)
 class Blocks:
     """Makes blocks that fit a kernel; ``create`` keeps what a container needs to come up."""
 
-    def __init__(self, seed: int, hierarchy: str, runtime: str, ground: Ground) -> None:
+    def __init__(self, seed: int, hierarchy: str, runtime: str, ground: KernelFeatures) -> None:
         self._random = random.Random(seed)
         self._v2 = hierarchy == "v2"
         # where it is not known, so low a limit kills the container

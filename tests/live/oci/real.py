@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from qoslet.core.cgroup.controllers import hugepage_sizes
-from qoslet.core.cgroup.features import NEWEST_KERNEL, Ground
+from qoslet.core.cgroup.features import NEWEST_KERNEL, KernelFeatures
 from qoslet.core.cgroup.interface_files import cpu_numbers
 from qoslet.core.node.host_facts import kernel_version
 from qoslet.host.machine.probe import probe
@@ -213,7 +213,7 @@ class Container:
         """A number of the group; 0 without the file."""
         return int(self.path(file).read_text()) if self.has(file) else 0
 
-    def ground(self) -> Ground:
+    def ground(self) -> KernelFeatures:
         """What convert is told of this kernel."""
         v2 = self.hierarchy == "v2"
         one = disk()
@@ -221,7 +221,7 @@ class Container:
         if v2:
             controllers = frozenset(self.path("cgroup.controllers").read_text().split())
         sizes = self.sizes()
-        return Ground(
+        return KernelFeatures(
             page_size=os.sysconf("SC_PAGE_SIZE"),
             swap=self.has("memory.swap.max" if v2 else "memory.memsw.limit_in_bytes"),
             bfq=self.has("io.bfq.weight" if v2 else "blkio.bfq.weight"),

@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from qoslet.core.cgroup.features import Ground
-from qoslet.core.convert.convert import convert_document, wish_of
+from qoslet.core.cgroup.features import KernelFeatures
+from qoslet.core.convert.convert import conversion_request, convert_document
 from qoslet.core.oci.resources import Block, block_of
-from qoslet.core.oci.result import Part
+from qoslet.core.oci.result import BlockResult
 from qoslet.core.oci.runc_update import updated
 from qoslet.core.oci.write import Update, files
 from qoslet.core.versions.runtime import Runtime, converting_runtime
@@ -34,7 +34,7 @@ SEED = 20211
 UPDATES, CREATES = (90, 12) if GUEST else (1000, 100)
 
 
-def wrong_rows(part: Part, before: dict[str, str], seen: dict[str, str]) -> list[str]:
+def wrong_rows(part: BlockResult, before: dict[str, str], seen: dict[str, str]) -> list[str]:
     """What stands differently from what the part says: rows, and files that it does not name."""
     wanted = before | {row.file: row.applied for row in part.rows if row.file in seen}
     unsure: set[str] = set()
@@ -75,11 +75,11 @@ class Trial:
         self.container = container
         self.runtime: Runtime = converting_runtime(runtime)
         self.before = Block()
-        self.ground = Ground()
+        self.ground = KernelFeatures()
         self.compared = self.refused = self.blocks = 0
         self.wrong: list[str] = []
 
-    def created(self, given: dict[str, Any], make: Callable[[dict[str, Any]], Part]) -> None:
+    def created(self, given: dict[str, Any], make: Callable[[dict[str, Any]], BlockResult]) -> None:
         """Create with a block; compare, if it came up."""
         part = make(given)
         said = self.container.create(given)
@@ -110,7 +110,7 @@ class Trial:
         if not said and self.runtime.family == "runc":
             self.before = updated(self.before, block, self.runtime)
 
-    def judge(self, how: str, given: object, part: Part, said: str) -> None:
+    def judge(self, how: str, given: object, part: BlockResult, said: str) -> None:
         """Both refuse, for the same reason, or none does."""
         self.blocks += 1
         refusal = part.refusal
@@ -129,7 +129,7 @@ class Trial:
         self,
         how: str,
         given: object,
-        part: Part,
+        part: BlockResult,
         seen: dict[str, str],
         stood: dict[str, str],
     ) -> None:
@@ -171,7 +171,7 @@ def test_convert_says_what_a_runtime_writes(
     for _ in range(CREATES):
         given = blocks.one(create=True)
 
-        def make(given: dict[str, Any]) -> Part:
+        def make(given: dict[str, Any]) -> BlockResult:
             return files(block_of(given), hierarchy, trial.runtime, trial.ground)
 
         trial.created(given, make)
@@ -234,7 +234,7 @@ def test_convert_says_what_systemd_is_told_v2(
         pytest.skip("of a v2 host under systemd: the guests")
     record_property("driver", "systemd")
     container, compared, wrong = Scoped(found(name), tmp_path), 0, []
-    wish = wish_of("systemd", version(container.program))
+    wish = conversion_request("systemd", version(container.program))
     for given in SYSTEMD_BLOCKS:
         part = convert_document(given, wish, "oci").parts[0]
         said = container.create(given)

@@ -66,11 +66,7 @@ def _largest(left: Quantities, right: Quantities) -> Quantities:
     return most
 
 
-def _by_phase(
-    pod: Pod,
-    of: Callable[[Container], Quantities],
-    init_by_max: bool,
-) -> Quantities:
+def _by_phase(pod: Pod, of: Callable[[Container], Quantities], init_by_max: bool) -> Quantities:
     """Regular and sidecar sums against the largest init step."""
     running: Quantities = NO_QUANTITIES
     sidecars: Quantities = NO_QUANTITIES
@@ -137,13 +133,13 @@ def declared(pod: Pod, name: str, rules: SumRules = CURRENT) -> bool:
         return True
     sidecar_limits = False
     for container in pod.containers:
-        own = not _zero(container.resources.limits, name)
+        limited = not _zero(container.resources.limits, name)
         match container.role:
             case "regular":
-                if not own:
+                if not limited:
                     return False
             case "sidecar" | "init" if rules.init_declares:
-                if not own and not sidecar_limits:
+                if not limited and not sidecar_limits:
                     return False
-                sidecar_limits = sidecar_limits or (own and container.role == "sidecar")
+                sidecar_limits = sidecar_limits or (limited and container.role == "sidecar")
     return True

@@ -26,7 +26,7 @@ _CRITICAL_CLASSES = ("system-cluster-critical", "system-node-critical")
 
 def one_of(path: str, value: str | None, known: tuple[str | None, ...]) -> FieldFault:
     """A value that is none of those known."""
-    names = ", ".join(str(each) for each in known)
+    names = ", ".join(str(name) for name in known)
     return FieldFault(path, f"{shown(value or '')!r} is unknown", f"known are {names}")
 
 
@@ -67,20 +67,20 @@ def memory_of(
     prefix: str,
     notes: list[FieldFault],
 ) -> MemoryPolicy:
-    """What the annotations say of memory; what does not count of them, or stands at the
-    ``owner`` of a template instead, becomes a note."""
+    """The memory policy of the annotations. Adds a note for each invalid one, and for each that is
+    on the ``owner`` of a template instead."""
     if not annotations and not owner:
         return NO_POLICY
-    names = [one.name for one in containers if one.role != "ephemeral"]
+    names = [item.name for item in containers if item.role != "ephemeral"]
     policy, findings = memory_annotations.read(annotations, names)
     place = f"{prefix}metadata.annotations"
     above = memory_annotations.misplaced(owner, annotations, place)
-    for where, found in [
-        *[(place, one) for one in findings],
-        *[("metadata.annotations", one) for one in above],
+    for where, finding in [
+        *[(place, item) for item in findings],
+        *[("metadata.annotations", item) for item in above],
     ]:
-        path = child(where, found.key)
-        notes.append(FieldFault(path, found.message, found.hint, found.severity))
+        path = child(where, finding.key)
+        notes.append(FieldFault(path, finding.message, finding.hint, finding.severity))
     if not findings and not above:
         return policy
     return replace(policy, findings=(*findings, *above))

@@ -1,7 +1,7 @@
 """``resources`` of a container or a pod: read, defaulted and checked as the API server does.
 
-The quantity parser reproduces apimachinery; here is refused what that accepts and no owner can
-mean: no digits, an amount that leaves int64, a fraction of an object that has no fractions.
+The quantity parser accepts what apimachinery accepts. This module refuses amounts without digits,
+amounts beyond int64, and fractions of resources that are counted in whole units.
 
 Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go
 (validateContainerResourceRequirements, ValidateResourceQuantityValue),
@@ -37,7 +37,7 @@ Level = Literal["container", "pod"]
 
 
 class FieldFault(Struct, frozen=True, gc=False):
-    """Something about a value below ``resources``: ``path`` is relative to it."""
+    """A problem of a value below ``resources``; ``path`` is relative to it."""
 
     path: str
     message: str
@@ -46,10 +46,10 @@ class FieldFault(Struct, frozen=True, gc=False):
 
 
 class ContainerResources(Struct, frozen=True, gc=False):
-    """What one ``resources`` asks for; with faults, only what could be read.
+    """A decoded ``resources``; with faults, its valid parts.
 
-    ``resources`` is None where the field is absent. ``defaulted`` names the requests that were
-    copied from the limits; ``notes`` are no faults.
+    ``resources`` is None if the field is absent. ``defaulted`` names the requests that were copied
+    from the limits. ``notes`` are problems that are not errors.
     """
 
     resources: Resources | None
@@ -62,7 +62,7 @@ NOT_SPECIFIED = ContainerResources(None)
 
 
 class ResourceDecoder:
-    """Reads ``resources`` objects; equal text is read once, for a cluster repeats itself."""
+    """Decodes ``resources`` objects; equal text is decoded once."""
 
     def __init__(self) -> None:
         self._container: dict[bytes, ContainerResources] = {}
@@ -70,12 +70,12 @@ class ResourceDecoder:
     def container(self, raw: Raw) -> ContainerResources:
         """The resources of a container: requests are defaulted from the limits."""
         text = bytes(raw)
-        found = self._container.get(text)
-        if found is None:
+        resources = self._container.get(text)
+        if resources is None:
             if len(self._container) >= 65536:
                 self._container.clear()
-            found = self._container[text] = _read(text, "container")
-        return found
+            resources = self._container[text] = _read(text, "container")
+        return resources
 
     def pod(self, raw: Raw) -> ContainerResources:
         """Pod-level resources, not defaulted: that needs the containers."""
@@ -93,11 +93,11 @@ class ResourceDecoder:
 
     def amounts(self, raw: Raw) -> ContainerResources:
         """A bare map of quantities, such as ``allocatedResources``, as requests."""
-        found = self.overhead(raw)
-        if found.resources is None:
-            return found
+        decoded = self.overhead(raw)
+        if decoded.resources is None:
+            return decoded
         return ContainerResources(
-            Resources(requests=found.resources.limits), (), found.faults, found.notes
+            Resources(requests=decoded.resources.limits), (), decoded.faults, decoded.notes
         )
 
 
@@ -144,8 +144,8 @@ def _type_of(text: bytes) -> str | None:
 
 
 def _not_an_object(text: bytes) -> str:
-    found = _type_of(text)
-    return "is broken JSON" if found is None else f"must be an object, is {found}"
+    kind = _type_of(text)
+    return "is broken JSON" if kind is None else f"must be an object, is {kind}"
 
 
 def _amounts(

@@ -1,4 +1,4 @@
-"""JSON text to the documents in it, each with its envelope opened and its content untouched."""
+"""Splits JSON text into documents, and decodes the envelope of each."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ _TRAILING = "trailing characters (byte "
 
 
 def json_documents(data: Text, file: str) -> Iterator[Document | BadInput]:
-    """The JSON documents of ``data``, which stand on lines of their own when there are several.
+    """The JSON documents of ``data``, each starting on a new line.
 
-    A fault ends the text: what follows broken JSON cannot be told apart.
+    The first syntax error ends the text.
     """
     start, number, whole = 0, 0, memoryview(data)
     while True:
@@ -80,11 +80,11 @@ def json_documents(data: Text, file: str) -> Iterator[Document | BadInput]:
             follows = _next(error) or _next(_untyped_error(whole[start:]))
         end = start + follows if follows else len(whole)
         number = number or (1 if follows else 0)
-        found = _open(whole[start:end], file, number)
-        if isinstance(found, BadInput) and not found.where:
-            yield _syntax(whole, start, found, file)
+        document = _open(whole[start:end], file, number)
+        if isinstance(document, BadInput) and not document.where:
+            yield _syntax(whole, start, document, file)
             return
-        yield found
+        yield document
         if not follows:
             return
         if b"\n" not in bytes(whole[start:end]).rpartition(b"}")[2]:
@@ -159,8 +159,8 @@ def _syntax(whole: memoryview, start: int, fault: BadInput, file: str) -> BadInp
         return BadInput(
             f"broken JSON: {text}", where=file, hint=hint, fault_code=FaultCode.BROKEN_JSON
         )
-    head, found, byte = text.partition(" (byte ")
-    if not found:
+    head, separator, byte = text.partition(" (byte ")
+    if not separator:
         return BadInput(
             f"broken JSON: {shown(text)}", where=file, hint=hint, fault_code=FaultCode.BROKEN_JSON
         )
@@ -181,8 +181,8 @@ def _half_pair(data: memoryview) -> int:
     r"""Where the first ``\ud800`` stands without its second half; -1 where there is none."""
     from re import search
 
-    found = search(rb"(?<!\\)(?:\\\\)*(\\u[dD][89abAB]..)(?!\\u[dD][c-fC-F])", data)
-    return found.start(1) if found else -1
+    match = search(rb"(?<!\\)(?:\\\\)*(\\u[dD][89abAB]..)(?!\\u[dD][c-fC-F])", data)
+    return match.start(1) if match else -1
 
 
 def _position(data: memoryview, at: int) -> str:
@@ -199,10 +199,10 @@ def value_document(value: Any, file: str, number: int) -> Document | BadInput:
         return BadInput("holds half of a surrogate pair", where=place, hint="use UTF-8")
     except RecursionError:
         return BadInput(TOO_DEEP, where=place, hint="Kubernetes documents are not")
-    found = _open(data, file, number)
-    if isinstance(found, BadInput) and not found.where:
-        return BadInput(found.message, where=place, hint=found.hint)
-    return found
+    document = _open(data, file, number)
+    if isinstance(document, BadInput) and not document.where:
+        return BadInput(document.message, where=place, hint=document.hint)
+    return document
 
 
 def plain_value(data: Text | str, where: str) -> Any:
@@ -236,10 +236,10 @@ def _unreadable(data: Text | str, where: str) -> BadInput:
     text = data if isinstance(data, str) else bytes(data)
     hint = "use a 64-bit integer or a number below 1.8e308"
     try:
-        found = loads(text, parse_int=_number, parse_float=_number)
+        decoded = loads(text, parse_int=_number, parse_float=_number)
     except (ValueError, RecursionError):
         return BadInput("contains a number out of range", where=where, hint=hint)
-    place = _place_out_of_range(found)
+    place = _place_out_of_range(decoded)
     return BadInput(
         "is a number out of range", where=f"{where}: {place}" if place else where, hint=hint
     )
@@ -249,13 +249,13 @@ def _place_out_of_range(value: Any) -> str:
     """The path of the first number out of range."""
     waiting: list[tuple[str, Any]] = [("", value)]
     while waiting:
-        path, one = waiting.pop()
-        if one is _OutOfRange:
+        path, item = waiting.pop()
+        if item is _OutOfRange:
             return path
         inner: list[tuple[str, Any]] = []
-        if isinstance(one, dict):
-            inner = [(child(path, key), each) for key, each in one.items()]
-        elif isinstance(one, list):
-            inner = [(f"{path}[{number}]", each) for number, each in enumerate(one)]
+        if isinstance(item, dict):
+            inner = [(child(path, key), member) for key, member in item.items()]
+        elif isinstance(item, list):
+            inner = [(f"{path}[{number}]", member) for number, member in enumerate(item)]
         waiting += reversed(inner)
     return ""

@@ -1,4 +1,4 @@
-"""What names a pod and its containers on the node: UIDs and runtime ids, made and checked.
+"""UIDs of pods and IDs of containers: generated and checked.
 
 Both become directory and unit names, so what may stand in them is decided here, before any
 path is built from them.

@@ -1,7 +1,6 @@
-"""Documents to pods: which documents carry pods, what each pod is, and every fault on the way.
+"""Documents to pods, with all faults.
 
-Nothing is read here but values; files are the work of ``host.manifests``. A fault never stops
-the rest: all of them are collected, each with its document and field path.
+``host.files`` reads the files. All faults are collected, each with its document and field path.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Options(Struct, frozen=True):
 
 
 class Loaded(Struct):
-    """All pods, in the order of their documents, and what was met on the way.
+    """All pods in the order of their documents, and the problems of the documents.
 
     ``sources`` counts the documents that may hold pods, an empty list of them included;
     ``more_faults`` the faults beyond ``FAULTS_KEPT``. ``raw`` holds ``{"metadata", "spec"}`` of
@@ -211,11 +210,11 @@ class _Loader:
             hint = "every Kubernetes document has apiVersion and kind"
             self._fault(f"{spot.where}: {'apiVersion' if kind else 'kind'}", "is missing", hint)
             return
-        found = carrier(api_version, kind)
-        if found == "template":
+        carried = carrier(api_version, kind)
+        if carried == "template":
             self.loaded.sources += 1
             self._template(raw, spot, kind)
-        elif found in ("other", "node"):
+        elif carried in ("other", "node"):
             self._skip(spot.named(kind, meta), api_version, kind)
         else:
             message = f"{shown(api_version or '')} {shown(kind)} is not a known kind"
@@ -264,9 +263,9 @@ class _Loader:
             return
         workload = Workload(kind, pod.namespace, pod.name)
         self._owners.saw_template(workload, shape.metadata)
-        kept = self._value(raw, spot) if self._options.keep_raw else None
+        raw_value = self._value(raw, spot) if self._options.keep_raw else None
         after = len(self.loaded.pods)
-        self._templates.append(_Template(after, workload, pod, spec, kept, spot))
+        self._templates.append(_Template(after, workload, pod, spec, raw_value, spot))
 
     def finish(self) -> None:
         """Put in the pods of templates: only now it is known which of them count."""

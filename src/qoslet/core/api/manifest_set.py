@@ -1,8 +1,8 @@
-"""The pods of many files that come, change and go one by one.
+"""The pods of many files, updated file by file.
 
-Each file is read by itself. A file with a fault keeps the pods that it had; of pods with one
-name, or one UID, in several files the first file's counts, and where that goes the next takes its
-place. A change costs what its file costs, and the pods that it collides with.
+A file with a fault keeps its earlier pods. If several files have a pod of the same name or UID, the
+pod of the first file counts; without it that of the next. An update takes time in proportion to its
+file and to the pods that it collides with.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Entry(Struct, frozen=True):
 
 
 class _File(Struct):
-    """What a file said when it was good last, and what is wrong with it."""
+    """The pods of a file's last valid content, and its current faults."""
 
     file: str
     given: bool
@@ -102,7 +102,7 @@ class ManifestSet:
 
     @property
     def rows(self) -> tuple[Problem, ...]:
-        """What there is to say about the files, in their order."""
+        """The problems of the files, in order."""
         if self._rows is None:
             telling = [self._files[order] for order in sorted(self._telling)]
             self._rows = tuple(row for file in telling for row in _rows_of(file))
@@ -111,8 +111,8 @@ class ManifestSet:
     @property
     def faults(self) -> list[BadInput]:
         """The faults of the files that a person named, in their order."""
-        told = [self._files[order] for order in sorted(self._telling)]
-        return [fault for file in told if file.given for fault in file.faults]
+        files = [self._files[order] for order in sorted(self._telling)]
+        return [fault for file in files if file.given for fault in file.faults]
 
     def rejected_edits(self) -> dict[str, str]:
         """Why the manifest of a pod as it is now does not count, by UID: the pods of files with a
@@ -198,7 +198,7 @@ class ManifestSet:
         return [*moved, *old.values()]
 
     def _own(self, order: Order, owners: Owners) -> None:
-        """Keep in mind which files can have a say in ``_judge_owners``."""
+        """Record the files that ``_judge_owners`` considers."""
         (self._related.add if owners.related else self._related.discard)(order)
         (self._templated.add if owners.templates else self._templated.discard)(order)
 
@@ -219,11 +219,11 @@ class ManifestSet:
         return [entry for file in files for entry in file.entries if entry.workload in other]
 
     def _judge(self, moved: Iterable[Entry]) -> set[str]:
-        """Decide again who counts among the entries that collide with any of ``moved``."""
+        """Decide again which of the entries that collide with ``moved`` count."""
         entries, uids = self._colliding(moved)
         before = {uid: self.entries.pop(uid, None) for uid in uids}
         names: dict[str, Entry] = {}
-        for entry in sorted(entries, key=lambda one: one.place):
+        for entry in sorted(entries, key=lambda candidate: candidate.place):
             refused = self._files[entry.place[0]].refused
             refused.pop(entry.place, None)
             row = self._refusal(entry, names)
@@ -235,9 +235,9 @@ class ManifestSet:
         return {uid for uid in uids if before[uid] is not self.entries.get(uid)}
 
     def _colliding(self, moved: Iterable[Entry]) -> tuple[list[Entry], set[str]]:
-        """The entries that stand, of every name and UID that leads to one of ``moved``, and
-        their UIDs with those of ``moved``."""
-        found: dict[Place, Entry] = {}
+        """The current entries that share a name or UID with ``moved``, also through others, and the
+        UIDs of all."""
+        colliding: dict[Place, Entry] = {}
         uids: set[str] = set()
         waiting = list(moved)
         while waiting:
@@ -245,10 +245,10 @@ class ManifestSet:
             uids.add(entry.pod.uid)
             for index, name in ((self._named, entry.pod.key), (self._known, entry.pod.uid)):
                 for place, other in index.get(name, {}).items():
-                    if place not in found:
-                        found[place] = other
+                    if place not in colliding:
+                        colliding[place] = other
                         waiting.append(other)
-        return list(found.values()), uids
+        return list(colliding.values()), uids
 
     def _refusal(self, entry: Entry, names: Mapping[str, Entry]) -> Problem | None:
         """Why an entry does not count, given those before it that do."""
@@ -268,7 +268,7 @@ class ManifestSet:
         return None
 
     def _tell(self, order: Order) -> None:
-        """Keep in mind whether there is anything to say about a file."""
+        """Record whether a file has problems."""
         file = self._files.get(order)
         telling = file is not None and (file.rows or file.faults or file.refused)
         (self._telling.add if telling else self._telling.discard)(order)
@@ -286,12 +286,14 @@ _NEXT = "names are unique in a namespace: remove one of them"
 
 def _rows_of(file: _File) -> list[Problem]:
     """The rows of a file. What is wrong with it comes before what it said when it was good."""
-    stands = "its pods keep running unchanged" if file.entries else ""
-    rows = [
-        Problem("error", fault.where, fault.message, "; ".join(filter(None, (fault.hint, stands))))
+    unchanged = "its pods keep running unchanged" if file.entries else ""
+    problems = [
+        Problem(
+            "error", fault.where, fault.message, "; ".join(filter(None, (fault.hint, unchanged)))
+        )
         for fault in file.faults[:FAULTS_TOLD]
     ]
     more = len(file.faults) - FAULTS_TOLD
     if more > 0:
-        rows.append(Problem("error", file.file, f"{more} more faults", "fix the first ones"))
-    return [*rows, *file.rows, *file.refused.values()]
+        problems.append(Problem("error", file.file, f"{more} more faults", "fix the first ones"))
+    return [*problems, *file.rows, *file.refused.values()]

@@ -1,4 +1,4 @@
-"""What a pod's annotations below ``qoslet.dev/`` say of its memory.
+"""A pod's memory annotations below ``qoslet.dev/``.
 
 ``memory-high`` and ``memory-throttling-factor`` are for each container of the pod,
 ``memory-high.CONTAINER`` is for one. A value that cannot be meant is refused and counts as absent.
@@ -43,7 +43,7 @@ class Finding(Struct, frozen=True, gc=False):
 
 
 class MemoryPolicy(Struct, frozen=True, gc=False):
-    """A pod's own word; None where it says nothing and the node decides.
+    """The memory settings of a pod's annotations; None: the node decides.
 
     ``high`` is bytes for each container, ``container_high`` for those named, ``UNLIMITED`` stands
     for ``max``; ``factor`` is above 0 and at most 1. ``given`` holds key and text of what counts,
@@ -77,7 +77,7 @@ NO_POLICY = MemoryPolicy()
 def read(
     annotations: Mapping[str, str], containers: Collection[str]
 ) -> tuple[MemoryPolicy, tuple[Finding, ...]]:
-    """The policy of a pod with these containers, and what of its annotations does not count."""
+    """The policy of a pod with these containers, and the findings about its annotations."""
     ours = {
         key: text
         for key, text in annotations.items()

@@ -1,4 +1,4 @@
-"""Which templates are in the input twice: as themselves and as what a cluster made of them.
+"""Templates that the input contains twice: as themselves and as the pods made from them.
 
 ``kubectl get all`` gives a Deployment, its ReplicaSets and their Pods. Pods are what runs, so
 a template with living pods in the input is left out; one without them stands for what it
@@ -24,9 +24,9 @@ class Workload(Struct, frozen=True, gc=False):
 
 def controller_of(meta: Metadata | None) -> Workload | None:
     """The controller that made an object. Source: metav1.GetControllerOf."""
-    for each in (meta and meta.owner_references) or ():
-        if meta and each.kind and each.name and bytes(each.controller) == b"true":
-            return Workload(each.kind, meta.namespace or "default", each.name)
+    for owner in (meta and meta.owner_references) or ():
+        if meta and owner.kind and owner.name and bytes(owner.controller) == b"true":
+            return Workload(owner.kind, meta.namespace or "default", owner.name)
     return None
 
 

@@ -1,4 +1,4 @@
-"""What was asked: a pod reduced to the facts that decide about resources.
+"""A pod, reduced to the fields that decide about resources.
 
 Quantities are exact already (``quantity.Quantity``); an absent key means "not given", which is
 not the same as zero. Reading documents is the work of ``manifest``.

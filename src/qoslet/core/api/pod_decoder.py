@@ -71,7 +71,7 @@ class DocumentPath(Struct, frozen=True, gc=False):
 
 
 class PodReader:
-    """Reads pods; remembers what it has found good, because names and resources repeat."""
+    """Decodes pods; caches valid names and resources, which repeat."""
 
     def __init__(self, allocated: bool = False) -> None:
         self._allocated = allocated
@@ -146,14 +146,14 @@ class PodReader:
         """Container name to the runtime's id, from every status list."""
         ids: dict[str, str] = {}
         for field, statuses in _status_lists(status):
-            for index, each in enumerate(statuses or ()):
-                if each.container_id and each.name:
-                    identity = each.container_id.rpartition("://")[2]
+            for index, container_status in enumerate(statuses or ()):
+                if container_status.container_id and container_status.name:
+                    identity = container_status.container_id.rpartition("://")[2]
                     fault = container_id_fault(identity)
                     if fault:
                         path = f"status.{field}[{index}].containerID"
                         faults.append(FieldFault(path, fault, "the form is RUNTIME://ID"))
-                    ids[each.name] = identity
+                    ids[container_status.name] = identity
         return ids
 
     def _containers(
@@ -169,7 +169,7 @@ class PodReader:
             path = f"{prefix}spec" if spec is _NO_SPEC else f"{prefix}spec.containers"
             message = "is missing" if spec is _NO_SPEC else "is missing or empty"
             faults.append(FieldFault(path, message, "a pod needs at least one container"))
-        found: list[Container] = []
+        containers: list[Container] = []
         seen: dict[str, str] = {}
         for field, role, shapes in (
             ("spec.initContainers", "init", spec.init_containers),
@@ -182,20 +182,20 @@ class PodReader:
                 path = f"{field}[{index}]"
                 name = shape.name or ""
                 self._container_name(name, prefix + path, seen, faults)
-                asked = self._asked.container(shape.resources)
-                if asked.faults or asked.notes:
-                    _place_notes(asked, f"{prefix}{path}.resources", faults, notes)
+                decoded = self._asked.container(shape.resources)
+                if decoded.faults or decoded.notes:
+                    _place_notes(decoded, f"{prefix}{path}.resources", faults, notes)
                 if self._allocated:
-                    asked = self._actuated(asked, name, status, faults, notes)
-                resources = asked.resources or NO_RESOURCES
+                    decoded = self._actuated(decoded, name, status, faults, notes)
+                resources = decoded.resources or NO_RESOURCES
                 if role == "ephemeral" and (resources.requests or resources.limits):
                     hint = "remove them: ephemeral containers cannot have resources"
                     faults.append(FieldFault(f"{prefix}{path}.resources", "are not allowed", hint))
                 actual: Role = _role(role, shape)
-                found.append(
-                    Container(name, actual, path, resources, ids.get(name), asked.defaulted)
+                containers.append(
+                    Container(name, actual, path, resources, ids.get(name), decoded.defaulted)
                 )
-        return found
+        return containers
 
     def _container_name(
         self, name: str, path: str, seen: dict[str, str], faults: list[FieldFault]
@@ -222,13 +222,18 @@ class PodReader:
         faults: list[FieldFault],
         notes: list[FieldFault],
     ) -> ContainerResources:
-        """What the status says the container really has, where it says so."""
+        """The actual resources of the container in the status, if it has them."""
         for field, statuses in _status_lists(status):
-            for index, each in enumerate(statuses or ()):
-                if each.name == name:
+            for index, container_status in enumerate(statuses or ()):
+                if container_status.name == name:
                     path = f"status.{field}[{index}]"
                     return self._overlay(
-                        asked, each.resources, each.allocated_resources, path, faults, notes
+                        asked,
+                        container_status.resources,
+                        container_status.allocated_resources,
+                        path,
+                        faults,
+                        notes,
                     )
         return asked
 
@@ -251,8 +256,8 @@ class PodReader:
             return asked
         before = asked.resources or NO_RESOURCES
         requests = {**before.requests, **grant.resources.requests}
-        kept = tuple(each for each in asked.defaulted if each not in grant.resources.requests)
-        return ContainerResources(Resources(requests, before.limits), kept)
+        defaulted = tuple(name for name in asked.defaulted if name not in grant.resources.requests)
+        return ContainerResources(Resources(requests, before.limits), defaulted)
 
     def _pod_level(
         self,
@@ -272,21 +277,21 @@ class PodReader:
             default_pod_level,
         )
 
-        asked = self._asked.pod(spec.resources)
+        decoded = self._asked.pod(spec.resources)
         path = f"{prefix}spec.resources"
-        _place_notes(asked, path, faults, notes)
-        if asked.resources is None:
+        _place_notes(decoded, path, faults, notes)
+        if decoded.resources is None:
             return None, ()
         if self._allocated:
-            asked = self._overlay(
-                asked, status.resources, status.allocated_resources, "status", faults, notes
+            decoded = self._overlay(
+                decoded, status.resources, status.allocated_resources, "status", faults, notes
             )
-        given = asked.resources or NO_RESOURCES
+        given = decoded.resources or NO_RESOURCES
         aggregate = aggregate_requests(containers)
         resources, defaulted = default_pod_level(given, aggregate)
         broken = {fault.path for fault in faults}
-        found = check_pod_level(given, resources, aggregate, containers, path, prefix)
-        faults.extend(fault for fault in found if fault.path not in broken)
+        conflicts = check_pod_level(given, resources, aggregate, containers, path, prefix)
+        faults.extend(fault for fault in conflicts if fault.path not in broken)
         return resources, defaulted
 
     def _check_rest(

@@ -53,9 +53,11 @@ def check_pod_level(
     """The faults of pod-level resources against the containers of the pod."""
     faults = []
     for name, amount in needed.items():
-        own = resources.requests.get(name) if pod_level_name(name) else None
-        if own is not None and own.nano < amount.nano:
-            message = f"{canonical(own)} is below the {canonical(amount)} that containers request"
+        pod_request = resources.requests.get(name) if pod_level_name(name) else None
+        if pod_request is not None and pod_request.nano < amount.nano:
+            message = (
+                f"{canonical(pod_request)} is below the {canonical(amount)} that containers request"
+            )
             place = child(f"{path}.requests", name)
             faults.append(
                 FieldFault(place, message, "raise it, or lower the requests of the containers")

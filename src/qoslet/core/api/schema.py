@@ -180,9 +180,9 @@ def nearest(word: str, known: tuple[str, ...]) -> str:
     """``did you mean X?`` for a misspelt ``word``, or nothing."""
     from difflib import get_close_matches
 
-    found = get_close_matches(word.lower(), [name.lower() for name in known], n=1, cutoff=0.6)
+    matches = get_close_matches(word.lower(), [name.lower() for name in known], n=1, cutoff=0.6)
     for name in known:
-        if found and name.lower() == found[0]:
+        if matches and name.lower() == matches[0]:
             return f"did you mean {name}?"
     return ""
 
@@ -221,7 +221,9 @@ def _collect(value: Any, kind: Any, path: str, faults: list[TypeFault]) -> Any:
     if name == "UnionType":
         if value is None:
             return None
-        kind = next(each for each in kind.types if type(each).__name__ != "NoneType")
+        kind = next(
+            alternative for alternative in kind.types if type(alternative).__name__ != "NoneType"
+        )
         name = type(kind).__name__
     if name in _WANTED:
         wanted, called = _WANTED[name]
@@ -256,16 +258,16 @@ def _collect_object(value: Any, kind: Any, path: str, faults: list[TypeFault]) -
         faults.append((path, f"must be an object, is {type_name(value)}"))
         return None
     if type(kind).__name__ == "DictType":
-        kept = {}
+        members = {}
         for key, item in value.items():
             if item is None:
                 continue  # null is the empty text in Go
             clean = _collect(item, kind.value_type, child(path, key), faults)
             if clean is not None:
-                kept[key] = clean
+                members[key] = clean
             if len(faults) >= TYPE_FAULTS_MAX:
                 break
-        return kept
+        return members
     fields = {field.encode_name: field.type for field in kind.fields}
     return {
         key: _collect(item, fields[key], child(path, key), faults)

@@ -1,7 +1,6 @@
-"""What a typed shape does not take of a decoded document: unknown names, and values of another kind.
+"""Unknown names and values of a wrong type in a document that the decoder refused.
 
-Only looked at where the decoder has refused a document, which says neither all names nor the key
-of a map.
+The decoder reports only the first, and not the key of a map.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 
 
 def without_unknown(given: Any, shape: Any, where: str) -> tuple[Any, list[Problem]]:
-    """The value without the names that ``shape`` lacks, and a row for each of them."""
+    """The value without names that ``shape`` lacks, and a problem for each of them."""
     problems: list[Problem] = []
     return _known(given, inspect.type_info(shape), where, "", problems), problems
 
@@ -35,43 +34,51 @@ def unknown(where: str, place: str, of: str, known: tuple[str, ...]) -> Problem:
 
 def _known(value: Any, kind: Any, where: str, path: str, problems: list[Problem]) -> Any:
     if isinstance(kind, inspect.UnionType):
-        kind = next(each for each in kind.types if not isinstance(each, inspect.NoneType))
+        kind = next(
+            alternative
+            for alternative in kind.types
+            if not isinstance(alternative, inspect.NoneType)
+        )
     if isinstance(kind, inspect.ListType) and isinstance(value, list):
         return [
-            _known(one, kind.item_type, where, f"{path}[{number}]", problems)
-            for number, one in enumerate(value)
+            _known(item, kind.item_type, where, f"{path}[{number}]", problems)
+            for number, item in enumerate(value)
         ]
     if not isinstance(value, Mapping):
         return value
     if isinstance(kind, inspect.DictType):
         return {
-            key: _known(one, kind.value_type, where, child(path, str(key)), problems)
-            for key, one in value.items()
+            key: _known(item, kind.value_type, where, child(path, str(key)), problems)
+            for key, item in value.items()
         }
     if not isinstance(kind, inspect.StructType):
         return value
     fields = {field.encode_name: field.type for field in kind.fields}
-    found = {}
-    for key, one in value.items():
+    members = {}
+    for key, item in value.items():
         place = child(path, str(key))
         if key in fields:
-            found[key] = _known(one, fields[key], where, place, problems)
+            members[key] = _known(item, fields[key], where, place, problems)
         else:
             of = path or "linux.resources"
             problems.append(unknown(where, place, of, tuple(fields)))
-    return found
+    return members
 
 
 def complaint(error: msgspec.ValidationError, given: Any, shape: Any) -> tuple[str, str]:
-    """What the decoder says of ``given``, and the place of the field with the keys of maps."""
+    """The decoder's message for ``given``, and the path of the field with the keys of maps."""
     message, _, path = str(error).partition(" - at `")
-    key, found, within = path.partition("key` in `")
-    if found and not key:
+    key, separator, within = path.partition("key` in `")
+    if separator and not key:
         message, path = "has a key that is not text", within
     value, kind, place = given, inspect.type_info(shape), ""
     for name, index in _STEP.findall(path.rstrip("`")):
         if isinstance(kind, inspect.UnionType):
-            kind = next(each for each in kind.types if not isinstance(each, inspect.NoneType))
+            kind = next(
+                alternative
+                for alternative in kind.types
+                if not isinstance(alternative, inspect.NoneType)
+            )
         if isinstance(kind, inspect.StructType):
             kind = {field.encode_name: field.type for field in kind.fields}.get(name, kind)
             value, place = value.get(name), child(place, name)
@@ -104,8 +111,8 @@ _TYPES: dict[type, Any] = {
 def _worded(message: str, value: Any) -> str:
     """``expected `int`, got "NaN"`` instead of ``Expected `int | null`, got `str` ``."""
     text = message[:1].lower() + message[1:].replace(" | null`", "`")
-    head, found, _ = text.partition(", got `")
-    return f"{head}, got {literal(value)}" if found else text
+    head, separator, _ = text.partition(", got `")
+    return f"{head}, got {literal(value)}" if separator else text
 
 
 def literal(value: Any) -> str:

@@ -1,7 +1,7 @@
 """What the kernel makes of a value that a runtime writes: what it keeps, what it refuses.
 
 Bounds that depend on the machine (its CPUs, devices, hugepage sizes) count only where the
-``Ground`` knows them. Source: kernel/sched/core.c, mm/page_counter.c, mm/memcontrol.c,
+``KernelFeatures`` knows them. Source: kernel/sched/core.c, mm/page_counter.c, mm/memcontrol.c,
 mm/memcontrol-v1.c, kernel/cgroup/cgroup.c, pids.c, cpuset.c, fs/kernfs/file.c; read back on
 kernels 6.1, 6.12, 6.18 and 7.2.
 """
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from qoslet.core.cgroup import keyed_files
-from qoslet.core.cgroup.features import Ground
+from qoslet.core.cgroup.features import KernelFeatures
 from qoslet.core.cgroup.interface_files import hugepage_size, joined
 from qoslet.core.cgroup.kernel_numbers import (
     BLANKS,
@@ -55,8 +55,9 @@ _NANO = 1000
 _LONGEST_LIST = 100 + 6 * MOST_CPUS
 _INT, _LONG = 32, 64
 
-Write = Callable[[str, str | None, Ground], str | Complaint]
-"""Text, and what stands in the file (None: nobody wrote): what is read back, or a complaint."""
+Write = Callable[[str, str | None, KernelFeatures], str | Complaint]
+"""From the text of a write, and the content of the file (None: never written), to what is read back
+or a complaint."""
 
 
 def _number(
@@ -66,7 +67,7 @@ def _number(
     takes = f"{least} to {most}"
     wide = bits == _LONG
 
-    def write(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+    def write(text: str, current: str | None, features: KernelFeatures) -> str | Complaint:
         if wide and plain(text):
             return text if least <= int(text) <= most else (word, takes)
         amount = whole(text.strip(BLANKS) if strips else text, signed, bits)
@@ -80,7 +81,7 @@ def _number(
 def _count(most: int, beyond: str, bits: int = 64) -> Write:
     """A count, or ``max``."""
 
-    def write(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+    def write(text: str, current: str | None, features: KernelFeatures) -> str | Complaint:
         text = text.strip(BLANKS)
         if text == "max":
             return text
@@ -93,7 +94,7 @@ def _count(most: int, beyond: str, bits: int = 64) -> Write:
 
 
 def _word(*words: str) -> Write:
-    def write(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+    def write(text: str, current: str | None, features: KernelFeatures) -> str | Complaint:
         text = text.strip(BLANKS)
         return text if text in words else (INVALID, " or ".join(words))
 
@@ -113,7 +114,7 @@ def _quota_fault(amount: int) -> Complaint | None:
     return INVALID, f"a quota of at least {SHORTEST_US} us and at most {MOST_QUOTA_US}"
 
 
-def _quota(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+def _quota(text: str, current: str | None, features: KernelFeatures) -> str | Complaint:
     amount = whole(text, signed=True)
     if isinstance(amount, str):
         return amount, "a quota in us, or -1"
@@ -122,22 +123,22 @@ def _quota(text: str, stands: str | None, ground: Ground) -> str | Complaint:
 
 _CPU_MAX = LatePattern(rf"[{BLANKS}]*([^{BLANKS}]{{1,20}})(.*)\Z", re.DOTALL)
 _INFINITE_SINCE = (6, 17)
-"""Since this version 2^64 - 1 is a quota without an end; before it is too much."""
+"""Since this version 2^64 - 1 means no quota; before it is refused."""
 
 
-def _cpu_max(text: str, stands: str | None, ground: Ground) -> str | Complaint:
-    """``QUOTA [PERIOD]``; without a period the one that stands stays."""
-    first, _, last = text.partition(" ")
-    if plain(first) and plain(last) and _lasts(int(last)):
-        return _quota_fault(int(first)) or text
-    found = _CPU_MAX.match(text)
-    quota = scanned(found[1], ground.wraps) if found is not None else None
-    if found is None or (quota is None and found[1] != "max"):
+def _cpu_max(text: str, current: str | None, features: KernelFeatures) -> str | Complaint:
+    """``QUOTA [PERIOD]``; without a period the current one stays."""
+    quota_text, _, period_text = text.partition(" ")
+    if plain(quota_text) and plain(period_text) and _lasts(int(period_text)):
+        return _quota_fault(int(quota_text)) or text
+    match = _CPU_MAX.match(text)
+    quota = scanned(match[1], features.wraps) if match is not None else None
+    if match is None or (quota is None and match[1] != "max"):
         return INVALID, "a quota in us or max, and a period"
-    period = scanned(found[2], ground.wraps)
+    period = scanned(match[2], features.wraps)
     if period is None:
-        period = scanned((stands or "").partition(" ")[2]) or DEFAULT_PERIOD_US
-    if quota == MOST and ground.kernel >= _INFINITE_SINCE:
+        period = scanned((current or "").partition(" ")[2]) or DEFAULT_PERIOD_US
+    if quota == MOST and features.kernel >= _INFINITE_SINCE:
         quota = None
     fault = None if quota is None else _quota_fault(quota)
     if fault is not None:
@@ -150,85 +151,85 @@ def _cpu_max(text: str, stands: str | None, ground: Ground) -> str | Complaint:
 _PERCENT = LatePattern(r"([0-9]{1,9})(?:\.([0-9]{1,2}))?\Z")
 
 
-def _percent(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+def _percent(text: str, current: str | None, features: KernelFeatures) -> str | Complaint:
     text = text.strip(BLANKS)
-    found, takes = _PERCENT.match(text), "0 to 100 with two places, or max"
+    match, takes = _PERCENT.match(text), "0 to 100 with two places, or max"
     if text == "max":
         return text
-    if found is None:
+    if match is None:
         return INVALID, takes
-    held = f"{int(found[1])}.{found[2] or '':0<2}"
-    return held if float(held) <= 100 else (RANGE, takes)
+    percent = f"{int(match[1])}.{match[2] or '':0<2}"
+    return percent if float(percent) <= 100 else (RANGE, takes)
 
 
-def _bytes(unlimited: str, unit: int, text: str, ground: Ground) -> str | Complaint:
-    """Bytes in whole units; what is not below the largest counter is no limit, which v1 prints
-    as a number."""
+def _bytes(unlimited: str, unit: int, text: str, features: KernelFeatures) -> str | Complaint:
+    """Bytes in whole units. Amounts from the largest counter on mean no limit, which v1 prints as
+    a number."""
     if plain(text):
         amount = int(text)
-        beyond = amount % unit
-        return str(amount - beyond) if beyond else text
+        remainder = amount % unit
+        return str(amount - remainder) if remainder else text
     text = text.strip(BLANKS)
-    most = _MOST_BYTES // ground.page_size * ground.page_size // unit * unit
+    most = _MOST_BYTES // features.page_size * features.page_size // unit * unit
     shown = str(most) if unlimited == "-1" else "max"
     if text == unlimited:
         return shown
-    parsed = memparse(text, ground.wraps)
+    parsed = memparse(text, features.wraps)
     if parsed is None:
         return INVALID, f"bytes, or {unlimited}"
     return shown if parsed >= most else str(parsed // unit * unit)
 
 
-def _bytes_v1(text: str, stands: str | None, ground: Ground) -> str | Complaint:
-    return _bytes("-1", ground.page_size, text, ground)
+def _bytes_v1(text: str, current: str | None, features: KernelFeatures) -> str | Complaint:
+    return _bytes("-1", features.page_size, text, features)
 
 
-def _bytes_v2(text: str, stands: str | None, ground: Ground) -> str | Complaint:
-    return _bytes("max", ground.page_size, text, ground)
+def _bytes_v2(text: str, current: str | None, features: KernelFeatures) -> str | Complaint:
+    return _bytes("max", features.page_size, text, features)
 
 
-def _shares(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+def _shares(text: str, current: str | None, features: KernelFeatures) -> str | Complaint:
     amount = whole(text)
     if isinstance(amount, str):
         return amount, "shares"
     return str(min(max(amount, 2), 262144))
 
 
-def _list(of: str, most: int) -> Write:
-    """A list of CPUs or memory nodes that the machine has; nothing is all of them. ``most``: how
-    many a kernel can be built for."""
+def _list(kind: str, most: int) -> Write:
+    """A list of CPUs or memory nodes that the machine has. ``most`` is the largest number that a
+    kernel can be built for."""
 
-    def write(text: str, stands: str | None, ground: Ground) -> str | Complaint:
-        there: frozenset[int] | None = getattr(ground, of)
-        bits = max(there) + 1 if there and of == "cpus" else most
+    def write(text: str, current: str | None, features: KernelFeatures) -> str | Complaint:
+        existing: frozenset[int] | None = getattr(features, kind)
+        bits = max(existing) + 1 if existing and kind == "cpus" else most
         wanted = members(text, bits)
         if isinstance(wanted, str):
-            takes = f"{of} of this machine" if wanted == RANGE else "a list such as 0-3,8"
+            takes = f"{kind} of this machine" if wanted == RANGE else "a list such as 0-3,8"
             return wanted, takes
-        if there is None and ("N" in text or "all" in text.lower()):
+        if existing is None and ("N" in text or "all" in text.lower()):
             return text.strip(BLANKS)
-        if there is None or wanted <= there:
+        if existing is None or wanted <= existing:
             return joined(wanted)
-        return RANGE if of == "cpus" else INVALID, f"{of} of this machine"
+        return RANGE if kind == "cpus" else INVALID, f"{kind} of this machine"
 
     return write
 
 
-def _oom_control(text: str, stands: str | None, ground: Ground) -> str | Complaint:
-    found = _number(0, 1, INVALID)(text, stands, ground)
-    return found if isinstance(found, tuple) else f"oom_kill_disable {found}"
+def _oom_control(text: str, current: str | None, features: KernelFeatures) -> str | Complaint:
+    value = _number(0, 1, INVALID)(text, current, features)
+    return value if isinstance(value, tuple) else f"oom_kill_disable {value}"
 
 
-def _subtree(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+def _subtree(text: str, current: str | None, features: KernelFeatures) -> str | Complaint:
     """cgroup.subtree_control."""
-    there = ground.controllers or frozenset()
-    for one in text.strip(BLANKS).split(" "):
-        if one and (one[0] not in "+-" or one[1:] not in there):
+    available = features.controllers or frozenset()
+    for word in text.strip(BLANKS).split(" "):
+        if word and (word[0] not in "+-" or word[1:] not in available):
             return INVALID, "+ or - with a controller of the group"
     return text
 
 
-def _trigger(text: str, stands: str | None, ground: Ground) -> str | Complaint:
+def _trigger(text: str, current: str | None, features: KernelFeatures) -> str | Complaint:
     if re.match(r"(some|full) [0-9]+ [0-9]+", text):
         return text
     return INVALID, "some or full with a threshold and a window in us"
@@ -297,24 +298,24 @@ WRITES: dict[str, Write] = {
 KEYED = frozenset(
     file for file, write in WRITES.items() if write.__module__ == keyed_files.__name__
 )
-"""Files that keep what a write does not name."""
+"""Files in which a write leaves the entries that it does not name."""
 
 
-def written(file: str, text: str, stands: str | None, ground: Ground) -> str | Complaint:
-    """What is read back after ``text`` was written to ``file``, where ``stands`` stood; or why
-    the kernel refuses it. A file that nobody knows keeps the text."""
-    if len(text) * 4 > ground.page_size or "\0" in text:
-        most = _LONGEST_LIST if file.startswith("cpuset.") else ground.page_size
+def written(file: str, text: str, current: str | None, features: KernelFeatures) -> str | Complaint:
+    """What is read back after ``text`` was written to ``file``, which held ``current``; or why the
+    kernel refuses it. Unknown files keep the text."""
+    if len(text) * 4 > features.page_size or "\0" in text:
+        most = _LONGEST_LIST if file.startswith("cpuset.") else features.page_size
         if len(text.encode(errors="surrogatepass")) > most:
             return TOO_LONG, f"at most {most} bytes"
         text = text.partition("\0")[0]
     write = WRITES.get(file)
     if write is not None:
-        return write(text, stands, ground)
+        return write(text, current, features)
     if file.startswith("hugetlb."):
-        return _hugepages(file, text, ground)
+        return _hugepages(file, text, features)
     if file.startswith("memory.") and file.endswith("limit_in_bytes"):
-        return _bytes_v1(text, stands, ground)
+        return _bytes_v1(text, current, features)
     return text
 
 
@@ -324,43 +325,42 @@ _HUGETLB = LatePattern(r"hugetlb\.([0-9]{1,9}[KMG]B)\.(?:rsvd\.)?(max|limit_in_b
 @lru_cache(maxsize=64)
 def _hugetlb(file: str) -> tuple[str, int, str] | None:
     """The size of a file's pages as text and in bytes, and its word for no limit."""
-    found = _HUGETLB.match(file)
-    if found is None:
+    match = _HUGETLB.match(file)
+    if match is None:
         return None
-    return found[1], hugepage_size(file), "max" if found[2] == "max" else "-1"
+    return match[1], hugepage_size(file), "max" if match[2] == "max" else "-1"
 
 
-def _hugepages(file: str, text: str, ground: Ground) -> str | Complaint:
-    found = _hugetlb(file)
-    if found is None:
+def _hugepages(file: str, text: str, features: KernelFeatures) -> str | Complaint:
+    parsed = _hugetlb(file)
+    if parsed is None:
         return MISSING, "a page size such as 2MB"
-    size, unit, unlimited = found
-    if ground.sizes is not None and size not in ground.sizes:
+    size, unit, unlimited = parsed
+    if features.sizes is not None and size not in features.sizes:
         return MISSING, "a page size that the machine has"
-    return _bytes(unlimited, max(ground.page_size, unit), text, ground)
+    return _bytes(unlimited, max(features.page_size, unit), text, features)
 
 
 def effective(file: str, value: str, page_size: int) -> str:
-    """What a group that has never had another value keeps of ``value``; the text itself where the
-    kernel refuses it."""
-    found = written(file, value, None, _pages(page_size))
-    return found if isinstance(found, str) else value
+    """What a new cgroup reads back after a write of ``value``; ``value`` if the kernel refuses it."""
+    result = written(file, value, None, _pages(page_size))
+    return result if isinstance(result, str) else value
 
 
-def same(file: str, wanted: str, found: str, page_size: int = 4096) -> bool:
-    """Whether ``found`` is what stands after ``wanted`` was written over it."""
-    return wanted == found or written(file, wanted, found, _pages(page_size)) == found
+def same(file: str, wanted: str, actual: str, page_size: int = 4096) -> bool:
+    """Whether a write of ``wanted`` leaves a file that holds ``actual`` as it is."""
+    return wanted == actual or written(file, wanted, actual, _pages(page_size)) == actual
 
 
 @lru_cache(maxsize=8)
-def _pages(size: int) -> Ground:
-    return Ground(page_size=size)
+def _pages(size: int) -> KernelFeatures:
+    return KernelFeatures(page_size=size)
 
 
-def complaint(file: str, value: str, ground: Ground) -> Complaint | None:
-    """Why the kernel refuses ``value`` for ``file``; None where it takes it or nobody knows."""
-    found = written(file, value, None, ground)
-    return found if isinstance(found, tuple) else None
+def complaint(file: str, value: str, features: KernelFeatures) -> Complaint | None:
+    """Why the kernel refuses ``value`` for ``file``; None if it takes it or the file is unknown."""
+    result = written(file, value, None, features)
+    return result if isinstance(result, tuple) else None
 
 
 __all__ = ["INVALID", "KEYED", "MISSING", "NO_DEVICE", "RANGE", "WRITES", "complaint", "written"]

@@ -1,6 +1,6 @@
-"""What the kernel says about cgroups, read: file system types, mounts, controllers, lists.
+"""Decodes what the kernel prints about cgroups: paths of processes, hugepage directories.
 
-Decoders of text that somebody else has read. Source: opencontainers/cgroups utils.go,
+Source: opencontainers/cgroups utils.go,
 fs2/defaultpath.go, fs2/fs2.go; kubelet pkg/kubelet/cm; crun cgroup-utils.c.
 """
 
@@ -13,7 +13,7 @@ from msgspec import Struct
 from qoslet.core.rules.hugetlb import size_text
 
 WANTED_V2 = frozenset({"cpu", "cpuset", "hugetlb", "memory", "pids"})
-"""The controllers that the kubelet asks of a v2 group, where the root has them."""
+"""The controllers that the kubelet enables in a v2 cgroup, where the root has them."""
 
 
 def own_path(lines: Iterable[str]) -> str:
@@ -27,14 +27,14 @@ def own_path(lines: Iterable[str]) -> str:
 
 
 class HugepageSizes(Struct, frozen=True):
-    """The sizes of a host as cgroup files spell them, and the directories that name none."""
+    """The sizes of a host as cgroup files spell them, and the directories without a valid size."""
 
     sizes: tuple[str, ...]
     unknown: tuple[str, ...]
 
 
 def hugepage_sizes(names: Iterable[str]) -> HugepageSizes:
-    """Directory names of /sys/kernel/mm/hugepages; those of another prefix are not meant."""
+    """Decodes directory names of /sys/kernel/mm/hugepages; other prefixes are skipped."""
     sizes, unknown = [], []
     for name in names:
         if not name.startswith("hugepages-"):

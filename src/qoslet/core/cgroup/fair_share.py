@@ -1,7 +1,7 @@
-"""What values are worth under their ancestors: the CPU that contending groups get.
+"""The CPU that contending cgroups get.
 
-Weights share what is there among siblings that want it, level by level; a quota caps a group
-and leaves the rest to its siblings (max-min fairness by weight). Source: sched-design-CFS,
+Weights share a level's CPU among the siblings that use it. A quota caps a cgroup and leaves the
+rest to its siblings (max-min fairness by weight). Source: sched-design-CFS,
 Documentation/scheduler/sched-bwc.rst, cgroup-v2 "CPU".
 """
 
@@ -13,9 +13,9 @@ from msgspec import Struct
 
 
 class Contender(Struct, frozen=True):
-    """A group that competes for CPU. ``weight`` is shares (v1) or weight (v2), in whatever
-    unit its siblings use; ``cap`` is its quota in cores, None without one; ``demand`` what the
-    processes of a group without children would use, in cores."""
+    """A cgroup that competes for CPU. ``weight`` is in the unit of its siblings: shares (v1) or
+    weight (v2). ``cap`` is its quota in cores, None without one. ``demand`` is what the processes
+    of a cgroup without children would use, in cores."""
 
     path: str
     weight: float
@@ -24,44 +24,48 @@ class Contender(Struct, frozen=True):
     children: tuple[Contender, ...] = ()
 
 
-def fair_shares(groups: Sequence[Contender], cores: float) -> Mapping[str, float]:
-    """Cores that each group gets, by path, when ``cores`` are there for ``groups``."""
+def fair_shares(contenders: Sequence[Contender], cores: float) -> Mapping[str, float]:
+    """The cores that each cgroup gets, by path, if ``cores`` are shared by ``contenders``."""
     shares: dict[str, float] = {}
-    for group, given in zip(groups, _fill(groups, cores), strict=True):
-        shares[group.path] = given
-        shares.update(fair_shares(group.children, given))
+    for contender, cores_given in zip(contenders, _fill(contenders, cores), strict=True):
+        shares[contender.path] = cores_given
+        shares.update(fair_shares(contender.children, cores_given))
     return shares
 
 
-def wanted(group: Contender) -> float:
-    """The most that a group can use, in cores: its demand or its children's, under its cap."""
-    total = group.demand + sum(wanted(child) for child in group.children)
-    return total if group.cap is None else min(total, group.cap)
+def wanted(contender: Contender) -> float:
+    """The most that a cgroup can use, in cores: its demand or its children's, under its cap."""
+    total = contender.demand + sum(wanted(child) for child in contender.children)
+    return total if contender.cap is None else min(total, contender.cap)
 
 
-def _fill(groups: Sequence[Contender], cores: float) -> list[float]:
-    """Share ``cores`` by weight; what one cannot use goes to the others."""
-    most = [wanted(group) for group in groups]
-    given = [0.0] * len(groups)
-    open_ = [index for index, amount in enumerate(most) if amount > 0]
-    left = min(cores, sum(most))
-    while open_ and left > 1e-9:
-        weight = sum(groups[index].weight for index in open_)
-        level = left / weight if weight else 0.0
-        full = [index for index in open_ if most[index] <= level * groups[index].weight + 1e-12]
-        if not full:
-            for index in open_:
-                given[index] = level * groups[index].weight
+def _fill(contenders: Sequence[Contender], cores: float) -> list[float]:
+    """Shares ``cores`` by weight; what one contender cannot use goes to the others."""
+    most = [wanted(contender) for contender in contenders]
+    given = [0.0] * len(contenders)
+    unsatisfied = [index for index, amount in enumerate(most) if amount > 0]
+    remaining = min(cores, sum(most))
+    while unsatisfied and remaining > 1e-9:
+        weight = sum(contenders[index].weight for index in unsatisfied)
+        level = remaining / weight if weight else 0.0
+        satisfied = [
+            index
+            for index in unsatisfied
+            if most[index] <= level * contenders[index].weight + 1e-12
+        ]
+        if not satisfied:
+            for index in unsatisfied:
+                given[index] = level * contenders[index].weight
             break
-        for index in full:
+        for index in satisfied:
             given[index] = most[index]
-            left -= most[index]
-        open_ = [index for index in open_ if index not in full]
+            remaining -= most[index]
+        unsatisfied = [index for index in unsatisfied if index not in satisfied]
     return given
 
 
 def weight_of(files: Mapping[str, str]) -> float:
-    """``cpu.shares`` (v1) or ``cpu.weight`` (v2) of a group; the kernel's default without."""
+    """``cpu.shares`` (v1) or ``cpu.weight`` (v2) of a cgroup; the kernel's default without."""
     for file, default in (("cpu.shares", 1024.0), ("cpu.weight", 100.0)):
         text = files.get(file)
         if text is not None:
@@ -70,7 +74,7 @@ def weight_of(files: Mapping[str, str]) -> float:
 
 
 def cap_of(files: Mapping[str, str]) -> float | None:
-    """The CPU quota of a group in cores; None without one."""
+    """The CPU quota of a cgroup in cores; None without one."""
     if "cpu.max" in files:
         quota, _, period = files["cpu.max"].partition(" ")
     else:

@@ -1,4 +1,4 @@
-"""What a kernel has of the control group interfaces that versions and configurations differ in."""
+"""The cgroup interfaces of a kernel that depend on its version and configuration."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from msgspec import Struct
 CONTROLLERS = frozenset(
     ("cpu", "cpuset", "dmem", "hugetlb", "io", "memory", "misc", "pids", "rdma")
 )
-"""What a v2 group can have in its cgroup.controllers, up to Linux 7.2."""
+"""All v2 controllers up to Linux 7.2."""
 
 
 NEWEST_KERNEL = (7, 2)
 
 
-class Ground(Struct, frozen=True):
-    """What is assumed of the kernel; ``kernel`` is its version.
+class KernelFeatures(Struct, frozen=True):
+    """The features that a kernel is assumed to have; ``kernel`` is its version.
 
-    None means unknown: then nothing is refused for it. ``swap``, ``bfq``, ``rsvd``, ``iocost``:
-    whether the kernel has memory.swap.max or memsw, BFQ weights, hugetlb reservations and
-    io.weight. ``leaf``, ``realtime``: files of few kernels.
+    None means unknown: nothing is refused because of it. ``swap``, ``bfq``, ``rsvd``, ``iocost``:
+    the kernel has memory.swap.max or memsw, BFQ weights, hugetlb reservations, io.weight.
+    ``leaf``: it has blkio.leaf_weight.
     ``sizes`` are hugepage sizes as files spell them, ``devices`` disks as ``MAJOR:MINOR``.
     """
 
@@ -28,7 +28,6 @@ class Ground(Struct, frozen=True):
     rsvd: bool = True
     iocost: bool = True
     leaf: bool = False
-    realtime: bool = False
     sizes: tuple[str, ...] | None = None
     cpus: frozenset[int] | None = None
     mems: frozenset[int] | None = None
@@ -38,14 +37,14 @@ class Ground(Struct, frozen=True):
 
     @property
     def wraps(self) -> bool:
-        """Whether a number beyond 64 bits wraps where no error is given."""
+        """Whether numbers beyond 64 bits wrap in files that do not refuse them."""
         return self.kernel < (7, 0)
 
     @property
     def idle_weight(self) -> str:
-        """What cpu.weight reads while cpu.idle is 1: 0 on 6.1, 1 on 6.12 and 7.2."""
+        """What cpu.weight holds while cpu.idle is 1: 0 on 6.1, 1 on 6.12 and 7.2."""
         return "0" if self.kernel < (6, 12) else "1"
 
 
-WHOLE = Ground()
+ALL_FEATURES = KernelFeatures()
 """A kernel that has everything runtimes use, with pages of 4 KiB."""

@@ -1,4 +1,4 @@
-"""One row for each setting: its file on v1 and v2, its systemd property, what a new group has.
+"""Settings: the file of each on v1 and v2, its systemd property, its value in a new cgroup.
 
 Sources: Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst; systemd.resource-control(5);
 read back on kernels 6.12 and 6.18.
@@ -16,9 +16,9 @@ UNLIMITED = 1 << 63
 
 
 class Knob(Struct, frozen=True, gc=False):
-    """A setting. ``since`` is the systemd version that has ``property``, ``since_v1`` that of
-    ``property_v1`` where it differs; ``released`` is the value that a group without the setting
-    has, None where it inherits."""
+    """A setting. ``since`` is the first systemd version with ``property``, ``since_v1`` that with
+    ``property_v1`` if it differs. ``released`` is the value of a cgroup for which nobody set it,
+    None if it is inherited."""
 
     controller: str
     v1: str | None
@@ -65,10 +65,10 @@ _UNIT_SHIFT = {"KB": 10, "MB": 20, "GB": 30, "TB": 40}
 
 
 def knob(file: str) -> Knob:
-    """The row of a file; ValueError for a file that is no setting."""
-    found = _BY_FILE.get(file)
-    if found is not None:
-        return found
+    """The setting of a file; ValueError if the file is not a setting."""
+    known = _BY_FILE.get(file)
+    if known is not None:
+        return known
     if file.startswith("hugetlb."):
         return _HUGETLB
     raise ValueError(f"{file!r} is not a known cgroup file")
@@ -84,33 +84,36 @@ UNMANAGED = frozenset({"hugetlb", "misc", "rdma"})
 
 
 def property_of(file: str, hierarchy: str, systemd_version: int | None) -> str | None:
-    """The unit property that carries ``file`` on that systemd; None: the file is written.
+    """The unit property by which that systemd version writes ``file``; None without one.
 
-    An unknown version counts as a current one.
+    None as the version means the newest.
     """
     try:
-        row = knob(file)
+        setting = knob(file)
     except ValueError:
         return None
-    name, since = row.property, row.since
+    name, since = setting.property, setting.since
     if hierarchy == "v1":
-        name, since = row.property_v1, row.since if row.since_v1 is None else row.since_v1
+        name, since = (
+            setting.property_v1,
+            setting.since if setting.since_v1 is None else setting.since_v1,
+        )
     if systemd_version is not None and systemd_version < since:
         return None
     return name
 
 
 def released(file: str, hierarchy: str) -> str | None:
-    """The value of a group for which nobody set ``file``; None where it is inherited."""
+    """The value in a cgroup for which nobody set ``file``; None if it is inherited."""
     try:
-        row = knob(file)
+        setting = knob(file)
     except ValueError:
         return None
-    return row.released_v1 if hierarchy == "v1" else row.released
+    return setting.released_v1 if hierarchy == "v1" else setting.released
 
 
 def hugepage_size(file: str) -> int:
-    """Bytes of a page for ``hugetlb.2MB.max``; 1 where the name holds none."""
+    """The page size of ``hugetlb.2MB.max`` in bytes; 1 if the name has none."""
     text = file.split(".")[1] if file.count(".") > 1 else ""
     shift = _UNIT_SHIFT.get(text[-2:])
     return int(text[:-2]) << shift if shift is not None and text[:-2].isdecimal() else 1
@@ -142,8 +145,8 @@ def joined(numbers: Iterable[int]) -> str:
 
 def cpu_numbers(text: str) -> frozenset[int]:
     """The members of a list that the kernel printed; ValueError for other text."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     for part in text.split(",") if text else ():
         first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
-    return frozenset(found)
+        numbers.update(range(int(first), int(last or first) + 1))
+    return frozenset(numbers)

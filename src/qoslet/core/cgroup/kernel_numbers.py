@@ -17,12 +17,11 @@ BLANKS = " \t\n\v\f\r"
 """What the kernel strips."""
 
 MOST = 2**64 - 1
-"""What the kernel takes for infinite, and since Linux 7 for all that is beyond."""
+"""Infinity; since Linux 7 larger numbers are read as this, too."""
 
 
 class LatePattern:
-    """A pattern that is compiled when it is first used: most values are plain numbers, for which
-    nobody asks it."""
+    """A pattern that is compiled at its first use: most values are plain numbers and need none."""
 
     match: Callable[[str], re.Match[str] | None]
     finditer: Callable[[str], Iterator[re.Match[str]]]
@@ -50,7 +49,7 @@ _HALF = 3
 
 
 def plain(text: str) -> bool:
-    """Whether the text is a number in every notation and below any bound of 64 bits."""
+    """Whether the text is a decimal number without sign or leading zero, well below 64 bits."""
     return (
         len(text) <= _PLAIN
         and text.isdigit()
@@ -60,31 +59,31 @@ def plain(text: str) -> bool:
 
 
 def _value(digits: str) -> int:
-    """The number, in the base that its first letters say."""
+    """The number in the base of its prefix."""
     if digits[:1] == "0":
         return int(digits, 16 if digits[1:2] in ("x", "X") else 8)
     if len(digits) <= _CHUNK:
         return int(digits)
-    found = 0
-    for at in range(0, len(digits), _CHUNK):
-        part = digits[at : at + _CHUNK]
-        found = found * 10 ** len(part) + int(part)
-    return found
+    number = 0
+    for start in range(0, len(digits), _CHUNK):
+        part = digits[start : start + _CHUNK]
+        number = number * 10 ** len(part) + int(part)
+    return number
 
 
 def whole(text: str, signed: bool = False, bits: int = 64) -> int | str:
     """kstrtoull, kstrtoll or kstrtoint: the number, or the error."""
     if plain(text) and bits == 64:
         return int(text)
-    found = _KSTRTO.match(text)
-    if found is None or (found[1] == "-" and not signed):
+    match = _KSTRTO.match(text)
+    if match is None or (match[1] == "-" and not signed):
         return INVALID
-    amount = _value(found[2])
+    amount = _value(match[2])
     if amount > MOST:
         return RANGE
-    if found[3] is None:
+    if match[3] is None:
         return INVALID
-    amount = -amount if found[1] == "-" else amount
+    amount = -amount if match[1] == "-" else amount
     most = 1 << (bits - signed)
     return amount if (-most if signed else 0) <= amount < most else RANGE
 
@@ -94,32 +93,33 @@ def _fitted(amount: int, wraps: bool) -> int:
 
 
 def memparse(text: str, wraps: bool = False) -> int | None:
-    """Bytes with a suffix K to E, hexadecimal and octal, too; None for other text. Nothing is 0."""
+    """Decimal, octal or hexadecimal bytes with an optional suffix K to E; None for other text. An
+    empty text is 0."""
     if plain(text):
         return int(text)
-    found = _MEMPARSE.match(text)
-    if found is None or (found[2] and not found[1] and not wraps):
+    match = _MEMPARSE.match(text)
+    if match is None or (match[2] and not match[1] and not wraps):
         return None
-    amount = _value(found[1]) if found[1] else 0
-    return _fitted(amount << _SHIFTS[found[2].upper()], wraps)
+    amount = _value(match[1]) if match[1] else 0
+    return _fitted(amount << _SHIFTS[match[2].upper()], wraps)
 
 
 def simple(text: str, wraps: bool = False) -> int | None:
     """simple_strtoull of a whole text: as memparse, without a suffix."""
-    found = _MEMPARSE.match(text)
-    return None if found is None or found[2] else memparse(text, wraps)
+    match = _MEMPARSE.match(text)
+    return None if match is None or match[2] else memparse(text, wraps)
 
 
 def scanned(text: str, wraps: bool = False) -> int | None:
-    """What sscanf's %llu takes from the beginning of the text; the rest does not matter."""
-    found = _SCANNED.match(text)
-    return None if found is None else _fitted(_value(found[1].lstrip("0") or "0"), wraps)
+    """What sscanf's %llu reads at the beginning of the text; the rest is ignored."""
+    match = _SCANNED.match(text)
+    return None if match is None else _fitted(_value(match[1].lstrip("0") or "0"), wraps)
 
 
 def members(text: str, bits: int) -> frozenset[int] | str:
-    """The numbers below ``bits`` of a CPU or node list, ``0-9:2/4``, ``N`` (the last) and ``all``
-    among them, or the error of the first part that is none."""
-    found: set[int] = set()
+    """The numbers of a CPU or node list below ``bits``, or the error of its first invalid part.
+    Parts may be ``0-9:2/4``, ``N`` (the last number) and ``all``."""
+    result: set[int] = set()
     for match in _PART.finditer(text):
         part = match[0]
         numbers = _region(f"0-N{part[3:]}" if part[:3].lower() == "all" else part, bits)
@@ -130,11 +130,13 @@ def members(text: str, bits: int) -> frozenset[int] | str:
             return INVALID
         if last >= bits:
             return RANGE
-        found.update(number for number in range(first, last + 1) if (number - first) % group < used)
+        result.update(
+            number for number in range(first, last + 1) if (number - first) % group < used
+        )
         if text[match.end() :].startswith("\n") and "/" not in part:
             # an end of line right after a part ends the list
             break
-    return frozenset(found)
+    return frozenset(result)
 
 
 def _region(part: str, bits: int) -> tuple[int, int, int, int] | str:

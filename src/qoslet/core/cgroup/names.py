@@ -18,12 +18,12 @@ POD_PREFIX = "pod"
 QOS_DIRECTORY = {"Guaranteed": "", "Burstable": "burstable", "BestEffort": "besteffort"}
 SLICE = ".slice"
 DEFAULT_ROOT = "/qoslet"
-"""Where everything of qoslet is made, unless somebody names another root."""
+"""The default of ``--cgroup-root``."""
 
 
 def extend(base: Sequence[str], *components: str) -> Components:
-    """``base`` and more; ValueError where a component holds ``/`` or ``_`` (the kubelet panics:
-    systemd names could not be read back)."""
+    """``base`` with further components. ValueError if one contains ``/`` or ``_``: the kubelet
+    panics, because the systemd name could not be read back."""
     for component in components:
         if "/" in component or "_" in component:
             raise ValueError(f"cgroup name component {component!r} contains '/' or '_'")
@@ -102,7 +102,7 @@ def concrete(name: Sequence[str], driver: Literal["cgroupfs", "systemd"]) -> str
 
 
 def root_of(cgroup_root: str, cgroups_per_qos: bool) -> Components:
-    """The group of all pods: ``<cgroup root>/kubepods``, or the root itself without QoS groups.
+    """The cgroup of all pods: ``<cgroup root>/kubepods``, or the root without QoS cgroups.
     Source: NodeAllocatableRoot."""
     base = from_cgroupfs(cgroup_root)
     return extend(base, "kubepods") if cgroups_per_qos else base

@@ -1,7 +1,7 @@
-"""What was read from a kernel: cgroups by path, each with its identity, values and usage.
+"""What was read from a kernel: cgroups by path, each with its inode, values and usage.
 
-Absent is not zero: a file that could not be read is missing from ``values``. ``max`` stays the
-text that the kernel prints. Paths are concrete, from the hierarchy's root.
+A file that could not be read is missing from ``values``. Values are the text that the kernel
+prints, also ``max``. Paths are concrete, from the hierarchy's root.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from msgspec import Struct
 
 
 class ObservedCgroup(Struct, frozen=True, gc=False):
-    """One group as it stands.
+    """One existing cgroup.
 
-    ``identity`` is the inode of its directory (on v1 of the first hierarchy that has it): a
-    group made anew under the same path has another one. ``missing`` names the v1 controllers
-    in whose hierarchy the group does not exist. ``usage_usec`` is CPU time in microseconds,
-    ``memory`` bytes in use; both None where unknown. ``oom_kills`` counts kernel kills.
-    ``memory_swap`` is memory and swap in use on v1, None where it is not accounted; ``cache`` the
-    page cache in ``memory`` that can be taken back without a kill, 0 where nobody asked.
+    ``identity`` is the inode of its directory (on v1 of the first hierarchy that has it), which
+    differs once it is recreated. ``missing`` names the v1 controllers in whose hierarchy it does
+    not exist. ``usage_usec`` is CPU time in microseconds, ``memory`` bytes in use; None if unknown.
+    ``oom_kills`` counts OOM kills. ``memory_swap`` is memory and swap in use on v1, None without
+    swap accounting. ``cache`` is the reclaimable page cache in ``memory``, 0 if it was not read.
     """
 
     path: str
@@ -37,7 +36,7 @@ class ObservedCgroup(Struct, frozen=True, gc=False):
 
 
 class Observed(Struct, frozen=True):
-    """One look at a subtree; ``at`` is the monotonic time in seconds."""
+    """An observation of a subtree; ``at`` is the monotonic time in seconds."""
 
     at: float
     cgroups: Mapping[str, ObservedCgroup]

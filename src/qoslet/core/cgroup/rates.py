@@ -1,4 +1,4 @@
-"""What happened between two looks at a kernel: rates and events, never across a replaced group."""
+"""Rates and events between two observations of the same cgroups."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 
 
 class Usage(Struct, frozen=True, gc=False):
-    """One group over ``seconds``. ``cpu`` is in cores; ``throttled`` the seconds that its
-    quota held it back, summed over its run queues; ``oom_kills`` counts those in between.
-    ``memory`` and ``memory_peak`` are bytes at the later look. None means unknown."""
+    """One cgroup over ``seconds``. ``cpu`` is in cores; ``throttled`` the seconds for which its
+    quota throttled it, summed over its run queues; ``oom_kills`` counts OOM kills. ``memory`` and
+    ``memory_peak`` are bytes of the later observation. None means unknown."""
 
     seconds: float
     cpu: float | None = None
@@ -23,7 +23,7 @@ class Usage(Struct, frozen=True, gc=False):
 
 
 def between(before: Observed, after: Observed) -> Mapping[str, Usage]:
-    """Usage by path, for every group that is the same one (inode) in both looks."""
+    """Usage by path, for every cgroup with the same inode in both observations."""
     seconds = after.at - before.at
     if seconds <= 0:
         return {}
@@ -35,7 +35,7 @@ def between(before: Observed, after: Observed) -> Mapping[str, Usage]:
 
 
 def _usage(before: ObservedCgroup, after: ObservedCgroup, seconds: float) -> Usage:
-    """Differences of counters; a counter that went back is unknown."""
+    """Differences of counters; None for a counter that went back."""
     cpu = _grown(before.usage_usec, after.usage_usec)
     throttled = _grown(before.throttled_usec, after.throttled_usec)
     return Usage(
@@ -49,7 +49,7 @@ def _usage(before: ObservedCgroup, after: ObservedCgroup, seconds: float) -> Usa
 
 
 def _grown(before: int | None, after: int | None) -> int | None:
-    """How far a counter went; None if unknown or reset."""
+    """The growth of a counter; None if unknown or reset."""
     if before is None or after is None or after < before:
         return None
     return after - before

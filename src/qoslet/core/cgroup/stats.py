@@ -1,5 +1,5 @@
-"""What a group's files say, in the shape of the CRI's statistics: cumulative and current, without
-CPU by CPU, which cgroup v2 does not count.
+"""The files of a cgroup as the CRI's statistics, without usage by CPU, which cgroup v2 does not
+count.
 
 Keys are those of protobuf's JSON (``crictl stats -o json``), 64-bit numbers are texts as there.
 Source: CRI ContainerStats, LinuxPodSandboxStats, PsiData (nanoseconds, where the kernel has
@@ -36,30 +36,30 @@ _UNLIMITED_V1 = 0x7FFFFFFFFFFFF000
 """The largest limit that v1 knows, with pages of 4 KiB; larger pages give less."""
 
 Files = Mapping[str, str]
-"""File name to its text; an absent one was not readable."""
+"""File name to content; files that could not be read are missing."""
 
 
 def usage(files: Files, v2: bool, now: int) -> dict[str, Any]:
-    """``cpu``, ``memory``, ``swap`` and ``io`` of a group, each where the kernel tells it; ``now``
-    is nanoseconds since 1970."""
-    made: dict[str, Any] = {}
+    """``cpu``, ``memory``, ``swap`` and ``io`` of a cgroup, each if the kernel has it; ``now`` is
+    nanoseconds since 1970."""
+    statistics: dict[str, Any] = {}
     core = _cpu_nanoseconds(files, v2)
     if core is not None:
-        made["cpu"] = _stamped(now, usageCoreNanoSeconds=core) | _psi(files, "cpu.pressure")
+        statistics["cpu"] = _stamped(now, usageCoreNanoSeconds=core) | _psi(files, "cpu.pressure")
     memory = _memory(files, v2)
     if memory:
-        made["memory"] = _stamped(now, **memory) | _psi(files, "memory.pressure")
+        statistics["memory"] = _stamped(now, **memory) | _psi(files, "memory.pressure")
     swap = _swap(files, v2)
     if swap:
-        made["swap"] = _stamped(now, **swap)
+        statistics["swap"] = _stamped(now, **swap)
     stalled = _psi(files, "io.pressure")
     if stalled:
-        made["io"] = _stamped(now) | stalled
-    return made
+        statistics["io"] = _stamped(now) | stalled
+    return statistics
 
 
 def rate(before: Mapping[str, Any], after: Mapping[str, Any]) -> int | None:
-    """``usageNanoCores`` between two ``cpu`` of one group; None where it cannot be told."""
+    """``usageNanoCores`` between two ``cpu`` of one cgroup; None if a counter is missing or reset."""
     try:
         spent = _wrapped(after, "usageCoreNanoSeconds") - _wrapped(before, "usageCoreNanoSeconds")
         passed = int(after["timestamp"]) - int(before["timestamp"])
@@ -69,15 +69,15 @@ def rate(before: Mapping[str, Any], after: Mapping[str, Any]) -> int | None:
 
 
 def processes(files: Files, now: int) -> dict[str, Any]:
-    """``process`` of a pod; empty where it is not counted."""
+    """``process`` of a pod; empty without the pids controller."""
     count = _number(files, "pids.current")
     return {} if count is None else {"process": _stamped(now, processCount=count)}
 
 
 def with_rate(cpu: dict[str, Any], before: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A ``cpu`` with what was used since ``before``."""
-    found = None if before is None else rate(before, cpu)
-    return cpu if found is None else {**cpu, "usageNanoCores": _value(found)}
+    """A ``cpu`` with ``usageNanoCores`` since ``before``."""
+    nanocores = None if before is None else rate(before, cpu)
+    return cpu if nanocores is None else {**cpu, "usageNanoCores": _value(nanocores)}
 
 
 def _cpu_nanoseconds(files: Files, v2: bool) -> int | None:
@@ -88,30 +88,29 @@ def _cpu_nanoseconds(files: Files, v2: bool) -> int | None:
 
 
 def _memory(files: Files, v2: bool) -> dict[str, int]:
-    """The amounts of a group's memory in bytes."""
+    """Amounts of memory in bytes."""
     now = _number(files, "memory.current" if v2 else "memory.usage_in_bytes")
     if now is None:
         return {}
     table = _table(files, "memory.stat")
     above = "" if v2 else "total_"
     working = max(0, now - table.get(f"{above}inactive_file", 0))
-    made = {"workingSetBytes": working, "usageBytes": now}
+    amounts = {"workingSetBytes": working, "usageBytes": now}
     limit = _number(files, "memory.max" if v2 else "memory.limit_in_bytes")
     if limit is not None and (v2 or limit < _UNLIMITED_V1 >> 4):
-        made["availableBytes"] = max(0, limit - working)
+        amounts["availableBytes"] = max(0, limit - working)
     for name, key in (
         ("rssBytes", "anon" if v2 else "total_rss"),
         ("pageFaults", f"{above}pgfault"),
         ("majorPageFaults", f"{above}pgmajfault"),
     ):
         if key in table:
-            made[name] = table[key]
-    return made
+            amounts[name] = table[key]
+    return amounts
 
 
 def _swap(files: Files, v2: bool) -> dict[str, int]:
-    """The amounts of a group's swap in bytes. On v1 its limit is one of memory and swap together,
-    which leaves no amount of swap available."""
+    """Amounts of swap in bytes. v1 limits memory and swap together, so there is no available swap."""
     if not v2:
         used = _table(files, "memory.stat").get("total_swap")
         return {} if used is None else {"swapUsageBytes": used}
@@ -124,8 +123,8 @@ def _swap(files: Files, v2: bool) -> dict[str, int]:
 
 
 def _psi(files: Files, file: str) -> dict[str, Any]:
-    """``psi`` of a pressure file; empty where the kernel has none."""
-    rows = {}
+    """``psi`` of a pressure file; empty without PSI."""
+    pressures = {}
     for line in files.get(file, "").splitlines():
         name, *pairs = line.split()
         entries = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
@@ -134,12 +133,12 @@ def _psi(files: Files, file: str) -> dict[str, Any]:
             data |= {f"Avg{span}": float(entries[f"avg{span}"]) for span in (10, 60, 300)}
         except (KeyError, ValueError):
             continue
-        rows[name.capitalize()] = data
-    return {"psi": rows} if rows else {}
+        pressures[name.capitalize()] = data
+    return {"psi": pressures} if pressures else {}
 
 
 def _stamped(now: int, **amounts: int) -> dict[str, Any]:
-    return {"timestamp": str(now), **{name: _value(one) for name, one in amounts.items()}}
+    return {"timestamp": str(now), **{name: _value(amount) for name, amount in amounts.items()}}
 
 
 def _value(amount: int) -> dict[str, str]:
@@ -152,12 +151,12 @@ def _wrapped(cpu: Mapping[str, Any], name: str) -> int:
 
 
 def _number(files: Files, file: str) -> int | None:
-    """A file that holds one number; None for ``max`` and what is none."""
+    """The content of a file with one number; None for ``max`` and other text."""
     text = files.get(file, "").strip()
     return int(text) if text.isdecimal() else None
 
 
 def _table(files: Files, file: str) -> dict[str, int]:
     """A file of names and numbers."""
-    rows = (line.split() for line in files.get(file, "").splitlines())
-    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdecimal()}
+    lines = (line.split() for line in files.get(file, "").splitlines())
+    return {words[0]: int(words[1]) for words in lines if len(words) == 2 and words[1].isdecimal()}

@@ -1,4 +1,4 @@
-"""systemd's side of a cgroup: what a version, a unit's name and a unified map mean to it.
+"""systemd's properties of a unit: from cgroup files and a unified map, by systemd version.
 
 Source: opencontainers/cgroups systemd common.go, cpuset.go, v2.go.
 """
@@ -15,7 +15,7 @@ Value = int | bytes
 Property = tuple[str, Value]
 
 UNLIMITED = 2**64 - 1
-"""What D-Bus carries for ``infinity``."""
+"""``infinity`` on D-Bus."""
 
 IDLE_SINCE, CPUSET_SINCE, PERIOD_SINCE, OOM_POLICY_SINCE = 252, 244, 242, 253
 """First systemd versions with CPUWeight 0 as "idle", with AllowedCPUs, with CPUQuotaPeriodUSec,
@@ -39,8 +39,7 @@ _LISTS = {"cpuset.cpus": "AllowedCPUs", "cpuset.mems": "AllowedMemoryNodes"}
 
 
 def version_of(text: str) -> int:
-    """The version in what systemd says of itself (``"v245.4-1.fc32"`` is 245); ValueError where
-    there is no number."""
+    """The number in systemd's version text (``"v245.4-1.fc32"`` is 245); ValueError without one."""
     start = next((at for at, letter in enumerate(text) if "0" <= letter <= "9"), len(text))
     end = start
     while end < len(text) and "0" <= text[end] <= "9":
@@ -51,16 +50,16 @@ def version_of(text: str) -> int:
 
 
 def unit_type(unit: str) -> Literal["Slice", "Scope"]:
-    """What a unit is, by its suffix."""
+    """The type of a unit, by its suffix."""
     return "Slice" if unit.endswith(".slice") else "Scope"
 
 
-def oom_policy(group: str) -> Literal["continue", "kill"]:
-    """OOMPolicy for ``memory.oom.group``, given at a unit's creation only; ValueError for
-    another value than 0 and 1."""
-    if group not in ("0", "1"):
-        raise ValueError(f"{group!r} is not 0 or 1")
-    return "kill" if group == "1" else "continue"
+def oom_policy(oom_group: str) -> Literal["continue", "kill"]:
+    """OOMPolicy for ``memory.oom.group``, which can be set at a unit's creation only; ValueError
+    for values other than 0 and 1."""
+    if oom_group not in ("0", "1"):
+        raise ValueError(f"{oom_group!r} is not 0 or 1")
+    return "kill" if oom_group == "1" else "continue"
 
 
 def cpu_mask(text: str) -> bytes:
@@ -90,7 +89,7 @@ def _number(text: str) -> bool:
 
 
 def cpu_list(mask: bytes) -> str:
-    """The list that a mask stands for, sorted, ranges joined."""
+    """The list of a mask, sorted, ranges joined."""
     bits = int.from_bytes(mask, "little")
     return joined(at for at in range(bits.bit_length()) if bits >> at & 1)
 
@@ -108,15 +107,15 @@ def bandwidth(quota_us: int, period_us: int, version: int) -> list[Property]:
 
     The quota is per second of all CPUs, rounded up to 10 ms: see ``systemd_quota``.
     """
-    found: list[Property] = []
+    properties: list[Property] = []
     if period_us and version >= PERIOD_SINCE:
-        found.append(("CPUQuotaPeriodUSec", period_us))
+        properties.append(("CPUQuotaPeriodUSec", period_us))
     if quota_us or period_us:
         per_second = UNLIMITED
         if quota_us > 0:
             per_second = systemd_quota_per_second(quota_us, period_us)
-        found.append(("CPUQuotaPerSecUSec", per_second))
-    return found
+        properties.append(("CPUQuotaPerSecUSec", per_second))
+    return properties
 
 
 def _cpu_max(text: str, version: int) -> list[Property]:
@@ -131,30 +130,30 @@ def _cpu_max(text: str, version: int) -> list[Property]:
 def properties(unified: Mapping[str, str], version: int) -> list[Property]:
     """The unit properties of a unified map, in the order of its keys.
 
-    A key without a property (``memory.oom.group`` too) goes to its file only. ValueError for a
-    key that is no file name, and for a value that is none of its file.
+    Keys without a property, such as ``memory.oom.group``, are skipped. ValueError for an invalid
+    key or value.
     """
     idle = unified.get("cpu.idle", "").strip() == "1" and version >= IDLE_SINCE
-    found: list[Property] = []
+    result: list[Property] = []
     for key, given in unified.items():
         if "/" in key or key.find(".") <= 0:
             raise ValueError(f"{key!r} is not CONTROLLER.PARAMETER")
         text = given.strip()
         if key == "cpu.idle" and idle:
-            found.append(("CPUWeight", 0))
+            result.append(("CPUWeight", 0))
         elif key == "cpu.weight" and not idle:
-            found.append(("CPUWeight", _amount(key, text)))
+            result.append(("CPUWeight", _amount(key, text)))
         elif key == "cpu.max":
-            found += _cpu_max(text, version)
+            result += _cpu_max(text, version)
         elif key in _LISTS and version >= CPUSET_SINCE:
-            found.append((_LISTS[key], cpu_mask(text)))
+            result.append((_LISTS[key], cpu_mask(text)))
         elif key in _AMOUNTS:
-            found.append((_AMOUNTS[key], _amount(key, text)))
-    return found
+            result.append((_AMOUNTS[key], _amount(key, text)))
+    return result
 
 
 def carried(file: str, hierarchy: str, version: int) -> bool:
-    """Whether that systemd writes the file from a property that can be changed at any time."""
+    """Whether that systemd version writes the file from a property that can change at any time."""
     if file == "cpu.idle":
         return False
     return property_of(file, hierarchy, version) is not None
@@ -163,33 +162,33 @@ def carried(file: str, hierarchy: str, version: int) -> bool:
 def properties_v1(
     files: Mapping[str, str], version: int, period_us: int = QUOTA_PERIOD_US
 ) -> list[Property]:
-    """The unit properties of v1 files. ``period_us`` is that of a quota without one beside it.
-    ValueError for a value that is none of its file."""
-    found: list[Property] = []
+    """The unit properties of v1 files. ``period_us`` is the period of a quota if ``files`` have
+    none. ValueError for an invalid value."""
+    result: list[Property] = []
     for file, text in files.items():
         if file in _AMOUNTS_V1:
             amount = UNLIMITED if text == "-1" else _amount(file, text)
-            found.append((_AMOUNTS_V1[file], amount))
+            result.append((_AMOUNTS_V1[file], amount))
     if _PERIOD in files:
         period_us = _amount(_PERIOD, files[_PERIOD])
         if version >= PERIOD_SINCE:
-            found.append(("CPUQuotaPeriodUSec", period_us))
+            result.append(("CPUQuotaPeriodUSec", period_us))
     if _QUOTA in files:
         quota = -1 if files[_QUOTA] == "-1" else _amount(_QUOTA, files[_QUOTA])
-        found.append(bandwidth(quota, period_us, version)[-1])
-    return found
+        result.append(bandwidth(quota, period_us, version)[-1])
+    return result
 
 
-def left(file: str, value: str, period_us: int = QUOTA_PERIOD_US) -> str:
+def written_by_systemd(file: str, value: str, period_us: int = QUOTA_PERIOD_US) -> str:
     """What systemd writes into the file for a value: quotas in whole percents of a CPU, and the
-    default period where there is no quota."""
+    default period without a quota."""
     if file == "cpu.max":
         quota, _, period = value.partition(" ")
-        every = int(period or QUOTA_PERIOD_US)
+        period_ = int(period or QUOTA_PERIOD_US)
         return (
             f"max {QUOTA_PERIOD_US}"
             if quota == "max"
-            else f"{systemd_quota(int(quota), every)} {every}"
+            else f"{systemd_quota(int(quota), period_)} {period_}"
         )
     if file == _QUOTA and value.isdecimal():
         return str(systemd_quota(int(value), period_us))
@@ -198,25 +197,25 @@ def left(file: str, value: str, period_us: int = QUOTA_PERIOD_US) -> str:
 
 def words(properties: Sequence[Property]) -> list[str]:
     """Properties as ``systemctl set-property`` reads them."""
-    found = []
+    texts = []
     for name, value in properties:
         if isinstance(value, bytes):
-            found.append(f"{name}={cpu_list(value)}")
+            texts.append(f"{name}={cpu_list(value)}")
         elif name == "CPUQuotaPerSecUSec":
-            found.append("CPUQuota=" + ("" if value == UNLIMITED else f"{value // 10_000}%"))
+            texts.append("CPUQuota=" + ("" if value == UNLIMITED else f"{value // 10_000}%"))
         elif name == "CPUQuotaPeriodUSec":
-            found.append(f"CPUQuotaPeriodSec={value}us")
+            texts.append(f"CPUQuotaPeriodSec={value}us")
         else:
-            found.append(f"{name}={'infinity' if value == UNLIMITED else value}")
-    return found
+            texts.append(f"{name}={'infinity' if value == UNLIMITED else value}")
+    return texts
 
 
 Signed = tuple[str, str, object]
 """A property as a call carries it: name, D-Bus signature, value."""
 
 ACCOUNTING = ("CPUAccounting", "MemoryAccounting", "TasksAccounting")
-"""Without them systemd takes the group out of a v1 hierarchy again, and a v2 group has no files
-of a controller that no property needs."""
+"""Without them systemd removes the cgroup from a v1 hierarchy, and a v2 cgroup lacks the files of
+controllers that no property needs."""
 
 
 def signed(properties: Sequence[Property]) -> list[Signed]:
@@ -225,27 +224,27 @@ def signed(properties: Sequence[Property]) -> list[Signed]:
 
 
 FIRST_V1 = {"CPUShares": "CPUWeight", "MemoryLimit": "MemoryMax"}
-"""What systemd takes on v1 instead of a property, where a unit has both."""
+"""The property that systemd prefers on v1 to the key, if a unit has both."""
 
 
 def alone(properties: Sequence[Signed]) -> list[Signed]:
-    """Properties of v1 with those unset that would come before them."""
+    """Properties of v1, and resets of the properties that systemd would prefer to them."""
     unset = [(FIRST_V1[name], "t", UNLIMITED) for name, _, _ in properties if name in FIRST_V1]
     return [*properties, *unset]
 
 
 def creation(unit: str, above: str, pids: Sequence[int] = ()) -> list[Signed]:
-    """What a new slice or scope of ours is, besides its values; ``above`` is the slice that it
-    is in. Source: opencontainers/cgroups systemd."""
-    found: list[Signed] = [
+    """The properties of a new slice or scope besides its values; ``above`` is its slice. Source:
+    opencontainers/cgroups systemd."""
+    result: list[Signed] = [
         ("Description", "s", f"qoslet: {unit}"),
         ("DefaultDependencies", "b", False),
     ]
     if unit_type(unit) == "Slice":
         if above:
-            found.append(("Wants", "as", [above]))
+            result.append(("Wants", "as", [above]))
     else:
-        found.append(("Slice", "s", above))
-        found.append(("Delegate", "b", True))
-        found.append(("PIDs", "au", list(pids)))
-    return found + [(name, "b", True) for name in ACCOUNTING]
+        result.append(("Slice", "s", above))
+        result.append(("Delegate", "b", True))
+        result.append(("PIDs", "au", list(pids)))
+    return result + [(name, "b", True) for name in ACCOUNTING]

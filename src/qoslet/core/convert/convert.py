@@ -1,4 +1,4 @@
-"""A document's resource blocks into another form: the work behind ``convert``."""
+"""Converts the resource blocks of a document: the work behind ``convert``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from qoslet.core.cgroup.features import WHOLE, Ground
+from qoslet.core.cgroup.features import ALL_FEATURES, KernelFeatures
 from qoslet.core.convert.cri_message import (
     Message,
     block_of_message,
@@ -17,8 +17,8 @@ from qoslet.core.convert.cri_message import (
     refusal_of,
 )
 from qoslet.core.convert.inputs import (
-    Given,
     Kind,
+    ResourceBlock,
     Sandbox,
     blocks_of,
     kind_of,
@@ -29,7 +29,7 @@ from qoslet.core.convert.windows_fields import Fields, as_cri, as_oci
 from qoslet.core.convert.windows_fields import lost_of as lost_of_windows
 from qoslet.core.convert.windows_job_object import PROCESS, Windows, object_part
 from qoslet.core.oci.resources import Block, Cpu, plain
-from qoslet.core.oci.result import Hierarchy, Lost, Part, Refusal
+from qoslet.core.oci.result import BlockResult, Hierarchy, Refusal, Unsupported
 from qoslet.core.oci.unit_rows import unit_rows
 from qoslet.core.oci.unsupported import ACCOUNTING_V2, SANDBOX
 from qoslet.core.oci.write import Update, files
@@ -42,35 +42,35 @@ Driver = Literal["cgroupfs", "systemd"]
 NEWEST_SYSTEMD = 260
 
 LACKS = ("bfq", "iocost", "rsvd", "swap")
-"""What a kernel may lack, by the names of ``Ground``."""
+"""Features that a kernel may lack, by the names in ``KernelFeatures``."""
 
 
 _NOT_WINDOWS = "use --to windows for windows.resources, WindowsContainerResources or a pod"
 
 _PAUSE = Block(cpu=Cpu(shares=2))
-"""What a CRI runtime gives the container that holds a sandbox. Source: containerd
+"""The block of a sandbox's pause container. Source: containerd
 pkg/cri/server defaultSandboxCPUshares."""
 
 
-class Wish(Struct, frozen=True):
-    """Into what, and as whom: see ``wish_of``."""
+class ConversionRequest(Struct, frozen=True):
+    """The target of a conversion, and the runtime to imitate: see ``conversion_request``."""
 
     to: Target
     runtime: Runtime
     hierarchy: Hierarchy
     driver: Driver = "cgroupfs"
-    ground: Ground = WHOLE
+    features: KernelFeatures = ALL_FEATURES
     systemd: int = NEWEST_SYSTEMD
     update: Update | None = None
     windows: Windows = PROCESS
 
 
 class Conversion(Struct, frozen=True):
-    """The answer: a part for each resource block of the input."""
+    """The result: a part for each resource block of the input."""
 
     source: Kind
-    wish: Wish
-    parts: tuple[Part, ...]
+    request: ConversionRequest
+    parts: tuple[BlockResult, ...]
     problems: tuple[Problem, ...] = ()
 
     @property
@@ -85,13 +85,13 @@ class Conversion(Struct, frozen=True):
         return self.is_valid
 
     @property
-    def accounting(self) -> tuple[Lost, ...]:
-        """What the hierarchy does not account for, whatever a block says."""
-        files = self.wish.to in ("v2", "systemd") and self.wish.hierarchy == "v2"
+    def accounting(self) -> tuple[Unsupported, ...]:
+        """Accounting that the hierarchy lacks, whatever a block asks for."""
+        files = self.request.to in ("v2", "systemd") and self.request.hierarchy == "v2"
         return ACCOUNTING_V2 if files else ()
 
 
-def wish_of(
+def conversion_request(
     to: str,
     runtime: str,
     *,
@@ -102,7 +102,7 @@ def wish_of(
     usage: tuple[int, int] | None = None,
     without: Sequence[str] = (),
     windows: Windows = PROCESS,
-) -> Wish:
+) -> ConversionRequest:
     """Checked options. ``hierarchy`` is for systemd, v2 by default; ``before`` is the block that an
     updated container has, ``usage`` its memory.current and memory.swap.current in bytes;
     ``without`` names what the kernel lacks (``LACKS``). Raises BadInput."""
@@ -125,13 +125,15 @@ def wish_of(
                 hint="leave it out",
             )
         hierarchy = to
-    ground = structs.replace(WHOLE, **dict.fromkeys(without, False)) if without else WHOLE
-    return Wish(
+    features = (
+        structs.replace(ALL_FEATURES, **dict.fromkeys(without, False)) if without else ALL_FEATURES
+    )
+    return ConversionRequest(
         to,
         _below_containerd(named),
         "v1" if hierarchy == "v1" else "v2",
         "systemd" if driver == "systemd" or to == "systemd" else "cgroupfs",
-        ground,
+        features,
         update=Update(before or Block(), *(usage or (None, 0))) if update else None,
         windows=windows,
     )
@@ -139,100 +141,105 @@ def wish_of(
 
 @lru_cache(maxsize=64)
 def _below_containerd(runtime: Runtime) -> Runtime:
-    """An OCI runtime alone is called by containerd."""
+    """A runtime without a named CRI runtime is taken as called by containerd."""
     if runtime.cri is not None:
         return runtime
     return structs.replace(runtime, cri="containerd", hugetlb=False, swap_from_limit=True)
 
 
 def convert_document(
-    given: Mapping[str, Any], wish: Wish, source: Kind | None = None, where: str = "text"
+    given: Mapping[str, Any],
+    request: ConversionRequest,
+    source: Kind | None = None,
+    where: str = "text",
 ) -> Conversion:
-    """A decoded document that is no pod. Raises BadInput."""
+    """Converts a decoded document that is not a pod. Raises BadInput."""
     kind = source or kind_of(given, where)
     if kind == "pod":
         raise BadInput("is a pod", where=where, hint="it takes a node")
-    if wish.to == "windows" and kind == "cri":
+    if request.to == "windows" and kind == "cri":
         bare = windows_message(given, where)
         if bare is not None:
-            return Conversion(kind, wish, (part_of(bare, wish),))
+            return Conversion(kind, request, (part_of(bare, request),))
     problems: list[Problem] = []
-    found = blocks_of(given, kind, where, problems)
-    parts = tuple([part_of(one, wish) for one in found])
-    return Conversion(kind, wish, parts, tuple(problems))
+    blocks = blocks_of(given, kind, where, problems)
+    parts = tuple([part_of(block, request) for block in blocks])
+    return Conversion(kind, request, parts, tuple(problems))
 
 
-def part_of(given: Given, wish: Wish) -> Part:
+def part_of(block: ResourceBlock, request: ConversionRequest) -> BlockResult:
     """One resource block, converted."""
-    convert = _CONVERTED.get((type(given.resources), wish.to))
+    convert = _CONVERTED.get((type(block.resources), request.to))
     if convert is None:
-        raise _misfit(given)
-    part = convert(given.resources, wish)
-    return structs.replace(part, name=given.name) if given.name else part
+        raise _misfit(block)
+    part = convert(block.resources, request)
+    return structs.replace(part, name=block.name) if block.name else part
 
 
-def _misfit(given: Given) -> BadInput:
-    if isinstance(given.resources, Fields):
+def _misfit(block: ResourceBlock) -> BadInput:
+    if isinstance(block.resources, Fields):
         hint = "--to windows, cri or oci"
-        return BadInput("is of a Windows container", where=given.where, hint=hint)
-    return BadInput("is of a Linux container", where=given.where, hint=_NOT_WINDOWS)
+        return BadInput("is of a Windows container", where=block.where, hint=hint)
+    return BadInput("is of a Linux container", where=block.where, hint=_NOT_WINDOWS)
 
 
-def _block_as_files(block: Block, wish: Wish) -> Part:
-    systemd = wish.driver == "systemd"
-    return files(block, wish.hierarchy, wish.runtime, wish.ground, wish.update, systemd)
+def _block_as_files(block: Block, request: ConversionRequest) -> BlockResult:
+    systemd = request.driver == "systemd"
+    return files(
+        block, request.hierarchy, request.runtime, request.features, request.update, systemd
+    )
 
 
-def _block_as_unit(block: Block, wish: Wish) -> Part:
-    part = _block_as_files(block, wish)
+def _block_as_unit(block: Block, request: ConversionRequest) -> BlockResult:
+    part = _block_as_files(block, request)
     try:
-        rows = unit_rows(part.rows, block, wish.hierarchy, wish.runtime, wish.systemd)
+        rows = unit_rows(part.rows, block, request.hierarchy, request.runtime, request.systemd)
     except ValueError as error:
         refusal = Refusal("unified", str(error), "refused.unified", ("", str(error)))
         return structs.replace(part, rows=(), refusal=refusal)
     return structs.replace(part, rows=rows)
 
 
-def _message_as_cri(message: Message, wish: Wish) -> Part:
+def _message_as_cri(message: Message, request: ConversionRequest) -> BlockResult:
     fields = linux_cri(message.resources)
     lists = {"cpuset_cpus": message.cpus, "cpuset_mems": message.mems}
-    return Part(message=fields | {name: text for name, text in lists.items() if text})
+    return BlockResult(message=fields | {name: text for name, text in lists.items() if text})
 
 
-def _message_by_runtime(message: Message, wish: Wish) -> Part:
-    """What becomes of the block that the CRI runtime makes of a message."""
-    refusal = refusal_of(message, wish.runtime)
+def _message_by_runtime(message: Message, request: ConversionRequest) -> BlockResult:
+    """Converts the block that the CRI runtime makes of a message."""
+    refusal = refusal_of(message, request.runtime)
     if refusal is not None:
-        return Part(refusal=refusal)
-    block = block_of_message(message, wish.runtime, wish.ground.swap)
-    part = _CONVERTED[Block, wish.to](block, wish)
-    return structs.replace(part, lost=(*lost_of(message, wish.runtime), *part.lost))
+        return BlockResult(refusal=refusal)
+    block = block_of_message(message, request.runtime, request.features.swap)
+    part = _CONVERTED[Block, request.to](block, request)
+    return structs.replace(part, lost=(*lost_of(message, request.runtime), *part.lost))
 
 
-def _sandbox_as_files(sandbox: Sandbox, wish: Wish) -> Part:
-    part = _CONVERTED[Block, wish.to](_PAUSE, wish)
-    return Part(part.rows, None, (SANDBOX,))
+def _sandbox_as_files(sandbox: Sandbox, request: ConversionRequest) -> BlockResult:
+    part = _CONVERTED[Block, request.to](_PAUSE, request)
+    return BlockResult(part.rows, None, (SANDBOX,))
 
 
 _FILES: tuple[Target, ...] = ("v1", "v2", "systemd")
-_CONVERTED: dict[tuple[type, Target], Callable[[Any, Wish], Part]] = {
+_CONVERTED: dict[tuple[type, Target], Callable[[Any, ConversionRequest], BlockResult]] = {
     (Block, "v1"): _block_as_files,
     (Block, "v2"): _block_as_files,
     (Block, "systemd"): _block_as_unit,
-    (Block, "oci"): lambda block, wish: Part(message=plain(block)),
-    (Block, "cri"): lambda block, wish: part_of_block(block),
+    (Block, "oci"): lambda block, request: BlockResult(message=plain(block)),
+    (Block, "cri"): lambda block, request: part_of_block(block),
     **dict.fromkeys(((Message, to) for to in _FILES), _message_by_runtime),
     (Message, "oci"): _message_by_runtime,
     (Message, "cri"): _message_as_cri,
     **dict.fromkeys(((Sandbox, to) for to in _FILES), _sandbox_as_files),
-    (Sandbox, "oci"): lambda sandbox, wish: _message_by_runtime(sandbox.message, wish),
-    (Sandbox, "cri"): lambda sandbox, wish: _message_as_cri(sandbox.message, wish),
-    (Fields, "windows"): lambda fields, wish: object_part(fields, wish.windows),
-    (Fields, "cri"): lambda fields, wish: Part(
+    (Sandbox, "oci"): lambda sandbox, request: _message_by_runtime(sandbox.message, request),
+    (Sandbox, "cri"): lambda sandbox, request: _message_as_cri(sandbox.message, request),
+    (Fields, "windows"): lambda fields, request: object_part(fields, request.windows),
+    (Fields, "cri"): lambda fields, request: BlockResult(
         message=as_cri(fields), lost=lost_of_windows(fields, "cri")
     ),
-    (Fields, "oci"): lambda fields, wish: Part(
+    (Fields, "oci"): lambda fields, request: BlockResult(
         message=as_oci(fields), lost=lost_of_windows(fields, "oci")
     ),
 }
-"""What becomes of each kind of resource block in each form that there is for it."""
+"""The conversion of each kind of resource block to each target."""

@@ -1,8 +1,8 @@
-"""The messages of the CRI around a resource block, field by field, and what is wrong in one.
+"""The CRI messages around a resource block: their fields, and checks of them.
 
-Names are the protobuf's or those of its JSON form; a name that is not here is told and passed
-over, since a later release may have it. The messages with the resources are read by ``cri`` and
-``windows``. Source: cri-api runtime.v1 api.proto; protobuf's JSON mapping.
+Names are the protobuf's or those of its JSON form. Unknown names are problems, not errors: a later
+release may have them. The resources inside are read by ``cri_message`` and ``windows_fields``.
+Source: cri-api runtime.v1 api.proto; protobuf's JSON mapping.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ ENUMS: dict[str, tuple[str, ...]] = {
         "SIGRTMAX",
     ),
 }
-"""The names of a type's values, from 0 on."""
+"""The values of each enumeration, numbered from 0."""
 
 _RANGES = {
     "int32": (-(2**31), 2**31 - 1),
@@ -114,7 +114,7 @@ def _tables() -> Iterator[tuple[str, dict[str, str]]]:
 
 
 MESSAGES = dict(_tables())
-"""Of each message the fields and their types; ``*`` marks those that repeat."""
+"""The fields of each message with their types; ``*`` marks repeated fields."""
 
 
 def json_name(field: str) -> str:
@@ -135,8 +135,7 @@ def spot(where: str, path: str) -> str:
 
 
 def number_of(value: object, where: str, kind: str = "int64") -> int:
-    """A whole number of that type, also as the text that protobuf's JSON prints. Raises
-    BadInput."""
+    """A whole number of that type, also as text, as protobuf's JSON prints it. Raises BadInput."""
     if isinstance(value, str) and value.isascii() and len(value) < 21:
         value = int(value) if value.removeprefix("-").isdecimal() else value
     if isinstance(value, bool) or not isinstance(value, int):
@@ -152,13 +151,13 @@ def number_of(value: object, where: str, kind: str = "int64") -> int:
 def check(
     given: Mapping[str, Any], message: str, where: str, path: str, problems: list[Problem]
 ) -> dict[str, Any]:
-    """A message's fields in the protobuf's spelling; those inside are looked at, not respelled.
+    """A message's fields in the protobuf's spelling; nested messages are checked, not respelled.
 
-    BadInput names the first field of another type, or that is given twice; a row of ``problems``
-    each that the message does not have.
+    Raises BadInput for the first field that has another type or is given twice. Adds a row to
+    ``problems`` for each unknown field.
     """
     kinds, spelled = MESSAGES[message], _SPELLED[message]
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, value in given.items():
         place = child(path, str(name))
         field = spelled.get(name)
@@ -167,15 +166,15 @@ def check(
             continue
         if value is None:
             continue
-        if field in found:
+        if field in fields:
             raise twice(field, spot(where, place))
-        found[field] = value
+        fields[field] = value
         _value(value, kinds[field], where, place, problems)
-    return found
+    return fields
 
 
 def twice(field: str, where: str) -> BadInput:
-    """The fault of a field that stands in both of its spellings."""
+    """The error of a field that is given in both of its spellings."""
     hint = f"{field} and {json_name(field)} are the same field"
     return BadInput("is given twice", where=where, hint=hint)
 
@@ -185,8 +184,8 @@ def _value(value: Any, kind: str, where: str, path: str, problems: list[Problem]
     if kind.endswith("*"):
         if not isinstance(value, list):
             raise BadInput(f"expected `array`, got {literal(value)}", where=at)
-        for number, one in enumerate(value):
-            _value(one, kind[:-1], where, f"{path}[{number}]", problems)
+        for number, item in enumerate(value):
+            _value(item, kind[:-1], where, f"{path}[{number}]", problems)
     elif kind in _RANGES:
         number_of(value, at, kind)
     elif kind in ENUMS:
@@ -214,8 +213,8 @@ def _inner(value: Any, kind: str, where: str, path: str, problems: list[Problem]
 def _enum(value: Any, names: tuple[str, ...], where: str) -> None:
     if value in names or (type(value) is int and 0 <= value < len(names)):
         return
-    told = [f"{name} ({number})" for number, name in enumerate(names)]
-    must = " or ".join(filter(None, (", ".join(told[:-1]), told[-1])))
-    if len(told) > 8:
-        must = f"{told[0]} to {told[-1]}"
-    raise BadInput(f"is {literal(value)}, must be {must}", where=where)
+    choices = [f"{name} ({number})" for number, name in enumerate(names)]
+    expected = " or ".join(filter(None, (", ".join(choices[:-1]), choices[-1])))
+    if len(choices) > 8:
+        expected = f"{choices[0]} to {choices[-1]}"
+    raise BadInput(f"is {literal(value)}, must be {expected}", where=where)

@@ -1,4 +1,4 @@
-"""LinuxContainerResources of the CRI: read, turned into an OCI block, and made of one.
+"""LinuxContainerResources of the CRI: decoded, converted to an OCI block and from one.
 
 A zero field means "not set". Names are the protobuf's or those of its JSON form, numbers may be
 texts as there. Source: cri-api runtime.v1; containerd pkg/cri; CRI-O container_create_linux.go.
@@ -15,7 +15,7 @@ from qoslet.core.api.schema import child, nearest
 from qoslet.core.api.unknown_fields import literal
 from qoslet.core.convert.cri_fields import number_of, spot, twice
 from qoslet.core.oci.resources import NO_CPU, NO_IO, NO_MEMORY, Block, block_of, plain
-from qoslet.core.oci.result import Lost, Part, Refusal
+from qoslet.core.oci.result import BlockResult, Refusal, Unsupported
 from qoslet.core.resources.cgroup_writer import oci_block
 from qoslet.core.resources.cri_resources import CriResources, UnifiedEntry
 from qoslet.core.versions.runtime import Runtime
@@ -32,16 +32,16 @@ NUMBERS = (
 TEXTS = ("cpuset_cpus", "cpuset_mems")
 LINUX = (*NUMBERS, *TEXTS, "hugepage_limits", "unified")
 _UNSIGNED = ("cpu_period", "cpu_shares")
-"""Numbers that the OCI's block has unsigned."""
+"""Numbers that are unsigned in an OCI block."""
 
 _WIDEST = 2**63 - 1
 
 _CRIO_LEAST = {"runc": 12 << 20, "crun": 500 << 10}
-"""Bytes: the memory limit that CRI-O wants at least. Source: CRI-O container_create_linux.go."""
+"""The smallest memory limit that CRI-O accepts, in bytes. Source: CRI-O container_create_linux.go."""
 
 
 class Message(Struct, frozen=True):
-    """A message: what the kubelet sends, and the CPU and node lists beside it."""
+    """A message: the fields that the kubelet sends, and the CPU and node lists."""
 
     resources: CriResources
     cpus: str = ""
@@ -54,8 +54,8 @@ def snake(name: object) -> str:
 
 
 def message_of(given: Mapping[str, Any], where: str = "", path: str = "") -> Message:
-    """A decoded message; BadInput names the field that is none, or of another kind. ``path`` is
-    the message's place in the document ``where``."""
+    """Decodes a message. Raises BadInput for an unknown field or a value of another type. ``path``
+    is the message's place in the document ``where``."""
     fields: dict[str, Any] = {}
     for name, value in given.items():
         place = child(path, str(name))
@@ -98,7 +98,7 @@ def _read(field: str, value: Any, where: str, path: str) -> object:
         )
     if not isinstance(value, list):
         raise BadInput(f"expected `array`, got {literal(value)}", where=at)
-    return tuple(_hugepages(one, where, f"{path}[{number}]") for number, one in enumerate(value))
+    return tuple(_hugepages(item, where, f"{path}[{number}]") for number, item in enumerate(value))
 
 
 def _entry(key: object, text: object, at: str) -> UnifiedEntry:
@@ -115,19 +115,19 @@ def _text(value: object, at: str) -> str:
 _HUGEPAGES = ("page_size", "limit")
 
 
-def _hugepages(one: object, where: str, path: str) -> tuple[str, int]:
-    if not isinstance(one, Mapping):
-        raise BadInput(f"expected `object`, got {literal(one)}", where=spot(where, path))
-    size, limit, found = "", 0, set()
-    for name, value in one.items():
+def _hugepages(entry: object, where: str, path: str) -> tuple[str, int]:
+    if not isinstance(entry, Mapping):
+        raise BadInput(f"expected `object`, got {literal(entry)}", where=spot(where, path))
+    size, limit, seen = "", 0, set()
+    for name, value in entry.items():
         field, at = snake(str(name)), spot(where, child(path, str(name)))
         if field not in _HUGEPAGES:
             raise _none(str(name), "HugepageLimit", _HUGEPAGES, at)
         if value is None:
             continue
-        if field in found:
+        if field in seen:
             raise twice(field, at)
-        found.add(field)
+        seen.add(field)
         if field == "page_size":
             size = _text(value, at)
         else:
@@ -136,7 +136,7 @@ def _hugepages(one: object, where: str, path: str) -> tuple[str, int]:
 
 
 def block_of_message(message: Message, runtime: Runtime, swap: bool = True) -> Block:
-    """The OCI block that a CRI runtime makes; one that is not named counts as containerd.
+    """The OCI block that a CRI runtime makes; without a named one, containerd.
 
     ``swap``: whether the kernel limits swap.
     """
@@ -149,7 +149,7 @@ def block_of_message(message: Message, runtime: Runtime, swap: bool = True) -> B
 
 
 def refusal_of(message: Message, runtime: Runtime) -> Refusal | None:
-    """Why the CRI runtime itself refuses a message; None where it passes it on."""
+    """Why the CRI runtime itself refuses a message; None if it passes it on."""
     if runtime.cri != "cri-o":
         return None
     limit, least = message.resources.memory_limit_in_bytes, _CRIO_LEAST.get(runtime.oci, 0)
@@ -163,24 +163,27 @@ def refusal_of(message: Message, runtime: Runtime) -> Refusal | None:
     return None
 
 
-def lost_of(message: Message, runtime: Runtime) -> tuple[Lost, ...]:
-    """What of a message no resource block carries."""
-    resources, found = message.resources, []
+def lost_of(message: Message, runtime: Runtime) -> tuple[Unsupported, ...]:
+    """The fields of a message that no resource block has."""
+    resources, rows = message.resources, []
     if resources.oom_score_adj:
         why = "it belongs to the process, not to a cgroup"
         instead = "process.oomScoreAdj of the config; /proc/PID/oom_score_adj"
-        found.append(Lost("oom_score_adj", why, instead, "elsewhere", "oom_score_adj"))
+        rows.append(Unsupported("oom_score_adj", why, instead, "elsewhere", "oom_score_adj"))
     if not runtime.hugetlb and any(amount for _, amount in resources.hugepage_limits):
         why = f"{runtime.cri} drops it if disable_hugetlb_controller is true (the default)"
         instead = "the pod's cgroup, where the kubelet limits them"
-        found.append(Lost("hugepage_limits", why, instead, field="hugepage_limits"))
-    return tuple(found)
+        rows.append(Unsupported("hugepage_limits", why, instead, field="hugepage_limits"))
+    return tuple(rows)
 
 
-def part_of_block(block: Block) -> Part:
-    """The message that says what a block says, and what no field of the CRI carries."""
+def part_of_block(block: Block) -> BlockResult:
+    """A block as a message, and the settings that the CRI has no field for."""
     cpu, memory = block.cpu or NO_CPU, block.memory or NO_MEMORY
-    huge = [{"page_size": one.page_size, "limit": one.limit} for one in block.hugepage_limits or ()]
+    huge = [
+        {"page_size": pages.page_size, "limit": pages.limit}
+        for pages in block.hugepage_limits or ()
+    ]
     wide = {"cpu_period": cpu.period or 0, "cpu_shares": cpu.shares or 0}
     lost = [_too_wide(name) for name, amount in wide.items() if amount > _WIDEST]
     fields: dict[str, object] = {
@@ -197,21 +200,23 @@ def part_of_block(block: Block) -> Part:
     for row in lost:
         del fields[row.what]
     message = {name: value for name, value in fields.items() if value}
-    return Part(message=message, lost=(*lost, *_lost(block)))
+    return BlockResult(message=message, lost=(*lost, *_lost(block)))
 
 
-def _too_wide(name: str) -> Lost:
+def _too_wide(name: str) -> Unsupported:
     why = f"the CRI's int64 ends at {_WIDEST}"
-    return Lost(name, why, "use an amount that the kernel accepts", field=name.replace("_", "."))
+    return Unsupported(
+        name, why, "use an amount that the kernel accepts", field=name.replace("_", ".")
+    )
 
 
 _NO_FIELD = "the CRI has no field for it"
 _NRI = "an NRI plugin of the runtime, or the unified map"
 
 
-def _lost(block: Block) -> tuple[Lost, ...]:
+def _lost(block: Block) -> tuple[Unsupported, ...]:
     cpu, memory, io = block.cpu or NO_CPU, block.memory or NO_MEMORY, block.block_io or NO_IO
-    asked = (
+    fields = (
         ("memory.reservation", memory.reservation, "unified memory.low"),
         ("memory.swappiness", memory.swappiness, _NRI),
         ("memory.kernel", memory.kernel, "memory_limit_in_bytes counts it"),
@@ -228,7 +233,7 @@ def _lost(block: Block) -> tuple[Lost, ...]:
         ("rdma", block.rdma or None, _NRI),
     )
     return tuple(
-        Lost(field, _NO_FIELD, instead, field=field)
-        for field, given, instead in asked
+        Unsupported(field, _NO_FIELD, instead, field=field)
+        for field, given, instead in fields
         if given is not None
     )

@@ -1,6 +1,6 @@
-"""What a document holds: an OCI block, messages of the CRI, pods; told apart by their fields.
+"""The resource blocks of a document: OCI blocks or CRI messages, recognized by their fields.
 
-``qoslet plan -o oci`` and ``-o cri`` are read, too: each container is a block or a message.
+Also reads the output of ``qoslet plan -o oci`` and ``-o cri``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Kind = Literal["oci", "cri", "pod"]
 _BLOCK = frozenset(spelled(name) for name in Block.__struct_fields__)
 _MESSAGE = frozenset(LINUX)
 _BOTH = frozenset(("unified", "hugepageLimits"))
-"""Names that stand in both; the JSON form of a message spells hugepage_limits so."""
+"""Names that both have; hugepageLimits is the JSON form of a message's hugepage_limits."""
 
 _WINDOWS = frozenset(
     ("cpu_shares", "cpu_count", "cpu_maximum", "memory_limit_in_bytes", "rootfs_size_in_bytes",
@@ -43,9 +43,9 @@ Resources = Block | Message | Sandbox | Fields
 """A resource block: Linux' as the OCI or the CRI spells it, or Windows'."""
 
 
-class Given(Struct, frozen=True):
-    """One resource block of a document. ``name`` tells it from others of the document, ``where`` is
-    its place in messages."""
+class ResourceBlock(Struct, frozen=True):
+    """One resource block of a document. ``name`` is unique in the document; ``where`` is its place
+    in error messages."""
 
     name: str
     where: str
@@ -53,7 +53,7 @@ class Given(Struct, frozen=True):
 
 
 def kind_of(given: Mapping[str, Any], where: str) -> Kind:
-    """What a document is; BadInput where its fields do not say."""
+    """The kind of a document. Raises BadInput if its fields do not decide."""
     if isinstance(given.get("kind"), str) and "apiVersion" in given:
         return {"Cri": "cri", "Oci": "oci"}.get(given["kind"], "pod")  # type: ignore[return-value]
     if "ociVersion" in given or "process" in given:
@@ -95,8 +95,8 @@ def _loose(names: frozenset[str], where: str) -> Kind:
     return "oci" if oci else "cri"
 
 
-def windows_message(given: Mapping[str, Any], where: str) -> Given | None:
-    """A bare WindowsContainerResources; some fields of it alone would be a Linux message, too."""
+def windows_message(given: Mapping[str, Any], where: str) -> ResourceBlock | None:
+    """A bare WindowsContainerResources; some of its fields are those of a Linux message, too."""
     names = frozenset(map(snake, given))
     return _of_windows(given, "", where, "") if names and names <= _WINDOWS else None
 
@@ -109,9 +109,9 @@ def _mapping(value: Any, where: str) -> Mapping[str, Any]:
 
 def blocks_of(
     given: Mapping[str, Any], kind: Kind, where: str, problems: list[Problem]
-) -> Iterator[Given]:
-    """The resource blocks of a document of that kind, which is not a pod; names that are not read
-    are rows more of ``problems``. Raises BadInput."""
+) -> Iterator[ResourceBlock]:
+    """The resource blocks of a document that is not a pod. Adds a row to ``problems`` for each
+    unknown name. Raises BadInput."""
     if isinstance(given.get("items"), list) and "apiVersion" in given:
         yield from _items(given["items"], kind, where, problems)
     elif kind == "oci":
@@ -120,8 +120,10 @@ def blocks_of(
         yield from _messages(given, "", where, "", problems)
 
 
-def _items(items: list[Any], kind: Kind, where: str, problems: list[Problem]) -> Iterator[Given]:
-    """The containers and sandboxes of what ``plan`` prints."""
+def _items(
+    items: list[Any], kind: Kind, where: str, problems: list[Problem]
+) -> Iterator[ResourceBlock]:
+    """The containers and sandboxes in the output of ``plan``."""
     for number, item in enumerate(items):
         pod = _mapping(item, f"{where}: items[{number}]")
         at = f"{where}: {shown(str(pod.get('namespace')))}/{shown(str(pod.get('name')))}"
@@ -132,24 +134,24 @@ def _items(items: list[Any], kind: Kind, where: str, problems: list[Problem]) ->
         containers = pod.get("containers") or []
         if not isinstance(containers, list):
             raise BadInput("expected `array`", where=f"{at}: containers")
-        for each in containers:
-            one = _mapping(each, f"{at}: containers")
-            name = f"{label}/{one.get('name')}"
-            within = f"{at}: {shown(str(one.get('name')))}"
+        for container in containers:
+            fields = _mapping(container, f"{at}: containers")
+            name = f"{label}/{fields.get('name')}"
+            within = f"{at}: {shown(str(fields.get('name')))}"
             if kind == "oci":
-                yield from _config(one, name, within, problems)
+                yield from _config(fields, name, within, problems)
             else:
-                config = {key: value for key, value in one.items() if key not in _OF_PLAN}
+                config = {key: value for key, value in fields.items() if key not in _OF_PLAN}
                 yield from _messages(config, name, within, "", problems)
 
 
 _OF_PLAN = ("name", "role")
-"""What ``plan`` says of a container beside its message."""
+"""Fields of a container in the output of ``plan`` that are not part of its message."""
 
 
 def _config(
     given: Mapping[str, Any], name: str, where: str, problems: list[Problem]
-) -> Iterator[Given]:
+) -> Iterator[ResourceBlock]:
     """A config.json, a part of it, or a bare block."""
     linux, windows = given.get("linux"), given.get("windows")
     if linux is not None or windows is not None or "ociVersion" in given:
@@ -160,64 +162,35 @@ def _config(
         fields = _mapping(inner.get("resources") or {}, f"{where}: windows.resources")
         at = f"{where}: windows.resources"
         problems += unread(fields, at)
-        yield Given(name, at, fields_of({"oci": dict(fields)}, at))
+        yield ResourceBlock(name, at, fields_of({"oci": dict(fields)}, at))
     if linux is not None:
         inner = _mapping(linux, f"{where}: linux")
         _tell(inner, _LINUX, "linux", where, "linux", problems)
         resources = _mapping(inner.get("resources") or {}, f"{where}: linux.resources")
         at = f"{where}: linux.resources"
-        yield Given(name, at, block_of(resources, at, problems))
+        yield ResourceBlock(name, at, block_of(resources, at, problems))
         return
     if windows is None and "ociVersion" not in given:
-        yield Given(name, where, block_of(given, where, problems))
+        yield ResourceBlock(name, where, block_of(given, where, problems))
 
 
-_WINDOWS_CONFIG = (
-    "layerFolders",
-    "devices",
-    "resources",
-    "network",
-    "credentialSpec",
-    "servicing",
-    "ignoreFlushesDuringBoot",
-    "hyperv",
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+_WINDOWS_CONFIG = _names(
+    "layerFolders devices resources network credentialSpec servicing ignoreFlushesDuringBoot hyperv"
 )
-_CONFIG = (
-    "ociVersion",
-    "process",
-    "root",
-    "hostname",
-    "domainname",
-    "mounts",
-    "hooks",
-    "annotations",
-    "linux",
-    "windows",
-    "solaris",
-    "vm",
-    "zos",
-    "freebsd",
+_CONFIG = _names(
+    "ociVersion process root hostname domainname mounts hooks annotations linux windows "
+    "solaris vm zos freebsd"
 )
-_LINUX = (
-    "uidMappings",
-    "gidMappings",
-    "sysctl",
-    "resources",
-    "cgroupsPath",
-    "namespaces",
-    "devices",
-    "netDevices",
-    "seccomp",
-    "rootfsPropagation",
-    "maskedPaths",
-    "readonlyPaths",
-    "mountLabel",
-    "intelRdt",
-    "memoryPolicy",
-    "personality",
-    "timeOffsets",
+_LINUX = _names(
+    "uidMappings gidMappings sysctl resources cgroupsPath namespaces devices netDevices "
+    "seccomp rootfsPropagation maskedPaths readonlyPaths mountLabel intelRdt memoryPolicy "
+    "personality timeOffsets"
 )
-"""What config.json and its ``linux`` have. Source: runtime-spec specs-go/config.go."""
+"""The fields of config.json and its ``linux``. Source: runtime-spec specs-go/config.go."""
 
 
 def _tell(
@@ -228,21 +201,21 @@ def _tell(
     path: str,
     problems: list[Problem],
 ) -> None:
-    """A row of ``problems`` for each name that is not known."""
+    """Adds a row to ``problems`` for each unknown name."""
     names = (str(name) for name in given if name not in known and name not in _OF_PLAN)
     problems += [unknown(where, child(path, name), of, known) for name in names]
 
 
 def _messages(
     given: Mapping[str, Any], name: str, where: str, path: str, problems: list[Problem]
-) -> Iterator[Given]:
-    """A message of the CRI, with what stands around the resources looked at."""
+) -> Iterator[ResourceBlock]:
+    """The resource blocks of a CRI message; the fields around them are checked."""
     message = _message_name(given)
     if message is None:
         if frozenset(map(snake, given)) & (_WINDOWS - _MESSAGE):
             yield _of_windows(given, name, where, path)
         else:
-            yield Given(name, where, message_of(given, where, path))
+            yield ResourceBlock(name, where, message_of(given, where, path))
         return
     fields = check(given, message, where, path, problems)
     if message in _REQUESTS:
@@ -261,10 +234,10 @@ def _messages(
         yield from _parts(fields, message, name, where, path)
     elif "linux" not in fields:
         if "windows" not in fields:
-            yield Given(name, where, Message(CriResources()))
+            yield ResourceBlock(name, where, Message(CriResources()))
     elif linux == "Resources":
         at = child(path, "linux")
-        yield Given(name, where, message_of(fields["linux"], where, at))
+        yield ResourceBlock(name, where, message_of(fields["linux"], where, at))
     else:
         inner = check(fields["linux"], linux, where, child(path, "linux"), [])
         yield from _parts(inner, linux, name, where, child(path, "linux"))
@@ -279,7 +252,7 @@ _OF_CONFIG = frozenset(
 
 
 def _message_name(given: Mapping[str, Any]) -> str | None:
-    """Which message it is, by its fields; None for the resources themselves."""
+    """The name of a message, by its fields; None for bare resources."""
     names = frozenset(map(snake, given))
     if "container_id" in names:
         return "UpdateContainerResourcesRequest"
@@ -295,7 +268,7 @@ def _message_name(given: Mapping[str, Any]) -> str | None:
 
 
 def _config_name(given: Mapping[str, Any], names: frozenset[str]) -> str:
-    """Of a message with ``linux`` or ``windows``, or with neither."""
+    """The name of a message that may have ``linux`` or ``windows``."""
     linux, metadata = given.get("linux"), given.get("metadata")
     inner = frozenset(map(snake, linux)) if isinstance(linux, Mapping) else frozenset()
     windows = given.get("windows")
@@ -307,14 +280,14 @@ def _config_name(given: Mapping[str, Any], names: frozenset[str]) -> str:
     return "PodSandboxConfig" if pod or beyond or inner & _OF_SANDBOX else "ContainerConfig"
 
 
-def _of_windows(given: Mapping[str, Any], name: str, where: str, path: str) -> Given:
+def _of_windows(given: Mapping[str, Any], name: str, where: str, path: str) -> ResourceBlock:
     at = spot(where, path)
-    return Given(name, at, fields_of(fields_in(given, where, path), at))
+    return ResourceBlock(name, at, fields_of(fields_in(given, where, path), at))
 
 
 def _parts(
     fields: Mapping[str, Any], message: str, name: str, where: str, path: str
-) -> Iterator[Given]:
+) -> Iterator[ResourceBlock]:
     """The resources, and the overhead of a sandbox."""
     sandbox = "overhead" in MESSAGES[message]
     for key in ("resources", "overhead"):
@@ -322,6 +295,6 @@ def _parts(
         if value:
             label = f"{name} {key}".strip() if key == "overhead" else name
             sent = message_of(value, where, child(path, key))
-            yield Given(label, where, Sandbox(sent) if sandbox else sent)
+            yield ResourceBlock(label, where, Sandbox(sent) if sandbox else sent)
         elif key == "resources" and not sandbox:
-            yield Given(name, where, Message(CriResources()))
+            yield ResourceBlock(name, where, Message(CriResources()))

@@ -1,4 +1,5 @@
-"""What a conversion may be asked for; the faults name the option, ``argument`` its Python name."""
+"""The options of a conversion and their checks. Errors name the option; ``argument`` renames it to
+the library's argument."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ TARGETS: tuple[Target, ...] = ("v1", "v2", "systemd", "oci", "cri", "windows")
 KINDS = ("oci", "cri", "pod")
 DRIVERS = ("cgroupfs", "systemd")
 PROCESSORS_MAX = 2048
-"""Logical processors that Windows Server 2025 supports; more are none of a machine."""
+"""The most logical processors that Windows Server 2025 supports."""
 
 _ARGUMENTS = {"--from": "source", "--cgroup-driver": "driver"}
 
@@ -27,21 +28,17 @@ def argument(fault: BadInput) -> BadInput:
 
 
 def one_of(value: object, known: tuple[str | None, ...], option: str) -> None:
-    """Raise BadInput for a value that is none of ``known``; None may be left out."""
+    """Raise BadInput for a value that is not in ``known``."""
     if value not in known:
         names = [name for name in known if name is not None]
-        must = f"{', '.join(names[:-1])} or {names[-1]}"
-        raise BadInput(f"is {shown(repr(value))}, must be {must}", where=option)
+        expected = f"{', '.join(names[:-1])} or {names[-1]}"
+        raise BadInput(f"is {shown(repr(value))}, must be {expected}", where=option)
 
 
 def check_options(
-    runtime: str,
-    driver: str,
-    hierarchy: str | None,
-    update: bool,
-    usage: tuple[int, int] | None,
+    runtime: str, driver: str, hierarchy: str | None, update: bool, usage: tuple[int, int] | None
 ) -> None:
-    """Raise BadInput for an option that is none."""
+    """Raise BadInput for an invalid option."""
     if not isinstance(runtime, str):
         raise BadInput(f"is {shown(repr(runtime))}, must be text as in runc-1.4", where="--runtime")
     one_of(driver, DRIVERS, "--cgroup-driver")
@@ -53,12 +50,12 @@ def check_options(
         raise BadInput("applies only to an update", where="--usage", hint=hint)
     for amount in usage:
         if not whole(amount, 0, 2**63 - 1):
-            told = shown(repr(amount))
-            raise BadInput(f"is {told}, must be bytes, 0 to {2**63 - 1}", where="--usage")
+            text = shown(repr(amount))
+            raise BadInput(f"is {text}, must be bytes, 0 to {2**63 - 1}", where="--usage")
 
 
 def check_release(kubernetes: str | None) -> None:
-    """Raise BadInput for what is no release, nor ``design``."""
+    """Raise BadInput for text that is neither a release nor ``design``."""
     try:
         minor_of(kubernetes or "design")
     except ValueError as error:
@@ -67,7 +64,7 @@ def check_release(kubernetes: str | None) -> None:
 
 
 def whole(value: object, least: int, most: int) -> bool:
-    """Whether it is a whole number in those bounds."""
+    """Whether the value is an int within the bounds."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
@@ -75,6 +72,6 @@ def windows_of(isolation: str, processors: int | None, precedence: bool) -> Wind
     """The Windows machine of these options. Raises BadInput."""
     one_of(isolation, ("process", "hyperv"), "--isolation")
     if processors is not None and not whole(processors, 1, PROCESSORS_MAX):
-        told = shown(repr(processors))
-        raise BadInput(f"is {told}, must be 1 to {PROCESSORS_MAX}", where="--processors")
+        text = shown(repr(processors))
+        raise BadInput(f"is {text}, must be 1 to {PROCESSORS_MAX}", where="--processors")
     return Windows(isolation, processors, precedence)

@@ -1,4 +1,4 @@
-"""Pods on a node into the files of their groups, their messages or Windows' objects."""
+"""Converts pods on a node to cgroup files, CRI messages, OCI blocks or Windows job objects."""
 
 from __future__ import annotations
 
@@ -8,111 +8,117 @@ from typing import Any
 from msgspec import structs
 
 from qoslet.core.api.pod import Container, Pod
-from qoslet.core.convert.convert import Conversion, Wish
+from qoslet.core.convert.convert import Conversion, ConversionRequest
 from qoslet.core.convert.windows_fields import Fields
 from qoslet.core.convert.windows_job_object import OWN_MACHINE, Windows, object_part
 from qoslet.core.convert.windows_parity import container_parity, pod_parity
 from qoslet.core.node.node import Node
 from qoslet.core.oci.resources import Block
-from qoslet.core.oci.result import Part, Row
+from qoslet.core.oci.result import BlockResult, Row
 from qoslet.core.oci.unit_rows import unit_rows
 from qoslet.core.plan.messages import cri as cri_messages
 from qoslet.core.plan.messages import oci as oci_messages
 from qoslet.core.plan.plan import plan
 from qoslet.core.plan.pod_planner import Planner
 from qoslet.core.problem import Problem
-from qoslet.core.resources.cgroup_tree import Cgroup
+from qoslet.core.resources.cgroup_tree import Cgroup, Setting
 from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.resources.windows import hyperv, windows_cri, windows_oci, windows_settings
 
 
 def convert_pods(
-    pods: Sequence[Pod], node: Node, wish: Wish, problems: Sequence[Problem] = ()
+    pods: Sequence[Pod], node: Node, request: ConversionRequest, problems: Sequence[Problem] = ()
 ) -> Conversion:
-    """Pods on a node: the files of their groups as ``plan`` has them, or their messages."""
-    if wish.to == "windows":
-        return _windows_pods(pods, node, wish, problems)
-    hierarchy = node.hierarchy if wish.to in ("oci", "cri") else wish.hierarchy
-    driver = wish.driver if wish.to == "systemd" else node.driver
+    """The files of pods' cgroups, as in a plan, or their messages."""
+    if request.to == "windows":
+        return _windows_pods(pods, node, request, problems)
+    hierarchy = node.hierarchy if request.to in ("oci", "cri") else request.hierarchy
+    driver = request.driver if request.to == "systemd" else node.driver
     host = structs.replace(node.host, hierarchy=hierarchy)
-    made = plan(pods, structs.replace(node, host=host, driver=driver), problems)
-    if wish.to in ("oci", "cri"):
-        items = oci_messages(made) if wish.to == "oci" else cri_messages(made)
-        parts = [part for item in items for part in _message_parts(item, wish.to)]
+    planned = plan(pods, structs.replace(node, host=host, driver=driver), problems)
+    if request.to in ("oci", "cri"):
+        items = oci_messages(planned) if request.to == "oci" else cri_messages(planned)
+        parts = [part for item in items for part in _message_parts(item, request.to)]
     else:
-        groups = [group for group in made.cgroups if group.pod is not None]
-        parts = [_group_part(group, wish) for group in groups]
-    wish = structs.replace(wish, hierarchy=hierarchy, driver=driver, runtime=node.profile.runtime)
-    return Conversion("pod", wish, tuple(parts), made.problems)
+        cgroups = [cgroup for cgroup in planned.cgroups if cgroup.pod is not None]
+        parts = [_group_part(cgroup, request) for cgroup in cgroups]
+    request = structs.replace(
+        request, hierarchy=hierarchy, driver=driver, runtime=node.profile.runtime
+    )
+    return Conversion("pod", request, tuple(parts), planned.problems)
 
 
 def _windows_pods(
-    pods: Sequence[Pod], node: Node, wish: Wish, problems: Sequence[Problem]
+    pods: Sequence[Pod], node: Node, request: ConversionRequest, problems: Sequence[Problem]
 ) -> Conversion:
-    """What Windows makes of each container, and the report of what it cannot do."""
-    isolation = "hyperv" if wish.windows.isolated else node.isolation
+    """The job object of each container, and the report of what Windows does not enforce."""
+    isolation = "hyperv" if request.windows.isolated else node.isolation
     planner = Planner(structs.replace(node, os="windows", isolation=isolation))
     policy, parts = planner.policy, []
-    if wish.windows.processors is not None:
-        policy = structs.replace(policy, processors=wish.windows.processors)
+    if request.windows.processors is not None:
+        policy = structs.replace(policy, processors=request.windows.processors)
     for pod in pods:
-        on = _machine(policy, hyperv(policy, pod))
-        parts.append(Part(name=pod.key, parity=pod_parity(policy, pod, planner.qos(pod))))
-        parts += [_windows_container(policy, pod, one, on) for one in pod.containers]
-    wish = structs.replace(wish, windows=on) if pods else wish
-    wish = structs.replace(wish, runtime=node.profile.runtime)
-    return Conversion("pod", wish, tuple(parts), tuple(problems))
+        windows = _machine(policy, hyperv(policy, pod))
+        parts.append(BlockResult(name=pod.key, parity=pod_parity(policy, pod, planner.qos(pod))))
+        parts += [
+            _windows_container(policy, pod, container, windows) for container in pod.containers
+        ]
+    request = structs.replace(request, windows=windows) if pods else request
+    request = structs.replace(request, runtime=node.profile.runtime)
+    return Conversion("pod", request, tuple(parts), tuple(problems))
 
 
 def _machine(policy: NodePolicy, isolated: bool) -> Windows:
-    """What a release's containers end in: Docker's objects until 1.17, containerd's after."""
-    form = policy.choices.windows
+    """The job objects of a release: Docker's until 1.17, containerd's after."""
+    variant = policy.choices.windows
     return Windows(
         "hyperv" if isolated else "process",
         policy.processors,
-        precedence=form in ("1.10", "design"),
-        machine=min(OWN_MACHINE, policy.processors) if form not in ("1.10", "design") else None,
-        percent=form == "1.10",
+        precedence=variant in ("1.10", "design"),
+        machine=min(OWN_MACHINE, policy.processors) if variant not in ("1.10", "design") else None,
+        percent=variant == "1.10",
     )
 
 
-def _windows_container(policy: NodePolicy, pod: Pod, container: Container, on: Windows) -> Part:
+def _windows_container(
+    policy: NodePolicy, pod: Pod, container: Container, windows: Windows
+) -> BlockResult:
     settings = windows_settings(policy, pod, container)
     message = windows_cri(settings)
-    part = object_part(Fields(**message), on)
-    sent = tuple(
-        Row(row.file, row.value, row.writer, row.rule, row.inputs, row.effective)
-        for row in settings
-    )
-    report = container_parity(policy, container, part, on)
-    forms: dict[str, object] = {"cri": message, "oci": windows_oci(settings)}
+    part = object_part(Fields(**message), windows)
+    report = container_parity(policy, container, part, windows)
+    messages: dict[str, object] = {"cri": message, "oci": windows_oci(settings)}
     name = f"{pod.key}/{container.name}"
-    return Part((*sent, *part.rows), part.refusal, part.lost, forms, name, report)
+    return BlockResult(
+        (*_rows(settings), *part.rows), part.refusal, part.lost, messages, name, report
+    )
 
 
-def _message_parts(item: Mapping[str, Any], to: str) -> list[Part]:
+def _message_parts(item: Mapping[str, Any], to: str) -> list[BlockResult]:
     """A pod's sandbox and containers as messages, or as parts of their configs."""
     label = f"{item['namespace']}/{item['name']}"
-    found = []
+    parts = []
     if to == "cri" and item["sandbox"]:
-        found.append(Part(message=item["sandbox"]["linux"], name=f"{label} sandbox"))
+        parts.append(BlockResult(message=item["sandbox"]["linux"], name=f"{label} sandbox"))
     for container in item["containers"]:
-        kept = {k: v for k, v in container.items() if k not in ("name", "role")}
-        if to == "cri" and "linux" in kept:
-            kept = kept["linux"]["resources"]
-        found.append(Part(message=kept, name=f"{label}/{container['name']}"))
-    return found
+        message = {k: v for k, v in container.items() if k not in ("name", "role")}
+        if to == "cri" and "linux" in message:
+            message = message["linux"]["resources"]
+        parts.append(BlockResult(message=message, name=f"{label}/{container['name']}"))
+    return parts
 
 
-def _group_part(group: Cgroup, wish: Wish) -> Part:
-    assert group.pod is not None
-    name = f"{group.pod.namespace}/{group.pod.name}"
-    name += f"/{group.container.name}" if group.container is not None else ""
-    name += " sandbox" if group.level == "sandbox" else ""
-    rows = tuple(
-        Row(row.file, row.value, row.writer, row.rule, row.inputs, row.effective)
-        for row in group.settings
-    )
-    if wish.to == "systemd":
-        rows = unit_rows(rows, Block(), wish.hierarchy, wish.runtime, wish.systemd)
-    return Part(rows, name=name)
+def _group_part(cgroup: Cgroup, request: ConversionRequest) -> BlockResult:
+    assert cgroup.pod is not None
+    name = f"{cgroup.pod.namespace}/{cgroup.pod.name}"
+    name += f"/{cgroup.container.name}" if cgroup.container is not None else ""
+    name += " sandbox" if cgroup.level == "sandbox" else ""
+    rows = _rows(cgroup.settings)
+    if request.to == "systemd":
+        rows = unit_rows(rows, Block(), request.hierarchy, request.runtime, request.systemd)
+    return BlockResult(rows, name=name)
+
+
+def _rows(settings: Sequence[Setting]) -> tuple[Row, ...]:
+    """Settings as rows of a conversion; a row's field is the setting's writer."""
+    return tuple(Row(s.file, s.value, s.writer, s.rule, s.inputs, s.effective) for s in settings)

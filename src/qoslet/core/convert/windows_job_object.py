@@ -1,7 +1,7 @@
-"""The object that a Windows container ends in.
+"""The job object of a Windows container.
 
-A container's job object (process isolation) or machine (Hyper-V) has one CPU control. The design
-and Docker take the first of count, shares and maximum; containerd's shim refuses more than one.
+A container's job object (process isolation) or VM (Hyper-V) has one CPU control. The design and
+Docker use the first of count, shares and maximum; containerd's shim refuses more than one.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from qoslet.core.convert.windows_fields import Fields
-from qoslet.core.oci.result import Lost, Part, Refusal, Row
+from qoslet.core.oci.result import BlockResult, Refusal, Row, Unsupported
 
 _MIB = 1 << 20
 _MOST = 10_000
 
 
 class Windows(Struct, frozen=True):
-    """What to convert for: the isolation, the machine's processors (None: unknown), and whether
-    the design's precedence, which is Docker's, decides between CPU controls.
+    """The Windows machine: isolation, processors (None: unknown), and whether the precedence of the
+    design and Docker chooses between CPU controls.
 
-    ``machine``: the processors of a container's own machine where no count says, None if it has
-    all. ``percent``: the maximum is handed on as Docker's whole percents, as dockershim did.
+    ``machine``: processors of a container's VM without a count; None if it has all of the
+    machine's. ``percent``: the maximum is in whole percents, as dockershim passed it to Docker.
     """
 
     isolation: str = "process"
@@ -33,16 +33,16 @@ class Windows(Struct, frozen=True):
 
     @property
     def isolated(self) -> bool:
-        """Whether the container has a machine of its own."""
+        """Whether the container runs in a VM."""
         return self.isolation == "hyperv"
 
     def within(self, count: int) -> int | None:
-        """The processors that a maximum is a part of; ``count`` is the object's own, 0 if unset."""
+        """The processors that a maximum is a share of; ``count`` is the job object's, 0 if unset."""
         return (count or self.machine or self.processors) if self.isolated else self.processors
 
 
 OWN_MACHINE = 2
-"""Processors of a Hyper-V container's machine where nothing says. Source: hcsshim internal/uvm
+"""The default number of processors of a Hyper-V container's VM. Source: hcsshim internal/uvm
 defaultProcessorCount."""
 
 PROCESS = Windows()
@@ -51,43 +51,53 @@ PROCESS = Windows()
 _LABEL = "containerd.io/snapshot/windows/rootfs.sizebytes"
 
 
-def _elsewhere(fields: Fields, on: Windows) -> list[Lost]:
-    """What the object has no field for."""
-    rows = []
+def _elsewhere(fields: Fields, windows: Windows) -> list[Unsupported]:
+    """The settings that the job object has no field for."""
+    unsupported = []
     if fields.rootfs_size_in_bytes and fields.oci:
         why, instead = "the shim does not read it", f"the snapshot's label {_LABEL}"
-        rows.append(Lost("storage.sandboxSize", why, instead, field="storage.sandboxSize"))
+        unsupported.append(
+            Unsupported("storage.sandboxSize", why, instead, field="storage.sandboxSize")
+        )
     elif fields.rootfs_size_in_bytes:
         why = "a job object has no disk size"
         instead = f"containerd labels the container's snapshot {_LABEL}"
-        rows.append(Lost("rootfs_size_in_bytes", why, instead, "elsewhere", "rootfs_size_in_bytes"))
-    if fields.affinity_cpus and on.isolated:
+        unsupported.append(
+            Unsupported("rootfs_size_in_bytes", why, instead, "elsewhere", "rootfs_size_in_bytes")
+        )
+    if fields.affinity_cpus and windows.isolated:
         why = "the shim supports it only with process isolation"
-        rows.append(Lost("affinity_cpus", why, "process isolation", field="affinity_cpus"))
+        unsupported.append(
+            Unsupported("affinity_cpus", why, "process isolation", field="affinity_cpus")
+        )
     elif fields.affinity_cpus:
         why = "a job object's Processor has a count, a maximum and a weight"
         instead = (
             "the shim gives the job object these groups and masks, if it supports cpu.affinity"
         )
-        rows.append(Lost("affinity_cpus", why, instead, "elsewhere", "affinity_cpus"))
+        unsupported.append(Unsupported("affinity_cpus", why, instead, "elsewhere", "affinity_cpus"))
     limit = fields.memory_limit_in_bytes
     if 0 < limit < _MIB:
         why = f"{limit} bytes are 0 whole MiB, which the shim treats as no limit"
-        rows.append(
-            Lost("memory_limit_in_bytes", why, "1 MiB or more", field="memory_limit_in_bytes")
+        unsupported.append(
+            Unsupported(
+                "memory_limit_in_bytes", why, "1 MiB or more", field="memory_limit_in_bytes"
+            )
         )
-    return rows
+    return unsupported
 
 
-def _refusal(count: int, weight: int, maximum: int, fields: Fields, on: Windows) -> Refusal | None:
-    """Why the controls that are left are not taken."""
-    if not on.precedence and sum(map(bool, (count, weight, maximum))) > 1:
+def _refusal(
+    count: int, weight: int, maximum: int, fields: Fields, windows: Windows
+) -> Refusal | None:
+    """Why the shim or Windows refuses the settings; None if they do not."""
+    if not windows.precedence and sum(map(bool, (count, weight, maximum))) > 1:
         words = (
             f"invalid spec - Windows Container CPU Count: '{count}', Limit: '{maximum}', and "
             f"Weight: '{weight}' are mutually exclusive"
         )
         return Refusal("cpu", words, "refused.windows", (count, maximum, weight))
-    if on.percent and maximum > 100:
+    if windows.percent and maximum > 100:
         words = "range of CPUPercent is from 1 to 100"
         return Refusal("cpu_maximum", words, "refused.windows.percent", (maximum,))
     for name, amount in (("cpu_shares", weight), ("cpu_maximum", maximum)):
@@ -95,36 +105,36 @@ def _refusal(count: int, weight: int, maximum: int, fields: Fields, on: Windows)
             words = "is beyond its range"
             return Refusal(name, words, "refused.windows.range", (name, amount))
     for number, (_, mask) in enumerate(fields.affinity_cpus):
-        if not mask and not on.isolated:
+        if not mask and not windows.isolated:
             words = f"cpu affinity mask must be non-zero: entry {number} has zero mask"
             return Refusal("affinity_cpus", words, "refused.windows.affinity", (number,))
     return None
 
 
-def object_part(fields: Fields, on: Windows) -> Part:
-    """What the container's object gets."""
+def object_part(fields: Fields, windows: Windows) -> BlockResult:
+    """The settings of the container's job object."""
     count, weight, maximum = fields.cpu_count, fields.cpu_shares, fields.cpu_maximum
-    lost = _elsewhere(fields, on)
-    if on.precedence and not on.isolated:
-        count, weight, maximum, after = _first(count, weight, maximum, on)
+    lost = _elsewhere(fields, windows)
+    if windows.precedence and not windows.isolated:
+        count, weight, maximum, after = _first(count, weight, maximum, windows)
         lost = [*after, *lost]
-    refusal = _refusal(count, weight, maximum, fields, on)
+    refusal = _refusal(count, weight, maximum, fields, windows)
     if refusal is not None:
-        return Part(refusal=refusal)
+        return BlockResult(refusal=refusal)
     rows = []
-    kept = count if on.processors is None else min(count, on.processors)
+    kept = count if windows.processors is None else min(count, windows.processors)
     if count:
-        inputs = (count, on.processors)
+        inputs = (count, windows.processors)
         rows.append(Row("Processor.Count", str(kept), "cpu_count", "windows.object.count", inputs))
     if maximum:
-        value = maximum * 100 if on.percent else maximum
-        cap = (value, on.within(kept), on.isolated)
+        value = maximum * 100 if windows.percent else maximum
+        cap = (value, windows.within(kept), windows.isolated)
         name = "Processor.Maximum"
         rows.append(Row(name, str(value), "cpu_maximum", "windows.object.maximum", cap))
     if weight:
         name = "Processor.Weight"
         rows.append(Row(name, str(weight), "cpu_shares", "windows.object.weight", (weight,)))
-    return Part((*rows, *_memory(fields), *_storage(fields)), lost=tuple(lost))
+    return BlockResult((*rows, *_memory(fields), *_storage(fields)), lost=tuple(lost))
 
 
 def _memory(fields: Fields) -> Iterator[Row]:
@@ -144,17 +154,19 @@ def _storage(fields: Fields) -> Iterator[Row]:
             yield Row(file, str(rate), field, "windows.object.storage", inputs)
 
 
-def _first(count: int, weight: int, maximum: int, on: Windows) -> tuple[int, int, int, list[Lost]]:
+def _first(
+    count: int, weight: int, maximum: int, windows: Windows
+) -> tuple[int, int, int, list[Unsupported]]:
     """The precedence under process isolation: count, then shares, then maximum."""
     named = (("cpu_count", count), ("cpu_shares", weight), ("cpu_maximum", maximum))
-    there = [name for name, amount in named if amount]
+    present = [name for name, amount in named if amount]
     instead = "use Hyper-V isolation, which has all three"
-    if on.percent:
+    if windows.percent:
         instead = "use Kubernetes 1.18 or later, which sends only the maximum"
     lost = [
-        Lost(name, f"a job object has one CPU control, and {there[0]} takes precedence", instead,
+        Unsupported(name, f"a job object has one CPU control, and {present[0]} takes precedence", instead,
              field=name)
-        for name in there[1:]
+        for name in present[1:]
     ]  # fmt: skip
-    kept = [amount if name in there[:1] else 0 for name, amount in named]
-    return kept[0], kept[1], kept[2], lost
+    amounts = [amount if name in present[:1] else 0 for name, amount in named]
+    return amounts[0], amounts[1], amounts[2], lost

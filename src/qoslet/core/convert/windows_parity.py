@@ -1,4 +1,4 @@
-"""What of a pod's resources Windows enforces, approximates, or cannot do.
+"""Which resources of a pod Windows enforces, approximates, or ignores.
 
 Source: kubelet kuberuntime_container_windows.go, eviction; design: CRI Windows container
 configuration; Kubernetes documentation, Windows containers and resource management.
@@ -10,40 +10,40 @@ from collections.abc import Iterator, Mapping
 
 from qoslet.core.api.pod import Container, Pod
 from qoslet.core.convert.windows_job_object import Windows
-from qoslet.core.oci.result import Parity, Part, Verdict
+from qoslet.core.oci.result import BlockResult, Parity, Verdict
 from qoslet.core.quantity import ZERO
 from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.resources.windows import hyperv
 from qoslet.core.rules.windows import MAXIMUM, milli_of_maximum
 
 _OWN_MEMORY = 1024
-"""MiB of a Hyper-V container's machine where nothing says. Source: hcsshim internal/uvm
+"""The default memory of a Hyper-V container's VM in MiB. Source: hcsshim internal/uvm
 newDefaultOptions."""
 
 
 def container_parity(
-    policy: NodePolicy, container: Container, part: Part, on: Windows
+    policy: NodePolicy, container: Container, part: BlockResult, windows: Windows
 ) -> tuple[Parity, ...]:
-    """The report of a container; ``part`` is what its object gets."""
+    """The report of a container; ``part`` is its job object."""
     if part.refusal is not None:
         how = "the pod is rejected"
         return (Parity("container", container.name, "absent", how, "use Kubernetes 1.18 or later"),)
     control = {row.file: int(row.value) for row in part.rows}
-    return tuple(_container(policy, container, control, on))
+    return tuple(_container(policy, container, control, windows))
 
 
 def _container(
-    policy: NodePolicy, container: Container, control: Mapping[str, int], on: Windows
+    policy: NodePolicy, container: Container, control: Mapping[str, int], windows: Windows
 ) -> Iterator[Parity]:
     limits, requests = container.resources.limits, container.resources.requests
     cpu = limits.get("cpu", ZERO)
     if cpu.nano:
-        yield _cpu_limit(str(cpu), cpu.milli, control, on)
+        yield _cpu_limit(str(cpu), cpu.milli, control, windows)
     if requests.get("cpu", ZERO).nano:
         yield _cpu_request(policy, str(requests["cpu"]), bool(cpu.nano), control)
     if limits.get("memory", ZERO).nano:
         memory = limits["memory"]
-        yield _memory_limit(str(memory), memory.value, control.get("Memory.SizeInMB", 0), on)
+        yield _memory_limit(str(memory), memory.value, control.get("Memory.SizeInMB", 0), windows)
     if requests.get("memory", ZERO).nano:
         how = "the scheduler counts it; Windows has no protection and no oom_score_adj"
         instead = "kubeReserved, systemReserved and memory.available of evictionHard (500Mi)"
@@ -53,44 +53,48 @@ def _container(
         yield _other(name, asked)
 
 
-def _cpu_limit(asked: str, milli: int, control: Mapping[str, int], on: Windows) -> Parity:
+def _cpu_limit(asked: str, milli: int, control: Mapping[str, int], windows: Windows) -> Parity:
     count, maximum = control.get("Processor.Count", 0), control.get("Processor.Maximum")
-    of = on.within(count)
+    processors = windows.within(count)
     if maximum is None and not count:
         how = "no cap; a weight is not a limit"
         return Parity("limits.cpu", asked, "absent", how, "use a later release")
-    if maximum is None or of is None:
+    if maximum is None or processors is None:
         how = f"whole processors: {count}"
         whole = milli == count * 1000
         return Parity("limits.cpu", asked, "enforced" if whole else "approximated", how)
-    back = milli_of_maximum(maximum, of)
-    unit = f"each of the machine's {of} processors" if on.isolated else f"{of} processors"
-    how = f"a hard cap at {maximum} of 10000 of {unit}, read back as {back}m"
-    verdict: Verdict = "enforced" if back == milli else "approximated"
-    return Parity("limits.cpu", asked, verdict, how, _scaled(maximum, of, count, on))
+    read_back = milli_of_maximum(maximum, processors)
+    unit = (
+        f"each of the machine's {processors} processors"
+        if windows.isolated
+        else f"{processors} processors"
+    )
+    how = f"a hard cap at {maximum} of 10000 of {unit}, read back as {read_back}m"
+    verdict: Verdict = "enforced" if read_back == milli else "approximated"
+    return Parity("limits.cpu", asked, verdict, how, _scaled(maximum, processors, count, windows))
 
 
-def _scaled(maximum: int, of: int, count: int, on: Windows) -> str:
-    """What makes the share of a host's processors one of the machine's own."""
-    if not on.isolated or count or not on.processors or on.processors == of:
+def _scaled(maximum: int, processors: int, count: int, windows: Windows) -> str:
+    """The setting of the shim that scales a share of the host's processors to the VM's."""
+    if not windows.isolated or count or not windows.processors or windows.processors == processors:
         return ""
-    share = min(max(maximum * on.processors // of, 1), MAXIMUM)
-    return f"ScaleCpuLimitsToSandbox of the shim: {share} of 10000, {milli_of_maximum(share, of)}m"
+    share = min(max(maximum * windows.processors // processors, 1), MAXIMUM)
+    return f"ScaleCpuLimitsToSandbox of the shim: {share} of 10000, {milli_of_maximum(share, processors)}m"
 
 
-def _memory_limit(asked: str, limit: int, size: int, on: Windows) -> Parity:
+def _memory_limit(asked: str, limit: int, size: int, windows: Windows) -> Parity:
     if not size:
         how = "less than 1 MiB: the shim treats 0 MiB as no limit"
         return Parity("limits.memory", asked, "absent", how, "use 1Mi or more")
     how = "a commit limit: an allocation beyond it fails, without an OOM kill"
-    if on.isolated and on.machine is None:
+    if windows.isolated and windows.machine is None:
         how = "the size of the VM, and a commit limit inside it"
-    elif on.isolated:
+    elif windows.isolated:
         how = f"a commit limit inside the VM, which has {_OWN_MEMORY} MiB by default"
     whole = size << 20 == limit
     if not whole:
         how += f"; {size} whole MiB of it"
-    fits = not on.isolated or on.machine is None or size <= _OWN_MEMORY
+    fits = not windows.isolated or windows.machine is None or size <= _OWN_MEMORY
     return Parity("limits.memory", asked, "enforced" if whole and fits else "approximated", how)
 
 
@@ -102,8 +106,10 @@ def _cpu_request(
         how = f"a weight of {weight}, from the limit alone; without a limit the smallest weight"
         return Parity("requests.cpu", asked, "absent", how)
     if weight is not None:
-        of = "of the limit, not of the request" if limited else "among containers with a weight"
-        return Parity("requests.cpu", asked, "approximated", f"a weight of {weight}, {of}")
+        relation = (
+            "of the limit, not of the request" if limited else "among containers with a weight"
+        )
+        return Parity("requests.cpu", asked, "approximated", f"a weight of {weight}, {relation}")
     how = "the scheduler counts it; no weight is sent, so neighbors can use the time"
     instead = "use limits on the neighbors, or exclusive CPUs (WindowsCPUAndMemoryAffinity)"
     return Parity("requests.cpu", asked, "absent", how, instead)
@@ -119,7 +125,7 @@ def _other(name: str, asked: str) -> Parity:
 
 
 def pod_parity(policy: NodePolicy, pod: Pod, qos: str) -> tuple[Parity, ...]:
-    """The report of what a pod has above its containers."""
+    """The report of the pod's own settings."""
     return tuple(_pod(policy, pod, qos))
 
 

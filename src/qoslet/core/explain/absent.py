@@ -1,4 +1,4 @@
-"""Why a file is not written: what the rule said that leaves it alone, else where it belongs."""
+"""Why a file is not written: the reason of the rule, else the levels on which it is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from qoslet.core.resources.not_written import NotWritten
 
 
 class UnwrittenFile(Struct, frozen=True):
-    """A file that a cgroup does not get. ``unwritten``: what the rules leave alone there."""
+    """A file that is not written in a cgroup. ``unwritten``: the reasons of the rules there."""
 
     policy: NodePolicy
     cgroup: Cgroup
@@ -34,12 +34,7 @@ _V1_TO_V2 = {
     "memory.limit_in_bytes": "memory.max",
     "memory.memsw.limit_in_bytes": "memory.swap.max",
 }
-_V2_TO_V1 = {
-    "cpu.weight": "cpu.shares",
-    "cpu.max": "cpu.cfs_quota_us",
-    "memory.max": "memory.limit_in_bytes",
-    "memory.swap.max": "memory.memsw.limit_in_bytes",
-}
+_V2_TO_V1 = {v2: v1 for v1, v2 in reversed(_V1_TO_V2.items())}
 _V2_ONLY = ("memory.min", "memory.low", "memory.high", "memory.oom.group")
 
 _ELSEWHERE: dict[tuple[str, str], str] = {
@@ -60,7 +55,7 @@ _BY_FILE = {
     "cpuset.cpus": "CPU lists are written on containers with the static policy, not on {}",
     "cpuset.mems": "memory nodes are written on containers, not on {}",
 }
-"""Files by the levels that no rule is asked at."""
+"""Reasons by file, for levels without a rule."""
 
 
 def reason_absent(missing: UnwrittenFile) -> str:

@@ -1,4 +1,4 @@
-"""What a memory value of a plan is worth, in a sentence."""
+"""Sentences about the effective memory settings of a plan."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _FULL = "when the node is full"
 
 
 def sentence(standing: Standing, file: str) -> str | None:
-    """What ``file`` of a group is worth; None where there is nothing to say."""
+    """The effect of ``file`` of a cgroup; None if the file has none."""
     if file in PROTECTING:
         return _protection(standing, file)
     return _limit(standing, file) if file in LIMITING else None
 
 
 def loss(standing: Standing, file: str) -> str | None:
-    """The same in short, where the value is worth less than it says."""
+    """The effective value in short, if it is less than the setting."""
     if file not in PROTECTING or not standing.lost(file):
         return None
     return f"effective {standing.kept(file)}{because(standing, file)}"
 
 
 def because(standing: Standing, file: str) -> str:
-    """Why it is worth less: the ancestor that does not hold it, or a limit that keeps the group
-    from using as much."""
+    """Why the effective value is less: an ancestor protects less, or a limit keeps the cgroup from
+    using as much."""
     cut, limit = standing.cut.get(file), standing.limit
     if cut is not None and standing.kept(file) < min(standing.claimed(file), standing.claim.usage):
         return f": {held(cut)}"
@@ -39,14 +39,14 @@ def because(standing: Standing, file: str) -> str:
 
 
 def held(cut: Overcommit) -> str:
-    """What a group holds of what is claimed below it."""
+    """How much an ancestor protects of its children's claims."""
     if cut.held == 0:
         return f"{cut.path} has no {cut.file}"
     return f"{cut.path} holds {cut.held} of {cut.claimed} that its children claim"
 
 
 def room(limit: Limit) -> str:
-    """What a limit leaves to all that is below it."""
+    """The limit for all cgroups below it."""
     if not limit.path:
         return f"the machine has {limit.value}"
     return f"memory.max of {named(limit.path)} is {limit.value}"

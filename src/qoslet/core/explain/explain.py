@@ -1,7 +1,7 @@
-"""Why a value is what it is: the numbers, their fields, the rule, the profile, the moment.
+"""Explains values: the rule, its inputs and their fields, the profile, and when it is written.
 
-``explain`` derives the values of the groups that a person means, and ``alternatives`` says what
-other releases, runtimes and forms of Memory QoS would write, by planning again.
+``explain`` derives the values of the selected cgroups. ``alternatives`` plans again to show what
+other releases, runtimes and variants of Memory QoS would write.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Axis = Literal["kubernetes", "memoryQos", "runtime"]
 
 
 class Alternative(Struct, frozen=True):
-    """What a range of profiles gives: ``value`` None where they do not write the file."""
+    """The value in a range of profiles; None if they do not write the file."""
 
     axis: Axis
     profiles: str
@@ -43,33 +43,33 @@ class Alternative(Struct, frozen=True):
     current: bool
 
 
-class Value(Struct, frozen=True):
-    """One file of a group, explained. ``value`` None: it is not written, and ``because`` says
+class Value(Struct, frozen=True, kw_only=True):
+    """One file of a cgroup, explained. ``value`` is None if it is not written; ``because`` says
     why. ``profile`` and ``evidence`` name the choice behind the rule and how it is known."""
 
     file: str
-    value: str | None
-    effective: str | None
-    writer: str | None
+    value: str | None = None
+    effective: str | None = None
+    writer: str | None = None
     because: str
-    rule: str | None
-    source: str | None
+    rule: str | None = None
+    source: str | None = None
     facts: tuple[Fact, ...]
     profile: str
-    evidence: str | None
-    when: str | None
-    overwritten: str | None
+    evidence: str | None = None
+    when: str | None = None
+    overwritten: str | None = None
     alternatives: tuple[Alternative, ...] = ()
     worth: int | None = None
     """Bytes of protection on a full node; None for other files, and without Memory QoS."""
     standing: str | None = None
-    """What the value is worth under the groups above, in a sentence."""
+    """The effect of the value under the cgroups above, in a sentence."""
     lost: str | None = None
-    """The same in short where it is worth less than it says."""
+    """The same in short, if the effect is less than the value."""
 
 
 class Group(Struct, frozen=True):
-    """One group with its values."""
+    """One cgroup with its values."""
 
     cgroup: Cgroup
     qos: QosClass | None
@@ -77,8 +77,8 @@ class Group(Struct, frozen=True):
 
 
 class Explanation(Struct, frozen=True):
-    """The answer: ``pod`` and what decided its class where the target is a pod or in one, what
-    the guard may do to it, and which of its annotations do not count, ``where`` in the pod."""
+    """The result. If the target is a pod or in one: the ``pod``, the fields that ``decided`` its
+    class, the ``guard`` mode, and the ``findings`` about annotations that do not count."""
 
     plan: Plan
     target: str
@@ -106,7 +106,7 @@ _CHOICES: tuple[tuple[str, str], ...] = (
     ("oom.critical", "critical_oom"),
     ("windows.", "windows"),
 )
-"""Beginning of a rule's id to the choice of a profile that picks it."""
+"""The choice of a profile by the prefix of the rule's id."""
 
 
 def _choice_of(rule: str) -> str:
@@ -114,7 +114,7 @@ def _choice_of(rule: str) -> str:
 
 
 def _chosen(policy: NodePolicy, rule: str, by_runtime: bool) -> tuple[str, str | None]:
-    """The choice that leads to a rule, and how it is known."""
+    """The choice of the profile behind a rule, and its evidence."""
     node = policy.node
     if rule.startswith("cpu.weight.") and by_runtime:
         runtime = node.profile.runtime
@@ -128,7 +128,7 @@ def _chosen(policy: NodePolicy, rule: str, by_runtime: bool) -> tuple[str, str |
     choice = _choice_of(rule)
     row = kubernetes.evidence(node.profile.kubernetes, choice) if choice else None
     if choice == "memory_qos":
-        return _form(policy, release, row)
+        return _variant(policy, release, row)
     if row is None:
         return release, None
     value = str(row.value).lower() if isinstance(row.value, bool) else str(row.value)
@@ -136,25 +136,27 @@ def _chosen(policy: NodePolicy, rule: str, by_runtime: bool) -> tuple[str, str |
     return text, f"{row.evidence}: {row.source}"
 
 
-def _form(policy: NodePolicy, release: str, row: kubernetes.Row | None) -> tuple[str, str | None]:
-    """The form of Memory QoS, and how it is known."""
-    node, form = policy.node, policy.memory_qos
+def _variant(
+    policy: NodePolicy, release: str, row: kubernetes.Row | None
+) -> tuple[str, str | None]:
+    """The variant of Memory QoS, and its evidence."""
+    node, variant = policy.node, policy.memory_qos
     how = f", {origin(node, 'memoryQos')}" if node.profile.memory_qos_forced else ""
-    if form == "qoslet":
+    if variant == "qoslet":
         unnamed = how or ", because no Kubernetes release is given"
         return f"Memory QoS qoslet{unnamed}", "qoslet's variant: docs/explanation/memory-qos.md"
     known = f"{row.evidence}: {row.source}" if row is not None else None
     if not policy.v2:
         return f"{release}: Memory QoS disabled: the node has cgroup v1", None
-    if form == "off":
+    if variant == "off":
         gate = " (gate MemoryQoS)" if node.profile.memory_qos != "off" else ""
         return f"{release}: Memory QoS disabled{how or gate}", known
     since = "" if how or row is None else f" since 1.{row.since}"
-    return f"{release}: Memory QoS {form}{since}{how}", known
+    return f"{release}: Memory QoS {variant}{since}{how}", known
 
 
 def _times(cgroup: Cgroup, file: str, writer: str, minor: int) -> tuple[str, str]:
-    """When a file is written, and what resets a value that was set by hand."""
+    """When a file is written, and what resets a value set by hand."""
     level: Level = "reserved"
     if writer == "qoslet":
         level = "qoslet"
@@ -168,11 +170,11 @@ def _times(cgroup: Cgroup, file: str, writer: str, minor: int) -> tuple[str, str
 
 
 def _written(plan: Plan, policy: NodePolicy, cgroup: Cgroup) -> list[Value]:
-    minor, found = plan.node.profile.minor, []
+    minor, values = plan.node.profile.minor, []
     for setting in cgroup.settings:
         when, overwritten = _times(cgroup, setting.file, setting.writer, minor)
         chosen, evidence = _chosen(policy, setting.rule, setting.writer != "kubelet")
-        found.append(
+        values.append(
             Value(
                 file=setting.file,
                 value=setting.value,
@@ -189,12 +191,12 @@ def _written(plan: Plan, policy: NodePolicy, cgroup: Cgroup) -> list[Value]:
             )
         )
     if cgroup.oom_score_adj is not None and cgroup.oom_rule:
-        found.append(_oom(plan, policy, cgroup))
-    return found
+        values.append(_oom(plan, policy, cgroup))
+    return values
 
 
 def _valued(value: Value, known: Standing | None) -> Value:
-    """The value with what it is worth."""
+    """The value with its effect."""
     if known is None or value.file not in (*PROTECTING, *LIMITING):
         return value
     return structs.replace(
@@ -212,7 +214,6 @@ def _oom(plan: Plan, policy: NodePolicy, cgroup: Cgroup) -> Value:
     return Value(
         file=OOM,
         value=str(cgroup.oom_score_adj),
-        effective=None,
         writer="runtime",
         because=RULES[rule].because(*cgroup.oom_inputs),
         rule=rule,
@@ -233,58 +234,47 @@ def _absent(plan: Plan, policy: NodePolicy, cgroup: Cgroup, file: str) -> Value:
     reason = reason_absent(UnwrittenFile(policy, cgroup, file, unwritten))
     return Value(
         file=file,
-        value=None,
-        effective=None,
-        writer=None,
         because=said(reason, refusals(cgroup, file)),
-        rule=None,
-        source=None,
         facts=facts(plan, policy, cgroup, file, "", ()),
         profile=chosen,
         evidence=evidence,
-        when=None,
-        overwritten=None,
     )
 
 
 def explain(
-    plan: Plan,
-    target: str,
-    file: str | None = None,
-    namespace: str | None = None,
+    plan: Plan, target: str, file: str | None = None, namespace: str | None = None
 ) -> Explanation:
-    """Explain a pod, a container or a group: of it all values, or those of ``file``, then with
-    what other profiles give. Raises BadInput where the target or the file is not known.
-    """
-    groups = select(plan, target, namespace)
+    """Explain all values of a pod, a container or a cgroup, or those of ``file`` with their
+    alternatives. Raises BadInput for an unknown target or file."""
+    cgroups = select(plan, target, namespace)
     policy = node_policy(plan.node)
     qos = {row.pod.uid: row.qos for row in plan.pods}
     if file is not None:
-        known_file(file, groups)
-    found = []
-    known = standings(plan) if policy.memory_qos != "off" else {}
-    for cgroup in groups:
-        own = qos.get(cgroup.pod.uid) if cgroup.pod is not None else None
+        known_file(file, cgroups)
+    explained = []
+    standing_by_cgroup = standings(plan) if policy.memory_qos != "off" else {}
+    for cgroup in cgroups:
+        qos_class = qos.get(cgroup.pod.uid) if cgroup.pod is not None else None
         values = _written(plan, policy, cgroup)
-        values = [_valued(value, known.get(key_of(cgroup))) for value in values]
+        values = [_valued(value, standing_by_cgroup.get(key_of(cgroup))) for value in values]
         if file is not None:
             values = [value for value in values if value.file == file] or [
                 _absent(plan, policy, cgroup, file)
             ]
             others = alternatives(plan, cgroup, file)
             values = [structs.replace(value, alternatives=others) for value in values]
-        found.append(Group(cgroup, own, tuple(values)))
-    pods = {c.pod.uid: c.pod for c in groups if c.pod is not None}
+        explained.append(Group(cgroup, qos_class, tuple(values)))
+    pods = {c.pod.uid: c.pod for c in cgroups if c.pod is not None}
     pod = next(iter(pods.values())) if len(pods) == 1 else None
     if pod is None:
-        return Explanation(plan, target, None, None, (), tuple(found))
+        return Explanation(plan, target, None, None, (), tuple(explained))
     return Explanation(
         plan,
         target,
         pod,
         qos[pod.uid],
         tuple(decided_by(pod, policy.qos_rules)),
-        tuple(found),
+        tuple(explained),
         guard_mode(policy, pod),
         _findings(plan, policy, pod, qos[pod.uid]),
     )
@@ -293,18 +283,20 @@ def explain(
 def _findings(plan: Plan, policy: NodePolicy, pod: Pod, qos: QosClass) -> tuple[Problem, ...]:
     """The annotations of a pod that do not count."""
     requests = numbers_of(policy, as_release_sees(policy, pod)).requests
-    own = [group for group in plan.cgroups if group.pod is not None and group.pod.uid == pod.uid]
-    written = [row for group in own for row in group.settings]
+    pod_cgroups = [
+        cgroup for cgroup in plan.cgroups if cgroup.pod is not None and cgroup.pod.uid == pod.uid
+    ]
+    written = [setting for cgroup in pod_cgroups for setting in cgroup.settings]
     return tuple(findings(policy, pod, qos, requests, written))
 
 
 RUNTIMES = ("runc-1.2.6", "runc-1.4.0", "crun-1.22", "crun-1.23")
-"""Runtimes on both sides of the changes that matter."""
+"""Runtimes before and after each change."""
 
 
 def replanned(plan: Plan, other: Profile) -> Plan:
-    """The same pods on the same node under another profile. Defaults of the kubelet that follow
-    the release follow it here, too."""
+    """The same pods and node with another profile. Kubelet defaults that depend on the release
+    change with it."""
     kubelet = plan.node.kubelet
     if "singleProcessOOMKill" not in plan.node.origins:
         single = plan.node.hierarchy == "v1" or not other.choices.oom_group
@@ -314,7 +306,7 @@ def replanned(plan: Plan, other: Profile) -> Plan:
 
 
 def _value_in(plan: Plan, cgroup: Cgroup, file: str) -> str | None:
-    """The value of the same group's file in another plan."""
+    """The value of the same file and cgroup in another plan."""
     for other in plan.cgroups:
         if not _counterpart(cgroup, other):
             continue
@@ -324,22 +316,22 @@ def _value_in(plan: Plan, cgroup: Cgroup, file: str) -> str | None:
     return None
 
 
-def _counterpart(one: Cgroup, other: Cgroup) -> bool:
-    if one.level != other.level:
+def _counterpart(cgroup: Cgroup, other: Cgroup) -> bool:
+    if cgroup.level != other.level:
         return False
-    if one.pod is None or other.pod is None:
-        return one.name == other.name
-    names = [c.container.name if c.container is not None else None for c in (one, other)]
-    return one.pod.uid == other.pod.uid and names[0] == names[1]
+    if cgroup.pod is None or other.pod is None:
+        return cgroup.name == other.name
+    names = [c.container.name if c.container is not None else None for c in (cgroup, other)]
+    return cgroup.pod.uid == other.pod.uid and names[0] == names[1]
 
 
 def alternatives(plan: Plan, cgroup: Cgroup, file: str) -> tuple[Alternative, ...]:
-    """What other releases give, what the other forms of Memory QoS, and what other runtimes;
-    an axis that makes no difference has one row."""
+    """The value with other releases, variants of Memory QoS and runtimes; an axis without a
+    difference has one row."""
     if cgroup.pod is not None and file != "cpuset.cpus":
-        # of a pod's values only the CPUs of its own depend on other pods
-        own = tuple(row for row in plan.pods if row.pod.uid == cgroup.pod.uid)
-        plan = structs.replace(plan, pods=own)
+        # of a pod's values only its exclusive CPUs depend on other pods
+        pods = tuple(row for row in plan.pods if row.pod.uid == cgroup.pod.uid)
+        plan = structs.replace(plan, pods=pods)
     now = plan.node.profile
     forced = now.memory_qos if now.memory_qos_forced else None
     releases = [f"1.{minor}" for minor in range(kubernetes.OLDEST, kubernetes.NEWEST + 1)]
@@ -347,15 +339,15 @@ def alternatives(plan: Plan, cgroup: Cgroup, file: str) -> tuple[Alternative, ..
     for release in (*releases, "design"):
         other = kubernetes.resolve(release, now.runtime.name, forced)
         rows.append(("kubernetes", release, _value_in(replanned(plan, other), cgroup, file)))
-    of_form = file in ("memory.high", "memory.min", "memory.low")
+    of_memory_qos = file in ("memory.high", "memory.min", "memory.low")
     unnamed = now.memory_qos == "qoslet" and forced is None
-    found = _grouped(rows, "" if of_form and unnamed else now.kubernetes)
-    if of_form:
-        forms: list[tuple[Axis, str, str | None]] = []
-        for form in kubernetes.MEMORY_QOS_FORMS:
-            other = kubernetes.resolve(now.kubernetes, now.runtime.name, form)
-            forms.append(("memoryQos", form, _value_in(replanned(plan, other), cgroup, file)))
-        found += _grouped(forms, node_policy(plan.node).memory_qos)
+    result = _grouped(rows, "" if of_memory_qos and unnamed else now.kubernetes)
+    if of_memory_qos:
+        variants: list[tuple[Axis, str, str | None]] = []
+        for variant in kubernetes.MEMORY_QOS_VARIANTS:
+            other = kubernetes.resolve(now.kubernetes, now.runtime.name, variant)
+            variants.append(("memoryQos", variant, _value_in(replanned(plan, other), cgroup, file)))
+        result += _grouped(variants, node_policy(plan.node).memory_qos)
     if cgroup.container is not None and file == "cpu.weight":
         names = dict.fromkeys((now.runtime.name, *RUNTIMES))
         others = [kubernetes.resolve(now.kubernetes, name, forced) for name in names]
@@ -363,23 +355,23 @@ def alternatives(plan: Plan, cgroup: Cgroup, file: str) -> tuple[Alternative, ..
             ("runtime", other.runtime.name, _value_in(replanned(plan, other), cgroup, file))
             for other in others
         ]
-        found += _grouped(runtimes, now.runtime.name)
-    return tuple(found)
+        result += _grouped(runtimes, now.runtime.name)
+    return tuple(result)
 
 
 def _grouped(rows: Sequence[tuple[Axis, str, str | None]], now: str) -> list[Alternative]:
-    """Neighbours with the same value as one row: ``1.22-1.26``; design and names by themselves."""
-    found: list[Alternative] = []
+    """Adjacent profiles with the same value as one row, such as ``1.22-1.26``."""
+    rows_by_value: list[Alternative] = []
     first = last = ""
     for index, (axis, name, value) in enumerate(rows):
         previous = rows[index - 1] if index else None
         ranged = axis == "kubernetes" and name != "design"
         if previous is None or previous[2] != value or (axis == "kubernetes" and not ranged):
             first = name
-            found.append(Alternative(axis, name, value, name == now))
+            rows_by_value.append(Alternative(axis, name, value, name == now))
         else:
             last = name
-            before = found[-1]
+            before = rows_by_value[-1]
             text = f"{first}-{last}" if ranged else f"{before.profiles}, {name}"
-            found[-1] = Alternative(axis, text, value, before.current or name == now)
-    return found
+            rows_by_value[-1] = Alternative(axis, text, value, before.current or name == now)
+    return rows_by_value

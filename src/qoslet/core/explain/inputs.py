@@ -1,4 +1,4 @@
-"""The fields that a value stands on: what stood where, and the number that it was read as."""
+"""The fields that a value is computed from: their text, their place and their number."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.rules.hugetlb import PREFIX, size_of_resource, size_text
 
 MOST_PODS = 10
-"""Pods that are listed one by one under a sum."""
+"""The most pods that are listed one by one under a sum."""
 
 
 class Fact(Struct, frozen=True):
-    """One field: ``given`` as it stood, ``value`` the number it means (equal where there is no
-    other), ``where`` the document, flag, ``default`` or ``probed``."""
+    """One field: ``given`` is its text, ``value`` the number that it means, else the same text;
+    ``where`` is the document, flag, ``default`` or ``probed``."""
 
     field: str
     given: str
@@ -121,26 +121,26 @@ def _given(
 
 
 def _container(pod: Pod, container: Container, file: str) -> Iterator[Fact]:
-    asked = resource_of(file)
-    if asked is None:
+    resource_and_sides = resource_of(file)
+    if resource_and_sides is None:
         return
-    resource, sides = asked
-    found: list[Fact] = []
+    resource, sides = resource_and_sides
+    facts: list[Fact] = []
     for side in sides:
         amounts = getattr(container.resources, side)
         copied = container.defaulted if side == "requests" else ()
-        found += _given(pod, f"{container.field}.resources.{side}", amounts, resource, copied)
-    if not found and file in ("cpu.weight", "cpu.shares"):
+        facts += _given(pod, f"{container.field}.resources.{side}", amounts, resource, copied)
+    if not facts and file in ("cpu.weight", "cpu.shares"):
         limits = container.resources.limits
-        found += _given(pod, f"{container.field}.resources.limits", limits, resource, ())
-    yield from found
+        facts += _given(pod, f"{container.field}.resources.limits", limits, resource, ())
+    yield from facts
 
 
 def _pod_level(pod: Pod, file: str) -> Iterator[Fact]:
-    asked = resource_of(file)
-    if asked is None or pod.resources is None:
+    resource_and_sides = resource_of(file)
+    if resource_and_sides is None or pod.resources is None:
         return
-    resource, sides = asked
+    resource, sides = resource_and_sides
     for side in sides:
         amounts = getattr(pod.resources, side)
         copied = pod.defaulted if side == "requests" else ()
@@ -152,36 +152,36 @@ def _pod(pod: Pod, file: str) -> Iterator[Fact]:
         if container.role != "ephemeral":
             yield from _container(pod, container, file)
     yield from _pod_level(pod, file)
-    asked = resource_of(file)
-    if asked is not None:
-        yield from _given(pod, "spec.overhead", pod.overhead, asked[0], ())
+    resource_and_sides = resource_of(file)
+    if resource_and_sides is not None:
+        yield from _given(pod, "spec.overhead", pod.overhead, resource_and_sides[0], ())
 
 
 def _of_class(
     plan: Plan, policy: NodePolicy, file: str, classes: tuple[str, ...]
 ) -> Iterator[Fact]:
-    asked = resource_of(file)
-    if asked is None or asked[0] not in ("cpu", "memory"):
+    resource_and_sides = resource_of(file)
+    if resource_and_sides is None or resource_and_sides[0] not in ("cpu", "memory"):
         return
-    resource, more = asked[0], 0
+    resource, unlisted = resource_and_sides[0], 0
     counted = (row for row in plan.pods if row.qos in classes)
     if file in ("memory.min", "memory.low"):
         counted = (row for row in counted if protects(policy, row.pod.memory))
     for number, row in enumerate(counted):
         if number >= MOST_PODS:
-            more += 1
+            unlisted += 1
             continue
         quantity = requests(row.pod, policy.sum_rules).get(resource)
         if quantity is not None:
             field = f"requests.{resource} of {row.qos} pod {row.pod.key}"
             file = row.pod.where.rpartition(": ")[0] or row.pod.where
             yield Fact(field, str(quantity), amount_of(resource, quantity), file)
-    if more:
-        yield Fact(f"requests.{resource} of {more} other pods", "", "", "")
+    if unlisted:
+        yield Fact(f"requests.{resource} of {unlisted} other pods", "", "", "")
 
 
 def origin(node: Node, field: str) -> str:
-    """Where a node's field comes from; of a part, where the whole does."""
+    """Where a node's field, or the field that contains it, comes from."""
     while field:
         if field in node.origins:
             return node.origins[field]
@@ -210,14 +210,16 @@ def _known(policy: NodePolicy) -> dict[str, object]:
 
 
 def _placing(node: Node) -> dict[str, object]:
-    """What the CPU, memory and topology managers go by, where it says anything."""
+    """The fields of the CPU, memory and topology managers; None for unset ones."""
     kubelet, layout = node.kubelet, node.host.layout
     options = (f"{name}={str(on).lower()}" for name, on in kubelet.cpu_manager_options.items())
-    held = (
+    reserved = (
         f"node {number}: {', '.join(f'{name} {amount}' for name, amount in limits.items())}"
         for number, limits in sorted(kubelet.reserved_memory.items())
     )
-    nodes = (f"node {one.id}: CPUs {one.cpus or 'none'}, {one.memory}" for one in node.host.numa)
+    nodes = (
+        f"node {numa.id}: CPUs {numa.cpus or 'none'}, {numa.memory}" for numa in node.host.numa
+    )
     shape = None
     if layout is not None:
         shape = f"{len(layout.sockets) or 1} sockets, {len(layout.cores)} cores"
@@ -225,7 +227,7 @@ def _placing(node: Node) -> dict[str, object]:
         "cpuManagerPolicyOptions": ", ".join(options) or None,
         "reservedSystemCPUs": kubelet.reserved_system_cpus or None,
         "memoryManagerPolicy": kubelet.memory_manager_policy,
-        "reservedMemory": "; ".join(held) or None,
+        "reservedMemory": "; ".join(reserved) or None,
         "topologyManagerPolicy": _policy(kubelet),
         "numa": "; ".join(nodes) or None,
         "topology": shape,
@@ -239,14 +241,14 @@ def _policy(kubelet: Kubelet) -> str | None:
 
 
 def node_fact(policy: NodePolicy, field: str) -> Fact | None:
-    """A field of the node; None where it has no value."""
+    """A field of the node; None if it has no value."""
     node = policy.node
     top, _, name = field.partition(".")
     if top == "featureGates":
         text = str(policy.gate(name)).lower()
         if name == "MemoryQoS" and node.profile.memory_qos_forced:
-            form = node.profile.memory_qos
-            return Fact("memoryQos", form, form, origin(node, "memoryQos"))
+            variant = node.profile.memory_qos
+            return Fact("memoryQos", variant, variant, origin(node, "memoryQos"))
         return Fact(field, text, text, origin(node, field))
     lists = {
         "capacity": node.capacity,
@@ -298,28 +300,28 @@ def _fields(cgroup: Cgroup, file: str, rule: str, inputs: tuple[object, ...]) ->
 def facts(
     plan: Plan, policy: NodePolicy, cgroup: Cgroup, file: str, rule: str, inputs: tuple[object, ...]
 ) -> tuple[Fact, ...]:
-    """Everything that went into a value, the pod's fields first."""
-    found: list[Fact] = []
+    """All fields that a value is computed from, the pod's first."""
+    result: list[Fact] = []
     if cgroup.level in ("node", "qos"):
         summed = file.startswith(("memory.min", "memory.low")) or cgroup.level == "qos"
         if summed:
-            found += _of_class(plan, policy, file, _classes(cgroup, file, rule))
+            result += _of_class(plan, policy, file, _classes(cgroup, file, rule))
     elif cgroup.container is not None and cgroup.pod is not None:
-        found += _container(cgroup.pod, cgroup.container, file)
-        if not found or file == "oom_score_adj":
-            found += _pod_level(cgroup.pod, file)
+        result += _container(cgroup.pod, cgroup.container, file)
+        if not result or file == "oom_score_adj":
+            result += _pod_level(cgroup.pod, file)
     elif cgroup.pod is not None and cgroup.level == "pod":
-        found += _pod(cgroup.pod, file)
+        result += _pod(cgroup.pod, file)
     if cgroup.pod is not None:
-        found += _annotations(cgroup.pod, file)
+        result += _annotations(cgroup.pod, file)
     for field in _fields(cgroup, file, rule, inputs):
         fact = node_fact(policy, field)
         if fact is not None:
-            found.append(fact)
-    return tuple(found)
+            result.append(fact)
+    return tuple(result)
 
 
-_SAID: dict[str, tuple[str, ...]] = {
+_ANNOTATIONS: dict[str, tuple[str, ...]] = {
     "memory.high": (HIGH, FACTOR),
     "memory.min": (PROTECTION,),
     "memory.low": (PROTECTION,),
@@ -329,22 +331,21 @@ _SAID: dict[str, tuple[str, ...]] = {
 
 
 def _annotations(pod: Pod, file: str) -> Iterator[Fact]:
-    for key in keys_of(pod.memory, *_SAID.get(file, ())):
+    for key in keys_of(pod.memory, *_ANNOTATIONS.get(file, ())):
         text = pod.memory.text(key)
         yield Fact(f"metadata.annotations[{key}]", text, text, pod.where)
 
 
 def refusals(cgroup: Cgroup, file: str) -> tuple[Finding, ...]:
-    """The annotations of a group's pod that would have decided about ``file``, were they not
-    refused."""
-    names, pod = _SAID.get(file, ()), cgroup.pod
+    """The refused annotations of a cgroup's pod that concern ``file``."""
+    names, pod = _ANNOTATIONS.get(file, ()), cgroup.pod
     if pod is None or not pod.memory.findings or cgroup.level == "sandbox":
         return ()
     if cgroup.container is None:
         names = tuple(name for name in names if name == PROTECTION)
     elif file == "memory.high":
-        own = f"{HIGH}.{cgroup.container.name}"
-        names = (own, *names) if pod.memory.high_of(cgroup.container.name) is None else (own,)
+        key = f"{HIGH}.{cgroup.container.name}"
+        names = (key, *names) if pod.memory.high_of(cgroup.container.name) is None else (key,)
     return refused(pod, *names)
 
 

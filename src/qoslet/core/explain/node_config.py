@@ -1,8 +1,7 @@
-"""What is in force on a node, field by field, and where each value came from.
+"""The effective configuration of a node, field by field, with the source of each value.
 
-A field has the name that it has in its document: those of a KubeletConfiguration, those of
-qoslet's Node. ``documents`` turns a node back into
-documents that describe it whole: read again, anywhere, they give the same node.
+Fields have their names in a KubeletConfiguration or in qoslet's Node. ``documents`` returns
+documents that describe the node completely, without a probe.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from qoslet.core.quantity import Quantity, canonical, from_int
 from qoslet.core.resources.node_policy import node_policy
 
 Value = Any
-"""A value as it stands in a JSON document."""
+"""A JSON value."""
 
 
 class EffectiveField(Struct, frozen=True):
-    """One field. ``source`` is a file with the field, a flag, ``probed``, or a default with what
-    it depends on; ``flag`` is the flag that overrides it, empty where none does."""
+    """One field. ``source`` is a file with the field, a flag, ``probed``, or a default and what it
+    depends on; ``flag`` is the flag that overrides it, empty without one."""
 
     field: str
     value: Value
@@ -57,13 +56,13 @@ _SHAPES: Mapping[str, Callable[[Any], Value]] = {
     ],
     "qosReserved": lambda percent: {} if percent is None else {"memory": f"{percent}%"},
 }
-"""How the fields are written whose value in ``Kubelet`` has another form."""
+"""Converters for fields whose value in ``Kubelet`` differs from that in the document."""
 
 _FLAGS = {row.config or row.field: row.names[0] for row in FLAG_ROWS}
 
 
 def _kubelet(node: Node) -> dict[str, Value]:
-    """Every field of a KubeletConfiguration that decides here, as the document writes it."""
+    """The fields of a KubeletConfiguration that decide about values, as in the document."""
     return {
         field: _SHAPES.get(field, _plain)(getattr(node.kubelet, attribute))
         for field, (attribute, _) in READERS.items()
@@ -75,7 +74,7 @@ def _plain(value: Any) -> Value:
 
 
 def _host(node: Node) -> dict[str, Value]:
-    """The host facts that are known, by their names in qoslet's Node."""
+    """The known host facts, by their names in qoslet's Node."""
     host = node.host
     facts = {
         "hierarchy": host.hierarchy,
@@ -104,7 +103,7 @@ def rows(node: Node) -> Iterator[EffectiveField]:
     )
     for field, value, flag in choices:
         origin = "driver" if field == "cgroupDriver" else field
-        default = _form_default(node) if field == "memoryQos" else "default"
+        default = _variant_default(node) if field == "memoryQos" else "default"
         yield EffectiveField(field, value, node.origins.get(origin, default), _FLAGS.get(flag, ""))
     for field, value in _kubelet(node).items():
         if field == "featureGates":
@@ -117,7 +116,7 @@ def rows(node: Node) -> Iterator[EffectiveField]:
     yield from _machine(node)
 
 
-def _form_default(node: Node) -> str:
+def _variant_default(node: Node) -> str:
     rules = node.profile
     if rules.memory_qos == "qoslet" and node_policy(node).memory_qos != "off":
         return "default without a Kubernetes release"
@@ -125,24 +124,24 @@ def _form_default(node: Node) -> str:
 
 
 def _protects_unasked(node: Node) -> bool:
-    """Whether the reservation policy is that of form qoslet, which nobody set."""
+    """Whether the reservation policy is the default of variant qoslet."""
     return node.profile.memory_qos == "qoslet" and "memoryReservationPolicy" not in node.origins
 
 
 def _choices(node: Node) -> dict[str, Value]:
-    """The versions and the form, as far as they were named: a default stays one, since a named
-    release has its own form of Memory QoS."""
+    """The versions, and the variant if it was named. The default release is left out with variant
+    qoslet, because a named release has its own variant."""
     rules = node.profile
-    found: dict[str, Value] = {"kubernetes": rules.kubernetes, "runtime": rules.runtime.name}
+    fields: dict[str, Value] = {"kubernetes": rules.kubernetes, "runtime": rules.runtime.name}
     if rules.memory_qos_forced:
-        return found | {"memoryQos": rules.memory_qos}
+        return fields | {"memoryQos": rules.memory_qos}
     if rules.memory_qos == "qoslet":
-        del found["kubernetes"]
-    return found
+        del fields["kubernetes"]
+    return fields
 
 
 def _gates(node: Node) -> Iterator[EffectiveField]:
-    """The gates that decide about a value, and any other that the owner set."""
+    """The gates that decide about values, and others that the user set."""
     given = node.kubelet.feature_gates
     default = f"default of {node.profile.kubernetes}"
     for name in sorted({*node.profile.gates, *given}):
@@ -169,15 +168,15 @@ def _machine(node: Node) -> Iterator[EffectiveField]:
 
 def _numa(node: Node) -> list[dict[str, Value]]:
     """The NUMA nodes as qoslet's Node lists them."""
-    found: list[dict[str, Value]] = []
-    for one in node.host.numa:
-        entry: dict[str, Value] = {"id": one.id, "cpus": one.cpus, "memory": _bytes(one.memory)}
-        if one.hugepages:
-            entry["hugepages"] = {_bytes(page): _bytes(n) for page, n in one.hugepages.items()}
-        if one.distances:
-            entry["distances"] = list(one.distances)
-        found.append(entry)
-    return found
+    entries: list[dict[str, Value]] = []
+    for numa in node.host.numa:
+        entry: dict[str, Value] = {"id": numa.id, "cpus": numa.cpus, "memory": _bytes(numa.memory)}
+        if numa.hugepages:
+            entry["hugepages"] = {_bytes(page): _bytes(n) for page, n in numa.hugepages.items()}
+        if numa.distances:
+            entry["distances"] = list(numa.distances)
+        entries.append(entry)
+    return entries
 
 
 def _bytes(amount: int) -> str:
@@ -185,7 +184,7 @@ def _bytes(amount: int) -> str:
 
 
 def _topology(node: Node) -> dict[str, Value]:
-    """Which CPUs share what, as far as it is known."""
+    """The known topology of the CPUs."""
     layout = node.host.layout
     if layout is None:
         return {}
@@ -193,12 +192,11 @@ def _topology(node: Node) -> dict[str, Value]:
 
 
 def documents(node: Node) -> list[dict[str, Value]]:
-    """qoslet's Node and a KubeletConfiguration that say everything, so that nothing is probed
-    where they are read."""
-    own: dict[str, Value] = {"apiVersion": OWN_API, "kind": "Node"}
+    """qoslet's Node and a KubeletConfiguration that describe the node completely."""
+    node_document: dict[str, Value] = {"apiVersion": OWN_API, "kind": "Node"}
     if node.name is not None:
-        own["metadata"] = {"name": node.name}
-    own |= {
+        node_document["metadata"] = {"name": node.name}
+    node_document |= {
         "os": node.os,
         "capacity": _amounts(node.capacity),
         "swap": _bytes(node.swap),
@@ -206,9 +204,9 @@ def documents(node: Node) -> list[dict[str, Value]]:
         **_choices(node),
     }
     if node.host.numa:
-        own["numa"] = _numa(node)
+        node_document["numa"] = _numa(node)
     if node.host.layout is not None:
-        own["topology"] = _topology(node)
+        node_document["topology"] = _topology(node)
     kubelet = {
         "apiVersion": KUBELET_API,
         "kind": "KubeletConfiguration",
@@ -218,6 +216,6 @@ def documents(node: Node) -> list[dict[str, Value]]:
     if _protects_unasked(node):
         del kubelet["memoryReservationPolicy"]
     if not node.kubelet_given:
-        # Only a kubelet that somebody configured refuses to start.
+        # only a configured kubelet refuses to start
         kubelet |= {"failCgroupV1": False, "failSwapOn": False}
-    return [own, kubelet]
+    return [node_document, kubelet]

@@ -1,4 +1,4 @@
-"""Which groups and which file a person means: exact names, else faults that list candidates."""
+"""Selects cgroups and files by exact names; errors list candidates."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.errors import BadInput
 
 OOM = "oom_score_adj"
-"""Not a group's file, but decided with it and explained like one."""
+"""Not a cgroup file, but explained like one."""
 
 
 def select(plan: Plan, target: str, namespace: str | None = None) -> list[Cgroup]:
-    """The groups that ``[NAMESPACE/]POD[/CONTAINER]`` or a group's name means; of a pod all of
-    its groups. Raises BadInput for an unknown or an ambiguous target, with candidates."""
+    """The cgroups of ``[NAMESPACE/]POD[/CONTAINER]``, or the one of that name; all cgroups of a
+    pod. Raises BadInput for an unknown or ambiguous target, with candidates."""
     if target.startswith("/"):
         return _by_name(plan, target)
     exact: dict[str, list[Cgroup]] = {}
@@ -39,18 +39,18 @@ def select(plan: Plan, target: str, namespace: str | None = None) -> list[Cgroup
 
 
 def _spellings(pod: Pod, container: str | None) -> dict[str, tuple[str, ...]]:
-    """What a group belongs to, as its full name, with the names that mean it."""
-    found: dict[str, tuple[str, ...]] = {pod.key: (pod.name, pod.key)}
+    """The full names of a cgroup's pod and container, each with the names that select it."""
+    names: dict[str, tuple[str, ...]] = {pod.key: (pod.name, pod.key)}
     if container is not None:
-        found[f"{pod.key}/{container}"] = (f"{pod.name}/{container}", f"{pod.key}/{container}")
-    return found
+        names[f"{pod.key}/{container}"] = (f"{pod.name}/{container}", f"{pod.key}/{container}")
+    return names
 
 
 def _by_name(plan: Plan, target: str) -> list[Cgroup]:
     name = target.rstrip("/") or "/"
-    found = [c for c in plan.cgroups if name in (c.name, c.path)]
-    if found:
-        return found
+    cgroups = [c for c in plan.cgroups if name in (c.name, c.path)]
+    if cgroups:
+        return cgroups
     hint = _hint(target, [c.name for c in plan.cgroups])
     raise BadInput(f"the plan has no cgroup {target!r}", where="CGROUP", hint=hint)
 
@@ -79,10 +79,10 @@ def _some(names: Sequence[str], most: int = 8) -> list[str]:
     return [*names[:most], f"… ({len(names)} in all)"] if len(names) > most else list(names)
 
 
-def known_file(text: str, groups: Sequence[Cgroup]) -> str:
+def known_file(text: str, cgroups: Sequence[Cgroup]) -> str:
     """``text`` if it names a file; BadInput with close matches otherwise."""
     files = {file for knob in KNOBS for file in (knob.v1, knob.v2) if file}
-    files |= {s.file for group in groups for s in group.settings} | {OOM}
+    files |= {s.file for cgroup in cgroups for s in cgroup.settings} | {OOM}
     if text in files or text.startswith("hugetlb."):
         return text
     from difflib import get_close_matches

@@ -1,6 +1,6 @@
-"""The CPU, memory and topology managers of one node together: pods come, are placed, and go.
+"""The CPU, memory and topology managers of one node together.
 
-``admit`` is called in the order in which pods arrive; what a pod got stays until ``release``.
+``admit`` is called in the order in which pods arrive. A pod keeps its assignment until ``release``.
 A refused pod gets nothing. Source: kubelet pkg/kubelet/cm/topologymanager scope_pod.go,
 scope_container.go; pkg/kubelet/cm/internal_container_lifecycle_linux.go.
 """
@@ -30,22 +30,22 @@ from qoslet.core.resources.pod_template import as_release_sees
 from qoslet.core.rules.hugetlb import size_of_resource
 
 
-class Given(Struct, frozen=True):
-    """What a pod's containers got, by container name: CPUs of their own, blocks of memory."""
+class PodAssignment(Struct, frozen=True):
+    """The exclusive CPUs and memory blocks of a pod's containers, by container name."""
 
     cpus: Mapping[str, Cpus] = {}
     memory: Mapping[str, tuple[Block, ...]] = {}
 
 
-class Kept(Struct, frozen=True):
-    """Everything that is handed out on a node: what outlives a run."""
+class Assignments(Struct, frozen=True):
+    """All assignments on a node."""
 
     cpus: Mapping[Holder, Cpus] = {}
     memory: Mapping[Holder, tuple[Block, ...]] = {}
 
 
 class _Asked(Struct, frozen=True):
-    """What one container asks of the managers; ``cpus`` is 0 where it shares."""
+    """A container's request to the managers; ``cpus`` is 0 if it uses the shared pool."""
 
     name: str
     role: str
@@ -54,7 +54,7 @@ class _Asked(Struct, frozen=True):
 
 
 def topology_of(policy: NodePolicy) -> Topology:
-    """How the node's CPUs and memory lie; flat where nobody said."""
+    """The topology of the node; flat if its documents have none."""
     host, cpus = policy.node.host, cpu_numbers(policy.cpus)
     nodes = host.numa or (NumaNode(listed(cpus), policy.memory_capacity),)
     if len(nodes) == 1 and not nodes[0].hugepages:
@@ -71,20 +71,24 @@ def _hugepages(policy: NodePolicy) -> dict[int, int]:
 
 def pick_options(policy: NodePolicy) -> PickOptions:
     """The node's cpuManagerPolicyOptions."""
-    given = policy.node.kubelet.cpu_manager_options
+    configured = policy.node.kubelet.cpu_manager_options
     return PickOptions(
-        **{CPU_OPTIONS[name].attribute: on for name, on in given.items() if name in CPU_OPTIONS}
+        **{
+            CPU_OPTIONS[name].attribute: on
+            for name, on in configured.items()
+            if name in CPU_OPTIONS
+        }
     )
 
 
 def placing(node: Node) -> object:
-    """What decides who may have which CPUs and memory: equal for nodes that hand out alike."""
+    """The node's fields that decide about assignments: equal for nodes that assign alike."""
     kubelet, gates = node.kubelet, ("CPUManager", "MemoryManager", "TopologyManager")
-    handing = [node.gate(name) for name in gates]
+    enabled = [node.gate(name) for name in gates]
     if (kubelet.cpu_manager_policy, kubelet.memory_manager_policy) == ("none", "None"):
         return None
     return (
-        *handing,
+        *enabled,
         kubelet.cpu_manager_policy,
         kubelet.cpu_manager_options,
         kubelet.reserved_system_cpus or amount(reserved(node), "cpu").value,
@@ -97,12 +101,12 @@ def placing(node: Node) -> object:
 
 
 def managers_of(policy: NodePolicy) -> Managers | None:
-    """The managers of a node on which nothing is placed yet; None where no policy places."""
+    """The managers of a node without assignments; None if no policy is static."""
     return Managers(policy) if places(policy) else None
 
 
 class Managers:
-    """Who has which CPUs and which memory on one node."""
+    """The CPU and memory assignments of one node."""
 
     def __init__(self, policy: NodePolicy) -> None:
         kubelet = policy.node.kubelet
@@ -115,8 +119,8 @@ class Managers:
             options = pick_options(policy)
             named = cpu_numbers(kubelet.reserved_system_cpus)
             count = amount(reserved(policy.node), "cpu").value
-            held = reserved_cpus(self.topology, named, count, options)
-            self.cpu = CpuManager(self.topology, options, held)
+            reserved_set = reserved_cpus(self.topology, named, count, options)
+            self.cpu = CpuManager(self.topology, options, reserved_set)
         if static_memory(policy):
             by_node = {
                 node: {name: quantity.value for name, quantity in limits.items()}
@@ -133,81 +137,82 @@ class Managers:
         self._by_pod = kubelet.topology_manager_scope == "pod"
 
     def places(self, pod: Pod, qos: QosClass) -> bool:
-        """Whether a pod gets something of its own, so that what others get depends on it."""
-        return any(one.cpus or one.memory for one in self._asked(pod, qos))
+        """Whether a pod gets exclusive CPUs or memory blocks, so that others depend on it."""
+        return any(request.cpus or request.memory for request in self._asked(pod, qos))
 
     def _asked(self, pod: Pod, qos: QosClass) -> list[_Asked]:
-        known = as_release_sees(self.policy, pod)
-        own = self.memory is not None and qos == "Guaranteed" and not _level(self.policy, known)
-        found = []
-        for container in known.containers:
+        seen_pod = as_release_sees(self.policy, pod)
+        placed_memory = (
+            self.memory is not None and qos == "Guaranteed" and not _level(self.policy, seen_pod)
+        )
+        requests = []
+        for container in seen_pod.containers:
             if container.role == "ephemeral":
                 continue
-            wanted = container.resources.requests
-            whole = self.cpu is not None and exclusive(self.policy, known, container, qos)
-            found.append(
+            requested = container.resources.requests
+            whole = self.cpu is not None and exclusive(self.policy, seen_pod, container, qos)
+            requests.append(
                 _Asked(
                     container.name,
                     container.role,
-                    wanted.get("cpu", ZERO).milli // 1000 if whole else 0,
+                    requested.get("cpu", ZERO).milli // 1000 if whole else 0,
                     {
                         name: quantity.value
-                        for name, quantity in wanted.items()
-                        if own and self.memory is not None and self.memory.knows(name)
+                        for name, quantity in requested.items()
+                        if placed_memory and self.memory is not None and self.memory.knows(name)
                     },
                 )
             )
-        return found
+        return requests
 
-    def admit(self, pod: Pod, qos: QosClass) -> Given | Refusal:
-        """Place a pod. One that has its place keeps it, unless it asks for something else."""
-        asked = self._asked(pod, qos)
+    def admit(self, pod: Pod, qos: QosClass) -> PodAssignment | Refusal:
+        """Assign CPUs and memory to a pod. It keeps its assignment unless its requests changed."""
+        requests = self._asked(pod, qos)
         self.refused.pop(pod.uid, None)
-        if not any(one.cpus or one.memory for one in asked):
+        if not any(request.cpus or request.memory for request in requests):
             self.release(pod.uid)
-            return Given()
-        if self._stands(pod.uid, asked):
+            return PodAssignment()
+        if self._is_placed(pod.uid, requests):
             return self.given(pod.uid)
         self.release(pod.uid)
-        refusal = self._place(pod.uid, asked)
+        refusal = self._place(pod.uid, requests)
         if refusal is not None:
             self.release(pod.uid)
             self.refused[pod.uid] = refusal
             return refusal
         return self.given(pod.uid)
 
-    def given(self, uid: str) -> Given:
-        """What a pod has."""
-        return Given(
+    def given(self, uid: str) -> PodAssignment:
+        """The assignment of a pod."""
+        return PodAssignment(
             dict(self.cpu.of(uid)) if self.cpu is not None else {},
             dict(self.memory.of(uid)) if self.memory is not None else {},
         )
 
     def release(self, uid: str) -> bool:
-        """Give back what a pod had, when its containers have ended; whether it had anything."""
+        """Release a pod's assignment, once its containers have ended; whether it had one."""
         self.refused.pop(uid, None)
         cpus = self.cpu is not None and self.cpu.release(uid)
         memory = self.memory is not None and self.memory.release(uid)
         return cpus or memory
 
-    def kept(self) -> Kept:
-        """What is handed out now."""
-        return Kept(
+    def kept(self) -> Assignments:
+        """The current assignments."""
+        return Assignments(
             self.cpu.kept() if self.cpu is not None else {},
             self.memory.kept() if self.memory is not None else {},
         )
 
-    def restore(self, kept: Kept) -> None:
-        """Take up what an earlier run handed out, in place of what is. Raises KeyError for NUMA
-        nodes or resources that the machine does not have."""
+    def restore(self, assignments: Assignments) -> None:
+        """Replace all assignments by those of an earlier run. Raises KeyError for NUMA nodes or
+        resources that the machine does not have."""
         if self.cpu is not None:
-            self.cpu.restore(kept.cpus)
+            self.cpu.restore(assignments.cpus)
         if self.memory is not None:
-            self.memory.restore(kept.memory)
+            self.memory.restore(assignments.memory)
 
     def settle(self, pods: Sequence[tuple[Pod, QosClass]]) -> tuple[str, ...]:
-        """Admit ``pods`` in this order; the UIDs of those that have another place, or none,
-        since."""
+        """Admit ``pods`` in this order; returns the UIDs of those whose assignment changed."""
         changed = []
         for pod, qos in pods:
             before = self.given(pod.uid), self.refused.get(pod.uid)
@@ -217,112 +222,119 @@ class Managers:
         return tuple(changed)
 
     def has(self, uid: str) -> bool:
-        """Whether a pod has anything."""
-        given = self.given(uid)
-        return bool(given.cpus or given.memory)
+        """Whether a pod has an assignment."""
+        assignment = self.given(uid)
+        return bool(assignment.cpus or assignment.memory)
 
     def holders(self) -> tuple[str, ...]:
-        """The UIDs of the pods that have anything."""
-        kept = self.kept()
-        return tuple(dict.fromkeys(uid for uid, _ in (*kept.cpus, *kept.memory)))
+        """The UIDs of the pods with an assignment."""
+        assignments = self.kept()
+        return tuple(dict.fromkeys(uid for uid, _ in (*assignments.cpus, *assignments.memory)))
 
     def shared(self) -> str:
-        """The CPUs of all containers without CPUs of their own, in list format."""
+        """The CPUs of the shared pool, in list format."""
         if self.cpu is None:
             return ""
         if self._pool is None or self._pool[0] is not self.cpu.taken:
             self._pool = self.cpu.taken, listed(self.cpu.shared())
         return self._pool[1]
 
-    def _stands(self, uid: str, asked: Sequence[_Asked]) -> bool:
-        have = self.given(uid)
-        counts = {name: len(cpus) for name, cpus in have.cpus.items()}
-        kinds = {name: {b.resource for b in blocks} for name, blocks in have.memory.items()}
-        return counts == {one.name: one.cpus for one in asked if one.cpus} and kinds == {
-            one.name: set(one.memory) for one in asked if one.memory
-        }
+    def _is_placed(self, uid: str, requests: Sequence[_Asked]) -> bool:
+        assignment = self.given(uid)
+        counts = {name: len(cpus) for name, cpus in assignment.cpus.items()}
+        kinds = {name: {b.resource for b in blocks} for name, blocks in assignment.memory.items()}
+        return counts == {
+            request.name: request.cpus for request in requests if request.cpus
+        } and kinds == {request.name: set(request.memory) for request in requests if request.memory}
 
-    def _place(self, uid: str, asked: Sequence[_Asked]) -> Refusal | None:
-        reuse, again = NO_CPUS, Reusable()
+    def _place(self, uid: str, requests: Sequence[_Asked]) -> Refusal | None:
+        reuse, reusable = NO_CPUS, Reusable()
         hint = ANY
         if self._by_pod:
-            hint, admitted = self._merged(_sum_cpus(asked), _sum_memory(asked), reuse, again)
+            hint, admitted = self._merged(
+                _sum_cpus(requests), _sum_memory(requests), reuse, reusable
+            )
             if not admitted:
                 return _AFFINITY
-        before: list[str] = []
-        for one in asked:
+        init_containers: list[str] = []
+        for request in requests:
             if not self._by_pod:
-                hint, admitted = self._merged(one.cpus, one.memory, reuse, again)
+                hint, admitted = self._merged(request.cpus, request.memory, reuse, reusable)
                 if not admitted:
                     return _AFFINITY
-            holder = uid, one.name
-            if one.cpus and self.cpu is not None:
-                cpus = self.cpu.allocate(holder, one.cpus, hint, reuse)
+            holder = uid, request.name
+            if request.cpus and self.cpu is not None:
+                cpus = self.cpu.allocate(holder, request.cpus, hint, reuse)
                 if isinstance(cpus, Refusal):
                     return cpus
-                reuse = reuse | cpus if one.role == "init" else reuse - cpus
-            if one.memory and self.memory is not None:
-                blocks = self.memory.allocate(holder, one.memory, hint, again, before)
+                reuse = reuse | cpus if request.role == "init" else reuse - cpus
+            if request.memory and self.memory is not None:
+                blocks = self.memory.allocate(
+                    holder, request.memory, hint, reusable, init_containers
+                )
                 if isinstance(blocks, Refusal):
                     return blocks
-                again.note(blocks, one.role == "init")
-            if one.role == "init":
-                before.append(one.name)
+                reusable.note(blocks, request.role == "init")
+            if request.role == "init":
+                init_containers.append(request.name)
         return None
 
-    def _merged(self, cpus: int, memory: Sizes, reuse: Cpus, again: Reusable) -> tuple[Hint, bool]:
+    def _merged(
+        self, cpus: int, memory: Sizes, reuse: Cpus, reusable: Reusable
+    ) -> tuple[Hint, bool]:
         resources: list[Sequence[Hint]] = []
         if self._merger.policy != "none":
             if cpus and self.cpu is not None:
                 resources.append(self.cpu.hints(cpus, reuse))
             if memory and self.memory is not None:
                 # a memory manager without any set of nodes has no preference
-                resources += [hints or [ANY] for hints in self.memory.hints(memory, again).values()]
+                resources += [
+                    hints or [ANY] for hints in self.memory.hints(memory, reusable).values()
+                ]
         return self._merger.merged(resources)
 
     def settings(self, pod: Pod, container: Container) -> tuple[Setting, ...]:
-        """The cpuset files of a container; an ephemeral one shares."""
-        rows = []
-        found = self.cpus(pod, container)
-        if found is not None and self.cpu is not None:
-            text, own = found
-            if own:
+        """The cpuset files of a container; ephemeral ones use the shared pool."""
+        cpusets = []
+        assigned = self.cpus(pod, container)
+        if assigned is not None and self.cpu is not None:
+            text, exclusive_cpus = assigned
+            if exclusive_cpus:
                 place = self.cpu.place(cpu_numbers(text))
                 inputs: tuple[object, ...] = (len(cpu_numbers(text)), text, place)
-                rows.append(Setting("cpuset.cpus", text, "cpuset.exclusive", inputs, "runtime"))
+                cpusets.append(Setting("cpuset.cpus", text, "cpuset.exclusive", inputs, "runtime"))
             else:
-                rows.append(Setting("cpuset.cpus", text, "cpuset.shared", (text,), "runtime"))
+                cpusets.append(Setting("cpuset.cpus", text, "cpuset.shared", (text,), "runtime"))
         text = self.mems(pod, container)
         if text and self.memory is not None:
             blocks = self.memory.of(pod.uid)[container.name]
             nodes = sorted({node for block in blocks for node in block.nodes})
             size = container.resources.requests.get("memory", ZERO).value
-            kept = listed(nodes)
-            rows.append(
+            effective = listed(nodes)
+            cpusets.append(
                 Setting(
                     "cpuset.mems",
                     text,
                     "cpuset.mems",
                     (text, size, len(nodes)),
                     "runtime",
-                    kept if kept != text else None,
+                    effective if effective != text else None,
                 )
             )
-        return tuple(rows)
+        return tuple(cpusets)
 
     def cpus(self, pod: Pod, container: Container) -> tuple[str, bool] | None:
-        """The CPUs of a container and whether they are its own; None where it may use all that
-        its pod may."""
+        """The CPUs of a container and whether they are exclusive; None if it has no cpuset."""
         if self.cpu is None:
             return None
-        own = self.cpu.of(pod.uid).get(container.name)
-        if own is not None:
-            return listed(own), True
+        exclusive_cpus = self.cpu.of(pod.uid).get(container.name)
+        if exclusive_cpus is not None:
+            return listed(exclusive_cpus), True
         pool = self.shared()
         return (pool, False) if pool else None
 
     def mems(self, pod: Pod, container: Container) -> str:
-        """The NUMA nodes of a container as the kubelet writes them; empty where it has none."""
+        """The NUMA nodes of a container as the kubelet writes them; empty without memory blocks."""
         if self.memory is None:
             return ""
         blocks = self.memory.of(pod.uid).get(container.name, ())
@@ -337,32 +349,34 @@ _AFFINITY = Refusal(
 
 
 def _level(policy: NodePolicy, pod: Pod) -> bool:
-    """Whether a pod's own resources keep the managers away. Source: kubernetes PR 133279."""
+    """Whether pod-level resources exclude the pod from the managers. Source: kubernetes PR 133279."""
     return policy.pod_level and pod_level_set(pod.resources) and policy.node.profile.minor >= 34
 
 
-def _sum_cpus(asked: Sequence[_Asked]) -> int:
-    """CPUs that a pod needs at once: the most of any init container with the sidecars before
-    it, or those of all that stay."""
+def _sum_cpus(requests: Sequence[_Asked]) -> int:
+    """CPUs that a pod needs at once: the most of any init container with the sidecars before it, or
+    those of all regular containers and sidecars."""
     most = staying = 0
-    for one in asked:
-        if one.role == "init":
-            most = max(most, staying + one.cpus)
+    for request in requests:
+        if request.role == "init":
+            most = max(most, staying + request.cpus)
         else:
-            staying += one.cpus
+            staying += request.cpus
     return max(most, staying)
 
 
-def _sum_memory(asked: Sequence[_Asked]) -> Sizes:
-    """The same for memory; what only init containers ask for does not count."""
-    found: dict[str, int] = {}
-    for name in {name for one in asked if one.role == "regular" for name in one.memory}:
+def _sum_memory(requests: Sequence[_Asked]) -> Sizes:
+    """Memory that a pod needs at once; resources that only init containers request do not count."""
+    sizes: dict[str, int] = {}
+    for name in {
+        name for request in requests if request.role == "regular" for name in request.memory
+    }:
         most = staying = 0
-        for one in asked:
-            size = one.memory.get(name, 0)
-            if one.role == "init":
+        for request in requests:
+            size = request.memory.get(name, 0)
+            if request.role == "init":
                 most = max(most, staying + size)
             else:
                 staying += size
-        found[name] = max(most, staying)
-    return dict(sorted(found.items()))
+        sizes[name] = max(most, staying)
+    return dict(sorted(sizes.items()))

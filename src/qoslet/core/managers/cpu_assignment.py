@@ -1,6 +1,6 @@
-"""Which free CPUs a container gets: whole NUMA nodes and sockets, whole cores, single threads.
+"""Picks free CPUs for a container: whole NUMA nodes and sockets, whole cores, single threads.
 
-At each level the fullest place comes first, so that what is left stays in one piece.
+At each level the fullest place comes first, so that the free CPUs stay together.
 Source: kubelet pkg/kubelet/cm/cpumanager/cpu_assignment.go; KEP-2902 (distribute-cpus-across-numa),
 KEP-4176 (distribute-cpus-across-cores), KEP-4800 (prefer-align-cpus-by-uncorecache).
 """
@@ -28,14 +28,14 @@ class PickOptions(Struct, frozen=True):
 
 
 def pick(topology: Topology, free: Cpus, count: int, options: PickOptions) -> Cpus | None:
-    """``count`` of the ``free`` CPUs; None where there are too few."""
+    """``count`` of the ``free`` CPUs; None if there are too few."""
     if count > len(free):
         return None
     if options.distribute_across_numa:
-        group = topology.each("core") if options.full_pcpus_only else 1
-        found = _distributed(topology, free, count, group) if count % group == 0 else None
-        if found is not None:
-            return found
+        group_size = topology.each("core") if options.full_pcpus_only else 1
+        cpus = _distributed(topology, free, count, group_size) if count % group_size == 0 else None
+        if cpus is not None:
+            return cpus
     return _Packing(topology, free, count).packed(options)
 
 
@@ -53,7 +53,7 @@ class _Packing:
             self._levels = ("socket", "node")
 
     def packed(self, options: PickOptions) -> Cpus:
-        """As many as wanted, packed into as few places as can be."""
+        """The wanted number of CPUs, packed into as few places as possible."""
         for level in self._levels:
             self._take_full(level)
         if options.prefer_uncore:
@@ -87,8 +87,8 @@ class _Packing:
         outer = self.topology.groups(above, self.free)
         return [
             place
-            for one in self.ordered(above)
-            for place in sorted(self.topology.groups(level, outer[one]), key=size)
+            for place_above in self.ordered(above)
+            for place in sorted(self.topology.groups(level, outer[place_above]), key=size)
         ]
 
     def _above(self, level: Level) -> Level | None:
@@ -119,16 +119,16 @@ class _Packing:
                 self._take_part(cache)
 
     def _take_part(self, cache: int) -> None:
-        """The rest from one cache, whole cores first, if it has room for all of it."""
+        """Take all remaining CPUs from one cache, whole cores first, if it has enough."""
         threads = self.topology.each("core")
         inside = self.topology.groups("cache", self.free).get(cache, NO_CPUS)
         cores = self.topology.groups("core", inside)
         needed = -(-self.wanted // threads)
-        found = sorted(cpu for core in sorted(cores)[:needed] for cpu in cores[core])
-        if self.wanted % 2 and threads > 1 and len(found) > self.wanted:
-            found.pop()
-        if len(found) == self.wanted:
-            self.take(frozenset(found))
+        cpus = sorted(cpu for core in sorted(cores)[:needed] for cpu in cores[core])
+        if self.wanted % 2 and threads > 1 and len(cpus) > self.wanted:
+            cpus.pop()
+        if len(cpus) == self.wanted:
+            self.take(frozenset(cpus))
 
     def _single(self, spread: bool) -> list[int]:
         """Free CPUs one by one: core by core, or ``spread`` over the cores of a socket."""
@@ -138,26 +138,27 @@ class _Packing:
 
 
 class _Split(Struct):
-    """A choice of NUMA nodes, those that give one group more, and how uneven it leaves the rest."""
+    """A choice of NUMA nodes. ``more`` are those that give one group more than the others;
+    ``uneven`` is the standard deviation of the free CPUs afterwards."""
 
     uneven: float
     nodes: tuple[int, ...]
     more: tuple[int, ...]
 
 
-def _distributed(topology: Topology, free: Cpus, count: int, group: int) -> Cpus | None:
-    """The same number of CPUs from each of the fewest NUMA nodes that can give them, in groups
-    of ``group``; None where no set of nodes can."""
+def _distributed(topology: Topology, free: Cpus, count: int, group_size: int) -> Cpus | None:
+    """The same number of CPUs from each of the fewest possible NUMA nodes, in groups of ``group_size``;
+    None if no set of nodes has them."""
     packing = _Packing(topology, free, count)
     if not count:
         return NO_CPUS
     nodes = packing.ordered("node")
-    groups = _upward(count, group)
-    per_node = _upward(_upward(len(topology.cpus), group), topology.count("node"))
+    groups = _upward(count, group_size)
+    per_node = _upward(_upward(len(topology.cpus), group_size), topology.count("node"))
     for size in range(_upward(groups, per_node), min(groups, len(nodes)) + 1):
-        best = _best_split(topology, free, count, group, nodes, size)
+        best = _best_split(topology, free, count, group_size, nodes, size)
         if best is not None:
-            return _taken_evenly(packing, best, count, group)
+            return _taken_evenly(packing, best, count, group_size)
     return None
 
 
@@ -167,36 +168,38 @@ def _upward(amount: int, part: int) -> int:
 
 
 def _best_split(
-    topology: Topology, free: Cpus, count: int, group: int, nodes: Sequence[int], size: int
+    topology: Topology, free: Cpus, count: int, group_size: int, nodes: Sequence[int], size: int
 ) -> _Split | None:
     have = {node: len(cpus) for node, cpus in topology.groups("node", free).items()}
     best: _Split | None = None
     for some in combinations(nodes, size):
         if best is not None and best.uneven == 0:
             break
-        if sum(have[node] // group for node in some) * group < count:
+        if sum(have[node] // group_size for node in some) * group_size < count:
             continue
-        share = count // size // group * group
+        share = count // size // group_size * group_size
         if any(have[node] < share for node in some):
             continue
         left = {node: have[node] - (share if node in some else 0) for node in nodes}
-        split = _split(left, some, count - share * size, group)
+        split = _split(left, some, count - share * size, group_size)
         if split is not None and (best is None or split.uneven < best.uneven):
             best = split
     return best
 
 
-def _split(left: dict[int, int], some: tuple[int, ...], rest: int, group: int) -> _Split | None:
-    """How the ``rest`` that does not divide evenly is best given by ``some``."""
+def _split(
+    left: dict[int, int], some: tuple[int, ...], rest: int, group_size: int
+) -> _Split | None:
+    """The best way to take the ``rest`` that does not divide evenly from the nodes ``some``."""
     if not rest:
         return _Split(_deviation(left.values()), some, ())
-    able = [node for node in some if left[node] >= group]
+    able = [node for node in some if left[node] >= group_size]
     best: _Split | None = None
     for size in range(len(able), 0, -1):
         for more in combinations(able, size):
             if sum(left[node] for node in more) < rest:
                 continue
-            after = _given_more(left, more, rest, group)
+            after = _given_more(left, more, rest, group_size)
             uneven = None if after is None else _deviation(after.values())
             if uneven is not None and (best is None or uneven < best.uneven):
                 best = _Split(uneven, some, more)
@@ -204,30 +207,30 @@ def _split(left: dict[int, int], some: tuple[int, ...], rest: int, group: int) -
 
 
 def _given_more(
-    left: dict[int, int], more: tuple[int, ...], rest: int, group: int
+    left: dict[int, int], more: tuple[int, ...], rest: int, group_size: int
 ) -> dict[int, int] | None:
-    """What is left when ``more`` give the rest in turns; None where groups do not add up to it."""
+    """The free CPUs after ``more`` gave the rest in turns; None if groups do not add up to it."""
     after = dict(left)
     while rest > 0:
         before = rest
         for node in more:
-            if rest > 0 and after[node] >= group:
-                after[node] -= group
-                rest -= group
+            if rest > 0 and after[node] >= group_size:
+                after[node] -= group_size
+                rest -= group_size
         if rest == before:
             return None
     return after
 
 
-def _taken_evenly(packing: _Packing, split: _Split, count: int, group: int) -> Cpus:
+def _taken_evenly(packing: _Packing, split: _Split, count: int, group_size: int) -> Cpus:
     topology = packing.topology
-    share = count // len(split.nodes) // group * group
+    share = count // len(split.nodes) // group_size * group_size
     for node in split.nodes:
         _take_inside(packing, node, share)
     while packing.wanted > 0:
         for node in split.more:
-            if packing.wanted > 0 and len(_inside(topology, packing.free, node)) >= group:
-                _take_inside(packing, node, group)
+            if packing.wanted > 0 and len(_inside(topology, packing.free, node)) >= group_size:
+                _take_inside(packing, node, group_size)
     return packing.taken
 
 
@@ -244,7 +247,7 @@ def _deviation(amounts: Iterable[int]) -> float:
     """The standard deviation, to three places, as the kubelet compares it."""
     numbers = list(amounts)
     mean = _thousandths(sum(numbers) / len(numbers))
-    return _thousandths(math.sqrt(sum((one - mean) ** 2 for one in numbers) / len(numbers)))
+    return _thousandths(math.sqrt(sum((number - mean) ** 2 for number in numbers) / len(numbers)))
 
 
 def _thousandths(number: float) -> float:

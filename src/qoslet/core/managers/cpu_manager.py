@@ -1,8 +1,8 @@
-"""The static CPU manager policy: which CPUs a container may use.
+"""The static CPU manager policy.
 
-Whole CPUs that a Guaranteed pod's container asks for become its own, picked by how they lie (see
-``topologypick``); every other container shares what is left. Reserved CPUs are never anybody's
-own. What an init container had is taken again by those that follow it in the same pod.
+A container of a Guaranteed pod that requests whole CPUs gets them exclusively, picked by topology
+(see ``cpu_assignment``). All other containers use the shared pool. Reserved CPUs are never
+exclusive. Later containers of a pod reuse the CPUs of its init containers.
 Source: kubelet pkg/kubelet/cm/cpumanager policy_static.go, policy_options.go.
 """
 
@@ -42,18 +42,18 @@ class Refusal(Struct, frozen=True):
     hint: str
 
 
-def _misaligned(asked: int, each: int) -> Refusal:
+def _misaligned(asked: int, threads: int) -> Refusal:
     return Refusal(
         "SMTAlignmentError",
-        f"{asked} CPUs are not a multiple of the {each} threads of a core",
+        f"{asked} CPUs are not a multiple of the {threads} threads of a core",
         "request whole cores, or disable full-pcpus-only",
     )
 
 
-def _no_cores(asked: int, free: int, each: int) -> Refusal:
+def _no_cores(asked: int, free: int, threads: int) -> Refusal:
     return Refusal(
         "SMTAlignmentError",
-        f"{asked} CPUs of whole cores requested, {free} free ({each} threads per core)",
+        f"{asked} CPUs of whole cores requested, {free} free ({threads} threads per core)",
         "request fewer CPUs, or move pods",
     )
 
@@ -67,7 +67,7 @@ def _too_few(asked: int, free: int) -> Refusal:
 
 
 class CpuManager:
-    """Who has which CPUs. ``reserved`` are never given away."""
+    """The exclusive CPUs of containers. ``reserved`` CPUs are never exclusive."""
 
     def __init__(self, topology: Topology, options: PickOptions, reserved: Cpus) -> None:
         self.topology = topology
@@ -76,75 +76,79 @@ class CpuManager:
         self._sets: list[tuple[int, tuple[int, ...]]] = []
         self._own: dict[str, dict[str, Cpus]] = {}
         self.taken: Cpus = NO_CPUS
-        """Every CPU that is somebody's own: another object whenever it is another set."""
+        """All exclusive CPUs; a new object whenever the set changes."""
 
     def of(self, uid: str) -> Mapping[str, Cpus]:
-        """What the containers of a pod have, by name."""
+        """The CPUs of a pod's containers, by name."""
         return self._own.get(uid, {})
 
     def kept(self) -> dict[Holder, Cpus]:
-        """What every container has."""
-        return {(uid, name): cpus for uid, own in self._own.items() for name, cpus in own.items()}
+        """The CPUs of every container."""
+        return {
+            (uid, name): cpus
+            for uid, containers in self._own.items()
+            for name, cpus in containers.items()
+        }
 
     def restore(self, kept: Mapping[Holder, Cpus]) -> None:
-        """Take up what an earlier run handed out, in place of what is."""
+        """Replace all assignments by those of an earlier run."""
         self._own = {}
         for (uid, name), cpus in kept.items():
             self._own.setdefault(uid, {})[name] = cpus
         self.taken = NO_CPUS.union(*kept.values())
 
     def shared(self) -> Cpus:
-        """The pool of all others; empty only if nothing is reserved, or strictly."""
+        """The shared pool; empty only without reserved CPUs, or with strict-cpu-reservation."""
         usable = self.topology.cpus
         if self.options.strict_reservation:
             usable -= self.reserved
         return usable - self.taken
 
     def release(self, uid: str) -> bool:
-        """Give back what the containers of a pod had; whether there was anything."""
+        """Release the CPUs of a pod; whether it had any."""
         if self._own.pop(uid, None) is None:
             return False
         self.taken = NO_CPUS.union(*self.kept().values())
         return True
 
     def free(self) -> Cpus:
-        """What may become somebody's own."""
+        """The CPUs that can become exclusive."""
         return self.topology.cpus - self.reserved - self.taken
 
     def hints(self, asked: int, reuse: Cpus = NO_CPUS) -> list[Hint]:
         """The sets of NUMA nodes with ``asked`` free CPUs; ``reuse`` must be within."""
         topology, free = self.topology, self.free() - reuse
         by_node = {node: len(cpus) for node, cpus in topology.groups("node", free).items()}
-        again = bits(topology.groups("node", reuse))
+        reuse_mask = bits(topology.groups("node", reuse))
         whole = {node: len(cpus) for node, cpus in topology.whole("node").items()}
-        have = {node: by_node.get(node, 0) for node in whole}
-        least, found = len(whole), []
+        free_count = {node: by_node.get(node, 0) for node in whole}
+        fewest, masks = len(whole), []
         if not self._sets:
             self._sets = [(mask, numbers(mask)) for mask in sets_of(sorted(whole))]
         for mask, inside in self._sets:
             if sum([whole[node] for node in inside]) >= asked:
-                least = min(least, len(inside))
-            room = len(reuse) + sum([have[node] for node in inside])
-            if again & ~mask == 0 and room >= asked:
-                found.append(mask)
-        return [Hint(mask, self._preferred(mask, least)) for mask in found]
+                fewest = min(fewest, len(inside))
+            room = len(reuse) + sum([free_count[node] for node in inside])
+            if reuse_mask & ~mask == 0 and room >= asked:
+                masks.append(mask)
+        return [Hint(mask, self._preferred(mask, fewest)) for mask in masks]
 
     def _preferred(self, mask: int, least: int) -> bool:
         if mask.bit_count() == least:
             return True
         topology = self.topology
-        each = topology.count("node") // topology.count("socket")
-        if not self.options.align_by_socket or not each:
+        nodes_per_socket = topology.count("node") // topology.count("socket")
+        if not self.options.align_by_socket or not nodes_per_socket:
             return False
         inside = [topology.whole("node")[node] for node in numbers(mask)]
         sockets = topology.groups("socket", NO_CPUS.union(*inside))
-        return len(sockets) == -(-least // each)
+        return len(sockets) == -(-least // nodes_per_socket)
 
     def allocate(
         self, holder: Holder, asked: int, hint: Hint, reuse: Cpus = NO_CPUS
     ) -> Cpus | Refusal:
-        """Give ``asked`` CPUs to a container, those of the hint's nodes first; what it has is
-        kept. ``reuse`` are those of init containers of the pod."""
+        """Assign ``asked`` CPUs to a container, those of the hint's nodes first; a container that
+        has CPUs keeps them. ``reuse`` are those of the pod's init containers."""
         uid, name = holder
         if name in self.of(uid):
             return self.of(uid)[name]
@@ -152,26 +156,28 @@ class CpuManager:
         refused = self._unaligned(asked, reuse)
         if refused is not None:
             return refused
-        found: Cpus = NO_CPUS
+        near_cpus: Cpus = NO_CPUS
         if hint.nodes is not None:
-            near = self._near(hint.nodes, free)
-            found = pick(self.topology, near, min(asked, len(near)), self.options) or NO_CPUS
-        rest = pick(self.topology, free - found, asked - len(found), self.options)
+            near_free = self._near(hint.nodes, free)
+            near_cpus = (
+                pick(self.topology, near_free, min(asked, len(near_free)), self.options) or NO_CPUS
+            )
+        rest = pick(self.topology, free - near_cpus, asked - len(near_cpus), self.options)
         if rest is None:
             return _too_few(asked, len(free))
-        self._own.setdefault(uid, {})[name] = found | rest
-        self.taken |= found | rest
-        return found | rest
+        self._own.setdefault(uid, {})[name] = near_cpus | rest
+        self.taken |= near_cpus | rest
+        return near_cpus | rest
 
     def _unaligned(self, asked: int, reuse: Cpus) -> Refusal | None:
-        """Why full-pcpus-only refuses; a core of which a thread is reserved is no whole one."""
+        """Why full-pcpus-only refuses; cores with a reserved thread do not count as whole."""
         if not self.options.full_pcpus_only:
             return None
-        each = self.topology.each("core")
-        if asked % each:
-            return _misaligned(asked, each)
+        threads = self.topology.each("core")
+        if asked % threads:
+            return _misaligned(asked, threads)
         pool = self.shared() - self.topology.cores_of(self.reserved) | reuse
-        return _no_cores(asked, len(pool), each) if asked > len(pool) else None
+        return _no_cores(asked, len(pool), threads) if asked > len(pool) else None
 
     def _near(self, mask: int, free: Cpus) -> Cpus:
         """Free CPUs of the nodes; of their whole sockets with align-by-socket."""
@@ -179,11 +185,11 @@ class CpuManager:
         inside = NO_CPUS.union(*(whole.get(node, NO_CPUS) for node in numbers(mask)))
         if self.options.align_by_socket:
             sockets = self.topology.groups("socket", inside)
-            inside = NO_CPUS.union(*(self.topology.whole("socket")[one] for one in sockets))
+            inside = NO_CPUS.union(*(self.topology.whole("socket")[socket] for socket in sockets))
         return inside & free
 
     def place(self, cpus: Cpus) -> str:
-        """How CPUs lie, for a reason: whole cores or threads, the sockets and the NUMA nodes."""
+        """The place of CPUs in words: whole cores or threads, and NUMA nodes."""
         if self.topology.flat:
             return ""
         words = []
@@ -196,7 +202,7 @@ class CpuManager:
 
 
 def reserved_cpus(topology: Topology, named: Cpus, count: int, options: PickOptions) -> Cpus:
-    """CPUs that are never given away: the named ones, else ``count`` picked by topology."""
+    """The reserved CPUs: the named ones, else ``count`` picked by topology."""
     if named:
         return named & topology.cpus
     return pick(topology, topology.cpus, min(count, len(topology.cpus)), options) or NO_CPUS

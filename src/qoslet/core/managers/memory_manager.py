@@ -1,7 +1,7 @@
-"""The Static memory manager policy: on which NUMA nodes the memory of a container lies.
+"""The Static memory manager policy: the NUMA nodes of containers' memory.
 
-Memory and hugepages of Guaranteed pods are reserved node by node: on the fewest nodes that have
-room, a node being used either alone or in one fixed group. ``reservedMemory`` is never given.
+Memory and hugepages of Guaranteed pods are reserved on the fewest NUMA nodes with enough free. A
+node is used either alone or in one fixed group of nodes. ``reservedMemory`` is never assigned.
 Source: kubelet pkg/kubelet/cm/memorymanager policy_static.go.
 """
 
@@ -29,8 +29,8 @@ def _mems(nodes: str, asked: int, groups: int) -> str:
     return f"Static policy, Guaranteed, memory {asked} -> {alone}: {nodes}"
 
 
-class Table(Struct):
-    """The books of one resource on one node, in bytes."""
+class Table(Struct, rename="camel"):
+    """One resource on one NUMA node, in bytes; the kubelet's MemoryTable, stored as such."""
 
     total: int
     system_reserved: int
@@ -39,16 +39,17 @@ class Table(Struct):
     free: int
 
 
-class NodeBooks(Struct):
-    """One NUMA node: how many reservations it has, the group it is used in, its tables."""
+class NumaNodeState(Struct, rename={"assignments": "numberOfAssignments", "tables": "memoryMap"}):
+    """One NUMA node: the number of its reservations, its tables by resource, and the nodes of its
+    group (``cells``); the kubelet's NUMANodeState."""
 
     assignments: int
     tables: dict[str, Table]
     cells: tuple[int, ...]
 
 
-class Block(Struct, frozen=True):
-    """What a container has reserved: bytes of a resource on a group of nodes."""
+class Block(Struct, frozen=True, rename={"nodes": "numaAffinity", "resource": "type"}):
+    """A container's reservation: bytes of a resource on a group of nodes."""
 
     nodes: tuple[int, ...]
     resource: str
@@ -60,38 +61,39 @@ def page_name(size: int) -> str:
     return f"hugepages-{canonical(from_int(size, 'BinarySI'))}"
 
 
-def books_of(topology: Topology, reserved: Mapping[int, Sizes]) -> dict[int, NodeBooks]:
-    """The books of a machine on which nothing is handed out yet."""
-    found = {}
+def node_states(topology: Topology, reserved: Mapping[int, Sizes]) -> dict[int, NumaNodeState]:
+    """The NUMA nodes of a machine without reservations."""
+    states = {}
     for node in topology.nodes:
-        held = reserved.get(node.id, {})
+        reserved_bytes = reserved.get(node.id, {})
         tables = {}
         for size, total in node.hugepages.items():
             name = page_name(size)
-            tables[name] = _table(total, held.get(name, 0), 0)
+            tables[name] = _table(total, reserved_bytes.get(name, 0), 0)
         pages = sum(node.hugepages.values())
-        tables["memory"] = _table(node.memory, held.get("memory", 0), pages)
-        found[node.id] = NodeBooks(0, tables, (node.id,))
-    return found
+        tables["memory"] = _table(node.memory, reserved_bytes.get("memory", 0), pages)
+        states[node.id] = NumaNodeState(0, dict(sorted(tables.items())), (node.id,))
+    return states
 
 
-def _table(total: int, held: int, other: int) -> Table:
-    left = max(total - held - other, 0)
-    return Table(total, held, left, 0, left)
+def _table(total: int, reserved: int, other: int) -> Table:
+    free = max(total - reserved - other, 0)
+    return Table(total, reserved, free, 0, free)
 
 
 class Reusable:
-    """Memory of a pod's init containers that those after them take again, by group of nodes."""
+    """Memory of a pod's init containers that later containers reuse, by group of nodes."""
 
     def __init__(self) -> None:
         self._bytes: dict[tuple[tuple[int, ...], str], int] = {}
 
     def of(self, nodes: tuple[int, ...], resource: str) -> int:
-        """Bytes that can be taken again."""
+        """Bytes that can be reused."""
         return self._bytes.get((nodes, resource), 0)
 
     def note(self, blocks: Sequence[Block], init: bool) -> None:
-        """A container got ``blocks``; an init container leaves them, any other uses them up."""
+        """Record the blocks of a container: those of an init container can be reused, those of
+        others use them up."""
         for block in blocks:
             key = block.nodes, block.resource
             have = self._bytes.get(key, 0)
@@ -99,46 +101,50 @@ class Reusable:
 
 
 class MemoryManager:
-    """Who has memory on which NUMA nodes."""
+    """The memory reservations of containers on NUMA nodes."""
 
     def __init__(self, topology: Topology, reserved: Mapping[int, Sizes]) -> None:
         self._machine = topology, reserved
-        self.books = books_of(topology, reserved)
-        self._sets = [(mask, numbers(mask)) for mask in sets_of(sorted(self.books))]
+        self.nodes = node_states(topology, reserved)
+        self._sets = [(mask, numbers(mask)) for mask in sets_of(sorted(self.nodes))]
         self._blocks: dict[str, dict[str, tuple[Block, ...]]] = {}
 
     def knows(self, resource: str) -> bool:
-        """Whether a resource lies on nodes: memory, and hugepages that are told by node."""
-        return any(resource in books.tables for books in self.books.values())
+        """Whether the amounts of a resource by NUMA node are known."""
+        return any(resource in state.tables for state in self.nodes.values())
 
     def of(self, uid: str) -> Mapping[str, tuple[Block, ...]]:
-        """What the containers of a pod have, by name."""
+        """The blocks of a pod's containers, by name."""
         return self._blocks.get(uid, {})
 
     def kept(self) -> dict[Holder, tuple[Block, ...]]:
-        """What every container has."""
-        return {(uid, name): own for uid, all in self._blocks.items() for name, own in all.items()}
+        """The blocks of every container."""
+        return {
+            (uid, name): blocks
+            for uid, containers in self._blocks.items()
+            for name, blocks in containers.items()
+        }
 
     def restore(self, kept: Mapping[Holder, tuple[Block, ...]]) -> None:
-        """Take up what an earlier run handed out, in place of what is. Raises KeyError for a
-        node or a resource that the machine does not have."""
-        self.books, self._blocks = books_of(*self._machine), {}
-        for (uid, name), own in kept.items():
-            for block in own:
-                self._book(block.nodes, block.resource, block.size)
-            self._blocks.setdefault(uid, {})[name] = own
+        """Replace all reservations by those of an earlier run. Raises KeyError for a node or
+        resource that the machine does not have."""
+        self.nodes, self._blocks = node_states(*self._machine), {}
+        for (uid, name), blocks in kept.items():
+            for block in blocks:
+                self._reserve(block.nodes, block.resource, block.size)
+            self._blocks.setdefault(uid, {})[name] = blocks
 
     def release(self, uid: str) -> bool:
-        """Give back what the containers of a pod had; whether there was anything."""
-        gone = self._blocks.pop(uid, None)
-        for own in (gone or {}).values():
-            for block in own:
-                self._unbook(block)
-        return gone is not None
+        """Release the blocks of a pod; whether it had any."""
+        released = self._blocks.pop(uid, None)
+        for blocks in (released or {}).values():
+            for block in blocks:
+                self._unreserve(block)
+        return released is not None
 
     def hints(self, asked: Sizes, reuse: Reusable) -> dict[str, list[Hint]]:
-        """For each resource the sets of nodes that have room for all that is asked."""
-        least, found = len(self.books), []
+        """For each resource the sets of nodes with enough free of all requested resources."""
+        fewest, masks = len(self.nodes), []
         room = [self._room(name) for name in asked]
         wanted = list(asked.items())
         for mask, nodes in self._sets:
@@ -146,67 +152,62 @@ class MemoryManager:
                 if sum([most[node] for node in nodes]) < size:
                     break
             else:
-                least = min(least, len(nodes))
+                fewest = min(fewest, len(nodes))
                 if self._usable(nodes) and all(
                     sum([free[node] for node in nodes]) + reuse.of(nodes, name) >= size
                     for (name, size), (_, free) in zip(wanted, room, strict=True)
                 ):
-                    found.append(mask)
-        same = [Hint(mask, mask.bit_count() == least) for mask in found]
+                    masks.append(mask)
+        same = [Hint(mask, mask.bit_count() == fewest) for mask in masks]
         return dict.fromkeys(asked, same)
 
     def _room(self, name: str) -> tuple[dict[int, int], dict[int, int]]:
-        """What of a resource could ever be handed out on each node, and what is free."""
-        tables = {node: books.tables.get(name) for node, books in self.books.items()}
+        """The allocatable and the free bytes of a resource on each node."""
+        tables = {node: state.tables.get(name) for node, state in self.nodes.items()}
         most = {node: table.allocatable if table else 0 for node, table in tables.items()}
         return most, {node: table.free if table else 0 for node, table in tables.items()}
 
     def _usable(self, nodes: tuple[int, ...]) -> bool:
-        """A node serves alone or in one group, never both."""
+        """Whether the nodes are unused, or used as this very group."""
         if len(nodes) == 1:
-            return len(self.books[nodes[0]].cells) == 1
-        used = [self.books[node] for node in nodes if self.books[node].assignments > 0]
-        return all(len(books.cells) > 1 and books.cells == nodes for books in used)
+            return len(self.nodes[nodes[0]].cells) == 1
+        used = [self.nodes[node] for node in nodes if self.nodes[node].assignments > 0]
+        return all(len(state.cells) > 1 and state.cells == nodes for state in used)
 
     def allocate(
-        self,
-        holder: Holder,
-        asked: Sizes,
-        hint: Hint,
-        reuse: Reusable,
-        before: Sequence[str] = (),
+        self, holder: Holder, asked: Sizes, hint: Hint, reuse: Reusable, before: Sequence[str] = ()
     ) -> tuple[Block, ...] | Refusal:
-        """Reserve what a container asks for on the hint's nodes, or on the best that there are
-        if it names none; what it has is kept. ``before`` are the init containers before it,
-        whose blocks shrink by what is taken again."""
+        """Reserve the requested bytes on the hint's nodes, or on the best nodes if it names none.
+        A container that has blocks keeps them. ``before`` are the init containers before it, whose
+        blocks shrink by what is reused."""
         uid, name = holder
         if name in self.of(uid):
             return self.of(uid)[name]
         nodes = self._nodes(asked, hint, reuse)
         if isinstance(nodes, Refusal):
             return nodes
-        found = tuple(Block(nodes, name, asked[name]) for name in sorted(asked))
-        for block in found:
-            again = reuse.of(nodes, block.resource)
-            self._book(nodes, block.resource, max(block.size - again, 0))
-        self._blocks.setdefault(uid, {})[name] = found
-        for block in found:
+        blocks = tuple(Block(nodes, name, asked[name]) for name in sorted(asked))
+        for block in blocks:
+            reused = reuse.of(nodes, block.resource)
+            self._reserve(nodes, block.resource, max(block.size - reused, 0))
+        self._blocks.setdefault(uid, {})[name] = blocks
+        for block in blocks:
             self._taken_again(uid, block, before)
-        return found
+        return blocks
 
     def _taken_again(self, uid: str, block: Block, before: Sequence[str]) -> None:
-        """Count memory once: the sum of a pod's blocks is what it has."""
+        """Shrink the blocks of init containers by the reused bytes, so that none count twice."""
         size = block.size
         for init in before:
-            own = []
+            blocks = []
             for old in self.of(uid).get(init, ()):
                 part = 0
                 if (old.resource, old.nodes) == (block.resource, block.nodes):
                     part = min(size, old.size)
                 size -= part
-                own.append(Block(old.nodes, old.resource, old.size - part))
-            if own:
-                self._blocks[uid][init] = tuple(own)
+                blocks.append(Block(old.nodes, old.resource, old.size - part))
+            if blocks:
+                self._blocks[uid][init] = tuple(blocks)
 
     def _nodes(self, asked: Sizes, hint: Hint, reuse: Reusable) -> tuple[int, ...] | Refusal:
         mask, preferred = hint.nodes, hint.preferred
@@ -221,7 +222,11 @@ class MemoryManager:
         nodes = numbers(mask)
         free = {name: self._room(name)[1] for name in asked}
         if any(sum(free[name][node] for node in nodes) < size for name, size in asked.items()):
-            wider = [one for one in possible if one.nodes is not None and mask & ~one.nodes == 0]
+            wider = [
+                candidate
+                for candidate in possible
+                if candidate.nodes is not None and mask & ~candidate.nodes == 0
+            ]
             if not wider:
                 return _no_room(asked)
             best = min(wider, key=_best_first)
@@ -232,25 +237,25 @@ class MemoryManager:
             return _mixed(nodes)
         return nodes
 
-    def _book(self, nodes: tuple[int, ...], name: str, size: int) -> None:
+    def _reserve(self, nodes: tuple[int, ...], name: str, size: int) -> None:
         for node in nodes:
-            books = self.books[node]
-            books.assignments += 1
-            books.cells = nodes
-            table = books.tables[name]
+            state = self.nodes[node]
+            state.assignments += 1
+            state.cells = nodes
+            table = state.tables[name]
             part = min(size, table.free)
             table.reserved += part
             table.free -= part
             size -= part
 
-    def _unbook(self, block: Block) -> None:
+    def _unreserve(self, block: Block) -> None:
         size = block.size
         for node in block.nodes:
-            books = self.books[node]
-            books.assignments -= 1
-            if books.assignments == 0:
-                books.cells = (node,)
-            table = books.tables[block.resource]
+            state = self.nodes[node]
+            state.assignments -= 1
+            if state.assignments == 0:
+                state.cells = (node,)
+            table = state.tables[block.resource]
             part = min(size, table.reserved)
             table.reserved -= part
             table.free += part
@@ -261,14 +266,14 @@ def _best_first(hint: Hint) -> tuple[bool, tuple[int, int]]:
     return not hint.preferred, narrower(hint.nodes or 0)
 
 
-def _said(asked: Sizes) -> str:
+def _sizes_text(asked: Sizes) -> str:
     return ", ".join(f"{size} bytes of {name}" for name, size in sorted(asked.items()))
 
 
 def _no_room(asked: Sizes) -> Refusal:
     return Refusal(
         "UnexpectedAdmissionError",
-        f"no NUMA nodes have room for {_said(asked)}",
+        f"no NUMA nodes have room for {_sizes_text(asked)}",
         "request less, reserve less, or move pods",
     )
 
@@ -276,7 +281,7 @@ def _no_room(asked: Sizes) -> Refusal:
 def _scattered(asked: Sizes) -> Refusal:
     return Refusal(
         "UnexpectedAdmissionError",
-        f"{_said(asked)} would fit on the fewest NUMA nodes, but they are in use",
+        f"{_sizes_text(asked)} would fit on the fewest NUMA nodes, but they are in use",
         "request less, or move pods",
     )
 

@@ -1,7 +1,7 @@
-"""Which NUMA nodes a pod or container should lie on, when CPUs and memory are asked together.
+"""The topology manager: merges the NUMA hints of the CPU and memory managers.
 
-Each manager names the sets of nodes that could hold what is asked; a policy picks the set that
-suits all of them, and refuses where it must. A set is an integer with one bit a node.
+Each manager lists the sets of NUMA nodes that fit a request. A policy picks the set that suits all
+managers, or refuses the pod. A set is an integer with one bit for each node.
 Source: kubelet pkg/kubelet/cm/topologymanager policy.go, policy_*.go, numa_info.go.
 """
 
@@ -12,14 +12,11 @@ from itertools import combinations
 
 from msgspec import Struct
 
-from qoslet.core.node.topology import (
-    Policy,
-    Topology,
-)
+from qoslet.core.node.topology import Policy, Topology
 
 
 class Hint(Struct, frozen=True):
-    """A set of nodes that would do, None: any; ``preferred``: no smaller one would."""
+    """A set of nodes that fits, None: any; ``preferred``: no smaller set fits."""
 
     nodes: int | None
     preferred: bool
@@ -29,15 +26,15 @@ ANY = Hint(None, True)
 NOWHERE = Hint(None, False)
 
 Hints = Sequence[Sequence[Hint]]
-"""For each resource that is asked for the sets that would do; none at all: it cannot be had."""
+"""The hints of each requested resource; an empty list: no set of nodes fits."""
 
 
 def bits(nodes: Iterable[int]) -> int:
     """Node numbers as a set."""
-    found = 0
+    mask = 0
     for node in nodes:
-        found |= 1 << node
-    return found
+        mask |= 1 << node
+    return mask
 
 
 def numbers(mask: int) -> tuple[int, ...]:
@@ -87,15 +84,15 @@ class Merger(Struct, frozen=True):
         return Hint(every, False) if best is None else best
 
     def _order(self, hint: Hint, aim: int) -> tuple[bool, int, int, float, int]:
-        """Preferred sets first, the narrowest of them; else those of the size that the most
-        demanding resource needs, then smaller ones from the top, then larger ones."""
+        """Sort key: preferred sets first, the narrowest of them. Then sets of the size that the
+        most demanding resource needs, smaller ones from the largest down, larger ones."""
         mask = hint.nodes or 0
         size = mask.bit_count()
         distance = self._distance(mask) if self.closest else 0.0
         if hint.preferred:
             return False, 0, size, distance, mask
-        group = 0 if size == aim else 1 if size < aim else 2
-        return True, group, -size if group == 1 else size, distance, mask
+        rank = 0 if size == aim else 1 if size < aim else 2
+        return True, rank, -size if rank == 1 else size, distance, mask
 
     def _distance(self, mask: int) -> float:
         inside = numbers(mask)
@@ -113,17 +110,17 @@ def _smallest(hints: Sequence[Hint]) -> int | None:
 
 
 def _permuted(asked: Sequence[Sequence[Hint]], every: int) -> set[tuple[int, bool]]:
-    """What is common to one hint of each resource, for every choice of them: the nodes that all
-    have, and whether all are preferred and the same."""
-    found: set[tuple[int, int | None, bool]] = {(every, None, True)}
+    """For every combination of one hint of each resource: the common nodes, and whether all hints
+    are preferred and name the same nodes."""
+    combined: set[tuple[int, int | None, bool]] = {(every, None, True)}
     for hints in asked:
-        found = {
+        combined = {
             (
                 mask if hint.nodes is None else mask & hint.nodes,
                 first if hint.nodes is None or first is not None else hint.nodes,
                 preferred and hint.preferred and hint.nodes in (None, first or hint.nodes),
             )
-            for mask, first, preferred in found
+            for mask, first, preferred in combined
             for hint in hints
         }
-    return {(mask, preferred) for mask, _, preferred in found}
+    return {(mask, preferred) for mask, _, preferred in combined}

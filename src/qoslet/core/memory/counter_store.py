@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from msgspec import DecodeError, Struct, json
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from qoslet.core.memory.counters import (
     CounterKey,
@@ -35,13 +35,13 @@ from qoslet.core.memory.sample import MemorySample
 from qoslet.core.memory.stall_episodes import EpisodeChange
 
 MAX_REMOVED_CGROUPS = 200
-"""Counters of groups that are gone, kept."""
+"""Removed cgroups whose counters are kept."""
 MAX_EVENTS = 200
 """Events kept."""
 
 
 class _StoredCounters(Struct):
-    """What is stored between two agents."""
+    """The stored form; field names are part of it."""
 
     tallies: list[MemoryCounters]
     events: list[MemoryEvent]
@@ -65,29 +65,29 @@ class CounterStore:
         self._tells_pressure = self._tells_protection = False
         self.events: deque[MemoryEvent] = deque(maxlen=MAX_EVENTS)
 
-    def add(self, groups: Iterable[TrackedCgroup]) -> None:
+    def add(self, cgroups: Iterable[TrackedCgroup]) -> None:
         """Track cgroups; counters under their keys continue."""
-        for group in groups:
-            self._gone.pop(group.key, None)
-            counters = self._counters.get(group.key)
+        for cgroup in cgroups:
+            self._gone.pop(cgroup.key, None)
+            counters = self._counters.get(cgroup.key)
             if counters is None:
-                self._counters[group.key] = MemoryCounters(group)
+                self._counters[cgroup.key] = MemoryCounters(cgroup)
             else:
-                counters.group = group
+                counters.group = cgroup
 
-    def remove(self, groups: Iterable[TrackedCgroup], wall: float) -> list[MemoryEvent]:
+    def remove(self, cgroups: Iterable[TrackedCgroup], wall: float) -> list[MemoryEvent]:
         """Mark cgroups as gone; returns the episodes that end with them. The oldest counters of
         gone cgroups are dropped."""
-        found = []
-        for group in groups:
-            counters = self._counters.get(group.key)
+        events = []
+        for cgroup in cgroups:
+            counters = self._counters.get(cgroup.key)
             if counters is None:
                 continue
-            self._gone.setdefault(group.key)
-            found += _episode(counters, group, counters.episodes.end(), wall)
+            self._gone.setdefault(cgroup.key)
+            events += _episode(counters, cgroup, counters.episodes.end(), wall)
         while len(self._gone) > MAX_REMOVED_CGROUPS:
             self._drop(next(iter(self._gone)))
-        return found
+        return events
 
     def _drop(self, key: CounterKey) -> None:
         del self._gone[key], self._counters[key]
@@ -96,38 +96,41 @@ class CounterStore:
     def record_sample(
         self,
         sample: MemorySample,
-        group: TrackedCgroup,
+        cgroup: TrackedCgroup,
         above: Sequence[TrackedCgroup],
         wall: float,
         protection: ProtectedBytes = UNPROTECTED,
     ) -> list[MemoryEvent]:
         """Count what happened since the last sample; returns the events. ``above`` are the cgroups
         above it, the topmost first."""
-        counters = self._counters.setdefault(group.key, MemoryCounters(group))
+        counters = self._counters.setdefault(cgroup.key, MemoryCounters(cgroup))
         before, earlier = counters.sample, counters.protection
         self._tells_pressure |= sample.pressure is not None
         self._tells_protection |= sample.low is not None
-        what = change_between(before, sample, group.request, protection, earlier)
+        change = change_between(before, sample, cgroup.request, protection, earlier)
         counters.sample, counters.protection = sample, protection
-        counters.add(what)
+        counters.add(change)
         if not sample.events:
-            alone = MemoryChange(what.events, NOTHING_RECLAIMED, what.zone)
-            for one in above:
-                self._counters.setdefault(one.key, MemoryCounters(one)).add(alone)
-        if what.reclaimed.taken:
-            recent = self._recent.setdefault(group.key, ReclaimHistory())
+            alone = MemoryChange(change.events, NOTHING_RECLAIMED, change.zone)
+            for ancestor in above:
+                self._counters.setdefault(ancestor.key, MemoryCounters(ancestor)).add(alone)
+        if change.reclaimed.taken:
+            recent = self._recent.setdefault(cgroup.key, ReclaimHistory())
             since = sample.at if before is None else before.at
-            recent.add(what.zone, what.reclaimed.taken, since, sample.at)
-        pressed = _episode(counters, group, counters.episodes.record(sample), wall)
-        if before is None and not group.uid:
-            # what happened before anybody looked is no news
-            return pressed
-        counts = what.events if _leaf(group) else own_events(before, sample)
-        kept = {kind: counts[kind] for kind in counts if kind in KERNEL_EVENTS}
-        kept |= {kind: n for kind, n in what.events.items() if kind not in KERNEL_EVENTS}
-        if not _leaf(group):
-            counters.told += kept.get("oom_kill", 0)
-        return [*(event(group, kind, count, wall) for kind, count in kept.items()), *pressed]
+            recent.add(change.zone, change.reclaimed.taken, since, sample.at)
+        pressure_events = _episode(counters, cgroup, counters.episodes.record(sample), wall)
+        if before is None and not cgroup.uid:
+            # counted before the first sample
+            return pressure_events
+        counts = change.events if _leaf(cgroup) else own_events(before, sample)
+        shown = {kind: counts[kind] for kind in counts if kind in KERNEL_EVENTS}
+        shown |= {kind: n for kind, n in change.events.items() if kind not in KERNEL_EVENTS}
+        if not _leaf(cgroup):
+            counters.told += shown.get("oom_kill", 0)
+        return [
+            *(event(cgroup, kind, count, wall) for kind, count in shown.items()),
+            *pressure_events,
+        ]
 
     def unattributed_kills(self, pod: TrackedCgroup, containers: Iterable[TrackedCgroup]) -> int:
         """Kills in a pod since the last call that no container's cgroup has counted: it was removed
@@ -135,23 +138,22 @@ class CounterStore:
         counters = self._counters.get(pod.key)
         if counters is None or counters.sample is None or not counters.sample.events:
             return 0
-        known = [self._counters[one.key] for one in containers if one.key in self._counters]
-        claimed = sum(one.events.get("oom_kill", 0) for one in known)
-        found = max(0, counters.events.get("oom_kill", 0) - claimed - counters.told)
-        counters.told += found
-        return found
+        claimed = sum(self.counted(container, "oom_kill") for container in containers)
+        kills = max(0, counters.events.get("oom_kill", 0) - claimed - counters.told)
+        counters.told += kills
+        return kills
 
     def under_pressure(self) -> frozenset[str]:
         """Cgroups in an episode of memory pressure."""
         return frozenset(
-            one.group.path
-            for key, one in self._counters.items()
-            if one.episodes.since is not None and key not in self._gone
+            counters.group.path
+            for key, counters in self._counters.items()
+            if counters.episodes.since is not None and key not in self._gone
         )
 
-    def counted(self, group: TrackedCgroup, kind: EventKind) -> int:
+    def counted(self, cgroup: TrackedCgroup, kind: EventKind) -> int:
         """How often an event has happened to a cgroup so far."""
-        counters = self._counters.get(group.key)
+        counters = self._counters.get(cgroup.key)
         return counters.events.get(kind, 0) if counters is not None else 0
 
     def attribute_kill(self, pod: CounterKey, container: TrackedCgroup) -> None:
@@ -162,42 +164,44 @@ class CounterStore:
 
     def dump(self) -> bytes:
         """Everything that is stored, as JSON."""
-        rows = [
-            replace(one, sample=None if one.sample is None else _comparable(one.sample))
-            for one in self._counters.values()
+        stored = [
+            replace(
+                counters, sample=None if counters.sample is None else _comparable(counters.sample)
+            )
+            for counters in self._counters.values()
         ]
-        return json.encode(_StoredCounters(rows, list(self.events)))
+        return json.encode(_StoredCounters(stored, list(self.events)))
 
     def load(self, text: bytes) -> bool:
         """Continue from what ``dump`` gave; cgroups are gone until they are added. False, and
         nothing changed, if the text is no dump."""
         try:
-            kept = json.decode(text, type=_StoredCounters)
+            stored = json.decode(text, type=_StoredCounters)
         except DecodeError:
             return False
-        self._counters = {one.group.key: one for one in kept.tallies}
+        self._counters = {counters.group.key: counters for counters in stored.tallies}
         self._gone = dict.fromkeys(self._counters)
-        self.events.extend(kept.events)
+        self.events.extend(stored.events)
         return True
 
-    def record_absent(self, group: TrackedCgroup) -> None:
+    def record_absent(self, cgroup: TrackedCgroup) -> None:
         """Forget the last sample of a cgroup."""
-        counters = self._counters.get(group.key)
+        counters = self._counters.get(cgroup.key)
         if counters is not None:
             counters.sample = None
 
-    def record_event(self, one: MemoryEvent, key: CounterKey) -> None:
-        """Keep an event."""
-        self.events.append(one)
+    def record_event(self, event: MemoryEvent, key: CounterKey) -> None:
+        """Add to the list of events, and to the counters as their last one."""
+        self.events.append(event)
         counters = self._counters.get(key)
         if counters is not None:
-            counters.last = one
+            counters.last = event
 
-    def sample(self, group: TrackedCgroup) -> MemorySample | None:
+    def sample(self, cgroup: TrackedCgroup) -> MemorySample | None:
         """The last sample of a cgroup; None if there is none."""
-        counters = self._counters.get(group.key)
-        sample = counters.sample if counters is not None and group.key not in self._gone else None
-        return sample if sample is not None and sample.path == group.path else None
+        counters = self._counters.get(cgroup.key)
+        sample = counters.sample if counters is not None and cgroup.key not in self._gone else None
+        return sample if sample is not None and sample.path == cgroup.path else None
 
     def rows(self, now: float) -> list[MemoryRow]:
         """A row for every cgroup, the gone ones last. ``now`` is monotonic seconds."""
@@ -206,17 +210,10 @@ class CounterStore:
 
     def _row(self, key: CounterKey, now: float) -> MemoryRow:
         counters = self._counters[key]
-        group, sample = counters.group, counters.sample
+        cgroup, sample = counters.group, counters.sample
         recent = self._recent.get(key)
         return MemoryRow(
-            path=group.path,
-            level=group.level,
-            title=group.title,
-            uid=group.uid,
-            pod=group.pod,
-            container=group.container,
-            qos=group.qos,
-            request=group.request,
+            **asdict(cgroup),
             gone=sample is None or key in self._gone,
             current=sample.current if sample is not None else None,
             high=sample.high if sample is not None else None,
@@ -240,16 +237,16 @@ class CounterStore:
         )
 
 
-def _leaf(group: TrackedCgroup) -> bool:
+def _leaf(cgroup: TrackedCgroup) -> bool:
     """Whether no tracked cgroup is below it."""
-    return group.level == "container"
+    return cgroup.level == "container"
 
 
 def _episode(
-    counters: MemoryCounters, group: TrackedCgroup, change: EpisodeChange | None, wall: float
+    counters: MemoryCounters, cgroup: TrackedCgroup, change: EpisodeChange | None, wall: float
 ) -> list[MemoryEvent]:
     """The event of an episode that begins or ends, counted."""
     if change is None:
         return []
     counters.events[change.kind] = counters.events.get(change.kind, 0) + 1
-    return [replace(event(group, change.kind, 1, wall), why=change.why)]
+    return [replace(event(cgroup, change.kind, 1, wall), why=change.why)]

@@ -1,4 +1,4 @@
-"""What is counted of one cgroup's memory, and how a count becomes an event."""
+"""Memory counters of one cgroup, and the events made from them."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ class MemoryCounters(Struct):
     last: MemoryEvent | None = None
     told: int = 0
 
-    def add(self, what: MemoryChange) -> None:
+    def add(self, change: MemoryChange) -> None:
         """Count a change."""
-        for kind, count in what.events.items():
+        for kind, count in change.events.items():
             self.events[kind] = self.events.get(kind, 0) + count
-        if what.reclaimed != NOTHING_RECLAIMED:
-            self.reclaimed[what.zone] = self.reclaimed.get(what.zone, NOTHING_RECLAIMED).plus(
-                what.reclaimed
+        if change.reclaimed != NOTHING_RECLAIMED:
+            self.reclaimed[change.zone] = self.reclaimed.get(change.zone, NOTHING_RECLAIMED).plus(
+                change.reclaimed
             )
-        self.stalled += what.stalled
-        self.waited += what.waited
+        self.stalled += change.stalled
+        self.waited += change.waited
 
 
 class ReclaimHistory:
@@ -71,23 +71,23 @@ class ReclaimHistory:
         first = max(int(since // SPAN_SECONDS), last - MAX_SPANS + 1)
         covered = int(until // SPAN_SECONDS) - int(since // SPAN_SECONDS) + 1
         for span in range(first, last + 1):
-            found = self._spans.setdefault(span, {})
-            found[zone] = found.get(zone, 0.0) + pages / covered
-        for old in [one for one in self._spans if one <= last - MAX_SPANS]:
+            pages_by_zone = self._spans.setdefault(span, {})
+            pages_by_zone[zone] = pages_by_zone.get(zone, 0.0) + pages / covered
+        for old in [known for known in self._spans if known <= last - MAX_SPANS]:
             del self._spans[old]
 
     def spans(self, now: float) -> Mapping[Zone, tuple[int, ...]]:
         """The last ``MAX_SPANS`` spans by zone, without zones in which nothing was reclaimed."""
         last = int(now // SPAN_SECONDS)
-        found: dict[Zone, tuple[int, ...]] = {}
+        by_zone: dict[Zone, tuple[int, ...]] = {}
         for zone in ZONES:
-            row = tuple(
+            pages = tuple(
                 round(self._spans.get(span, {}).get(zone, 0.0))
                 for span in range(last - MAX_SPANS + 1, last + 1)
             )
-            if any(row):
-                found[zone] = row
-        return found
+            if any(pages):
+                by_zone[zone] = pages
+        return by_zone
 
 
 def own_events(before: MemorySample | None, after: MemorySample) -> dict[EventKind, int]:
@@ -103,28 +103,28 @@ def own_events(before: MemorySample | None, after: MemorySample) -> dict[EventKi
     return grown
 
 
-def event(group: TrackedCgroup, kind: EventKind, count: int, wall: float) -> MemoryEvent:
+def event(cgroup: TrackedCgroup, kind: EventKind, count: int, wall: float) -> MemoryEvent:
     """An event without a process."""
     return MemoryEvent(
         at=wall,
         kind=kind,
         count=count,
-        path=group.path,
-        level=group.level,
-        title=group.title,
-        pod=group.pod,
-        container=group.container,
+        path=cgroup.path,
+        level=cgroup.level,
+        title=cgroup.title,
+        pod=cgroup.pod,
+        container=cgroup.container,
     )
 
 
-def named(one: MemoryEvent, kill: OomKill | None, size: str = "") -> MemoryEvent:
+def named(event: MemoryEvent, kill: OomKill | None, size: str = "") -> MemoryEvent:
     """The event of a kill with the killed process; ``size`` is its memory, for people."""
     if kill is None:
-        return one
+        return event
     if kill.limit:
-        own_limit = kill.limit in (kill.group, one.path)
+        own_limit = kill.limit in (kill.group, event.path)
         why = "at its limit" if own_limit else f"at the limit of {kill.limit}"
     else:
         why = "the machine had no memory left" if kill.group else ""
     parts = [part for part in (size, why) if part]
-    return replace(one, process=kill.name, pid=kill.pid, count=1, why=", ".join(parts))
+    return replace(event, process=kill.name, pid=kill.pid, count=1, why=", ".join(parts))

@@ -1,9 +1,9 @@
-"""What memory values are worth under their ancestors: protection, and the limit that binds first.
+"""Effective memory protection of cgroups, and the limit that each one reaches first.
 
-``memory.min`` and ``memory.low`` are handed down: no group keeps more than its ancestors hold for
-it; where children claim more than their parent has, each gets a share by what it uses of its
-claim; where they claim less, ``memory_recursiveprot`` hands the rest to those that use more than
-they claim. Source: mm/page_counter.c effective_protection, page_counter_calculate_protection;
+An ancestor's ``memory.min`` and ``memory.low`` bound those below it. If children claim more than
+their parent protects, each gets a share in proportion to what it uses of its claim. If they claim
+less, ``memory_recursiveprot`` gives the rest to children that use more than they claim.
+Source: mm/page_counter.c effective_protection, page_counter_calculate_protection;
 Documentation/admin-guide/cgroup-v2.rst "Memory Interface Files".
 """
 
@@ -91,12 +91,12 @@ def effective_protection(
 def effective_memory(
     claims: Iterable[Protection], *, recursive: bool, page: int = PAGE, root: str = ""
 ) -> dict[str, EffectiveMemory]:
-    """What each group's values are worth, by path.
+    """The effective memory of each cgroup, by path.
 
-    ``recursive``: the hierarchy is mounted with ``memory_recursiveprot``. ``root`` is the group
-    that is short of memory, the node's own root unless told: what it and those above it claim
-    protects nothing inside. Ancestors that are not among the claims protect nothing; a group
-    that uses nothing has nothing to protect.
+    ``recursive``: the hierarchy is mounted with ``memory_recursiveprot``. ``root`` is the cgroup
+    that is short of memory, by default the node's root: its own settings and those above it
+    protect nothing inside. Ancestors without settings protect nothing. A cgroup that uses nothing
+    has nothing to protect.
     """
     return ProtectionTree(claims, page).solve(recursive=recursive, root=root)
 
@@ -111,9 +111,9 @@ class Overcommit(Struct, frozen=True, gc=False):
 
 
 class ProtectionLoss(Struct, frozen=True, gc=False):
-    """A value that is worth less than it says. Bytes: ``value`` is what the file says, ``used`` what
-    is used of that, ``kept`` what reclaim leaves of it; ``cut`` is the topmost group above that
-    holds less than is claimed below it, None where that is none."""
+    """A setting that protects less than it says, in bytes. ``value`` is the setting, ``used`` the
+    usage within it, ``kept`` what reclaim leaves of that. ``cut`` is the topmost ancestor that
+    protects less than its children claim; None if there is none."""
 
     file: str
     value: int
@@ -123,8 +123,8 @@ class ProtectionLoss(Struct, frozen=True, gc=False):
 
 
 def tightest_limit(claim: Protection | None, above: Binding | None) -> Binding | None:
-    """The limit that leaves least room: one of the group, or the one found for those above it. Of
-    equal ones the nearest."""
+    """The limit that leaves the least room: one of the cgroup, or ``above``, the tightest of its
+    ancestors. Of two equal limits the nearer one."""
     if claim is None:
         return above
     file: LimitFile = "memory.high" if claim.high <= claim.max else "memory.max"
@@ -146,7 +146,7 @@ def parents(path: str) -> Iterator[str]:
 
 
 class _Below(Struct, gc=False):
-    """What the children of a group use, and use within their settings, in pages."""
+    """Usage of a cgroup's children, and their usage within their settings, in pages."""
 
     usage: int = 0
     hard: int = 0
@@ -154,8 +154,8 @@ class _Below(Struct, gc=False):
 
 
 class AncestorState(Struct, frozen=True, gc=False):
-    """What was found of a group on the way to those below it: effective protection in pages, None
-    where it is not below the group that is short; and the limit that binds first."""
+    """What descendants need of a cgroup: its effective protection in pages (None outside of the
+    cgroup that is short of memory) and the tightest limit."""
 
     kept: tuple[int, int] | None = None
     binds: Binding | None = None
@@ -166,15 +166,15 @@ _NOT_THERE = (0, 0, 0)
 
 
 class ProtectionTree:
-    """Claims that come and go, with the groups between them that nobody named. A claim costs by
-    its depth, however many there are."""
+    """The settings of cgroups, which may change, and the ancestors between them. A change costs
+    time in proportion to the depth of the path, not to the number of cgroups."""
 
     def __init__(self, claims: Iterable[Protection] = (), page: int = PAGE) -> None:
         self._given = {claim.path: claim for claim in claims}
         self._page = page
         self._below: dict[str, _Below] = {}
-        unnamed = {one for path in self._given for one in parents(path)} - self._given.keys()
-        for path in sorted((*self._given, *unnamed), key=lambda one: -one.count("/")):
+        unnamed = {above for path in self._given for above in parents(path)} - self._given.keys()
+        for path in sorted((*self._given, *unnamed), key=lambda known: -known.count("/")):
             self._changed(path, _NOT_THERE, upwards=False)
 
     def __contains__(self, path: object) -> bool:
@@ -183,7 +183,7 @@ class ProtectionTree:
 
     def is_protected(self, path: str) -> bool:
         """Whether a cgroup or one above it asks for protection."""
-        return any(any(self._settings(one)) for one in (path, *parents(path)))
+        return any(any(self._settings(at)) for at in (path, *parents(path)))
 
     def __iter__(self) -> Iterator[str]:
         """The paths that have settings."""
@@ -204,8 +204,8 @@ class ProtectionTree:
             self._changed(path, before)
 
     def _changed(self, path: str, before: tuple[int, int, int], *, upwards: bool = True) -> None:
-        """Correct what those above hold of a group, whose part was another one; the parent alone,
-        where not ``upwards``."""
+        """Update the sums of the ancestors of a cgroup whose part was ``before``; without
+        ``upwards`` those of its parent alone."""
         after = self._part(path)
         while path and after != before:
             parent = path.rpartition("/")[0]
@@ -251,37 +251,37 @@ class ProtectionTree:
         known: dict[str, AncestorState] | None = None,
     ) -> EffectiveMemory | None:
         """The effective memory of a cgroup; None if it has no settings or is not below ``root``.
-        ``known`` keeps what was found for those above, for the next call."""
+        ``known`` caches the state of ancestors between calls."""
         if path not in self._given or not is_below(path, root):
             return None
-        found = {} if known is None else known
-        line, at = [path], path.rpartition("/")[0]
-        while at and at not in found:
-            line.append(at)
+        states = {} if known is None else known
+        unknown, at = [path], path.rpartition("/")[0]
+        while at and at not in states:
+            unknown.append(at)
             at = at.rpartition("/")[0]
-        above = found.get(at, _NOTHING)
-        for one in reversed(line):
-            binds = tightest_limit(self._given.get(one), above.binds)
-            inside = root == "" or is_below(one, root)
-            kept = self._protection(one, above.kept, recursive) if inside else None
-            above = found[one] = AncestorState(kept, binds)
+        above = states.get(at, _NOTHING)
+        for cgroup in reversed(unknown):
+            binds = tightest_limit(self._given.get(cgroup), above.binds)
+            inside = root == "" or is_below(cgroup, root)
+            kept = self._protection(cgroup, above.kept, recursive) if inside else None
+            above = states[cgroup] = AncestorState(kept, binds)
         hard, soft = above.kept or (0, 0)
         return EffectiveMemory(hard * self._page, soft * self._page, above.binds)
 
     def solve(self, *, recursive: bool, root: str = "") -> dict[str, EffectiveMemory]:
-        """``effective`` of all that have one, by path."""
+        """``effective`` of all cgroups that have one, by path."""
         known: dict[str, AncestorState] = {}
-        rows = (
+        solved = (
             (path, self.effective(path, recursive=recursive, root=root, known=known))
             for path in self
         )
-        return {path: one for path, one in rows if one is not None}
+        return {path: effective for path, effective in solved if effective is not None}
 
     def _protection(
         self, path: str, above: tuple[int, int] | None, recursive: bool
     ) -> tuple[int, int]:
-        """Effective hard and soft protection in pages, under that of its parent; without one it is
-        a child of the group that is short."""
+        """Effective hard and soft protection in pages under the parent's, ``above``; None if the
+        parent is the cgroup that is short of memory."""
         usage, (least, low) = self._usage(path), self._settings(path)
         if not usage:
             return 0, 0
@@ -294,24 +294,25 @@ class ProtectionTree:
             effective_protection(usage, all_of, low, above[1], below.soft, recursive),
         )
 
-    def losses(self, path: str, worth: EffectiveMemory) -> tuple[ProtectionLoss, ...]:
+    def losses(self, path: str, effective: EffectiveMemory) -> tuple[ProtectionLoss, ...]:
         """The settings of a cgroup that protect less than they say, as far as they are used."""
-        claim, found = self._given[path], []
-        kept = (worth.hard, worth.protected)
-        for file, value, held in zip(FILES, (claim.min, claim.low), kept, strict=True):
+        claim, result = self._given[path], []
+        kept = (effective.hard, effective.protected)
+        for file, value, kept_bytes in zip(FILES, (claim.min, claim.low), kept, strict=True):
             used = min(value, claim.usage) // self._page * self._page
-            if held < used:
-                above = [one for at in parents(path) for one in self._short(at) if one.file == file]
-                found.append(ProtectionLoss(file, value, used, held, above[-1] if above else None))
-        return tuple(found)
+            if kept_bytes < used:
+                short = [cut for at in parents(path) for cut in self._short(at) if cut.file == file]
+                cut = short[-1] if short else None
+                result.append(ProtectionLoss(file, value, used, kept_bytes, cut))
+        return tuple(result)
 
     def overcommits(self) -> Iterator[Overcommit]:
         """The cgroups that protect less than their children ask for and use."""
-        return (one for path in self._below if path for one in self._short(path))
+        return (shortage for path in self._below if path for shortage in self._short(path))
 
     def _short(self, path: str) -> Iterator[Overcommit]:
         below = self._below.get(path, _Below())
-        held = self._settings(path)
-        for file, has, claimed in zip(FILES, held, (below.hard, below.soft), strict=True):
-            if has < claimed:
-                yield Overcommit(path, file, has * self._page, claimed * self._page)
+        settings = self._settings(path)
+        for file, protected, claimed in zip(FILES, settings, (below.hard, below.soft), strict=True):
+            if protected < claimed:
+                yield Overcommit(path, file, protected * self._page, claimed * self._page)

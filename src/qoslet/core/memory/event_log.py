@@ -18,8 +18,8 @@ REPEAT_SECONDS: dict[EventKind, float] = {
     "pressure": 600.0,
     "pressure_end": 600.0,
 }
-"""Seconds after a line in which the same of the same group is only counted. What is not here is
-never said: a limit that is met is no news, and kills tell who was out of memory."""
+"""Seconds for which a logged event of a cgroup is only counted. Other kinds are never logged: a
+cgroup at its limit is normal, and the OOM kill that follows names the process."""
 MAX_LINES = 10
 """Lines in ``WINDOW_SECONDS`` seconds, over all groups."""
 WINDOW_SECONDS = 60.0
@@ -38,7 +38,7 @@ _TEXT: dict[EventKind, str] = {
 
 
 class _LoggedLine(Struct):
-    """When a line was logged, and how many events since were not."""
+    """When an event was last logged, and how many events were suppressed since."""
 
     at: float
     count: int = 0
@@ -48,67 +48,73 @@ class MemoryEventLog:
     """Decides which events become log lines."""
 
     def __init__(self) -> None:
-        self._said: dict[tuple[str, EventKind], _LoggedLine] = {}
+        self._logged: dict[tuple[str, EventKind], _LoggedLine] = {}
         self._window = 0.0
         self._lines = 0
         self._dropped = 0
 
     def lines(self, events: Iterable[MemoryEvent], now: float) -> list[str]:
         """The lines for these events; ``now`` is monotonic seconds."""
-        found: list[str] = []
+        texts: list[str] = []
         if now - self._window >= WINDOW_SECONDS:
             if self._dropped:
-                found.append(f"{self._dropped} more memory events suppressed; see qoslet ps")
+                texts.append(f"{self._dropped} more memory events suppressed; see qoslet ps")
             self._window, self._lines, self._dropped = now, 0, 0
-            self._said = {
-                key: one
-                for key, one in self._said.items()
-                if one.count or now - one.at < REPEAT_SECONDS[key[1]]
+            self._logged = {
+                key: logged
+                for key, logged in self._logged.items()
+                if logged.count or now - logged.at < REPEAT_SECONDS[key[1]]
             }
-        for one in _without_pods(events):
-            line = self._line(one, now)
+        for event in _without_pods(events):
+            line = self._line(event, now)
             if line and self._lines >= MAX_LINES:
                 self._dropped += 1
             elif line:
                 self._lines += 1
-                found.append(line)
-        return found
+                texts.append(line)
+        return texts
 
-    def _line(self, one: MemoryEvent, now: float) -> str:
-        """The line of an event; empty within its quiet time."""
-        key = (one.path, one.kind)
-        if one.kind not in REPEAT_SECONDS:
+    def _line(self, event: MemoryEvent, now: float) -> str:
+        """The line of an event; empty if it is suppressed."""
+        key = (event.path, event.kind)
+        if event.kind not in REPEAT_SECONDS:
             return ""
-        said = self._said.get(key)
+        logged = self._logged.get(key)
         # each process that died is named
-        if said is not None and now - said.at < REPEAT_SECONDS[one.kind] and not one.process:
-            said.count += one.count
+        if (
+            logged is not None
+            and now - logged.at < REPEAT_SECONDS[event.kind]
+            and not event.process
+        ):
+            logged.count += event.count
             return ""
-        count = one.count + (said.count if said is not None else 0)
-        self._said[key] = _LoggedLine(now)
-        return f"{one.title}: {sentence(one, count)}"
+        count = event.count + (logged.count if logged is not None else 0)
+        self._logged[key] = _LoggedLine(now)
+        return f"{event.title}: {sentence(event, count)}"
 
 
-def sentence(one: MemoryEvent, count: int) -> str:
-    """The event in words."""
+def sentence(event: MemoryEvent, count: int) -> str:
+    """The event as an English sentence."""
     times = "once" if count == 1 else f"{count} times"
-    if one.kind.startswith("pressure"):
+    if event.kind.startswith("pressure"):
         more = f" ({times})" if count > 1 else ""
-        return f"{_TEXT[one.kind]}{more}" + (f": {one.why}" if one.why else "")
-    if one.kind != "oom_kill":
-        return _TEXT[one.kind].format(times=times)
-    who = f"process {one.pid} ({one.process})" if one.process else _unknown(count)
-    return f"the kernel OOM-killed {who}" + (f": {one.why}" if one.why else "")
+        return f"{_TEXT[event.kind]}{more}" + (f": {event.why}" if event.why else "")
+    if event.kind != "oom_kill":
+        return _TEXT[event.kind].format(times=times)
+    who = f"process {event.pid} ({event.process})" if event.process else _unknown(count)
+    return f"the kernel OOM-killed {who}" + (f": {event.why}" if event.why else "")
 
 
 def _without_pods(events: Iterable[MemoryEvent]) -> list[MemoryEvent]:
-    """Without the pressure of pods that is logged for one of their containers."""
-    found = list(events)
-    said = {(one.path.rpartition("/")[0], one.kind) for one in found if one.level == "container"}
+    """Drops the pressure events of a pod that has the same event in one of its containers."""
+    kept = list(events)
+    containers = {
+        (event.path.rpartition("/")[0], event.kind) for event in kept if event.level == "container"
+    }
     return [
-        one
-        for one in found
-        if not one.kind.startswith("pressure") or (one.path, one.kind) not in said
+        event
+        for event in kept
+        if not event.kind.startswith("pressure") or (event.path, event.kind) not in containers
     ]
 
 

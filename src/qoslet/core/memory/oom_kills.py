@@ -29,8 +29,8 @@ class _CountedKill(Struct):
 
 
 class ResolvedKill(NamedTuple):
-    """A kill with all that will be known of it; ``group`` is the kernel's path of its cgroup, empty
-    if the log does not say."""
+    """A kill joined with its log record, or without one. ``group`` is the kernel's path of its
+    cgroup, empty if the log does not have it."""
 
     event: MemoryEvent
     key: tuple[str, str]
@@ -53,7 +53,7 @@ class OomKillTracker:
 
     def add_records(self, kills: Iterable[OomKill], now: float) -> None:
         """Add records of the log. One process may have two, of which one names the cgroup."""
-        self._records = [(at, one) for at, one in self._records if now - at < RECORD_SECONDS]
+        self._records = [(at, record) for at, record in self._records if now - at < RECORD_SECONDS]
         self._named = {key: at for key, at in self._named.items() if now - at < RECORD_SECONDS}
         self._taken = {pid: at for pid, at in self._taken.items() if now - at < RECORD_SECONDS}
         for kill in kills:
@@ -63,15 +63,15 @@ class OomKillTracker:
                 self._note(kill if kill.group else replace(kill, group=self._whole), now)
 
     def _note(self, kill: OomKill, now: float) -> None:
-        for index, (at, one) in enumerate(self._records):
-            if one.pid == kill.pid:
-                self._records[index] = (at, _joined(one, kill))
+        for index, (added, record) in enumerate(self._records):
+            if record.pid == kill.pid:
+                self._records[index] = (added, _joined(record, kill))
                 return
         self._records.append((now, kill))
 
     def add_count(
         self,
-        one: MemoryEvent,
+        event: MemoryEvent,
         key: tuple[str, str],
         now: float,
         readable: bool,
@@ -82,33 +82,35 @@ class OomKillTracker:
         the whole cgroup was killed."""
         until = now + LOG_DELAY_SECONDS if readable else now
         self._open += [
-            _CountedKill(replace(one, count=1), key, until, whole) for _ in range(one.count)
+            _CountedKill(replace(event, count=1), key, until, whole) for _ in range(event.count)
         ]
 
     def resolve(self, now: float, main: Mapping[tuple[str, str], int]) -> list[ResolvedKill]:
-        """Kills with all that will be known of them. ``main`` is the first process of containers
+        """The kills that no longer wait for a record. ``main`` is the first process of containers
         that ended as OOMKilled. A kill without a record has no process."""
-        found: list[ResolvedKill] = []
-        left: list[_CountedKill] = []
-        for one in self._open:
-            kill = self._take(one.event.path, main.get(one.key))
-            if kill is None and now < one.until:
-                left.append(one)
+        resolved: list[ResolvedKill] = []
+        waiting: list[_CountedKill] = []
+        for counted in self._open:
+            kill = self._take(counted.event.path, main.get(counted.key))
+            if kill is None and now < counted.until:
+                waiting.append(counted)
                 continue
             if kill is not None:
-                self._named[one.key] = self._taken[kill.pid] = now
-            elif one.whole and one.key in self._named:
+                self._named[counted.key] = self._taken[kill.pid] = now
+            elif counted.whole and counted.key in self._named:
                 continue
-            event = named(one.event, kill, _size(kill))
-            if kill is None and one.key in main:
-                event = replace(event, process="its first process", pid=main[one.key])
-            found.append(ResolvedKill(event, one.key, kill.group if kill is not None else ""))
-        self._open = left
-        return _together(found)
+            event = named(counted.event, kill, _size(kill))
+            if kill is None and counted.key in main:
+                event = replace(event, process="its first process", pid=main[counted.key])
+            resolved.append(
+                ResolvedKill(event, counted.key, kill.group if kill is not None else "")
+            )
+        self._open = waiting
+        return _together(resolved)
 
     def next_at(self) -> float | None:
         """When the next kill stops waiting for its record."""
-        return min((one.until for one in self._open), default=None)
+        return min((counted.until for counted in self._open), default=None)
 
     def _take(self, path: str, pid: int | None) -> OomKill | None:
         """The record of a kill in or below a cgroup, else of this process; else the only record
@@ -122,9 +124,9 @@ class OomKillTracker:
         return None
 
 
-def inside(group: str, path: str) -> bool:
+def inside(kernel_path: str, path: str) -> bool:
     """Whether the kernel's path is ``path`` or below it; it may start further up than ours."""
-    return f"{group}/".startswith(f"{path}/") or f"{path}/" in f"{group}/"
+    return f"{kernel_path}/".startswith(f"{path}/") or f"{path}/" in f"{kernel_path}/"
 
 
 def _joined(left: OomKill, right: OomKill) -> OomKill:
@@ -141,15 +143,15 @@ def _size(kill: OomKill | None) -> str:
     return f"{kill.resident >> 20} MiB"
 
 
-def _together(found: Sequence[ResolvedKill]) -> list[ResolvedKill]:
-    """Kills of unknown processes of one group as one event."""
-    kept: list[ResolvedKill] = []
-    for one in found:
-        for index, other in enumerate(kept):
-            if other.key == one.key and not one.event.process and not other.event.process:
-                event = replace(other.event, count=other.event.count + one.event.count)
-                kept[index] = other._replace(event=event)
+def _together(kills: Sequence[ResolvedKill]) -> list[ResolvedKill]:
+    """Joins the kills of unknown processes of one cgroup into one event."""
+    merged: list[ResolvedKill] = []
+    for kill in kills:
+        for index, other in enumerate(merged):
+            if other.key == kill.key and not kill.event.process and not other.event.process:
+                event = replace(other.event, count=other.event.count + kill.event.count)
+                merged[index] = other._replace(event=event)
                 break
         else:
-            kept.append(one)
-    return kept
+            merged.append(kill)
+    return merged

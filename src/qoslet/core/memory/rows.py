@@ -1,4 +1,4 @@
-"""What surfaces show of memory: a row for each group, a row for each thing that happened."""
+"""Rows for surfaces: the memory of a cgroup, a memory event, a watched cgroup."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from qoslet.core.resources.cgroup_tree import Level
 
 
 class TrackedCgroup(Struct, frozen=True, gc=False):
-    """A group whose memory is followed. ``uid`` is the pod's, ``title`` what people call it,
-    ``request`` bytes."""
+    """A cgroup whose memory is sampled. ``uid`` is the pod's, ``title`` its name for people,
+    ``request`` is bytes."""
 
     path: str
     level: Level
@@ -27,15 +27,14 @@ class TrackedCgroup(Struct, frozen=True, gc=False):
 
     @property
     def key(self) -> tuple[str, str]:
-        """What its counters go by, beyond the life of the group: pod and container, or the
-        path of a group above the pods."""
+        """The key of its counters, which outlive the cgroup: UID and container name, or the path
+        of a cgroup above the pods."""
         return (self.uid, self.container) if self.uid else ("", self.path)
 
 
 class MemoryEvent(Struct, frozen=True, gc=False):
-    """Something that happened ``count`` times to a group, seen at ``at`` (wall-clock seconds).
-    ``process`` and ``pid`` are of who was killed, ``why`` tells what else is known of it; empty
-    and 0 where nothing is."""
+    """An event that happened ``count`` times to a cgroup; ``at`` is wall-clock seconds.
+    ``process`` and ``pid`` name the killed process, empty and 0 if unknown; ``why`` has details."""
 
     at: float
     kind: EventKind
@@ -50,24 +49,17 @@ class MemoryEvent(Struct, frozen=True, gc=False):
     why: str = ""
 
 
-class MemoryRow(Struct, frozen=True):
-    """A group's memory over its life and that of those before it under the same name. ``gone``:
-    it is there no longer. ``current`` to ``given_min`` are of the last look, in bytes: ``low`` and
-    ``min`` what is protected, ``given_low`` and ``given_min`` what the files say; ``binds`` is the
-    limit that is met first from the group up, ``losses`` where a value is worth less. ``stalled`` is
-    seconds in which all its processes waited for memory, ``waited`` in which some did; ``pressed``:
-    its pressure goes on. ``tells_pressure``, ``tells_protection``: the kernel has pressure, and
-    ``memory.low`` and ``memory.min``, of cgroups; v1 has neither. ``recent`` holds pages taken by zone in equal spans of time, the last one
-    ends now."""
+class MemoryRow(TrackedCgroup, frozen=True, gc=True):
+    """The memory of a cgroup, and of its predecessors of the same name. ``gone``: it no longer
+    exists. ``current`` to ``given_min`` are bytes of the last sample: ``low`` and ``min`` the
+    effective protection, ``given_low`` and ``given_min`` the settings. ``binds`` is the limit that
+    is reached first, on the cgroup or above it; ``losses`` are settings that protect less than
+    they say. ``stalled`` is seconds in which all its processes waited for memory, ``waited`` in
+    which some did. ``pressed``: a stall episode is not over. ``tells_pressure``,
+    ``tells_protection``: the kernel has pressure, and ``memory.low`` and ``memory.min``, of cgroups;
+    v1 has neither. ``recent`` holds pages reclaimed by zone in equal spans of time, of which the last
+    one ends now."""
 
-    path: str
-    level: Level
-    title: str
-    uid: str = ""
-    pod: str = ""
-    container: str = ""
-    qos: str = ""
-    request: int = 0
     gone: bool = False
     current: int | None = None
     high: int | None = None
@@ -91,7 +83,7 @@ class MemoryRow(Struct, frozen=True):
 
 
 class WatchRow(Struct, frozen=True, gc=False):
-    """What the guard or the pressure policy says of a group. ``what`` is a word for machines,
+    """The state of a cgroup in the guard or the pressure policy. ``what`` is a word for machines,
     ``because`` a sentence with the numbers."""
 
     path: str

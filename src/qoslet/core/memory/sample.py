@@ -22,7 +22,7 @@ class Pressure(Struct, frozen=True, gc=False):
 
 
 class MemorySample(Struct, frozen=True):
-    """One group. ``at`` is monotonic seconds, ``identity`` the inode of its directory, amounts are
+    """One cgroup. ``at`` is monotonic seconds, ``identity`` the inode of its directory, amounts are
     bytes, ``usage_usec`` CPU time in microseconds. ``stat`` holds ``memory.stat`` by the kernel's
     names, ``events`` and ``local`` hold ``memory.events`` and ``memory.events.local``."""
 

@@ -13,12 +13,12 @@ from msgspec import Struct
 from qoslet.core.memory.sample import MemorySample
 
 FULL_RATIO, SOME_RATIO = 0.10, 0.30
-"""Shares of the time between two looks for which all processes of a group, or some, wait where it
-is under pressure."""
+"""A cgroup is under pressure if all its processes, or some, wait for at least these shares of the
+time between two samples."""
 MIN_SECONDS = 0.4
-"""Seconds over which a share is taken at least."""
+"""The shortest time over which a share is computed, in seconds."""
 CALM_SECONDS = 3.0
-"""Seconds without pressure after which it is over."""
+"""Seconds without pressure after which an episode ends."""
 
 
 class EpisodeChange(Struct, frozen=True):
@@ -28,8 +28,8 @@ class EpisodeChange(Struct, frozen=True):
     why: str
 
 
-class _Look(Struct, frozen=True):
-    """Monotonic seconds, microseconds waited, and which group it was."""
+class _PsiTotals(Struct, frozen=True):
+    """Monotonic seconds, microseconds waited, and the inode of the cgroup."""
 
     at: float
     full: int
@@ -38,19 +38,19 @@ class _Look(Struct, frozen=True):
 
 
 class StallEpisodes(Struct):
-    """Of one cgroup. ``since`` is the sample before the current episode, ``until`` the last one
-    with pressure."""
+    """The episodes of one cgroup. ``since`` is the sample before the current episode, ``until`` the
+    last one with pressure."""
 
-    last: _Look | None = None
-    since: _Look | None = None
-    until: _Look | None = None
+    last: _PsiTotals | None = None
+    since: _PsiTotals | None = None
+    until: _PsiTotals | None = None
 
     def record(self, sample: MemorySample) -> EpisodeChange | None:
         """Take in a sample; returns the change if an episode begins or ends with it."""
         if sample.pressure is None:
             return None
         psi = sample.pressure
-        now = _Look(sample.at, psi.full_total, psi.some_total, sample.identity)
+        now = _PsiTotals(sample.at, psi.full_total, psi.some_total, sample.identity)
         before = self.last
         if before is None or before.identity != now.identity or now.at < before.at:
             self.last = now

@@ -42,9 +42,9 @@ _KILLED = re.compile(
 )
 _WHOLE = re.compile(r"Tasks in (/.*) are going to be killed due to memory\.oom\.group set$")
 _LONGEST = 20
-"""Digits of a number are fewer."""
+"""Numbers have fewer digits."""
 _KERNEL = 8
-"""Priorities below this have the facility of the kernel: nobody else may write those."""
+"""Priorities below this have the kernel's facility, which no process can write."""
 
 
 def number(text: str | None) -> int | None:
@@ -70,29 +70,29 @@ def _decimal(word: str) -> bool:
 
 def pairs(text: str | None) -> dict[str, int]:
     """Lines of a name and a number."""
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for line in (text or "").splitlines():
         name, _, rest = line.partition(" ")
         if rest.isdecimal() and rest.isascii() and len(rest) < _LONGEST:
-            found[name] = int(rest)
-    return found
+            numbers[name] = int(rest)
+    return numbers
 
 
 def stat_v1(text: str | None) -> dict[str, int]:
     """v1's ``memory.stat`` with what is below a group, by v2's names."""
     lines = pairs(text)
-    found = {new: lines.get(f"total_{old}", lines.get(old)) for old, new in _V1_STAT.items()}
-    return {name: value for name, value in found.items() if value is not None}
+    values = {new: lines.get(f"total_{old}", lines.get(old)) for old, new in _V1_STAT.items()}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def pressure(text: str | None) -> Pressure | None:
     """``memory.pressure`` and /proc/pressure/memory; None where there is none."""
-    rows: dict[str, dict[str, str]] = {}
+    by_kind: dict[str, dict[str, str]] = {}
     for line in (text or "").splitlines():
         kind, _, rest = line.partition(" ")
-        rows[kind] = dict(word.split("=", 1) for word in rest.split() if "=" in word)
+        by_kind[kind] = dict(word.split("=", 1) for word in rest.split() if "=" in word)
     try:
-        some, full = rows["some"], rows["full"]
+        some, full = by_kind["some"], by_kind["full"]
         return Pressure(
             float(some["avg10"]), int(some["total"]), float(full["avg10"]), int(full["total"])
         )
@@ -119,31 +119,31 @@ def node_memory(at: float, meminfo: str | None, vmstat: str | None, psi: str | N
 
 
 _ONCE = ("kswapd", "direct", "khugepaged", "proactive")
-"""Who reclaims; other lines of the same beginning count the same pages by another view."""
+"""Parts of the counters that add up; others with these prefixes count the same pages again."""
 
 
 def _sum(counters: Mapping[str, int], prefix: str) -> int | None:
-    """Pages over everybody who reclaims."""
-    found = [counters[prefix + who] for who in _ONCE if prefix + who in counters]
-    return sum(found) if found else None
+    """The sum of the counters of one prefix; None without any."""
+    amounts = [counters[prefix + source] for source in _ONCE if prefix + source in counters]
+    return sum(amounts) if amounts else None
 
 
 def _kibibytes(text: str | None) -> dict[str, int]:
     """/proc/meminfo in bytes."""
-    found: dict[str, int] = {}
+    amounts: dict[str, int] = {}
     for line in (text or "").splitlines():
         name, _, rest = line.partition(":")
         words = rest.split()
         if words[1:] == ["kB"] and _decimal(words[0]):
-            found[name] = int(words[0]) << 10
-    return found
+            amounts[name] = int(words[0]) << 10
+    return amounts
 
 
 def kill_of(record: str) -> OomKill | None:
-    """A record of /dev/kmsg that tells of a kill; None for every other. One without a process (its
-    number is 0) says that those of the next records are all in its group.
+    """The OOM kill of a /dev/kmsg record; None for other records. A result with pid 0 has no
+    process: the kills of the following records are all in its cgroup.
 
-    A record of somebody else is none, whatever it says. Source:
+    Records that the kernel did not write are ignored. Source:
     Documentation/ABI/testing/dev-kmsg; mm/oom_kill.c dump_oom_victim, __oom_kill_process,
     oom_kill_process; mm/memcontrol.c mem_cgroup_print_oom_group.
     """
@@ -152,15 +152,15 @@ def kill_of(record: str) -> OomKill | None:
     if not _decimal(priority) or int(priority) >= _KERNEL:
         return None
     message = rest.partition("\n")[0]
-    found = _OOM_KILL.search(message)
-    if found is not None:
-        limit, group, name, pid, _ = found.groups()
-        return OomKill(pid=int(pid), name=name, group=group, limit=limit or "")
-    found = _WHOLE.search(message)
-    if found is not None:
-        return OomKill(pid=0, name="", group=found[1])
-    found = _KILLED.search(message)
-    if found is None:
+    match = _OOM_KILL.search(message)
+    if match is not None:
+        limit, cgroup, name, pid, _ = match.groups()
+        return OomKill(pid=int(pid), name=name, group=cgroup, limit=limit or "")
+    match = _WHOLE.search(message)
+    if match is not None:
+        return OomKill(pid=0, name="", group=match[1])
+    match = _KILLED.search(message)
+    if match is None:
         return None
-    pid, name, *amounts = found.groups()
-    return OomKill(pid=int(pid), name=name, resident=sum(int(one) for one in amounts) << 10)
+    pid, name, *amounts = match.groups()
+    return OomKill(pid=int(pid), name=name, resident=sum(int(pages) for pages in amounts) << 10)

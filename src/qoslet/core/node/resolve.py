@@ -109,7 +109,7 @@ def _form(machine: Machine, flags: Flags) -> str | None:
 
 
 def _memory_qos(faults: Faults, where: str, value: Any) -> str | None:
-    return read.choice(faults, where, value, kubernetes.MEMORY_QOS_FORMS)
+    return read.choice(faults, where, value, kubernetes.MEMORY_QOS_VARIANTS)
 
 
 def _driver(

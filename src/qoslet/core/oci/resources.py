@@ -1,8 +1,8 @@
 """``linux.resources`` of an OCI config, as a value.
 
-Absent and null are None: a runtime tells them from zero. Numbers have the widths of the
-specification, so what no runtime could decode is a fault of the document; a name that the
-specification lacks is not read, and told. Source: OCI runtime-spec config-linux.md,
+Absent and null are None: a runtime distinguishes them from zero. Numbers have the widths of the
+specification: values that no runtime can decode are errors. Names that the specification lacks are
+problems, and not read. Source: OCI runtime-spec config-linux.md,
 specs-go/config.go.
 """
 
@@ -33,16 +33,20 @@ _SPELLED = {
 
 
 def spelled(name: str) -> str:
-    """A field of ours in the specification's spelling."""
+    """A field of these classes in the specification's spelling."""
     if name in _SPELLED:
         return _SPELLED[name]
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
 
-class Memory(
+class _Spec(
     Struct, frozen=True, gc=False, rename=spelled, omit_defaults=True, forbid_unknown_fields=True
 ):
+    """An object of the specification."""
+
+
+class Memory(_Spec, frozen=True):
     """``memory``; bytes. ``swap`` is memory and swap together."""
 
     limit: Signed | None = None
@@ -56,9 +60,7 @@ class Memory(
     check_before_update: bool | None = None
 
 
-class Cpu(
-    Struct, frozen=True, gc=False, rename=spelled, omit_defaults=True, forbid_unknown_fields=True
-):
+class Cpu(_Spec, frozen=True):
     """``cpu``; times in microseconds."""
 
     shares: Unsigned | None = None
@@ -72,15 +74,13 @@ class Cpu(
     idle: Signed | None = None
 
 
-class Pids(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
+class Pids(_Spec, frozen=True):
     """``pids``."""
 
     limit: Signed | None = None
 
 
-class Weight(
-    Struct, frozen=True, gc=False, rename=spelled, omit_defaults=True, forbid_unknown_fields=True
-):
+class Weight(_Spec, frozen=True):
     """An entry of ``weightDevice``."""
 
     major: Signed
@@ -89,7 +89,7 @@ class Weight(
     leaf_weight: Small | None = None
 
 
-class Rate(Struct, frozen=True, gc=False, omit_defaults=False, forbid_unknown_fields=True):
+class Rate(_Spec, frozen=True, omit_defaults=False):
     """An entry of the throttles: bytes or operations a second."""
 
     major: Signed
@@ -97,9 +97,7 @@ class Rate(Struct, frozen=True, gc=False, omit_defaults=False, forbid_unknown_fi
     rate: Unsigned = 0
 
 
-class BlockIo(
-    Struct, frozen=True, gc=False, rename=spelled, omit_defaults=True, forbid_unknown_fields=True
-):
+class BlockIo(_Spec, frozen=True):
     """``blockIO``."""
 
     weight: Small | None = None
@@ -111,32 +109,28 @@ class BlockIo(
     throttle_write_iops_device: list[Rate] | None = None
 
 
-class Hugepages(
-    Struct, frozen=True, gc=False, rename=spelled, omit_defaults=False, forbid_unknown_fields=True
-):
+class Hugepages(_Spec, frozen=True, omit_defaults=False):
     """An entry of ``hugepageLimits``."""
 
     page_size: str
     limit: Unsigned = 0
 
 
-class Priority(Struct, frozen=True, gc=False, omit_defaults=False, forbid_unknown_fields=True):
+class Priority(_Spec, frozen=True, omit_defaults=False):
     """An entry of ``network.priorities``."""
 
     name: str
     priority: Class = 0
 
 
-class Network(
-    Struct, frozen=True, gc=False, rename=spelled, omit_defaults=True, forbid_unknown_fields=True
-):
+class Network(_Spec, frozen=True):
     """``network``."""
 
     class_id: Class | None = None
     priorities: list[Priority] | None = None
 
 
-class Device(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
+class Device(_Spec, frozen=True):
     """An entry of ``devices``."""
 
     allow: bool | None = None
@@ -146,18 +140,14 @@ class Device(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_f
     access: str | None = None
 
 
-class Rdma(
-    Struct, frozen=True, gc=False, rename=spelled, omit_defaults=True, forbid_unknown_fields=True
-):
+class Rdma(_Spec, frozen=True):
     """A device of ``rdma``."""
 
     hca_handles: Class | None = None
     hca_objects: Class | None = None
 
 
-class Block(
-    Struct, frozen=True, gc=False, rename=spelled, omit_defaults=True, forbid_unknown_fields=True
-):
+class Block(_Spec, frozen=True):
     """``linux.resources``. Device rules and RDMA are carried, not converted."""
 
     memory: Memory | None = None
@@ -172,8 +162,8 @@ class Block(
 
     @property
     def cpu_without_lists(self) -> bool:
-        """Whether there is ``cpu`` with neither ``cpus`` nor ``mems``: on v1 crun is done then
-        before it looks at ``unified``."""
+        """Whether there is ``cpu`` with neither ``cpus`` nor ``mems``: on v1 crun returns then
+        before it checks ``unified``."""
         return self.cpu is not None and self.cpu.cpus is None and self.cpu.mems is None
 
 
@@ -181,40 +171,34 @@ NO_MEMORY, NO_CPU, NO_PIDS, NO_IO = Memory(), Cpu(), Pids(), BlockIo()
 
 _WIDEST = 2**64 - 1
 _WIDE = (("memory", ("swappiness",)), ("cpu", ("shares", "burst", "period", "realtime_period")))
-_THROTTLES = (
-    "throttle_read_bps_device",
-    "throttle_write_bps_device",
-    "throttle_read_iops_device",
-    "throttle_write_iops_device",
-)
+_THROTTLES = [name for name in BlockIo.__struct_fields__ if name.startswith("throttle")]
 
 
 def block_of(
     given: Mapping[str, Any], where: str = "", problems: list[Problem] | None = None
 ) -> Block:
-    """A decoded block; BadInput names the field that no runtime could decode. A name that the
-    specification lacks is a row more of ``problems``."""
+    """Decodes a block. Raises BadInput for a field that no runtime can decode. Adds a row to
+    ``problems`` for each name that the specification lacks."""
     try:
         block = msgspec.convert(given, Block)
     except msgspec.ValidationError:
-        # names are looked at apart, since the decoder stops at the first; imported where a block
-        # is refused, as it needs all about types
+        # the decoder stops at the first unknown name; imported here, as few blocks have one
         from qoslet.core.api.unknown_fields import complaint, without_unknown
 
-        known, found = without_unknown(given, Block, where)
+        known, unknown = without_unknown(given, Block, where)
         try:
             block = msgspec.convert(known, Block)
         except msgspec.ValidationError as error:
             message, field = complaint(error, known, Block)
             raise BadInput(message, where=_joined(where, field) or "text") from None
         if problems is not None:
-            problems += found
+            problems += unknown
     _bounded(block, where)
     return block
 
 
 def _bounded(block: Block, where: str) -> None:
-    """BadInput for an unsigned number beyond 64 bits, which the decoder cannot tell."""
+    """Raises BadInput for an unsigned number beyond 64 bits, which the decoder does not check."""
     for name, fields in _WIDE:
         part = getattr(block, name)
         if part is None:
@@ -223,8 +207,8 @@ def _bounded(block: Block, where: str) -> None:
             amount = getattr(part, field)
             if amount is not None and amount > _WIDEST:
                 raise _too_wide(where, f"{name}.{spelled(field)}")
-    for number, one in enumerate(block.hugepage_limits or ()):
-        if one.limit > _WIDEST:
+    for number, hugepages in enumerate(block.hugepage_limits or ()):
+        if hugepages.limit > _WIDEST:
             raise _too_wide(where, f"hugepageLimits[{number}].limit")
     if block.block_io is not None:
         _bounded_io(block.block_io, where)
@@ -232,8 +216,8 @@ def _bounded(block: Block, where: str) -> None:
 
 def _bounded_io(io: BlockIo, where: str) -> None:
     for name in _THROTTLES:
-        for number, one in enumerate(getattr(io, name) or ()):
-            if one.rate > _WIDEST:
+        for number, entry in enumerate(getattr(io, name) or ()):
+            if entry.rate > _WIDEST:
                 raise _too_wide(where, f"blockIO.{spelled(name)}[{number}].rate")
 
 
@@ -247,5 +231,5 @@ def _joined(where: str, field: str) -> str:
 
 def plain(block: Block) -> dict[str, Any]:
     """The block as JSON values, without what is unset."""
-    found: dict[str, Any] = msgspec.to_builtins(block)
-    return {name: value for name, value in found.items() if value not in (None, {}, [])}
+    fields: dict[str, Any] = msgspec.to_builtins(block)
+    return {name: value for name, value in fields.items() if value not in (None, {}, [])}

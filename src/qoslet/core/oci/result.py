@@ -1,4 +1,4 @@
-"""What a conversion says: rows, a refusal, what is lost; and what it converts for."""
+"""The result of a conversion: rows, a refusal, what is not supported."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Verdict = Literal["enforced", "approximated", "absent"]
 class Row(Struct, Reasoned, frozen=True, gc=False):
     """One file (or unit property) and what is written there.
 
-    ``field`` is where the value stands in the input; ``effective`` what the kernel makes of it,
-    None where it stands as written; ``rule`` and ``inputs`` as in ``tree.Setting``.
+    ``field`` is the value's field in the input; ``effective`` what is read back, None if that is
+    ``value``; ``rule`` and ``inputs`` as in ``cgroup_tree.Setting``.
     """
 
     file: str
@@ -34,7 +34,7 @@ class Row(Struct, Reasoned, frozen=True, gc=False):
 
 
 class Refusal(Struct, Reasoned, frozen=True, gc=False):
-    """Why a runtime stops: the rows before it were written, those after it are not.
+    """Why a runtime stops: the rows before it are written, those after it are not.
 
     ``message`` holds the runtime's own words, or the kernel's with ``file``.
     """
@@ -51,10 +51,10 @@ class Refusal(Struct, Reasoned, frozen=True, gc=False):
         return "kernel" if self.rule == "refused.kernel" else "runtime"
 
 
-class Lost(Struct, frozen=True, gc=False):
-    """What the other side cannot express: why, what does it instead, and what becomes of it.
+class Unsupported(Struct, frozen=True, gc=False):
+    """Something that the target cannot express: why, what to use instead, and its fate.
 
-    ``field`` is None for what no field asks for, such as accounting.
+    ``field`` is None if no field of the input asks for it, such as accounting.
     """
 
     what: str
@@ -65,7 +65,7 @@ class Lost(Struct, frozen=True, gc=False):
 
 
 class Parity(Struct, frozen=True, gc=False):
-    """One thing that a pod asks of Windows: what becomes of it, how, and what helps instead."""
+    """A setting of a pod on Windows: whether it is enforced, how, and what to use instead."""
 
     what: str
     asked: str
@@ -74,12 +74,13 @@ class Parity(Struct, frozen=True, gc=False):
     instead: str = ""
 
 
-class Part(Struct, frozen=True):
-    """One resource block's answer. ``message`` is the other spelling where one was asked for."""
+class BlockResult(Struct, frozen=True):
+    """The result of one resource block. ``message`` is the converted message, if the target is
+    one."""
 
     rows: tuple[Row, ...] = ()
     refusal: Refusal | None = None
-    lost: tuple[Lost, ...] = ()
+    lost: tuple[Unsupported, ...] = ()
     message: dict[str, object] | None = None
     name: str = ""
     parity: tuple[Parity, ...] = ()

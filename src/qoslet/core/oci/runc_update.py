@@ -1,5 +1,5 @@
-"""What ``runc update`` makes of a container's block and that of the update. Source: runc update.go
-of 1.1.5 and 1.3.6."""
+"""How ``runc update`` merges a container's block with that of the update. Source: runc update.go of
+1.1.5 and 1.3.6."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from qoslet.core.versions.runtime import Runtime
 
 
 def updated(before: Block, given: Block, runtime: Runtime) -> Block:
-    """What ``runc update`` writes: the container's block with that of the update.
+    """The block that ``runc update`` writes.
 
-    Up to 1.1 a field that is not named is not written; since 1.2 it keeps its value. Of quota
-    and period one alone keeps the other. What an update does not know stays as it is.
+    Up to 1.1 fields that the update lacks are not written; since 1.2 they keep their values. A
+    quota alone keeps the period, and the reverse. Fields that no update has keep their values.
     """
     memory = _memory_of(before.memory or NO_MEMORY, given.memory or NO_MEMORY, runtime)
     io = _io_of(before.block_io or NO_IO, given.block_io or NO_IO, runtime)
@@ -50,16 +50,16 @@ def _cpu_of(before: Cpu, given: Cpu, runtime: Runtime) -> Cpu:
         quota = before.quota or 0
     elif quota and not period:
         period = before.period or 0
-    made = structs.replace(
+    cpu = structs.replace(
         given, quota=quota, period=period, burst=given.burst if runtime.burst else None
     )
     if not runtime.merges:
-        return structs.replace(made, idle=None)
+        return structs.replace(cpu, idle=None)
     shares = given.shares
     if shares is None:
         shares = 0 if given.idle is not None else before.shares
     return structs.replace(
-        made,
+        cpu,
         shares=shares,
         realtime_period=before.realtime_period if given.realtime_period is None
         else given.realtime_period,
@@ -72,20 +72,20 @@ def _io_of(before: BlockIo, given: BlockIo, runtime: Runtime) -> BlockIo:
     weight = given.weight
     if weight is None and runtime.merges:
         weight = before.weight
-    made = structs.replace(before, weight=weight)
+    io = structs.replace(before, weight=weight)
     if not runtime.io_updates:
-        return made
+        return io
     if given.leaf_weight is not None:
-        made = structs.replace(made, leaf_weight=given.leaf_weight)
+        io = structs.replace(io, leaf_weight=given.leaf_weight)
     changed = {
         name: _joined(getattr(before, name) or [], getattr(given, name) or [])
         for name in ("weight_device", *(row[0] for row in RATES))
     }
-    return structs.replace(made, **changed)
+    return structs.replace(io, **changed)
 
 
 def _joined(before: list, given: list) -> list:  # type: ignore[type-arg]
-    """Entries by device: a later one takes the place of an earlier one of the same device."""
-    found = {(one.major, one.minor): one for one in before}
-    found.update({(one.major, one.minor): one for one in given})
-    return list(found.values())
+    """Entries by device: those of ``given`` replace those of ``before``."""
+    entries = {(entry.major, entry.minor): entry for entry in before}
+    entries.update({(entry.major, entry.minor): entry for entry in given})
+    return list(entries.values())

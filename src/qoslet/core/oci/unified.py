@@ -1,4 +1,4 @@
-"""The unified map: files of a v2 group, written as they are, after all that has a field.
+"""The unified map: files of a v2 cgroup, written unchanged after all that have a field.
 
 Source: opencontainers/cgroups fs2.go setUnified, file.go WriteFileByLine (runc pull request
 4186); crun cgroup-resources.c write_unified_resources.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from qoslet.core.cgroup.file_catalog import INVALID, MISSING, read_only, unopened
-from qoslet.core.oci.file_writes import Pen, refused
+from qoslet.core.oci.file_writes import FileWrites, refused
 from qoslet.core.oci.result import Refusal, Stop
 
 _RULE = "refused.unified"
@@ -25,20 +25,20 @@ def undotted(key: str, words: str) -> Stop:
     return Stop(Refusal(f"unified.{key}", words, _RULE, (key, "not CONTROLLER.PARAMETER")))
 
 
-def opened(pen: Pen, key: str, value: str, dotless: str, absent: str) -> None:
-    """Stop where the group has no such file: in the words ``dotless`` for a key without a dot,
-    ``absent`` for one of a controller that is not there, the kernel's for others. Both are patterns
-    with ``key`` and ``controller``."""
-    if not pen.judges:
+def opened(writes: FileWrites, key: str, value: str, dotless: str, absent: str) -> None:
+    """Stop if the cgroup has no such file. The message is ``dotless`` for a key without a dot,
+    ``absent`` for a missing controller, else the kernel's. Both are templates with ``key`` and
+    ``controller``."""
+    if not writes.checks:
         return
-    field, ground = f"unified.{key}", pen.ground
-    error = unopened(key, ground)
+    field, features = f"unified.{key}", writes.features
+    error = unopened(key, features)
     if error == MISSING:
         controller, dot, _ = key.partition(".")
         if not dot:
             raise undotted(key, dotless.format(key=key))
-        there = ground.controllers
-        if there is not None and controller not in there and controller != "cgroup":
+        available = features.controllers
+        if available is not None and controller not in available and controller != "cgroup":
             words = absent.format(key=key, controller=controller)
             raise Stop(Refusal(field, words, _RULE, (key, f"no controller {controller!r}")))
     if error:
@@ -48,15 +48,15 @@ def opened(pen: Pen, key: str, value: str, dotless: str, absent: str) -> None:
 
 
 def lines(value: str) -> Iterator[str]:
-    """A value line by line, each with its end."""
+    """The lines of a value, with their line ends."""
     while value:
         line, end, value = value.partition("\n")
         yield line + end
 
 
-def write(pen: Pen, key: str, texts: Iterable[str]) -> None:
-    """Each text by a write of its own; an empty one is none."""
+def write(writes: FileWrites, key: str, texts: Iterable[str]) -> None:
+    """One write for each text that is not empty."""
     field = f"unified.{key}"
     for text in texts:
         if text:
-            pen.put(key, text, field, "oci.unified", key)
+            writes.put(key, text, field, "oci.unified", key)

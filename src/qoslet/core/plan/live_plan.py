@@ -23,7 +23,7 @@ from qoslet.core.resources.pod_template import PodTemplatePlan
 from qoslet.core.resources.qos_cgroups import QosTotals, QosTotalsBuilder
 
 if TYPE_CHECKING:
-    from qoslet.core.managers.container_manager import Kept, Managers
+    from qoslet.core.managers.container_manager import Assignments, Managers
     from qoslet.core.managers.cpu_manager import Refusal
     from qoslet.core.workload.process_spec import PodSpec
 
@@ -71,7 +71,7 @@ class LivePlan:
     first came; names are not compared, whoever reads manifests does that. ``kept`` is what an
     earlier run's managers handed out: pods that come find their places again."""
 
-    def __init__(self, node: Node, kept: Kept | None = None) -> None:
+    def __init__(self, node: Node, kept: Assignments | None = None) -> None:
         self.planner = Planner(node)
         if self.planner.managers is not None and kept is not None:
             self.planner.managers.restore(kept)

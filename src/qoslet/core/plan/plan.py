@@ -12,11 +12,14 @@ from qoslet.core.problem import Problem
 from qoslet.core.resources.cgroup_tree import Plan
 
 if TYPE_CHECKING:
-    from qoslet.core.managers.container_manager import Kept
+    from qoslet.core.managers.container_manager import Assignments
 
 
 def plan(
-    pods: Sequence[Pod], node: Node, problems: Sequence[Problem] = (), kept: Kept | None = None
+    pods: Sequence[Pod],
+    node: Node,
+    problems: Sequence[Problem] = (),
+    kept: Assignments | None = None,
 ) -> Plan:
     """The whole tree, parents first. ``problems`` are those that reading met; what planning
     meets is added. Nothing is refused: what does not fit is planned and mentioned. ``kept`` is

@@ -1,4 +1,4 @@
-"""One node's planner: the groups of its tiers and of each pod, and the messages about them."""
+"""One node's planner: its QoS cgroups, the cgroups of each pod, and the messages about them."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from qoslet.core.resources.qos_cgroups import (
     QosTotalsBuilder,
     node_files,
     pod_files,
+    qos_cgroup_files,
     reserved_files,
     root_files,
     sandbox_files,
-    tier_files,
 )
 from qoslet.core.resources.qos_class import classify
 from qoslet.core.rules import oom
@@ -260,7 +260,7 @@ class Planner:
         yield self._root, "node", node_files(policy, qos_totals)
         for qos in ("Burstable", "BestEffort"):
             tier = names.QOS_DIRECTORY[qos]
-            yield names.extend(self._root, tier), "qos", tier_files(policy, qos_totals, tier)
+            yield names.extend(self._root, tier), "qos", qos_cgroup_files(policy, qos_totals, tier)
 
     def _reserved(self) -> Iterator[tuple[Sequence[str], Level, Files]]:
         kubelet = self.policy.node.kubelet

@@ -12,18 +12,18 @@ from msgspec.structs import replace
 
 from qoslet.core.memory.breakdown import reclaimable_bytes
 from qoslet.core.memory.sample import MemorySample
-from qoslet.core.versions.kubernetes import MemoryQosForm
+from qoslet.core.versions.kubernetes import MemoryQosVariant
 
 Mode = Literal["off", "observe", "act"]
 MODES: tuple[Mode, ...] = ("off", "observe", "act")
 
 
-def default_mode(form: MemoryQosForm) -> Mode:
+def default_mode(variant: MemoryQosVariant) -> Mode:
     """The mode if none is configured: ``act`` with the variant ``qoslet``, ``observe`` with the
     others."""
-    if form == "off":
+    if variant == "off":
         return "off"
-    return "act" if form == "qoslet" else "observe"
+    return "act" if variant == "qoslet" else "observe"
 
 
 _MIB = 1 << 20

@@ -1,6 +1,6 @@
-"""What is off: a plan against what was read, value by value.
+"""Compares a plan with observed cgroups, value by value.
 
-Groups below a planned container belong to what runs in it and are never compared.
+Cgroups below a planned container belong to its processes and are not compared.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ Verdict = Literal["absent", "differs", "unread", "surplus"]
 
 
 class Cause(Enum):
-    """What a difference comes from."""
+    """The cause of a difference."""
 
     PLANNED = "the plan wants another value or cgroup"
     NO_LONGER_PLANNED = "the plan does not set the file any more"
 
 
 class Difference(Struct, frozen=True, gc=False):
-    """One thing that is not as planned.
+    """A difference between the plan and a cgroup.
 
-    ``absent``: the group is not there (``file`` is empty), or on v1 not in every hierarchy.
+    ``absent``: the cgroup does not exist (``file`` is empty), or on v1 not in every hierarchy.
     ``differs``: the file holds ``found``. ``unread``: the file could not be read, ``found`` is
-    None. ``surplus``: the group is not planned. ``depth`` counts path components.
+    None. ``surplus``: the cgroup is not planned.
     """
 
     path: str
@@ -46,119 +46,128 @@ class Difference(Struct, frozen=True, gc=False):
 
     @property
     def depth(self) -> int:
-        """How far below the hierarchy's root the group is."""
+        """The number of path components."""
         return self.path.count("/")
 
 
-def _fresh(group: Cgroup, path: str) -> list[Difference]:
-    rows = [Difference(path, "absent", why=group.level)]
-    rows += [
-        Difference(path, "unread", row.file, row.value, None, row.rule) for row in group.settings
+def _fresh(cgroup: Cgroup, path: str) -> list[Difference]:
+    differences = [Difference(path, "absent", why=cgroup.level)]
+    differences += [
+        Difference(path, "unread", setting.file, setting.value, None, setting.rule)
+        for setting in cgroup.settings
     ]
-    return rows
+    return differences
 
 
 @lru_cache(maxsize=256)
 def _untouched(file: str, hierarchy: str, page: int) -> tuple[str, ...]:
-    """What a file mostly holds where nobody set it; ``same`` decides about all else."""
+    """Usual contents of a file that nobody set; ``same`` decides about others."""
     fresh = released(file, hierarchy)
     return () if fresh is None else (fresh, effective(file, fresh, page))
 
 
-def _dropped(group: Cgroup, path: str, seen: ObservedCgroup, node: Node) -> list[Difference]:
-    """Values that somebody set and the plan does not: they go back to a fresh group's."""
-    planned = {row.file for row in group.settings}
-    rows = []
-    for file, found in seen.values.items():
-        if file in planned or found in _untouched(file, node.hierarchy, node.host.page_size):
+def _dropped(cgroup: Cgroup, path: str, observed: ObservedCgroup, node: Node) -> list[Difference]:
+    """Set files that the plan does not set: they get the value of a new cgroup."""
+    planned = {setting.file for setting in cgroup.settings}
+    differences = []
+    for file, actual in observed.values.items():
+        if file in planned or actual in _untouched(file, node.hierarchy, node.host.page_size):
             continue
         fresh = released(file, node.hierarchy)
-        if fresh is not None and not same(file, fresh, found, node.host.page_size):
+        if fresh is not None and not same(file, fresh, actual, node.host.page_size):
             why, cause = "not planned any more", Cause.NO_LONGER_PLANNED
-            rows.append(Difference(path, "differs", file, fresh, found, why, cause))
-    return rows
+            differences.append(Difference(path, "differs", file, fresh, actual, why, cause))
+    return differences
 
 
-def _values(group: Cgroup, path: str, seen: ObservedCgroup, node: Node) -> list[Difference]:
-    rows = []
-    for row in group.settings:
-        found = seen.values.get(row.file)
-        if found is None:
-            rows.append(Difference(path, "unread", row.file, row.value, None, row.rule))
-        elif found not in (row.applied, row.value) and not _stands(row, found, group, node):
-            rows.append(Difference(path, "differs", row.file, row.value, found, row.rule))
-    return rows
+def _values(cgroup: Cgroup, path: str, observed: ObservedCgroup, node: Node) -> list[Difference]:
+    differences = []
+    for setting in cgroup.settings:
+        actual = observed.values.get(setting.file)
+        if actual is None:
+            differences.append(
+                Difference(path, "unread", setting.file, setting.value, None, setting.rule)
+            )
+        elif actual not in (setting.applied, setting.value) and not _is_equivalent(
+            setting, actual, cgroup, node
+        ):
+            differences.append(
+                Difference(path, "differs", setting.file, setting.value, actual, setting.rule)
+            )
+    return differences
 
 
-def _stands(row: Setting, found: str, group: Cgroup, node: Node) -> bool:
-    """Whether the answer is what the value becomes: with the kernel, or with systemd, whose own
-    form takes the place of a runtime's when it writes the unit again."""
-    if same(row.file, row.applied, found, node.host.page_size):
+def _is_equivalent(setting: Setting, actual: str, cgroup: Cgroup, node: Node) -> bool:
+    """Whether a file that holds ``actual`` has the value as the kernel or systemd rewrites it:
+    systemd replaces a runtime's value when it writes the unit again."""
+    if same(setting.file, setting.applied, actual, node.host.page_size):
         return True
     if node.driver != "systemd":
         return False
-    # imported for systemd, which the most have not
-    from qoslet.core.cgroup.unit_properties import left
+    # imported for systemd, which most machines of a plan lack
+    from qoslet.core.cgroup.unit_properties import written_by_systemd
 
-    periods = [int(one.value) for one in group.settings if one.file == "cpu.cfs_period_us"]
-    return found == left(row.file, row.value, *periods)
+    periods = [
+        int(sibling.value) for sibling in cgroup.settings if sibling.file == "cpu.cfs_period_us"
+    ]
+    return actual == written_by_systemd(setting.file, setting.value, *periods)
 
 
-def lacking(group: Cgroup, seen: ObservedCgroup | None) -> tuple[str, ...] | None:
-    """The controllers that planned values need and in whose v1 hierarchy an existing group is
-    absent; None where it is absent everywhere. What a group of others lacks besides is no matter:
-    systemd makes its slices in some hierarchies only."""
-    if seen is None:
+def lacking(cgroup: Cgroup, observed: ObservedCgroup | None) -> tuple[str, ...] | None:
+    """The controllers of planned values in whose v1 hierarchy an existing cgroup is missing; None if
+    it does not exist. Other hierarchies of a foreign cgroup do not matter: systemd creates its
+    slices in some only."""
+    if observed is None:
         return None
-    needed = {controller(row.file) for row in group.settings}
-    return tuple(name for name in seen.missing if name in needed)
+    needed = {controller(setting.file) for setting in cgroup.settings}
+    return tuple(name for name in observed.missing if name in needed)
 
 
 def compare(plan: Plan, observed: Observed) -> list[Difference]:
-    """Everything that is off, in the plan's order; surplus groups last, deepest first."""
-    rows: list[Difference] = []
+    """All differences in the plan's order; surplus cgroups last, deepest first."""
+    differences: list[Difference] = []
     planned: dict[str, Cgroup] = {}
-    # most groups have the settings of another one and hold the same values
-    right: set[tuple[int, tuple[tuple[str, str], ...]]] = set()
-    for group in plan.cgroups:
-        path = group.path
+    # most cgroups have the settings and values of another one
+    matching: set[tuple[int, tuple[tuple[str, str], ...]]] = set()
+    for cgroup in plan.cgroups:
+        path = cgroup.path
         if path is None:
             continue
-        planned[path] = group
-        seen = observed.cgroups.get(path)
-        if seen is None:
-            rows += _fresh(group, path)
+        planned[path] = cgroup
+        actual = observed.cgroups.get(path)
+        if actual is None:
+            differences += _fresh(cgroup, path)
             continue
-        if seen.missing:
-            rows.append(Difference(path, "absent", why=",".join(seen.missing)))
-        alike = id(group.settings), tuple(seen.values.items())
-        if alike in right:
+        if actual.missing:
+            differences.append(Difference(path, "absent", why=",".join(actual.missing)))
+        state = id(cgroup.settings), tuple(actual.values.items())
+        if state in matching:
             continue
-        wrong = _values(group, path, seen, plan.node)
-        wrong += _dropped(group, path, seen, plan.node)
-        if wrong:
-            rows += wrong
+        mismatches = _values(cgroup, path, actual, plan.node)
+        mismatches += _dropped(cgroup, path, actual, plan.node)
+        if mismatches:
+            differences += mismatches
         else:
-            right.add(alike)
+            matching.add(state)
     surplus = [
         path
         for path in observed.cgroups
         if path not in planned and not _inside(path, planned) and not _above(path, planned)
     ]
     surplus.sort(key=lambda path: (-path.count("/"), path))
-    return rows + [Difference(path, "surplus") for path in surplus]
+    return differences + [Difference(path, "surplus") for path in surplus]
 
 
 def _inside(path: str, planned: dict[str, Cgroup]) -> bool:
     """Whether a planned container contains ``path``."""
     while "/" in path[1:]:
         path = path.rsplit("/", 1)[0]
-        group = planned.get(path)
-        if group is not None:
-            return group.level == "container"
+        cgroup = planned.get(path)
+        if cgroup is not None:
+            return cgroup.level == "container"
     return False
 
 
 def _above(path: str, planned: dict[str, Cgroup]) -> bool:
-    """Whether ``path`` is an ancestor of a planned group: the root that the owner named."""
+    """Whether ``path`` is an ancestor of a planned cgroup."""
     return any(is_below(name, path) for name in planned)

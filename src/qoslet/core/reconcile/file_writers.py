@@ -189,12 +189,12 @@ def level_of(path: str, root: str) -> Level:
 def resets(row: FileWriter | None, file: str = "", unit: bool = False) -> str:
     """What resets a value set by hand and when, as the end of a sentence. ``unit``: systemd knows
     the cgroup as a unit, and writes again what it has a property for."""
-    said = []
+    sentences = []
     if row is not None and row.reset:
-        said.append(f"{row.writer} resets it {row.reset}")
+        sentences.append(f"{row.writer} resets it {row.reset}")
     if unit and (row is None or row.writer != "systemd") and property_of(file, "v2", NEWEST * 10):
-        said.append("systemd resets it at the next daemon-reload or set-property of the unit")
-    return "; ".join(said) or "nothing resets it"
+        sentences.append("systemd resets it at the next daemon-reload or set-property of the unit")
+    return "; ".join(sentences) or "nothing resets it"
 
 
 def resets_at(path: str, file: str, root: str, owned: bool) -> str:

@@ -1,7 +1,7 @@
-"""What of ours stands in groups of others, or in the root, though the plan no longer names it.
+"""Restores files that the plan no longer sets, in foreign cgroups and in the root.
 
-Such a file gets its value of before back, which the journal knows. What somebody else has written
-since, and every file that we did not write, stays as it is.
+The journal has their earlier values. Values that another process wrote since, and files that
+qoslet did not write, stay.
 """
 
 from __future__ import annotations
@@ -22,55 +22,55 @@ WHY = "not planned any more: as it was before"
 
 
 class GiveBack(Struct, frozen=True):
-    """``rows`` are files that are to be written back; ``released`` are those that need it no more,
-    to be written down; ``notes`` say what somebody else has written."""
+    """``rows`` are the files to restore, ``released`` the journal entries of files that need no
+    restore, ``notes`` messages about values that another process wrote."""
 
     rows: tuple[Difference, ...] = ()
     released: tuple[Released, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def written_files(ledger: JournalState, path: str) -> Collection[str]:
-    """The files of a group that we have written, controllers aside."""
-    return ledger.names.get(path, set()) - {CONTROL}
+def written_files(journal: JournalState, path: str) -> Collection[str]:
+    """The files of a cgroup in the journal, without cgroup.subtree_control."""
+    return journal.names.get(path, set()) - {CONTROL}
 
 
 def give_back(
-    ledger: JournalState,
-    seen: Mapping[str, ObservedCgroup],
+    journal: JournalState,
+    observed: Mapping[str, ObservedCgroup],
     planned: Iterable[Cgroup],
     hierarchy: Hierarchy,
     page_size: int,
 ) -> GiveBack:
-    """What to give back in the groups that were ``seen``, which are others' or above all that is
-    planned. A file that cannot be read is left for a time when it can."""
-    if not seen:
+    """What to restore in the ``observed`` cgroups, which are foreign or above all planned ones.
+    Files that cannot be read are skipped until they can."""
+    if not observed:
         return GiveBack()
-    names = {group.path: {row.file for row in group.settings} for group in planned}
-    rows: list[Difference] = []
-    left: list[Released] = []
+    names = {cgroup.path: {row.file for row in cgroup.settings} for cgroup in planned}
+    restored: list[Difference] = []
+    released_files: list[Released] = []
     notes: list[str] = []
-    for path, group in seen.items():
-        if ledger.adopted.get(path, group.identity) != group.identity:
+    for path, cgroup in observed.items():
+        if journal.adopted.get(path, cgroup.identity) != cgroup.identity:
             continue
-        for file in sorted(set(written_files(ledger, path)) - names.get(path, set())):
-            found = group.values.get(file)
-            before = ledger.files[path, file][0]
+        for file in sorted(set(written_files(journal, path)) - names.get(path, set())):
+            actual = cgroup.values.get(file)
+            before = journal.files[path, file][0]
             before = released(file, hierarchy) if before is None else before
-            if found is None or before is None:
+            if actual is None or before is None:
                 continue
-            if same(file, before, found, page_size):
-                left.append(Released(path, file))
-            elif is_ours(ledger, (path, file), found, page_size):
-                rows.append(Difference(path, "differs", file, before, found, WHY))
+            if same(file, before, actual, page_size):
+                released_files.append(Released(path, file))
+            elif is_ours(journal, (path, file), actual, page_size):
+                restored.append(Difference(path, "differs", file, before, actual, WHY))
             else:
-                left.append(Released(path, file))
+                released_files.append(Released(path, file))
                 notes.append(
-                    f"{path}/{file}: another process wrote {found!r} over {ledger.files[path, file][1]!r}; it is no longer planned and stays"
+                    f"{path}/{file}: another process wrote {actual!r} over {journal.files[path, file][1]!r}; it is no longer planned and stays"
                 )
-    return GiveBack(tuple(rows), tuple(left), tuple(notes))
+    return GiveBack(tuple(restored), tuple(released_files), tuple(notes))
 
 
-def is_ours(ledger: JournalState, key: Key, found: str, page_size: int) -> bool:
-    """Whether a value is one that may stand by our hand, as the kernel reads it back."""
-    return any(same(key[1], value, found, page_size) for value in ledger.possible_values(key))
+def is_ours(journal: JournalState, key: Key, actual: str, page_size: int) -> bool:
+    """Whether qoslet may have written the value, as the kernel reads it back."""
+    return any(same(key[1], value, actual, page_size) for value in journal.possible_values(key))

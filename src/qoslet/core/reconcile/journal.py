@@ -1,7 +1,7 @@
-"""The journal of a tree as text: which groups are ours, which files were written.
+"""The journal of a tree as text: the cgroups that qoslet created and the files that it wrote.
 
-One line is a checksum (CRC-32 of the rest, eight hex digits), a space and a JSON array. Lines
-whose checksum is wrong, such as a last one that was torn off, are not counted.
+A line is a checksum (CRC-32 of the rest, eight hex digits), a space and a JSON array. Lines with a
+wrong checksum, such as a truncated last one, are skipped.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,13 +16,12 @@ from qoslet.errors import QosletError
 FORMAT = 1
 
 CONTROL = "cgroup.subtree_control"
-"""The file of a v2 group that enables controllers for those below; recorded as a value."""
+"""The v2 file that enables controllers for child cgroups; recorded as a value."""
 
 
 class Header(Struct, frozen=True, array_like=True, tag="qoslet"):
-    """The first line. Inodes mean something only on the boot and hierarchy named here. ``verb``
-    tells whether the tree is to stay (``apply``) or ends with its process (``run``); ``driver``
-    wrote it."""
+    """The first line. Inodes are valid only on this boot and hierarchy. ``verb`` is the command:
+    the tree of ``apply`` stays, that of ``run`` ends with its process. ``driver`` wrote it."""
 
     boot: str
     hierarchy: str
@@ -34,20 +33,20 @@ class Header(Struct, frozen=True, array_like=True, tag="qoslet"):
 
 
 class CreateIntent(Struct, frozen=True, array_like=True, tag="making", gc=False):
-    """A group that is not there is about to be made; one of that name that was is gone."""
+    """A cgroup is about to be created; an earlier one of this path no longer exists."""
 
     path: str
 
 
 class Created(Struct, frozen=True, array_like=True, tag="made", gc=False):
-    """A group was made; its inode."""
+    """A cgroup was created, with this inode."""
 
     path: str
     inode: int
 
 
 class Set(Struct, frozen=True, array_like=True, tag="set", gc=False):
-    """A file is about to be written; ``before`` is None where it was not read."""
+    """A file is about to be written; ``before`` is None if it was not read."""
 
     path: str
     file: str
@@ -56,21 +55,21 @@ class Set(Struct, frozen=True, array_like=True, tag="set", gc=False):
 
 
 class Removed(Struct, frozen=True, array_like=True, tag="removed", gc=False):
-    """A group is about to be removed, or is gone (``done``)."""
+    """A cgroup is about to be removed, or is removed (``done``)."""
 
     path: str
     done: bool = False
 
 
 class Adopted(Struct, frozen=True, array_like=True, tag="met", gc=False):
-    """A group of somebody else in which files are about to be written; its inode."""
+    """Files of a foreign cgroup are about to be written; its inode."""
 
     path: str
     inode: int
 
 
 class ReadBack(Struct, frozen=True, array_like=True, tag="kept", gc=False):
-    """What the kernel made of our last value of a file, as it was read back."""
+    """The last written value of a file as the kernel reads it back."""
 
     path: str
     file: str
@@ -78,11 +77,11 @@ class ReadBack(Struct, frozen=True, array_like=True, tag="kept", gc=False):
 
 
 class Verified(Struct, frozen=True, array_like=True, tag="settled"):
-    """Every value so far was read back: the last one of each file is what stands."""
+    """Every value so far was read back: each file holds its last one."""
 
 
 class Released(Struct, frozen=True, array_like=True, tag="left", gc=False):
-    """A file of a group of somebody else has nothing of ours any more."""
+    """A file of a foreign cgroup is restored."""
 
     path: str
     file: str
@@ -92,8 +91,8 @@ Entry = Header | CreateIntent | Created | Set | Removed | Adopted | ReadBack | V
 
 
 class Recorder(Protocol):
-    """Takes entries before the changes they describe are made. ``wants_before``: a ``Set`` is to
-    carry the value that it replaces."""
+    """Records entries before their changes are made. ``wants_before``: each ``Set`` needs the value
+    that it replaces."""
 
     wants_before: bool
 
@@ -101,11 +100,11 @@ class Recorder(Protocol):
         """Append entries. Raises QosletError or OSError: then nothing is written."""
 
     def record_later(self, entries: Sequence[Entry]) -> None:
-        """Take entries in that could not be appended; they are, before the next ones."""
+        """Append entries before the next ones."""
 
 
 def record_done(journal: Recorder, entries: Sequence[Entry]) -> None:
-    """Write down what was done already, now or before the next entries."""
+    """Record changes that are made already, now or before the next entries."""
     try:
         journal.record(entries)
     except (QosletError, OSError):
@@ -129,8 +128,7 @@ def beginning(header: Header) -> list[Entry]:
 
 
 class ParsedJournal(Struct, frozen=True):
-    """What a journal says: ``header`` is None where it has none that can be used; ``bad`` is
-    the number of lines that did not count."""
+    """A parsed journal: ``header`` is None without a usable one; ``bad`` counts skipped lines."""
 
     header: Header | None
     entries: tuple[Entry, ...]
@@ -138,25 +136,25 @@ class ParsedJournal(Struct, frozen=True):
 
 
 def read(data: bytes) -> ParsedJournal:
-    """Every good line. A line without its newline is a torn one."""
+    """Parses all valid lines. A line without its newline is truncated."""
     whole, _, tail = data.rpartition(b"\n")
-    found = whole.split(b"\n") if whole else []
-    good = _decoded(found)
-    if good is None:
-        good = [entry for line in found for entry in _decoded([line]) or ()]
-    bad = len(found) - len(good) + bool(tail)
-    header = good[0] if good and isinstance(good[0], Header) else None
+    lines = whole.split(b"\n") if whole else []
+    entries = _decoded(lines)
+    if entries is None:
+        entries = [entry for line in lines for entry in _decoded([line]) or ()]
+    bad = len(lines) - len(entries) + bool(tail)
+    header = entries[0] if entries and isinstance(entries[0], Header) else None
     if header is not None and header.format != FORMAT:
         header = None
-    rest = tuple([entry for entry in good if type(entry) is not Header])
+    rest = tuple([entry for entry in entries if type(entry) is not Header])
     return ParsedJournal(header, rest, bad)
 
 
-def _decoded(found: Sequence[bytes]) -> list[Entry] | None:
+def _decoded(lines: Sequence[bytes]) -> list[Entry] | None:
     """The entries of lines that are all good, at a third of the cost of line by line; else None."""
-    texts = [line[9:] for line in found]
+    texts = [line[9:] for line in lines]
     sums = b"%08x " * len(texts) % tuple(map(crc32, texts))
-    if b"".join([line[:9] for line in found]) != sums:
+    if b"".join([line[:9] for line in lines]) != sums:
         return None
     try:
         entries = _decode_all(b"[%b]" % b",".join(texts))
@@ -184,16 +182,16 @@ Key = tuple[str, str]
 
 
 EARLIER = 3
-"""Values of a file that are remembered besides the last one: a batch writes a file at most
-three times, and each is read back soon after."""
+"""Values of a file that are kept besides the last one: a batch writes a file at most three times,
+and each is read back soon after."""
 
 
 class JournalState(Struct):
-    """What the entries come to. ``cgroups`` is path to how it stands and its inode (0 while
-    unknown); ``files`` is (path, file) to the value before our first write and our last;
-    ``earlier`` are values of ours that may stand because the last write was not seen to work;
-    ``read_back`` is what the kernel made of the last one; ``adopted`` are the groups of others. ``names``
-    are the files by path, so that what a group costs does not depend on the others."""
+    """The state after all entries. ``cgroups``: path to state and inode (0 while unknown).
+    ``files``: (path, file) to the value before the first write, and the last written value.
+    ``earlier``: written values that a file may still hold, because the last write was not verified.
+    ``read_back``: the last value as the kernel reads it back. ``adopted``: foreign cgroups with
+    their inodes. ``names``: files by path, an index."""
 
     cgroups: dict[str, tuple[CgroupState, int]] = {}
     files: dict[Key, tuple[str | None, str]] = {}
@@ -203,10 +201,10 @@ class JournalState(Struct):
     names: dict[str, set[str]] = {}
 
     def add(self, entries: Iterable[Entry]) -> None:
-        """Take further entries in, in their order."""
+        """Apply further entries, in order."""
         files, names = self.files, self.names
         for entry in entries:
-            # nearly all of a journal are the first writes of files
+            # most entries are first writes of files
             if type(entry) is Set and (key := (entry.path, entry.file)) not in files:
                 files[key] = (entry.before, entry.value)
                 known = names.get(entry.path)
@@ -227,32 +225,32 @@ class JournalState(Struct):
                     self._remove(path, done)
                 case Adopted(path, inode):
                     self._adopt(path, inode)
-                case ReadBack(path, file, found):
-                    self.read_back[path, file] = found
+                case ReadBack(path, file, actual):
+                    self.read_back[path, file] = actual
                 case Verified():
                     self.earlier.clear()
                 case Released(path, file):
                     self._release((path, file))
 
     def _set(self, key: Key, before: str | None, value: str) -> None:
-        """A file is written once more."""
+        """A file is written again."""
         first = self.files.get(key)
         if first is None:
             self.names.setdefault(key[0], set()).add(key[1])
         elif first[1] != value:
             last = self.read_back.pop(key, first[1])
-            others = [one for one in self.earlier.get(key, ()) if one != last]
+            others = [known for known in self.earlier.get(key, ()) if known != last]
             self.earlier[key] = (*others, last)[-EARLIER:]
         self.files[key] = (first[0] if first else before, value)
 
     def _adopt(self, path: str, inode: int) -> None:
-        """A group of somebody else; made anew, it has nothing of ours."""
+        """A foreign cgroup; a recreated one has no value of ours."""
         if self.adopted.get(path, inode) != inode:
             self._forget_files(path)
         self.adopted[path] = inode
 
     def _remove(self, path: str, done: bool) -> None:
-        """A group is to go, or is gone with the values of its files."""
+        """A cgroup is about to be removed, or is removed with the values of its files."""
         if not done:
             inode = self.cgroups.get(path, ("made", 0))[1]
             self.cgroups[path] = ("removing", inode)
@@ -260,14 +258,13 @@ class JournalState(Struct):
         self.forget(path)
 
     def forget(self, path: str) -> None:
-        """A group is gone, and with it the values of its files."""
+        """Forget a removed cgroup and the values of its files."""
         self.cgroups.pop(path, None)
         self.adopted.pop(path, None)
         self._forget_files(path)
 
     def _release(self, key: Key) -> None:
-        """A file is as it was before us: what stands there at our next write is its value of
-        before."""
+        """A file is restored: the next write records its value again."""
         path, file = key
         files = self.names.get(path, set())
         files.discard(file)
@@ -277,30 +274,32 @@ class JournalState(Struct):
             values.pop(key, None)
 
     def _forget_files(self, path: str) -> None:
-        """Nothing is known of the group's files."""
+        """Forget the files of a cgroup."""
         for file in self.names.pop(path, ()):
             for values in (self.files, self.earlier, self.read_back):
                 values.pop((path, file), None)
 
     def entries(self) -> list[Entry]:
-        """The shortest journal that comes to the same."""
-        found: list[Entry] = [Adopted(path, inode) for path, inode in self.adopted.items()]
-        for path, (standing, inode) in self.cgroups.items():
-            found.append(Created(path, inode) if inode else CreateIntent(path))
-            if standing == "removing":
-                found.append(Removed(path))
+        """The shortest journal with the same state."""
+        result: list[Entry] = [Adopted(path, inode) for path, inode in self.adopted.items()]
+        for path, (state, inode) in self.cgroups.items():
+            result.append(Created(path, inode) if inode else CreateIntent(path))
+            if state == "removing":
+                result.append(Removed(path))
         for key, (before, value) in self.files.items():
-            found += [Set(*key, before, one) for one in (*self.earlier.get(key, ()), value)]
-        return [*found, *(ReadBack(*key, value) for key, value in self.read_back.items())]
+            result += [
+                Set(*key, before, earlier) for earlier in (*self.earlier.get(key, ()), value)
+            ]
+        return [*result, *(ReadBack(*key, value) for key, value in self.read_back.items())]
 
     def is_owned(self, path: str, inode: int) -> bool:
-        """Whether a group that stands is the one that was made: by its inode, or where it was
-        being made when the writing stopped."""
+        """Whether an existing cgroup is the one that qoslet created: by its inode, or because its
+        creation was the last entry."""
         _, known = self.cgroups.get(path, ("", -1))
         return known in (0, inode)
 
     def possible_values(self, key: Key) -> tuple[str, ...]:
-        """The values of a file that may be there by our hand, the last one first; as written,
-        except where the kernel's own form of it is known."""
+        """The written values that a file may hold, the last one first, as the kernel reads it back
+        if that is known."""
         value = self.read_back.get(key) or self.files[key][1]
         return (value, *reversed(self.earlier.get(key, ())))

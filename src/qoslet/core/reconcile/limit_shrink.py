@@ -1,9 +1,8 @@
-"""A hard memory limit that would fall below what is in use, and what is done about it.
+"""Lowers hard memory limits below the usage safely.
 
-Written blindly, it kills on v2 and fails with EBUSY on v1. ``converge`` sets the limit near what
-is held and lowers it as that falls, ``refuse`` leaves it, ``force`` writes it. Page cache is in
-use, but not held: it is taken back before the limit is written, and that is not where it would
-not fit then.
+Such a write kills on v2 and fails with EBUSY on v1. ``converge`` sets the limit near the usage
+without page cache and lowers it as that falls; ``refuse`` does not write it; ``force`` does. Page
+cache is reclaimed first, and the limit is written only if the rest fits.
 Source: Documentation/admin-guide/cgroup-v2.rst memory.max; mm/memcontrol*.c of Linux 6.12.
 """
 
@@ -24,14 +23,14 @@ Shrink = Literal["converge", "refuse", "force"]
 LIMIT, SWAP_TOTAL = "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"
 HARD_LIMITS = ("memory.max", LIMIT, SWAP_TOTAL)
 ROOM = 4 << 20
-"""Bytes that a limit near the usage leaves at least, or a 32nd of the usage: what a group may
-take between the look and the write."""
+"""The least room of a limit near the usage, in bytes; or a 32nd of the usage. A cgroup may use it
+between the observation and the write."""
 _MIB = 1 << 20
 
 
 class Waiting(Struct, frozen=True, gc=False):
-    """A limit that waits for the usage to fall. ``meanwhile`` is written instead, None: what
-    stands is left; ``used`` is in bytes."""
+    """A limit that waits for the usage to fall. ``meanwhile`` is written instead; None: the file
+    stays. ``used`` is in bytes."""
 
     path: str
     file: str
@@ -40,7 +39,7 @@ class Waiting(Struct, frozen=True, gc=False):
     used: int
 
     def describe(self) -> str:
-        """The row as a person would say it."""
+        """The message for people."""
         now = f"{self.meanwhile} meanwhile" if self.meanwhile else "unchanged"
         return f"{self.path}/{self.file}: cannot lower to {self.wanted} yet, {self.used} bytes are in use; {now}"
 
@@ -48,9 +47,9 @@ class Waiting(Struct, frozen=True, gc=False):
 def eased(
     differences: Sequence[Difference], observed: Observed, shrink: Shrink
 ) -> tuple[list[Difference], list[Waiting]]:
-    """The differences that may be ended now, hard limits changed or left out as ``shrink``
-    says, and what waits. A memory+swap limit never falls below the memory limit that stays. One
-    for which page cache must go first comes after one near the usage, in case it cannot."""
+    """The differences that can be fixed now, with hard limits changed or dropped as ``shrink``
+    says, and the limits that wait. A memory+swap limit never falls below the remaining memory
+    limit. A limit that needs reclaim comes after one near the usage, in case reclaim fails."""
     if shrink == "force":
         return list(differences), []
     waiting: dict[tuple[str, str], Waiting] = {}
@@ -63,41 +62,42 @@ def eased(
         if shrink == "converge" and least < _bytes(row.found):
             meanwhile = str(int(least))
         waiting[row.path, row.file] = Waiting(row.path, row.file, row.wanted or "", meanwhile, used)
-    rows = [one for row in differences for one in _now(row, waiting, observed)]
-    return rows, list(waiting.values())
+    result = [allowed for row in differences for allowed in _now(row, waiting, observed)]
+    return result, list(waiting.values())
 
 
-def takes_back(file: str, value: str, group: ObservedCgroup | None) -> bool:
-    """Whether a limit lies below what is in use, so that page cache must go before it."""
-    return file in HARD_LIMITS and _bytes(value) < _in_use(file, group)
+def takes_back(file: str, value: str, cgroup: ObservedCgroup | None) -> bool:
+    """Whether a limit is below the usage, so that page cache must be reclaimed first."""
+    return file in HARD_LIMITS and _bytes(value) < _in_use(file, cgroup)
 
 
 def with_cache(
     differences: Sequence[Difference], observed: Observed, cache: Callable[[str], int]
 ) -> Observed:
-    """The observation with the page cache of the groups where it matters, as ``cache`` tells it."""
-    groups = dict(observed.cgroups)
+    """The observation with the page cache of the cgroups whose limits are below their usage;
+    ``cache`` reads it by path."""
+    cgroups = dict(observed.cgroups)
     for row in differences:
-        group = groups.get(row.path)
-        if group is not None and row.wanted and takes_back(row.file, row.wanted, group):
-            groups[row.path] = replace(group, cache=cache(row.path))
-    return Observed(observed.at, groups)
+        cgroup = cgroups.get(row.path)
+        if cgroup is not None and row.wanted and takes_back(row.file, row.wanted, cgroup):
+            cgroups[row.path] = replace(cgroup, cache=cache(row.path))
+    return Observed(observed.at, cgroups)
 
 
 def near(used: int) -> int:
-    """A limit that ``used`` bytes fit under with some room, in whole MiB."""
+    """A limit above ``used`` bytes with some room, in whole MiB."""
     return -(-(used + max(ROOM, used >> 5)) // _MIB) * _MIB
 
 
 def _now(
     row: Difference, waiting: dict[tuple[str, str], Waiting], observed: Observed
 ) -> list[Difference]:
-    """The row as it is ended now, none where it waits."""
-    waits = waiting.get((row.path, row.file))
-    if waits is not None:
-        if waits.meanwhile is None:
+    """The differences to fix now for a row; none if it waits."""
+    waiting_limit = waiting.get((row.path, row.file))
+    if waiting_limit is not None:
+        if waiting_limit.meanwhile is None:
             return []
-        row = replace(row, wanted=waits.meanwhile, why="near the usage")
+        row = replace(row, wanted=waiting_limit.meanwhile, why="near the usage")
     if not takes_back(row.file, row.wanted or "", observed.cgroups.get(row.path)):
         return [row]
     safe = near(_used(row, observed))
@@ -106,13 +106,13 @@ def _now(
     return [replace(row, wanted=str(safe), why="near the usage"), row]
 
 
-def _in_use(file: str, group: ObservedCgroup | None) -> int:
-    """Bytes that count against a limit; 0 in a group that is new, or of which they are unknown."""
-    if group is None:
+def _in_use(file: str, cgroup: ObservedCgroup | None) -> int:
+    """Bytes that count against a limit; 0 in a new cgroup or if unknown."""
+    if cgroup is None:
         return 0
-    if file == SWAP_TOTAL and group.memory_swap is not None:
-        return group.memory_swap
-    return group.memory or 0
+    if file == SWAP_TOTAL and cgroup.memory_swap is not None:
+        return cgroup.memory_swap
+    return cgroup.memory or 0
 
 
 def _used(row: Difference, observed: Observed) -> int:
@@ -121,8 +121,7 @@ def _used(row: Difference, observed: Observed) -> int:
 
 
 def _least(row: Difference, observed: Observed, shrink: Shrink) -> float:
-    """The smallest limit that what is in use allows; without page cache, where that is taken
-    back."""
+    """The smallest safe limit; with ``converge``, for the usage without page cache."""
     used = _used(row, observed)
     if shrink == "converge" and used:
         used = max(0, used - observed.cgroups[row.path].cache)
@@ -130,13 +129,13 @@ def _least(row: Difference, observed: Observed, shrink: Shrink) -> float:
 
 
 def _stays(row: Difference, waiting: dict[tuple[str, str], Waiting], observed: Observed) -> float:
-    """The memory limit that stands below a memory+swap limit while it waits."""
-    waits = waiting.get((row.path, LIMIT)) if row.file == SWAP_TOTAL else None
-    if waits is None:
+    """The current memory limit below a memory+swap limit, if the memory limit waits."""
+    waiting_limit = waiting.get((row.path, LIMIT)) if row.file == SWAP_TOTAL else None
+    if waiting_limit is None:
         return 0
-    return _bytes(waits.meanwhile or observed.cgroups[row.path].values.get(LIMIT))
+    return _bytes(waiting_limit.meanwhile or observed.cgroups[row.path].values.get(LIMIT))
 
 
 def _bytes(text: str | None) -> float:
-    """A limit in bytes; infinite where there is none, or nothing is known."""
+    """A limit in bytes; infinite if there is none or it is unknown."""
     return int(text) if text is not None and text.isdecimal() else inf

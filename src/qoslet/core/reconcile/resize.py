@@ -25,13 +25,13 @@ from qoslet.core.resources.cri_resources import exclusive
 from qoslet.core.resources.node_policy import NodePolicy
 
 ResizeState = Literal["", "Proposed", "InProgress", "Deferred", "Infeasible", "Done"]
-"""As a kubelet calls the steps of an in-place resize (KEP-1287); empty: there was none."""
+"""The kubelet's states of an in-place resize (KEP-1287); empty: there was none."""
 RESOURCES = ("memory", "cpu")
-"""In the order in which a resize goes through them."""
+"""In the order of a resize."""
 
 
 class ResizeDecision(Struct, frozen=True):
-    """What becomes of a resize, and why it is not done now."""
+    """The decision about a resize, and the reason if it is not allowed now."""
 
     state: ResizeState
     reason: str = ""
@@ -41,25 +41,26 @@ ALLOWED = ResizeDecision("InProgress")
 
 
 def resizable_fields(pod: Pod) -> tuple[object, ...]:
-    """What a resize may change: all resources of a pod."""
-    own = tuple((one.name, one.resources) for one in pod.containers)
-    return own, pod.resources, pod.overhead
+    """The fields that a resize may change: all resources of a pod."""
+    containers = tuple((container.name, container.resources) for container in pod.containers)
+    return containers, pod.resources, pod.overhead
 
 
 def encode_allocation(pod: Pod) -> str:
-    """What is allocated to a pod, as text that a runtime keeps with it."""
-    own = {one.name: _texts(one.resources) for one in pod.containers}
+    """The allocated resources of a pod as text, for a runtime to store."""
+    containers = {container.name: _texts(container.resources) for container in pod.containers}
     level = None if pod.resources is None else _texts(pod.resources)
-    return msgspec.json.encode((own, level)).decode()
+    return msgspec.json.encode((containers, level)).decode()
 
 
 def decode_allocation(pod: Pod, memo: str) -> Pod:
-    """``pod`` with what was allocated to it when ``memo`` was made; as it is where that tells
-    nothing about these containers."""
+    """``pod`` with the allocated resources in ``memo``; unchanged if ``memo`` does not have these
+    containers."""
     try:
-        own, level = msgspec.json.decode(memo, type=_Memo)
+        allocated, level = msgspec.json.decode(memo, type=_Memo)
         containers = tuple(
-            replace(one, resources=_resources(own[one.name])) for one in pod.containers
+            replace(container, resources=_resources(allocated[container.name]))
+            for container in pod.containers
         )
         resources = None if level is None else _resources(level)
     except (msgspec.MsgspecError, QuantityError, KeyError):
@@ -89,7 +90,7 @@ def _texts(resources: Resources) -> tuple[_Amounts, _Amounts]:
 
 
 def _resources(texts: tuple[_Amounts, _Amounts]) -> Resources:
-    """What ``_texts`` made text of. Raises QuantityError."""
+    """The reverse of ``_texts``. Raises QuantityError."""
     return Resources(
         {name: parse(text) for name, text in texts[0].items()},
         {name: parse(text) for name, text in texts[1].items()},
@@ -102,8 +103,8 @@ def check_resize(
     new: tuple[Pod, QosClass],
     others: Mapping[str, int],
 ) -> ResizeDecision:
-    """Whether ``new`` may take the place of ``old`` now. ``others`` is what all other pods
-    request: millicores of ``cpu``, bytes of ``memory``."""
+    """Whether ``old`` may be resized to ``new`` now. ``others`` are the requests of all other pods:
+    millicores of ``cpu``, bytes of ``memory``."""
     if old[1] != new[1]:
         return ResizeDecision("Infeasible", f"the QoS class would change from {old[1]} to {new[1]}")
     reason = _managed(policy, old, new[0])
@@ -129,13 +130,15 @@ def check_resize(
 
 
 def _managed(policy: NodePolicy, old: tuple[Pod, QosClass], new: Pod) -> str:
-    """Why a pod with CPUs or memory of its own cannot be resized; empty where it can."""
+    """Why a pod with exclusive CPUs or reserved memory cannot be resized; empty if it can."""
     pod, qos = old
     kubelet = policy.node.kubelet
     if qos != "Guaranteed":
         return ""
     pinned = any(
-        exclusive(policy, each, one, qos) for each in (pod, new) for one in each.containers
+        exclusive(policy, version, container, qos)
+        for version in (pod, new)
+        for container in version.containers
     )
     if pinned and _differs(pod, new, "cpu"):
         return "containers with exclusive CPUs (static CPU manager) cannot be resized"
@@ -152,7 +155,7 @@ def _differs(old: Pod, new: Pod, name: str) -> bool:
 
 
 def _of(pod: Pod, name: str) -> list[object]:
-    blocks: list[Resources | None] = [one.resources for one in pod.containers]
+    blocks: list[Resources | None] = [container.resources for container in pod.containers]
     return [
         (block.requests.get(name), block.limits.get(name)) if block is not None else None
         for block in (*blocks, pod.resources)
@@ -160,20 +163,20 @@ def _of(pod: Pod, name: str) -> list[object]:
 
 
 def amounts(policy: NodePolicy, pod: Pod) -> dict[str, int]:
-    """What a pod requests: millicores and bytes."""
+    """The requests of a pod in millicores and bytes."""
     sums = requests(pod, policy.sum_rules)
     return {"cpu": sums.get("cpu", ZERO).milli, "memory": sums.get("memory", ZERO).value}
 
 
 def _allocatable(policy: NodePolicy) -> dict[str, int]:
-    """What all pods together may request, where it is known."""
+    """The node's allocatable resources, as far as they are known."""
     most: Quantities = allocatable(policy.node)
-    found = {}
+    amounts = {}
     if "cpu" in most:
-        found["cpu"] = most["cpu"].milli
+        amounts["cpu"] = most["cpu"].milli
     if "memory" in most:
-        found["memory"] = most["memory"].value
-    return found
+        amounts["memory"] = most["memory"].value
+    return amounts
 
 
 def _many(name: str, amount: int) -> str:
@@ -182,10 +185,10 @@ def _many(name: str, amount: int) -> str:
 
 
 def restarting(old: Pod, new: Pod, policies: Iterable[tuple[str, str]]) -> list[str]:
-    """The containers that are to be started anew because a resource of theirs changed whose
-    ``resizePolicy`` says so. ``policies`` are pairs of container and resource."""
-    before = {one.name: one for one in old.containers}
-    after = {one.name: one for one in new.containers}
+    """The containers to restart, because their ``resizePolicy`` demands it for a changed resource.
+    ``policies`` are pairs of container and resource."""
+    before = {container.name: container for container in old.containers}
+    after = {container.name: container for container in new.containers}
     return list(
         dict.fromkeys(
             name
@@ -204,22 +207,22 @@ def _resized(old: Container, new: Container, name: str) -> bool:
 
 _LIMITS = ("memory.max", "memory.high", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes",
            "memory.swap.max", "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")  # fmt: skip
-"""Files that hold a limit; others hold a request. The two of a v1 bandwidth go together."""
+"""Files of limits; other files hold requests. The two files of a v1 bandwidth go together."""
 
 
 def resize_phases(rows: Sequence[Difference], tops: Sequence[str]) -> list[list[Difference]]:
-    """The differences of one pod in a kubelet's order: what is new first, then memory before
-    CPU, and for each the pod's limit up, its request up, the containers (those that lose before
-    those that gain), its request down, its limit down."""
+    """The differences of one pod in a kubelet's order: new cgroups first, then memory before CPU.
+    For each resource: raise the pod's limit, then its request; lower containers, then raise others;
+    lower the pod's request, then its limit."""
     fresh = [row for row in rows if row.verdict != "differs"]
     absent = {row.path for row in fresh if row.verdict == "absent"}
     fresh += [row for row in rows if row.verdict == "differs" and row.path in absent]
     rest = [row for row in rows if row not in fresh]
     phases = [fresh]
     for resource in (*RESOURCES, ""):
-        own = [row for row in rest if _resource(row) == resource]
-        pods = [row for row in own if row.path in tops]
-        inner = [row for row in own if row.path not in tops]
+        changed = [row for row in rest if _resource(row) == resource]
+        pods = [row for row in changed if row.path in tops]
+        inner = [row for row in changed if row.path not in tops]
         raised = [row for row in pods if _raises(row)]
         lowered = [row for row in pods if not _raises(row)]
         phases += [

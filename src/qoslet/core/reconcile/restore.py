@@ -1,7 +1,7 @@
-"""What undoes a tree: the journal against what stands now gives steps, or why it may not be.
+"""Undoes a tree: compares the journal with the existing cgroups, and returns steps or refusals.
 
-Groups that were made are removed, children first; files of other groups get the value of before
-back. Everything is judged before anything is done: with one refusal there is no step to do.
+Created cgroups are removed, children first; files of foreign cgroups get their earlier values. All
+checks come before the first step: with a refusal no step is done.
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ Kind = Literal["written", "process", "foreign", "held"]
 
 
 class RestoreConflict(Struct, frozen=True):
-    """One thing that stands in the way.
+    """A reason not to undo the tree.
 
-    ``written``: ``found`` is in the file, not ``ours``; ``before`` would be restored.
-    ``process``: ``pids`` are in a group that we made. ``foreign``: somebody else made the group
-    inside one of ours. ``held``: the limit of before is below the
-    bytes in use, which are ``found``.
+    ``written``: the file holds ``found``, not ``ours``; ``before`` would be restored.
+    ``process``: ``pids`` are in a cgroup that qoslet created. ``foreign``: another process created
+    the cgroup inside one of ours. ``held``: the earlier limit is below the usage ``found``.
     ``resets`` says who would reset a value, and when.
     """
 
@@ -60,8 +59,8 @@ class RestoreConflict(Struct, frozen=True):
 
 
 class RestorePlan(Struct, frozen=True):
-    """``steps`` in their order, to be done only if there are no ``refusals``; ``notes`` say what
-    needs or gets nothing; ``left`` are values of others that stay because of ``force``."""
+    """``steps`` in order, to be done only without ``refusals``. ``notes`` are messages about what
+    is not restored. ``left`` are values of other processes that stay because of ``force``."""
 
     steps: tuple[Step, ...]
     refusals: tuple[RestoreConflict, ...] = ()
@@ -70,9 +69,9 @@ class RestorePlan(Struct, frozen=True):
 
 
 class TreeState(Struct, frozen=True):
-    """What was read: ``tree`` from ``root`` down with every process over all hierarchies,
-    ``others`` the groups of others that the journal names, ``beside`` by the path of a group
-    whose controllers we enabled: the groups below it that are not ours."""
+    """The observed state: ``tree`` from ``root`` down, with the processes of all hierarchies;
+    ``others`` are the foreign cgroups in the journal; ``beside`` are the foreign children of
+    cgroups whose controllers qoslet enabled, by the parent's path."""
 
     root: str
     tree: Observed
@@ -81,77 +80,79 @@ class TreeState(Struct, frozen=True):
 
 
 def restore(
-    ledger: JournalState,
+    journal: JournalState,
     now: TreeState,
     *,
     hierarchy: Hierarchy,
     page_size: int = 4096,
     force: bool = False,
 ) -> RestorePlan:
-    """The steps that undo the journal. ``force`` lets go of what others have written: their
-    values stay in their groups, and go with groups that we made."""
-    own = [path for path, one in now.tree.cgroups.items() if ledger.is_owned(path, one.identity)]
+    """The steps that undo the journal. With ``force`` values of other processes are no refusal: they
+    stay in foreign cgroups, and vanish with cgroups that qoslet created."""
+    owned = [
+        path for path, cgroup in now.tree.cgroups.items() if journal.is_owned(path, cgroup.identity)
+    ]
     refusals = [
         RestoreConflict("process", path, pids=tuple(sorted(now.tree.cgroups[path].pids)))
-        for path in own
+        for path in owned
         if now.tree.cgroups[path].pids
     ]
-    refusals += _foreign(own, now)
-    made = set(own)
+    refusals += _foreign(owned, now)
+    owned_set = set(owned)
     written = [
-        _written(ledger, key, value, now.root, owned=True)
-        for key in ledger.files
-        if key[0] in made
+        _written(journal, key, value, now.root, owned=True)
+        for key in journal.files
+        if key[0] in owned_set
         and (value := now.tree.cgroups[key[0]].values.get(key[1])) is not None
-        and not is_ours(ledger, key, value, page_size)
+        and not is_ours(journal, key, value, page_size)
         and not _untouched(key, value, now.tree, hierarchy)
     ]
-    back, theirs, notes = _values(ledger, now, page_size, hierarchy)
+    to_restore, theirs, notes = _values(journal, now, page_size, hierarchy)
     written += theirs
-    seen = Observed(now.tree.at, dict(now.others))
-    _, waiting = eased(back, seen, "refuse")
+    others = Observed(now.tree.at, dict(now.others))
+    _, waiting = eased(to_restore, others, "refuse")
     refusals += [
         RestoreConflict("held", row.path, row.file, found=str(row.used), before=row.wanted)
         for row in waiting
     ]
-    steps = ordered(back, seen)
-    steps += [Step("remove", path, why="made by us") for path in sorted(own, key=_deepest)]
-    restored = {(row.path, row.file): row.wanted or "" for row in back}
-    steps += _controls(ledger, now, hierarchy, notes, restored)
+    steps = ordered(to_restore, others)
+    steps += [Step("remove", path, why="made by us") for path in sorted(owned, key=_deepest)]
+    restored = {(row.path, row.file): row.wanted or "" for row in to_restore}
+    steps += _controls(journal, now, hierarchy, notes, restored)
     if force:
         return RestorePlan(tuple(steps), tuple(refusals), tuple(notes), tuple(written))
     return RestorePlan(tuple(steps), (*written, *refusals), tuple(notes))
 
 
 def _deepest(path: str) -> tuple[int, str]:
-    """Orders groups, those below others first."""
+    """Sort key: descendants first."""
     return 0 if path == "/" else -path.count("/"), path
 
 
-def _untouched(key: tuple[str, str], found: str, tree: Observed, hierarchy: Hierarchy) -> bool:
-    """Whether a file of a group that we made holds what a new group has: the write that was
-    written down was not done."""
+def _untouched(key: tuple[str, str], actual: str, tree: Observed, hierarchy: Hierarchy) -> bool:
+    """Whether a file of a created cgroup holds the value of a new one: the recorded write was never
+    made."""
     path, file = key
     fresh = released(file, hierarchy)
     if fresh is not None:
-        return same(file, fresh, found)
+        return same(file, fresh, actual)
     above = tree.cgroups.get(path.rpartition("/")[0])
-    return above is None or above.values.get(file) == found
+    return above is None or above.values.get(file) == actual
 
 
 def _written(
-    ledger: JournalState, key: tuple[str, str], found: str, root: str, *, owned: bool
+    journal: JournalState, key: tuple[str, str], actual: str, root: str, *, owned: bool
 ) -> RestoreConflict:
-    """The refusal of a file that somebody else has written."""
+    """The refusal of a file that another process wrote."""
     path, file = key
-    before, ours = ledger.files[key]
+    before, ours = journal.files[key]
     who = resets_at(path, file, root, owned)
-    return RestoreConflict("written", path, file, ours, found, before, who)
+    return RestoreConflict("written", path, file, ours, actual, before, who)
 
 
-def _foreign(own: Iterable[str], now: TreeState) -> list[RestoreConflict]:
-    """Groups of others inside groups of ours, the topmost of each."""
-    ours = set(own)
+def _foreign(owned: Iterable[str], now: TreeState) -> list[RestoreConflict]:
+    """The topmost foreign cgroups inside created ones."""
+    ours = set(owned)
     return [
         RestoreConflict("foreign", path)
         for path in now.tree.cgroups
@@ -160,84 +161,86 @@ def _foreign(own: Iterable[str], now: TreeState) -> list[RestoreConflict]:
 
 
 def _values(
-    ledger: JournalState, now: TreeState, page: int, hierarchy: Hierarchy
+    journal: JournalState, now: TreeState, page: int, hierarchy: Hierarchy
 ) -> tuple[list[Difference], list[RestoreConflict], list[str]]:
-    """What is to be written back in groups of others, what somebody else has written there, and
-    what can no longer be restored."""
-    back: list[Difference] = []
-    theirs: list[RestoreConflict] = []
+    """The values to restore in foreign cgroups, the conflicts there, and notes about values that
+    can no longer be restored."""
+    to_restore: list[Difference] = []
+    conflicts: list[RestoreConflict] = []
     notes: list[str] = []
-    for path, inode in ledger.adopted.items():
-        group = now.others.get(path)
-        files = [key for key in ledger.files if key[0] == path and key[1] != CONTROL]
-        if group is None or group.identity != inode:
+    for path, inode in journal.adopted.items():
+        cgroup = now.others.get(path)
+        files = [key for key in journal.files if key[0] == path and key[1] != CONTROL]
+        if cgroup is None or cgroup.identity != inode:
             if files:
-                what = "is gone" if group is None else "was recreated"
-                notes.append(f"{path} {what} meanwhile: nothing to restore in it")
+                event = "is gone" if cgroup is None else "was recreated"
+                notes.append(f"{path} {event} meanwhile: nothing to restore in it")
             continue
         for key in files:
-            # a file that came with its controller held what a new group has
-            before = ledger.files[key][0]
+            # a file that came with its controller had the value of a new cgroup
+            before = journal.files[key][0]
             before = released(key[1], hierarchy) if before is None else before
-            found = group.values.get(key[1])
-            if found is None or before is None:
+            actual = cgroup.values.get(key[1])
+            if actual is None or before is None:
                 notes.append(f"{path}/{key[1]} cannot be read: leaving it")
-            elif found == before or same(key[1], before, found, page):
+            elif actual == before or same(key[1], before, actual, page):
                 continue
-            elif is_ours(ledger, key, found, page):
-                back.append(Difference(path, "differs", key[1], before, found, "was there before"))
+            elif is_ours(journal, key, actual, page):
+                to_restore.append(
+                    Difference(path, "differs", key[1], before, actual, "was there before")
+                )
             else:
-                theirs.append(_written(ledger, key, found, now.root, owned=False))
-    return back, theirs, notes
+                conflicts.append(_written(journal, key, actual, now.root, owned=False))
+    return to_restore, conflicts, notes
 
 
 def _controls(
-    ledger: JournalState,
+    journal: JournalState,
     now: TreeState,
     hierarchy: Hierarchy,
     notes: list[str],
     restored: dict[Key, str],
 ) -> list[Step]:
-    """Controllers that were enabled above the root and reserved cgroups, off again from below where
-    nobody else uses them with the values that are ``restored`` before."""
+    """Steps that disable the controllers enabled above the root and reserved cgroups, deepest first,
+    if no foreign cgroup uses them. ``restored`` are the values after the steps before these."""
     steps = []
-    switched = [path for path, file in ledger.files if file == CONTROL]
+    switched = [path for path, file in journal.files if file == CONTROL]
     for path in sorted(switched, key=_deepest):
-        group = now.others.get(path)
-        before, file = ledger.files[path, CONTROL][0], CONTROL
-        if group is None or group.identity != ledger.adopted.get(path):
+        cgroup = now.others.get(path)
+        before, file = journal.files[path, CONTROL][0], CONTROL
+        if cgroup is None or cgroup.identity != journal.adopted.get(path):
             continue
-        # a release that was killed has written down "-name" already
+        # a release that was killed has recorded "-name" already
         ours = {
             word.lstrip("+-")
-            for text in ledger.possible_values((path, file))
+            for text in journal.possible_values((path, file))
             for word in text.split()
         }
         added = ours - set((before or "").split())
-        there = set(group.values.get(CONTROL, "").split()) & added
-        used = there & _used(now.beside.get(path, ()), hierarchy, restored)
+        enabled = set(cgroup.values.get(CONTROL, "").split()) & added
+        used = enabled & _used(now.beside.get(path, ()), hierarchy, restored)
         if used:
             names = ", ".join(sorted(used))
             notes.append(f"{path}: {names} left enabled: other cgroups below use it")
-        if there - used:
-            text = " ".join(f"-{name}" for name in sorted(there - used))
+        if enabled - used:
+            text = " ".join(f"-{name}" for name in sorted(enabled - used))
             steps.append(Step("set", path, CONTROL, text, why="was not enabled before"))
-            left = [word for word in group.values[CONTROL].split() if word not in there - used]
-            restored[path, CONTROL] = " ".join(left)
+            kept = [word for word in cgroup.values[CONTROL].split() if word not in enabled - used]
+            restored[path, CONTROL] = " ".join(kept)
     return steps
 
 
 def _used(
-    groups: Iterable[ObservedCgroup], hierarchy: Hierarchy, restored: Mapping[Key, str]
+    cgroups: Iterable[ObservedCgroup], hierarchy: Hierarchy, restored: Mapping[Key, str]
 ) -> set[str]:
-    """The controllers that groups hand on, or of which a value is not a new group's."""
-    found: set[str] = set()
-    for group in groups:
-        for file, found_there in group.values.items():
-            value = restored.get((group.path, file), found_there)
+    """The controllers that cgroups enable for children, or of which a value is set."""
+    controllers: set[str] = set()
+    for cgroup in cgroups:
+        for file, actual in cgroup.values.items():
+            value = restored.get((cgroup.path, file), actual)
             fresh = released(file, hierarchy)
             if file == CONTROL:
-                found.update(value.split())
+                controllers.update(value.split())
             elif fresh is not None and not same(file, fresh, value):
-                found.add(controller(file))
-    return found
+                controllers.add(controller(file))
+    return controllers

@@ -1,9 +1,9 @@
-"""What will be done, as values: described, ordered, and only then performed by a driver.
+"""Steps: changes of cgroups as values, ordered before a driver performs them.
 
-The order makes every prefix safe. Groups that are not planned go first, children before parents,
-once nothing runs in them: nothing has to fit around them. CPU lists are widened parents first and
-narrowed children first; groups are made parents first. Then limits are raised parents first and
-lowered children first, so that no child is ever allowed more than the kernel lets it have.
+Every prefix of the order is safe. Surplus cgroups without processes are removed first, children
+before parents. CPU lists are widened parents first and narrowed children first; cgroups are created
+parents first. Then limits are raised parents first and lowered children first, because the kernel
+refuses children that exceed their parents.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ StepKind = Literal["create", "set", "attach", "remove"]
 
 
 class Step(Struct, frozen=True, gc=False):
-    """One change of one group. ``path`` is concrete, from the hierarchy's root.
+    """One change of one cgroup. ``path`` is concrete, from the hierarchy's root.
 
     ``file`` and ``value`` belong to ``set``; ``pid`` to ``attach``. ``why`` is the rule or the
-    difference that asks for it. ``gently``: a memory limit below what is in use, so page cache is
-    taken back first, and it is not written where it does not fit then.
+    cause of the difference. ``gently``: a memory limit below the usage; page cache is reclaimed
+    first, and the limit is written only if the rest fits.
     """
 
     kind: StepKind
@@ -52,7 +52,7 @@ class Step(Struct, frozen=True, gc=False):
         return f"write {self.path}/{self.file} = {self.value}"
 
     def describe(self) -> str:
-        """The step as a person would say it."""
+        """The step for people."""
         match self.kind:
             case "set":
                 return f"set {self.path}/{self.file} = {self.value}"
@@ -63,9 +63,9 @@ class Step(Struct, frozen=True, gc=False):
 
 
 class Outcome(Struct, frozen=True, gc=False):
-    """What came of a step. ``before`` is the value that a ``set`` replaced, None if unknown;
-    ``error`` is None if it worked; ``errno_name`` such as ``EBUSY`` where the kernel refused.
-    ``pending``: it is being done, or waits for one that is; what came of it is told later."""
+    """The outcome of a step. ``before`` is the value that a ``set`` replaced, None if unknown.
+    ``error`` is None on success; ``errno_name`` is such as ``EBUSY`` if the kernel refused it.
+    ``pending``: the step runs, or waits for one that does; its outcome follows."""
 
     step: Step
     before: str | None = None
@@ -78,7 +78,7 @@ _LISTS = ("cpuset.cpus", "cpuset.mems")
 _PERIOD, _QUOTA = "cpu.cfs_period_us", "cpu.cfs_quota_us"
 _DEFAULT_PERIOD = "100000"
 _MAY_BE_FIXED = ("memory.oom.group",)
-"""Files that a service manager gives a group once: they may be refused, and hold up no other."""
+"""Files that a service manager can set only at creation: written last, as they may be refused."""
 
 
 def magnitude(file: str, text: str | None) -> float:
@@ -97,8 +97,8 @@ def magnitude(file: str, text: str | None) -> float:
 def ordered(
     differences: Sequence[Difference], observed: Observed, shrink: Shrink = "converge"
 ) -> list[Step]:
-    """The steps that end the differences, each prefix of them safe; hard memory limits below
-    what is in use as ``shrink`` says."""
+    """The steps that fix the differences in a safe order; hard memory limits below the usage as
+    ``shrink`` says."""
     differences, _ = eased(differences, observed, shrink)
     removals = _removals(differences, observed)
     gone = {step.path for step in removals}
@@ -118,16 +118,16 @@ def ordered(
         steps += change.steps
     if shrink != "converge":
         return steps
-    return [replace(one, gently=True) if _is_tight(one, observed) else one for one in steps]
+    return [replace(s, gently=True) if _is_tight(s, observed) else s for s in steps]
 
 
 def _is_tight(step: Step, observed: Observed) -> bool:
-    """Whether a step lowers a limit below what is in use."""
+    """Whether a step lowers a limit below the usage."""
     return step.kind == "set" and takes_back(step.file, step.value, observed.cgroups.get(step.path))
 
 
 def _creates(differences: Sequence[Difference], lists: Sequence[Difference]) -> list[Step]:
-    """New groups, each with its CPU lists: on v1 the groups below begin with a copy of them."""
+    """New cgroups, each with its CPU lists: on v1 children start with a copy of them."""
     steps = []
     for new in sorted((d for d in differences if d.verdict == "absent"), key=_from_above):
         steps.append(Step("create", new.path, why=new.why))
@@ -136,16 +136,16 @@ def _creates(differences: Sequence[Difference], lists: Sequence[Difference]) -> 
 
 
 def _lists(rows: Sequence[Difference], observed: Observed, gone: Collection[str]) -> list[Step]:
-    """CPU and node lists of groups that exist. On v1 a child's list is a part of its parent's,
-    so parents first get what is new, keeping what groups below still use, then, children first,
-    each loses what is not planned."""
+    """CPU and node lists of existing cgroups. On v1 a child's list is a subset of its parent's. So
+    lists are widened parents first, keeping what descendants still use, then narrowed children
+    first."""
     steps = []
     for file in _LISTS:
         changes = [d for d in rows if d.file == file]
         lists = {
-            path: cpu_numbers(one.values[file])
-            for path, one in observed.cgroups.items()
-            if changes and path not in gone and one.values.get(file)
+            path: cpu_numbers(cgroup.values[file])
+            for path, cgroup in observed.cgroups.items()
+            if changes and path not in gone and cgroup.values.get(file)
         }
         steps += _moved(file, lists, _list_targets(changes, lists))
     return steps
@@ -154,22 +154,22 @@ def _lists(rows: Sequence[Difference], observed: Observed, gone: Collection[str]
 def _list_targets(
     changes: Sequence[Difference], lists: Mapping[str, frozenset[int]]
 ) -> dict[str, tuple[frozenset[int], str]]:
-    """The list that each group is to have, with why. One without a plan keeps what is left of
-    its own under the nearest group above that changes, and gets what those below want."""
+    """The target list of each cgroup, with the reason. An unplanned cgroup keeps the part of its
+    list that its nearest changing ancestor has, and gets what its descendants want."""
     wanted = {d.path: (cpu_numbers(cpu_list(d.wanted or "")), d.why) for d in changes}
     targets = {d.path: wanted[d.path] for d in changes if d.found is not None}
-    for path, own in lists.items():
+    for path, current in lists.items():
         if path in wanted:
             continue
-        new, why = own, ""
-        over = max((one for one in wanted if is_below(path, one)), key=len, default=None)
-        if over is not None and not own <= wanted[over][0]:
-            most, why = wanted[over]
-            new = own & most or most
-        for under, (numbers, reason) in wanted.items():
-            if is_below(under, path) and not numbers <= new:
+        new, why = current, ""
+        nearest = max((other for other in wanted if is_below(path, other)), key=len, default=None)
+        if nearest is not None and not current <= wanted[nearest][0]:
+            most, why = wanted[nearest]
+            new = current & most or most
+        for descendant, (numbers, reason) in wanted.items():
+            if is_below(descendant, path) and not numbers <= new:
                 new, why = new | numbers, reason
-        if new != own:
+        if new != current:
             targets[path] = new, why
     return targets
 
@@ -179,22 +179,18 @@ def _moved(
     lists: Mapping[str, frozenset[int]],
     targets: Mapping[str, tuple[frozenset[int], str]],
 ) -> list[Step]:
-    """The writes of one file, each a list that the kernel takes at its moment."""
+    """The writes of one file in an order that the kernel accepts."""
     widened, narrowed = [], []
     for path in sorted(targets, key=_depth):
         new, why = targets[path]
         old = lists.get(path, frozenset())
-        used = any(is_below(one, path) and not own <= new for one, own in lists.items())
+        used = any(is_below(other, path) and not current <= new for other, current in lists.items())
         if not new <= old:
-            widened.append(_list_step(path, file, old | new if used else new, why))
+            wider = joined(old | new if used else new)
+            widened.append(Step("set", path, file, wider, why=why))
         if new <= old or used:
-            narrowed.append(_list_step(path, file, new, why))
+            narrowed.append(Step("set", path, file, joined(new), why=why))
     return widened + narrowed[::-1]
-
-
-def _list_step(path: str, file: str, numbers: Collection[int], why: str) -> Step:
-    text = joined(numbers)
-    return Step("set", path, file, text, why=why)
 
 
 def _depth(path: str) -> tuple[int, str]:
@@ -206,7 +202,7 @@ def _from_above(difference: Difference) -> tuple[int, str]:
 
 
 class _Change(Struct, frozen=True, gc=False):
-    """Steps of one group that belong together, and whether they allow more."""
+    """Steps of one cgroup that belong together; ``raises``: they allow more."""
 
     path: str
     depth: int
@@ -217,11 +213,7 @@ class _Change(Struct, frozen=True, gc=False):
 
 def _step(difference: Difference) -> Step:
     return Step(
-        "set",
-        difference.path,
-        difference.file,
-        difference.wanted or "",
-        why=difference.why,
+        "set", difference.path, difference.file, difference.wanted or "", why=difference.why
     )
 
 
@@ -234,23 +226,23 @@ def _change(difference: Difference) -> _Change:
 def _bandwidth(
     rows: Iterable[Difference], observed: Observed, staying: Collection[str]
 ) -> Iterable[_Change]:
-    """Quota and period of a v1 group as one change. A period that changes under a quota passes
-    through "no quota", because every other way has a ratio that the kernel may refuse. A group
-    waits with a share below that of a surplus group in it that is ``staying``."""
-    groups: dict[str, dict[str, Difference]] = {}
+    """Quota and period of a v1 cgroup as one change. A period changes under "no quota", because the
+    kernel may refuse the ratio of any other intermediate state. A ratio below that of a surplus
+    child that is ``staying`` is not written yet."""
+    by_path: dict[str, dict[str, Difference]] = {}
     for row in rows:
-        groups.setdefault(row.path, {})[row.file] = row
-    for path, files in groups.items():
-        seen = observed.cgroups.get(path)
-        values = seen.values if seen is not None else {}
+        by_path.setdefault(row.path, {})[row.file] = row
+    for path, files in by_path.items():
+        cgroup = observed.cgroups.get(path)
+        values = cgroup.values if cgroup is not None else {}
         quota_row, period_row = files.get(_QUOTA), files.get(_PERIOD)
         old_quota, old_period = values.get(_QUOTA, "-1"), values.get(_PERIOD, _DEFAULT_PERIOD)
         new_quota = (quota_row.wanted if quota_row else None) or old_quota
         new_period = (period_row.wanted if period_row else None) or old_period
         if any(
-            _ratio(new_quota, new_period) < _ratio_of(observed.cgroups[one]) < inf
-            for one in staying
-            if is_below(one, path)
+            _ratio(new_quota, new_period) < _ratio_of(observed.cgroups[surplus]) < inf
+            for surplus in staying
+            if is_below(surplus, path)
         ):
             continue
         steps = []
@@ -268,8 +260,8 @@ def _bandwidth(
         yield _Change(path, path.count("/"), more, _QUOTA, tuple(steps))
 
 
-def _ratio_of(group: ObservedCgroup) -> float:
-    values = group.values
+def _ratio_of(cgroup: ObservedCgroup) -> float:
+    values = cgroup.values
     return _ratio(values.get(_QUOTA, "-1"), values.get(_PERIOD, _DEFAULT_PERIOD))
 
 
@@ -289,7 +281,7 @@ def _swap_last(changes: list[_Change]) -> list[_Change]:
 
 
 def _removals(differences: Sequence[Difference], observed: Observed) -> list[Step]:
-    """Surplus groups without processes anywhere below, deepest first."""
+    """Surplus cgroups without processes in their subtrees, deepest first."""
     surplus = [d.path for d in differences if d.verdict == "surplus"]
     busy = {path for path in surplus if observed.cgroups[path].pids}
     blocked = {path for path in surplus if any(b == path or is_below(b, path) for b in busy)}

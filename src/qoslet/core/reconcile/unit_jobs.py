@@ -1,8 +1,8 @@
-"""Steps as the work of a service manager: one piece for each unit, pieces that may go together.
+"""Groups steps into jobs of systemd: one piece for each unit, waves of independent pieces.
 
-Systemd sets all properties of a unit at once and takes many calls before it answers the first, so
-steps are gathered: neighbours of the same group become one piece, values that can be given at
-creation join it, and pieces of groups that are not above each other make one wave.
+systemd sets all properties of a unit at once and accepts many calls before it answers the first.
+Adjacent steps of one cgroup become one piece, values that can be set at creation join it, and
+pieces of cgroups that are not ancestors of each other become one wave.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Numbered = tuple[int, Step]
 
 
 class Piece(Struct, gc=False):
-    """Work on one group. ``steps`` are the steps with their numbers in the list, in its order;
-    a piece that only makes what others stand in has none, and ``number`` of the first of those."""
+    """Work on one cgroup. ``steps`` are the steps with their numbers in the list, in its order. A
+    piece that only creates an ancestor has no steps, and the ``number`` of the first descendant."""
 
     kind: StepKind
     path: str
@@ -34,41 +34,41 @@ def pieces(
 ) -> list[Piece]:
     """The pieces, in the order of their first steps.
 
-    ``at_creation`` says whether a value can be given when its group is made. ``above`` names
-    the groups that must be made before a group, from above; each is made once.
+    ``at_creation`` says whether a value can be set when its cgroup is created. ``above`` names the
+    ancestors to create before a cgroup, topmost first; each is created once.
     """
-    found: list[Piece] = []
+    result: list[Piece] = []
     made: dict[str, Piece] = {}
     for number, step in enumerate(steps):
         if step.kind == "create":
             for path in above(step.path):
                 if path not in made:
                     made[path] = Piece("create", path, number, [])
-                    found.append(made[path])
+                    result.append(made[path])
             made[step.path] = Piece("create", step.path, number, [(number, step)])
-            found.append(made[step.path])
+            result.append(made[step.path])
             continue
         piece = made.get(step.path)
         if step.kind == "set" and piece is not None and _joins(step, piece, at_creation):
             piece.steps.append((number, step))
             continue
-        last = found[-1] if found else None
+        last = result[-1] if result else None
         if last is not None and last.kind == step.kind == "set" and last.path == step.path:
             last.steps.append((number, step))
         else:
-            found.append(Piece(step.kind, step.path, number, [(number, step)]))
+            result.append(Piece(step.kind, step.path, number, [(number, step)]))
         if step.kind == "remove":
             made.pop(step.path, None)
-    return found
+    return result
 
 
 def _joins(step: Step, piece: Piece, at_creation: Callable[[Step], bool]) -> bool:
-    """Whether a value may be given with the creation: only the first of its file."""
-    return at_creation(step) and all(step.file != one.file for _, one in piece.steps)
+    """Whether a value can be set with the creation: only the first of its file."""
+    return at_creation(step) and all(step.file != earlier.file for _, earlier in piece.steps)
 
 
 def waves(work: Sequence[Piece]) -> Iterator[list[Piece]]:
-    """Neighbouring pieces that do not stand above each other: they may be done at once."""
+    """Adjacent pieces whose cgroups are not ancestors of each other: they may run at once."""
     wave: list[Piece] = []
     paths: set[str] = set()
     inner: set[str] = set()
@@ -85,16 +85,16 @@ def waves(work: Sequence[Piece]) -> Iterator[list[Piece]]:
 
 
 def runs(steps: Sequence[Numbered], by_property: Callable[[Step], bool]) -> list[list[Numbered]]:
-    """Neighbouring values that go into one call, each file once; a value for a file alone."""
-    found: list[list[Numbered]] = []
+    """Adjacent values for one call, each file once; a value that is no property has its own."""
+    calls: list[list[Numbered]] = []
     for number, step in steps:
-        last = found[-1] if found else []
+        last = calls[-1] if calls else []
         joins = bool(last) and by_property(step) and by_property(last[0][1])
-        if joins and all(step.file != one.file for _, one in last):
+        if joins and all(step.file != earlier.file for _, earlier in last):
             last.append((number, step))
         else:
-            found.append([(number, step)])
-    return found
+            calls.append([(number, step)])
+    return calls
 
 
 def _ancestors(path: str) -> list[str]:

@@ -61,8 +61,8 @@ class Cgroup(Struct, frozen=True, gc=False):
     @property
     def by_runtime(self) -> bool:
         """Whether a runtime makes it, with its values, and removes it."""
-        rows = self.settings if self.level == "container" else ()
-        return bool(rows) and all(row.writer == "runtime" for row in rows)
+        settings = self.settings if self.level == "container" else ()
+        return bool(settings) and all(setting.writer == "runtime" for setting in settings)
 
 
 class PlannedPod(Struct, frozen=True, gc=False):
@@ -93,15 +93,7 @@ class Plan(Struct, frozen=True):
     @property
     def files(self) -> frozenset[str]:
         """Every file that the plan writes somewhere."""
-        return frozenset(row.file for group in self.cgroups for row in group.settings)
+        return frozenset(setting.file for cgroup in self.cgroups for setting in cgroup.settings)
 
 
-__all__ = [
-    "Cgroup",
-    "Level",
-    "Plan",
-    "PlannedPod",
-    "Rule",
-    "Setting",
-    "Writer",
-]
+__all__ = ["Cgroup", "Level", "Plan", "PlannedPod", "Rule", "Setting", "Writer"]

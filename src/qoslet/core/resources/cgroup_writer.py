@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from qoslet.core.cgroup.accepts import effective
-from qoslet.core.cgroup.features import Ground
+from qoslet.core.cgroup.features import KernelFeatures
 from qoslet.core.oci.resources import Block, Cpu, Hugepages, Memory
 from qoslet.core.oci.result import Row
 from qoslet.core.oci.write import accepted
@@ -31,7 +31,7 @@ _PAGES = "hugetlb.request"
 _MEMORY_QOS = ("memory.min", "memory.low", "memory.high")
 
 _HUGETLB_MAX = 1024
-"""Rows of hugepages that are kept for the groups that share them."""
+"""The most cached rows of hugepages."""
 
 
 class Files:
@@ -40,21 +40,21 @@ class Files:
     def __init__(self, policy: NodePolicy, writer: Writer) -> None:
         self._policy = policy
         self._writer = writer
-        # a kubelet knows nothing of qoslet's own form
+        # kubelets do not have variant qoslet
         self._own = writer == "kubelet" and policy.memory_qos == "qoslet"
         self._page = policy.node.host.page_size
         self._rows: dict[str, Setting] = {}
         self.unwritten: dict[str, NotWritten] = {}
-        """Files that a rule leaves alone, by their names in v2."""
+        """Files that a rule does not write, by their names in v2."""
 
-    def put(self, file: str, value: str, why: Why, kept: str | None = None) -> None:
-        """Add a row; ``kept`` is what the driver makes of the value."""
-        stands = value if kept is None else kept
+    def put(self, file: str, value: str, why: Why, changed: str | None = None) -> None:
+        """Add a setting; ``changed`` is the value that the driver makes of it."""
+        effective_value = value if changed is None else changed
         if file[0] in _ROUNDED:
-            stands = effective(file, stands, self._page)
+            effective_value = effective(file, effective_value, self._page)
         writer: Writer = "qoslet" if self._own and file in _MEMORY_QOS else self._writer
-        kept = stands if stands != value else None
-        self._rows[file] = Setting(file, value, why[0], why[1], writer, kept)
+        changed = effective_value if effective_value != value else None
+        self._rows[file] = Setting(file, value, why[0], why[1], writer, changed)
 
     def weight(self, shares: int, subject: str, milli: int, curve: str) -> None:
         """CPU shares on v1, the weight of a curve on v2."""
@@ -66,25 +66,27 @@ class Files:
             self.put("cpu.weight", str(weight), (f"cpu.weight.{curve}", (subject, milli, shares)))
 
     def bandwidth(self, quota: int, period: int, subject: str, milli: int) -> None:
-        """Quota and period, where any of both is set; microseconds."""
+        """Quota and period in microseconds, if either is set."""
         if not quota and not period:
             self.skip("cpu.max", Reason.QUOTA_OFF)
             return
         inputs = (subject, milli, period, quota)
-        kept, every = quota, period
+        quota_kept, period_kept = quota, period
         if self._policy.node.driver == "systemd":
-            kept = systemd_quota(quota, period)
-            # without a quota systemd writes the default period, whatever it was told
-            every = period if quota > 0 else QUOTA_PERIOD_US
+            quota_kept = systemd_quota(quota, period)
+            # without a quota systemd writes the default period
+            period_kept = period if quota > 0 else QUOTA_PERIOD_US
         if self._policy.v2:
             text = f"{quota if quota > 0 else 'max'} {period or QUOTA_PERIOD_US}"
-            real = f"{kept if kept > 0 else 'max'} {every or QUOTA_PERIOD_US}"
-            self.put("cpu.max", text, ("cpu.max", inputs), real)
+            effective_value = (
+                f"{quota_kept if quota_kept > 0 else 'max'} {period_kept or QUOTA_PERIOD_US}"
+            )
+            self.put("cpu.max", text, ("cpu.max", inputs), effective_value)
             return
         if period:
-            self.put("cpu.cfs_period_us", str(period), ("cpu.period", inputs), str(every))
+            self.put("cpu.cfs_period_us", str(period), ("cpu.period", inputs), str(period_kept))
         if quota:
-            self.put("cpu.cfs_quota_us", str(quota), ("cpu.quota", inputs), str(kept))
+            self.put("cpu.cfs_quota_us", str(quota), ("cpu.quota", inputs), str(quota_kept))
         else:
             self.skip("cpu.max", Reason.NO_CPU_LIMIT)
 
@@ -101,21 +103,21 @@ class Files:
         self.put("pids.max", "max" if limit < 0 else str(limit or 1), why)
 
     def hugetlb(self, rule: str, amounts: Mapping[str, int], rsvd: bool, other: int = 0) -> None:
-        """Every page size of the host, and its reservation where the writer limits that.
+        """Every page size of the host, and its reservation if the writer limits that.
 
-        ``amounts`` is by the text of a size; ``other`` is for the sizes that it lacks.
+        ``amounts`` is by the text of a size; ``other`` is the amount of sizes that it lacks.
         """
         sizes = self._policy.hugepages
         if not sizes:
             return
         values = tuple([amounts.get(text, other) for text, _ in sizes])
         key = (rule, values, rsvd, self._writer)
-        memo = self._policy.hugetlb_memo
-        rows = memo.get(key)
+        cache = self._policy.hugetlb_memo
+        rows = cache.get(key)
         if rows is None:
-            if len(memo) >= _HUGETLB_MAX:
-                memo.clear()
-            rows = memo[key] = self._hugetlb_rows(rule, amounts, rsvd, other)
+            if len(cache) >= _HUGETLB_MAX:
+                cache.clear()
+            rows = cache[key] = self._hugetlb_rows(rule, amounts, rsvd, other)
         self._rows.update(rows)
 
     def _hugetlb_rows(
@@ -132,7 +134,7 @@ class Files:
         return files._rows
 
     def rows(self, rows: Iterable[tuple[str, str, Why] | NotWritten]) -> None:
-        """Add rows of file, value and reason, and what is left alone."""
+        """Add rows of file, value and reason, and reasons for files that are not written."""
         for row in rows:
             if isinstance(row, NotWritten):
                 self.unwritten[row.file] = row
@@ -140,7 +142,7 @@ class Files:
                 self.put(*row)
 
     def skip(self, file: str, reason: Reason, *inputs: object) -> None:
-        """Note why a file is left alone."""
+        """Record why a file is not written."""
         self.unwritten[file] = NotWritten(file, reason, inputs)
 
     def settings(self) -> tuple[Setting, ...]:
@@ -164,29 +166,29 @@ def container_settings(policy: NodePolicy, message: CriResources) -> tuple[Setti
     block = oci_block(runtime, host.swap_controller, message)
     if not policy.v2 and not host.swap_controller and block.memory is not None:
         block = replace(block, memory=replace(block.memory, swap=None))
-    ground = _ground(host.page_size, host.hugetlb_rsvd)
+    features = _features(host.page_size, host.hugetlb_rsvd)
     systemd = policy.node.driver == "systemd"
-    rows = accepted(block, policy.node.hierarchy, runtime, ground, systemd)
+    rows = accepted(block, policy.node.hierarchy, runtime, features, systemd)
     writer: Writer = "qoslet" if runtime.oci == "process" else "runtime"
     whys = _whys(policy, message)
     places = {field: place for place, field in enumerate(whys)}
     if block.memory is not None and block.memory.swap:
         # written once more by the unified map
         places["unified.memory.swap.max"] = places["memory.swap"]
-    found = [
+    placed = [
         (places[row.field], Setting(row.file, row.value, *_why(row, whys), writer, row.effective))
         for row in rows
     ]
-    found.sort(key=_place)
-    return tuple([setting for _, setting in found])
+    placed.sort(key=_place)
+    return tuple([setting for _, setting in placed])
 
 
 def container_unwritten(policy: NodePolicy, message: CriResources) -> dict[str, NotWritten]:
-    """The files that stay as they are in a container, by their names in v2."""
-    found = {row.file: row for row in message.unwritten}
+    """The files that are not written in a container, by their names in v2."""
+    unwritten = {row.file: row for row in message.unwritten}
 
     def skip(file: str, reason: Reason, *inputs: object) -> None:
-        found[file] = NotWritten(file, reason, inputs)
+        unwritten[file] = NotWritten(file, reason, inputs)
 
     if not message.cpu_quota:
         skip("cpu.max", Reason.NO_CPU_LIMIT if message.cpu_period else Reason.QUOTA_OFF)
@@ -198,7 +200,7 @@ def container_unwritten(policy: NodePolicy, message: CriResources) -> dict[str, 
         skip("memory.swap.max", Reason.SWAP_UNSAID, policy.node.profile.kubernetes)
     else:
         skip("memory.swap.max", Reason.NO_LIMIT_FOR_SWAP)
-    return found
+    return unwritten
 
 
 def _place(row: tuple[int, Setting]) -> tuple[int, object]:
@@ -207,8 +209,8 @@ def _place(row: tuple[int, Setting]) -> tuple[int, object]:
 
 
 @lru_cache(maxsize=8)
-def _ground(page_size: int, rsvd: bool) -> Ground:
-    return Ground(page_size=page_size, rsvd=rsvd)
+def _features(page_size: int, rsvd: bool) -> KernelFeatures:
+    return KernelFeatures(page_size=page_size, rsvd=rsvd)
 
 
 def _why(row: Row, whys: Mapping[str, Why]) -> Why:
@@ -219,7 +221,7 @@ def _why(row: Row, whys: Mapping[str, Why]) -> Why:
 
 
 def _whys(policy: NodePolicy, message: CriResources) -> dict[str, Why]:
-    """Of each field of the block why it has its value, in the order in which a plan lists them."""
+    """The rule and inputs of each field of the block, in the order of a plan."""
     v2, runtime, limit = policy.v2, policy.runtime, message.memory_limit_in_bytes
     bandwidth = (*message.quota_why, message.cpu_period, message.cpu_quota)
     weight = f"cpu.weight.{runtime.curve}" if v2 else "cpu.shares"
@@ -235,7 +237,7 @@ def _whys(policy: NodePolicy, message: CriResources) -> dict[str, Why]:
 
 
 def _set(**fields: Any) -> dict[str, Any]:
-    """Only what is set, as protobuf JSON prints a message."""
+    """The set fields, as protobuf's JSON prints a message."""
     return {name: value for name, value in fields.items() if value}
 
 

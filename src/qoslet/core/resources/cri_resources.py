@@ -51,16 +51,12 @@ class CriResources(Struct, frozen=True, gc=False):
     """Entries of ``unified`` that a rule leaves out."""
 
 
-def _or_none(quantities: Quantities, name: str) -> Quantity | None:
-    return quantities.get(name)
-
-
 def _limit(container: Container, level: Quantities, name: str) -> tuple[Quantity, bool]:
-    """The container's limit, or the pod-level one where it has none; and whether it is that."""
-    own = container.resources.limits.get(name, ZERO)
-    if own.nano == 0 and name in level:
+    """The container's limit, else the pod-level one; and whether it is the pod-level one."""
+    container_limit = container.resources.limits.get(name, ZERO)
+    if container_limit.nano == 0 and name in level:
         return level[name], True
-    return own, False
+    return container_limit, False
 
 
 def _shares(policy: NodePolicy, request: Quantity | None, limit: Quantity) -> tuple[int, str, int]:
@@ -84,12 +80,12 @@ def _clamp(amount: int, milli: int, most: int | None) -> int:
 
 
 def pod_shares(policy: NodePolicy, milli: int) -> int:
-    """Shares of a group that the kubelet writes itself."""
+    """Shares of a cgroup that the kubelet writes itself."""
     return _clamp(cpu.shares(milli), milli, policy.choices.pod_shares_max)
 
 
 def _hugepages(policy: NodePolicy, container: Container, level: Quantities) -> dict[str, int]:
-    """Every size of the host, 0 where nothing is limited."""
+    """The limit of every size of the host, 0 without one."""
     if policy.choices.hugepages != "container":
         return {}
     limits = {text: 0 for text, _ in policy.hugepages}
@@ -101,8 +97,8 @@ def _hugepages(policy: NodePolicy, container: Container, level: Quantities) -> d
 
 
 def exclusive(policy: NodePolicy, pod: Pod, container: Container, qos: QosClass) -> bool:
-    """Whether the static CPU manager gives the container CPUs of its own. Pods with resources of
-    their own share since 1.34: kubernetes PR 133279."""
+    """Whether the static CPU manager gives the container exclusive CPUs. Since 1.34 pods with
+    pod-level resources use the shared pool: kubernetes PR 133279."""
     if policy.node.kubelet.cpu_manager_policy != "static" or qos != "Guaranteed":
         return False
     if not policy.node.gate("CPUManager"):
@@ -127,17 +123,17 @@ def _quota(
 
 
 def _remaining_share(policy: NodePolicy, pod: Pod) -> int | None:
-    """The pod-level request that no container asked for, per container; None without one."""
+    """The pod-level memory request beyond those of containers, per container; None without one."""
     if not policy.pod_level or pod.resources is None:
         return None
-    asked = pod.resources.requests
-    if not any(pod_level_name(name) for name in asked):
+    pod_requests = pod.resources.requests
+    if not any(pod_level_name(name) for name in pod_requests):
         return None
-    if asked.get("memory", ZERO).nano == 0:
+    if pod_requests.get("memory", ZERO).nano == 0:
         return 0
     count = sum(1 for c in pod.containers if c.role != "ephemeral")
-    own = Pod(pod.namespace, pod.name, pod.uid, pod.where, pod.containers)
-    rest = asked["memory"].value - requests(own, CURRENT).get("memory", ZERO).value
+    without_level = Pod(pod.namespace, pod.name, pod.uid, pod.where, pod.containers)
+    rest = pod_requests["memory"].value - requests(without_level, CURRENT).get("memory", ZERO).value
     return rest // count if rest >= 0 else -(-rest // count)
 
 
@@ -173,7 +169,7 @@ def _smallest_regular(pod: Pod) -> int:
 
 
 def _swap_refusal(policy: NodePolicy, pod: Pod, qos: QosClass, request: int, limit: int) -> str:
-    """Why LimitedSwap gives a container none; empty where it does."""
+    """Why LimitedSwap gives a container no swap; empty if it does."""
     if not policy.v2:
         return "LimitedSwap needs cgroup v2"
     if pod.critical and policy.choices.swap == "1.31":
@@ -199,23 +195,23 @@ def _no_swap(policy: NodePolicy, limit: int, why: str) -> tuple[UnifiedEntry | N
 def swap_of(
     policy: NodePolicy, pod: Pod, qos: QosClass, request: int, limit: int
 ) -> tuple[UnifiedEntry | None, int, Why]:
-    """What the kubelet says about swap: a unified entry, memory_swap_limit_in_bytes, a reason."""
-    form, behavior = policy.choices.swap, policy.swap_behavior
-    if form == "none":
+    """The swap of a container: a unified entry, memory_swap_limit_in_bytes, and the reason."""
+    variant, behavior = policy.choices.swap, policy.swap_behavior
+    if variant == "none":
         return None, 0, ("", ())
-    if form == "legacy":
+    if variant == "legacy":
         if not policy.gate("NodeSwap"):
             return None, 0, ("", ())
         amount = -1 if behavior == "UnlimitedSwap" else limit
         return None, amount, ("swap.legacy", (behavior or "LimitedSwap", amount))
     if not policy.node.host.swap_controller:
         return None, 0, ("", ())
-    if form == "1.28" and not behavior:
+    if variant == "1.28" and not behavior:
         behavior = "UnlimitedSwap"
     if not policy.gate("NodeSwap") or behavior in ("", "NoSwap"):
         return _no_swap(policy, limit, "NoSwap" if policy.gate("NodeSwap") else "NodeSwap is off")
     if behavior == "UnlimitedSwap":
-        if form != "1.28" or not policy.v2:
+        if variant != "1.28" or not policy.v2:
             return _no_swap(policy, limit, "UnlimitedSwap does not apply here")
         why: Why = ("swap.unlimited", ())
         return UnifiedEntry("memory.swap.max", "max", why), 0, why
@@ -235,20 +231,20 @@ def cri_resources(
     level = NO_QUANTITIES
     if policy.pod_level and pod.resources is not None:
         level = pod.resources.limits
-    asked = container.resources.requests
+    container_requests = container.resources.requests
     cpu_limit, cpu_level = _limit(container, level, "cpu")
     memory_limit, memory_level = _limit(container, level, "memory")
-    shares, subject, milli = _shares(policy, _or_none(asked, "cpu"), cpu_limit)
+    shares, subject, milli = _shares(policy, container_requests.get("cpu"), cpu_limit)
     quota, period = _quota(policy, pod, container, qos, cpu_limit)
     score, oom_why = oom_score(policy, pod, container, qos)
-    request = asked.get("memory", ZERO).value
+    request = container_requests.get("memory", ZERO).value
     own_limit = container.resources.limits.get("memory", ZERO).value
     swap_entry, swap_field, swap_why = swap_of(
         policy, pod, qos, request, own_limit if policy.v2 else memory_limit.value
     )
-    group = oom_group_row(policy, pod.memory)
-    unified = [] if isinstance(group, NotWritten) else [UnifiedEntry(*group)]
-    unwritten = [group] if isinstance(group, NotWritten) else []
+    oom_group = oom_group_row(policy, pod.memory)
+    unified = [] if isinstance(oom_group, NotWritten) else [UnifiedEntry(*oom_group)]
+    unwritten = [oom_group] if isinstance(oom_group, NotWritten) else []
     if swap_entry is not None:
         unified.append(swap_entry)
     if policy.v2:
@@ -282,17 +278,17 @@ def sandbox_cri_resources(
 
     Source: kuberuntime_sandbox_linux.go calculateSandboxResources.
     """
-    asked, limits = amounts
+    pod_requests, limits = amounts
     limit = limits.get("cpu", ZERO)
-    shares, subject, milli = _shares(policy, asked.get("cpu"), limit)
+    shares, subject, milli = _shares(policy, pod_requests.get("cpu"), limit)
     enforce = policy.node.kubelet.cpu_cfs_quota
-    group = oom_group_row(policy, NO_POLICY)
+    oom_group = oom_group_row(policy, NO_POLICY)
     return CriResources(
         cpu_period=policy.period_us if enforce else 0,
         cpu_quota=cpu.quota(limit.milli, policy.period_us) if enforce else 0,
         cpu_shares=shares,
         memory_limit_in_bytes=limits.get("memory", ZERO).value,
-        unified=() if isinstance(group, NotWritten) else (UnifiedEntry(*group),),
+        unified=() if isinstance(oom_group, NotWritten) else (UnifiedEntry(*oom_group),),
         shares_why=(subject, milli),
         quota_why=("cpu limit", limit.milli),
     )

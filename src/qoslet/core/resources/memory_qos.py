@@ -1,8 +1,7 @@
-"""Memory QoS (KEP-2570): what each form protects and throttles, at every level of the tree.
+"""Memory QoS (KEP-2570): what each variant protects and throttles, at every level of the tree.
 
-Form ``qoslet`` is the program's own: every ancestor covers what its children are promised, no
-``memory.min`` reaches ``memory.max``, and all values are written, zeros included. Sources of the
-others: kubelet kuberuntime_container_linux.go, cm/qos_container_manager_linux.go,
+With variant ``qoslet`` every ancestor protects as much as its children, ``memory.min`` stays below
+``memory.max``, and all values are written, zeros included. Sources of the others: kubelet kuberuntime_container_linux.go, cm/qos_container_manager_linux.go,
 cm/helpers_linux.go, cm/node_container_manager_linux.go.
 """
 
@@ -32,10 +31,10 @@ Row = tuple[str, str, tuple[str, tuple[object, ...]]]
 """A file, its value, and the rule with its inputs."""
 
 Rows = Iterator[Row | NotWritten]
-"""What is written, and what is left alone for a reason."""
+"""Files that are written, and reasons for files that are not."""
 
 HARD_ONLY = ("1.22", "1.27", "design")
-"""The forms that protect requests of every class with ``memory.min``, whatever the policy says."""
+"""The variants that protect requests of every class with ``memory.min`` under any policy."""
 
 BOTH = ("memory.min", "memory.low")
 
@@ -53,17 +52,17 @@ class ProtectedRequests(Struct, frozen=True):
 
 
 def node_protects(policy: NodePolicy) -> bool:
-    """Whether requests are protected where a pod says nothing."""
+    """Whether the requests of pods without annotations are protected."""
     return policy.memory_qos in HARD_ONLY or policy.reservation == "TieredReservation"
 
 
 def protects(policy: NodePolicy, annotated: MemoryPolicy) -> bool:
-    """Whether a pod's requests are protected: its own word, else the node's."""
+    """Whether a pod's requests are protected: by its annotation, else by the node."""
     return node_protects(policy) if annotated.protection is None else annotated.protection
 
 
 def _none(policy: NodePolicy, annotated: MemoryPolicy, *files: str) -> Iterator[Row]:
-    """Zeros, and who asks for them."""
+    """Zeros, with the reason."""
     why: tuple[str, tuple[object, ...]] = "memory.protection.none", (policy.reservation,)
     if annotated.protection is False:
         why = "memory.protection.annotation", (PREFIX + PROTECTION,)
@@ -74,19 +73,19 @@ def _none(policy: NodePolicy, annotated: MemoryPolicy, *files: str) -> Iterator[
 
 
 def _switched_off(policy: NodePolicy, *files: str) -> Iterator[NotWritten]:
-    """Files that are left alone because Memory QoS is not in force."""
+    """Files that are not written because Memory QoS is disabled."""
     profile = policy.node.profile
-    reason, told = Reason.GATE_OFF, str(profile.memory_qos)
+    reason, detail = Reason.GATE_OFF, str(profile.memory_qos)
     if profile.memory_qos == "off":
-        reason, told = Reason.NO_RELEASE, profile.kubernetes
+        reason, detail = Reason.NO_RELEASE, profile.kubernetes
         if profile.memory_qos_forced:
-            reason, told = Reason.DISABLED, policy.node.origin("memoryQos")
+            reason, detail = Reason.DISABLED, policy.node.origin("memoryQos")
     for file in files:
-        yield NotWritten(file, reason, (told,))
+        yield NotWritten(file, reason, (detail,))
 
 
 def _hard(policy: NodePolicy, request: int, rule: str, *inputs: object) -> Rows:
-    """A request that ``memory.min`` protects whatever the class."""
+    """A request that ``memory.min`` protects in any class."""
     if request > 0:
         yield "memory.min", str(request), (rule, inputs or (request,))
     else:
@@ -95,7 +94,7 @@ def _hard(policy: NodePolicy, request: int, rule: str, *inputs: object) -> Rows:
 
 
 def _tiered(policy: NodePolicy, qos: QosClass, request: int) -> Rows:
-    """A request that is protected, by the class of the pod."""
+    """A request that the pod's class protects with ``memory.min`` or ``memory.low``."""
     if policy.memory_qos != "qoslet":
         file, other = BOTH if qos == "Guaranteed" else BOTH[::-1]
         yield file, str(request), (f"{file}.tiered", (request,))
@@ -134,34 +133,34 @@ def container_rows(
     yield _high(policy, qos, request, limit, annotated, name)
 
 
-def high_skipped(form: str, qos: QosClass, request: int, limit: int) -> Reason | None:
-    """Why a variant writes no ``memory.high`` whatever the numbers; None where it may."""
-    if form == "design" and qos == "Guaranteed":
+def high_skipped(variant: str, qos: QosClass, request: int, limit: int) -> Reason | None:
+    """Why a variant writes no ``memory.high`` for this pod; None if it may."""
+    if variant == "design" and qos == "Guaranteed":
         return Reason.GUARANTEED
-    if request != limit or form not in ("1.27", "1.36", "1.37", "qoslet"):
+    if request != limit or variant not in ("1.27", "1.36", "1.37", "qoslet"):
         return None
     if request > 0:
         return Reason.REQUEST_IS_LIMIT
-    return Reason.BOTH_UNSET if form in ("1.27", "1.36") else None
+    return Reason.BOTH_UNSET if variant in ("1.27", "1.36") else None
 
 
 def _high(
     policy: NodePolicy, qos: QosClass, request: int, limit: int, annotated: MemoryPolicy, name: str
 ) -> Row | NotWritten:
-    own = annotated.high_of(name)
-    if own is not None:
+    annotated_high = annotated.high_of(name)
+    if annotated_high is not None:
         page = policy.node.host.page_size
-        text = "max" if own[0] >= UNLIMITED else str(own[0] // page * page)
-        why = "memory.high.annotation", (own[1], annotated.text(own[1]))
+        text = "max" if annotated_high[0] >= UNLIMITED else str(annotated_high[0] // page * page)
+        why = "memory.high.annotation", (annotated_high[1], annotated.text(annotated_high[1]))
         return "memory.high", text, why
-    form, factor = policy.memory_qos, factor_of(policy, annotated)
+    variant, factor = policy.memory_qos, factor_of(policy, annotated)
     if factor is None:
-        return NotWritten("memory.high", Reason.NO_FACTOR, (form,))
-    skipped = high_skipped(form, qos, request, limit)
+        return NotWritten("memory.high", Reason.NO_FACTOR, (variant,))
+    skipped = high_skipped(variant, qos, request, limit)
     if skipped is not None:
         return NotWritten("memory.high", skipped, (request,))
     base, page = limit or policy.unevicted_memory, policy.node.host.page_size
-    if form == "1.22":
+    if variant == "1.22":
         high = memory.high_1_22(request, limit, policy.unevicted_memory, factor)
         id = "memory.high.1.22"
     else:
@@ -173,7 +172,7 @@ def _high(
 
 
 def factor_of(policy: NodePolicy, annotated: MemoryPolicy) -> float | None:
-    """The throttling factor of a pod: its own, else the node's; None: nothing is throttled."""
+    """The throttling factor of a pod: its annotation's, else the node's; None: no throttling."""
     return policy.factor if annotated.factor is None else annotated.factor
 
 
@@ -196,18 +195,18 @@ def oom_group_row(policy: NodePolicy, annotated: MemoryPolicy) -> Row | NotWritt
 
 
 def pod_rows(policy: NodePolicy, qos: QosClass, request: int, annotated: MemoryPolicy) -> Rows:
-    """Protection of a pod's group for its aggregated request in bytes."""
-    form = policy.memory_qos
-    if form == "off":
+    """Protection of a pod's cgroup for its aggregated request in bytes."""
+    variant = policy.memory_qos
+    if variant == "off":
         yield from _switched_off(policy, *BOTH)
         return
     if annotated.protection is False:
         yield from _none(policy, annotated, *BOTH)
-    elif form in HARD_ONLY:
+    elif variant in HARD_ONLY:
         yield from _hard(policy, request, "memory.min.request")
     elif request > 0 and protects(policy, annotated):
         yield from _tiered(policy, qos, request)
-    elif form == "qoslet":
+    elif variant == "qoslet":
         yield from _none(policy, annotated, *BOTH)
     else:
         protected = protects(policy, annotated)
@@ -220,13 +219,13 @@ def pod_high_row(
     policy: NodePolicy, request: int, limit: int, level_limit: int, annotated: MemoryPolicy
 ) -> Row | NotWritten:
     """``memory.high`` of 1.37 for a pod with a pod-level memory limit, from the pod's sums."""
-    factor, form = factor_of(policy, annotated), policy.memory_qos
-    if form == "off":
+    factor, variant = factor_of(policy, annotated), policy.memory_qos
+    if variant == "off":
         return next(_switched_off(policy, "memory.high"))
-    if form != "1.37" or not level_limit:
+    if variant != "1.37" or not level_limit:
         return NotWritten("memory.high", Reason.HIGH_ON_CONTAINERS)
     if factor is None:
-        return NotWritten("memory.high", Reason.NO_FACTOR, (form,))
+        return NotWritten("memory.high", Reason.NO_FACTOR, (variant,))
     if request == limit:
         return NotWritten("memory.high", Reason.REQUEST_IS_LIMIT, (request,))
     if annotated.high is not None and annotated.high >= UNLIMITED:
@@ -238,41 +237,38 @@ def pod_high_row(
     return (
         "memory.high",
         str(high),
-        (
-            "memory.high.pod",
-            (request, limit, limit, factor, page, high),
-        ),
+        ("memory.high.pod", (request, limit, limit, factor, page, high)),
     )
 
 
 def node_rows(policy: NodePolicy, protected_requests: ProtectedRequests) -> Rows:
     """Protection of kubepods."""
-    form, hard, soft = (
+    variant, hard, soft = (
         policy.memory_qos,
         protected_requests.guaranteed,
         protected_requests.burstable,
     )
-    if form == "off":
+    if variant == "off":
         yield from _switched_off(policy, *BOTH)
         if policy.memory_qos_clears:
             for file in BOTH:
                 yield file, "0", ("memory.protection.none", ("off",))
-    elif form in HARD_ONLY:
+    elif variant in HARD_ONLY:
         yield from _hard(policy, protected_requests.both, "memory.min.sum", hard, soft)
-    elif form == "qoslet":
+    elif variant == "qoslet":
         yield from ancestor_rows(policy, protected_requests)
     elif policy.reservation == "TieredReservation" or protected_requests.both:
         yield "memory.min", str(protected_requests.both), ("memory.min.sum", (hard, soft))
-        if form != "1.36":
+        if variant != "1.36":
             yield "memory.low", str(soft), ("memory.low.sum", (soft,))
     else:
-        yield from _none(policy, NO_POLICY, *(BOTH[:1] if form == "1.36" else BOTH))
-    if form == "1.36":
+        yield from _none(policy, NO_POLICY, *(BOTH[:1] if variant == "1.36" else BOTH))
+    if variant == "1.36":
         yield NotWritten("memory.low", Reason.NOT_ON_KUBEPODS)
 
 
 def ancestor_rows(policy: NodePolicy, protected_requests: ProtectedRequests) -> Iterator[Row]:
-    """What form qoslet writes on a group above all pods: as much as they are promised."""
+    """What variant qoslet writes on a cgroup above all pods: the sum of their protection."""
     if not protected_requests.both and policy.reservation != "TieredReservation":
         yield from _none(policy, NO_POLICY, *BOTH)
         return
@@ -282,43 +278,45 @@ def ancestor_rows(policy: NodePolicy, protected_requests: ProtectedRequests) -> 
     yield "memory.low", str(protected_requests.both), ("memory.low.sum.qoslet", (hard, soft))
 
 
-def tier_rows(policy: NodePolicy, protected_requests: ProtectedRequests, tier: str) -> Rows:
-    """Protection of the burstable or the besteffort tier."""
-    form, soft = policy.memory_qos, protected_requests.burstable
-    if form == "off":
+def qos_cgroup_rows(
+    policy: NodePolicy, protected_requests: ProtectedRequests, qos_cgroup: str
+) -> Rows:
+    """Protection of the burstable or the besteffort QoS cgroup."""
+    variant, soft = policy.memory_qos, protected_requests.burstable
+    if variant == "off":
         yield from _switched_off(policy, *BOTH)
-        if policy.memory_qos_clears and tier == "burstable":
+        if policy.memory_qos_clears and qos_cgroup == "burstable":
             yield "memory.low", "0", ("memory.protection.none", ("off",))
-    elif tier == "besteffort":
-        if form == "qoslet":
+    elif qos_cgroup == "besteffort":
+        if variant == "qoslet":
             yield from _none(policy, NO_POLICY, *BOTH)
         else:
             for file in BOTH:
                 yield NotWritten(file, Reason.BEST_EFFORT_TIER)
-    elif form in HARD_ONLY:
+    elif variant in HARD_ONLY:
         yield from _hard(policy, soft, "memory.low.sum")
     elif policy.reservation == "TieredReservation" or soft:
-        if form == "qoslet":
+        if variant == "qoslet":
             yield "memory.min", "0", ("memory.min.soft", ())
         else:
             yield NotWritten("memory.min", Reason.LOW_PROTECTS)
         yield "memory.low", str(soft), ("memory.low.sum", (soft,))
     else:
-        yield from _none(policy, NO_POLICY, *(BOTH if form == "qoslet" else BOTH[1:]))
+        yield from _none(policy, NO_POLICY, *(BOTH if variant == "qoslet" else BOTH[1:]))
         yield NotWritten("memory.min", Reason.LOW_PROTECTS)
 
 
-def reserved_rows(policy: NodePolicy, what: str, held: int) -> Rows:
-    """Protection of a reserved group: no policy is asked, as in the kubelet."""
+def reserved_rows(policy: NodePolicy, what: str, reserved: int) -> Rows:
+    """Protection of a reservation's cgroup, under any policy, as in the kubelet."""
     if policy.memory_qos == "off":
         yield from _switched_off(policy, *BOTH)
         return
-    if held <= 0:
+    if reserved <= 0:
         return
     if policy.memory_qos != "qoslet":
-        yield "memory.min", str(held), ("memory.min.reserved", (what, held))
+        yield "memory.min", str(reserved), ("memory.min.reserved", (what, reserved))
         yield NotWritten("memory.low", Reason.RESERVED_MIN, (policy.memory_qos,))
         return
-    hard = memory.less_an_eighth(held, policy.node.host.page_size)
-    yield "memory.min", str(hard), ("memory.min.reserved.qoslet", (what, held, hard))
-    yield "memory.low", str(held), ("memory.low.reserved", (what, held))
+    hard = memory.less_an_eighth(reserved, policy.node.host.page_size)
+    yield "memory.min", str(hard), ("memory.min.reserved.qoslet", (what, reserved, hard))
+    yield "memory.low", str(reserved), ("memory.low.reserved", (what, reserved))

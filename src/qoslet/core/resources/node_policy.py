@@ -1,4 +1,4 @@
-"""Everything about a node that rules need, worked out once for a whole plan."""
+"""What rules need of a node, computed once for a plan."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from qoslet.core.resources.cgroup_tree import Setting
 from qoslet.core.resources.qos_class import QosRules
 from qoslet.core.rules.cpu import QUOTA_PERIOD_US
 from qoslet.core.rules.hugetlb import size_text
-from qoslet.core.versions.kubernetes import MemoryQosForm, ReleaseBehaviour
+from qoslet.core.versions.kubernetes import MemoryQosVariant, ReleaseBehaviour
 from qoslet.core.versions.runtime import Runtime
 
-FORM_FACTOR: dict[str, float | None] = {
+VARIANT_FACTOR: dict[str, float | None] = {
     "1.22": 0.8, "1.27": 0.9, "1.36": 0.9, "1.37": None, "design": 0.9, "qoslet": None,
 }  # fmt: skip
-"""The factor that a form of Memory QoS has where nobody sets one."""
+"""The default throttling factor of each variant of Memory QoS."""
 
 
 class NodePolicy(Struct, frozen=True):
     """A node, reduced to what its rules compute with. Bytes, microseconds.
 
-    ``memory_qos`` is "off" where the form is not in force. ``hugepages`` pairs the text of a
-    size with its bytes, in the host's order; empty without the controller.
+    ``memory_qos`` is "off" if Memory QoS is disabled. ``hugepages`` pairs the text of a size with
+    its bytes, in the host's order; empty without the controller.
     """
 
     node: Node
@@ -36,7 +36,7 @@ class NodePolicy(Struct, frozen=True):
     qos_rules: QosRules
     sum_rules: SumRules
     pod_level: bool
-    memory_qos: MemoryQosForm
+    memory_qos: MemoryQosVariant
     memory_qos_clears: bool
     reservation: str
     factor: float | None
@@ -51,7 +51,7 @@ class NodePolicy(Struct, frozen=True):
     processors: int
     cpus: str
     hugetlb_memo: dict[object, dict[str, Setting]] = {}
-    """Rows of hugepages by their amounts: most groups of a node share them."""
+    """A cache of hugepage rows by their amounts: most cgroups of a node share them."""
 
     def gate(self, name: str) -> bool:
         """Whether a gate that decides about values is on."""
@@ -71,22 +71,22 @@ def _hugepages(node: Node) -> tuple[tuple[str, int], ...]:
     return tuple(sizes)
 
 
-def _memory_qos(node: Node, gate: bool) -> MemoryQosForm:
+def _memory_qos(node: Node, gate: bool) -> MemoryQosVariant:
     profile = node.profile
     if node.hierarchy != "v2" or node.os != "linux":
         return "off"
     return profile.memory_qos if profile.memory_qos_forced or gate else "off"
 
 
-def _reservation(node: Node, form: MemoryQosForm) -> str:
-    """The reservation policy: form qoslet protects unless somebody says None."""
-    if form == "qoslet" and "memoryReservationPolicy" not in node.origins:
+def _reservation(node: Node, variant: MemoryQosVariant) -> str:
+    """The reservation policy; the default of variant qoslet is TieredReservation."""
+    if variant == "qoslet" and "memoryReservationPolicy" not in node.origins:
         return "TieredReservation"
     return node.kubelet.memory_reservation_policy
 
 
 def _oom_group(node: Node) -> bool:
-    """memory.oom.group is written: on v2, unless the option asks for single kills."""
+    """Whether memory.oom.group is written: on v2, without singleProcessOOMKill."""
     choices = node.profile.choices
     if node.hierarchy != "v2" or not choices.oom_group:
         return False
@@ -111,10 +111,10 @@ def _processors(node: Node) -> int:
 
 
 def node_policy(node: Node) -> NodePolicy:
-    """Work a node out."""
+    """The policy of a node."""
     choices, kubelet, gated = node.profile.choices, node.kubelet, _gates(node)
     pod_level = "PodLevelResources" in gated
-    form = _memory_qos(node, "MemoryQoS" in gated)
+    variant = _memory_qos(node, "MemoryQoS" in gated)
     processors = _processors(node)
     factor = kubelet.memory_throttling_factor
     custom = "CustomCPUCFSQuotaPeriod" in gated
@@ -136,10 +136,12 @@ def node_policy(node: Node) -> NodePolicy:
             init_declares=choices.init_declares,
         ),
         pod_level=pod_level,
-        memory_qos=form,
-        memory_qos_clears=form == "off" and choices.memory_qos == "1.37" and node.hierarchy == "v2",
-        reservation=_reservation(node, form),
-        factor=FORM_FACTOR.get(form) if factor is None else factor,
+        memory_qos=variant,
+        memory_qos_clears=variant == "off"
+        and choices.memory_qos == "1.37"
+        and node.hierarchy == "v2",
+        reservation=_reservation(node, variant),
+        factor=VARIANT_FACTOR.get(variant) if factor is None else factor,
         memory_capacity=amount(node.capacity, "memory").value,
         unevicted_memory=amount(unevicted(node), "memory").value,
         enforced=enforced(node),
@@ -154,16 +156,16 @@ def node_policy(node: Node) -> NodePolicy:
 
 
 def places(policy: NodePolicy) -> bool:
-    """Whether the CPU or the memory manager of the node hands anything out."""
+    """Whether the CPU or the memory manager of the node is static."""
     return policy.node.os == "linux" and (static_cpus(policy) or static_memory(policy))
 
 
 def static_cpus(policy: NodePolicy) -> bool:
-    """Whether the CPU manager hands CPUs out."""
+    """Whether the CPU manager assigns exclusive CPUs."""
     return policy.node.kubelet.cpu_manager_policy == "static" and policy.node.gate("CPUManager")
 
 
 def static_memory(policy: NodePolicy) -> bool:
-    """Whether the memory manager hands NUMA nodes out."""
+    """Whether the memory manager reserves memory on NUMA nodes."""
     kubelet = policy.node.kubelet
     return kubelet.memory_manager_policy == "Static" and policy.node.gate("MemoryManager")

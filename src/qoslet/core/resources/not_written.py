@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class Reason(Enum):
-    """The decisions, as sentences with their inputs in braces."""
+    """The reasons, as sentences with their inputs in braces."""
 
     NO_RELEASE = "Kubernetes {} has no Memory QoS: 1.22 is the first"
     DISABLED = "{} disables Memory QoS"
@@ -65,7 +65,7 @@ class Reason(Enum):
 
 
 class NotWritten(Struct, frozen=True, gc=False):
-    """A file that a rule leaves alone, by its name in v2."""
+    """A file that a rule does not write, by its name in v2."""
 
     file: str
     reason: Reason
@@ -73,5 +73,5 @@ class NotWritten(Struct, frozen=True, gc=False):
 
     @property
     def sentence(self) -> str:
-        """For people."""
+        """The reason with its inputs."""
         return self.reason.value.format(*self.inputs)

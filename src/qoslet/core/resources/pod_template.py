@@ -1,6 +1,6 @@
-"""What a pod's resources come to: its class, its sums, the settings of its groups.
+"""A pod's QoS class, its sums and the settings of its cgroups.
 
-Pods of one shape (the same resources in the same roles) are worked out once.
+Pods of one template (the same resources in the same roles) are computed once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class PodTemplatePlan(Struct, gc=False):
 
 
 class PlannedContainer(Struct, gc=False):
-    """A container's part of a shape."""
+    """A container of a template."""
 
     settings: tuple[Setting, ...]
     oom_score_adj: int | None
@@ -43,7 +43,7 @@ class PlannedContainer(Struct, gc=False):
 
 
 class TemplateCache:
-    """The shapes of one node's pods."""
+    """The templates of one node's pods."""
 
     def __init__(self, policy: NodePolicy) -> None:
         self._policy = policy
@@ -52,38 +52,40 @@ class TemplateCache:
 
     @property
     def count(self) -> int:
-        """How many shapes are kept."""
+        """The number of cached templates."""
         return len(self._plans)
 
     def of(self, pod: Pod) -> PodTemplatePlan:
         """The class, sums and settings of a pod."""
         key = _shape_key(pod)
-        found = self._plans.get(key)
-        if found is None:
-            found = self._plans[key] = self._plan(pod)
-        return found
+        template = self._plans.get(key)
+        if template is None:
+            template = self._plans[key] = self._plan(pod)
+        return template
 
     def forget(self, template: PodTemplatePlan) -> None:
-        """Drop a shape that no pod has any more, with what was kept for its containers."""
+        """Drop a template that no pod has any more, and its containers."""
         self._plans.pop(_shape_key(template.kept), None)
-        known = as_release_sees(self._policy, template.kept)
-        for container in known.containers:
-            self._containers.pop(_container_key(known, container, template.qos), None)
+        seen_pod = as_release_sees(self._policy, template.kept)
+        for container in seen_pod.containers:
+            self._containers.pop(_container_key(seen_pod, container, template.qos), None)
 
     def _plan(self, pod: Pod) -> PodTemplatePlan:
         policy = self._policy
-        known = as_release_sees(policy, pod)
-        qos = classify(known, policy.qos_rules)
-        sums = numbers_of(policy, known)
+        seen_pod = as_release_sees(policy, pod)
+        qos = classify(seen_pod, policy.qos_rules)
+        sums = numbers_of(policy, seen_pod)
         windows = is_windows(policy, pod)
         return PodTemplatePlan(
             qos=qos,
             sums=sums,
             memory=sums.requests.get("memory", ZERO).value,
             milli=sums.requests.get("cpu", ZERO).milli,
-            apart=protects(policy, known.memory) != node_protects(policy),
-            settings=() if windows else pod_files(policy, known, qos, sums).settings(),
-            containers=tuple(self._container(known, c, qos, windows) for c in known.containers),
+            apart=protects(policy, seen_pod.memory) != node_protects(policy),
+            settings=() if windows else pod_files(policy, seen_pod, qos, sums).settings(),
+            containers=tuple(
+                self._container(seen_pod, c, qos, windows) for c in seen_pod.containers
+            ),
             kept=pod,
         )
 
@@ -98,11 +100,11 @@ class TemplateCache:
         if pod.resources is not None or container.role == "sidecar" or pod.memory is not NO_POLICY:
             return self._plan_container(pod, container, qos)
         key = _container_key(pod, container, qos)
-        found = self._containers.get(key)
-        if found is None:
+        entry = self._containers.get(key)
+        if entry is None:
             planned = self._plan_container(pod, container, qos)
-            found = self._containers[key] = planned, container
-        return found[0]
+            entry = self._containers[key] = planned, container
+        return entry[0]
 
     def _plan_container(self, pod: Pod, container: Container, qos: QosClass) -> PlannedContainer:
         message = cri_resources(self._policy, pod, container, qos)
@@ -126,7 +128,7 @@ def _shape_key(pod: Pod) -> object:
 
 
 def _own_memory(pod: Pod) -> tuple[object, ...]:
-    """What a pod's own word on memory makes of its containers, whose names it may tell apart."""
+    """The part of the key from memory annotations, which may name containers."""
     if pod.memory is NO_POLICY:
         return ()
     return pod.memory, *[container.name for container in pod.containers]
@@ -142,7 +144,7 @@ def is_windows(policy: NodePolicy, pod: Pod) -> bool:
 
 
 def as_release_sees(policy: NodePolicy, pod: Pod) -> Pod:
-    """The pod without what the release does not know: sidecars, pod-level resources."""
+    """The pod without features that the release lacks: sidecars, pod-level resources."""
     sidecars = policy.choices.sidecars and (
         policy.gate("SidecarContainers") or policy.node.profile.minor >= 33
     )

@@ -1,4 +1,4 @@
-"""What the kubelet itself writes: the node's groups, the QoS tiers and the pods.
+"""The cgroups that the kubelet itself writes: kubepods, reservations, QoS cgroups and pods.
 
 Source: kubelet pkg/kubelet/cm node_container_manager_linux.go, qos_container_manager_linux.go,
 helpers_linux.go ResourceConfigForPod.
@@ -7,6 +7,7 @@ helpers_linux.go ResourceConfigForPod.
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from qoslet.core.api.aggregate import declared, limits, pod_level_set, requests
 from qoslet.core.api.pod import Pod, QosClass, Quantities
@@ -22,8 +23,8 @@ from qoslet.core.resources.memory_qos import (
     node_rows,
     pod_high_row,
     pod_rows,
+    qos_cgroup_rows,
     reserved_rows,
-    tier_rows,
 )
 from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.resources.not_written import Reason
@@ -32,9 +33,9 @@ from qoslet.core.rules.hugetlb import UNBOUNDED, by_size
 
 
 class QosTotals(Struct, frozen=True):
-    """What the active pods of a node ask for, by class. Millicores and bytes.
+    """The requests of a node's active pods, by class, in millicores and bytes.
 
-    The amounts ``apart`` are those of pods whose protection is not the node's.
+    The ``apart`` amounts are those of pods whose protection differs from the node's.
     """
 
     guaranteed_memory: int = 0
@@ -45,7 +46,7 @@ class QosTotals(Struct, frozen=True):
 
 
 class QosTotalsBuilder(Struct, gc=False):
-    """Sums that pods are added to and taken from. Integers: what is taken leaves nothing."""
+    """The totals, to which pods are added and from which they are removed."""
 
     guaranteed_memory: int = 0
     burstable_memory: int = 0
@@ -56,8 +57,8 @@ class QosTotalsBuilder(Struct, gc=False):
     def add(
         self, qos: QosClass, memory: int, milli: int, count: int = 1, *, apart: bool = False
     ) -> None:
-        """The requests of ``count`` pods, bytes and millicores of each; a negative count takes pods
-        away. ``apart``: their protection is not the node's."""
+        """Add ``count`` pods with these requests in bytes and millicores; a negative count removes
+        pods. ``apart``: their protection differs from the node's."""
         if qos == "Guaranteed":
             self.guaranteed_memory += count * memory
             self.guaranteed_apart += count * memory * apart
@@ -68,18 +69,12 @@ class QosTotalsBuilder(Struct, gc=False):
 
     @property
     def qos_totals(self) -> QosTotals:
-        """The sums as they are."""
-        return QosTotals(
-            self.guaranteed_memory,
-            self.burstable_memory,
-            self.burstable_milli,
-            self.guaranteed_apart,
-            self.burstable_apart,
-        )
+        """The current totals."""
+        return QosTotals(*astuple(self))
 
 
 def protected_requests(policy: NodePolicy, qos_totals: QosTotals) -> ProtectedRequests:
-    """The requests that are protected."""
+    """The protected requests of a node's pods."""
     if not node_protects(policy):
         return ProtectedRequests(qos_totals.guaranteed_apart, qos_totals.burstable_apart)
     return ProtectedRequests(
@@ -103,22 +98,24 @@ def _zeroed(policy: NodePolicy, files: Files) -> None:
 
 
 def node_files(policy: NodePolicy, qos_totals: QosTotals) -> Files:
-    """kubepods in the steady state: what is enforced, after the first QoS update."""
+    """kubepods after the first QoS update."""
     files = Files(policy, _writer(policy))
-    given, capacity = policy.enforced, policy.node.capacity
-    taken = "pods" in policy.node.kubelet.enforce_node_allocatable
-    if "pid" in given and (policy.gate("SupportNodePidsLimit") or policy.node.profile.minor >= 20):
-        total, held = amount(capacity, "pid").value, amount(policy.reserved, "pid").value
-        files.pids(given["pid"].value, ("pids.node", (given["pid"].value, total, held)))
+    amounts, capacity = policy.enforced, policy.node.capacity
+    pods_enforced = "pods" in policy.node.kubelet.enforce_node_allocatable
+    if "pid" in amounts and (
+        policy.gate("SupportNodePidsLimit") or policy.node.profile.minor >= 20
+    ):
+        total, reserved = amount(capacity, "pid").value, amount(policy.reserved, "pid").value
+        files.pids(amounts["pid"].value, ("pids.node", (amounts["pid"].value, total, reserved)))
     else:
         files.skip("pids.max", Reason.NO_PIDS)
-    if "memory" in given:
-        total, held = amount(capacity, "memory").value, amount(policy.reserved, "memory").value
-        limit = given["memory"].value
-        files.memory_limit(limit, ("memory.limit.node", (limit, total, held, taken)))
-    if "cpu" in given:
-        subject = "cpu capacity - reserved" if taken else "cpu capacity"
-        milli = given["cpu"].milli
+    if "memory" in amounts:
+        total, reserved = amount(capacity, "memory").value, amount(policy.reserved, "memory").value
+        limit = amounts["memory"].value
+        files.memory_limit(limit, ("memory.limit.node", (limit, total, reserved, pods_enforced)))
+    if "cpu" in amounts:
+        subject = "cpu capacity - reserved" if pods_enforced else "cpu capacity"
+        milli = amounts["cpu"].milli
         files.weight(pod_shares(policy, milli), subject, milli, "linear")
     if policy.choices.kubepods_cpuset and policy.node.kubelet.cpu_manager_policy == "none":
         files.put("cpuset.cpus", policy.cpus, ("cpuset.all", (policy.cpus,)))
@@ -129,15 +126,16 @@ def node_files(policy: NodePolicy, qos_totals: QosTotals) -> Files:
 
 
 def root_files(policy: NodePolicy, qos_totals: QosTotals) -> Files:
-    """The group that kubepods stands in, under form qoslet: what it does not protect, nothing
-    below it is protected from."""
+    """The parent of kubepods with variant qoslet: its protection bounds that of all pods."""
     files = Files(policy, _writer(policy))
     files.rows(ancestor_rows(policy, protected_requests(policy, qos_totals)))
     return files
 
 
-def _reserve_limit(policy: NodePolicy, files: Files, qos_totals: QosTotals, tier: str) -> None:
-    """The tier's memory limit under --qos-reserved; standalone nodes get none."""
+def _reserve_limit(
+    policy: NodePolicy, files: Files, qos_totals: QosTotals, qos_cgroup: str
+) -> None:
+    """The QoS cgroup's memory limit under --qos-reserved; standalone nodes get none."""
     percent, total = policy.reserve_percent, policy.unevicted_memory
     if percent is None or not total:
         reason = Reason.NO_ALLOCATABLE
@@ -149,52 +147,50 @@ def _reserve_limit(policy: NodePolicy, files: Files, qos_totals: QosTotals, tier
     joined = policy.choices.qos_reserved_joined
     hard, soft = qos_totals.guaranteed_memory, qos_totals.burstable_memory
     burst, best = memory.reserve_limits(total, hard, soft, percent, joined=joined)
-    if tier == "burstable":
+    if qos_cgroup == "burstable":
         files.memory_limit(burst, ("memory.limit.reserve", (burst, total, hard, -1, percent)))
     else:
         rule = "memory.limit.reserve.joined" if joined else "memory.limit.reserve"
         files.memory_limit(best, (rule, (best, total, hard, soft, percent)))
 
 
-def tier_files(policy: NodePolicy, qos_totals: QosTotals, tier: str) -> Files:
-    """The burstable or besteffort group after a QoS update."""
+def qos_cgroup_files(policy: NodePolicy, qos_totals: QosTotals, qos_cgroup: str) -> Files:
+    """The burstable or besteffort cgroup after a QoS update."""
     files = Files(policy, _writer(policy))
-    _reserve_limit(policy, files, qos_totals, tier)
-    if tier == "besteffort":
-        files.weight(cpu.MIN_SHARES, "=BestEffort tier", 0, "linear")
-        _unbounded(policy, files)
-        files.rows(tier_rows(policy, protected_requests(policy, qos_totals), tier))
-        return files
-    milli = qos_totals.burstable_milli
-    files.weight(pod_shares(policy, milli), "cpu requests of Burstable pods", milli, "linear")
+    _reserve_limit(policy, files, qos_totals, qos_cgroup)
+    if qos_cgroup == "besteffort":
+        files.weight(cpu.MIN_SHARES, "=BestEffort QoS cgroup", 0, "linear")
+    else:
+        milli = qos_totals.burstable_milli
+        files.weight(pod_shares(policy, milli), "cpu requests of Burstable pods", milli, "linear")
     _unbounded(policy, files)
-    files.rows(tier_rows(policy, protected_requests(policy, qos_totals), tier))
+    files.rows(qos_cgroup_rows(policy, protected_requests(policy, qos_totals), qos_cgroup))
     return files
 
 
 def reserved_files(policy: NodePolicy, what: str, compressible: bool) -> Files:
-    """The group of system-reserved or kube-reserved: it exists, the kubelet limits it."""
+    """The existing cgroup of system-reserved or kube-reserved, which the kubelet limits."""
     kubelet = policy.node.kubelet
-    held = kubelet.system_reserved if what == "system-reserved" else kubelet.kube_reserved
+    reservation = kubelet.system_reserved if what == "system-reserved" else kubelet.kube_reserved
     files = Files(policy, _writer(policy))
-    if not compressible and "pid" in held:
-        files.pids(held["pid"].value, ("pids.reserved", (what, held["pid"].value)))
+    if not compressible and "pid" in reservation:
+        files.pids(reservation["pid"].value, ("pids.reserved", (what, reservation["pid"].value)))
     else:
         files.skip("pids.max", Reason.NO_PIDS)
-    if not compressible and "memory" in held:
-        limit = held["memory"].value
+    if not compressible and "memory" in reservation:
+        limit = reservation["memory"].value
         files.memory_limit(limit, ("memory.limit.reserved", (what, limit)))
-    if "cpu" in held:
-        milli = held["cpu"].milli
+    if "cpu" in reservation:
+        milli = reservation["cpu"].milli
         files.weight(pod_shares(policy, milli), f"{what} cpu", milli, "linear")
     _zeroed(policy, files)
     if not compressible:
-        files.rows(reserved_rows(policy, what, held.get("memory", ZERO).value))
+        files.rows(reserved_rows(policy, what, reservation.get("memory", ZERO).value))
     return files
 
 
 class PodNumbers(Struct, frozen=True, gc=False):
-    """A pod's sums, as everything above its containers uses them."""
+    """A pod's sums of requests and limits."""
 
     requests: Quantities
     limits: Quantities
@@ -212,7 +208,7 @@ def _any_exclusive(policy: NodePolicy, pod: Pod, qos: QosClass) -> bool:
 
 
 class _Unlimited(Struct, frozen=True, gc=False):
-    """The containers of a pod without a limit; their names cost nothing until they are asked."""
+    """The containers of a pod without a limit; their names are joined only when printed."""
 
     pod: Pod
     resource: str
@@ -263,21 +259,21 @@ def _pod_memory(
 def _pod_high(policy: NodePolicy, pod: Pod, qos: QosClass, sums: PodNumbers, files: Files) -> None:
     """memory.high of 1.37 for pods with pod-level memory resources."""
     level = pod.resources if policy.pod_level else None
-    own = 0
+    level_limit = 0
     if level is not None and pod_level_set(level):
-        own = level.limits.get("memory", ZERO).value
+        level_limit = level.limits.get("memory", ZERO).value
     limit = sums.limits.get("memory", ZERO).value
     request = sums.requests.get("memory", ZERO).value
-    files.rows([pod_high_row(policy, request, limit, own, pod.memory)])
+    files.rows([pod_high_row(policy, request, limit, level_limit, pod.memory)])
 
 
 def _pod_hugepages(policy: NodePolicy, pod: Pod, sums: PodNumbers, files: Files) -> None:
     if policy.choices.hugepages == "none" or not _huge_gate(policy):
         return
-    asked = sums.requests
+    amounts = sums.requests
     if policy.choices.hugepages_of == "regular":
-        asked = _regular_only(pod)
-    files.hugetlb("hugetlb.request", by_size(asked), policy.choices.rsvd)
+        amounts = _regular_only(pod)
+    files.hugetlb("hugetlb.request", by_size(amounts), policy.choices.rsvd)
 
 
 def _huge_gate(policy: NodePolicy) -> bool:
@@ -295,7 +291,7 @@ def _regular_only(pod: Pod) -> dict[str, Quantity]:
 
 
 def pod_files(policy: NodePolicy, pod: Pod, qos: QosClass, sums: PodNumbers) -> Files:
-    """The pod's own group at its creation."""
+    """The pod's cgroup at its creation."""
     files = Files(policy, _writer(policy))
     limit = policy.node.kubelet.pod_pids_limit
     if limit > 0 and (policy.gate("SupportPodPidsLimit") or policy.node.profile.minor >= 20):
@@ -315,7 +311,7 @@ def pod_files(policy: NodePolicy, pod: Pod, qos: QosClass, sums: PodNumbers) -> 
 
 
 def sandbox_files(policy: NodePolicy) -> Files:
-    """What the CRI runtime gives the pause container: the least CPU, nothing else."""
+    """The cgroup of the pause container: the CRI runtime sets the smallest weight, nothing else."""
     files = Files(policy, "runtime")
     files.weight(cpu.MIN_SHARES, "=sandbox (pause)", 0, policy.runtime.curve)
     return files

@@ -73,32 +73,32 @@ def classify(pod: Pod, rules: QosRules = CURRENT) -> QosClass:
 
 
 def decided_by(pod: Pod, rules: QosRules = CURRENT) -> list[str]:
-    """One sentence a fact: the fields that make the pod what it is, with their amounts."""
+    """The fields that decide about the class, with their amounts; one sentence each."""
     if pod_level_counts(pod, rules) and pod.resources is not None:
-        places = [("spec.resources", pod.resources)]
+        fields = [("spec.resources", pod.resources)]
         facts = ["spec.resources is present: containers do not count"]
     else:
-        places = [(f"{c.field}.resources", c.resources) for c in counted(pod, rules)]
+        fields = [(f"{c.field}.resources", c.resources) for c in counted(pod, rules)]
         facts = []
-    given = [
+    set_fields = [
         f"{field}.{kind}.{name} = {amounts[name]}"
-        for field, resources in places
+        for field, resources in fields
         for kind, amounts in (("requests", resources.requests), ("limits", resources.limits))
         for name in _COUNTED
         if name in amounts and amounts[name].nano > 0
     ]
-    if not given:
+    if not set_fields:
         return [*facts, "no container has a cpu or memory request or limit above zero"]
     missing = [
         f"{field}.limits.{name} is not set"
-        for field, resources in places
+        for field, resources in fields
         for name in _COUNTED
         if name not in _positive(resources.limits)
     ]
-    unequal = _unequal([resources for _, resources in places])
+    unequal = _unequal([resources for _, resources in fields])
     if not missing and not unequal:
         facts.append("every counted container limits cpu and memory, and sums are equal")
-    return [*facts, *missing, *unequal, *given]
+    return [*facts, *missing, *unequal, *set_fields]
 
 
 def _unequal(lists: list[Resources]) -> list[str]:

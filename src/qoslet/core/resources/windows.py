@@ -1,6 +1,6 @@
 """Windows containers: the WindowsContainerResources of the CRI, by release.
 
-There are no groups above a container: the values are fields of its job object. Source: kubelet
+Windows has no cgroups: the values are fields of a container's job object. Source: kubelet
 kuberuntime_container_windows.go; design: CRI Windows container configuration.
 """
 
@@ -40,16 +40,16 @@ def _first_form(policy: NodePolicy, milli: int, isolated: bool) -> list[Setting]
     processors, least = _processors(policy), windows.least_shares(isolated)
     shares = windows.shares_between(milli, processors, isolated)
     inputs = (milli, processors, least, shares)
-    rows = [_row("cpu_shares", shares, "windows.cpu_shares.least", *inputs)]
+    settings = [_row("cpu_shares", shares, "windows.cpu_shares.least", *inputs)]
     if not milli:
-        return rows
+        return settings
     if isolated:
         count = windows.cpu_count_hyperv(milli)
         maximum = windows.cpu_maximum_hyperv(milli, count)
-        rows.append(_row("cpu_count", count, "windows.cpu_count", milli, count))
+        settings.append(_row("cpu_count", count, "windows.cpu_count", milli, count))
         cap = _row("cpu_maximum", maximum, "windows.cpu_maximum.hyperv", milli, count, maximum)
-        return [*rows, cap]
-    return [*rows, _cap(milli, processors)]
+        return [*settings, cap]
+    return [*settings, _cap(milli, processors)]
 
 
 def _cap(milli: int, processors: int) -> Setting:
@@ -59,42 +59,44 @@ def _cap(milli: int, processors: int) -> Setting:
 
 def _design(policy: NodePolicy, milli: int, request: int, isolated: bool) -> list[Setting]:
     """The document's table, multiplied before it divides."""
-    processors, rows = policy.processors, []
+    processors, settings = policy.processors, []
     count = windows.cpu_count_design(milli)
     shares = windows.cpu_shares_design(milli or request, processors)
-    per = count if isolated else processors
-    maximum = windows.MAXIMUM * milli // (per * 1000) if milli and per else 0
+    divisor = count if isolated else processors
+    maximum = windows.MAXIMUM * milli // (divisor * 1000) if milli and divisor else 0
     maximum = min(maximum, windows.MAXIMUM)
     if count:
-        rows.append(_row("cpu_count", count, "windows.cpu_count", milli, count))
+        settings.append(_row("cpu_count", count, "windows.cpu_count", milli, count))
     if shares:
         inputs = (milli or request, processors, shares)
-        rows.append(_row("cpu_shares", shares, "windows.cpu_shares", *inputs))
+        settings.append(_row("cpu_shares", shares, "windows.cpu_shares", *inputs))
     if maximum:
-        rows.append(_row("cpu_maximum", maximum, "windows.cpu_maximum.design", milli, per, maximum))
-    return rows
+        settings.append(
+            _row("cpu_maximum", maximum, "windows.cpu_maximum.design", milli, divisor, maximum)
+        )
+    return settings
 
 
 def windows_settings(policy: NodePolicy, pod: Pod, container: Container) -> tuple[Setting, ...]:
     """The set fields of a container's WindowsContainerResources, as rows."""
-    form = policy.choices.windows
+    variant = policy.choices.windows
     limits = container.resources.limits
     milli = limits.get("cpu", ZERO).milli
     request = container.resources.requests.get("cpu", ZERO).milli
     memory = limits.get("memory", ZERO).value
     isolated = hyperv(policy, pod)
-    rows: list[Setting] = []
-    if form == "none":
+    settings: list[Setting] = []
+    if variant == "none":
         return ()
-    if form == "1.10":
-        rows = _first_form(policy, milli, isolated)
-    elif form == "design":
-        rows = _design(policy, milli, request, isolated)
+    if variant == "1.10":
+        settings = _first_form(policy, milli, isolated)
+    elif variant == "design":
+        settings = _design(policy, milli, request, isolated)
     elif milli:
-        rows.append(_cap(milli, _processors(policy)))
+        settings.append(_cap(milli, _processors(policy)))
     if memory:
-        rows.append(_row("memory_limit_in_bytes", memory, "windows.memory", memory))
-    return tuple(rows)
+        settings.append(_row("memory_limit_in_bytes", memory, "windows.memory", memory))
+    return tuple(settings)
 
 
 def windows_cri(settings: tuple[Setting, ...]) -> dict[str, Any]:

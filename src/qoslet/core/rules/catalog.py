@@ -1,7 +1,7 @@
-"""Every rule by its id: the source it stands on and how to say it with its numbers.
+"""Every rule by its id: its source, and the function that makes its sentence.
 
-A rule function registers itself where it is written (``@rule``), so the arithmetic, the source
-and the sentence stand in one place. ``Setting.rule`` and the published schema name these ids.
+``@rule`` registers a sentence beside its arithmetic. ``Setting.rule`` and the published schema use
+these ids.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Rule(Struct, frozen=True):
 MODULES = ("cpu", "hugetlb", "memory", "oci", "oom", "pids", "swap", "windows")
 """The modules of this package that register rules."""
 BESIDE = ("qoslet.core.managers.cpu_manager", "qoslet.core.managers.memory_manager")
-"""The modules elsewhere that do."""
+"""Modules of other packages that register rules."""
 
 
 class _Rules(dict[str, Rule]):
-    """The rules of the modules that are imported; asking for another one imports the others."""
+    """The rules of the imported modules; a missing id imports the others."""
 
     def __missing__(self, id: str) -> Rule:
         # most rules are in the module that their id begins with
@@ -46,14 +46,13 @@ RULES: dict[str, Rule] = _Rules()
 
 
 def register_all() -> None:
-    """Import every module of rules. A plan needs few of them; whoever says reasons or lists the
-    rules needs all."""
-    for name in (*(f"{__package__}.{one}" for one in MODULES), *BESIDE):
+    """Import every module of rules. A plan needs few of them; sentences and lists need all."""
+    for name in (*(f"{__package__}.{module}" for module in MODULES), *BESIDE):
         import_module(name)
 
 
 class Ruled(Protocol):
-    """What came from a rule, with the numbers that went into it."""
+    """Has the id of a rule and its inputs."""
 
     @property
     def rule(self) -> str:
@@ -61,22 +60,22 @@ class Ruled(Protocol):
 
     @property
     def inputs(self) -> tuple[object, ...]:
-        """Its numbers."""
+        """The inputs of its sentence."""
 
 
 class Reasoned:
-    """What can say why it is so."""
+    """Adds the sentence and the source of the rule."""
 
     __slots__ = ()
 
     @property
     def because(self: Ruled) -> str:
-        """The derivation in one line, with the numbers put in."""
+        """The derivation in one line, with the numbers."""
         return RULES[self.rule].because(*self.inputs)
 
     @property
     def source(self: Ruled) -> str:
-        """The document or code that the rule stands on."""
+        """The document or code that the rule comes from."""
         return RULES[self.rule].source
 
 

@@ -1,4 +1,4 @@
-"""Hugepages: names of sizes, limits of pods, containers and tiers."""
+"""Hugepages: names of sizes, limits of containers, pods and QoS cgroups."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def size_of_resource(name: str) -> int | None:
 
 
 def by_size(amounts: Mapping[str, Quantity]) -> dict[str, int]:
-    """Bytes by the text of a page size; names of one size are added, other resources and
-    sizes that no cgroup file can spell are left out."""
-    found: dict[str, int] = {}
+    """Bytes by the text of a page size. Names of one size are added. Other resources, and sizes
+    without a cgroup file, are skipped."""
+    limits: dict[str, int] = {}
     for name, amount in amounts.items():
         size = size_of_resource(name)
         if size is None:
@@ -50,8 +50,8 @@ def by_size(amounts: Mapping[str, Quantity]) -> dict[str, int]:
             text = size_text(size)
         except ValueError:
             continue
-        found[text] = found.get(text, 0) + amount.value
-    return found
+        limits[text] = limits.get(text, 0) + amount.value
+    return limits
 
 
 @rule("hugetlb.request", "kubelet pkg/kubelet/cm/helpers_linux.go HugePageLimits")

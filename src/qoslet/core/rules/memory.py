@@ -30,11 +30,11 @@ def high_1_27(request: int, limit: int, allocatable: int, factor: float, page: i
 
 
 def less_an_eighth(request: int, page: int) -> int:
-    """The part of a request that variant qoslet protects hard, in bytes: seven eighths of its
-    whole pages, at least one page less than there are.
+    """The part of a request that variant qoslet protects with memory.min, in bytes: seven eighths of
+    its whole pages, at least one page less than all.
 
-    Cutting never lets a sum of parts exceed the part of the sum, so that a parent whose value is
-    made of the sum covers its children. Source: kubernetes PR 126485 on memory.min = memory.max.
+    Rounding down keeps the sum of parts within the part of the sum, so that a parent with the value
+    of the sum covers its children. Source: kubernetes PR 126485 on memory.min = memory.max.
     """
     return max(0, request) // page * 7 // 8 * page
 
@@ -115,8 +115,8 @@ def _low_sum_qoslet(guaranteed: int, burstable: int) -> str:
 
 
 @rule("memory.min.reserved.qoslet", QOSLET)
-def _min_reserved_qoslet(what: str, held: int, amount: int) -> str:
-    return f"{what} memory {held} minus 1/8 = {amount}"
+def _min_reserved_qoslet(what: str, reserved: int, amount: int) -> str:
+    return f"{what} memory {reserved} minus 1/8 = {amount}"
 
 
 @rule("memory.low.reserved", QOSLET)
@@ -188,10 +188,10 @@ def _limit_reserved(what: str, amount: int) -> str:
 def reserve_limits(
     allocatable: int, guaranteed: int, burstable: int, percent: int, *, joined: bool
 ) -> tuple[int, int]:
-    """Memory limits of the burstable and besteffort tiers under ``--qos-reserved``, in bytes.
+    """Memory limits of the burstable and besteffort QoS cgroups under ``--qos-reserved``, in bytes.
 
-    The kubelet cuts each term by itself; the design document joins the requests before taking
-    the percentage (``joined``). No clamp at zero. Source: setMemoryReserve.
+    The kubelet rounds each term; the design document (``joined``) adds the requests before it takes
+    the percentage. No clamp at zero. Source: setMemoryReserve.
     """
     burst = allocatable - guaranteed * percent // 100
     if joined:
@@ -214,10 +214,8 @@ def _joined(amount: int, allocatable: int, guaranteed: int, burstable: int, perc
 
 
 def retried(limit: int | None, usage: int) -> int | None:
-    """The limit of the second attempt: the usage where that is above. Source: retrySetMemoryReserve."""
-    if limit is None:
-        return None
-    return max(limit, usage)
+    """The limit of the second attempt, at least the usage. Source: retrySetMemoryReserve."""
+    return None if limit is None else max(limit, usage)
 
 
 @rule("memory.oom.group", "kubelet >= 1.28 on cgroup v2; singleProcessOOMKill since 1.32")

@@ -1,7 +1,7 @@
 """OCI resource blocks: what runtimes write for a field, and why they refuse one.
 
-Sources by name: opencontainers/cgroups (runc's library), runc, crun; all read, and read back
-from the runtimes of Debian 12, 13 and sid.
+Sources: opencontainers/cgroups (runc's library), runc, crun; verified with the runtimes of Debian
+12, 13 and sid.
 """
 
 from __future__ import annotations

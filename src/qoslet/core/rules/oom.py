@@ -1,4 +1,4 @@
-"""oom_score_adj: who dies first when memory runs out."""
+"""oom_score_adj: which process the kernel kills first when memory runs out."""
 
 from __future__ import annotations
 

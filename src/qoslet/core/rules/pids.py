@@ -1,4 +1,4 @@
-"""Process numbers of pods, tiers and the node."""
+"""Process limits of pods, reservations and the node."""
 
 from __future__ import annotations
 

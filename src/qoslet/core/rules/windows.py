@@ -14,8 +14,9 @@ GROUP = 64
 
 
 def one_group(processors: int) -> int:
-    """What Go's runtime.NumCPU, the divisor before 1.27, sees: a group of as few and as equal ones
-    as there can be. Source: kubernetes issue 114211, 48 of 96; moby issue 38935, 36 of 72."""
+    """Processors of one processor group: Go's runtime.NumCPU, the divisor before 1.27. Windows makes
+    as few and as equal groups as possible. Source: kubernetes issue 114211, 48 of 96; moby issue
+    38935, 36 of 72."""
     groups = -(-processors // GROUP)
     return -(-processors // groups)
 
@@ -43,8 +44,8 @@ def cpu_count_hyperv(milli: int) -> int:
 
 
 def cpu_maximum_hyperv(milli: int, count: int) -> int:
-    """1.10-1.17 under Hyper-V: the cap of each of ``count`` processors, kept within 1..10000.
-    It divides first, so whole millicores of a processor are left; 0 if unset."""
+    """1.10-1.17 under Hyper-V: the cap of each of ``count`` processors, within 1..10000, computed
+    from whole millicores of a processor; 0 if unset."""
     return min(max(milli // count * MAXIMUM // 1000, 1), MAXIMUM) if count else 0
 
 
@@ -54,8 +55,9 @@ def least_shares(hyperv: bool) -> int:
 
 
 def shares_between(milli: int, processors: int, hyperv: bool) -> int:
-    """1.10-1.17: the limit's part of what is above the smallest weight, kept within that weight
-    and 10000. Under process isolation it is the smallest until the limit exceeds the machine."""
+    """1.10-1.17: the limit's share of the range above the smallest weight, between that weight and
+    10000. Under process isolation the result is the smallest weight until the limit exceeds the
+    machine."""
     least = least_shares(hyperv)
     return min(max(milli * (MAXIMUM - least) // processors // 1000, least), MAXIMUM)
 
@@ -76,8 +78,8 @@ def _maximum(milli: int, processors: int, amount: int) -> str:
 
 @rule("windows.cpu_maximum.hyperv", f"{KURT} (1.10-1.17, Hyper-V)")
 def _maximum_hyperv(milli: int, count: int, amount: int) -> str:
-    each = f"{_processors(count)} = {milli // count}m"
-    return f"limit {milli}m / {each}; x 10 -> {amount} of 10000"
+    per_processor = f"{_processors(count)} = {milli // count}m"
+    return f"limit {milli}m / {per_processor}; x 10 -> {amount} of 10000"
 
 
 @rule("windows.cpu_maximum.design", DESIGN)

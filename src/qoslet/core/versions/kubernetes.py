@@ -14,14 +14,14 @@ from msgspec import Struct, structs
 from qoslet.core.versions import feature_gates
 from qoslet.core.versions.runtime import Runtime, runtime_of
 
-MemoryQosForm = Literal["1.22", "1.27", "1.36", "1.37", "design", "qoslet", "off"]
+MemoryQosVariant = Literal["1.22", "1.27", "1.36", "1.37", "design", "qoslet", "off"]
 Evidence = Literal["executed", "read", "documented", "inferred"]
 SwapForm = Literal["none", "legacy", "1.28", "1.30", "1.31"]
 WindowsForm = Literal["none", "1.10", "1.18", "1.27", "design"]
 
 OLDEST, NEWEST = 6, 37
 DEFAULT = "1.36"
-MEMORY_QOS_FORMS: tuple[MemoryQosForm, ...] = (
+MEMORY_QOS_VARIANTS: tuple[MemoryQosVariant, ...] = (
     "1.22", "1.27", "1.36", "1.37", "design", "qoslet", "off",
 )  # fmt: skip
 
@@ -43,7 +43,7 @@ class ReleaseBehaviour(Struct, frozen=True):
     kubepods_cpuset: bool = False
     sidecars: bool = False
     empty_pod_level: bool = True
-    memory_qos: MemoryQosForm = "off"
+    memory_qos: MemoryQosVariant = "off"
     throttling_factor: float | None = None
     swap: SwapForm = "none"
     oom_group: bool = False
@@ -62,7 +62,7 @@ class ReleaseBehaviour(Struct, frozen=True):
 
 
 class Row(Struct, frozen=True):
-    """One change: since which minor a choice has a value, and how that is known."""
+    """One change: the first minor in which a choice has a value, and the evidence."""
 
     since: int
     choice: str
@@ -160,15 +160,15 @@ RULE_GATES = (
 class Profile(Struct, frozen=True):
     """The choices of one Kubernetes release (or of the design documents) and its runtime.
 
-    ``memory_qos`` is the form in force when Memory QoS is on; ``memory_qos_forced`` tells that
-    it was asked for by name, whatever the gate says. ``gates`` are the release's defaults.
+    ``memory_qos`` is the variant if Memory QoS is enabled; ``memory_qos_forced``: the user named it,
+    so the gate does not count. ``gates`` are the release's defaults.
     """
 
     kubernetes: str
     minor: int
     runtime: Runtime
     choices: ReleaseBehaviour
-    memory_qos: MemoryQosForm
+    memory_qos: MemoryQosVariant
     memory_qos_forced: bool
     gates: Mapping[str, bool]
 
@@ -197,19 +197,19 @@ def rows_of(kubernetes: str) -> list[Row]:
 
 
 def evidence(kubernetes: str, choice: str) -> Row | None:
-    """The row that gave a choice its value; None where it is as in 1.6."""
-    found = None
+    """The row that sets a choice; None if it is as in 1.6."""
+    last = None
     for row in rows_of(kubernetes):
         if row.choice == choice:
-            found = row
-    return found
+            last = row
+    return last
 
 
-def _form(text: str) -> MemoryQosForm:
-    for form in MEMORY_QOS_FORMS:
-        if form == text:
-            return form
-    raise ValueError(f"{text!r} is none of {', '.join(MEMORY_QOS_FORMS)}")
+def _variant(text: str) -> MemoryQosVariant:
+    for variant in MEMORY_QOS_VARIANTS:
+        if variant == text:
+            return variant
+    raise ValueError(f"{text!r} is none of {', '.join(MEMORY_QOS_VARIANTS)}")
 
 
 def resolve(
@@ -219,11 +219,10 @@ def resolve(
     *,
     named: bool = True,
 ) -> Profile:
-    """The profile of a release and a runtime; ``memory_qos`` overrides that form alone.
+    """The profile of a release and a runtime; ``memory_qos`` overrides the variant of Memory QoS.
 
-    Where nobody ``named`` the release, the form of Memory QoS is the program's own.
-
-    Raises ValueError with a message for an unknown release, runtime or form.
+    If the release is not ``named``, the variant is ``qoslet``. Raises ValueError with a message for
+    an unknown release, runtime or variant.
     """
     release = minor_of(kubernetes)
     choices = structs.replace(
@@ -233,13 +232,13 @@ def resolve(
     defaults = {name: feature_gates.default(name, minor) for name in RULE_GATES}
     if release == "design":
         defaults["MemoryQoS"] = True
-    form = choices.memory_qos if named else "qoslet"
+    variant = choices.memory_qos if named else "qoslet"
     if memory_qos is not None:
-        form = _form(memory_qos)
+        variant = _variant(memory_qos)
     writer = runtime_of(runtime)
     if choices.weight_curve == "linear":
-        known = "documented: KEP-2254 has only the linear curve"
-        writer = structs.replace(writer, curve="linear", curve_evidence=known)
+        source = "documented: KEP-2254 has only the linear curve"
+        writer = structs.replace(writer, curve="linear", curve_evidence=source)
     if choices.swap_conversion == "same":
         writer = structs.replace(writer, tables=True)
     return Profile(
@@ -247,7 +246,7 @@ def resolve(
         minor=minor,
         runtime=writer,
         choices=choices,
-        memory_qos=form,
+        memory_qos=variant,
         memory_qos_forced=memory_qos is not None,
         gates=defaults,
     )

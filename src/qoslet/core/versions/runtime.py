@@ -1,4 +1,4 @@
-"""Runtimes: which program writes container cgroups, and how its version does it.
+"""Runtimes: the programs that write container cgroups, and the differences between versions.
 
 Text such as ``containerd-1.7.24+crun-1.21`` names the CRI runtime and the OCI runtime below it.
 Source: CHANGELOG of runc and NEWS of crun; the sources of runc 1.1.5, 1.1.15, 1.3.6, crun 1.8.1,
@@ -177,7 +177,7 @@ def curve_of(oci: str, version: tuple[int, ...]) -> tuple[WeightCurve, str]:
 
 
 def _behaviour(oci: Oci, version: tuple[int, ...]) -> dict[str, bool]:
-    """What that version does otherwise than the newest."""
+    """The differences of that version from the newest."""
     if oci == "crun":
         return {
             "idle": version >= (1, 5),
@@ -237,12 +237,11 @@ _KEP = Runtime(
 
 
 def converting_runtime(text: str) -> Runtime:
-    """The runtime whose writes are known, or ``kep-2254``, the document's own tables; ValueError says
-    what is wrong."""
-    found = _KEP if text == _KEP.name else runtime_of(text)
-    if found.oci == "youki":
+    """The runtime of that name, or ``kep-2254``, the tables of the document. Raises ValueError."""
+    runtime = _KEP if text == _KEP.name else runtime_of(text)
+    if runtime.oci == "youki":
         raise ValueError("qoslet does not know youki's conversions, only those of runc and crun")
-    return found
+    return runtime
 
 
 def _parts(text: str) -> list[str]:

@@ -104,7 +104,7 @@ class UnitProperties:
             if step.value == released(step.file, self._layout.name):
                 return None
             return cgroup_error("set", point + path, errno.ENOENT, step.file, step.value)
-        wanted = unit_properties.left(step.file, step.value, self._period(path))
+        wanted = unit_properties.written_by_systemd(step.file, step.value, self._period(path))
         if step.file == _PERIOD and self._read(path, _QUOTA) == "-1":
             wanted = _DEFAULT_PERIOD
         if same(step.file, wanted, found, self._page):
@@ -129,7 +129,9 @@ class UnitProperties:
                 if step.file == _PERIOD:
                     periods[step.path] = int(step.value)
                 period = periods.get(step.path) or self._period(step.path)
-                yield replace(step, value=unit_properties.left(step.file, step.value, period))
+                yield replace(
+                    step, value=unit_properties.written_by_systemd(step.file, step.value, period)
+                )
             except ValueError:
                 yield step  # it is refused when it is done
 

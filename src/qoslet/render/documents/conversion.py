@@ -8,29 +8,29 @@ from qoslet.render.documents.plan import API_VERSION, Document, problem_row
 
 if TYPE_CHECKING:
     from qoslet.core.convert.convert import Conversion
-    from qoslet.core.oci.result import Lost, Parity, Part, Refusal, Row
+    from qoslet.core.oci.result import BlockResult, Parity, Refusal, Row, Unsupported
 
 
 def conversion_document(conversion: Conversion) -> Document:
     """What ``qoslet convert -o json`` prints."""
-    wish = conversion.wish
+    request = conversion.request
     return {
         "apiVersion": API_VERSION,
         "kind": "Conversion",
         "from": conversion.source,
-        "to": wish.to,
-        "hierarchy": None if wish.to == "windows" else wish.hierarchy,
-        "driver": None if wish.to == "windows" else wish.driver,
-        "isolation": wish.windows.isolation if wish.to == "windows" else None,
-        "runtime": wish.runtime.name,
-        "action": "create" if wish.update is None else "update",
+        "to": request.to,
+        "hierarchy": None if request.to == "windows" else request.hierarchy,
+        "driver": None if request.to == "windows" else request.driver,
+        "isolation": request.windows.isolation if request.to == "windows" else None,
+        "runtime": request.runtime.name,
+        "action": "create" if request.update is None else "update",
         "blocks": [_part(part) for part in conversion.parts],
         "accounting": [_lost(row) for row in conversion.accounting],
         "problems": [problem_row(row) for row in conversion.problems],
     }
 
 
-def _part(part: Part) -> Document:
+def _part(part: BlockResult) -> Document:
     return {
         "name": part.name or None,
         "message": part.message,
@@ -77,7 +77,7 @@ def _refusal(refusal: Refusal) -> Document:
     }
 
 
-def _lost(row: Lost) -> Document:
+def _lost(row: Unsupported) -> Document:
     return {
         "what": row.what,
         "field": row.field,

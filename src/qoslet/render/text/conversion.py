@@ -11,7 +11,7 @@ from qoslet.render.text.shell import quoted
 
 if TYPE_CHECKING:
     from qoslet.core.convert.convert import Conversion
-    from qoslet.core.oci.result import Lost, Parity, Part, Refusal, Row
+    from qoslet.core.oci.result import BlockResult, Parity, Refusal, Row, Unsupported
 
 _MOUNT = "/sys/fs/cgroup"
 _WIDEST = 44
@@ -30,19 +30,19 @@ def draw(conversion: Conversion, terminal: Terminal, verbose: bool) -> list[str]
 
 
 def _heading(conversion: Conversion, terminal: Terminal) -> str:
-    wish = conversion.wish
-    words = [wish.runtime.name, f"cgroup {wish.hierarchy}", wish.driver]
-    if wish.to == "windows":
-        words = [f"{wish.windows.isolation} isolation"]
-        words += ["the design's precedence"] if wish.windows.precedence else []
-    if wish.update is not None:
+    request = conversion.request
+    words = [request.runtime.name, f"cgroup {request.hierarchy}", request.driver]
+    if request.to == "windows":
+        words = [f"{request.windows.isolation} isolation"]
+        words += ["the design's precedence"] if request.windows.precedence else []
+    if request.update is not None:
         words.append("update")
-    said = terminal.paint(f"{conversion.source} -> {wish.to}", "bold")
+    said = terminal.paint(f"{conversion.source} -> {request.to}", "bold")
     between = terminal.mark(" · ", ", ")
     return f"{said}  {printable(between.join(words))}"
 
 
-def _part(part: Part, terminal: Terminal, verbose: bool) -> Iterator[str]:
+def _part(part: BlockResult, terminal: Terminal, verbose: bool) -> Iterator[str]:
     if part.name:
         yield terminal.paint(printable(part.name), "bold")
     yield from _rows(part.rows, terminal, verbose)
@@ -119,7 +119,7 @@ def _refused(refusal: Refusal, terminal: Terminal, verbose: bool) -> Iterator[st
         yield from wrap(f"{refusal.rule}: {refusal.source}", terminal.width, "           ")
 
 
-def _lost(row: Lost, terminal: Terminal) -> Iterator[str]:
+def _lost(row: Unsupported, terminal: Terminal) -> Iterator[str]:
     word = {"refused": "refused", "elsewhere": "instead", "ignored": "ignored"}[row.fate]
     text = f"{row.field or row.what}: {row.why}; instead: {row.instead}"
     first, *rest = wrap(printable(text), max(terminal.width - 11, 30))
@@ -143,7 +143,7 @@ def pairs(conversion: Conversion) -> list[str]:
 
 def shell(conversion: Conversion) -> list[str]:
     """The commands that write it by hand, below ``$GROUP`` or for ``$UNIT``."""
-    wish, found = conversion.wish, []
+    request, found = conversion.request, []
     for part in conversion.parts:
         if part.name:
             found.append(f"# {printable(part.name)}")
@@ -153,7 +153,7 @@ def shell(conversion: Conversion) -> list[str]:
             found.append(f'systemctl set-property --runtime "$UNIT" {text}')
         for row in part.rows:
             if "." in row.file:
-                top = f"/{controller(row.file)}" if wish.hierarchy == "v1" else ""
+                top = f"/{controller(row.file)}" if request.hierarchy == "v1" else ""
                 place = f'"{_MOUNT}{top}/$GROUP"/{quoted(row.file)}'
                 found += [f"printf '%s' {quoted(one)} > {place}" for one in row.value.split("\n")]
         if part.refusal is not None:
