@@ -80,6 +80,8 @@ def test_an_image_is_found_by_the_names_that_tools_write(
 ) -> None:
     layouts.write(tmp_path / "app", layouts.Image([layer(file("a"))], names=names))
     assert found(tmp_path, asked).digest == found(tmp_path / "app", asked).digest
+    with pytest.raises(NotFound, match="give its place with --images or --rootfs"):
+        find((), reference("nginx"), "amd64")
     with pytest.raises(NotFound, match="is not in"):
         found(tmp_path, "other:1.36")
     with pytest.raises(NotFound):

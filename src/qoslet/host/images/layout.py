@@ -286,8 +286,9 @@ def find(paths: tuple[str, ...], wanted: Reference, architecture: str) -> Image:
             if found is not None:
                 return found
     there = ", ".join(seen[:TOLD]) + (" and more" if len(seen) > TOLD else "") or "nothing"
-    where = ", ".join(paths) or "no --images given"
-    raise NotFound(f"image {wanted} is not in {where} (there: {there})")
+    if not paths:
+        raise NotFound(f"image {wanted} cannot be found: give its place with --images or --rootfs")
+    raise NotFound(f"image {wanted} is not in {', '.join(paths)} (there: {there})")
 
 
 def _in(place: Layout, wanted: Reference, architecture: str, seen: list[str]) -> Image | None:
