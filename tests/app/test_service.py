@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import socket
 import threading
+import time
+from contextlib import redirect_stderr
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from qoslet.agent.snapshots import SyncResult
-from qoslet.app.service import AgentSockets, Log, LogFormat, Service, pages_of
+from qoslet.app.service import AgentSockets, Log, LogFormat, Service, log_on_stderr, pages_of
 from qoslet.core.problem import Problem
 from qoslet.core.status.pod_events import PodEvent
 from qoslet.core.status.snapshot import Snapshot
@@ -194,3 +197,25 @@ def test_a_loop_that_hangs_is_told_to_who_asks(tmp_path: Path) -> None:
     ):
         ask(str(tmp_path), "/healthz")
     questions.close()
+
+
+def test_a_log_that_nobody_reads_holds_up_nothing() -> None:
+    reader, writer = os.pipe()
+    text: list[bytes] = []
+    reading = threading.Thread(
+        target=lambda: text.extend(iter(lambda: os.read(reader, 1 << 16), b""))
+    )
+    with open(writer, "w") as err, redirect_stderr(err), log_on_stderr("json") as log:
+        for _ in range(20_000):
+            log.line("info", "x" * 100)
+        reading.start()
+        deadline = time.monotonic() + 30
+        while b"lines are missing here" not in b"".join(text) and time.monotonic() < deadline:
+            log.line("info", "last")
+            time.sleep(0.01)
+    reading.join(30)
+    rows = [json.loads(line) for line in b"".join(text).splitlines()]
+    (missing,) = [row for row in rows if "missing" in row["message"]]
+    assert missing["level"] == "warning"
+    assert len(rows) < 20_000
+    os.close(reader)

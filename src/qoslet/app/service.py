@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, TextIO
 
 from msgspec import json
 
+from qoslet.host.linux.output import OutputWriter
 from qoslet.host.state.http_server import Page, Pages, forget, private, public
 from qoslet.host.state.requests import RequestQueue
 from qoslet.host.systemd.sd_notify import Notifier
@@ -39,7 +40,10 @@ class Log:
     """One line an event. ``json``: an object each; ``journal``: text with its priority."""
 
     def __init__(
-        self, out: TextIO, form: LogFormat, clock: Callable[[], float] = time.time
+        self,
+        out: TextIO | OutputWriter,
+        form: LogFormat,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._out = out
         self._form = form
@@ -47,6 +51,14 @@ class Log:
 
     def line(self, severity: Severity, message: str, **fields: object) -> None:
         """Write it; there is nobody to tell where that fails."""
+        try:
+            self._out.write(self.text(severity, message, **fields))
+            self._out.flush()
+        except (OSError, ValueError):
+            return
+
+    def text(self, severity: Severity, message: str, **fields: object) -> str:
+        """The line, with its newline."""
         if self._form == "json":
             row = {"time": moment(self._clock()), "level": severity, "message": message, **fields}
             text = json.encode(row).decode()
@@ -55,11 +67,7 @@ class Log:
         else:
             word = "" if severity == "info" else f"{severity}: "
             text = f"{moment(self._clock())} {word}{printable(message)}"
-        try:
-            self._out.write(f"{text}\n")
-            self._out.flush()
-        except (OSError, ValueError):
-            return
+        return f"{text}\n"
 
 
 class Service:
@@ -279,14 +287,29 @@ def answering(parts: AgentRun, watching: Surface) -> Iterator[Surface]:
 
 
 @contextmanager
+def log_on_stderr(form: LogFormat) -> Iterator[Log]:
+    """The log on standard error. A reader that stops reading, such as a journal on a node that is
+    short of memory, holds up neither pods nor guard."""
+    plain = Log(sys.stderr, form)
+
+    def left_out(count: int) -> str:
+        return plain.text("warning", f"{count} lines are missing here: nobody read the log")
+
+    writer = OutputWriter(sys.stderr.fileno(), left_out=left_out)
+    try:
+        yield Log(writer, form)
+    finally:
+        writer.close()
+
+
+@contextmanager
 def serving(parts: AgentRun, form: LogFormat, *, verbose: bool = False) -> Iterator[Surface]:
     """The surface of a run as a service. ``verbose``: each action on a cgroup is logged."""
     reconciler = parts.reconciler
-    with _asked(parts) as questions:
+    with log_on_stderr(form) as log, _asked(parts) as questions:
         notifier = Notifier(os.environ)
         if notifier.watchdog_seconds is not None:
             parts.clock.longest = notifier.watchdog_seconds / 4
-        log = Log(sys.stderr, form)
         service = Service(
             log,
             notifier,

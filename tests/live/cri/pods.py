@@ -167,11 +167,11 @@ class Cri(Agent):
             assert time.monotonic() < deadline, (left, self.containerd.told())
             time.sleep(0.05)
 
-    def ends(self, run: subprocess.Popen[str]) -> str:
-        """End an agent with its pods; what it said. Nothing is left."""
+    def ends(self, run: subprocess.Popen[str], code: int = 0) -> str:
+        """End an agent with its pods, which exits with ``code``; what it said. Nothing is left."""
         run.send_signal(signal.SIGTERM)
         out, err = run.communicate(timeout=90 * SLOW)
-        assert run.returncode == 0, (run.returncode, out, err)
+        assert run.returncode == code, (run.returncode, out, err)
         self.nothing_left()
         return out + err
 

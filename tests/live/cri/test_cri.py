@@ -267,8 +267,8 @@ def test_containerd_killed_and_back_changes_nothing_that_runs(cri: Cri) -> None:
     cri.soon(lambda: cri.running("c"), 30)
     assert cri.pid("a") == pids[0]
     assert cri.states("a")["app"]["restarts"] == 0
-    said = cri.ends(run)
-    assert "no answer" in said
+    said = cri.ends(run, 1)
+    assert "the container runtime answers again" in said
 
 
 def test_containerd_gone_while_a_pod_ends(cri: Cri) -> None:
@@ -361,7 +361,7 @@ def test_a_sandbox_that_cannot_start_is_said_and_tried_again(cri: Cri) -> None:
     cri.soon(lambda: cri.pods()["alone"]["reason"] == "NetworkNotReady")
     cri.put(pod("a"))
     cri.soon(lambda: cri.running("a"), 40)
-    cri.ends(run)
+    cri.ends(run, 1)
 
 
 def test_a_killed_sandbox_is_made_anew(cri: Cri) -> None:
@@ -395,7 +395,7 @@ def test_ends_are_told_with_code_and_reason(cri: Cri) -> None:
     assert cri.states("again")["app"]["exitCode"] == 1
     cri.soon(lambda: cri.states("oom")["app"]["exitCode"] is not None, 30)
     assert cri.log("fine") == "fine\n"
-    cri.ends(run)
+    cri.ends(run, 1)
 
 
 def test_sandboxes_of_others_are_left_alone(cri: Cri, tmp_path: Path) -> None:

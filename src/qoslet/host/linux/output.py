@@ -1,4 +1,5 @@
-"""Standard output that never holds up or ends a run: a thread writes it, and tells when it is gone.
+"""Standard output or error that never holds up or ends a run: a thread writes it, and tells when it
+is gone.
 
 A terminal that hangs up, a reader that exits and a disk that is full are the same to the caller:
 ``write`` goes on to work, and ``lost`` says why nothing is written any more.
@@ -21,11 +22,15 @@ DRAIN_SECONDS = 5.0
 """How long ``close`` waits for a reader that takes nothing."""
 
 
+def _left_out(count: int) -> str:
+    return f"… output left out {count} times: its reader is slow\n"
+
+
 class OutputWriter:
     """Writes text to a descriptor in its order. ``lost`` is why it cannot, None while it can;
     ``on_lost`` is called once, in the writing thread, also where nothing was to be written: a pipe
     without a reader and a terminal that is gone are seen at once. A lost descriptor is pointed at
-    /dev/null."""
+    /dev/null. ``left_out`` words how many texts a slow reader missed."""
 
     def __init__(
         self,
@@ -33,12 +38,14 @@ class OutputWriter:
         encoding: str = "utf-8",
         on_lost: Callable[[], None] = lambda: None,
         *,
+        left_out: Callable[[int], str] = _left_out,
         drain_seconds: float = DRAIN_SECONDS,
     ) -> None:
         self.lost: OSError | None = None
         self._descriptor = descriptor
         self._encoding = encoding
         self._on_lost = on_lost
+        self._left_out_text = left_out
         self._drain_seconds = drain_seconds
         self._terminal = os.isatty(descriptor)
         self._lock = threading.Lock()
@@ -46,7 +53,7 @@ class OutputWriter:
         self._bytes = 0
         self._left_out = 0
         self._progress = 0
-        self._closing = False
+        self._closing = self._given_up = False
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._thread = threading.Thread(target=self._run, name="output", daemon=True)
         self._thread.start()
@@ -61,7 +68,7 @@ class OutputWriter:
                 self._left_out += 1
                 return len(text)
             if self._left_out:
-                note = f"… output left out {self._left_out} times: its reader is slow\n"
+                note = self._left_out_text(self._left_out)
                 data = note.encode(self._encoding, "backslashreplace") + data
                 self._left_out = 0
             self._queue.append(data)
@@ -73,7 +80,8 @@ class OutputWriter:
         """What is queued is written anyway."""
 
     def close(self) -> None:
-        """Wait until everything is written, the output is lost or nobody takes any of it."""
+        """Wait until everything is written, the output is lost or nobody takes any of it; then the
+        descriptor is pointed at /dev/null."""
         with self._lock:
             self._closing = True
         os.eventfd_write(self._wake, 1)
@@ -82,7 +90,11 @@ class OutputWriter:
             self._thread.join(0.05)
             if progress != self._progress:
                 progress, deadline = self._progress, time.monotonic() + self._drain_seconds
-        if not self._thread.is_alive():
+        with self._lock:
+            self._given_up = self._thread.is_alive()
+        if self._given_up:
+            silence(self._descriptor)
+        else:
             os.close(self._wake)
 
     def _run(self) -> None:
@@ -138,6 +150,9 @@ class OutputWriter:
     def _lose(self, error: OSError) -> None:
         """Nothing can be written any more."""
         with self._lock:
+            if self._given_up:
+                # the descriptor's number may be another's by now
+                return
             self.lost = error
             self._queue.clear()
             self._bytes = 0
