@@ -18,6 +18,7 @@ import pytest
 from qoslet.cli.main import run
 from qoslet.host.containers.log_files import ContainerLogs, LogLimits, stamp
 from qoslet.host.state.folder import escaped, state_directory
+from tests.cli.fixtures import environment
 
 OLD = stamp(1_000_000_000 * 10**9)
 
@@ -76,6 +77,33 @@ def test_parts_that_were_put_aside_are_shown_in_their_order(bench: Bench, shown)
     bench.write("app", 0, *lines)
     assert len(list((bench.folder / "logs").rglob("0.log*"))) > 2
     assert shown("web") == b"".join(line[9:] + b"\n" for line in lines)
+
+
+def test_a_line_without_end_comes_in_pieces_and_costs_no_more_memory(bench: Bench, shown) -> None:
+    bench.logs = ContainerLogs(str(bench.folder / "logs"), LogLimits(size=100 << 20))
+    piece = b"stdout P " + b"x" * 16384
+    bench.write("app", 0, b"stdout F first", *[piece] * 4000, b"stdout F end", b"stdout F last")
+    assert shown("web") == b"first\n" + b"x" * (16384 * 4000) + b"end\nlast\n"
+    assert shown("web", "--timestamps").count(b"Z ") == 3
+    code = (
+        "import sys; from qoslet.cli.main import run\n"
+        "code = run(sys.argv[1:])\n"
+        "sys.stdout.flush()\n"
+        "status = open('/proc/self/status').read()\n"
+        "print(status.split('VmHWM:')[1].split()[0], file=sys.stderr)\n"
+    )
+    for words in (("web", "--tail", "3"), ("web",)):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *bench.command(*words)],
+            capture_output=True,
+            check=True,
+            env=environment(),
+        )
+        assert int(done.stderr) < 64 * 1024, "KiB"
+    assert shown("web", "--tail", "1") == b"last\n"
+    tail = shown("web", "--tail", "2")
+    assert tail.endswith(b"xend\nlast\n")
+    assert (1 << 20) - 16384 <= len(tail) <= (1 << 20) + 20
 
 
 def test_times_and_since(bench: Bench, shown) -> None:

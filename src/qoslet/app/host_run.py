@@ -20,6 +20,7 @@ from qoslet.app.teardown import has_records, keeper_of, remove_files, undo
 from qoslet.host.cgroupfs.async_writes import AsyncWrites
 from qoslet.host.cgroupfs.proactive_reclaim import KernelReclaim
 from qoslet.host.containers.log_files import LogLimits
+from qoslet.host.containers.log_place import log_directory, place_logs
 from qoslet.host.containers.tmpfs_volumes import TmpfsVolumes
 from qoslet.host.keeper.client import KeeperRuntime
 from qoslet.host.linux.clock import Signals, WakingClock
@@ -66,6 +67,9 @@ def joined(
     folder = folder_of(config.root)
     made = _Started(tree, folder, frozenset(os.listdir(folder)))
     try:
+        unplaced = place_logs(folder, log_directory(os.environ, os.geteuid()))
+        if unplaced:
+            tree.notes.append(unplaced)
         runtime = made.runtime = _taken_up(tree, folder, source, chosen)
         yield _host_run(config, source, made, runtime, (signals, machine))
     finally:

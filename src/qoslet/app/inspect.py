@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from qoslet.core.node.machine import Machine
     from qoslet.core.node.node import Node
     from qoslet.core.problem import Problem
+    from qoslet.host.containers.log_reader import LogLine as LogLine
     from qoslet.host.containers.log_reader import LogLocation as LogLocation
     from qoslet.host.containers.log_reader import LogRun as LogRun
 

@@ -13,11 +13,20 @@ from qoslet.app import cri_run
 from qoslet.core.reconcile.journal import JournalState
 from qoslet.errors import CannotDo, QosletError
 from qoslet.host.containers.log_files import LogLimits
+from qoslet.host.containers.log_place import remove_logs
 from qoslet.host.containers.tmpfs_volumes import TmpfsVolumes
 from qoslet.host.keeper.client import KeeperRuntime
 from qoslet.host.machine.utilization import Killing
 from qoslet.host.state import http_server
-from qoslet.host.state.folder import KEEPER, POD_FILES, POD_FOLDERS, VOLUMES, folder_of, is_of_pods
+from qoslet.host.state.folder import (
+    KEEPER,
+    LOGS,
+    POD_FILES,
+    POD_FOLDERS,
+    VOLUMES,
+    folder_of,
+    is_of_pods,
+)
 
 if TYPE_CHECKING:
     from qoslet.agent.ports import Runtime
@@ -38,7 +47,11 @@ def keeper_of(tree: OwnedTree, folder: str, limits: LogLimits | None = None) -> 
 def remove_files(folder: str, keep: Collection[str] = ()) -> None:
     """Remove what is there for pods, once there are none, but for the names to ``keep``."""
     for name in POD_FOLDERS:
-        if name not in keep:
+        if name in keep:
+            continue
+        if name == LOGS:
+            remove_logs(folder)
+        else:
             shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
     http_server.forget(folder)
     for name in POD_FILES:

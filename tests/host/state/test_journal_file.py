@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from qoslet.core.reconcile.journal import (
 from qoslet.errors import CannotDo
 from qoslet.host.state import journal_file, root_lock
 from qoslet.host.state.folder import escaped, unescaped
-from qoslet.host.state.journal_file import JournalFile, claim
+from qoslet.host.state.journal_file import RESERVED, JournalFile, claim
 
 ROOT = "/qoslet"
 BOOT = "b1"
@@ -99,6 +100,52 @@ def test_entries_are_on_disk_at_once_and_only_ours_to_read(state: str) -> None:
         assert [path.stat().st_mode & 0o777 for path in (Path(state), folder)] == [0o700] * 2
         assert (folder / "journal").stat().st_mode & 0o777 == 0o600
     assert not (folder / "journal").exists()
+
+
+class FullDisk:
+    """``os.write`` on a file system on which nothing but the reserve is free."""
+
+    def __init__(self, folder: Path, error: int) -> None:
+        self.reserve = folder / "reserve"
+        self.error = error
+        self.write = os.write
+
+    def __call__(self, descriptor: int, data: bytes) -> int:
+        if self.reserve.exists():
+            self.fail()
+        return self.write(descriptor, data)
+
+    def fail(self, *_: object) -> None:
+        raise OSError(self.error, os.strerror(self.error))
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_file_system_gives_the_reserve(
+    state: str, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    folder = Path(state, escaped(ROOT))
+    with claimed(state) as journal:
+        assert (folder / "reserve").stat().st_blocks * 512 >= RESERVED
+        monkeypatch.setattr(os, "write", FullDisk(folder, error))
+        journal.record([CreateIntent("/qoslet")])
+        assert len(said(state).entries) == 1
+        monkeypatch.undo()
+        journal.rewrite()
+        assert (folder / "reserve").exists()
+    assert not folder.exists()
+
+
+def test_the_next_agent_starts_on_a_full_file_system(
+    state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left(state, Created("/qoslet", 4))
+    folder = Path(state, escaped(ROOT))
+    assert (folder / "reserve").exists()
+    full = FullDisk(folder, errno.ENOSPC)
+    monkeypatch.setattr(os, "write", full)
+    monkeypatch.setattr(os, "posix_fallocate", full.fail)
+    with claimed(state, Groups(qoslet=4)) as journal:
+        journal.record([CreateIntent("/qoslet")])
 
 
 def test_a_second_run_on_the_root_is_told_who_has_it(state: str) -> None:
@@ -333,11 +380,11 @@ def test_roots_have_names_of_their_own(root: str) -> None:
 
 def test_a_root_that_is_left_leaves_no_directory(state: str) -> None:
     with claimed(state) as journal:
-        assert sorted(os.listdir(f"{state}/qoslet")) == ["journal", "lock"]
+        assert sorted(os.listdir(f"{state}/qoslet")) == ["journal", "lock", "reserve"]
         journal.record([Created("/qoslet", 4)])
     assert os.listdir(state) == []
     left(state, Created("/qoslet", 4))
-    assert sorted(os.listdir(f"{state}/qoslet")) == ["journal", "lock"], "it has a journal"
+    assert sorted(os.listdir(f"{state}/qoslet")) == ["journal", "lock", "reserve"]
     with pytest.raises(CannotDo), claimed(state, Groups(other=7), root="/other"):
         pass
     with pytest.raises(CannotDo), claimed(state, root="/qoslet/a"), claimed(state):

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import time
+from collections import deque
 from typing import TYPE_CHECKING
 
 from qoslet.app import inspect
@@ -16,9 +17,9 @@ from qoslet.render.terminal import printable
 from qoslet.render.text.streams import emit, note
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from qoslet.app.inspect import LogLocation
+    from qoslet.app.inspect import LogLine, LogLocation, LogRun
 
 USAGE = "[OPTION]... POD[/CONTAINER]"
 EPILOG = """\
@@ -97,16 +98,22 @@ def run(args: argparse.Namespace) -> int:
     begin = b"" if args.since is None else _stamp(time.time() - args.since)
     show = _Out(args.timestamps, sys.stdout is not None and sys.stdout.isatty())
     over = not args.follow or args.previous or one.over()
-    lines = [line for line in one.lines.more() if line[0] >= begin]
-    if over:
-        lines += one.lines.rest()
-    show.lines(lines if args.tail is None else lines[len(lines) - min(args.tail, len(lines)) :])
+    one.lines.whole = args.tail is not None
+    lines = (line for line in _lines(one, over) if line.at >= begin)
+    show.lines(lines if args.tail is None else deque(lines, maxlen=args.tail))
+    one.lines.whole = False
     while not over:
         time.sleep(LOOK_SECONDS)
         over = one.over()
         show.lines(one.lines.more())
         show.lines(one.lines.rest() if over else ())
     return EXIT_OK
+
+
+def _lines(one: LogRun, over: bool) -> Iterator[LogLine]:
+    """What there is by now; of a run that is over also a last line without an end."""
+    yield from one.lines.more()
+    yield from one.lines.rest() if over else ()
 
 
 def _stamp(seconds: float) -> bytes:
@@ -121,19 +128,20 @@ class _Out:
         self._timed = timed
         self._terminal = terminal
 
-    def lines(self, lines: Iterable[tuple[bytes, bytes]]) -> None:
+    def lines(self, lines: Iterable[LogLine]) -> None:
         """Print lines, each with the time at which it began."""
         piece: list[bytes] = []
         size = 0
-        for at, text in lines:
-            shown = self._harmless(text) if self._terminal else text
-            piece.append(at + b" " + shown if self._timed else shown)
+        for line in lines:
+            shown = self._harmless(line.text) if self._terminal else line.text
+            time_of_line = line.at + b" " if self._timed and line.begins else b""
+            piece.append(time_of_line + shown + (b"\n" if line.ends else b""))
             size += len(shown)
             if size > _PIECE:
-                emit(b"\n".join(piece) + b"\n")
+                emit(b"".join(piece))
                 piece, size = [], 0
         if piece:
-            emit(b"\n".join(piece) + b"\n")
+            emit(b"".join(piece))
 
     def _harmless(self, text: bytes) -> bytes:
         """Without what a terminal would obey; tabs stay."""

@@ -68,8 +68,7 @@ def run(args: argparse.Namespace) -> int:
         for text_of_note in tree.notes:
             note(text_of_note)
         pods = tree.verb == "run" or teardown.has_leftovers(tree)
-        if pods:
-            _end_pods(tree, args.dry_run)
+        ended = pods and _end_pods(tree, args.dry_run)
         what = restore(
             tree.ledger,
             _emptied(tree) if pods and args.dry_run else tree.standing(),
@@ -82,17 +81,19 @@ def run(args: argparse.Namespace) -> int:
             outcomes = tree.driver.perform(what.steps)
             if len(outcomes) == len(what.steps) and not any(one.error for one in outcomes):
                 tree.finish()
-        _print(args, tree, what, outcomes)
+        _print(args, tree, what, outcomes, ended=ended)
     wrong = what.refusals or any(one.error is not None for one in outcomes)
     return EXIT_NO if wrong else EXIT_OK
 
 
-def _end_pods(tree: OwnedTree, dry_run: bool) -> None:
-    """End the pods of a run, or say which would be ended. Raises CannotDo."""
+def _end_pods(tree: OwnedTree, dry_run: bool) -> bool:
+    """End the pods of a run, or say which would be ended; whether any was. Raises CannotDo."""
     from qoslet.app import teardown
 
-    for line in teardown.pods_left(tree) if dry_run else teardown.end_pods(tree):
+    lines = teardown.pods_left(tree) if dry_run else teardown.end_pods(tree)
+    for line in lines:
         note(line)
+    return bool(lines) and not dry_run
 
 
 def _emptied(tree: OwnedTree) -> TreeState:
@@ -103,7 +104,12 @@ def _emptied(tree: OwnedTree) -> TreeState:
 
 
 def _print(
-    args: argparse.Namespace, tree: OwnedTree, what: RestorePlan, outcomes: Sequence[Outcome]
+    args: argparse.Namespace,
+    tree: OwnedTree,
+    what: RestorePlan,
+    outcomes: Sequence[Outcome],
+    *,
+    ended: bool,
 ) -> None:
     commands = [tree.driver.shell(step) for step in what.steps] if args.dry_run else []
     if args.output == "json":
@@ -118,4 +124,4 @@ def _print(
         from qoslet.render.text.apply import release_lines
 
         title = f"{tree.place.root} · {tree.place.hierarchy}"
-        show(release_lines(title, what, outcomes, args.verbose))
+        show(release_lines(title, what, outcomes, args.verbose, ended))

@@ -24,11 +24,13 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 class LogLimits(Struct, frozen=True):
     """Bounds of one container's logs. ``size`` is ``containerLogMaxSize`` in bytes, ``files``
     ``containerLogMaxFiles``; the defaults are the kubelet's. ``rate`` is how many bytes of
-    entries a container may write in a second before it has to wait."""
+    entries a container may write in a second before it has to wait. ``total`` bounds the logs of
+    all containers of a root in bytes."""
 
     size: int = 10 * 1024 * 1024
     files: int = 5
     rate: int = 32 * 1024 * 1024
+    total: int = 1024 * 1024 * 1024
 
 
 def stamp(nanoseconds: int) -> bytes:
@@ -39,10 +41,19 @@ def stamp(nanoseconds: int) -> bytes:
 
 class LogFile:
     """The log of one run of a container. Nothing that happens to it raises: ``note`` is told,
-    and what cannot be written is left out."""
+    and what cannot be written is left out. ``room`` makes room for a new file and gives its
+    largest size."""
 
-    def __init__(self, path: str, limits: LogLimits, note: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        path: str,
+        limits: LogLimits,
+        note: Callable[[str], None],
+        room: Callable[[], int] | None = None,
+    ) -> None:
         self.path = path
+        self._room = room or (lambda: limits.size)
+        self._most = limits.size
         self._limits = limits
         self._note = note
         self._file = -1
@@ -64,7 +75,7 @@ class LogFile:
             if text and self._file < 0:
                 self._open()
             while text:
-                room = self._limits.size - self._size
+                room = self._most - self._size
                 cut = len(text) if len(text) <= room else text.rfind(b"\n", 0, max(0, room)) + 1
                 if not cut and self._size:
                     self._rotate()
@@ -89,6 +100,7 @@ class LogFile:
     def _open(self) -> None:
         """Begin or take up the file."""
         make_private(os.path.dirname(self.path))
+        self._most = min(self._limits.size, self._room())
         self._file = os.open(self.path, _NEW, 0o600)
         self._size = os.fstat(self._file).st_size
 
@@ -255,11 +267,40 @@ class ContainerLogs:
         keeps one dead container of each."""
         for old in outdated(path):
             unlink(old)
-        return LogFile(path, self._limits, note)
+        return LogFile(path, self._limits, note, lambda: make_room(self.folder, self._limits))
 
     def drop(self, key: str, uid: str) -> None:
         """Remove all logs of a pod."""
         remove_tree(f"{self.folder}/{path_of(key, uid)}")
+
+
+def make_room(folder: str, limits: LogLimits) -> int:
+    """How large a log below ``folder`` may become. The logs that grow may have half of what all
+    may have together, of the older parts the oldest ones go until they fit into the other half.
+    All have at most a quarter of their file system."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return limits.size
+    half = min(limits.total, disk.f_frsize * disk.f_blocks // 4) // 2
+    growing, aside = 0, []
+    for place, _, names in os.walk(folder):
+        for name in names:
+            if name.endswith(".log"):
+                growing += 1
+                continue
+            try:
+                facts = os.stat(f"{place}/{name}", follow_symlinks=False)
+            except OSError:
+                continue
+            aside.append((facts.st_mtime_ns, facts.st_size, f"{place}/{name}"))
+    used = sum(size for _, size, _ in aside)
+    for _, size, path in sorted(aside):
+        if used <= half:
+            break
+        unlink(path)
+        used -= size
+    return min(limits.size, max(CHUNK, half // max(1, growing)))
 
 
 def outdated(path: str) -> list[str]:
@@ -276,6 +317,7 @@ def outdated(path: str) -> list[str]:
 
 def make_private(path: str) -> None:
     """Make a directory, and those above it that are absent, for us alone. Raises OSError."""
+    path = os.path.realpath(path)
     if not os.path.isdir(path):
         make_private(os.path.dirname(path))
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterator
 
 from msgspec import MsgspecError, Struct
@@ -12,6 +13,9 @@ from qoslet.host.containers.log_files import rotated
 from qoslet.host.containers.records import RECORD, read_record
 
 CHUNK = 1 << 20
+LINE_MAX = 1 << 20
+"""Bytes of a line that are kept to be shown at once."""
+
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -79,7 +83,9 @@ class Tail:
                 if not self._next():
                     return
                 continue
-            *lines, self._rest = (self._rest + data).split(b"\n")
+            *lines, rest = (self._rest + data).split(b"\n")
+            # no entry is as long as that
+            self._rest = rest[-CHUNK:]
             for line in lines:
                 entry = parse(line)
                 if entry is not None:
@@ -107,26 +113,62 @@ class Tail:
             self._file = -1
 
 
+class LogLine(Struct, frozen=True):
+    """A line, or a piece of one that is longer than ``LINE_MAX``; ``at`` is when the line began."""
+
+    at: bytes
+    text: bytes
+    begins: bool = True
+    ends: bool = True
+
+
+class _PendingLine(Struct):
+    """A line that is not over."""
+
+    at: bytes
+    texts: deque[bytes]
+    size: int = 0
+    begins: bool = True
+
+    def take(self, ends: bool) -> LogLine:
+        """What there is of it, which is there no longer."""
+        line = LogLine(self.at, b"".join(self.texts), self.begins, ends)
+        self.texts.clear()
+        self.size, self.begins = 0, False
+        return line
+
+
 class LogLines:
-    """Whole lines of one run, each with the time at which it began."""
+    """The lines of one run. A line longer than ``LINE_MAX`` comes in pieces; where it is to be
+    ``whole``, only its end comes."""
 
     def __init__(self, tail: Tail) -> None:
         self._tail = tail
-        self._parts: dict[bytes, tuple[bytes, bytes]] = {}
+        self._open: dict[bytes, _PendingLine] = {}
+        self.whole = False
 
-    def more(self) -> Iterator[tuple[bytes, bytes]]:
+    def more(self) -> Iterator[LogLine]:
         """Those since the last call."""
         for entry in self._tail.more():
-            at, before = self._parts.pop(entry.stream, (entry.at, b""))
-            if entry.partial:
-                self._parts[entry.stream] = (at, before + entry.text)
-            else:
-                yield at, before + entry.text
+            line = self._open.get(entry.stream)
+            if line is None:
+                if not entry.partial:
+                    yield LogLine(entry.at, entry.text)
+                    continue
+                line = self._open[entry.stream] = _PendingLine(entry.at, deque())
+            line.texts.append(entry.text)
+            line.size += len(entry.text)
+            while self.whole and line.size > LINE_MAX:
+                line.size -= len(line.texts.popleft())
+            if not entry.partial:
+                yield self._open.pop(entry.stream).take(ends=True)
+            elif line.size > LINE_MAX:
+                yield line.take(ends=False)
 
-    def rest(self) -> list[tuple[bytes, bytes]]:
+    def rest(self) -> list[LogLine]:
         """Those that have no end, once nothing comes any more."""
-        found, self._parts = [*self._parts.values()], {}
-        return found
+        found, self._open = [*self._open.values()], {}
+        return [line.take(ends=True) for line in found]
 
 
 class LogRun:

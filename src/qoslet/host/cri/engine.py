@@ -18,7 +18,7 @@ from msgspec import Struct
 from qoslet.core.workload.lifecycle import Backoff, Ending
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.errors import QosletError
-from qoslet.host.containers.log_files import LogLimits, put_aside, remove_tree
+from qoslet.host.containers.log_files import LogLimits, make_room, put_aside, remove_tree
 from qoslet.host.containers.records import RecordFolder
 from qoslet.host.cri import requests
 from qoslet.host.cri.calls import Away, CallFailed, Calls
@@ -320,13 +320,14 @@ class CriEngine:
 
     async def _begin_logs_anew(self) -> None:
         """Put logs aside that are large, as a kubelet does: the runtime begins them anew."""
+        most = make_room(self.logs, self._limits)
         for run in list(self._runs.values()):
             pod = run.pod
             for name, path in list(pod.logs.items()):
                 if pod.lives[name].phase != "running" or name not in pod.ids:
                     continue
                 try:
-                    if os.stat(path).st_size <= self._limits.size:
+                    if os.stat(path).st_size <= most:
                         continue
                     aside = put_aside(path, self._limits.files)
                 except OSError as error:

@@ -26,14 +26,18 @@ from qoslet.core.reconcile.journal import (
     read,
 )
 from qoslet.errors import CannotDo
-from qoslet.host.state.folder import JOURNAL, STATE, UNREADABLE
-from qoslet.host.state.root_lock import cannot, enter, leave, unlink
+from qoslet.host.state.folder import JOURNAL, RESERVE, STATE, UNREADABLE
+from qoslet.host.state.root_lock import FULL, cannot, enter, leave, unlink
 
 LARGEST = 4 * 1024 * 1024
 """Bytes after which a journal is written anew, without what no longer counts."""
 
+RESERVED = 1024 * 1024
+"""Bytes that are kept free for it: a journal of some hundred pods, twice."""
+
 _BOOT = "/proc/sys/kernel/random/boot_id"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+_RESERVE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -87,6 +91,7 @@ class JournalFile:
         except OSError as error:
             raise cannot("cannot create the journal", error, self.root) from error
         self._append(lines(beginning(self._header)))
+        self.reserve()
 
     def seen(self, values: Mapping[Key, str]) -> None:
         """What stands in files that are about to be written: recorded as the value of before
@@ -140,10 +145,25 @@ class JournalFile:
         """Remove a journal that was put aside because it could not be read."""
         unlink(f"{JOURNAL}.{UNREADABLE}", self._folder)
 
-    def _append(self, data: bytes) -> None:
-        """Write all of it or raise ``CannotDo``."""
+    def reserve(self) -> None:
+        """Keep room for what comes next, if there is any."""
         try:
-            written = os.write(self._file, data)
+            file = os.open(RESERVE, _RESERVE, 0o600, dir_fd=self._folder)
+        except OSError:
+            return
+        try:
+            os.posix_fallocate(file, 0, RESERVED)
+        except OSError:
+            unlink(RESERVE, self._folder)
+        finally:
+            os.close(file)
+
+    def _append(self, data: bytes) -> None:
+        """Write all of it or raise ``CannotDo``. A full file system gives its reserve."""
+        try:
+            written = self._written(data)
+            if written < len(data) and self._has_reserve():
+                written += self._written(data[written:])
         except OSError as error:
             raise cannot("cannot write the journal", error, self.root) from error
         self._size += written
@@ -151,6 +171,23 @@ class JournalFile:
             # The torn line must not swallow the next one.
             os.write(self._file, b"\n")
             raise CannotDo("the journal's file system is full", where=self.root)
+
+    def _written(self, data: bytes) -> int:
+        """How many bytes were appended. Raises OSError."""
+        try:
+            return os.write(self._file, data)
+        except OSError as error:
+            if error.errno not in FULL or not self._has_reserve():
+                raise
+        return os.write(self._file, data)
+
+    def _has_reserve(self) -> bool:
+        """Whether there was a reserve, which is used now."""
+        try:
+            os.unlink(RESERVE, dir_fd=self._folder)
+        except OSError:
+            return False
+        return True
 
     def rewrite(self) -> None:
         """Replace the file, or begin it, by the shortest one that says the same."""
@@ -171,6 +208,7 @@ class JournalFile:
         self._owed.clear()
         if old >= 0:
             os.close(old)
+        self.reserve()
 
     def close(self, *, gone: bool) -> None:
         """Give the root free. ``gone``: nothing is left of it, so the journal goes too; without

@@ -75,6 +75,8 @@ def open_journal(
     )
     try:
         _take_up(journal, tree, header, given, recorded)
+        if journal.ledger.cgroups or journal.ledger.files:
+            journal.reserve()
     except BaseException:
         journal.close(gone=False)
         raise

@@ -9,10 +9,14 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+from errno import EDQUOT, ENOSPC
 
 from qoslet.core.cgroup.names import is_below
 from qoslet.errors import CannotDo
-from qoslet.host.state.folder import CRI, JOURNAL, KEEPER, LOCK, escaped, unescaped
+from qoslet.host.state.folder import CRI, JOURNAL, KEEPER, LOCK, RESERVE, escaped, unescaped
+
+FULL = (ENOSPC, EDQUOT)
+"""Errors of a file system without room."""
 
 TRIES = 1000
 """Others that leave the root one after another while it is entered, before that is given up."""
@@ -52,6 +56,7 @@ def leave(folder: int, root: str) -> None:
         os.stat(JOURNAL, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         unlink(LOCK, folder)
+        unlink(RESERVE, folder)
         try:
             os.rmdir(f"../{escaped(root)}", dir_fd=folder)
         except OSError:
@@ -153,8 +158,15 @@ def _locked(root: str, folder: int) -> int | None:
         refusal = _held(root, lock, "here", has_pods=_has_pods(folder))
         os.close(lock)
         raise refusal from None
+    # for the lock's own page and for the journal; ``JournalFile`` takes it again
+    unlink(RESERVE, folder)
     os.ftruncate(lock, 0)
-    os.pwrite(lock, b"%d\n" % os.getpid(), 0)
+    try:
+        os.pwrite(lock, b"%d\n" % os.getpid(), 0)
+    except OSError as error:
+        # the lock is held all the same; only its owner's name is missing
+        if error.errno not in FULL:
+            raise
     return lock
 
 

@@ -103,9 +103,9 @@ def _some(lines: list[str], verbose: bool) -> list[str]:
 
 
 def release_lines(
-    title: str, what: RestorePlan, outcomes: Sequence[Outcome], verbose: bool
+    title: str, what: RestorePlan, outcomes: Sequence[Outcome], verbose: bool, ended: bool = False
 ) -> list[str]:
-    """The undoing for people."""
+    """The undoing for people; ``ended``: pods were, before it."""
     lines = [_outcome(one) for one in outcomes] if verbose else []
     lines += [f"note: {text}" for text in what.notes]
     lines += [
@@ -117,7 +117,8 @@ def release_lines(
         forced = all(row.kind == "written" for row in what.refusals)
         hint = "; --force keeps values that another process changed" if forced else ""
         count = many(len(what.refusals), "reason")
-        return [*lines, f"{title}: nothing done, for {count}{hint}"]
+        done = "the pods are stopped, the cgroups left" if ended else "nothing done"
+        return [*lines, f"{title}: {done}, for {count}{hint}"]
     lines += [f"failed: {one.step.describe()}: {one.error}" for one in outcomes if one.error]
     return [*lines, f"{title}: {_undone(what, outcomes)}"]
 

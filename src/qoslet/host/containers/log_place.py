@@ -1,0 +1,74 @@
+"""Where the logs of a root's containers are: on a file system of their own, away from its state.
+
+``LOGS`` in the state folder is a link to it, so paths stay what they were. A root that an earlier
+version began keeps its directory there until it has no pods.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+
+from qoslet.host.containers.log_files import make_private
+from qoslet.host.state.folder import LOGS
+
+LOG_DIRECTORY = "/var/log/qoslet"
+"""The logs of root, with one directory for each cgroup root."""
+
+
+def log_directory(environ: Mapping[str, str], user: int) -> str:
+    """Where the logs of a user are: root's on the disk, another's below the state home.
+    Source: XDG Base Directory Specification."""
+    if user == 0:
+        return LOG_DIRECTORY
+    home = environ.get("XDG_STATE_HOME") or f"{environ.get('HOME', '')}/.local/state"
+    return f"{home.rstrip('/')}/qoslet/logs"
+
+
+def place_logs(folder: str, directory: str) -> str:
+    """Make ``LOGS`` of a state folder a link into ``directory``, empty; one that is there stays,
+    unless it is an empty directory. A line that says why it could not be done, else empty."""
+    link, target = f"{folder}/{LOGS}", f"{directory}/{os.path.basename(folder)}"
+    if os.path.islink(link) or not _removed(link):
+        return ""
+    try:
+        make_private(directory)
+        if not _is_ours(directory):
+            return f"logs stay in {folder}: {directory} belongs to another user"
+        if os.path.islink(target):
+            os.unlink(target)
+        shutil.rmtree(target, ignore_errors=True)
+        make_private(target)
+        os.symlink(target, link)
+    except OSError as error:
+        return f"logs stay in {folder}: cannot use {directory}: {error.strerror}"
+    return ""
+
+
+def remove_logs(folder: str) -> None:
+    """Remove the logs of a root, wherever they are; what cannot be removed stays."""
+    link = f"{folder}/{LOGS}"
+    try:
+        target = os.readlink(link)
+    except OSError:
+        shutil.rmtree(link, ignore_errors=True)
+        return
+    shutil.rmtree(target, ignore_errors=True)
+    os.unlink(link)
+
+
+def _removed(directory: str) -> bool:
+    """Whether a directory was empty, which it is no longer, or was not there."""
+    try:
+        os.rmdir(directory)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _is_ours(directory: str) -> bool:
+    facts = os.stat(directory, follow_symlinks=False)
+    return facts.st_uid == os.geteuid() and not facts.st_mode & 0o022
