@@ -148,7 +148,8 @@ def until(client: KeeperRuntime, ready: Callable[[States], bool]) -> States:
 
 
 def running(states: States) -> bool:
-    return bool(states) and all(one.running and one.pid for one in states.values())
+    started = [one.running and one.pid and not one.starting for one in states.values()]
+    return bool(started) and all(started)
 
 
 def ended(states: States) -> bool:
