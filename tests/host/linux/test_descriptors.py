@@ -64,6 +64,16 @@ def test_descriptors_are_kept_for_speed_as_far_as_there_are_some(trees: list[Mou
     assert KEPT > 20
 
 
+def test_a_tree_that_nobody_has_any_more_keeps_nothing(tmp_path: Path) -> None:
+    (tmp_path / "g").mkdir()
+    before = opened()
+    tree = MountedTree(str(tmp_path))
+    tree.fd("/g")
+    assert opened() == before + 2
+    del tree
+    assert opened() == before
+
+
 def test_all_trees_together_keep_few_where_few_are_allowed(trees: list[MountedTree]) -> None:
     before = opened()
     allow(before + 64)

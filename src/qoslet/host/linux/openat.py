@@ -102,6 +102,10 @@ class MountedTree:
         self._kept: dict[str, int] = {}
         self._all.add(self)
 
+    def __del__(self) -> None:
+        # a number that nobody knows any more would stay open
+        self.close()
+
     def fd(self, path: str) -> int:
         """A descriptor (O_PATH) of the group's directory, owned by this object and good until
         the next call."""
