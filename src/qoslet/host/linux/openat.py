@@ -8,11 +8,11 @@ O_NOFOLLOW. Directory descriptors are kept for a while, so that the files of a g
 from __future__ import annotations
 
 import os
+from _weakrefset import WeakSet  # without the rest of ``weakref``, which nobody needs here
 from collections.abc import Callable, Iterator
 from errno import EEXIST, ENODEV, ENOENT
 from functools import lru_cache
 from typing import ClassVar, TypeVar
-from weakref import WeakSet
 
 from qoslet.host.linux.descriptors import EXHAUSTED, kept_at_most
 
