@@ -12,7 +12,7 @@ from qoslet.core.api import manifest
 from qoslet.core.api.documents import json_documents
 from qoslet.core.node.node import HostFacts, Kubelet, Node
 from qoslet.core.node.topology import NumaNode
-from qoslet.core.plan.messages import cri
+from qoslet.core.plan.cri_messages import cri
 from qoslet.core.plan.plan import plan
 from qoslet.core.quantity import parse
 from qoslet.core.resources.cgroup_tree import Plan

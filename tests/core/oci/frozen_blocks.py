@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import qoslet
-from qoslet.core.plan.messages import oci
+from qoslet.core.plan.cri_messages import oci
 
 DATA: Final = Path(__file__).parents[2] / "data" / "oci-blocks.jsonl.xz"
 

@@ -16,8 +16,8 @@ from qoslet.core.node.node import Node
 from qoslet.core.oci.resources import Block
 from qoslet.core.oci.result import BlockResult, Row
 from qoslet.core.oci.unit_rows import unit_rows
-from qoslet.core.plan.messages import cri as cri_messages
-from qoslet.core.plan.messages import oci as oci_messages
+from qoslet.core.plan.cri_messages import cri as cri_messages
+from qoslet.core.plan.cri_messages import oci as oci_messages
 from qoslet.core.plan.plan import plan
 from qoslet.core.plan.pod_planner import Planner
 from qoslet.core.problem import Problem

@@ -201,14 +201,14 @@ class LivePlan:
         runtime writes their groups itself."""
         held = self._held.get(uid)
         if held is not None and spec.bundles is not None:
-            from qoslet.core.plan.messages import pod_blocks
+            from qoslet.core.plan.cri_messages import pod_blocks
 
             blocks = pod_blocks(self.planner, held.pod)
             return replace(spec, bundles=replace(spec.bundles, blocks=blocks))
         if held is None or self.planner.policy.runtime.cri is None:
             return spec
         # only who sends messages pays for them
-        from qoslet.core.plan.messages import pod_messages
+        from qoslet.core.plan.cri_messages import pod_messages
 
         return replace(spec, messages=pod_messages(self.planner, held.pod))
 

@@ -179,14 +179,14 @@ def problem_row(problem: Problem) -> Document:
 
 def cri_document(plan: Plan) -> Document:
     """The CRI resource blocks of the plan's containers and sandboxes."""
-    from qoslet.core.plan.messages import cri
+    from qoslet.core.plan.cri_messages import cri
 
     return {"apiVersion": API_VERSION, "kind": "Cri", "items": cri(plan)}
 
 
 def oci_document(plan: Plan) -> Document:
     """The OCI resource blocks of the plan's containers and sandboxes."""
-    from qoslet.core.plan.messages import oci
+    from qoslet.core.plan.cri_messages import oci
 
     return {"apiVersion": API_VERSION, "kind": "Oci", "items": oci(plan)}
 
