@@ -91,6 +91,16 @@ def test_events_are_told_with_their_fields() -> None:
             assert row["time"] == "1970-01-01T00:00:00.000Z"
 
 
+def test_the_sentence_is_told_again_when_other_containers_run() -> None:
+    out = io.StringIO()
+    surface = service(out, "journal", Notifier({}))
+    surface.synced(replace(turn(1, done=3), containers=(0, 2)))
+    surface.synced(replace(turn(2), containers=(2, 2)))
+    surface.synced(replace(turn(3), containers=(2, 2)))
+    surface.synced(replace(turn(4), containers=(1, 2)))
+    assert out.getvalue().splitlines() == ["<6>turn 1", "<6>turn 2", "<6>turn 4"]
+
+
 def test_a_note_that_is_an_event_is_told_once() -> None:
     out = io.StringIO()
     event = PodEvent("PodResize", "d/web", "resize Infeasible", "warning")

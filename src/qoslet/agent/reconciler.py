@@ -309,6 +309,7 @@ class Reconciler:
             errors=tuple(log.errors),
             notes=tuple(dict.fromkeys(log.notes)),
             events=tuple(log.events),
+            containers=context.container_counts,
             summary=summary(context, log.differences, done, failed, len(pending), len(waiting)),
         )
         log.notes, log.errors, log.events = [], [], []

@@ -24,8 +24,8 @@ SHORTEST_SECONDS = 0.25
 
 
 class SyncResult(Struct, frozen=True):
-    """What one sync did. ``pods_synced`` counts the pods that were due; the rest is as in
-    ``Snapshot``."""
+    """What one sync did. ``pods_synced`` counts the pods that were due, ``containers`` those that
+    run and all; the rest is as in ``Snapshot``."""
 
     cycle: int
     at: float
@@ -39,6 +39,7 @@ class SyncResult(Struct, frozen=True):
     notes: tuple[str, ...]
     summary: str
     events: tuple[PodEvent, ...] = ()
+    containers: tuple[int, int] = (0, 0)
 
     @property
     def quiet(self) -> bool:

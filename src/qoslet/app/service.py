@@ -86,6 +86,7 @@ class Service:
         self._notes = notes
         self._noted: frozenset[str] = frozenset()
         self._trouble: tuple[str, ...] = ()
+        self._containers = (0, 0)
         self._last: tuple[Problem, ...] = ()
         self._told: frozenset[Problem] = frozenset()
         self._log = log
@@ -95,8 +96,8 @@ class Service:
         self._ready = False
 
     def synced(self, turn: SyncResult) -> None:
-        """Each event, and one sentence where something was done; the watchdog is fed, who asked is
-        answered. A failure that repeats itself is told once."""
+        """Each event, and one sentence where something was done or other containers run; the
+        watchdog is fed, who asked is answered. A failure that repeats itself is told once."""
         self._questions.answer(self._look)
         self._notifier.alive()
         if not self._ready:
@@ -107,7 +108,10 @@ class Service:
         for event in turn.events:
             self._log.line(event.severity, event.line, cycle=turn.cycle, **event.fields)
         self.tell_notes()
+        others, self._containers = turn.containers != self._containers, turn.containers
         if turn.quiet and turn.cycle > 1:
+            if others:
+                self._log.line("info", turn.summary, **_counts(turn))
             return
         trouble = (*turn.notes, *turn.errors)
         if turn.errors and trouble == self._trouble and not turn.done:
