@@ -26,6 +26,8 @@ class FaultCode(Enum):
     """The text is not JSON; it may be YAML."""
     TOO_DEEP = "TooDeep"
     """It is nested deeper than any decoder goes."""
+    NO_POD = "NoPod"
+    """The documents are valid, and none of them holds a pod."""
 
 
 class QosletError(Exception):

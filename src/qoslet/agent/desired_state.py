@@ -229,7 +229,7 @@ class ManifestSource:
         faults = [*self._files.faults, *self._set.faults]
         given = all(change.given for change in changes)
         if not faults and changes and given and not self._set.sources:
-            faults.append(no_pod(self._set.rows))
+            faults.append(no_pod(self._set.rows, [change.file for change in changes]))
         if faults:
             raise BadInputs(faults)
 
@@ -314,7 +314,8 @@ class ManifestSource:
             self._specs = tuple(chain.from_iterable(specs))
         files = (*self._paths, *self._set.rows)
         if not self._pods:
-            files = (*files, Problem("info", "manifests", "no pods yet", ""))
+            hint = "of a directory *.yaml, *.yml and *.json are read"
+            files = (*files, Problem("info", "manifests", "no pods yet", hint))
         if self._unkept:
             hint = "after a restart pods may get other CPUs; check the state directory"
             files = (*files, Problem("warning", "managers", self._unkept, hint))

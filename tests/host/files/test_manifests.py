@@ -223,6 +223,39 @@ def test_an_empty_text_has_no_pod(text: str) -> None:
     assert fault.message == "no pod in the input"
 
 
+def test_input_without_a_pod_names_what_it_has(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    service = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n"
+    Path("empty.yaml").write_text("# nothing\n")
+    Path("service.yaml").write_text(service)
+    for folder, files in (
+        ("none", {}),
+        ("text", {"a.txt": POD, "b.txt": POD}),
+        ("both", {"service.yml": service, "empty.json": ""}),
+    ):
+        Path(folder).mkdir()
+        for name, text in files.items():
+            (Path(folder) / name).write_text(text)
+
+    def said(*paths: str) -> str:
+        (fault,) = faults(*paths, stdin=io.BytesIO())
+        assert fault.where == "-f"
+        return fault.message.removeprefix("no pod in the input: ")
+
+    assert said("empty.yaml") == "empty.yaml has no document"
+    assert said("-") == "stdin has no document"
+    assert said("service.yaml") == "service.yaml: Service default/web skipped"
+    assert said("none") == "none has no *.yaml, *.yml or *.json"
+    assert said("text") == "text has no *.yaml, *.yml or *.json, only a.txt and 1 more"
+    assert said("both", "none") == (
+        "both/service.yml: Service default/web skipped; both/empty.json has no document;"
+        " none has no *.yaml, *.yml or *.json"
+    )
+    for number in range(9):
+        (Path("both") / f"{number}.yaml").write_text(service.replace("web", f"web{number}"))
+    assert said("both").endswith("; and 6 more")
+
+
 def test_a_byte_order_mark_is_no_fault() -> None:
     assert names(load_text(b"\xef\xbb\xbf" + POD.encode(), OPTIONS)) == ["web"]
 

@@ -37,12 +37,14 @@ Level = Literal["container", "pod"]
 
 
 class FieldFault(Struct, frozen=True, gc=False):
-    """A problem of a value below ``resources``; ``path`` is relative to it."""
+    """A problem of a value below ``resources``; ``path`` is relative to it. ``missing``: the field
+    is not there at all."""
 
     path: str
     message: str
     hint: str = ""
     severity: Literal["error", "warning"] = "warning"
+    missing: bool = False
 
 
 class ContainerResources(Struct, frozen=True, gc=False):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Literal
 
-from qoslet.core.api.schema import nearest
+from qoslet.core.api.schema import PodShape, WorkloadShape, WorkloadSpecShape, nearest
 from qoslet.core.problem import Problem, ProblemCode
-from qoslet.errors import BadInput
+from qoslet.errors import BadInput, FaultCode
 
 Carrier = Literal["pod", "template", "other", "node", "unknown"]
 
@@ -33,6 +33,9 @@ _TEMPLATE_GROUPS = {
     "CronJob": ("batch",),
     "PodTemplate": ("",),
 }
+
+NAMED_MAX = 5
+"""Places without a pod that one message names."""
 
 _NODE_KINDS = frozenset({"Node", "KubeletConfiguration"})
 
@@ -94,9 +97,28 @@ def unknown_hint(api_version: str | None, kind: str) -> str:
     return nearest(kind, _KNOWN) or "remove it: qoslet reads Pods and pod templates"
 
 
-def no_pod(problems: Iterable[Problem]) -> BadInput:
-    """The fault of input that holds no pod; ``problems`` are what reading it met."""
+def template_of(shape: WorkloadShape, spec: WorkloadSpecShape, kind: str) -> PodShape | None:
+    """The pod template of a document of this kind; None without one."""
+    if kind == "PodTemplate":
+        return shape.template
+    if kind == "CronJob":
+        job = spec.job_template
+        return job.spec.template if job and job.spec else None
+    return spec.template
+
+
+def no_pod(
+    problems: Sequence[Problem], files: Sequence[str] = (), bare: Sequence[str] = ()
+) -> BadInput:
+    """The fault of input that holds no pod; ``problems`` are the rows of the documents that were
+    skipped, ``files`` all that were read, ``bare`` sentences about directories without any."""
     nodes = any(problem.code is ProblemCode.NODE_AMONG_PODS for problem in problems)
     hint = "give Pods, a list of them, or what carries a pod template"
     hint = "give a Node or KubeletConfiguration with --node" if nodes else hint
-    return BadInput("no pod in the input", where="-f", hint=hint)
+    named = {problem.where.partition(": ")[0] for problem in problems}
+    empty = [f"{file} has no document" for file in files if file not in named]
+    why = [*(f"{problem.where} skipped" for problem in problems), *empty, *bare]
+    more = len(why) - NAMED_MAX
+    reasons = "; ".join([*why[:NAMED_MAX], *([f"and {more} more"] if more > 0 else [])])
+    message = "no pod in the input" + (f": {reasons}" if reasons else "")
+    return BadInput(message, where="-f", hint=hint, fault_code=FaultCode.NO_POD)

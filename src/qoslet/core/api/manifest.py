@@ -13,7 +13,8 @@ from msgspec import UNSET, Raw, Struct, field
 
 from qoslet.core.api.documents import Document, Spot, Text
 from qoslet.core.api.ids import generated_uid
-from qoslet.core.api.kinds import TEMPLATES, carrier, no_pod, unknown_hint
+from qoslet.core.api.kinds import TEMPLATES, carrier, no_pod, template_of, unknown_hint
+from qoslet.core.api.misspelt import misspelt
 from qoslet.core.api.owners import Owners, Workload
 from qoslet.core.api.pod import Pod
 from qoslet.core.api.pod_decoder import DocumentPath, PodReader
@@ -124,9 +125,7 @@ class _Loader:
         envelope, spot = document.envelope, Spot(document)
         kind = envelope.kind
         if not kind or not envelope.api_version:
-            missing = "apiVersion" if kind else "kind"
-            hint = "every Kubernetes document has apiVersion and kind"
-            self._fault(f"{spot.where}: {missing}", "is missing", hint)
+            self._headless(document.data, spot, kind)
             return
         base = kind.removesuffix("List")
         if kind == "List" and envelope.api_version == "v1":
@@ -207,8 +206,7 @@ class _Loader:
     ) -> None:
         """Everything that is no plain Pod."""
         if not kind or not (api_version or implied):
-            hint = "every Kubernetes document has apiVersion and kind"
-            self._fault(f"{spot.where}: {'apiVersion' if kind else 'kind'}", "is missing", hint)
+            self._headless(raw, spot, kind)
             return
         carried = carrier(api_version, kind)
         if carried == "template":
@@ -220,6 +218,11 @@ class _Loader:
             message = f"{shown(api_version or '')} {shown(kind)} is not a known kind"
             self._fault(spot.named(kind, meta), message.lstrip(), unknown_hint(api_version, kind))
 
+    def _headless(self, raw: Raw | Text, spot: Spot, kind: str | None) -> None:
+        missing = "apiVersion" if kind else "kind"
+        hint = misspelt(raw, missing) or "every Kubernetes document has apiVersion and kind"
+        self._fault(f"{spot.where}: {missing}", "is missing", hint)
+
     def _skip(self, where: str, api_version: str | None, kind: str) -> None:
         hint, code = "", ProblemCode.OTHER
         if carrier(api_version, kind) == "node":
@@ -230,7 +233,7 @@ class _Loader:
     def _pod(self, shape: PodShape, raw: Raw | Text, spot: Spot, types: list[TypeFault]) -> None:
         where = spot.named("Pod", shape.metadata)
         self._type_faults(where, types)
-        pod = self._build(shape, DocumentPath(where, shape.metadata), types)
+        pod = self._build(shape, DocumentPath(where, shape.metadata), types, raw)
         if pod is None or self._left_out(pod):
             return
         self._owners.saw_pod(shape.metadata)
@@ -252,13 +255,14 @@ class _Loader:
         where = spot.named(kind, shape.metadata)
         self._type_faults(where, types)
         spec = shape.spec or WorkloadSpecShape()
-        template = _template_of(shape, spec, kind)
+        template = template_of(shape, spec, kind)
         path = TEMPLATES[kind]
         if template is None:
             if not any(f"{path}.".startswith(f"{fault}.") for fault, _ in types):
-                self._fault(f"{where}: {path}", "is missing", f"a {kind} has a pod template")
+                hint = misspelt(raw, path) or f"a {kind} has a pod template"
+                self._fault(f"{where}: {path}", "is missing", hint)
             return
-        pod = self._build(template, DocumentPath(where, shape.metadata, f"{path}."), types)
+        pod = self._build(template, DocumentPath(where, shape.metadata, f"{path}."), types, raw)
         if pod is None:
             return
         workload = Workload(kind, pod.namespace, pod.name)
@@ -313,7 +317,9 @@ class _Loader:
             for name in names
         ]
 
-    def _build(self, shape: PodShape, place: DocumentPath, types: list[TypeFault]) -> Pod | None:
+    def _build(
+        self, shape: PodShape, place: DocumentPath, types: list[TypeFault], raw: Raw | Text
+    ) -> Pod | None:
         if len(types) >= TYPE_FAULTS_MAX:
             return None
         built = self._reader.build(shape, place)
@@ -323,7 +329,8 @@ class _Loader:
         broken = {path for path, _ in types}
         for fault in built.faults:
             if not (broken and _follows(fault.path, broken)):
-                self._fault(f"{place.where}: {fault.path}", fault.message, fault.hint)
+                near = misspelt(raw, fault.path) if fault.missing else ""
+                self._fault(f"{place.where}: {fault.path}", fault.message, near or fault.hint)
         return None if types else built.pod
 
     def _left_out(self, pod: Pod) -> bool:
@@ -377,15 +384,6 @@ def _follows(path: str, broken: set[str]) -> bool:
     while path and path not in broken:
         path = path[: max(path.rfind("."), path.rfind("["), 0)]
     return bool(path)
-
-
-def _template_of(shape: WorkloadShape, spec: WorkloadSpecShape, kind: str) -> PodShape | None:
-    if kind == "PodTemplate":
-        return shape.template
-    if kind == "CronJob":
-        job = spec.job_template
-        return job.spec.template if job and job.spec else None
-    return spec.template
 
 
 def _merged(value: Any, pod: Pod, owner: Any) -> dict[str, Any]:

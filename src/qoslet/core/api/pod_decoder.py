@@ -130,7 +130,7 @@ class PodReader:
     def _names(self, meta: Metadata, faults: list[FieldFault]) -> tuple[str, str]:
         name, namespace = meta.name or "", meta.namespace or "default"
         if not name:
-            faults.append(FieldFault("metadata.name", "is missing", "set a name"))
+            faults.append(FieldFault("metadata.name", "is missing", "set a name", missing=True))
         elif not is_subdomain(name):
             message = f"{shown(name)!r} is not a DNS name"
             hint = "use lowercase letters, digits, - and ., at most 253 characters"
@@ -168,7 +168,8 @@ class PodReader:
         if not spec.containers:
             path = f"{prefix}spec" if spec is _NO_SPEC else f"{prefix}spec.containers"
             message = "is missing" if spec is _NO_SPEC else "is missing or empty"
-            faults.append(FieldFault(path, message, "a pod needs at least one container"))
+            hint = "a pod needs at least one container"
+            faults.append(FieldFault(path, message, hint, missing=True))
         containers: list[Container] = []
         seen: dict[str, str] = {}
         for field, role, shapes in (
@@ -205,7 +206,9 @@ class PodReader:
             if is_label(name):
                 self._labels.add(name)
             elif not name:
-                faults.append(FieldFault(path, "is missing", "give the container a name"))
+                faults.append(
+                    FieldFault(path, "is missing", "give the container a name", missing=True)
+                )
             else:
                 faults.append(_label_fault(path, name))
         if name and name in seen:

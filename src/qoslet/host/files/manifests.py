@@ -19,17 +19,18 @@ import msgspec
 from msgspec import UNSET
 
 from qoslet.core.api.documents import Document, Text, json_documents, plain_value, value_document
+from qoslet.core.api.kinds import no_pod
 from qoslet.core.api.manifest import Loaded, Options, pods_from
 from qoslet.core.api.schema import DECODE_ERRORS, shown
 from qoslet.errors import BadInput, BadInputs, FaultCode
 from qoslet.host.files.bounds import READ_ONCE, FileLimits, too_many
+from qoslet.host.files.manifest_names import manifest_names, searched
 
 FAULTS_MAX = 100
 """Faults that are listed; the rest is counted."""
 
 _MAP_FROM = 16 * 1024 * 1024
 _CHUNK = 4 * 1024 * 1024
-_SUFFIXES = (".yaml", ".yml", ".json")
 STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 
 
@@ -46,13 +47,16 @@ def load(
     another user can change is refused while running as root. Raises BadInputs with every fault,
     in the order of the paths.
     """
-    return _load(documents_of(paths, stdin, root_check and os.geteuid() == 0), options)
+    loaded = _loaded(documents_of(paths, stdin, root_check and os.geteuid() == 0), options)
+    if loaded.faults and loaded.faults[0].fault_code is FaultCode.NO_POD:
+        loaded.faults[0] = no_pod(loaded.problems, *searched(paths))
+    return _sound(loaded)
 
 
 def load_text(text: str | bytes, options: Options, *, name: str = "text") -> Loaded:
     """The pods of YAML or JSON ``text``, called ``name`` in messages. Raises BadInputs."""
     data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
-    return _load(text_documents(data, shown(name)), options)
+    return _sound(_loaded(text_documents(data, shown(name)), options))
 
 
 def values_of(path: str, *, stdin: IO[bytes] | None = None) -> list[tuple[str, Any]]:
@@ -85,15 +89,20 @@ def value_of(text: str | bytes, name: str) -> Any:
     return given
 
 
-def _load(documents: Iterator[Document | BadInput], options: Options) -> Loaded:
+def _loaded(documents: Iterator[Document | BadInput], options: Options) -> Loaded:
+    """What the documents hold, their faults included."""
     collecting = gc.isenabled()
     # nothing here makes cycles, and collecting while a cluster is read only costs
     gc.disable()
     try:
-        loaded = pods_from(documents, options)
+        return pods_from(documents, options)
     finally:
         if collecting:
             gc.enable()
+
+
+def _sound(loaded: Loaded) -> Loaded:
+    """The same. Raises BadInputs where there is a fault."""
     if loaded.faults:
         raise BadInputs(_capped(loaded))
     return loaded
@@ -140,27 +149,6 @@ def _stdin_documents(stdin: IO[bytes] | None) -> Iterator[Document | BadInput]:
         yield unreadable("stdin", error)
         return
     yield from text_documents(data, "stdin")
-
-
-def is_manifest(name: str) -> bool:
-    """Whether an entry of a directory is read, by its name."""
-    return not name.startswith(".") and name.endswith(_SUFFIXES)
-
-
-def manifest_names(directory: str, strict: bool) -> list[str]:
-    """The entries of a directory that are read, sorted; directories may be among them. Raises
-    OSError, and with ``strict`` BadInput where another user can change its path."""
-    if not strict:
-        with os.scandir(directory) as entries:
-            return sorted(entry.name for entry in entries if is_manifest(entry.name))
-    from qoslet.host.files.trusted_path import open_trusted
-
-    descriptor = open_trusted(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with os.scandir(descriptor) as entries:
-            return sorted(entry.name for entry in entries if is_manifest(entry.name))
-    finally:
-        os.close(descriptor)
 
 
 def _directory_documents(

@@ -18,13 +18,8 @@ from qoslet.core.api.manifest_set import FileChange, Order
 from qoslet.core.api.schema import shown
 from qoslet.core.problem import Problem, ProblemCode
 from qoslet.errors import BadInput
-from qoslet.host.files.manifests import (
-    STREAMS,
-    is_manifest,
-    manifest_names,
-    stream_documents,
-    unreadable,
-)
+from qoslet.host.files.manifest_names import is_manifest, manifest_names
+from qoslet.host.files.manifests import STREAMS, stream_documents, unreadable
 from qoslet.host.files.stable_read import Stamp, content, stamp
 from qoslet.host.files.trusted_path import check_trusted
 from qoslet.host.linux.inotify import Alarm, DirectoryWatch, Inotify, PollingWatch
