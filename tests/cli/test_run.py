@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.fixtures import run
+from tests.cli.fixtures import environment, run
 
 
 @pytest.mark.parametrize(
@@ -72,3 +75,47 @@ def test_a_node_file_of_an_agent_is_bounded_as_its_manifests_are(tmp_path: Path)
     done = run("run", "--simulate", "--for", "0.1", *words)
     assert done.returncode == 2
     assert "has more than 200000 values" in done.stderr
+
+
+_READ_ALL = ("--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search")
+_NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *_READ_ALL)
+WITHOUT_RIGHTS = _NOBODY if os.geteuid() == 0 else ()
+"""What makes root a user that may read everything and change nothing."""
+
+
+@pytest.mark.skipif(bool(WITHOUT_RIGHTS) and not shutil.which("setpriv"), reason="no setpriv")
+@pytest.mark.parametrize("verb", ["run", "apply"])
+def test_a_dry_run_needs_no_rights(tmp_path: Path, verb: str) -> None:
+    (tmp_path / "web.yaml").write_text(POD)
+    words = [verb, str(tmp_path / "web.yaml"), "--dry-run", "--cgroup-driver", "cgroupfs"]
+    words += ["--cgroup-root", "/qoslet-test-dry"]
+    done = subprocess.run(
+        [*WITHOUT_RIGHTS, sys.executable, "-m", "qoslet", *words],
+        env=environment() | {"XDG_RUNTIME_DIR": "/nowhere"}, capture_output=True, text=True,
+    )  # fmt: skip
+    if "no cgroup file system mounted" in done.stderr:
+        pytest.skip("no cgroups here")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert any(line.startswith("mkdir ") and "/qoslet-test-dry" in line for line in lines)
+    assert any(line.startswith("printf ") and "/qoslet-test-dry/kubepods" in line for line in lines)
+
+
+def test_a_dry_run_of_release_says_that_there_is_nothing(tmp_path: Path) -> None:
+    words = ("release", "--dry-run", "--cgroup-root", "/qoslet-test-absent")
+    done = run(*words, XDG_RUNTIME_DIR=str(tmp_path))
+    if done.returncode == 3:
+        pytest.skip(done.stderr)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "/qoslet-test-absent · v" in done.stderr
+    assert done.stderr.endswith(": nothing to undo\n")
+
+
+def test_an_address_that_is_none_names_the_option(tmp_path: Path) -> None:
+    from qoslet.errors import BadInput
+    from qoslet.host.state.http_server import public
+
+    with pytest.raises(BadInput, match="'x' is not an address") as caught:
+        public("x", {})
+    assert caught.value.where == "--metrics-bind-address"
+    assert "9753 for that port of 127.0.0.1" in caught.value.hint

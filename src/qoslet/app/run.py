@@ -171,7 +171,7 @@ def _real(
 
     place = owned_tree.place_of(options.root, node.hierarchy, node.driver)
     machine = MachineUtilization()
-    if node.driver == "cgroupfs":
+    if node.driver == "cgroupfs" and not options.dry_run:
         _need_rights([*place.mounts.values()], config.root)
     with owned_tree.tree(place, write=not options.dry_run, verb="run") as tree:
         _need_reserved(tree, reserved_cgroups(source, config.root))

@@ -252,13 +252,13 @@ def tree(place: TreeLocation, *, write: bool, verb: str | None = "apply") -> Ite
     """The tree at a root, ours alone while it lasts if it is to be written. ``verb`` is what the
     tree is of; None takes up any.
 
-    Raises CannotDo where groups cannot be made, another process has it, or somebody else made
-    it.
+    Raises CannotDo where it is to be written and groups cannot be made, another process has it,
+    or somebody else made it.
     """
     user = os.geteuid()
-    driver, reached = _driver(place, user)
+    driver, reached = _driver(place, user, write)
     made = OwnedTree(place, reached, driver)
-    state = state_directory(os.environ, user)
+    state = state_directory(os.environ, user, write=write)
     recorded = partial(_recorded, driver, f"{state}/{escaped(place.root)}")
     try:
         if write:
@@ -296,7 +296,7 @@ def _recorded(driver: Cgroupfs, folder: str) -> list[str]:
     return recorded_cgroups(folder, driver.members)
 
 
-def _driver(place: TreeLocation, user: int) -> tuple[Cgroupfs, Delegation]:
+def _driver(place: TreeLocation, user: int, write: bool) -> tuple[Cgroupfs, Delegation]:
     """The driver, with what groups below the root can get."""
     from qoslet.host.cgroupfs.driver import Cgroupfs
 
@@ -310,7 +310,7 @@ def _driver(place: TreeLocation, user: int) -> tuple[Cgroupfs, Delegation]:
             point = units.layout.tree.point
             return units, Delegation({"unified": point}, missing_below(point))
         return units, Delegation(place.mounts, {})
-    reached = probe_delegation(place.hierarchy, place.mounts, place.root, user)
+    reached = probe_delegation(place.hierarchy, place.mounts, place.root, user, write=write)
     driver = Cgroupfs(place.hierarchy, reached.mounts, place.root, files=[CONTROL])
     if isinstance(driver.layout, HierarchyV2):
         driver.layout.wanted = reached.controllers

@@ -142,7 +142,9 @@ def _seconds(text: str) -> float:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     add_document_arguments(parser, positional=True)
-    add_node_arguments(parser)
+    add_node_arguments(
+        parser, root=f"Root of the tree that run creates and removes (default: {DEFAULT_ROOT})"
+    )
     running = parser.add_argument_group("run options")
     _add_runtime(running)
     _add_running(running)
@@ -219,8 +221,8 @@ def _add_output(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--metrics-bind-address",
         dest="metrics_address",
-        metavar="HOST:PORT",
-        help="Serve /metrics over TCP too, such as 127.0.0.1:9753",
+        metavar="[HOST:]PORT",
+        help="Serve /metrics over TCP too; without HOST at 127.0.0.1",
     )
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="Print or log each write, mkdir and rmdir"
@@ -321,7 +323,10 @@ def _exit_code(outcome: RunOutcome, lost: OSError | None) -> int:
 
 def _dry_run(parts: AgentRun) -> None:
     """The shell lines that would make the tree."""
-    for line in parts.shell_lines():
+    lines = parts.shell_lines()
+    if not lines:
+        note("nothing to do: the cgroups are as planned")
+    for line in lines:
         sys.stdout.write(f"{line}\n")
 
 

@@ -12,9 +12,10 @@ from qoslet.cli.parser import (
     add_schema_argument,
     add_shrink_argument,
 )
+from qoslet.core.cgroup.names import DEFAULT_ROOT
 from qoslet.errors import EXIT_NO, EXIT_OK, BadInput
 from qoslet.render.text.problems import tell
-from qoslet.render.text.streams import emit
+from qoslet.render.text.streams import emit, note
 
 if TYPE_CHECKING:
     import argparse
@@ -44,7 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_shrink_argument(parser)
     add_schema_argument(parser)
     add_document_arguments(parser, positional=True)
-    add_node_arguments(parser)
+    add_node_arguments(
+        parser,
+        root=f"Root of the tree (default: {DEFAULT_ROOT}; for a user, qoslet in its delegated cgroup)",
+    )
 
 
 def add_pass_arguments(parser: argparse.ArgumentParser) -> None:
@@ -123,6 +127,8 @@ def _pass(args: argparse.Namespace, plan: Plan) -> int:
 
         emit(encode(apply_document(said, done, lost, missing, result.commands)))
     elif args.dry_run:
+        if not result.commands:
+            note(f"{root} · {node.hierarchy} · {node.driver}: nothing to do")
         emit("".join(f"{line}\n" for line in result.commands).encode())
     else:
         from qoslet.render.text.apply import apply_lines

@@ -119,6 +119,8 @@ def _print(
         said = describe(tree, tree.place.driver, args.dry_run)
         emit(encode(release_document(said, what, outcomes, commands)))
     elif args.dry_run and not what.refusals:
+        if not commands:
+            note(f"{tree.place.root} · {tree.place.hierarchy}: nothing to undo")
         emit("".join(f"{line}\n" for line in commands).encode())
     else:
         from qoslet.render.text.apply import release_lines

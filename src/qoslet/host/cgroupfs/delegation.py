@@ -32,16 +32,20 @@ class Delegation(Struct, frozen=True):
         return WANTED_V2 - frozenset(self.missing)
 
 
-def probe_delegation(hierarchy: str, mounts: Mapping[str, str], root: str, user: int) -> Delegation:
+def probe_delegation(
+    hierarchy: str, mounts: Mapping[str, str], root: str, user: int, *, write: bool = True
+) -> Delegation:
     """Look at the root, or at the nearest group above it. Raises ``CannotDo`` where no group
-    can be made at all."""
+    can be made at all; what is not to ``write`` sees what root could make there."""
     if hierarchy == "v1":
-        return _reach_v1(mounts, root, user)
+        return _reach_v1(mounts, root, user, write)
     point = mounts.get("unified", DEFAULT_POINT)
     place = _nearest(point, root)
     group = place.removeprefix(point)
     if not os.access(place, os.W_OK | os.X_OK):
-        raise _no_right(place)
+        if write:
+            raise _no_right(place)
+        return Delegation(mounts, missing_below(point))
     given = group == root and is_delegated(place, user)
     return Delegation(mounts, _missing_v2(point, group, given), given)
 
@@ -106,7 +110,7 @@ def _is_read_only(place: str) -> bool:
     return bool(os.statvfs(place).f_flag & os.ST_RDONLY)
 
 
-def _reach_v1(mounts: Mapping[str, str], root: str, user: int) -> Delegation:
+def _reach_v1(mounts: Mapping[str, str], root: str, user: int, write: bool) -> Delegation:
     """The hierarchies in which groups can be made."""
     usable, missing, given = {}, {}, False
     for name in (one for one in CONTROLLERS if one in mounts):
@@ -119,6 +123,8 @@ def _reach_v1(mounts: Mapping[str, str], root: str, user: int) -> Delegation:
             why = "is mounted read-only" if _is_read_only(place) else "cannot be written"
             missing[name] = f"{place} {why}"
     if not usable and missing:
+        if not write:
+            return Delegation(mounts, {})
         raise _no_right(_nearest(mounts[next(iter(missing))], root))
     return Delegation(usable, missing, given)
 

@@ -41,13 +41,13 @@ POD_FILES = (
 """What is there for pods only, and goes with the last one."""
 
 
-def state_directory(environ: Mapping[str, str], user: int) -> str:
+def state_directory(environ: Mapping[str, str], user: int, *, write: bool = True) -> str:
     """Where the state folders of a user are: /run/qoslet for root, else below the runtime
-    directory. Raises ``CannotDo`` where there is none."""
+    directory, which must be there to ``write``. Raises ``CannotDo`` where there is none."""
     if user == 0:
         return STATE
     runtime = environ.get("XDG_RUNTIME_DIR") or f"/run/user/{user}"
-    if not runtime.startswith("/") or not os.path.isdir(runtime):
+    if not runtime.startswith("/") or (write and not os.path.isdir(runtime)):
         raise CannotDo(
             "no runtime directory for the journal",
             where=runtime,

@@ -343,7 +343,11 @@ def _parts(address: str) -> tuple[str, int]:
     host, colon, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if colon else ""
     if not (port.isascii() and port.isdigit() and int(port) < 65536):
-        raise BadInput(f"{address!r} is not an address", hint="such as 127.0.0.1:9753")
+        raise BadInput(
+            f"{address!r} is not an address",
+            where="--metrics-bind-address",
+            hint="such as 127.0.0.1:9753, or 9753 for that port of 127.0.0.1",
+        )
     host = host or "127.0.0.1"
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
