@@ -69,6 +69,19 @@ def test_node_options_are_folded() -> None:
     assert run("plan", "--all").returncode == 2
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_lists_every_option_that_it_names(name: str) -> None:
+    shown = run(name, "-h").stdout
+    listed = set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", shown, re.MULTILINE))
+    assert set(re.findall(r"(?<!\w)--[a-z-]+", shown)) <= {*listed, "--all", "--user"}
+
+
+@pytest.mark.parametrize("name", ["run", "apply", "release", "ps", "logs"])
+def test_help_says_which_root_is_meant(name: str) -> None:
+    (option,) = (one for one in command(name).options if "--cgroup-root" in one.names)
+    assert "default: /qoslet" in option.help
+
+
 def test_every_option_has_a_sentence_and_a_plain_value() -> None:
     for name in COMMANDS:
         for option in (*command(name).options, *command(name).arguments):

@@ -137,7 +137,7 @@ def test_runs_containers_and_pods(bench: Bench, shown) -> None:
 def test_where_no_agent_keeps_logs(bench: Bench, capfdbinary) -> None:
     assert run(["logs", "web", "--cgroup-root", f"{bench.root}-none"]) == 3
     err = capfdbinary.readouterr().err
-    assert b"no agent's logs" in err
+    assert b"no agent is running (start it with: qoslet run DIR --keep" in err
     assert err.count(b"\n") == 1
 
 

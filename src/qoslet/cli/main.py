@@ -35,6 +35,16 @@ _HINTS = {
 }
 
 
+_ELSEWHERE = {
+    **dict.fromkeys(("get", "list", "ls", "pods", "status", "top"), "ps"),
+    **dict.fromkeys(("delete", "down", "rm", "stop", "uninstall", "undo"), "release"),
+    **dict.fromkeys(("start", "up"), "run"),
+    "describe": "explain",
+    "log": "logs",
+}
+"""What other programs call a command."""
+
+
 def main() -> None:
     """The console script: run the command and end the process with its exit code.
 
@@ -108,6 +118,7 @@ def _unknown(command: str) -> QosletError:
     from difflib import get_close_matches
 
     near = get_close_matches(command, COMMANDS, 1, 0.6)
+    near = [_ELSEWHERE[command]] if command in _ELSEWHERE else near
     hint = f"did you mean {near[0]}?" if near else "qoslet --help lists the commands"
     return BadInput(f"unknown command {command}", hint=hint)
 

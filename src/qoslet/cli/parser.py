@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
@@ -39,7 +40,8 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 class Parser(argparse.ArgumentParser):
     """A parser whose faults are ``BadInput`` with a hint; options are never abbreviated.
 
-    ``folded`` actions are counted in the help instead of listed; ``shows_all`` lists them.
+    ``folded`` actions are counted in the help instead of listed, unless its text names them;
+    ``shows_all`` lists them.
     """
 
     def __init__(self, prog: str, usage: str, description: str, epilog: str | None) -> None:
@@ -67,9 +69,10 @@ class Parser(argparse.ArgumentParser):
         formatter = self._get_formatter()
         formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
         formatter.add_text(self.description)
+        folded = () if self.shows_all else self._unnamed()
         for group in self._action_groups:
             actions = group._group_actions
-            shown = [one for one in actions if self.shows_all or one not in self.folded]
+            shown = [one for one in actions if one not in folded]
             formatter.start_section(group.title)
             formatter.add_text(group.description)
             formatter.add_arguments(shown)
@@ -79,6 +82,12 @@ class Parser(argparse.ArgumentParser):
             formatter.end_section()
         formatter.add_text(self.epilog)
         return formatter.format_help()
+
+    def _unnamed(self) -> list[argparse.Action]:
+        """The folded options that neither an example nor the help of another option names."""
+        helps = [one.help or "" for one in self._actions if one not in self.folded]
+        words = set(re.findall(r"--[a-z-]+", " ".join([self.epilog or "", *helps])))
+        return [one for one in self.folded if words.isdisjoint(one.option_strings)]
 
     def print_help(self, file: object = None) -> None:
         """Write the help to standard output, whatever its encoding."""
@@ -163,8 +172,9 @@ def add_document_arguments(parser: argparse.ArgumentParser, positional: bool) ->
     )
 
 
-def add_node_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options that describe the node: documents, and a flag for each row of FLAG_ROWS."""
+def add_node_arguments(parser: argparse.ArgumentParser, root: str = "") -> None:
+    """The options that describe the node: documents, and a flag for each row of FLAG_ROWS.
+    ``root`` is what ``--cgroup-root`` means to a command that writes there."""
     from qoslet.core.node.flags import FLAG_ROWS
 
     group = parser.add_argument_group("node options")
@@ -176,9 +186,10 @@ def add_node_arguments(parser: argparse.ArgumentParser) -> None:
         help="Read a KubeletConfiguration, kubectl's Node or qoslet's Node (repeatable)",
     )
     for row in FLAG_ROWS:
-        help = row.help.replace("%", "%%")
+        own = root if row.field == "cgroup_root" else ""
+        help = (own or row.help).replace("%", "%%")
         action = group.add_argument(*row.names, dest=row.field, metavar=row.metavar, help=help)
-        if isinstance(parser, Parser):
+        if isinstance(parser, Parser) and not own:
             parser.folded.append(action)
 
 

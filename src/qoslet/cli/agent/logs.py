@@ -155,12 +155,14 @@ def _place(args: argparse.Namespace, folder: str) -> LogLocation:
     container = args.container or container
     try:
         os.listdir(folder)
+    except FileNotFoundError as error:
+        hint = "start it with: qoslet run DIR --keep; --cgroup-root names an agent of another root"
+        raise CannotDo("no agent is running", where=folder, hint=hint) from error
+    except PermissionError as error:
+        hint = "run as root, or as that user"
+        raise CannotDo("the agent belongs to another user", where=folder, hint=hint) from error
     except OSError as error:
-        raise CannotDo(
-            f"no agent's logs: {error.strerror}",
-            where=folder,
-            hint="give the agent's --cgroup-root; only its user and root can read the logs",
-        ) from error
+        raise CannotDo(f"cannot be read: {error.strerror}", where=folder) from error
     found = inspect.log_places(folder)
     named = [one for one in found if one.pod == pod and args.namespace in (None, one.namespace)]
     if not named:
