@@ -10,12 +10,14 @@ from msgspec.structs import replace
 
 from qoslet.core.api.pod import Pod
 from qoslet.core.node.flags import Flags
+from qoslet.core.problem import Problem
 from qoslet.core.quantity import parse
 from qoslet.core.resources.cgroup_tree import Plan
 from qoslet.render.terminal import Terminal, cut, display_width, pad, printable, terminal, wrap
 from qoslet.render.text import plan as plan_text
 from qoslet.render.text import shell
 from qoslet.render.text.columns import COLUMNS
+from qoslet.render.text.problems import tell
 from qoslet.render.units import bandwidth, cores, memory, size
 from tests.cli.fixtures import golden, made, run, write
 
@@ -68,6 +70,32 @@ def test_table_has_always_the_same_columns(tmp_path: Path) -> None:
     head, *rows = plan_text.table(made(tmp_path), Terminal())
     assert len(head.split()) == 5 + len(COLUMNS)
     assert all(len(row.split()) == 5 + len(COLUMNS) for row in rows)
+
+
+def test_v1_has_shares_where_v2_has_a_weight(tmp_path: Path) -> None:
+    options = write(tmp_path)
+    v2 = [run("plan", *options, "-o", one, folder=tmp_path).stdout for one in ("tree", "table")]
+    node = tmp_path / "node.yaml"
+    node.write_text(node.read_text().replace("hierarchy: v2", "hierarchy: v1"))
+    v1 = [run("plan", *options, "-o", one, folder=tmp_path).stdout for one in ("tree", "table")]
+    for shown, other in ((v1, "weight"), (v2, "shares")):
+        names = ["weight", "shares"]
+        names.remove(other)
+        assert all(names[0] in text.lower() and other not in text.lower() for text in shown)
+
+
+def test_a_row_of_several_places_names_the_first(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [Problem("info", f"f: Pod d/{name}: spec", "ignored: ports", "") for name in "abc"]
+    tell(rows)
+    tell(rows[:2])
+    tell(rows[:1])
+    assert capsys.readouterr().err.splitlines() == [
+        "qoslet: info: f: Pod d/a: spec (and 2 more places): ignored: ports",
+        "qoslet: info: f: Pod d/a: spec (and 1 more place): ignored: ports",
+        "qoslet: info: f: Pod d/a: spec: ignored: ports",
+    ]
+    drawn = plan_text.problems(rows, Terminal(width=100, color=False, unicode=True))
+    assert drawn[1] == "i f: Pod d/a: spec (and 2 more places): ignored: ports"
 
 
 def test_shell_lines_are_a_shell_script(tmp_path: Path) -> None:

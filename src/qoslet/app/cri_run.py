@@ -63,7 +63,7 @@ def choose(options: RunOptions, node: Node) -> CriChoice:
         raise CannotDo(
             "a container runtime needs grpcio and protobuf",
             where=f"--with {options.runs_with}",
-            hint="pip install 'qoslet[cri]'",
+            hint="pipx inject qoslet grpcio protobuf; in a venv, from the clone: pip install '.[cri]'",
         )
     from qoslet.host.cri.runtime import read_facts
 

@@ -152,8 +152,8 @@ def _node(policy: NodePolicy, totals: NodeTotals, upper: Sequence[Cgroup]) -> It
         yield _row(
             "info",
             node,
-            f"the OCI runtime of {runtime.name} is not given: {runtime.oci}"
-            f" {'.'.join(map(str, runtime.oci_version))} qoslet assumes",
+            f"the OCI runtime of {runtime.name} is not given: qoslet assumes"
+            f" {runtime.oci} {'.'.join(map(str, runtime.oci_version))}",
             f"name it: --runtime {runtime.name}+runc-VERSION",
         )
     if policy.memory_qos != "off":

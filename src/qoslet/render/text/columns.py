@@ -143,6 +143,12 @@ COLUMNS: tuple[tuple[str, Cell], ...] = (
 )
 """Column name to cell, in the order in which they are drawn."""
 
+
+def heading(column: str, hierarchy: str) -> str:
+    """What stands above a column: v1 has shares where v2 has a weight."""
+    return "shares" if column == "weight" and hierarchy == "v1" else column
+
+
 GROUPS = (("CPU", ("weight", "cpu")), ("MEMORY", ("min", "low", "worth", "high", "max", "swap")))
 """The headings above columns."""
 

@@ -15,11 +15,22 @@ from qoslet.core.cgroup.names import QOS_DIRECTORY
 from qoslet.core.node.node import allocatable, enforced
 from qoslet.core.plan.effective_memory import key_of, named
 from qoslet.render.terminal import Terminal, cut, display_width, pad, printable, wrap
-from qoslet.render.text.columns import COLUMNS, DRAWN, GROUPS, by_file, label, lost, worth
+from qoslet.render.text.columns import (
+    COLUMNS,
+    DRAWN,
+    GROUPS,
+    by_file,
+    heading,
+    label,
+    lost,
+    worth,
+)
+from qoslet.render.text.problems import place_of
 from qoslet.render.units import size
 
 if TYPE_CHECKING:
     from qoslet.core.api.pod import QosClass
+    from qoslet.core.node.node import Hierarchy
     from qoslet.core.plan.effective_memory import Standing
     from qoslet.core.problem import Problem
     from qoslet.core.quantity import Quantity
@@ -152,12 +163,13 @@ def _span(widths: dict[str, int], gap: int) -> int:
     return sum(width + gap for width in widths.values())
 
 
-def _headings(fit: Layout, terminal: Terminal) -> list[str]:
+def _headings(fit: Layout, terminal: Terminal, hierarchy: Hierarchy) -> list[str]:
     top, names = pad("", fit.label), pad("", fit.label)
     for name, width in fit.widths.items():
         title = next((title for title, members in GROUPS if _leads(name, members, fit)), "")
         top += fit.gap + pad(title, width, right=title == "CPU" and name == "weight")
-        shown = "request/limit" if name == "cpu" and width >= 13 else name
+        wide = name == "cpu" and width >= 13
+        shown = "request/limit" if wide else heading(name, hierarchy)
         names += fit.gap + pad(shown, width, right=name != "cpu")
     return [terminal.paint(line.rstrip(), "dim") for line in (top, names) if line.strip()]
 
@@ -183,14 +195,15 @@ def tree(plan: Plan, terminal: Terminal, exact: bool = False, verbose: bool = Fa
     lines = lines_of(plan, terminal, exact, verbose)
     if lines:
         fit = layout(lines, terminal.width, verbose)
-        drawn += ["", *_headings(fit, terminal)]
+        drawn += ["", *_headings(fit, terminal, plan.node.hierarchy)]
         for line in lines:
             drawn.append(_drawn(line, fit, terminal))
             if verbose or plan.node.os == "windows":
                 margin = terminal.paint(line.margin, "dim")
                 drawn += [margin + terminal.paint(printable(o), "dim") for o in line.others]
         if fit.dropped:
-            left = f"no room for {', '.join(fit.dropped)}: widen the terminal, or -o table"
+            names = ", ".join(heading(name, plan.node.hierarchy) for name in fit.dropped)
+            left = f"no room for {names}: widen the terminal, or -o table"
             drawn += [terminal.paint(text, "dim") for text in wrap(left, terminal.width)]
     else:
         drawn += ["", "no pods, no cgroups"]
@@ -285,8 +298,7 @@ def problems(rows: Sequence[Problem], terminal: Terminal) -> list[str]:
     drawn: list[str] = []
     for (severity, message, hint), where in places.items():
         nice, plain, color = _MARKS[severity]
-        more = f" and {len(where) - 1} more" if len(where) > 1 else ""
-        place = f"{printable(where[0])}{more}: " if where[0] else ""
+        place = f"{printable(place_of(where))}: " if where[0] else ""
         first, *rest = wrap(f"{place}{printable(message)}", terminal.width - 2)
         drawn.append(f"{terminal.paint(terminal.mark(nice, plain), color, 'bold')} {first}")
         drawn += [f"  {line}" for line in rest]
@@ -299,7 +311,8 @@ def problems(rows: Sequence[Problem], terminal: Terminal) -> list[str]:
 def table(plan: Plan, terminal: Terminal, exact: bool = False, verbose: bool = False) -> list[str]:
     """One line for each group, always the same columns; nothing is cut."""
     qos, known = classes(plan), standings_of(plan)
-    heads = ("LEVEL", "CLASS", "POD", "CONTAINER", *(name.upper() for name, _ in COLUMNS), "NAME")
+    names = [heading(name, plan.node.hierarchy).upper() for name, _ in COLUMNS]
+    heads = ("LEVEL", "CLASS", "POD", "CONTAINER", *names, "NAME")
     arrow = terminal.mark("→", "->")
     rows = [heads]
     for cgroup in plan.cgroups:

@@ -10,7 +10,7 @@ from qoslet.render.terminal import printable, terminal, wrap
 from qoslet.render.text.streams import complain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from qoslet.core.problem import Problem
 
@@ -22,9 +22,14 @@ def tell(problems: Iterable[Problem]) -> None:
         places.setdefault((row.severity, row.message, row.hint), []).append(row.where)
     for (severity, message, hint), where in places.items():
         advice = f" ({hint})" if hint else ""
-        more = f" and {len(where) - 1} more" if len(where) > 1 else ""
-        place = f"{where[0]}{more}: " if where[0] else ""
+        place = f"{place_of(where)}: " if where[0] else ""
         wrapped(f"{severity}: {place}{message}{advice}")
+
+
+def place_of(where: Sequence[str]) -> str:
+    """The first of the places that have the same row, and how many more there are."""
+    more = len(where) - 1
+    return where[0] + (f" (and {more} more place{'' if more == 1 else 's'})" if more else "")
 
 
 def wrapped(text: str) -> None:
