@@ -54,7 +54,7 @@ vm-run: $(VENV)/run.stamp ## One command in such a system: make vm-run SYSTEM=si
 vm-shell: $(VENV)/run.stamp ## A root shell in such a system: make vm-shell SYSTEM=bookworm
 	@$(BIN)/python -m tests.vm shell $(SYSTEM)
 
-bench: $(VENV)/bench.stamp ## Every figure of the README, with its floor in the same run
+bench: $(VENV)/bench.stamp ## Measure every figure beside its floor, in the same run
 	@$(VENV)/bench/bin/python -m bench.run $(ARGS)
 
 fmt: $(VENV)/dev.stamp ## Format the code and mend what can be mended

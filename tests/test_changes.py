@@ -7,10 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.paths import REPO
 
-FRAGMENTS = sorted((REPO / "changes").glob("*.md"))
-NAME = re.compile(r"(\+[a-z0-9-]+|\d+)(\.[a-z0-9-]+)?\.(added|changed|fixed|removed)(\.\d+)?\.md")
+FRAGMENTS = sorted(path for path in (REPO / "changes").iterdir() if path.name[0] != ".")
+NAME = re.compile(r"(\+[a-z0-9-]+|\d+)\.(added|changed|fixed|removed)\.md")
+RELEASE = re.compile(r"^## \d", re.MULTILINE)
 
 
 def test_the_draft_holds_every_fragment() -> None:
@@ -25,6 +28,28 @@ def test_the_draft_holds_every_fragment() -> None:
     assert not [name for name, text in texts.items() if "".join(text.split()) not in printed]
 
 
+@pytest.mark.parametrize(
+    ("name", "fits"),
+    [
+        ("+x.added.md", True),
+        ("13.fixed.md", True),
+        ("+x.feature.md", False),
+        ("+x.added", False),
+        ("x.added.md", False),
+        ("13.upgrade.added.md", False),
+    ],
+)
+def test_the_names_that_towncrier_reads(name: str, fits: bool) -> None:
+    assert bool(NAME.fullmatch(name)) is fits
+
+
+def test_nothing_is_fixed_before_the_first_release() -> None:
+    fixed = [path.name for path in FRAGMENTS if ".fixed." in path.name]
+    released = RELEASE.search((REPO / "CHANGELOG.md").read_text(encoding="utf-8"))
+    assert released or not fixed, "edit the fragment of what is not released yet"
+
+
 def test_fragments_are_named_by_kind_and_short() -> None:
-    assert not [path.name for path in FRAGMENTS if not NAME.fullmatch(path.name)]
+    wrong = [path.name for path in FRAGMENTS if not NAME.fullmatch(path.name)]
+    assert not wrong, "towncrier leaves them out: +NAME.added.md, or changed, fixed, removed"
     assert not [path.name for path in FRAGMENTS if len(path.read_text()) > 600]

@@ -20,6 +20,7 @@ import pytest
 from bench import memqos, memqosdraw
 from docs import generate
 from docs.pictures import render
+from qoslet.core.node.node import HostFacts
 from tests.frozen import counts
 
 ROOT = Path(__file__).parents[1]
@@ -164,6 +165,40 @@ def test_links_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text(encoding="utf-8"))
         if "://" not in target and not (path.parent / target).exists()
     ]
+    assert not wrong
+
+
+MADE = frozenset((".cache/vm", "bench/hog", "qoslet/v1"))
+"""What looks like a path of the checkout and is made by a command, or is none."""
+
+FILE = re.compile(r"\.?[\w*-]+(/[\w.*-]+)+/?|[\w-]+\.(py|md|toml)")
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs/development").glob("*.md")), ids=named)
+def test_files_that_the_pages_of_development_name_exist(path: Path) -> None:
+    words = set(re.findall(r"`([^`\n]+)`", path.read_text(encoding="utf-8"))) - MADE
+    roots = (ROOT, ROOT / "src/qoslet", path.parent)
+    wrong = [
+        word
+        for word in sorted(words)
+        if FILE.fullmatch(word)
+        and not any(list(root.glob(word.rstrip("/"))) for root in roots)
+        and not ("/" not in word and list((ROOT / "tests").rglob(word)))
+    ]
+    assert not wrong
+
+
+def test_modules_that_docstrings_name_exist() -> None:
+    source = ROOT / "src/qoslet"
+    rooms = "|".join(sorted(path.name for path in source.iterdir() if path.is_dir()))
+    fields = {f"host.{name}" for name in HostFacts.__struct_encode_fields__}
+    wrong = []
+    for path in sorted(source.rglob("*.py")):
+        for word in re.findall(rf"``((?:{rooms})(?:\.\w+)+)``", path.read_text(encoding="utf-8")):
+            module = source / word.replace(".", "/")
+            there = any(one.with_suffix(".py").exists() for one in (module, module.parent))
+            if not (there or module.is_dir() or word in fields or word == "agent.sock"):
+                wrong.append(f"{named(path)}: {word}")
     assert not wrong
 
 

@@ -48,7 +48,7 @@ class ManifestReader(Protocol):
 
 
 class CheckpointStore(Protocol):
-    """Keeps which pod has which CPUs and memory (``host.state.manager_files``)."""
+    """Keeps which pod has which CPUs and memory (``host.state.manager_checkpoint``)."""
 
     def read(self) -> Mapping[str, bytes]:
         """What an earlier run left, by file name. Raises CannotDo."""

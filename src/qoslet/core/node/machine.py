@@ -1,6 +1,6 @@
 """What a machine offers, as one value: the hierarchy, its controllers, the kernel, our rights.
 
-None means unknown, which is an answer of its own. ``host.facts`` reads it; ``doctor`` judges it.
+None means unknown, which is an answer of its own. ``host.machine.doctor_facts`` reads it; ``doctor`` judges it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One pod's life in a runtime: what ``core.podlife`` finds due is done by ``Sandboxes``, what the
+"""One pod's life in a runtime: what ``core.workload.lifecycle`` finds due is done by ``Sandboxes``, what the
 runtime says happened is written into the containers' lives.
 
 A call whose answer never came may have been heard: after each such, the runtime is looked at before

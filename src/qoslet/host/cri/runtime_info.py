@@ -28,7 +28,7 @@ ASK_SECONDS = 10.0
 class RuntimeFacts(Struct, frozen=True):
     """``name`` as it calls itself (``containerd``, ``cri-o``), ``api`` the version of the CRI.
     ``driver`` is None where it does not say; ``told`` names what did. ``oci`` is as in
-    ``core.runtimes`` (``runc-1.1.5``), empty where it cannot be found out. ``network`` tells why
+    ``core.versions.runtime`` (``runc-1.1.5``), empty where it cannot be found out. ``network`` tells why
     there is no network for pods, empty where there is one."""
 
     name: str
@@ -41,7 +41,7 @@ class RuntimeFacts(Struct, frozen=True):
 
     @property
     def runtime(self) -> str:
-        """The text that ``core.runtimes.runtime_of`` reads."""
+        """The text that ``core.versions.runtime.runtime_of`` reads."""
         numbers = _NUMBERS.match(self.version)
         own = f"{self.name}-{numbers.group(1)}" if numbers else self.name
         return f"{own}+{self.oci}" if self.oci else own

@@ -1,7 +1,7 @@
 """The process runtime: a pod's containers as plain processes inside their control groups.
 
 Single-threaded, and it waits for nothing: ``poll`` takes note of what happened, does what is due
-and returns. The rules of a pod's life are ``core.podlife``; here is only their effect on this
+and returns. The rules of a pod's life are ``core.workload.lifecycle``; here is only their effect on this
 machine.
 """
 

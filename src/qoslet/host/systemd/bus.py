@@ -1,6 +1,6 @@
 """Calls to systemd's manager over D-Bus: many at once, jobs awaited, a lost bus found again.
 
-Matches no port: ``host.units`` speaks through it. The connection belongs to a loop of its own that
+Matches no port: ``host.systemd.unit_driver`` speaks through it. The connection belongs to a loop of its own that
 turns only while somebody waits, so the program stays single-threaded. dbus-fast is imported with
 the first connection: who does not use systemd does not pay for it.
 
