@@ -15,7 +15,7 @@ import pytest
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs import observer
 from qoslet.host.linux import descriptors
-from qoslet.host.linux.descriptors import LEAST, are_few, kept_at_most, raise_limit, usual_limit
+from qoslet.host.linux.descriptors import LEAST, kept_at_most
 from qoslet.host.linux.openat import KEPT, MountedTree, open_retrying
 
 
@@ -119,17 +119,27 @@ def test_out_of_descriptors_a_cgroup_is_not_absent(monkeypatch: pytest.MonkeyPat
             look_at()
 
 
+CHILD = """
+import resource, subprocess
+from qoslet.host.linux.descriptors import are_few, raise_limit, usual_limit
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, hard))
+assert are_few()
+raise_limit()
+raise_limit()
+assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
+with usual_limit():
+    subprocess.run(["sh", "-c", "ulimit -Sn"], check=True)
+assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
+"""
+
+
 def test_the_limit_is_raised_and_children_get_the_usual_one() -> None:
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    allow(100)
-    assert are_few()
-    raise_limit()
-    raise_limit()
-    assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
-    with usual_limit():
-        said = subprocess.run(["sh", "-c", "ulimit -n"], capture_output=True, text=True, check=True)
-    assert said.stdout == "100\n"
-    assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD], capture_output=True, text=True, check=False, env=environ
+    )
+    assert (done.returncode, done.stdout) == (0, "100\n"), done.stderr
 
 
 def test_too_few_are_refused_with_what_to_do() -> None:
