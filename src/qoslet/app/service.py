@@ -297,7 +297,9 @@ def log_on_stderr(form: LogFormat) -> Iterator[Log]:
     plain = Log(sys.stderr, form)
 
     def left_out(count: int) -> str:
-        return plain.text("warning", f"{count} lines are missing here: the reader of the log is slow")
+        return plain.text(
+            "warning", f"{count} lines are missing here: the reader of the log is slow"
+        )
 
     writer = OutputWriter(sys.stderr.fileno(), left_out=left_out)
     try:
