@@ -359,9 +359,8 @@ def summary(
     context: SyncContext, differences: int, done: int, failed: int, pending: int, waiting: int
 ) -> str:
     """The sync in one sentence."""
-    wanted = len(context.desired.pods) - len(context.rejected) if context.desired is not None else 0
     running, containers = context.container_counts
-    people = f"{_many(wanted, 'pod')}, {running} of {containers} containers running"
+    people = f"{_many(_pods(context), 'pod')}, {running} of {containers} containers running"
     waits = [f"{_many(pending, 'write')} pending"] if pending else []
     if waiting:
         waits.append(f"{_many(waiting, 'limit')} above the plan until usage falls")
@@ -371,6 +370,17 @@ def summary(
         found = f"{_many(differences, 'difference')}, {_many(done, 'step')} done"
         return "; ".join([people, found, *waits])
     return "; ".join([people, *waits]) if waits else f"{people}; the tree is as planned"
+
+
+def _pods(context: SyncContext) -> int:
+    """The pods that are to run, with those kept while their manifest cannot be read."""
+    desired = context.desired
+    if desired is None:
+        return 0
+    wanted = len(desired.pods) - len(context.rejected)
+    if desired.unread.faulty:
+        wanted += sum(one.kept_manifest is not None for one in context.workers.values())
+    return wanted
 
 
 def _many(number: int, what: str) -> str:

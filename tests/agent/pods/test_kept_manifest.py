@@ -70,6 +70,7 @@ def test_a_pod_stays_while_its_file_has_a_fault_and_counts(hierarchy: Hierarchy)
     assert two.same("a")
     assert two.same("b")
     assert two.bench.value(TIER, file) == weight, "it counts as ever"
+    assert two.bench.turn().summary.startswith("2 pods, 2 of 2 containers running")
     row = two.bench.rows["a"]
     assert (row.phase, row.reason, row.manifest) == ("Running", "ManifestUnread", "/m/a.yaml")
     assert any(one.startswith("d/a: /m/a.yaml cannot be read") for one in two.bench.said)
