@@ -80,6 +80,7 @@ changelog: $(VENV)/dev.stamp ## Print the changes since the last release
 lock: ## Pin the dependencies again (needs uv)
 	@command -v uv >/dev/null || { echo 'make lock needs uv on the PATH: pipx install uv' >&2; exit 1; }
 	uv pip compile $(LOCKING) --group build --output-file requirements.lock pyproject.toml
+	uv pip compile $(LOCKING) --extra cri --output-file requirements-cri.lock pyproject.toml
 	uv pip compile $(LOCKING) --group dev --extra cri --output-file requirements-dev.lock pyproject.toml
 
 clean: ## Remove what make made

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -46,3 +48,21 @@ def test_the_installed_program_runs(wheel: Path, tmp_path: Path) -> None:
     words += ["--node", str(REPO / "docs" / "n1.yaml"), "-o", "files"]
     done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert (done.returncode, "memory.high=124149760" in done.stdout) == (0, True), done.stderr
+
+
+def pinned(lock: str) -> dict[str, str]:
+    """The packages of a lock with their versions; each has hashes."""
+    text = (REPO / lock).read_text(encoding="utf-8")
+    rows = re.findall(r"^([a-z0-9-]+)==(\S+)[^\n]*\\\n    --hash=sha256:", text, re.MULTILINE)
+    assert len(rows) == len(re.findall(r"^[a-z0-9-]+==", text, re.MULTILINE))
+    return dict(rows)
+
+
+def test_the_extra_for_container_runtimes_is_pinned_with_hashes() -> None:
+    project = tomllib.loads((REPO / "pyproject.toml").read_text(encoding="utf-8"))
+    extra = project["project"]["optional-dependencies"]["cri"]
+    cri, develop = pinned("requirements-cri.lock"), pinned("requirements-dev.lock")
+    wanted = {re.split(r"[<>=;\[ ]", name)[0] for name in extra}
+    assert wanted <= cri.keys()
+    assert pinned("requirements.lock").items() & cri.items(), "it is installed beside the others"
+    assert cri.items() <= develop.items(), "tested as installed"

@@ -10,7 +10,7 @@ from qoslet.core.api.memory_annotations import NO_POLICY, read
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.workload.lifecycle import Backoff
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
-from qoslet.sim.behaviour import Behaviour, behaviour_of
+from qoslet.sim.behaviour import Behaviour, behaviour_of, old_key
 from qoslet.sim.runtime import SimRuntime, memory_limit
 
 PATHS = {"a": "/q/p/a", "b": "/q/p/b"}
@@ -126,6 +126,14 @@ def test_a_pod_that_is_stopped_ends() -> None:
 def test_behaviour_from_the_annotation(key: str, text: str, expected: Behaviour) -> None:
     document = {"metadata": {"annotations": {key: text}}}
     assert behaviour_of(document, "app", "regular") == expected
+
+
+def test_the_older_spelling_is_named_where_it_decides() -> None:
+    both = {"simulate.qoslet/app": "threads=2", "qoslet.dev/simulate.app": "threads=1"}
+    assert old_key({"metadata": {"annotations": both}}, "app") == ""
+    del both["qoslet.dev/simulate.app"]
+    assert old_key({"metadata": {"annotations": both}}, "app") == "simulate.qoslet/app"
+    assert old_key({"metadata": {"annotations": both}}, "side") == ""
 
 
 def test_a_simulated_behaviour_is_no_policy_of_memory() -> None:

@@ -63,7 +63,7 @@ def choose(options: RunOptions, node: Node) -> CriChoice:
         raise CannotDo(
             "a container runtime needs grpcio and protobuf",
             where=f"--with {options.runs_with}",
-            hint="pipx inject qoslet grpcio protobuf; in a venv, from the clone: pip install '.[cri]'",
+            hint="pipx inject qoslet grpcio protobuf; in a venv, from the clone: pip install --require-hashes -r requirements-cri.lock",
         )
     from qoslet.host.cri.runtime import read_facts
 

@@ -29,9 +29,10 @@ def node_of(options: RunOptions) -> tuple[Node, tuple[Problem, ...]]:
     )
     node = as_written(node)
     if options.by_oci:
-        from qoslet.app.oci_run import naming
+        from qoslet.app.oci_run import escape_rows, naming
 
         node = naming(node)
+        problems = [*problems, *escape_rows(options.runs_with)]
     if not node.kubelet_given:
         kubelets = list(host_refusals(node))
         problems = [row for row in problems if row not in kubelets]

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
+from qoslet.core.node.doctor_programs import runc_finding
+from qoslet.core.problem import Problem
 from qoslet.core.versions.runtime import runtime_of
 from qoslet.core.workload.container_spec import OciPod, OciRuntime
 from qoslet.core.workload.oci_spec import read_oci
 from qoslet.errors import BadInput
+from qoslet.host.machine.runc_fix import runc_fix
 from qoslet.host.oci.find_runtime import InstalledRuntime, Name, engine_of, find
 
 if TYPE_CHECKING:
@@ -43,6 +46,23 @@ def choose(options: RunOptions) -> InstalledRuntime:
     else:
         _need_same_kind(options.flags.runtime, found)
     return found
+
+
+def escape_rows(name: str) -> tuple[Problem, ...]:
+    """What there is to say about this machine's runc and CVE-2024-21626."""
+    if name != "runc":
+        return ()
+    found = find("runc")
+    rows = [
+        Problem(
+            "warning" if row.state == "missing" else "info",
+            f"runc {found.version}",
+            f"{row.topic.removeprefix('runc ')}: {row.value}; {row.cost}",
+            row.remedy,
+        )
+        for row in runc_finding(runc_fix(found.program, found.version))
+    ]
+    return tuple(rows)
 
 
 def _need_same_kind(named: str, found: InstalledRuntime) -> None:

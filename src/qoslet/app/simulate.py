@@ -12,11 +12,12 @@ from qoslet.agent.desired_state import ManifestSource
 from qoslet.agent.ports import MemoryParts
 from qoslet.agent.reconciler import Reconciler
 from qoslet.app.parts import AgentRun, reserved_cgroups, shell_lines, title_of
+from qoslet.core.api.memory_annotations import SIMULATE
 from qoslet.core.node.node import Node
 from qoslet.core.reconcile.steps import Step
 from qoslet.core.rules.hugetlb import size_text
 from qoslet.host.linux.clock import Signals, WakingClock
-from qoslet.sim.behaviour import Behaviour, behaviour_of
+from qoslet.sim.behaviour import Behaviour, behaviour_of, old_key
 from qoslet.sim.kernel import SimKernel, facts_of
 from qoslet.sim.memory import SimMemory
 from qoslet.sim.runtime import SimRuntime
@@ -42,10 +43,15 @@ def simulated(config: Config, source: ManifestSource, node: Node, signals: Signa
         kernel.perform([Step("create", path)])
 
     documents: dict[str, Mapping[str, Any]] = {}
+    spelt_old: set[str] = set()
 
     def behave(uid: str, name: str, role: str) -> Behaviour:
         # a pod that is ending has no manifest any more
         documents[uid] = source.document(uid) or documents.get(uid, {})
+        old = old_key(documents[uid], name)
+        if old and old not in spelt_old:
+            spelt_old.add(old)
+            reconciler.context.log_note(f"{old} is an old spelling: rename it to {SIMULATE}{name}")
         return behaviour_of(documents[uid], name, role)
 
     sim = SimRuntime(

@@ -30,11 +30,22 @@ class Behaviour(Struct, frozen=True):
     lasts: float | None = None
 
 
+def old_key(document: Mapping[str, Any], container: str) -> str:
+    """The annotation in the older spelling that decides about a container; empty for none."""
+    annotations = _annotations(document)
+    old = OLD_PREFIX + container
+    return old if old in annotations and SIMULATE + container not in annotations else ""
+
+
+def _annotations(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (document.get("metadata") or {}).get("annotations") or {}
+
+
 def behaviour_of(document: Mapping[str, Any], container: str, role: str) -> Behaviour:
     """The behaviour of a container; words that say nothing known are left out. Without an
     annotation it is one busy thread; init containers end after a second."""
     default = Behaviour(lasts=1.0) if role == "init" else Behaviour()
-    annotations = (document.get("metadata") or {}).get("annotations") or {}
+    annotations = _annotations(document)
     text = annotations.get(SIMULATE + container, annotations.get(OLD_PREFIX + container))
     values: dict[str, float] = {}
     for word in str(text or "").replace(",", " ").split():

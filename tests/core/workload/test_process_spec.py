@@ -86,6 +86,26 @@ def test_variables_that_double_each_other_are_refused_and_stay_small() -> None:
     assert size < 16 << 20
 
 
+@pytest.mark.parametrize(
+    ("path", "refused"),
+    [
+        ("/proc/self/fd/7", True),
+        ("/proc", True),
+        ("//proc/self", True),
+        ("/./proc/1", True),
+        ("/srv/../proc/self/fd/7/", True),
+        ("proc/self", True),
+        ("/process", False),
+        ("/srv/proc", False),
+        ("/", False),
+    ],
+)
+def test_no_working_directory_is_below_proc(path: str, refused: bool) -> None:
+    rows = [row for row in read_({"workingDir": path}).problems if row.severity == "error"]
+    assert bool(rows) is refused
+    assert all(row.where.endswith("workingDir") for row in rows)
+
+
 def test_a_word_as_long_as_the_kernel_takes_is_fine() -> None:
     assert not [row for row in read_({"args": ["x" * 131071]}).problems if row.severity == "error"]
     assert [row for row in read_({"args": ["x" * 131072]}).problems if row.severity == "error"]

@@ -28,7 +28,15 @@ from qoslet.host.containers.log_files import LogLimits
 from qoslet.host.cri import validation
 from qoslet.host.cri.engine import CriSettings
 from qoslet.host.cri.pb import cri_pb2 as pb
-from qoslet.host.cri.requests import ROOT, resources_change
+from qoslet.host.cri.requests import (
+    DIGEST,
+    OLD_DIGEST,
+    OLD_ROOT,
+    OLD_SPEC,
+    ROOT,
+    SPEC,
+    resources_change,
+)
 from qoslet.host.cri.runtime import CriRuntime, read_facts
 from qoslet.host.cri.validation import BadMessage, parsed
 from qoslet.host.systemd.select_driver import fits_runtime
@@ -410,6 +418,28 @@ def test_pods_are_recognised_by_the_next_one(hand: Hand, tmp_path: Path) -> None
     hand.runtime = Hand(hand.server, tmp_path).runtime
 
 
+def test_a_sandbox_with_the_labels_of_0_1_0_is_adopted(hand: Hand, tmp_path: Path) -> None:
+    server = hand.server
+    hand.runtime.start(spec_of(), {})
+    hand.running("app")
+    id = server.id("app")
+    hand.runtime.close()
+    shutil.rmtree(hand.setting.folder)
+    for box in server.boxes.values():
+        assert box.labels.pop(ROOT) == box.labels[OLD_ROOT] == "/qoslet"
+        for old, new in ((OLD_SPEC, SPEC), (OLD_DIGEST, DIGEST)):
+            box.annotations[old] = box.annotations.pop(new)
+    for one in server.containers.values():
+        del one.labels[ROOT]
+    again = Hand(server, tmp_path)
+    again.until(lambda: any("adopting it" in line for line in again.runtime.notes))
+    again.running("app")
+    assert server.id("app") == id
+    again.ends()
+    again.runtime.close()
+    hand.runtime = Hand(server, tmp_path).runtime
+
+
 def test_nothing_is_begun_before_the_runtime_told_what_it_has(hand: Hand, tmp_path: Path) -> None:
     server = hand.server
     hand.runtime.start(spec_of(), {})
@@ -488,10 +518,12 @@ def test_an_end_while_nobody_looked_is_seen(hand: Hand, tmp_path: Path) -> None:
 
 
 def test_sandboxes_of_others_are_left_alone(hand: Hand) -> None:
-    hand.server.boxes["theirs"] = pb.PodSandbox(id="theirs", labels={ROOT: "/other"})
+    hand.server.boxes["theirs"] = pb.PodSandbox(
+        id="theirs", labels={OLD_ROOT: "/other", ROOT: "/other"}
+    )
     hand.server.boxes["bare"] = pb.PodSandbox(id="bare")
     hand.server.boxes["odd"] = pb.PodSandbox(
-        id="odd", labels={ROOT: "/qoslet", "io.kubernetes.pod.uid": "x"}
+        id="odd", labels={OLD_ROOT: "/qoslet", "io.kubernetes.pod.uid": "x"}
     )
     hand.runtime.start(spec_of(), {})
     hand.running("app")

@@ -109,18 +109,19 @@ def test_a_runtimes_objects_have_our_labels(record_property: Tell) -> None:
     told = json.loads((DATA / "containerd/objects.json").read_bytes())
     (box,) = told["sandboxes"]
     note = box["annotations"]
-    spec = msgspec.json.decode(note[requests.SPEC], type=PodSpec)
+    spec = msgspec.json.decode(requests.spec_text(note), type=PodSpec)
     (kept,) = RecordFolder(str(DATA / "containerd/cri"), BOOT, CriPodRecord).load()[0]
     root = "/qoslet-test-state-cri"
-    assert note[requests.DIGEST] == kept.digest
+    assert requests.digest_text(note) == kept.digest
     made = requests.sandbox_config(kept.spec, kept.digest, root, "/logs", 0, True)
-    assert dict(made.labels) == box["labels"]
-    assert made.annotations.keys() == note.keys()
-    compared = same_again(note[requests.SPEC].encode(), spec)
+    assert dict(made.labels) == {**box["labels"], requests.ROOT: root}
+    assert requests.spec_text(made.annotations)
+    assert requests.digest_text(made.annotations) == kept.digest
+    compared = same_again(requests.spec_text(note).encode(), spec)
     for one in told["containers"]:
         launch = next(launch for launch in spec.launches if launch.name == one["metadata"]["name"])
         again = requests.container_config(kept.spec, launch, "image", root, 0, True)
-        assert dict(again.labels) == one["labels"]
+        assert dict(again.labels) == {**one["labels"], requests.ROOT: root}
         compared += len(one["labels"])
     assert len(told["containers"]) == 3
     record_property("compared", compared)

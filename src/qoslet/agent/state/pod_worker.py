@@ -226,7 +226,10 @@ def status_phase_of(worker: PodWorker) -> PodPhase:
     if worker.phase is WorkerPhase.PENDING:
         return "Pending"
     begun = [one for one in worker.container_states if _role(worker, one.name) == "regular"]
-    if any(one.running or one.restarts or one.exit_code is not None for one in begun):
+    if any(
+        (one.running and not one.starting) or one.restarts or one.exit_code is not None
+        for one in begun
+    ):
         return "Running"
     return "Pending"
 

@@ -24,6 +24,7 @@ def program_findings(machine: Machine) -> Iterator[Finding]:
     for one in runtimes:
         yield _runtime(one)
     yield from _oci(machine)
+    yield from runc_finding(machine.runc_fix)
     if machine.agents is None:
         yield Finding(
             "qoslet agents", "unknown", "root's state cannot be listed", remedy="use sudo"
@@ -92,6 +93,17 @@ def _oci(machine: Machine) -> Iterator[Finding]:
             yield Finding(
                 "OCI runtime", "ok", f"{one.name} {one.version}, applies the unified map{where}"
             )
+
+
+def runc_finding(fix: str) -> Iterator[Finding]:
+    """The line about CVE-2024-21626, where there is something to say."""
+    cost = "a container may reach the host's files through /proc/self/fd"
+    remedy = "use runc 1.1.12 or later, or a package that has the fix"
+    if fix == "missing":
+        yield Finding("runc CVE-2024-21626", "missing", "not fixed in this runc", cost, remedy)
+    elif fix == "unknown":
+        value = "cannot tell whether the package of this runc has the fix"
+        yield Finding("runc CVE-2024-21626", "unknown", value, cost, remedy)
 
 
 def feature_findings(machine: Machine) -> Iterator[Finding]:

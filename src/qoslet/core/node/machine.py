@@ -76,6 +76,8 @@ class Machine(Struct, frozen=True):
 
     programs: tuple[NodeProgram, ...] = ()
     oci_programs: tuple[OciProgram, ...] = ()
+    runc_fix: Literal["fixed", "missing", "unknown"] = "fixed"
+    """Whether runc has the fix of CVE-2024-21626."""
     kubelet_trees: tuple[str, ...] = ()
     """Top cgroups that look like a kubelet's."""
     kubelet_config: bool | None = None

@@ -12,6 +12,7 @@ from qoslet.core.workload.lifecycle import UNKNOWN_REASON, ContainerState
 from qoslet.core.workload.pod_status import PodPhase, PodRow
 
 CRASH_LOOP = "CrashLoopBackOff"
+CREATING = "ContainerCreating"
 START_ERROR = "StartError"
 _COMPLETED = "Completed"
 
@@ -33,6 +34,8 @@ def exit_reason(state: ContainerState) -> str:
 
 def waiting_reason(state: ContainerState) -> str:
     """Why a container has not started; empty for one that runs or ended for good."""
+    if state.starting:
+        return CREATING
     if state.running:
         return ""
     if state.backoff:

@@ -179,7 +179,7 @@ def _seconds(microseconds: int | None) -> float | None:
 
 def _state(state: ContainerState) -> str:
     """``running``, why it is not, or ``waiting``."""
-    return "running" if state.running else state.reason or "waiting"
+    return "running" if state.running and not state.starting else state.reason or "waiting"
 
 
 def asked(container: Container) -> dict[str, str]:

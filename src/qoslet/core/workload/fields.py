@@ -7,6 +7,7 @@ Source: core/v1 PodSpec, Container; KEP-1287 (resizePolicy).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from posixpath import normpath
 from typing import Any, Literal
 
 from qoslet.core.api.container_resources import FieldFault
@@ -43,7 +44,18 @@ def word_faults(
 ) -> list[FieldFault]:
     """Words for the process of a container that the kernel does not take, or takes only to their
     first NUL. Source: execve(2)."""
-    return [*_nul_faults(raw, shape, variables), *_long_words(raw, shape, variables)]
+    faults = [*_nul_faults(raw, shape, variables), *_long_words(raw, shape, variables)]
+    if is_of_proc(str(raw.get("workingDir") or "")):
+        hint = (
+            "choose another directory: through it a container can reach the host (CVE-2024-21626)"
+        )
+        faults.append(FieldFault(f"{shape.field}.workingDir", "is below /proc", hint))
+    return faults
+
+
+def is_of_proc(path: str) -> bool:
+    """Whether a directory of a container is the proc file system or below it."""
+    return (normpath(f"/{path}").strip("/") + "/").startswith("proc/")
 
 
 def _long_words(

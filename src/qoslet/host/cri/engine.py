@@ -280,7 +280,7 @@ class CriEngine:
 
     async def _survey(self) -> None:
         """Look at every container and sandbox of ours; whose state differs is looked at."""
-        selector = {requests.ROOT: self.root}
+        selector = {requests.OLD_ROOT: self.root}
         # one that ends meanwhile may be in the answer
         known = set(self._runs)
         boxes = await self.calls(
@@ -306,7 +306,7 @@ class CriEngine:
                 run.look()
         for box in boxes.items:
             if (
-                box.labels.get(requests.ROOT) == self.root
+                box.labels.get(requests.OLD_ROOT) == self.root
                 and box.labels.get(requests.UID) not in known
             ):
                 self._meet(box)
@@ -347,14 +347,13 @@ class CriEngine:
         if uid in self._runs or not uid:
             return
         try:
-            text = box.annotations.get(requests.SPEC, "")
-            spec = msgspec.json.decode(text, type=PodSpec)
+            spec = msgspec.json.decode(requests.spec_text(box.annotations), type=PodSpec)
             if spec.uid != uid:
                 raise ValueError("of another pod")
         except (msgspec.MsgspecError, ValueError) as error:
             self.note(f"sandbox {box.id} has the qoslet label but no pod: {error}; leaving it")
             return
-        pod = CriPod(spec, box.annotations.get(requests.DIGEST, "") or spec.digest())
+        pod = CriPod(spec, requests.digest_text(box.annotations) or spec.digest())
         pod.attempt = box.metadata.attempt + 1
         pod.created = box.created_at / 1e9
         if box.state == pb.SANDBOX_READY:

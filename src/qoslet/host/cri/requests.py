@@ -12,20 +12,26 @@ from typing import Any
 
 import msgspec
 
+from qoslet.core.api.memory_annotations import PREFIX
 from qoslet.core.workload.container_spec import ContainerSpec, Sandbox
 from qoslet.core.workload.cri_log import path_of
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.host.cri.pb import cri_pb2 as pb
 
-ROOT = "qoslet.root"
+ROOT = f"{PREFIX}root"
 """The label of every sandbox and container of ours: whose they are."""
+OLD_ROOT = "qoslet.root"
+"""The same for agents of 0.1.0 and of what they began: a runtime is asked for this one, which all
+have."""
 UID = "io.kubernetes.pod.uid"
 NAME = "io.kubernetes.pod.name"
 NAMESPACE = "io.kubernetes.pod.namespace"
 CONTAINER = "io.kubernetes.container.name"
-SPEC = "qoslet.spec"
+SPEC = f"{PREFIX}spec"
 """The annotation that tells what a sandbox was begun for, as JSON of a ``PodSpec``."""
-DIGEST = "qoslet.digest"
+DIGEST = f"{PREFIX}digest"
+OLD_SPEC, OLD_DIGEST = "qoslet.spec", "qoslet.digest"
+"""Those of sandboxes that 0.1.0 began."""
 
 _MASKED_NAMES = (
     "/proc/asound /proc/acpi /proc/kcore /proc/keys /proc/latency_stats /proc/timer_list "
@@ -50,7 +56,17 @@ _NEVER = ("oom_score_adj",)
 def labels_of(spec: PodSpec, root: str) -> dict[str, str]:
     """What tells a sandbox or a container of a pod from others."""
     namespace, _, name = spec.key.partition("/")
-    return {ROOT: root, UID: spec.uid, NAME: name, NAMESPACE: namespace}
+    return {ROOT: root, OLD_ROOT: root, UID: spec.uid, NAME: name, NAMESPACE: namespace}
+
+
+def spec_text(annotations: Mapping[str, str]) -> str:
+    """What a sandbox was begun for, as JSON of a ``PodSpec``; empty where nothing says it."""
+    return annotations.get(SPEC) or annotations.get(OLD_SPEC, "")
+
+
+def digest_text(annotations: Mapping[str, str]) -> str:
+    """The digest of that; empty where nothing says it."""
+    return annotations.get(DIGEST) or annotations.get(OLD_DIGEST, "")
 
 
 def resources(block: Mapping[str, Any]) -> pb.LinuxContainerResources:

@@ -242,7 +242,7 @@ class Sandboxes:
 
     async def sandboxes(self) -> list[pb.PodSandbox]:
         """All sandboxes of the pod, the newest first. Raises ``CallFailed``."""
-        selector = {requests.ROOT: self._around.root, requests.UID: self._pod.spec.uid}
+        selector = {requests.OLD_ROOT: self._around.root, requests.UID: self._pod.spec.uid}
         request = pb.ListPodSandboxRequest(filter=pb.PodSandboxFilter(label_selector=selector))
         answer = await self._calls("ListPodSandbox", request, pb.ListPodSandboxResponse)
         # a runtime that does not know selectors gives all

@@ -4,9 +4,11 @@ runc and crun for their versions."""
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
-from qoslet.core.node.machine import KUBELET_CONFIG, Controller, Layout, Machine
+from qoslet.core.node.machine import KUBELET_CONFIG, Controller, Layout, Machine, OciProgram
 from qoslet.host.linux.procfs import text
+from qoslet.host.linux.programs import find_program
 from qoslet.host.machine.node_programs import (
     agent_roots,
     bfq_devices,
@@ -16,6 +18,7 @@ from qoslet.host.machine.node_programs import (
     oci_programs,
 )
 from qoslet.host.machine.probe import MountPoint, mounts, probe
+from qoslet.host.machine.runc_fix import RuncFix, runc_fix
 
 CAPABILITIES = {
     1: "CAP_DAC_OVERRIDE",
@@ -28,6 +31,13 @@ CAPABILITIES = {
 """Bits of CapEff that matter here (linux/capability.h)."""
 
 _SYSTEM_BUS = "/run/dbus/system_bus_socket"
+
+
+def _runc_fix(programs: Iterable[OciProgram]) -> RuncFix:
+    """Of the runc that was found; none needs no fix."""
+    runc = next((one for one in programs if one.name == "runc"), None)
+    program = find_program("runc")
+    return "fixed" if runc is None or program is None else runc_fix(program, runc.version)
 
 
 def _own(root: str) -> dict[str, str]:
@@ -145,7 +155,8 @@ def look(root: str = "") -> Machine:
         lru_gen=_lru_gen(root),
         dying=_dying(root, v2),
         programs=node_programs(root),
-        oci_programs=oci_programs(root),
+        oci_programs=(programs := oci_programs(root)),
+        runc_fix=_runc_fix(programs),
         kubelet_trees=kubelet_trees([root + mount.point for mount in cgroup_mounts]),
         kubelet_config=os.access(root + KUBELET_CONFIG, os.R_OK)
         if os.path.lexists(root + KUBELET_CONFIG)

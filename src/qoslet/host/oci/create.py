@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from qoslet.core.workload.bundle import PreparedContainer, bundle_config
 from qoslet.core.workload.container_spec import PlannedBlock
 from qoslet.core.workload.env import DEFAULT_PATH
+from qoslet.core.workload.fields import is_of_proc
 from qoslet.core.workload.image import Execution, architecture_of
 from qoslet.core.workload.image_reference import reference
 from qoslet.core.workload.oci_spec import Kind
@@ -78,6 +79,8 @@ def create_container(making: CreateRequest) -> NoReturn:
         words += ["--pid-file", place.pid, place.id]
         # the container's processes have it from here
         os.umask(0o022)
+        # the runtime holds the lock until it is done, and hands it to no container
+        os.set_inheritable(held, True)
         os.execve(words[0], words, _ENV)
     except (QosletError, NotFound, CreateRefused, ValueError, OSError, MemoryError) as error:
         _leave(place, error)
@@ -177,6 +180,10 @@ def _prepare(making: CreateRequest) -> None:
     if any("\0" in word for word in (*process["args"], *process["env"], process["cwd"])):
         # the manifest's were refused as it was read; crun would take what stands before it
         raise CreateRefused(f"{asked.image}: its command, environment or directory has a NUL in it")
+    if is_of_proc(process["cwd"]):
+        raise CreateRefused(
+            f"{asked.image}: its working directory {process['cwd']!r} is below /proc"
+        )
     _write(place.config, json.encode(made))
 
 

@@ -82,7 +82,7 @@ def container_row(state: ContainerState, row: PodRow) -> Document:
         "name": state.name,
         "role": row.roles.get(state.name, "regular"),
         "cgroup": state.cgroup,
-        "running": state.running,
+        "running": state.running and not state.starting,
         "pid": state.pid,
         "exitCode": state.exit_code,
         "reason": state.reason or None,
