@@ -222,6 +222,6 @@ def machine(
         pytest.skip(f"{NO_KERNEL}=1: no kernel to write to")
     assert os.geteuid() == 0, f"needs root; {NO_KERNEL}=1 leaves it out"
     made = Machine(tmp_path, capfd.readouterr)
-    monkeypatch.setattr(owned_tree, "state_directory", lambda *_: made.state)
+    monkeypatch.setattr(owned_tree, "state_directory", lambda *_, **__: made.state)
     yield made
     made.clear()
