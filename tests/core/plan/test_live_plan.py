@@ -206,3 +206,13 @@ def test_memory_is_that_of_the_pods_put() -> None:
         live.remove(f"other{number}")
     assert live.uids == ("same",)
     assert live.planner.templates.count == 1
+
+
+def test_cpus_that_a_later_pod_gives_up_go_to_an_earlier_one() -> None:
+    live = static()
+    for uid, cpu in (("a", "1"), ("b", "6"), ("a", "4")):
+        live.add(pod(uid, cpu))
+    assert live.managers is not None
+    assert list(live.managers.refused) == ["a"]
+    assert live.add(pod("b", "1")).others == {"a"}
+    assert not live.managers.refused

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from qoslet.core.reconcile.journal import damaged_lines
+from qoslet.host.state.folder import RESERVE
 from tests.live.agent.test_agent import Agent, _command, identities
 from tests.live.agent.test_agent import agent as agent
 from tests.live.agent.test_run import PATIENCE, ended, pod
@@ -138,7 +139,7 @@ def test_without_journal_and_records_it_names_the_safe_step(agent: Agent) -> Non
     (agent.folder / "journal").unlink()
     for record in agent.folder.glob("keeper/*/pod.*"):
         record.unlink()
-    before = {path.name for path in agent.folder.iterdir()} - {"lock"}
+    before = {path.name for path in agent.folder.iterdir()} - {"lock", RESERVE}
     for _ in range(2):
         _, err = ended(agent.service(), 3)
         assert "damaged or missing" in err

@@ -212,13 +212,18 @@ class Managers:
             self.memory.restore(assignments.memory)
 
     def settle(self, pods: Sequence[tuple[Pod, QosClass]]) -> tuple[str, ...]:
-        """Admit ``pods`` in this order; returns the UIDs of those whose assignment changed."""
-        changed = []
-        for pod, qos in pods:
-            before = self.given(pod.uid), self.refused.get(pod.uid)
-            self.admit(pod, qos)
-            if before != (self.given(pod.uid), self.refused.get(pod.uid)):
-                changed.append(pod.uid)
+        """Admit ``pods`` in this order, those without a place again while another pod gives some
+        up; returns the UIDs of those whose assignment changed."""
+        changed: dict[str, None] = {}
+        moved = True
+        while moved:
+            moved = False
+            for pod, qos in pods:
+                before = self.given(pod.uid), self.refused.get(pod.uid)
+                self.admit(pod, qos)
+                if before != (self.given(pod.uid), self.refused.get(pod.uid)):
+                    changed[pod.uid] = None
+                    moved = bool(self.refused)
         return tuple(changed)
 
     def has(self, uid: str) -> bool:
