@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 import pytest
 
 from qoslet.agent.config import Config
@@ -70,6 +73,28 @@ def looped(
 
 def timed(lasts: float | None = 5.0, **more: object) -> Bench:
     return Bench(config=Config(root=ROOT, duration_seconds=lasts, **more))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_a_machine_that_is_short_of_something_ends_no_pod(
+    monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    bench = timed(5.0)
+    bench.put("a")
+    sync, times = bench.reconciler.sync, iter(range(100))
+
+    def short(desired: DesiredState, *, whole: bool = False) -> SyncResult:
+        if next(times) in (1, 2):
+            raise OSError(number, "short")
+        return sync(desired, whole=whole)
+
+    monkeypatch.setattr(bench.reconciler, "sync", short)
+    screen = looped(bench)
+    assert len(screen.turns) == 4
+    assert "a sync was postponed: short" in screen.turns[1].notes
+    monkeypatch.setattr(bench.reconciler, "sync", lambda *_, **__: os.stat("/nowhere/at/all"))
+    with pytest.raises(FileNotFoundError):
+        looped(bench)
 
 
 def test_it_ends_by_itself_and_leaves_nothing() -> None:

@@ -8,6 +8,7 @@ created, unless pods are to be kept.
 from __future__ import annotations
 
 from collections.abc import Callable
+from errno import EMFILE, ENFILE, ENOMEM
 from typing import Protocol
 
 from msgspec import Struct
@@ -21,6 +22,12 @@ from qoslet.core.status.run_outcome import EndCause
 from qoslet.core.status.snapshot import Snapshot
 from qoslet.core.workload.pod_status import PodRow
 from qoslet.errors import CannotDo
+
+SHORTAGES = (EMFILE, ENFILE, ENOMEM)
+"""Errors of a machine that is short of something for a while: no pod ends for them."""
+
+SHORTAGE_SECONDS = 1.0
+"""Wait until the next sync then."""
 
 LONGEST_SLEEP_SECONDS = 3600.0
 """The loop wakes at least this often."""
@@ -74,16 +81,17 @@ def run(
     ``CannotDo`` naming what is left.
     """
     begun = clock.monotonic()
+    synced = False
     left: list[str] = []
     try:
         cause = EndCause.REQUESTED
         while not stop.requested():
             if stop.reload():
                 reload()
-            watched = config.interval_seconds is not None
-            surface.synced(reconciler.sync(source.current(), whole=watched))
-            if watched:
-                surface.publish(reconciler.snapshot())
+            synced = _sync(config, reconciler, source, surface, whole=not synced)
+            if not synced:
+                clock.sleep(SHORTAGE_SECONDS)
+                continue
             if reconciler.has_ended and not config.keep_pods:
                 cause = EndCause.PODS_ENDED
                 break
@@ -105,6 +113,25 @@ def run(
             hint="find the processes with: cat cgroup.procs below the root",
         )
     return ended
+
+
+def _sync(
+    config: Config, reconciler: Reconciler, source: Source, surface: Surface, *, whole: bool
+) -> bool:
+    """One sync, shown; False where the machine is short of something: then nothing was shown, and
+    the next one is to look at everything."""
+    watched = config.interval_seconds is not None
+    try:
+        turn = reconciler.sync(source.current(), whole=watched or whole)
+    except OSError as error:
+        if error.errno not in SHORTAGES:
+            raise
+        reconciler.context.log_note(f"a sync was postponed: {error.strerror}")
+        return False
+    surface.synced(turn)
+    if watched:
+        surface.publish(reconciler.snapshot())
+    return True
 
 
 def _finish(

@@ -328,6 +328,23 @@ def test_what_a_followed_file_costs_is_bounded(opened: Opening, folder: Path, na
     assert fault.message == message
 
 
+def test_a_file_that_could_not_be_read_for_a_while_is_read_again(
+    opened: Opening, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(folder / "a.yaml", "one")
+    time = Time()
+    files = opened(folder, time=time)
+
+    def short(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr("qoslet.host.files.stable_read.open_file", short)
+    assert told(files) == {"a.yaml": "fault: cannot be read: Too many open files"}
+    monkeypatch.undo()
+    time.now += RESCAN
+    assert told(files) == {"a.yaml": "one"}
+
+
 # --- who may write ----------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
+from errno import EIO, EMFILE, ENFILE, ENOMEM
 from typing import IO
 
 from msgspec import Struct
@@ -32,6 +33,9 @@ POLL = 1.0
 
 SLICE = 0.5
 """Seconds that a call reads at most, and one file: meanwhile the loop gives no sign of life."""
+
+_SHORTAGES = (EMFILE, ENFILE, ENOMEM, EIO)
+"""Errors that say nothing of a file: the next look reads it again."""
 
 _AGAIN = (0.001, 0.01, 0.1)
 """Seconds after which a file that was being written is tried again."""
@@ -309,6 +313,8 @@ class ManifestFiles:
             found, documents = stamp(path) or (), (fault,)
         except (OSError, ValueError) as error:
             found, documents = stamp(path) or (), (unreadable(path, error),)
+            if getattr(error, "errno", 0) in _SHORTAGES:
+                found = ()
             absent = isinstance(error, FileNotFoundError | NotADirectoryError)
             if isinstance(error, IsADirectoryError) or (absent and not os.path.islink(path)):
                 documents = None
