@@ -6,6 +6,7 @@ Only ``cli`` turns these into text and an exit code; everything else raises them
 from __future__ import annotations
 
 from enum import Enum
+from errno import EMFILE, ENFILE, ENOMEM
 
 EXIT_OK = 0
 EXIT_NO = 1
@@ -16,6 +17,9 @@ EXIT_CANNOT = 3
 """This machine cannot do it."""
 EXIT_PIPE = 141
 """Nobody reads standard output any more."""
+
+SHORTAGES = (EMFILE, ENFILE, ENOMEM)
+"""Errors of a machine that is short of descriptors or memory for a while: nothing is known by them."""
 
 
 class FaultCode(Enum):

@@ -97,6 +97,21 @@ def test_a_machine_that_is_short_of_something_ends_no_pod(
         looped(bench)
 
 
+def test_a_machine_that_stays_short_of_something_ends_the_run_when_it_should(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = timed(5.0)
+    bench.put("a")
+    began = bench.clock.monotonic()
+
+    def short(*_: object, **__: object) -> SyncResult:
+        raise OSError(errno.EMFILE, "short")
+
+    monkeypatch.setattr(bench.reconciler, "sync", short)
+    looped(bench)
+    assert 5.0 <= bench.clock.monotonic() - began < 6.5
+
+
 def test_it_ends_by_itself_and_leaves_nothing() -> None:
     bench = timed(5.0)
     bench.put("a")

@@ -21,6 +21,7 @@ from qoslet.core.status.pod_events import PodEvent
 from qoslet.core.status.snapshot import Snapshot
 from qoslet.errors import CannotDo
 from qoslet.host.state.http_client import ask
+from qoslet.host.state.http_server import listen
 from qoslet.host.state.requests import RequestQueue
 from qoslet.host.systemd.sd_notify import Notifier
 
@@ -181,7 +182,7 @@ def test_whoever_asks_is_answered_by_the_next_turn(tmp_path: Path) -> None:
     answers: list[bytes] = []
     paths = ["/healthz", "/v1/pods", "/metrics"]
     with AgentSockets(
-        str(tmp_path), pages_of(questions, "/qoslet", "cgroupfs"), "127.0.0.1:0"
+        str(tmp_path), pages_of(questions, "/qoslet", "cgroupfs"), listen("127.0.0.1:0")
     ) as asked:
         assert "127.0.0.1" in asked.address
         asking = threading.Thread(

@@ -8,7 +8,6 @@ created, unless pods are to be kept.
 from __future__ import annotations
 
 from collections.abc import Callable
-from errno import EMFILE, ENFILE, ENOMEM
 from typing import Protocol
 
 from msgspec import Struct
@@ -21,13 +20,10 @@ from qoslet.agent.snapshots import SyncResult
 from qoslet.core.status.run_outcome import EndCause
 from qoslet.core.status.snapshot import Snapshot
 from qoslet.core.workload.pod_status import PodRow
-from qoslet.errors import CannotDo
-
-SHORTAGES = (EMFILE, ENFILE, ENOMEM)
-"""Errors of a machine that is short of something for a while: no pod ends for them."""
+from qoslet.errors import SHORTAGES, CannotDo
 
 SHORTAGE_SECONDS = 1.0
-"""Wait until the next sync then."""
+"""Wait until the next sync where the machine is short of something."""
 
 LONGEST_SLEEP_SECONDS = 3600.0
 """The loop wakes at least this often."""
@@ -89,13 +85,10 @@ def run(
             if stop.reload():
                 reload()
             synced = _sync(config, reconciler, source, surface, whole=not synced)
-            if not synced:
-                clock.sleep(SHORTAGE_SECONDS)
-                continue
-            if reconciler.has_ended and not config.keep_pods:
+            if synced and reconciler.has_ended and not config.keep_pods:
                 cause = EndCause.PODS_ENDED
                 break
-            wait = _wait(config, reconciler, clock.monotonic())
+            wait = _wait(config, reconciler, clock.monotonic()) if synced else SHORTAGE_SECONDS
             if config.duration_seconds is not None:
                 left_over = begun + config.duration_seconds - clock.monotonic()
                 if left_over <= 0:

@@ -374,13 +374,8 @@ def summary(
 
 def _pods(context: SyncContext) -> int:
     """The pods that are to run, with those kept while their manifest cannot be read."""
-    desired = context.desired
-    if desired is None:
-        return 0
-    wanted = len(desired.pods) - len(context.rejected)
-    if desired.unread.faulty:
-        wanted += sum(one.kept_manifest is not None for one in context.workers.values())
-    return wanted
+    wanted = len(context.desired.pods) if context.desired is not None else 0
+    return wanted - len(context.rejected) + len(context.kept)
 
 
 def _many(number: int, what: str) -> str:

@@ -240,23 +240,17 @@ class AnsweringSurface:
 
 
 class AgentSockets:
-    """The sockets of an agent while it runs: its private one, and ``address`` where given, as
-    text or as a socket that listens."""
+    """The sockets of an agent while it runs: its private one, and ``listener`` where given."""
 
-    def __init__(self, folder: str, pages: Pages, address: str | socket | None) -> None:
+    def __init__(self, folder: str, pages: Pages, listener: socket | None) -> None:
         self._servers = ExitStack()
         server = private(folder, pages)
         self._servers.callback(forget, folder)
         self._servers.callback(server.close)
         self.address = ""
-        if address is not None:
-            try:
-                metrics = public(
-                    address, {"/metrics": pages["/metrics"], "/healthz": pages["/healthz"]}
-                )
-            except BaseException:
-                self._servers.close()
-                raise
+        if listener is not None:
+            shown = {path: pages[path] for path in ("/metrics", "/healthz")}
+            metrics = public(listener, shown)
             self._servers.callback(metrics.close)
             self.address = str(metrics.address)
 

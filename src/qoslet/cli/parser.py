@@ -130,6 +130,22 @@ class Parser(argparse.ArgumentParser):
         return found[0] if found else None
 
 
+def add_output_argument(
+    parser: argparse._ActionsContainer, choices: Sequence[str], what: str = ""
+) -> None:
+    """The option for the format of what is printed; the first choice is the default. ``what`` is
+    the help, where a list of the choices does not do."""
+    what = what or f"Print as {', '.join(choices[:-1])} or {choices[-1]}"
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=choices,
+        default=choices[0],
+        metavar="FORMAT",
+        help=f"{what} (default: {choices[0]})",
+    )
+
+
 def add_schema_argument(parser: argparse.ArgumentParser) -> None:
     """The option of every command that prints a document."""
     parser.add_argument("--schema", action="store_true", help="Print the JSON Schema of the output")

@@ -22,6 +22,7 @@ from qoslet.host.state.http_server import (
     Page,
     Pages,
     StateServer,
+    listen,
     private,
     public,
 )
@@ -112,7 +113,7 @@ def test_peers_that_ask_nothing_hold_up_others_for_a_while_only(
 
 def test_peers_that_drip_hold_up_nobody_and_are_let_go(folder: Path) -> None:
     """A deadline for each read alone was none: eight such peers silenced the metrics."""
-    made = public("127.0.0.1:0", pages(), seconds=1.0)
+    made = public(listen("127.0.0.1:0"), pages(), seconds=1.0)
     dripping = [socket.create_connection(made.address) for _ in range(3 * AT_ONCE)]
     ended: set[socket.socket] = set()
     begun = time.monotonic()
@@ -147,7 +148,7 @@ def test_more_peers_than_there_is_room_for_take_the_place_of_the_oldest(
 
 def test_a_peer_that_does_not_read_its_answer_is_let_go() -> None:
     large = {"/metrics": lambda: Page("text/plain", b"x" * (32 << 20))}
-    made = public("127.0.0.1:0", large, seconds=0.5)
+    made = public(listen("127.0.0.1:0"), large, seconds=0.5)
     lazy = [socket.create_connection(made.address) for _ in range(AT_ONCE)]
     for peer in lazy:
         peer.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
@@ -199,21 +200,21 @@ def test_a_slow_page_holds_up_no_other(server: StateServer, folder: Path) -> Non
 
 
 def test_over_tcp() -> None:
-    made = public("127.0.0.1:0", pages())
+    made = public(listen("127.0.0.1:0"), pages())
     with socket.create_connection(made.address) as peer:
         peer.sendall(b"GET /v1/pods?x=1 HTTP/1.0\r\n\r\n")
         answer = b"".join(iter(lambda: peer.recv(4096), b""))
     assert answer.startswith(b"HTTP/1.0 200 OK\r\n")
     assert answer.endswith(b'{"items": []}')
     with pytest.raises(CannotDo, match="cannot listen"):
-        public(f"127.0.0.1:{made.address[1]}", pages())
+        listen(f"127.0.0.1:{made.address[1]}")
     made.close()
 
 
 @pytest.mark.parametrize("address", ["", "x", "127.0.0.1:", "127.0.0.1:99999", "host:80", "::1"])
 def test_what_is_no_address(address: str) -> None:
     with pytest.raises(BadInput):
-        public(address, pages())
+        listen(address)
 
 
 def test_descriptors_and_threads_are_given_back(folder: Path) -> None:

@@ -54,7 +54,7 @@ class Admission:
             self._adopt_all(desired)
         self._decide_kept(desired)
         for uid in context.workers.keys() - desired.pods.keys():
-            if context.workers[uid].kept_manifest is None:
+            if uid not in context.kept:
                 self._not_desired(uid)
         for uid, desired_pod in desired.pods.items():
             self._desired(uid, desired_pod)
@@ -115,6 +115,7 @@ class Admission:
             self._teardown.stop(worker)
             return
         worker.kept_manifest = manifest
+        self._context.kept.add(worker.uid)
         if runtime_pod.ended:
             enter(worker, WorkerPhase.TERMINATED)
         pod = allocated_pod(worker.key, worker.uid, runtime_pod.roles, runtime_pod.allocation)
@@ -133,20 +134,24 @@ class Admission:
     def _decide_kept(self, desired: DesiredState) -> None:
         """Go on with the pods that were kept though nobody knew whether they are desired, as far as
         that is known now."""
-        workers = self._context.workers
-        kept = [one for one in workers.values() if one.kept_manifest is not None]
-        names = {one.pod.key for one in desired.pods.values()} if kept else set()
-        for worker in kept:
+        context = self._context
+        names = {one.pod.key for one in desired.pods.values()} if context.kept else set()
+        for worker in [context.workers[uid] for uid in sorted(context.kept)]:
             desired_pod = desired.pods.get(worker.uid)
             if desired_pod is not None:
-                worker.kept_manifest = None
-                worker.set_reason("", "", self._context.clock.wall())
+                self._decided(worker)
+                worker.set_reason("", "", context.clock.wall())
                 self._adopt_kept(worker, desired_pod)
             elif worker.key in names or not desired.unread.fault_of(worker.kept_manifest or ""):
                 self._log_stop(worker, worker.kept_manifest or "")
-                worker.kept_manifest = None
+                self._decided(worker)
                 self._not_desired(worker.uid)
         self._resize_edited()
+
+    def _decided(self, worker: PodWorker) -> None:
+        """It is known whether a kept pod is desired."""
+        worker.kept_manifest = None
+        self._context.kept.discard(worker.uid)
 
     def _adopt_kept(self, worker: PodWorker, desired_pod: DesiredPod) -> None:
         """Adopt a pod that turned out to be desired."""

@@ -37,7 +37,8 @@ class SyncLog(Struct):
 class SyncContext:
     """One for each reconciler. ``workers`` are the pods by UID, ``work_queue`` the UIDs that this
     sync goes through, ``terminating`` those whose containers were asked to stop, ``rejected`` those
-    that may not run here. ``container_counts`` are the containers that run, and all."""
+    that may not run here, ``kept`` those of an earlier agent whose manifest cannot be read.
+    ``container_counts`` are the containers that run, and all."""
 
     def __init__(
         self,
@@ -58,6 +59,7 @@ class SyncContext:
         self.work_queue: set[str] = set()
         self.terminating: set[str] = set()
         self.rejected: set[str] = set()
+        self.kept: set[str] = set()
         self.container_counts = (0, 0)
         self._runtime_pods: Mapping[str, RuntimePod] | None = None
         self.log = SyncLog()
@@ -208,6 +210,7 @@ class SyncContext:
         self.work_queue.discard(worker.uid)
         self.terminating.discard(worker.uid)
         self.rejected.discard(worker.uid)
+        self.kept.discard(worker.uid)
         self.work_queue |= self._followers.pop(worker.uid, set())
 
     def next_timer(self) -> float | None:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from qoslet.app import inspect
-from qoslet.cli.parser import add_drawing_arguments, add_schema_argument, emit_lines, screen
+from qoslet.cli.parser import (
+    add_drawing_arguments,
+    add_output_argument,
+    add_schema_argument,
+    emit_lines,
+    screen,
+)
 from qoslet.core.cgroup.names import DEFAULT_ROOT
 from qoslet.errors import EXIT_OK, CannotDo
 from qoslet.render.text.streams import emit
@@ -34,13 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-n", "--namespace", metavar="NAME", help="List pods of this namespace only"
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=("table", "wide", "json", "stats"),
-        default="table",
-        metavar="FORMAT",
-        help="Print as table, wide or json, or usage as CRI stats (default: table)",
+    add_output_argument(
+        parser,
+        ("table", "wide", "json", "stats"),
+        "Print as table, wide or json, or usage as CRI stats",
     )
     parser.add_argument(
         "--cgroup-root",

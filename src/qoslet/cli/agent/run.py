@@ -15,6 +15,7 @@ from qoslet.cli.parser import (
     add_document_arguments,
     add_drawing_arguments,
     add_node_arguments,
+    add_output_argument,
     add_schema_argument,
     add_shrink_argument,
     screen,
@@ -231,13 +232,10 @@ def _add_output(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--plain", action="store_true", help="Print a line for each change instead of a screen"
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=("text", "json"),
-        default="text",
-        metavar="FORMAT",
-        help="Print as text, or only the outcome of each pod at the end as json (default: text)",
+    add_output_argument(
+        parser,
+        ("text", "json"),
+        "Print as text, or only the outcome of each pod at the end as json",
     )
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from qoslet.cli.parser import (
     add_document_arguments,
     add_node_arguments,
+    add_output_argument,
     add_schema_argument,
     add_shrink_argument,
 )
@@ -53,14 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_pass_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of every pass over an existing tree."""
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=("text", "json"),
-        default="text",
-        metavar="FORMAT",
-        help="Print as text or json (default: text)",
-    )
+    add_output_argument(parser, ("text", "json"))
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="List every step and difference"
     )

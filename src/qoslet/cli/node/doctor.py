@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qoslet.app import inspect
-from qoslet.cli.parser import add_drawing_arguments, emit_lines, screen
+from qoslet.cli.parser import add_drawing_arguments, add_output_argument, emit_lines, screen
 from qoslet.core.node.doctor import can_write, findings
 from qoslet.errors import EXIT_CANNOT, EXIT_OK
 from qoslet.render.text.streams import emit
@@ -28,14 +28,7 @@ exit code: 0 qoslet can create cgroups here, 3 it cannot
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=("text", "json"),
-        default="text",
-        metavar="FORMAT",
-        help="Print as text or json (default: text)",
-    )
+    add_output_argument(parser, ("text", "json"))
     add_drawing_arguments(parser)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from qoslet.cli.parser import (
     add_drawing_arguments,
     add_node_arguments,
+    add_output_argument,
     add_schema_argument,
     emit_lines,
     screen,
@@ -39,13 +40,8 @@ exit code: 0 a kubelet would start with it, 1 it has an error, 2 bad input
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     parser.add_argument("paths", nargs="*", metavar="FILE", help="The same as --node FILE")
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=("table", "json", "yaml"),
-        default="table",
-        metavar="FORMAT",
-        help="Print as table, json, or yaml, which --node reads again (default: table)",
+    add_output_argument(
+        parser, ("table", "json", "yaml"), "Print as table, json, or yaml, which --node reads again"
     )
     parser.add_argument(
         "--changed", action="store_true", help="Leave out fields that have their default"

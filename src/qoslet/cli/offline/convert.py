@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from qoslet.cli.parser import (
     add_drawing_arguments,
     add_node_arguments,
+    add_output_argument,
     add_schema_argument,
     emit_lines,
     screen,
@@ -47,10 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--to", choices=("v1", "v2", "systemd", "oci", "cri", "windows"), metavar="TARGET",
         help="Convert to v1 or v2 files, systemd properties, an oci block, a cri message or windows",
     )  # fmt: skip
-    parser.add_argument(
-        "-o", "--output", choices=("text", "json", "files", "shell"), default="text",
-        metavar="FORMAT", help="Print as text, json, files or shell (default: text)",
-    )  # fmt: skip
+    add_output_argument(parser, ("text", "json", "files", "shell"))
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="Show every rule with its source"
     )

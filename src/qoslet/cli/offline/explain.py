@@ -8,6 +8,7 @@ from qoslet.cli.parser import (
     add_document_arguments,
     add_drawing_arguments,
     add_node_arguments,
+    add_output_argument,
     add_schema_argument,
     emit_lines,
     screen,
@@ -46,14 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="Explain one file only, such as memory.high or oom_score_adj",
     )
     parser.add_argument("-n", "--namespace", metavar="NAME", help="Namespace of the pod")
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=FORMS,
-        default="text",
-        metavar="FORMAT",
-        help="Print as text, json or yaml (default: text)",
-    )
+    add_output_argument(parser, FORMS)
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="Show every detail of each value"
     )

@@ -8,6 +8,7 @@ from qoslet.cli.parser import (
     add_document_arguments,
     add_drawing_arguments,
     add_node_arguments,
+    add_output_argument,
     add_schema_argument,
     emit_lines,
     screen,
@@ -36,14 +37,7 @@ exit code: 0 done, 1 the plan has an error, 2 bad input, 3 not possible here
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=OUTPUTS,
-        default="tree",
-        metavar="FORMAT",
-        help=f"Print as {', '.join(OUTPUTS[:-1])} or {OUTPUTS[-1]} (default: tree)",
-    )
+    add_output_argument(parser, OUTPUTS)
     parser.add_argument(
         "-v",
         "--verbose",

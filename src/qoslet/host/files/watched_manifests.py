@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from errno import EIO, EMFILE, ENFILE, ENOMEM
+from errno import EIO
 from typing import IO
 
 from msgspec import Struct
@@ -18,7 +18,7 @@ from qoslet.core.api.documents import Document
 from qoslet.core.api.manifest_set import FileChange, Order
 from qoslet.core.api.schema import shown
 from qoslet.core.problem import Problem, ProblemCode
-from qoslet.errors import BadInput
+from qoslet.errors import SHORTAGES, BadInput
 from qoslet.host.files.manifest_names import is_manifest, manifest_names
 from qoslet.host.files.manifests import STREAMS, stream_documents, unreadable
 from qoslet.host.files.stable_read import Stamp, content, stamp
@@ -34,7 +34,7 @@ POLL = 1.0
 SLICE = 0.5
 """Seconds that a call reads at most, and one file: meanwhile the loop gives no sign of life."""
 
-_SHORTAGES = (EMFILE, ENFILE, ENOMEM, EIO)
+_PASSING = (*SHORTAGES, EIO)
 """Errors that say nothing of a file: the next look reads it again."""
 
 _AGAIN = (0.001, 0.01, 0.1)
@@ -313,7 +313,7 @@ class ManifestFiles:
             found, documents = stamp(path) or (), (fault,)
         except (OSError, ValueError) as error:
             found, documents = stamp(path) or (), (unreadable(path, error),)
-            if getattr(error, "errno", 0) in _SHORTAGES:
+            if getattr(error, "errno", 0) in _PASSING:
                 found = ()
             absent = isinstance(error, FileNotFoundError | NotADirectoryError)
             if isinstance(error, IsADirectoryError) or (absent and not os.path.islink(path)):

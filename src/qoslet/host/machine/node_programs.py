@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from typing import Literal
 
 from qoslet.core.cgroup.tree_owner import KUBELET, tree_owner
 from qoslet.core.node.machine import NodeProgram, OciProgram
@@ -16,7 +17,7 @@ from qoslet.host.linux.programs import find_program
 from qoslet.host.state.agents import running_roots
 from qoslet.host.state.folder import STATE
 
-_PROCESSES = {
+_PROCESSES: dict[str, tuple[Literal["kubelet", "runtime"], str]] = {
     "kubelet": ("kubelet", "kubelet"),
     "kubelite": ("kubelet", "MicroK8s"),
     "k3s-server": ("kubelet", "k3s"),
@@ -62,7 +63,7 @@ def _running(root: str) -> Iterator[NodeProgram]:
         comm = (text(f"{root}/proc/{pid}/comm") or "").strip()
         if comm in _PROCESSES:
             kind, name = _PROCESSES[comm]
-            yield NodeProgram("kubelet" if kind == "kubelet" else "runtime", name, pid)
+            yield NodeProgram(kind, name, pid)
 
 
 def kubelet_trees(tops: list[str]) -> tuple[str, ...]:

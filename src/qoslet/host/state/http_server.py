@@ -17,14 +17,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from errno import EMFILE, ENFILE, ENOBUFS, ENOMEM
+from errno import ENOBUFS
 from http.server import BaseHTTPRequestHandler
 from io import BytesIO
 from typing import Any
 
 from msgspec import Struct
 
-from qoslet.errors import BadInput, CannotDo, QosletError
+from qoslet.errors import SHORTAGES, BadInput, CannotDo, QosletError
 from qoslet.host.state.folder import AGENT_SOCKET
 from qoslet.host.state.http_client import REQUEST_SECONDS
 
@@ -35,7 +35,7 @@ ASKING = 64
 REQUEST_MAX = 64 * 1024
 """Bytes of a request; what is there of a longer one is answered."""
 
-_EXHAUSTED = (EMFILE, ENFILE, ENOBUFS, ENOMEM)
+_EXHAUSTED = (*SHORTAGES, ENOBUFS)
 
 
 class Page(Struct, frozen=True):
@@ -315,10 +315,9 @@ def _bind(listener: socket.socket, place: int) -> None:
 
 
 def public(
-    address: str | socket.socket, pages: Pages, *, seconds: float = REQUEST_SECONDS
+    listener: socket.socket, pages: Pages, *, seconds: float = REQUEST_SECONDS
 ) -> StateServer:
-    """Answer everybody who reaches ``HOST:PORT``, or a socket of ``listen``. Raises as that."""
-    listener = listen(address) if isinstance(address, str) else address
+    """Answer everybody who reaches a socket of ``listen``."""
     return StateServer(listener, pages, user=None, seconds=seconds)
 
 

@@ -13,6 +13,7 @@ from contextlib import suppress
 from msgspec import Struct
 from msgspec.structs import replace
 
+from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.reconcile.journal import Header, JournalState, ParsedJournal, damaged_lines, read
 from qoslet.errors import CannotDo
 from qoslet.host.state.folder import JOURNAL, UNREADABLE, escaped, is_of_pods
@@ -45,6 +46,13 @@ class _Parts(Struct):
     aside: bool
     verb: str
     damaged: list[int] = []
+
+    def header_like(self, header: Header) -> Header | None:
+        """Its header; where that is lost and the boot is known, what it must have been beside
+        ``header``."""
+        if self.parsed.header is None and self.boot_known:
+            return replace(header, verb=self.verb)
+        return self.parsed.header
 
 
 def open_journal(
@@ -152,7 +160,7 @@ def _recovered(
     others = {path: tree.identity(path) for path in written_elsewhere(ledger, root)}
     standing |= {path: inode for path, inode in others.items() if inode is not None}
     full = {path for path in standing if path not in others and tree.members(path)}
-    full = {path for path in standing if any(_is_at_or_above(path, one) for one in full)}
+    full = {path for path in standing if any(is_at_or_below(one, path) for one in full)}
     found = recover(
         ledger,
         standing,
@@ -175,20 +183,13 @@ def _recovered(
     return notes
 
 
-def _is_at_or_above(path: str, other: str) -> bool:
-    """Whether a group is another one or above it."""
-    return other == path or other.startswith(f"{path}/")
-
-
 def _take_up(
     journal: JournalFile, tree: Owned, header: Header, given: bool, recorded: Recorded
 ) -> None:
     """What the journal says that still stands; written anew where it says anything else."""
     parts = _parts(journal.folder, recorded)
     old, ledger, root = parts.parsed, journal.ledger, header.root
-    before = old.header
-    if before is None and parts.boot_known:
-        before = replace(header, verb=parts.verb)
+    before = parts.header_like(header)
     same = before is not None and same_place(before, header)
     stale = bool(old.bad) or parts.aside or (parts.lost and parts.boot_known)
     if same:
@@ -277,9 +278,7 @@ def read_journal(
             parts = _parts(folder, recorded)
         finally:
             os.close(folder)
-        before = parts.parsed.header
-        if before is None and parts.boot_known:
-            before = replace(header, verb=parts.verb)
+        before = parts.header_like(header)
         if before is not None and same_place(before, header):
             ledger.add(parts.parsed.entries)
             header = before
