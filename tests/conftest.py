@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 
+# Programs are started as users start them: with outputs that are buffered.
+os.environ.pop("PYTHONUNBUFFERED", None)
+
 from hypothesis import settings
 
 settings.register_profile("here", deadline=None)

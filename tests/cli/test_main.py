@@ -189,6 +189,14 @@ def test_closed_and_full_outputs(tmp_path: Path) -> None:
     assert closed(tmp_path, "2>&-")[0] == 0
 
 
+@pytest.mark.parametrize("arguments", [["run", "/nowhere"], ["plan", "/nowhere"], ["nocommand"]])
+def test_an_error_output_that_is_full_changes_no_exit_code(arguments: list[str]) -> None:
+    """The interpreter ends with 120 where it cannot write at its end."""
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command(*arguments), env=environment(), stderr=full, timeout=60)
+    assert done.returncode == 2
+
+
 def test_a_reader_that_leaves_is_no_fault(tmp_path: Path) -> None:
     write(tmp_path)
     line = f"{' '.join(command('plan'))} - --node node.yaml -o json | head -c 1 > /dev/null"

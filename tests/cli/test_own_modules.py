@@ -114,8 +114,8 @@ def test_a_missing_module_is_missing(package: Path) -> None:
 
 def test_the_program_uses_it() -> None:
     code = (
-        "import sys\nfrom qoslet.cli import main\n"
-        "sys.argv[1:] = ['version']\nmain._leave = lambda code: None\n"
+        "import os, sys\nfrom qoslet.cli import main\n"
+        "sys.argv[1:] = ['version']\nos._exit = lambda code: None\n"
         "try:\n    main.main()\nexcept SystemExit: pass\n"
         "print(type(sys.modules['qoslet.cli.help.version'].__spec__.loader).__module__)"
     )

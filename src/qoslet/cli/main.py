@@ -58,19 +58,20 @@ def main() -> None:
 
         gc.disable()
     code = run(arguments)
+    _flush()
     if short:
-        _leave(code)
+        os._exit(code)
     sys.exit(code)
 
 
-def _leave(code: int) -> None:
-    for stream in (sys.stdout, sys.stderr):
+def _flush() -> None:
+    """Write out what was printed; the interpreter would exit with 120 where it cannot."""
+    for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
         try:
             if stream is not None:
                 stream.flush()
-        except OSError:
-            pass
-    os._exit(code)
+        except (OSError, ValueError):
+            _silence(descriptor)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -78,7 +79,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         return _dispatch(arguments)
     except BrokenPipeError:
-        _silence_stdout()
+        _silence(1)
         return _EXIT_PIPE
     except KeyboardInterrupt:
         return _EXIT_INTERRUPTED
@@ -123,10 +124,10 @@ def _unknown(command: str) -> QosletError:
     return BadInput(f"unknown command {command}", hint=hint)
 
 
-def _silence_stdout() -> None:
-    """Point stdout at nothing, so that no later flush meets the closed pipe again."""
+def _silence(descriptor: int) -> None:
+    """Point a descriptor at nothing, so that no later flush fails again."""
     try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
     except OSError:
         pass
 

@@ -26,6 +26,8 @@ EMULATED = "QOSLET_SYSTEM" in os.environ
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "QOSLET_DEBUG": "1"}
 PATIENCE = 120 if EMULATED else 40
 """Seconds within which a run has to end."""
+STARTED = "20" if EMULATED else "3"
+"""Seconds after which a run has started its containers."""
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(2 * PATIENCE + 10)]
 
@@ -274,7 +276,7 @@ def test_a_pod_that_is_refused_does_not_stop_others(live: Live) -> None:
     assert "1 pod, 1 of 1 containers running" in out
     assert "good/app | hello" in out
     assert "cannot isolate it as requested" in " ".join(err.split())
-    _, err = ended(live.begin("--for", "1", "--unconfined"))
+    _, err = ended(live.begin("--for", STARTED, "--unconfined"))
     assert "run anyway (--unconfined)" in err
 
 

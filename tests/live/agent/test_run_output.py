@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from qoslet.host.state.folder import escaped
-from tests.live.agent.test_run import ENVIRONMENT, PATIENCE, Live, ended, pod
+from tests.live.agent.test_run import ENVIRONMENT, PATIENCE, STARTED, Live, ended, pod
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(2 * PATIENCE + 10)]
 
@@ -136,7 +136,7 @@ def test_the_shell_s_way_of_it(live: Live) -> None:
 
 
 def test_without_standard_error_it_goes_on(live: Live) -> None:
-    run = live.begin("--for", "2")
+    run = live.begin("--for", STARTED)
     assert run.stderr is not None
     run.stderr.close()
     live.until(lambda: bool(live.pids()))
@@ -198,7 +198,7 @@ def test_the_exit_code_tells_of_the_pods(
     live.write("a", pod("a", command, policy))
     begun = time.monotonic()
     ends = policy == "Never" or command.startswith("sleep")
-    run = live.begin("-o", "json", "--for", str(PATIENCE / 2 if ends else 3))
+    run = live.begin("-o", "json", "--for", str(PATIENCE / 2) if ends else STARTED)
     out, err = ended(run, code)
     document = json.loads(out)
     assert document["exitCode"] == code
