@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from qoslet.core.cgroup.tree_owner import advice, tree_owner
+from qoslet.core.cgroup.tree_owner import advice, tree_owner, unit_advice
 
 ID = "0123456789abcdef" * 4
 TREES = [
@@ -33,3 +33,10 @@ def test_whose_a_tree_looks_like(root: str, below: list[str], owner: str) -> Non
     assert ("leave it alone" in text) == bool(owner)
     assert ("rmdir" in text) == (not owner)
     assert "another --cgroup-root" in text
+
+
+def test_a_unit_of_a_kubelet_is_left_alone() -> None:
+    assert "looks like a kubelet's: leave it alone" in unit_advice(
+        "/kubepods.slice/kubepods-burstable.slice"
+    )
+    assert "systemctl stop" in unit_advice("/q.slice")

@@ -47,7 +47,20 @@ def tree_owner(root: str, below: Iterable[str] = ()) -> str:
 
 def advice(root: str, below: Iterable[str] = ()) -> str:
     """What to do about a tree at ``root`` that no journal of qoslet names."""
-    owner = tree_owner(root, below)
+    return _advice(
+        tree_owner(root, below),
+        "use another --cgroup-root; if this one is unused, stop its processes and rmdir it",
+    )
+
+
+def unit_advice(path: str) -> str:
+    """What to do about the cgroup of a unit that no journal of qoslet names."""
+    return _advice(
+        tree_owner(path), "use another --cgroup-root, or systemctl stop the unit if it is unused"
+    )
+
+
+def _advice(owner: str, unused: str) -> str:
     if owner:
         return f"it looks like {owner}'s: leave it alone, and use another --cgroup-root"
-    return "use another --cgroup-root; if this one is unused, stop its processes and rmdir it"
+    return unused

@@ -124,7 +124,7 @@ def _number(data: memoryview, at: int, where: str) -> tuple[int, int]:
     value = shift = 0
     while True:
         if at >= len(data):
-            raise BadMessage(f"{where}: the message ends in the middle of it")
+            raise BadMessage(f"{where}: the message ends inside this field")
         byte = data[at]
         value |= (byte & 0x7F) << shift
         at, shift = at + 1, shift + 7

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from qoslet.core.cgroup import names
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.cgroup.names import is_at_or_below
+from qoslet.core.cgroup.tree_owner import unit_advice
 from qoslet.core.cgroup.unit_properties import Signed, alone, creation
 from qoslet.core.reconcile.journal import Created, Entry, Recorder
 from qoslet.core.reconcile.steps import Outcome, Step
@@ -200,7 +201,7 @@ class UnitDriver(Cgroupfs):
         ours = path in self._ours or path in self._known
         if self.identity(path) is not None and not ours:
             raise CgroupError(
-                f"{path}: the cgroup exists, but no qoslet journal has it; use another --cgroup-root, or systemctl stop it if it is unused",
+                f"{path}: the cgroup exists, but no qoslet journal has it; {unit_advice(path)}",
                 errno.EEXIST,
             )
         values = self._values.properties(path, [step for step in steps if step.kind == "set"])

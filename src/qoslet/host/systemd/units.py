@@ -23,7 +23,7 @@ _MEANING: dict[str, tuple[int, str, str]] = {
     f"{SYSTEMD}.UnitExists": (
         errno.EEXIST,
         "a unit of that name exists, but no qoslet journal has it",
-        "use another --cgroup-root, or systemctl stop the unit if it is unused",
+        "leave it alone if another program needs it, and use another --cgroup-root",
     ),
     f"{SYSTEMD}.NoSuchUnit": (
         errno.ENOENT,
