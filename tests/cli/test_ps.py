@@ -206,6 +206,8 @@ def test_other_agents_are_named(agent: Path, tmp_path: Path) -> None:
     done = run("ps", "--cgroup-root", "/qoslet-test-none", XDG_RUNTIME_DIR=str(tmp_path))
     assert "running agents have --cgroup-root " in done.stderr or os.geteuid() != 0
     assert str(agent) in done.stderr or os.geteuid() != 0, "others may run here, too"
+    done = run("logs", "web", "--cgroup-root", "/qoslet-test-none", XDG_RUNTIME_DIR=str(tmp_path))
+    assert str(agent) in done.stderr or os.geteuid() != 0
     assert where_else(1000, str(tmp_path)) == (
         f"root's agent may run, its state is in {tmp_path}: use sudo"
     )

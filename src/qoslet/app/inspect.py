@@ -34,8 +34,6 @@ def node(paths: Sequence[str], flags: Flags) -> tuple[Node, Sequence[Problem]]:
 
 def pod_states(root: str) -> dict[str, Any]:
     """The ``PodStates`` document of the agent at ``root``. Raises CannotDo."""
-    from os import geteuid
-
     from msgspec import DecodeError, json
 
     from qoslet.host.state.folder import AGENT_SOCKET, state_folder
@@ -45,10 +43,7 @@ def pod_states(root: str) -> dict[str, Any]:
         folder = state_folder(root, AGENT_SOCKET)
         document = json.decode(ask(folder, "/v1/pods"), type=dict[str, Any])
     except CannotDo as error:
-        from qoslet.host.state.agents import where_else
-
-        hint = "; ".join(filter(None, (error.hint, where_else(geteuid()))))
-        raise CannotDo(error.message, where=error.where, hint=hint) from error
+        raise with_other_agents(error) from error
     except DecodeError as error:
         raise CannotDo(f"the agent's answer cannot be read: {error}", where=folder) from error
     return document
@@ -61,11 +56,24 @@ def pod_stats(items: Sequence[Mapping[str, Any]], seconds: float) -> list[dict[s
     return stats(items, seconds)
 
 
+def with_other_agents(error: CannotDo) -> CannotDo:
+    """The error of a root without an agent, with where agents are in its hint."""
+    from os import geteuid
+
+    from qoslet.host.state.agents import where_else
+
+    hint = "; ".join(filter(None, (error.hint, where_else(geteuid()))))
+    return CannotDo(error.message, where=error.where, hint=hint)
+
+
 def log_folder(root: str) -> str:
     """The state folder of ``root`` that has logs. Raises CannotDo."""
     from qoslet.host.state.folder import LOGS, state_folder
 
-    return state_folder(root, LOGS)
+    try:
+        return state_folder(root, LOGS)
+    except CannotDo as error:
+        raise with_other_agents(error) from error
 
 
 def log_places(folder: str) -> list[LogLocation]:

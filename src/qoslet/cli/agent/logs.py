@@ -156,8 +156,10 @@ def _place(args: argparse.Namespace, folder: str) -> LogLocation:
     try:
         os.listdir(folder)
     except FileNotFoundError as error:
-        hint = "start it with: qoslet run DIR --keep; --cgroup-root names an agent of another root"
-        raise CannotDo("no agent is running", where=folder, hint=hint) from error
+        absent = CannotDo(
+            "no agent is running", where=folder, hint="start it with: qoslet run DIR --keep"
+        )
+        raise inspect.with_other_agents(absent) from error
     except PermissionError as error:
         hint = "run as root, or as that user"
         raise CannotDo("the agent belongs to another user", where=folder, hint=hint) from error
