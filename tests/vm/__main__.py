@@ -18,7 +18,7 @@ _USAGE = (
     " run SYSTEM COMMAND | shell SYSTEM | build SYSTEM... | test [SYSTEM...] | full [SYSTEM...]"
 )
 # A guest that needs longer hangs. The long matrix asks the tests for their long forms as well.
-_SHORT_SECONDS = 1800.0
+_SHORT_SECONDS = 2700.0
 _LONG_SECONDS = 3600.0
 
 

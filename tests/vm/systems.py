@@ -27,6 +27,11 @@ _AGENT: Final = (
     ),
     "tests/live/systemd/test_unit.py",
 )
+# What the agent does alike on every kernel; the live tests of the host run it on each change.
+_ALIKE: Final = tuple(
+    f"tests/live/agent/test_{name}.py"
+    for name in ("damaged_state", "descriptors", "failed_start", "ps", "run_output")
+)
 # Memory under stress, of which the guard is everybody's, and what other people's runtimes do.
 _STRESS: Final = tuple(
     f"tests/live/memory/test_{name}.py"
@@ -36,7 +41,7 @@ _MEMORY: Final = ("tests/live/memory/test_guard.py", *_STRESS)
 _OCI: Final = tuple(f"tests/live/oci/test_{name}.py" for name in ("oci", "oci_run"))
 _CRI: Final = ("tests/live/cri/test_cri.py",)
 _UPGRADE: Final = ("tests/live/agent/test_upgrade.py",)
-_APART: Final = (*_AGENT, *_STRESS, *_OCI, *_CRI, *_UPGRADE)
+_APART: Final = (*_AGENT, *_ALIKE, *_STRESS, *_OCI, *_CRI, *_UPGRADE)
 _FORCED: Final = f"{_LEGACY} SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"
 
 
@@ -87,6 +92,8 @@ LONG: Final = (
     System("bookworm-oci", "bookworm", "v1", _LEGACY, only=_OCI),
     System("bookworm-agent", "bookworm", "v1", _LEGACY, only=_AGENT),
     System("sid-agent", "sid", "v2", only=_AGENT),
+    System("trixie-alike", "trixie", "v2", only=_ALIKE),
+    System("bookworm-alike", "bookworm", "v1", _LEGACY, only=_ALIKE),
     System("trixie-upgrade", "trixie", "v2", only=_UPGRADE),
     System("bookworm-upgrade", "bookworm", "v1", _LEGACY, only=_UPGRADE),
     System("sid-upgrade", "sid", "v2", only=_UPGRADE),

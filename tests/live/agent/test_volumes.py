@@ -31,8 +31,12 @@ def given_back(ground: Ground, group: str) -> None:
 
 
 def table() -> list[tuple[str, str, str]]:
-    """The mounts that this process sees."""
-    return [(one.point, one.type, one.source) for one in mounts()]
+    """The mounts that this process sees, without those that systemd makes for a service."""
+    return [
+        (one.point, one.type, one.source)
+        for one in mounts()
+        if not one.point.startswith("/run/credentials/")
+    ]
 
 
 # The host's own directories, a new one at the top, one in a directory with files, links and
