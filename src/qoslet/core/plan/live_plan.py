@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from qoslet.core.api.pod import Pod, QosClass
 from qoslet.core.node.node import Node
+from qoslet.core.plan.largest import Largest
 from qoslet.core.plan.pod_planner import Planner, distinct
 from qoslet.core.plan.problems import contradictions, node_problems, pod_problems
 from qoslet.core.plan.totals import NodeTotals, TemplateSummary
@@ -56,11 +57,13 @@ class _Held(Struct, gc=False):
 
 
 class _Users(Struct):
-    """The pods of one shape, by UID. ``noted``: there is something to say about them."""
+    """The pods of one shape, by UID. ``noted``: there is something to say about them. ``first`` is
+    the one that came first, None where that is to be found again."""
 
     template: PodTemplatePlan
     noted: bool
     pods: set[str] = set()
+    first: str | None = None
 
 
 _NOBODY: frozenset[str] = frozenset()
@@ -79,6 +82,7 @@ class LivePlan:
         self._users: dict[int, _Users] = {}
         self._noted: set[int] = set()
         self._contradicted: set[str] = set()
+        self._largest = Largest(self._summary)
         self._totals = NodeTotals()
         self._count = 0
         self._sums = QosTotalsBuilder()
@@ -124,6 +128,7 @@ class LivePlan:
             self._take(template, [held])
             if old is not None:
                 self._release(pod.uid, old)
+        self._largest.changed(id(template))
         self._contradicted.discard(pod.uid)
         self._note_contradiction(held)
         others = _NOBODY
@@ -245,18 +250,10 @@ class LivePlan:
 
     def _said(self) -> Iterator[Problem]:
         policy = self.planner.policy
-        yield from node_problems(policy, self._totals, self.upper(), self._templates)
-        for first, users in sorted(
-            (
-                (self._in_order(users.pods)[0], users)
-                for users in map(self._users.get, self._noted)
-                if users is not None
-            ),
-            key=lambda one: one[0].number,
-        ):
-            yield from pod_problems(
-                policy, TemplateSummary.of(first.pod, users.template, len(users.pods))
-            )
+        yield from node_problems(policy, self._totals, self.upper(), self._largest)
+        noted = filter(None, map(self._summary, self._noted))
+        for summary in sorted(noted, key=lambda shape: self._held[shape.pod.uid].number):
+            yield from pod_problems(policy, summary)
         yield from contradictions(
             (one.pod, one.template.qos) for one in self._in_order(self._contradicted)
         )
@@ -269,11 +266,14 @@ class LivePlan:
         refused = [one.pod for one in self._in_order(managers.refused)]
         yield from placing_problems(policy, managers, refused)
 
-    def _templates(self) -> Iterator[TemplateSummary]:
-        """Every template with the first pod that has it."""
-        for users in self._users.values():
-            first = min((self._held[uid] for uid in users.pods), key=lambda one: one.number)
-            yield TemplateSummary.of(first.pod, users.template, len(users.pods))
+    def _summary(self, shape: int) -> TemplateSummary | None:
+        """A shape with the first pod that has it; None where no pod has it."""
+        users = self._users.get(shape)
+        if users is None:
+            return None
+        if users.first is None:
+            users.first = min(users.pods, key=lambda uid: self._held[uid].number)
+        return TemplateSummary.of(self._held[users.first].pod, users.template, len(users.pods))
 
     def _in_order(self, uids: Iterable[str]) -> list[_Held]:
         """The pods of these UIDs, as they came."""
@@ -306,6 +306,9 @@ class LivePlan:
             if noted:
                 self._noted.add(id(template))
         users.pods.update([one.pod.uid for one in pods])
+        if users.first is not None and pods[0].number < self._held[users.first].number:
+            users.first = pods[0].pod.uid
+        self._largest.changed(id(template))
         self._totals.add(summary)
         self._add_sums(template, len(pods))
 
@@ -322,6 +325,9 @@ class LivePlan:
         self._rejected.discard(uid)
         users = self._users[id(template)]
         users.pods.discard(uid)
+        self._largest.changed(id(template))
+        if users.first == uid:
+            users.first = None
         if not users.pods:
             del self._users[id(template)]
             self._noted.discard(id(template))

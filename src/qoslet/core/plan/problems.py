@@ -5,10 +5,11 @@ Pods of the same shape are judged once; a row names the first of them and counts
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from qoslet.core.api.pod import Pod, QosClass
 from qoslet.core.node.node import allocatable
+from qoslet.core.plan.largest import Largest, Part
 from qoslet.core.plan.totals import NodeTotals, TemplateSummary
 from qoslet.core.problem import Problem, Severity
 from qoslet.core.quantity import canonical, from_int, from_milli
@@ -21,18 +22,11 @@ def _row(severity: Severity, where: str, message: str, hint: str) -> Problem:
     return Problem(severity, where, message, hint)
 
 
-Templates = Callable[[], Iterable[TemplateSummary]]
-"""Gives the templates of all pods, for the rows that name pods."""
-
-MOST_NAMED = 3
-"""Templates that a row about a sum names."""
-
-
 def node_problems(
-    policy: NodePolicy, totals: NodeTotals, upper: Sequence[Cgroup], templates: Templates = tuple
+    policy: NodePolicy, totals: NodeTotals, upper: Sequence[Cgroup], largest: Largest
 ) -> list[Problem]:
     """The rows about the node."""
-    return [*_fit(policy, totals, templates), *_upper(policy, upper), *_node(policy, totals, upper)]
+    return [*_fit(policy, totals, largest), *_upper(policy, upper), *_node(policy, totals, upper)]
 
 
 def contradictions(pods: Iterable[tuple[Pod, QosClass]]) -> Iterator[Problem]:
@@ -51,35 +45,22 @@ def _text(name: str, amount: int) -> str:
     return canonical(from_milli(amount) if name == "cpu" else from_int(amount, "BinarySI"))
 
 
-def _by_whom(name: str, amounts: Iterable[tuple[TemplateSummary, int]], total: int) -> str:
+def _by_whom(name: str, parts: Sequence[Part], total: int) -> str:
     """The pods that make most of a sum: ``; most by shop/db 8, shop/web and 2 like it 6, 9 by others``."""
-    ranked = sorted(amounts, key=lambda one: (-one[1], one[0].pod.key))
-    named = [(template, amount) for template, amount in ranked[:MOST_NAMED] if amount > 0]
-    if not named:
+    if not parts:
         return ""
     pods = [
-        template.pod.key
-        + (f" and {template.count - 1} like it" if template.count > 1 else "")
-        + f" {_text(name, amount)}"
-        for template, amount in named
+        part.pod
+        + (f" and {part.count - 1} like it" if part.count > 1 else "")
+        + f" {_text(name, part.amount)}"
+        for part in parts
     ]
-    rest = total - sum(amount for _, amount in named)
+    rest = total - sum(part.amount for part in parts)
     others = f", {_text(name, rest)} by others" if rest > 0 else ""
     return f"; most by {', '.join(pods)}{others}"
 
 
-def _amounts(
-    name: str, templates: Iterable[TemplateSummary], *, limits: bool = False
-) -> Iterator[tuple[TemplateSummary, int]]:
-    """What the pods of each template request or are limited to, in millicores or units."""
-    for template in templates:
-        quantity = (template.limits if limits else template.requests).get(name)
-        if quantity is not None:
-            amount = quantity.milli if name == "cpu" else quantity.value
-            yield template, template.count * amount
-
-
-def _fit(policy: NodePolicy, totals: NodeTotals, templates: Templates) -> Iterator[Problem]:
+def _fit(policy: NodePolicy, totals: NodeTotals, largest: Largest) -> Iterator[Problem]:
     node = f"node {policy.node.name or 'this'}"
     left = allocatable(policy.node)
     for name in ("cpu", "memory", *(n for n in left if n.startswith("hugepages-"))):
@@ -92,7 +73,7 @@ def _fit(policy: NodePolicy, totals: NodeTotals, templates: Templates) -> Iterat
                 "warning",
                 node,
                 f"the pods request {_text(name, asked)} {name}, {_text(name, room)} is allocatable"
-                f"{_by_whom(name, _amounts(name, templates()), asked)}",
+                f"{_by_whom(name, largest.of(name), asked)}",
                 "the scheduler would not place all of them, and the kubelet rejects pods that do not fit",
             )
     if totals.pods > policy.node.kubelet.max_pods:
@@ -110,7 +91,7 @@ def _fit(policy: NodePolicy, totals: NodeTotals, templates: Templates) -> Iterat
             "info",
             node,
             f"memory limits add up to {_text('memory', limits)} of {_text('memory', room)}"
-            f"{_by_whom('memory', _amounts('memory', templates(), limits=True), limits)}",
+            f"{_by_whom('memory', largest.of('memory', limits=True), limits)}",
             "limits are overcommitted; under pressure the kernel kills by oom_score_adj",
         )
 
