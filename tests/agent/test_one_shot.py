@@ -382,7 +382,7 @@ def test_what_somebody_has_written_where_nothing_is_planned_any_more_stays() -> 
     machine.kernel.write("/system", "memory.min", "16384")
     done = machine.apply({"/q/kubepods": {}})
     assert (done.remaining, done.outcomes) == ((), ())
-    assert "another process wrote '16384' over" in done.before.notes[0]
+    assert "another process changed '8192' to '16384'" in done.before.notes[0]
     assert machine.apply({"/q/kubepods": {}}).before.notes == ()
     assert machine.value("/system", "memory.min") == "16384"
 

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qoslet.core.api.pod import Pod
-from qoslet.core.plan.largest import MOST_NAMED, Largest
-from qoslet.core.plan.totals import TemplateSummary
+from qoslet.core.plan.totals import MOST_NAMED, Largest, TemplateSummary
 from qoslet.core.quantity import from_int, from_milli
 
 

@@ -14,10 +14,9 @@ from msgspec.structs import replace
 
 from qoslet.core.api.pod import Pod, QosClass
 from qoslet.core.node.node import Node
-from qoslet.core.plan.largest import Largest
 from qoslet.core.plan.pod_planner import Planner, distinct
 from qoslet.core.plan.problems import contradictions, node_problems, pod_problems
-from qoslet.core.plan.totals import NodeTotals, TemplateSummary
+from qoslet.core.plan.totals import Largest, NodeTotals, TemplateSummary
 from qoslet.core.problem import Problem
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan, PlannedPod
 from qoslet.core.resources.pod_template import PodTemplatePlan
@@ -330,6 +329,7 @@ class LivePlan:
             users.first = None
         if not users.pods:
             del self._users[id(template)]
+            self._largest.gone(id(template))
             self._noted.discard(id(template))
             self.planner.templates.forget(template)
 

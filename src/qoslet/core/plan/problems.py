@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from qoslet.core.api.pod import Pod, QosClass
 from qoslet.core.node.node import allocatable
-from qoslet.core.plan.largest import Largest, Part
-from qoslet.core.plan.totals import NodeTotals, TemplateSummary
+from qoslet.core.plan.totals import Largest, NodeTotals, Part, TemplateSummary
 from qoslet.core.problem import Problem, Severity
 from qoslet.core.quantity import canonical, from_int, from_milli
 from qoslet.core.resources.cgroup_tree import Cgroup
