@@ -127,7 +127,8 @@ class LivePlan:
             self._take(template, [held])
             if old is not None:
                 self._release(pod.uid, old)
-        self._largest.changed(id(template))
+        else:
+            self._largest.changed(id(template))
         self._contradicted.discard(pod.uid)
         self._note_contradiction(held)
         others = _NOBODY
@@ -324,14 +325,15 @@ class LivePlan:
         self._rejected.discard(uid)
         users = self._users[id(template)]
         users.pods.discard(uid)
-        self._largest.changed(id(template))
         if users.first == uid:
             users.first = None
-        if not users.pods:
-            del self._users[id(template)]
-            self._largest.gone(id(template))
-            self._noted.discard(id(template))
-            self.planner.templates.forget(template)
+        if users.pods:
+            self._largest.changed(id(template))
+            return
+        del self._users[id(template)]
+        self._largest.gone(id(template))
+        self._noted.discard(id(template))
+        self.planner.templates.forget(template)
 
     def _pin(self, uid: str) -> frozenset[str]:
         """Place a pod that came, changed or went, and those that found no place before it; the

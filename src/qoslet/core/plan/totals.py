@@ -110,7 +110,7 @@ class Part(Struct, frozen=True, order=True, gc=False):
     """What the pods of one shape ask for: ``count`` pods, of which ``pod`` is the first, as
     ``namespace/name``, with the UID ``uid``. Parts are in order of their amounts, the largest first."""
 
-    below_zero: int
+    negated_amount: int
     pod: str
     count: int
     uid: str
@@ -118,7 +118,7 @@ class Part(Struct, frozen=True, order=True, gc=False):
     @property
     def amount(self) -> int:
         """Millicores, or units of what is asked for."""
-        return -self.below_zero
+        return -self.negated_amount
 
 
 class Largest:
