@@ -1,5 +1,5 @@
-"""Today's answers are the frozen ones: equal but for keys that ``compare.ADDED`` lists, and for the
-wording of sentences.
+"""Today's answers are the frozen ones: equal but for keys that ``compare.ADDED`` lists, for the
+wording of sentences, and for what ``renewed`` holds with its reason.
 
 ``python -m tests.frozen.wording`` prints the sentences that are others; recording anew is
 ``python -m tests.frozen.record``.
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.frozen import contract, store
+from tests.frozen import contract, renewed, store
 from tests.frozen.answers import MACHINE, asked, compared
 from tests.frozen.compare import Difference
 from tests.frozen.program import ask
@@ -54,7 +54,8 @@ def test_answers_are_as_they_were(
     wrong = []
     for was in store.read(group)[start : start + CHUNK]:
         now = asked(group, was.argv, was.stdin)
-        found = [one for one in compared(was, now) if not one.wording]
+        right = renewed.expected(group, was)
+        found = [one for one in compared(right, now) if not one.wording]
         wrong += [f"qoslet {was.name}\n  {one}{said(was, one)}" for one in found]
     if wrong:
         rest = f"\nand {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
@@ -67,3 +68,15 @@ def test_the_data_is_whole() -> None:
     assert len(counts) == 18
     size = sum(path.stat().st_size for path in store.FROZEN.iterdir())
     assert size < 3 << 20
+
+
+def test_a_renewed_answer_is_of_one_topic_and_another_than_the_frozen_one() -> None:
+    frozen = {(group, one.name): one for group in store.groups() for one in store.read(group)}
+    seen: set[tuple[str, str]] = set()
+    for topic in renewed.topics():
+        why, rows = renewed.read(topic)
+        assert why.reason, topic
+        for row in rows:
+            assert row.key not in seen, f"{row.answer.name}: record {topic} again"
+            seen.add(row.key)
+            assert compared(frozen[row.key], row.answer), f"{topic}: {row.answer.name}"
