@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from qoslet.agent.ports import DesiredPod, DesiredState, FailedManifest
+from qoslet.agent.removals import Removals
 from qoslet.core.api.kinds import no_pod
 from qoslet.core.api.manifest import Options
 from qoslet.core.api.manifest_set import Entry, FileChange, ManifestSet, Place
@@ -43,8 +44,8 @@ class ManifestReader(Protocol):
     def descriptors(self) -> Sequence[int]:
         """Readable when ``changes`` may have something."""
 
-    def wake(self) -> None:
-        """Be readable at once."""
+    def wake(self, seconds: float = 0.0) -> None:
+        """Be readable in ``seconds``."""
 
 
 class CheckpointStore(Protocol):
@@ -72,7 +73,8 @@ class ManifestSource:
     at all. What is wrong in a directory is reported by ``current`` and holds up nothing else.
     ``wakes`` are further descriptors that end the wait for news, ``reads`` makes containers of a
     document (plain processes). Of many pods that change at once, ``current`` plans as many as fit
-    into ``SLICE`` seconds of ``monotonic``; the others stay as they are until the next call.
+    into ``SLICE`` seconds of ``monotonic``; the others stay as they are until the next call. A pod
+    that no manifest has any more is desired for ``removal_seconds`` still.
     """
 
     def __init__(
@@ -87,8 +89,12 @@ class ManifestSource:
         wakes: Callable[[], Sequence[int]] = tuple,
         reads: SpecReader | None = None,
         monotonic: Callable[[], float] = lambda: 0.0,
+        removal_seconds: float = 0.0,
     ) -> None:
         self._monotonic = monotonic
+        self._removals = Removals(removal_seconds, monotonic)
+        self._settled_at = monotonic() + removal_seconds if removal_seconds else None
+        self._planned: dict[str, Entry] = {}
         self._unplanned: dict[str, Entry] = {}
         self._reads = reads or self._processes
         self._files = files
@@ -119,21 +125,24 @@ class ManifestSource:
     def current(self) -> DesiredState:
         """The desired state. Only what has changed is read."""
         self._take(self._files.changes())
+        paths = list(self._files.rows())
+        self._remove_due(paths)
         self._plan_some(self._monotonic() + SLICE)
         self._keep_placed()
         refused = {} if self.live.managers is None else dict(self.live.managers.refused)
         if refused != self._refused:
             self._refused, self._stale = refused, True
-        paths = list(self._files.rows())
-        if self._stale or paths != self._paths:
+        settling = self._settled_at is not None and self._monotonic() < self._settled_at
+        if self._stale or paths != self._paths or settling != self._unread.settling:
             self._paths = paths
             self._problems = self._said()
-            self._unread = self._not_read()
+            self._unread = replace(self._not_read(paths), settling=settling)
             self._stale = False
             self._version += 1
         changed, gone = frozenset(self._changed), frozenset(self._gone)
         self._changed.clear()
         self._gone.clear()
+        self._wake_later()
         pods = dict(self._pods)
         return DesiredState(
             self._version,
@@ -165,7 +174,7 @@ class ManifestSource:
 
     def document(self, uid: str) -> Mapping[str, Any]:
         """The manifest of a desired pod; empty for another."""
-        entry = self._set.entries.get(uid)
+        entry = self._set.entries.get(uid) or self._removals.entries.get(uid)
         return entry.document if entry is not None else {}
 
     def configure(self, node: Node, problems: tuple[Problem, ...] = ()) -> None:
@@ -200,7 +209,8 @@ class ManifestSource:
 
     def _plan_all(self) -> None:
         self._unplanned.clear()
-        for entry in sorted(self._set.entries.values(), key=_place):
+        entries = {**self._removals.entries, **self._set.entries}
+        for entry in sorted(entries.values(), key=_place):
             self._want(entry)
 
     def _plan_some(self, until: float) -> None:
@@ -240,15 +250,46 @@ class ManifestSource:
         self._stale = True
         entries = self._set.entries
         touched = self._set.apply(changes)
+        for uid in touched & entries.keys():
+            self._removals.cancel(uid)
         for uid in touched - entries.keys():
-            self._lose(uid)
+            self._leave(uid)
         waiting = {**self._unplanned, **{uid: entries[uid] for uid in touched & entries.keys()}}
         ordered = sorted(waiting.values(), key=_place)
         self._unplanned = {entry.pod.uid: entry for entry in ordered}
 
+    def _leave(self, uid: str) -> None:
+        """No manifest has a pod any more: it may be that its file is being replaced."""
+        entry = self._planned.get(uid)
+        if entry is None or uid not in self._pods or not self._removals.seconds:
+            self._lose(uid)
+            return
+        self._unplanned.pop(uid, None)
+        self._removals.begin(entry)
+
+    def _remove_due(self, paths: Sequence[Problem]) -> None:
+        """Lose the pods that have left; ``paths`` is what there is to say about the files."""
+        if self._removals.entries:
+            for uid in self._removals.due(self._not_read(paths)):
+                self._stale = True
+                self._lose(uid)
+
+    def _wake_later(self) -> None:
+        """Be asked again when the next pod has left, and when the agent has settled."""
+        wait = self._removals.wait() if self._removals.entries else None
+        if self._unread.settling and self._settled_at is not None:
+            wait = min(
+                self._removals.seconds if wait is None else wait,
+                self._settled_at - self._monotonic(),
+            )
+        if wait is not None:
+            self._files.wake(max(wait, 0.001))
+
     def _lose(self, uid: str) -> None:
         """A pod is no longer desired. It stays in the plan until its cgroups are gone."""
         self._unplanned.pop(uid, None)
+        self._planned.pop(uid, None)
+        self._removals.cancel(uid)
         desired_pod = self._pods.pop(uid, None)
         if desired_pod is None:
             return
@@ -270,6 +311,10 @@ class ManifestSource:
     def _want(self, entry: Entry) -> None:
         """A pod came or changed."""
         pod = entry.pod
+        other = self._removals.of_name(pod.key)
+        if other and other != pod.uid:
+            self._lose(other)
+        self._planned[pod.uid] = entry
         spec = self._reads(pod, entry.document, self._around)
         others: frozenset[str] = frozenset()
         if spec.runnable:
@@ -297,9 +342,9 @@ class ManifestSource:
         """A pod as plain processes."""
         return read(pod, document, around=around, powers=self._powers, unconfined=self._unconfined)
 
-    def _not_read(self) -> FailedManifest:
-        """What is not known of the manifests."""
-        rows = frozenset(row.where for row in self._paths if row.code is ProblemCode.UNREAD)
+    def _not_read(self, paths: Sequence[Problem]) -> FailedManifest:
+        """What is not known of the manifests; ``paths`` is what there is to say about the files."""
+        rows = frozenset(row.where for row in paths if row.code is ProblemCode.UNREAD)
         faulty = rows | self._set.faulty
         if not faulty:
             return FailedManifest()

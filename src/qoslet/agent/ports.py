@@ -212,19 +212,24 @@ class DesiredPod(Struct, frozen=True):
 
 class FailedManifest(Struct, frozen=True):
     """Manifest files and directories that cannot be read as they are (``faulty``), and the
-    directories of those that can: which pods the former ask for is not known."""
+    directories of those that can: which pods the former ask for is not known. ``settling``: the
+    agent has just begun, and a file that is absent may be one that is being replaced."""
 
     faulty: frozenset[str] = frozenset()
     directories: frozenset[str] = frozenset()
+    settling: bool = False
+
+    def fault_at(self, manifest: str) -> str:
+        """Which of a file and its directory cannot be read; empty where both can."""
+        paths = (manifest, manifest.rpartition("/")[0])
+        return next((path for path in paths if path in self.faulty), "")
 
     def fault_of(self, manifest: str) -> str:
         """The path whose fault leaves open whether a pod of ``manifest`` is desired; empty where
         nothing does. A pod of an unknown file may come from any."""
-        above = manifest.rpartition("/")[0]
-        for path in (manifest, above):
-            if path in self.faulty:
-                return path
-        known = bool(manifest) and above in self.directories
+        if fault := self.fault_at(manifest):
+            return fault
+        known = bool(manifest) and manifest.rpartition("/")[0] in self.directories
         return "" if known else min(self.faulty, default="")
 
 

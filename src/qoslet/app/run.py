@@ -19,6 +19,7 @@ from qoslet.agent.loop import RunResult
 from qoslet.agent.loop import Surface as Surface
 from qoslet.agent.loop import run as run_loop
 from qoslet.agent.ports import DesiredState as DesiredState
+from qoslet.agent.removals import REMOVAL_SECONDS
 from qoslet.app.node import guard_of, node_of
 from qoslet.app.options import RunOptions
 from qoslet.app.parts import AgentRun, reserved_cgroups, shell_lines, title_of
@@ -87,6 +88,7 @@ def _parts(options: RunOptions, nodes: NodeFiles) -> Iterator[AgentRun]:
         wakes=nodes.descriptors,
         reads=reads,
         monotonic=time.monotonic,
+        removal_seconds=REMOVAL_SECONDS,
     )
     watched = not options.keep
     config = Config(

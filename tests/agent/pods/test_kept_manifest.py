@@ -193,3 +193,24 @@ def test_an_end_that_is_asked_for_ends_kept_pods_too() -> None:
     for _ in range(4):
         two.bench.reconciler.drain()
     assert not two.bench.keeper.kept
+
+
+def test_a_pod_whose_file_is_absent_when_the_agent_begins_stays_for_a_moment() -> None:
+    """Its file may be one that is being replaced."""
+    two = Two("v1", "a", "b", "c")
+    two.source = two.bench.source = Typed("v1")
+    two.bench.put("a")
+    two.source.unread = FailedManifest(settling=True)
+    two.bench.begin()
+    two.bench.turn()
+    two.bench.turn(0.5)
+    assert all(two.same(name) for name in "abc")
+    assert any(line.startswith("d/b: /m/b.yaml does not have it now") for line in two.bench.said)
+    two.bench.put("b")
+    two.source.spoil()
+    two.bench.turn(0.5)
+    two.bench.turn(20.0)
+    assert two.same("a")
+    assert two.same("b"), "it came back"
+    assert "c" not in two.bench.keeper.kept
+    assert "d/c: /m/c.yaml no longer has it: stopping it" in two.bench.said

@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qoslet.core.api.manifest_set import FileChange
+from qoslet.core.problem import ProblemCode
 from qoslet.errors import BadInput
 from qoslet.host.files.bounds import FOLLOWED
 from qoslet.host.files.watched_manifests import RESCAN, SLICE, ManifestFiles
@@ -411,8 +412,9 @@ def test_a_directory_goes_and_comes_again(opened: Opening, folder: Path) -> None
     files.changes()
     for _ in range(3):
         shutil.rmtree(folder)
-        assert told(files) == {"a.yaml": "gone"}
+        assert told(files) == {}, "its pods stay"
         assert rows(files) == [f"error {folder}: does not exist"]
+        assert [row.code for row in files.rows()] == [ProblemCode.UNREAD]
         folder.mkdir()
         write(folder / "a.yaml", "again")
         assert told(files) == {"a.yaml": "again"}
@@ -428,12 +430,67 @@ def test_the_directories_above_go_and_come_again(opened: Opening, tmp_path: Path
     files = opened(deep)
     files.changes()
     shutil.rmtree(tmp_path / "a")
-    assert told(files) == {"a.yaml": "gone"}
+    assert told(files) == {}
     for made in (tmp_path / "a", tmp_path / "a" / "b", deep):
         made.mkdir()
         assert told(files) == {}
+        assert len(rows(files)) == 1
     write(deep / "a.yaml", "two")
     assert told(files) == {"a.yaml": "two"}
+
+
+@pytest.mark.parametrize("only", [False, True], ids=["directory", "file"])
+def test_a_directory_that_is_moved_away_keeps_its_files(
+    opened: Opening, folder: Path, only: bool
+) -> None:
+    """Unmounted, renamed, or its parent is gone: nobody has removed a file from it."""
+    write(folder / "a.yaml", "one")
+    files = opened(folder / "a.yaml" if only else folder)
+    files.changes()
+    away = folder.with_name("away")
+    for place in (folder, folder.parent / "other"):
+        os.rename(folder, away)
+        place.touch()
+        if place != folder:
+            os.rename(place, folder)
+        assert "gone" not in told(files).values()
+        assert rows(files) or only
+        folder.unlink()
+        assert "gone" not in told(files).values()
+        os.rename(away, folder)
+        assert set(told(files).values()) <= {"one"}
+        assert rows(files) == []
+    (folder / "a.yaml").unlink()
+    assert told(files) == {"a.yaml": "gone"}
+
+
+def test_an_empty_directory_in_place_of_another_is_a_fault(opened: Opening, folder: Path) -> None:
+    """What is seen where a mount goes: the directory below it."""
+    write(folder / "a.yaml", "one")
+    files = opened(folder)
+    files.changes()
+    os.rename(folder, folder.with_name("away"))
+    folder.mkdir(mode=0o755)
+    for _ in range(2):
+        assert told(files) == {}
+        assert rows(files) == [f"error {folder}: is another directory now, and empty"]
+        files.wake()
+    write(folder / "b.yaml", "two")
+    assert told(files) == {"a.yaml": "gone", "b.yaml": "two"}
+    (folder / "b.yaml").unlink()
+    assert told(files) == {"b.yaml": "gone"}, "removed from the same directory"
+    assert rows(files) == []
+
+
+@pytest.mark.parametrize("text", ["", "\n \n", "# half\n", "---\n", "---\n# a\n---\n", "\ufeff"])
+def test_a_file_that_says_nothing_is_a_fault(opened: Opening, folder: Path, text: str) -> None:
+    write(folder / "a.yaml", "one")
+    files = opened(folder)
+    files.changes()
+    (folder / "a.yaml").write_text(text)
+    assert told(files) == {"a.yaml": "fault: is empty"}
+    write(folder / "a.yaml", "one")
+    assert told(files) == {"a.yaml": "one"}
 
 
 def test_a_directory_is_replaced_at_once(opened: Opening, folder: Path) -> None:
@@ -720,6 +777,9 @@ def test_what_is_told_adds_up_to_what_is_there(
                     do(folder, what, name, other, number)
             known |= told(files)
             found = {name: text for name, text in known.items() if text != "gone"}
+            if any(fault.message.startswith("is another") for fault in files.faults):
+                assert not told(files), "an empty directory took its place: nothing is gone"
+                continue
             fresh = ManifestFiles([str(folder)], Time())
             assert found == told(fresh)
             assert files.faults == fresh.faults == []
@@ -734,7 +794,8 @@ def test_fifty_files_at_once_are_one_look(opened: Opening, folder: Path) -> None
     for number in range(50):
         write(folder / f"{number}.yaml", f"n{number}")
     assert len(files.changes()) == 50
-    shutil.rmtree(folder)
+    for path in folder.iterdir():
+        path.unlink()
     assert set(told(files).values()) == {"gone"}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from qoslet.agent.pods.resize import PodResizer
 from qoslet.agent.pods.teardown import PodTeardown
-from qoslet.agent.ports import DesiredPod, DesiredState
+from qoslet.agent.ports import DesiredPod, DesiredState, FailedManifest
 from qoslet.agent.state.pod_phases import WorkerPhase, enter
 from qoslet.agent.state.pod_worker import PodWorker, adopted_worker, container_paths, never_restarts
 from qoslet.agent.state.sync_context import SyncContext
@@ -109,8 +109,8 @@ class Admission:
         cannot be read: then it stays as it is."""
         manifest = runtime_pod.manifest
         names = {one.pod.key for one in desired.pods.values()}
-        fault = "" if worker.key in names else desired.unread.fault_of(manifest)
-        if not fault:
+        message = "" if worker.key in names else _why_kept(manifest, desired.unread)
+        if not message:
             self._log_stop(worker, manifest)
             self._teardown.stop(worker)
             return
@@ -122,7 +122,6 @@ class Admission:
         if pod is not None and not runtime_pod.ended:
             worker.pod = pod
             self._plan_as_running(worker, pod)
-        message = f"{fault} cannot be read: the pod stays as it is until that is fixed"
         worker.set_reason("ManifestUnread", message, self._context.clock.wall())
         self._context.log.notes.append(f"{worker.key}: {message}")
 
@@ -142,7 +141,7 @@ class Admission:
                 self._decided(worker)
                 worker.set_reason("", "", context.clock.wall())
                 self._adopt_kept(worker, desired_pod)
-            elif worker.key in names or not desired.unread.fault_of(worker.kept_manifest or ""):
+            elif worker.key in names or not _why_kept(worker.kept_manifest or "", desired.unread):
                 self._log_stop(worker, worker.kept_manifest or "")
                 self._decided(worker)
                 self._not_desired(worker.uid)
@@ -376,3 +375,12 @@ class Admission:
         # what could not be written may be right now
         worker.retry_at = None
         self._context.update_runtime(worker)
+
+
+def _why_kept(manifest: str, unread: FailedManifest) -> str:
+    """Why it is not known whether a pod of an earlier agent is desired; empty where it is."""
+    if fault := unread.fault_of(manifest):
+        return f"{fault} cannot be read: the pod stays as it is until that is fixed"
+    if unread.settling:
+        return f"{manifest or 'no manifest'} does not have it now: the pod stays for a moment, in case the file is being replaced"
+    return ""

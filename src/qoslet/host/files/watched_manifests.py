@@ -12,16 +12,23 @@ from collections.abc import Callable, Sequence
 from errno import EIO
 from typing import IO
 
-from msgspec import Struct
-
 from qoslet.core.api.documents import Document
 from qoslet.core.api.manifest_set import FileChange, Order
 from qoslet.core.api.schema import shown
 from qoslet.core.problem import Problem, ProblemCode
 from qoslet.errors import SHORTAGES, BadInput
+from qoslet.host.files.given_path import (
+    NOWHERE,
+    GivenPath,
+    empty,
+    given_path,
+    is_gone,
+    replaced,
+    row_of,
+)
 from qoslet.host.files.manifest_names import is_manifest, manifest_names
-from qoslet.host.files.manifests import STREAMS, stream_documents, unreadable
-from qoslet.host.files.stable_read import Stamp, content, stamp
+from qoslet.host.files.manifests import stream_documents, unreadable
+from qoslet.host.files.stable_read import content, stamp
 from qoslet.host.files.trusted_path import check_trusted
 from qoslet.host.linux.inotify import Alarm, DirectoryWatch, Inotify, PollingWatch
 
@@ -39,29 +46,6 @@ _PASSING = (*SHORTAGES, EIO)
 
 _AGAIN = (0.001, 0.01, 0.1)
 """Seconds after which a file that was being written is tried again."""
-
-
-class _Given(Struct):
-    """A path of the command line: a directory, one file in it (``only``), or a ``stream`` that
-    can be read once. ``known`` are the files that were told, with the stamp they had; ``busy``
-    how often those were tried that are being written; ``links`` the directories that links among
-    them lead into. ``absent``: its
-    ``fault`` is that it is not there."""
-
-    number: int
-    path: str
-    directory: str
-    only: str = ""
-    stream: bool = False
-    known: dict[str, Stamp] = {}
-    busy: dict[str, int] = {}
-    links: dict[str, str] = {}
-    fault: BadInput | None = None
-    absent: bool = False
-
-    def full(self, name: str) -> str:
-        """The path of a file, as it is shown."""
-        return self.path if self.only or self.stream else os.path.join(self.path, name)
 
 
 class ManifestFiles:
@@ -91,13 +75,13 @@ class ManifestFiles:
             self._watch = watch()
         except OSError as error:
             self._watch = self._polled(error)
-        self._given = [_given(number, path) for number, path in enumerate(paths)]
+        self._given = [given_path(number, path) for number, path in enumerate(paths)]
         self._whole = [given for given in self._given if not given.only and not given.stream]
-        self._single: dict[tuple[str, str], list[_Given]] = {}
+        self._single: dict[tuple[str, str], list[GivenPath]] = {}
         for given in self._given:
             if given.only:
                 self._single.setdefault((given.directory, given.only), []).append(given)
-        self._alarm = Alarm()
+        self._alarm, self._later = Alarm(), Alarm()
         self._linked: dict[str, set[int]] = {}
         self._above: set[str] = set()
         self._next_look = clock()
@@ -131,9 +115,9 @@ class ManifestFiles:
         changes, self._changes = self._changes, []
         return changes
 
-    def wake(self) -> None:
-        """Be readable at once."""
-        self._alarm.ring(0.0)
+    def wake(self, seconds: float = 0.0) -> None:
+        """Be readable in ``seconds``; of two times that are not now the last one counts."""
+        (self._later if seconds else self._alarm).ring(seconds)
 
     def _more(self) -> bool:
         """Queue what else is to be told together; whether anything."""
@@ -156,6 +140,7 @@ class ManifestFiles:
                 self._look(given)
         dirty, self._dirty = self._dirty, {}
         self._alarm.rang()
+        self._later.rang()
         if self._strict:
             for number in {number for number, _ in dirty}:
                 self._check(self._given[number])
@@ -168,7 +153,7 @@ class ManifestFiles:
 
     def rows(self) -> list[Problem]:
         """What keeps files from being read as they are."""
-        found = [_row(given, given.fault) for given in self._given if given.fault is not None]
+        found = [row_of(given, given.fault) for given in self._given if given.fault is not None]
         if self._unwatched:
             message = f"not watched ({self._unwatched}): polled every {POLL:g} s"
             hint = "raise fs.inotify.max_user_instances or max_user_watches"
@@ -182,12 +167,13 @@ class ManifestFiles:
 
     def descriptors(self) -> list[int]:
         """Readable when ``changes`` may have something."""
-        return [*self._watch.descriptors(), self._alarm.fd]
+        return [*self._watch.descriptors(), self._alarm.fd, self._later.fd]
 
     def close(self) -> None:
         """Watch nothing any more."""
         self._watch.close()
         self._alarm.close()
+        self._later.close()
 
     def _polled(self, error: OSError) -> DirectoryWatch:
         self._unwatched = error.strerror or str(error)
@@ -220,8 +206,12 @@ class ManifestFiles:
                 self._touched(given, name, made)
             for given in self._whole:
                 if given.directory == directory:
+                    if kind == "ended":
+                        given.identity = NOWHERE
                     if name and is_manifest(name):
                         self._touched(given, name, made)
+                        if given.fault is not None:
+                            looks.add(given.number)
                     elif kind == "ended" or not name or given.links:
                         # with links also ..data of a ConfigMap: they may lead to other files
                         looks.add(given.number)
@@ -235,13 +225,13 @@ class ManifestFiles:
                 self._above.discard(directory)
         return looks
 
-    def _touched(self, given: _Given, name: str, made: bool) -> None:
+    def _touched(self, given: GivenPath, name: str, made: bool) -> None:
         """Something happened to a file."""
         self._dirty[given.number, name] = made
         if name in given.busy:
             given.busy[name] = 0
 
-    def _look(self, given: _Given) -> None:
+    def _look(self, given: GivenPath) -> None:
         """Compare what is there with what was told."""
         if given.stream:
             return
@@ -257,25 +247,27 @@ class ManifestFiles:
             return
         except (OSError, ValueError) as error:
             given.fault = unreadable(given.path, error)
-            given.absent = isinstance(error, FileNotFoundError | NotADirectoryError)
+            given.absent, given.identity = bool(given.only) and is_gone(given.path, error), NOWHERE
             if not given.absent:
                 return
             names = []
         else:
-            given.fault = None
+            given.fault = replaced(given, names)
+            if given.fault is not None:
+                return
         for name in (*names, *(given.known.keys() - set(names))):
             found = stamp(given.full(name))
             if found is None or found != given.known.get(name) or name in given.busy:
                 self._dirty.setdefault((given.number, name), False)
 
-    def _names(self, given: _Given) -> list[str]:
+    def _names(self, given: GivenPath) -> list[str]:
         """The files of a path that are there. Raises OSError, BadInput."""
         if given.only:
             os.lstat(given.path)
             return [given.only]
         return manifest_names(given.directory, self._strict)
 
-    def _check(self, given: _Given) -> None:
+    def _check(self, given: GivenPath) -> None:
         """See whether a directory may be read; where not, its files wait for the next look."""
         if given.only or given.stream:
             return
@@ -294,18 +286,19 @@ class ManifestFiles:
             above = os.path.dirname(above)
         self._above.add(above)
 
-    def _read(self, given: _Given, name: str, made: bool) -> FileChange | None:
+    def _read(self, given: GivenPath, name: str, made: bool) -> FileChange | None:
         """What a file says; None where there is nothing to tell."""
         path, order = given.full(name), (given.number, name)
         if given.stream:
             called = "stdin" if path == "-" else shown(path)
             return FileChange(called, order, tuple(stream_documents(path, self._stdin)), True)
-        if given.fault is not None and not given.only and os.path.isdir(given.directory):
+        if given.fault is not None and not given.only:
             return None
         tried = given.busy.pop(name, 0)
         documents: tuple[Document | BadInput, ...] | None
         try:
             found, documents = content(path, self._strict, made)
+            documents = documents or (empty(path),)
         except BlockingIOError:
             self._wait(given, name, tried, made)
             return None
@@ -315,9 +308,11 @@ class ManifestFiles:
             found, documents = stamp(path) or (), (unreadable(path, error),)
             if getattr(error, "errno", 0) in _PASSING:
                 found = ()
-            absent = isinstance(error, FileNotFoundError | NotADirectoryError)
-            if isinstance(error, IsADirectoryError) or (absent and not os.path.islink(path)):
+            if isinstance(error, IsADirectoryError) or is_gone(path, error):
                 documents = None
+            elif not os.path.isdir(given.directory):
+                self._look(given)
+                return None
         self._follow(given, name, path)
         if documents is not None:
             given.known[name] = found
@@ -325,7 +320,7 @@ class ManifestFiles:
             return None
         return FileChange(shown(path), order, documents, bool(given.only))
 
-    def _wait(self, given: _Given, name: str, tried: int, made: bool) -> None:
+    def _wait(self, given: GivenPath, name: str, tried: int, made: bool) -> None:
         """Try a file again that is being written: its closing is told a moment before the kernel
         counts one writer less. Later tries wait for the next closing, or the next look."""
         given.busy[name] = tried + 1
@@ -333,7 +328,7 @@ class ManifestFiles:
             self._dirty[given.number, name] = made
             self._alarm.ring(_AGAIN[tried])
 
-    def _follow(self, given: _Given, name: str, path: str) -> None:
+    def _follow(self, given: GivenPath, name: str, path: str) -> None:
         """Watch the directory that a link leads into."""
         target = os.path.dirname(os.path.realpath(path)) if os.path.islink(path) else ""
         before = given.links.pop(name, "")
@@ -348,18 +343,3 @@ class ManifestFiles:
                 del self._linked[before]
                 if all(before != one.directory for one in self._given):
                     self._watch.drop(before)
-
-
-def _row(given: _Given, fault: BadInput) -> Problem:
-    """What keeps a path from being read."""
-    code = ProblemCode.OTHER if given.absent else ProblemCode.UNREAD
-    return Problem("error", fault.where, fault.message, fault.hint, code)
-
-
-def _given(number: int, path: str) -> _Given:
-    if path == "-" or path.startswith(STREAMS):
-        return _Given(number, path, "", stream=True)
-    if os.path.isdir(path):
-        return _Given(number, path, path)
-    directory, name = os.path.split(path)
-    return _Given(number, path, directory or ".", only=name or path)

@@ -1,0 +1,92 @@
+"""A path that the command line names, and what is known of it while it is watched."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from qoslet.core.api.schema import shown
+from qoslet.core.problem import Problem, ProblemCode
+from qoslet.errors import BadInput
+from qoslet.host.files.manifests import STREAMS, unreadable
+from qoslet.host.files.stable_read import Stamp
+
+NOWHERE = (0, 0)
+"""The identity of no directory."""
+
+
+class GivenPath(Struct):
+    """A path of the command line: a directory, one file in it (``only``), or a ``stream`` that
+    can be read once. ``known`` are the files that were told, with the stamp they had; ``busy``
+    how often those were tried that are being written; ``links`` the directories that links among
+    them lead into. ``absent``: its
+    ``fault`` is that it is not there."""
+
+    number: int
+    path: str
+    directory: str
+    only: str = ""
+    stream: bool = False
+    known: dict[str, Stamp] = {}
+    busy: dict[str, int] = {}
+    links: dict[str, str] = {}
+    fault: BadInput | None = None
+    absent: bool = False
+    identity: tuple[int, int] = NOWHERE
+    had_files: bool = False
+
+    def full(self, name: str) -> str:
+        """The path of a file, as it is shown."""
+        return self.path if self.only or self.stream else os.path.join(self.path, name)
+
+
+def row_of(given: GivenPath, fault: BadInput) -> Problem:
+    """What keeps a path from being read."""
+    code = ProblemCode.OTHER if given.absent else ProblemCode.UNREAD
+    stay = "its pods keep running unchanged" if given.known and not given.absent else ""
+    hint = "; ".join(filter(None, (fault.hint, stay)))
+    return Problem("error", fault.where, fault.message, hint, code)
+
+
+def is_gone(path: str, error: Exception) -> bool:
+    """Whether a file was removed from its directory, which is there. A link that leads nowhere was
+    not."""
+    absent = isinstance(error, FileNotFoundError | NotADirectoryError)
+    return absent and not os.path.islink(path) and os.path.isdir(os.path.dirname(path) or ".")
+
+
+def empty(path: str) -> BadInput:
+    """The fault of a file that says nothing: who writes it may not be done."""
+    hint = "to end its pods, remove it"
+    return BadInput("is empty", where=shown(path), hint=hint)
+
+
+def replaced(given: GivenPath, names: Sequence[str]) -> BadInput | None:
+    """The fault of a directory that had files, and is another one without any now: what was
+    mounted there may be gone. Takes note of which it is."""
+    if given.only:
+        return None
+    try:
+        facts = os.stat(given.directory)
+    except OSError as error:
+        return unreadable(given.path, error)
+    identity = facts.st_dev, facts.st_ino
+    if given.had_files and not names and identity != given.identity:
+        hint = "mount or move the directory with the manifests back; to end its pods, remove their files"
+        return BadInput("is another directory now, and empty", where=shown(given.path), hint=hint)
+    given.had_files = bool(names)
+    if names:
+        given.identity = identity
+    return None
+
+
+def given_path(number: int, path: str) -> GivenPath:
+    """The path with this number on the command line, before anything of it was read."""
+    if path == "-" or path.startswith(STREAMS):
+        return GivenPath(number, path, "", stream=True)
+    if os.path.isdir(path):
+        return GivenPath(number, path, path)
+    directory, name = os.path.split(path)
+    return GivenPath(number, path, directory or ".", only=name or path)
