@@ -17,7 +17,7 @@ from qoslet.core.api.pod import Pod
 from qoslet.core.managers.checkpoint import checkpoint_files, restore_managers
 from qoslet.core.managers.container_manager import Assignments, managers_of
 from qoslet.core.managers.cpu_manager import Refusal
-from qoslet.core.node.node import Node, allocatable
+from qoslet.core.node.node import Node, allocatable, seccomp_default
 from qoslet.core.plan.live_plan import LivePlan, PodGroups
 from qoslet.core.problem import Problem, ProblemCode
 from qoslet.core.resources.node_policy import node_policy
@@ -228,7 +228,9 @@ class ManifestSource:
     ) -> None:
         self.live = LivePlan(node, kept)
         self._of_node = problems
-        self._around = PodEnvironment(node.name, allocatable(node))
+        self._around = PodEnvironment(
+            node.name, allocatable(node), seccomp_default=seccomp_default(node)
+        )
         self._stale = True
 
     def _first(self) -> None:

@@ -12,8 +12,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.app.managers import take_up_managers
+from qoslet.core.node.node import seccomp_default
 from qoslet.core.reconcile.steps import Step
+from qoslet.core.workload.container_spec import SeccompProfiles
 from qoslet.core.workload.image_spec import read_images
+from qoslet.core.workload.seccomp import KUBELET_PROFILES
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.cgroupfs.v1 import HierarchiesV1
 from qoslet.host.containers.log_files import LogLimits
@@ -125,7 +128,10 @@ def taken_up(chosen: CriChoice, tree: OwnedTree, folder: str, source: ManifestSo
     _write(f"{folder}/{CRI_ENDPOINT}", chosen.endpoint)
     kubelet = source.live.node.kubelet
     limits = LogLimits(kubelet.container_log_max_size, kubelet.container_log_max_files)
-    runtime = _runtime(chosen.endpoint, chosen.facts, tree, folder, chosen.unconfined, limits)
+    seccomp = SeccompProfiles(root=KUBELET_PROFILES, by_default=seccomp_default(source.live.node))
+    runtime = _runtime(
+        chosen.endpoint, chosen.facts, tree, folder, chosen.unconfined, limits, seccomp
+    )
     try:
         take_up_managers(source, tree, folder, runtime.list_pods().keys())
     except BaseException:
@@ -141,6 +147,7 @@ def _runtime(
     folder: str,
     unconfined: bool,
     limits: LogLimits | None = None,
+    seccomp: SeccompProfiles | None = None,
 ) -> CriRuntime:
     from qoslet.host.cri.engine import CriSettings
     from qoslet.host.cri.runtime import CriRuntime
@@ -154,6 +161,7 @@ def _runtime(
         f"{folder}/{LOGS}",
         host_network=unconfined and bool(facts.network),
         limits=limits or LogLimits(),
+        seccomp=seccomp or SeccompProfiles(root=KUBELET_PROFILES),
     )
     return CriRuntime(endpoint, facts, setting, partial(_charge, tree))
 

@@ -11,11 +11,13 @@ from msgspec.structs import replace
 from qoslet.core.node.doctor_programs import runc_finding
 from qoslet.core.problem import Problem
 from qoslet.core.versions.runtime import runtime_of
-from qoslet.core.workload.container_spec import OciPod, OciRuntime
+from qoslet.core.workload.container_spec import OciPod, OciRuntime, SeccompProfiles
 from qoslet.core.workload.oci_spec import read_oci
+from qoslet.core.workload.seccomp import KUBELET_PROFILES
 from qoslet.errors import BadInput
 from qoslet.host.machine.runc_fix import runc_fix
 from qoslet.host.oci.find_runtime import InstalledRuntime, Name, engine_of, find
+from qoslet.host.oci.seccomp_profiles import distribution_profile, profile_fault
 
 if TYPE_CHECKING:
     from qoslet.app.options import RunOptions
@@ -33,8 +35,16 @@ class OciPodReader(Struct, frozen=True):
 
     def read(self, pod: Pod, document: Mapping[str, Any], around: PodEnvironment) -> PodSpec:
         """A pod as containers of images."""
-        spec = read_oci(pod, document, around=around, unconfined=self.unconfined)
-        return replace(spec, bundles=OciPod(self.engine, {}))
+        seccomp = replace(self.engine.seccomp, by_default=around.seccomp_default)
+        spec = read_oci(
+            pod,
+            document,
+            around=around,
+            unconfined=self.unconfined,
+            seccomp=seccomp,
+            profile_fault=lambda name: profile_fault(name, seccomp.distribution, seccomp.root),
+        )
+        return replace(spec, bundles=OciPod(replace(self.engine, seccomp=seccomp), {}))
 
 
 def choose(options: RunOptions) -> InstalledRuntime:
@@ -95,4 +105,5 @@ def reader(options: RunOptions, found: InstalledRuntime, node: Node) -> OciPodRe
         systemd=(node.host.systemd or 0) if node.driver == "systemd" else None,
         v2=node.hierarchy == "v2",
     )
-    return OciPodReader(engine, options.unconfined)
+    seccomp = SeccompProfiles(distribution_profile(), KUBELET_PROFILES, optional=options.unconfined)
+    return OciPodReader(replace(engine, seccomp=seccomp), options.unconfined)

@@ -6,6 +6,7 @@ import json
 from fractions import Fraction
 
 import pytest
+from msgspec.structs import replace
 
 from qoslet.core.node.node import (
     HostFacts,
@@ -15,6 +16,7 @@ from qoslet.core.node.node import (
     enforced,
     eviction_reservation,
     reserved,
+    seccomp_default,
     unevicted,
 )
 from qoslet.core.quantity import NANO, parse, total
@@ -116,3 +118,22 @@ def test_what_kubepods_gets():
 def test_a_threshold_of_nothing_or_all_is_switched_off(text):
     node = node_of({**GIVEN, "hardEviction": {"memory.available": {"quantity": text}}})
     assert eviction_reservation(node) == {}
+
+
+@pytest.mark.parametrize(
+    ("release", "gates", "wanted"),
+    [
+        ("1.24", {}, False),
+        ("1.24", {"SeccompDefault": True}, True),
+        ("1.25", {}, True),
+        ("1.25", {"SeccompDefault": False}, False),
+        ("1.36", {}, True),
+    ],
+)
+def test_seccomp_default_needs_its_gate_where_there_is_one(release, gates, wanted):
+    """Source: KEP-2413 graduation (alpha 1.22, beta 1.25, GA 1.27, gate removed 1.29)."""
+    node = node_of({"capacity": {}, "kubeReserved": {}, "systemReserved": {}})
+    node = replace(node, profile=kubernetes.resolve(release))
+    kubelet = replace(node.kubelet, feature_gates=gates, seccomp_default=True)
+    assert seccomp_default(replace(node, kubelet=kubelet)) is wanted
+    assert not seccomp_default(replace(node, kubelet=replace(kubelet, seccomp_default=False)))

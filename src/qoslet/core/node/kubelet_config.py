@@ -128,6 +128,7 @@ _UNUSED: Mapping[str, Callable[[Faults, str, Any], Any]] = {
     "oomScoreAdj": _score,
     "systemCgroups": _system_cgroups,
     "mergeDefaultEvictionSettings": read.boolean,
+    "seccompDefault": read.boolean,
 }
 """Fields that are read, but decide about no cgroup by themselves."""
 
@@ -194,6 +195,7 @@ def kubelet_of(
     the CPU of both reservations: kubelet app run.
     """
     values = dict(found.values)
+    values["seccomp_default"] = bool(found.unused.get("seccompDefault"))
     defaults = _EVICTION_WINDOWS if os == "windows" else _EVICTION
     if "eviction_hard" not in values:
         values["eviction_hard"] = defaults

@@ -14,6 +14,7 @@ from msgspec import Struct
 from qoslet.core.api.pod import NO_QUANTITIES, Quantities
 from qoslet.core.node.topology import Layout, NumaNode
 from qoslet.core.quantity import ZERO, Quantity, from_int, from_nano, sub, total
+from qoslet.core.versions import feature_gates
 from qoslet.core.versions.kubernetes import Profile
 
 Hierarchy = Literal["v1", "v2"]
@@ -92,6 +93,7 @@ class Kubelet(Struct, frozen=True):
     max_pods: int = 110
     container_log_max_size: int = 10 << 20
     container_log_max_files: int = 5
+    seccomp_default: bool = False
 
 
 class Node(Struct, frozen=True):
@@ -126,6 +128,16 @@ class Node(Struct, frozen=True):
     def origin(self, field: str) -> str:
         """Where a field came from, for explanations."""
         return self.origins.get(field, "default")
+
+
+def seccomp_default(node: Node) -> bool:
+    """Whether a container that asks for no seccomp profile gets the runtime's. Source: KEP-2413;
+    the gate is gone where the field always counts."""
+    if not node.kubelet.seccomp_default:
+        return False
+    given = node.kubelet.feature_gates.get("SeccompDefault")
+    default = feature_gates.default("SeccompDefault", node.profile.minor)
+    return default if given is None else given
 
 
 def reserved(node: Node) -> Quantities:

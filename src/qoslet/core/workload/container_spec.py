@@ -76,6 +76,25 @@ def default_pull(image: str) -> Pull:
     return "Always" if tag in ("", "latest") else "IfNotPresent"
 
 
+class SeccompProfiles(Struct, frozen=True, omit_defaults=True):
+    """Where the profiles of containers are: ``distribution`` is the file of ``RuntimeDefault``, empty
+    where there is none, ``root`` the folder of Localhost profiles, empty where there is none.
+    ``by_default``: who asks for no profile gets ``RuntimeDefault`` (``seccompDefault``).
+    ``optional``: a container runs without a profile that cannot be loaded (``--unconfined``)."""
+
+    distribution: str = ""
+    root: str = ""
+    by_default: bool = False
+    optional: bool = False
+
+    def of(self, asked: ContainerSpec) -> str:
+        """The profile of a container; empty for none. A privileged one has none, as containerd
+        gives it."""
+        if asked.privileged or asked.seccomp == "Unconfined":
+            return ""
+        return asked.seccomp or ("RuntimeDefault" if self.by_default else "")
+
+
 class OciRuntime(Struct, frozen=True, omit_defaults=True):
     """The OCI runtime that makes containers, and where it finds what it needs. ``program`` is its
     path; ``images`` are layouts and ``trees`` directories by the name of an image, as the owner
@@ -91,6 +110,7 @@ class OciRuntime(Struct, frozen=True, omit_defaults=True):
     systemd: int | None = None
     v2: bool = False
     untold: tuple[str, ...] = ()
+    seccomp: SeccompProfiles = SeccompProfiles()
 
 
 class PlannedBlock(Struct, frozen=True):

@@ -20,11 +20,13 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 class PodEnvironment(Struct, frozen=True):
     """What the downward API may tell. ``allocatable`` stands in for limits that are not set.
-    With ``symbolic`` resources read as their references, whatever they amount to."""
+    With ``symbolic`` resources read as their references, whatever they amount to.
+    ``seccomp_default``: who asks for no seccomp profile is to get the runtime's."""
 
     node_name: str | None = None
     allocatable: Quantities = NO_QUANTITIES
     symbolic: bool = False
+    seccomp_default: bool = False
 
 
 LONGEST_WORD = 128 * 1024 - 1

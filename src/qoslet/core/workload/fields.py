@@ -151,7 +151,8 @@ def refusal_row(pod: Pod, refusal: IsolationRefusal, unconfined: bool) -> Proble
         message = f"{refusal.message}: run anyway (--unconfined)"
         return problem_row(pod, "warning", refusal.field, message, "")
     message = f"not run, because the runtime cannot isolate it as requested: {refusal.message}"
-    return problem_row(pod, "error", refusal.field, message, "use --unconfined to run it anyway")
+    hint = refusal.hint or "use --unconfined to run it anyway"
+    return problem_row(pod, "error", refusal.field, message, hint)
 
 
 def fault_row(pod: Pod, note: FieldFault) -> Problem:

@@ -22,6 +22,7 @@ from qoslet.core.workload.env import PodEnvironment
 from qoslet.core.workload.fields import fault_row, mapping, policy_of, words
 from qoslet.core.workload.pod_reader import PodReader, PodReading, stop_signal_of
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
+from qoslet.core.workload.seccomp import LOCALHOST, path_fault, profile_of
 from qoslet.core.workload.security_context import (
     Credentials,
     IsolationRefusal,
@@ -152,6 +153,8 @@ def _contained(
     uid, gid = number("runAsUser"), number("runAsGroup")
     non_root = (above if own.get("runAsNonRoot") is None else own).get("runAsNonRoot") is True
     faults += _contradictions(field, uid, gid, non_root)
+    seccomp = profile_of(above, own)
+    faults += _localhost_fault(field, seccomp)
     image = str(raw.get("image") or "")
     asked = mapping(own.get("capabilities"))
     made = ContainerSpec(
@@ -170,13 +173,21 @@ def _contained(
         privileged=own.get("privileged") is True,
         read_only_root=own.get("readOnlyRootFilesystem") is True,
         no_new_privileges=own.get("allowPrivilegeEscalation") is False,
-        seccomp=_profile(above, own, "seccompProfile"),
-        apparmor=_profile(above, own, "appArmorProfile"),
+        seccomp=seccomp,
+        apparmor=profile_of(above, own, "appArmorProfile"),
         tty=raw.get("tty") is True,
         stdin=raw.get("stdin") is True,
         stdin_once=raw.get("stdinOnce") is True,
     )
     return made, faults
+
+
+def _localhost_fault(field: str, seccomp: str) -> list[FieldFault]:
+    """A Localhost profile that names no file below the folder of profiles."""
+    wrong = path_fault(seccomp) if seccomp.startswith(LOCALHOST) else ""
+    hint = "name a file below the seccomp folder of the kubelet"
+    where = f"{field}.seccompProfile.localhostProfile"
+    return [FieldFault(where, wrong, hint)] if wrong else []
 
 
 def _contradictions(
@@ -201,13 +212,6 @@ def _capabilities(asked: object) -> tuple[str, ...]:
     """Names without ``CAP_``."""
     entries = asked if isinstance(asked, list) else []
     return tuple(str(one).upper().removeprefix("CAP_") for one in entries)
-
-
-def _profile(above: Mapping[str, Any], own: Mapping[str, Any], name: str) -> str:
-    """A security profile as one word."""
-    chosen = mapping(own.get(name)) or mapping(above.get(name))
-    kind = str(chosen.get("type") or "")
-    return f"{kind}/{chosen.get('localhostProfile') or ''}" if kind == "Localhost" else kind
 
 
 def _sandbox(pod: Pod, document: Mapping[str, Any]) -> Sandbox:

@@ -7,7 +7,7 @@ sandbox_run_linux.go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -16,11 +16,17 @@ from msgspec.structs import replace
 from qoslet.core.api.ids import bundle_id, container_id_fault
 from qoslet.core.api.pod import Pod
 from qoslet.core.problem import Problem
-from qoslet.core.workload.container_spec import ContainerSpec, Sandbox
+from qoslet.core.workload.container_spec import ContainerSpec, Sandbox, SeccompProfiles
 from qoslet.core.workload.env import PodEnvironment
 from qoslet.core.workload.fields import problem_row, refusal_row
 from qoslet.core.workload.image_spec import read_images
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
+from qoslet.core.workload.seccomp import (
+    LOCALHOST,
+    PACKAGE_HINT,
+    RUNTIME_DEFAULT,
+    path_fault,
+)
 from qoslet.core.workload.security_context import IsolationRefusal, capabilities
 from qoslet.core.workload.volumes import MemoryVolume, VolumeMount
 
@@ -64,15 +70,21 @@ def read_oci(
     *,
     around: PodEnvironment | None = None,
     unconfined: bool = False,
+    seccomp: SeccompProfiles | None = None,
+    profile_fault: Callable[[str], str] = lambda profile: (
+        f"the seccomp profile ({profile}) is not loaded"
+    ),
 ) -> PodSpec:
     """The containers of ``pod`` for an OCI runtime; isolation that takes more than this one gives
-    is an error, with ``unconfined`` a warning."""
+    is an error, with ``unconfined`` a warning. ``profile_fault`` tells why a seccomp profile cannot
+    be loaded, empty where it can."""
     spec = read_images(pod, document, around=around, unconfined=unconfined, subpaths=True)
     box = spec.sandbox
     assert box is not None
     said = _Said(pod, unconfined)
     for field, launch in _shaped(pod, spec):
         _judge(said, field, launch.contained)
+        _judge_seccomp(said, field, launch.contained, seccomp or SeccompProfiles(), profile_fault)
         fault = container_id_fault(bundle_id(pod.uid, launch.name))
         if fault is not None:
             said.wrong(f"{field}.name", fault, "shorten the pod's UID")
@@ -104,19 +116,34 @@ def _judge(said: _Said, field: str, asked: ContainerSpec | None) -> None:
     """What of one container's wishes is not there."""
     if asked is None:
         return
-    for name, title, value in (
-        ("seccompProfile", "seccomp", asked.seccomp),
-        ("appArmorProfile", "AppArmor", asked.apparmor),
-    ):
-        if value not in ("", "Unconfined"):
-            where = f"{field}.securityContext.{name}"
-            said.refuse(where, f"the {title} profile ({value}) is not loaded")
+    if asked.apparmor not in ("", "Unconfined"):
+        where = f"{field}.securityContext.appArmorProfile"
+        said.refuse(where, f"the AppArmor profile ({asked.apparmor}) is not loaded")
     _, unknown = capabilities(asked.add, asked.drop, asked.privileged)
     for name in unknown:
         said.refuse(f"{field}.securityContext.capabilities", f"capability {name} is not known")
     if asked.tty or asked.stdin:
         message = "it gets no terminal: its input is empty and its output goes to the log"
         said.rows.append(problem_row(said.pod, "warning", f"{field}.tty", message, "remove it"))
+
+
+def _judge_seccomp(
+    said: _Said,
+    field: str,
+    asked: ContainerSpec | None,
+    profiles: SeccompProfiles,
+    profile_fault: Callable[[str], str],
+) -> None:
+    """A seccomp profile that cannot be loaded."""
+    profile = "" if asked is None else profiles.of(asked)
+    if not profile or (profile.startswith(LOCALHOST) and path_fault(profile)):
+        return
+    if fault := profile_fault(profile):
+        way = PACKAGE_HINT if profile == RUNTIME_DEFAULT else "create the file"
+        hint = f"{way}; --unconfined runs it without"
+        where = f"{field}.securityContext.seccompProfile"
+        refusal = IsolationRefusal(where, fault, hint)
+        said.rows.append(refusal_row(said.pod, refusal, said.unconfined))
 
 
 def _with_shared_memory(spec: PodSpec) -> PodSpec:

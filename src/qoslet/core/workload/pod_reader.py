@@ -77,6 +77,7 @@ class PodReader:
     container_fields = frozenset(_CONTAINER_NAMES.split())
     """Container fields that are read here or belong to the image and its API server defaults."""
     lifecycle_fields = frozenset[str]()
+    seccomp_default = False
     hint = ""
     """What to do about fields that are not honoured."""
 
@@ -113,6 +114,7 @@ class PodReader:
         """The pod. With ``unconfined`` isolation that cannot be given is a warning instead of an
         error. A pod with an error has problems and no launches that may be started."""
         around = around or PodEnvironment()
+        self.seccomp_default = around.seccomp_default
         reading = self._gather(around)
         refused = dict.fromkeys(reading.refusals)
         rows = [
@@ -235,7 +237,12 @@ class _ProcessReader(PodReader):
         images = {str(raw["image"]) for raw in map(mapping, entries) if raw.get("image")}
         instead = f" instead of {', '.join(sorted(images))}" if images else ""
         message = f"runs as plain processes on this host's file system, network and PIDs{instead}"
-        return [problem_row(self.pod, "info", "spec", message, "")]
+        rows = [problem_row(self.pod, "info", "spec", message, "")]
+        if self.seccomp_default:
+            message = "seccompDefault: no seccomp profile is loaded for plain processes"
+            hint = "run it --with runc, crun or containerd"
+            rows.append(problem_row(self.pod, "warning", "spec.securityContext", message, hint))
+        return rows
 
     def add_container(
         self,

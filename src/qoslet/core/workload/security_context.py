@@ -53,10 +53,12 @@ class Credentials(Struct, frozen=True):
 
 
 class IsolationRefusal(Struct, frozen=True):
-    """Isolation that was asked for and cannot be given: the field and what is missing."""
+    """Isolation that was asked for and cannot be given: the field and what is missing. ``hint`` is
+    a way on beside ``--unconfined`` alone."""
 
     field: str
     message: str
+    hint: str = ""
 
 
 _HANDLED_NAMES = (
@@ -186,9 +188,10 @@ def _profiles(context: Mapping[str, Any], where: str) -> list[IsolationRefusal]:
     for name, title in (("seccompProfile", "seccomp"), ("appArmorProfile", "AppArmor")):
         kind = (context.get(name) or {}).get("type")
         if kind not in (None, "Unconfined"):
-            refusals.append(
-                IsolationRefusal(f"{where}.{name}", f"the {title} profile ({kind}) is not loaded")
-            )
+            way = "run it --with runc, crun or containerd; --unconfined runs it without"
+            message = f"the {title} profile ({kind}) is not loaded"
+            hint = way if title == "seccomp" else ""
+            refusals.append(IsolationRefusal(f"{where}.{name}", message, hint))
     if context.get("seLinuxOptions"):
         refusals.append(IsolationRefusal(f"{where}.seLinuxOptions", "the SELinux label is not set"))
     return refusals

@@ -15,6 +15,7 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
+from qoslet.core.workload.container_spec import SeccompProfiles
 from qoslet.core.workload.lifecycle import Backoff, Ending
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.errors import QosletError
@@ -46,6 +47,7 @@ class CriSettings(Struct, frozen=True):
     folder: str
     logs: str
     host_network: bool = False
+    seccomp: SeccompProfiles = SeccompProfiles()
     backoff: Backoff = Backoff()
     limits: LogLimits = LogLimits()
 
@@ -71,7 +73,7 @@ class CriEngine:
         charged: Charge,
     ) -> None:
         self.root, self.logs = setting.root, setting.logs
-        self.host_network = setting.host_network
+        self.host_network, self.seccomp = setting.host_network, setting.seccomp
         self.backoff = setting.backoff
         self._limits = setting.limits
         self.clock = time.monotonic

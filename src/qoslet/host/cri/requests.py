@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from qoslet.core.api.memory_annotations import PREFIX
-from qoslet.core.workload.container_spec import ContainerSpec, Sandbox
+from qoslet.core.workload.container_spec import ContainerSpec, Sandbox, SeccompProfiles
 from qoslet.core.workload.cri_log import path_of
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.host.cri.pb import cri_pb2 as pb
@@ -57,6 +57,9 @@ def labels_of(spec: PodSpec, root: str) -> dict[str, str]:
     """What tells a sandbox or a container of a pod from others."""
     namespace, _, name = spec.key.partition("/")
     return {ROOT: root, OLD_ROOT: root, UID: spec.uid, NAME: name, NAMESPACE: namespace}
+
+
+_NO_PROFILES = SeccompProfiles()
 
 
 def spec_text(annotations: Mapping[str, str]) -> str:
@@ -123,7 +126,13 @@ def _namespaces(box: Sandbox, host_network: bool) -> pb.NamespaceOption:
 
 
 def container_config(
-    spec: PodSpec, launch: ProcessSpec, image: str, root: str, attempt: int, host_network: bool
+    spec: PodSpec,
+    launch: ProcessSpec,
+    image: str,
+    root: str,
+    attempt: int,
+    host_network: bool,
+    seccomp: SeccompProfiles = _NO_PROFILES,
 ) -> pb.ContainerConfig:
     """One container of a pod; ``image`` is what the runtime calls its image."""
     asked = launch.contained
@@ -150,15 +159,16 @@ def container_config(
         tty=asked.tty,
         linux=pb.LinuxContainerConfig(
             resources=resources(block),
-            security_context=_security(spec.sandbox or Sandbox(), asked, host_network),
+            security_context=_security(spec.sandbox or Sandbox(), asked, host_network, seccomp),
         ),
     )
 
 
 def _security(
-    box: Sandbox, asked: ContainerSpec, host_network: bool
+    box: Sandbox, asked: ContainerSpec, host_network: bool, seccomp: SeccompProfiles
 ) -> pb.LinuxContainerSecurityContext:
     """Who the container's process is, and what it may see."""
+    default = "RuntimeDefault" if seccomp.by_default else "Unconfined"
     made = pb.LinuxContainerSecurityContext(
         capabilities=pb.Capability(add_capabilities=asked.add, drop_capabilities=asked.drop),
         privileged=asked.privileged,
@@ -168,7 +178,7 @@ def _security(
         no_new_privs=asked.no_new_privileges,
         masked_paths=() if asked.privileged else _MASKED,
         readonly_paths=() if asked.privileged else _READ_ONLY,
-        seccomp=_profile(asked.seccomp or "Unconfined"),
+        seccomp=_profile(asked.seccomp or default, seccomp.root),
     )
     if asked.uid is not None:
         made.run_as_user.value = asked.uid
@@ -179,9 +189,12 @@ def _security(
     return made
 
 
-def _profile(text: str) -> pb.SecurityProfile:
-    """``RuntimeDefault``, ``Unconfined`` or ``Localhost/PROFILE``."""
+def _profile(text: str, root: str = "") -> pb.SecurityProfile:
+    """``RuntimeDefault``, ``Unconfined`` or ``Localhost/PROFILE``; a runtime is told the path of a
+    file, which is below ``root``. Source: kubelet security_context.go fieldSeccompProfile."""
     kind, _, profile = text.partition("/")
+    if root and profile:
+        profile = f"{root}/{profile}"
     kinds = {
         "RuntimeDefault": pb.SecurityProfile.RuntimeDefault,
         "Localhost": pb.SecurityProfile.Localhost,

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from qoslet.core.workload.container_spec import SeccompProfiles
 from qoslet.core.workload.process_spec import ProcessSpec
 from qoslet.errors import CannotDo
 from qoslet.host.containers.log_files import make_private
@@ -44,6 +45,7 @@ class RuntimeContext(Protocol):
     root: str
     logs: str
     host_network: bool
+    seccomp: SeccompProfiles
 
     def charge(self, pod: CriPod, pid: int) -> None:
         """A process beside the containers is to be charged to the pod."""
@@ -183,7 +185,7 @@ class Sandboxes:
             pod.spec, pod.digest, around.root, logs, max(0, pod.attempt - 1), self._on_host
         )
         config = requests.container_config(
-            pod.spec, launch, image, around.root, attempt, self._on_host
+            pod.spec, launch, image, around.root, attempt, self._on_host, around.seccomp
         )
         request = pb.CreateContainerRequest(
             pod_sandbox_id=pod.sandbox, config=config, sandbox_config=box

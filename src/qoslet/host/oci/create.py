@@ -14,19 +14,20 @@ import os
 import signal
 import stat
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from msgspec import Struct, json
 from msgspec.structs import replace
 
 from qoslet.core.workload.bundle import PreparedContainer, bundle_config
-from qoslet.core.workload.container_spec import PlannedBlock
+from qoslet.core.workload.container_spec import ContainerSpec, PlannedBlock, SeccompProfiles
 from qoslet.core.workload.env import DEFAULT_PATH
 from qoslet.core.workload.fields import is_of_proc
 from qoslet.core.workload.image import Execution, architecture_of
 from qoslet.core.workload.image_reference import reference
 from qoslet.core.workload.oci_spec import Kind
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec, VolumeMount
+from qoslet.core.workload.seccomp import RUNTIME_DEFAULT
 from qoslet.core.workload.security_context import ALL_CAPABILITIES, CAPABILITIES
 from qoslet.errors import QosletError
 from qoslet.host.containers.mount_namespace import inside
@@ -37,6 +38,7 @@ from qoslet.host.images.users import user_of
 from qoslet.host.linux.mount_syscalls import BIND, mount
 from qoslet.host.linux.procfs import text
 from qoslet.host.oci.bundle_folder import ContainerFiles
+from qoslet.host.oci.seccomp_profiles import load_filter
 
 PULL_CODE = 125
 """Exit code of a child that did not get as far as the runtime."""
@@ -184,7 +186,27 @@ def _prepare(making: CreateRequest) -> None:
         raise CreateRefused(
             f"{asked.image}: its working directory {process['cwd']!r} is below /proc"
         )
+    if seccomp := _filter(engine.seccomp, asked, process["capabilities"]["bounding"]):
+        made["linux"]["seccomp"] = seccomp
     _write(place.config, json.encode(made))
+
+
+def _filter(
+    profiles: SeccompProfiles, asked: ContainerSpec, bounding: Sequence[str]
+) -> Mapping[str, Any] | None:
+    """``linux.seccomp``, None for no filter. Raises ``CreateRefused``."""
+    profile = profiles.of(asked)
+    folder = profiles.distribution if profile == RUNTIME_DEFAULT else profiles.root
+    if not profile or not folder:
+        # where there is none it was refused as it was read, unless it may run without
+        return None
+    try:
+        return load_filter(profile, profiles.distribution, profiles.root, frozenset(bounding))
+    except (ValueError, OSError) as error:
+        if profiles.optional:
+            return None
+        said = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        raise CreateRefused(f"the seccomp profile {said}") from error
 
 
 def _able() -> frozenset[int]:
