@@ -87,6 +87,10 @@ class Bench:
         """One group."""
         return self.eyes.read_cgroup(path)
 
+    def identity(self, path: str) -> int | None:
+        """The inode of one group."""
+        return self.eyes.identity(path)
+
     def read_planned(self, paths: Iterable[str]) -> Observed | None:
         """A look at what is planned."""
         return self.quick.observe(paths)

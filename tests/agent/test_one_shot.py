@@ -67,6 +67,9 @@ class Sight:
         named = {path: seen[path] for path in paths if path in seen}
         return Observed(0.0, named) if len(named) == len(list(paths)) else None
 
+    def identity(self, path: str) -> int | None:
+        return self.kernel.identity(path)
+
     def reclaimable_cache(self, path: str) -> int:
         return 0
 

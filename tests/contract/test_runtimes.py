@@ -59,6 +59,9 @@ class _Kernel:
     def read_cgroup(self, path: str) -> ObservedCgroup | None:
         return None
 
+    def identity(self, path: str) -> int | None:
+        return None
+
     def reclaimable_cache(self, path: str) -> int:
         return 0
 

@@ -39,6 +39,9 @@ class Kernel:
     def read_cgroup(self, path: str) -> ObservedCgroup | None:
         return self.groups.get(path)
 
+    def identity(self, path: str) -> int | None:
+        return self.groups[path].identity if path in self.groups else None
+
     def reclaimable_cache(self, path: str) -> int:
         return 0
 

@@ -49,6 +49,9 @@ class Observer(Protocol):
     def read_cgroup(self, path: str) -> ObservedCgroup | None:
         """One cgroup with its values, without those below; None where it is absent."""
 
+    def identity(self, path: str) -> int | None:
+        """The inode of a cgroup; None where it is absent, on v1 in any hierarchy."""
+
     def reclaimable_cache(self, path: str) -> int:
         """Bytes of page cache of a cgroup that can be reclaimed without a kill."""
 

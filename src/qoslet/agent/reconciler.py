@@ -86,6 +86,7 @@ class Reconciler:
         self._cycle = 0
         self._runtime_error = ""
         self._states: dict[int, ContainerState] = {}
+        self._polled: Sequence[ContainerState] | None = None
         self._resync_at: float | None = None
         self._resync = config.resync_seconds
         self.last_result: SyncResult | None = None
@@ -146,7 +147,10 @@ class Reconciler:
         """Take in what containers did."""
         context = self.context
         try:
-            polled = {id(state): state for state in context.runtime.poll()}
+            states = context.runtime.poll()
+            if states is self._polled and not self._runtime_error:
+                return
+            polled = {id(state): state for state in states}
             # a state is a value: another one says something new
             differ = polled.keys() ^ self._states.keys()
             runtime_pods = context.runtime_pods(refresh=True) if differ else {}
@@ -154,7 +158,7 @@ class Reconciler:
             self._runtime_failed(str(error))
             return
         self._runtime_failed("")
-        before, self._states = self._states, polled
+        before, self._states, self._polled = self._states, polled, states
         changed: dict[str, list[ContainerState]] = {
             (polled.get(one) or before[one]).pod_uid: [] for one in differ
         }
@@ -228,7 +232,7 @@ class Reconciler:
             )
             or (sync_at is not None and context.now >= sync_at)
         ):
-            self._node_cgroups.sync()
+            self._node_cgroups.sync(whole=whole)
         if whole:
             self._startup.maintain(
                 [one for one in context.workers.values() if one.phase is WorkerPhase.TERMINATING]

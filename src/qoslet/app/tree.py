@@ -91,6 +91,10 @@ class OwnedTree:
         """One group, None where it is absent."""
         return self.eyes.read_cgroup(path)
 
+    def identity(self, path: str) -> int | None:
+        """The inode of a group, None where it is absent."""
+        return self.eyes.identity(path)
+
     def exists(self, path: str) -> bool:
         """Whether a group is there."""
         return self.driver.identity(path) is not None

@@ -121,6 +121,11 @@ class SimKernel(SimCgroups):
         """One group, None where it is absent."""
         return self._seen(path, True) if path in self.groups and path != "/" else None
 
+    def identity(self, path: str) -> int | None:
+        """The inode of a group, None where it is absent."""
+        seen = self.read_cgroup(path)
+        return None if seen is None or seen.missing else seen.identity
+
     def reclaimable_cache(self, path: str) -> int:
         """No file is read here, so there is no page cache."""
         return 0

@@ -210,6 +210,10 @@ class SimRuntime:
         cgroup = self._kernel.read_cgroup(path)
         return None if cgroup is None else self._counted(path, cgroup)
 
+    def identity(self, path: str) -> int | None:
+        """The inode of a group, None where it is absent."""
+        return self._kernel.identity(path)
+
     def reclaimable_cache(self, path: str) -> int:
         """What the kernel would take back."""
         return self._kernel.reclaimable_cache(path)

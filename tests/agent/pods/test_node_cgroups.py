@@ -126,3 +126,40 @@ def test_a_reserved_cgroup_needs_the_hierarchies_of_its_values_only(tree: str) -
     assert turn.failed == 0
     other = "cpu.shares" if tree != "cpu" else LIMIT
     assert bench.value("/sys", other) == ("512" if other == "cpu.shares" else str(1024 * MIB))
+
+
+def test_a_pod_that_comes_has_only_the_cgroups_read_that_change() -> None:
+    bench = Bench()
+    bench.turn()
+    bench.put("a", "cpu=1")
+    bench.turn(0.5)
+    read: list[str] = []
+    observe = bench.kernel.read_cgroup
+
+    class Watched:
+        """The kernel, with what is read written down."""
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(bench.kernel, name)
+
+        def read_cgroup(self, path: str) -> object:
+            read.append(path)
+            return observe(path)
+
+    bench.reconciler.context.executor.observer = Watched()  # type: ignore[assignment]
+    bench.put("b", "cpu=1")
+    bench.turn(0.5)
+    assert bench.keeper.running == {"a", "b"}
+    assert [path for path in read if "/pod" not in path] == [BURST], "cpu.shares of one changes"
+
+
+def test_a_qos_cgroup_that_another_process_removed_is_there_before_the_next_pod() -> None:
+    bench = Bench()
+    bench.turn()
+    bench.kernel.rmdir(BURST)
+    bench.put("b", "", "")
+    bench.turn(0.5)
+    assert BURST in bench.kernel.groups, "planned as before, and gone"
+    bench.put("a", "cpu=1")
+    bench.turn(0.5)
+    assert bench.keeper.running == {"a", "b"}

@@ -50,6 +50,7 @@ class NodeCgroups:
         self.missing: set[str] = set()
         self.sync_at: float | None = None
         self._written: tuple[Cgroup, ...] | None = None
+        self._settled: dict[str, Cgroup] = {}
         self.waiting: tuple[str, ...] = ()
 
     @property
@@ -58,12 +59,15 @@ class NodeCgroups:
         without a pod that comes or goes."""
         return self._context.plan.upper() is not self._written
 
-    def sync(self) -> None:
-        """Make them true for the pods that count. A failure is logged and retried on its own."""
+    def sync(self, *, whole: bool = False) -> None:
+        """Make them true for the pods that count; without ``whole`` those that are planned as they
+        were written last are left alone while they exist. A failure is logged and retried on its
+        own."""
         context = self._context
         self.sync_at = None
         self._written = context.plan.upper()
-        diff = self._with_foreign(context.executor.diff(context.node, self._written))
+        groups = self._written if whole else self._unsettled(self._written)
+        diff = self._with_foreign(context.executor.diff(context.node, groups))
         now = context.now
         due = {(step.path, step.file) for step in diff.steps}
         # what needs no step any more waits for no attempt
@@ -90,6 +94,23 @@ class NodeCgroups:
             )
             self.missing.add(path)
         self._schedule(diff, bool(batch.pending))
+        settled = self.sync_at is None and not batch.not_created
+        self._settled = {one.path: one for one in self._written if one.path} if settled else {}
+
+    def _unsettled(self, upper: Sequence[Cgroup]) -> Sequence[Cgroup]:
+        """Those that have to be compared: planned otherwise than written, of another process,
+        with an override, or not the ones that were written."""
+        executor = self._context.executor
+        overridden = {path for path, _ in executor.overrides}
+        return [
+            group
+            for group in upper
+            if group.path is None
+            or self._settled.get(group.path) != group
+            or group.path in overridden
+            or executor.is_foreign(group.path)
+            or not executor.stands(group.path)
+        ]
 
     def _with_foreign(self, diff: CgroupDiff) -> CgroupDiff:
         """Cgroups of others are never created, only planned values are written in them. What we

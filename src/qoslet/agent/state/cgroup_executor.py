@@ -178,6 +178,11 @@ class CgroupExecutor:
             self._adopt_replaced(path, seen.identity)
         return seen
 
+    def stands(self, path: str) -> bool:
+        """Whether a cgroup is the one that was read last."""
+        known = self._identities.get(path)
+        return known is not None and known == self.observer.identity(path)
+
     def _adopt_replaced(self, path: str, identity: int) -> None:
         """A cgroup in the place of one of ours is ours to remove."""
         if path in self.journal.ledger.cgroups:

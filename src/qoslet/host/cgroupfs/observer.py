@@ -89,6 +89,11 @@ class CgroupObserver:
         finally:
             _close(place.directories)
 
+    def identity(self, path: str) -> int | None:
+        """The inode of a cgroup; None where it is absent, on v1 in any hierarchy."""
+        inodes = [tree.identity(checked(path)) for tree in self._layout.trees]
+        return None if None in inodes else inodes[0]
+
     def close(self) -> None:
         """Close every descriptor."""
         for tree in self._layout.trees:

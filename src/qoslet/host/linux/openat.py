@@ -132,17 +132,25 @@ class MountedTree:
     def _trim(self, path: str) -> None:
         """Close the oldest descriptors but that of ``path``, then those of the others, until as
         many are kept as may be."""
-        kept = sum(len(tree._kept) for tree in self._all)
+        while len(self._kept) > self._keeps and self._close_oldest(path):
+            pass
         most = kept_at_most()
-        while self._kept and (len(self._kept) > self._keeps or kept > most):
-            oldest = next(iter(self._kept))
-            if oldest == path:
+        if len(self._all) * KEPT <= most:
+            return
+        while (kept := sum(len(tree._kept) for tree in self._all)) > most:
+            if not self._close_oldest(path):
                 break
-            os.close(self._kept.pop(oldest))
-            kept -= 1
         if kept > most:
             for tree in self._all - {self}:
                 tree.close()
+
+    def _close_oldest(self, path: str) -> bool:
+        """Close the oldest descriptor; False where that is the one of ``path``."""
+        oldest = next(iter(self._kept), path)
+        if oldest == path:
+            return False
+        os.close(self._kept.pop(oldest))
+        return True
 
     def _retry(self, work: Callable[[str], T], path: str) -> T:
         """``work``, once more with nothing kept where a kept descriptor may have been stale."""

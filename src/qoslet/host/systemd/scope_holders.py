@@ -115,6 +115,9 @@ class _Observer(Protocol):
     def read_cgroup(self, path: str) -> ObservedCgroup | None:
         """One group, None where it is absent."""
 
+    def identity(self, path: str) -> int | None:
+        """The inode of a group, None where it is absent."""
+
     def reclaimable_cache(self, path: str) -> int:
         """Bytes of page cache that can be taken back."""
 
@@ -140,6 +143,10 @@ class ScopeFilter:
         """One group, None where it is absent."""
         seen = self._eyes.read_cgroup(path)
         return None if seen is None else self._without(seen)
+
+    def identity(self, path: str) -> int | None:
+        """The inode of a group, None where it is absent."""
+        return self._eyes.identity(path)
 
     def reclaimable_cache(self, path: str) -> int:
         """Bytes of page cache that can be taken back."""
