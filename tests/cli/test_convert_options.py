@@ -124,6 +124,24 @@ def test_the_designs_precedence_is_the_librarys_too() -> None:
     assert [row.file for row in made.parts[0].rows] == ["Processor.Count"]
 
 
+def test_the_designs_runtime_is_that_of_its_tables() -> None:
+    block = {"cpu": {"shares": 1024}, "memory": {"limit": 4096, "swap": 8192}}
+    answers = []
+    for option in (("--kubernetes", "design"), ("--runtime", "kep-2254")):
+        code, out, _ = convert("-", "--to", "v2", *option, "-o", "json", given=block)
+        assert code == 0
+        answers.append(document(out))
+    assert answers[0] == answers[1]
+    rows = {row["file"]: row["value"] for row in answers[0]["blocks"][0]["rows"]}
+    assert rows == {"cpu.weight": "39", "memory.max": "4096", "memory.swap.max": "8192"}
+    named = ("--kubernetes", "design", "--runtime", "crun-1.23")
+    _, out, _ = convert("-", "--to", "v2", *named, "-o", "json", given=block)
+    assert document(out)["blocks"][0]["rows"] == answers[0]["blocks"][0]["rows"]
+    _, out, _ = convert("-", "--to", "v2", "--kubernetes", "1.36", "-o", "json", given=block)
+    weights = [row for row in document(out)["blocks"][0]["rows"] if row["file"] == "cpu.weight"]
+    assert weights[0]["value"] == "100"
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -18,6 +18,7 @@ from qoslet.core.convert.options import check_release
 from qoslet.core.convert.pods import convert_pods
 from qoslet.core.convert.windows_job_object import Windows
 from qoslet.core.oci.resources import Block
+from qoslet.core.versions.runtime import KEP_2254, by_tables
 from qoslet.errors import BadInput
 
 if TYPE_CHECKING:
@@ -77,9 +78,10 @@ def _request(args: argparse.Namespace, runtime: str, problems: list[Problem]) ->
         found = list(blocks_of(given, "oci", where, problems))
         first = found[0].resources if found else Block()
         before = first if isinstance(first, Block) else None
-    return conversion_request(
+    design = args.kubernetes == "design" and args.to != "windows"
+    request = conversion_request(
         args.to,
-        args.runtime or runtime,
+        args.runtime or (KEP_2254 if design else runtime),
         driver=args.cgroup_driver or "cgroupfs",
         hierarchy=args.hierarchy,
         update=args.update is not None,
@@ -88,6 +90,7 @@ def _request(args: argparse.Namespace, runtime: str, problems: list[Problem]) ->
         without=tuple(filter(None, args.without.split(","))),
         windows=_windows(args),
     )
+    return structs.replace(request, runtime=by_tables(request.runtime)) if design else request
 
 
 def _usage(text: str) -> tuple[int, int]:

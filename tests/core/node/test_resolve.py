@@ -305,6 +305,19 @@ def test_a_release_that_yaml_made_a_number():
     assert "must be a string" in message
 
 
+def test_the_tables_of_the_documents_are_a_runtime_that_a_plan_takes():
+    unnamed = own()[0], {k: v for k, v in OWN.items() if k != "runtime"}
+    for flags, name in (
+        ({"kubernetes": "design"}, "kep-2254"),
+        ({"runtime": "kep-2254", "kubernetes": "1.30"}, "kep-2254"),
+        ({"kubernetes": "1.30"}, "runc-1.4.0"),
+    ):
+        runtime = read(unnamed, **flags)[0].profile.runtime
+        assert (runtime.name, runtime.weight(1024)) == (name, 39 if name == "kep-2254" else 100)
+    named = read(unnamed, kubernetes="design", runtime="crun-1.23")[0].profile.runtime
+    assert (named.name, named.weight(1024), named.tables) == ("crun-1.23", 39, True)
+
+
 def test_an_unknown_runtime():
     assert faults(own(runtime="rkt-1"))[0][0] == "node.yaml: runtime"
     assert faults(own(), runtime="rkt-1")[0][0] == "--runtime"

@@ -41,12 +41,14 @@ def containers(given: Iterable[Json], kind: str) -> list[Container]:
         if kind == "init" and one.get("restartPolicy") == "Always":
             role = "sidecar"
         field = f"spec.{'initContainers' if kind == 'init' else 'containers'}[{at}]"
-        found.append(Container(one["name"], role, field, resources(one)))
+        defaulted = tuple(one.get("defaulted", ()))
+        found.append(Container(one["name"], role, field, resources(one), defaulted=defaulted))
     return found
 
 
 def pod_of(given: Json, *, critical: bool = False) -> Pod:
-    """A pod of a vector. Nothing is defaulted, as in the kubelet."""
+    """A pod of a vector. Nothing is defaulted, as in the kubelet; ``defaulted`` of a container says
+    which of its requests an API server copied."""
     level = given.get("resources")
     return Pod(
         namespace="default",
@@ -113,7 +115,8 @@ def block_rows(policy: NodePolicy, block: Json) -> tuple[Row, ...]:
     """The v2 rows of an OCI block by the runtime of a basis; ValueError where it refuses it."""
     choices = policy.choices
     documents = choices.bfq_weight == "scaled" and choices.swap_conversion == "same"
-    runtime = converting_runtime("kep-2254" if documents else policy.runtime.name)
+    other = "runc-1.4.0" if policy.runtime.tables else policy.runtime.name
+    runtime = converting_runtime("kep-2254" if documents else other)
     ground = KernelFeatures(rsvd=policy.node.host.hugetlb_rsvd)
     part = convert_files(block_of(block), "v2", runtime, ground)
     if part.refusal is not None:

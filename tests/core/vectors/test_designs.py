@@ -23,6 +23,8 @@ from qoslet.core.versions import kubernetes
 from tests.core.vectors.fixtures import block_rows, files, node_of, pod_of, policy_for, quantities
 
 MI, GI = 1 << 20, 1 << 30
+GATE = {"MemoryQoS": True}
+"""KEP-2570: "Set --feature-gates=MemoryQoS=true to enable the feature.\""""
 
 
 def pod(name: str, *containers: tuple[dict[str, str], dict[str, str]]) -> dict[str, Any]:
@@ -67,7 +69,9 @@ def memory_high(
     given = {"requests": {"memory": f"{request}Mi"}}
     if limit:
         given["limits"] = {"memory": f"{limit}Mi"}
-    made = node_of("design", host={"page_size": MI}, memory_throttling_factor=factor, **node)
+    made = node_of(
+        "design", host={"page_size": MI}, gates=GATE, memory_throttling_factor=factor, **node
+    )
     made = structs.replace(made, profile=kubernetes.resolve("design", memory_qos=form))
     (found,) = read({**pod("P"), "spec": {"containers": [{"name": "c0", "resources": given}]}})
     text = planned(made, [found])
@@ -128,7 +132,7 @@ def test_prose_example_that_writes_nothing() -> None:
 
 
 def test_second_formula_has_the_factor_of_its_text() -> None:
-    assert policy_for("design").factor == 0.9
+    assert policy_for("design", gates=GATE).factor == 0.9
 
 
 def test_cases_of_burstable_and_besteffort() -> None:
@@ -142,7 +146,7 @@ def test_cases_of_burstable_and_besteffort() -> None:
 def test_case_of_guaranteed_and_of_a_limit_alone() -> None:
     memory = {"memory": "1000Mi"}
     both = {"memory": "1000Mi", "cpu": "1"}
-    node = node_of("design", capacity={"memory": "10Gi"}, host={"page_size": MI})
+    node = node_of("design", capacity={"memory": "10Gi"}, host={"page_size": MI}, gates=GATE)
     equal = pod_of({"uid": "g", "containers": [{"name": "c", "requests": both, "limits": both}]})
     only = pod_of({"uid": "b", "containers": [{"name": "c", "limits": memory}]})
     found = planned(node, [equal, only])
@@ -155,6 +159,7 @@ def test_mapping_of_container_pod_and_node() -> None:
     """Both mapping tables; the second's node row has its columns shifted (min, not high)."""
     node = node_of(
         "design",
+        gates=GATE,
         capacity={"cpu": "8", "memory": "64Gi"},
         kube_reserved=quantities({"memory": "2Gi"}),
         system_reserved=quantities({"memory": "1Gi"}),
@@ -253,12 +258,12 @@ def test_burstable_tier_of_the_example() -> None:
 
 
 def test_reservation_of_the_example() -> None:
-    """The tiers' limits are printed although the example says that the flag is off; Allocatable
-    - 7Gi forgets the defaulted request of Pod3 that its CPU counts: the formula gives 8Gi."""
+    """The tiers' limits are printed although the example says that the flag is off. Allocatable
+    - 7Gi counts no memory request where Pod3 has only the limit, of which its CPU counts 100m."""
     found = hierarchy(qos_reserved=100)
     limit = "memory.limit_in_bytes"
     assert found["/burstable"][limit] == str(ALLOCATABLE - 5 * GI)
-    assert found["/besteffort"][limit] == str(ALLOCATABLE - 8 * GI)
+    assert found["/besteffort"][limit] == str(ALLOCATABLE - 7 * GI)
     assert limit not in hierarchy()["/burstable"]
     assert limit not in hierarchy()["/besteffort"]
 

@@ -129,6 +129,7 @@ HUGE_INIT = pod(
 MANY_CPUS = pod(container({"cpu": "300"}))
 ZERO_CPU = pod(container({"cpu": "0"}, {"cpu": "2"}))
 INIT_ONLY = pod(container(), initContainers=[container({"cpu": "1"}, name="i")])
+INIT_LARGE = pod(container({"cpu": "100m"}), initContainers=[container({"cpu": "1"}, name="i")])
 INIT_UNLIMITED = pod(
     container({"cpu": "1"}, {"cpu": "2"}), initContainers=[container({"cpu": "1"}, name="i")]
 )
@@ -328,7 +329,37 @@ DESIGN_CASES: dict[str, Case] = {
         {"cpu_count": "2", "cpu_shares": "2500", "cpu_maximum": "2500"},
     ),
     "weight_curve": Case(file(f"{IN_POD}/c", "cpu.weight", GUARANTEED), "100", "39", alone=False),
-    "bfq_weight": Case(block({"blockIO": {"weight": 500}}, "io.bfq.weight"), "500", "4950"),
+    "limit_alone": Case(
+        score(
+            pod(container({"memory": "1Gi"}, {"memory": "1Gi"}, defaulted=["memory"])),
+            capacity={"memory": "4Gi"},
+        ),
+        750,
+        999,
+    ),
+    "summed": Case(file(IN_BURSTABLE, "cpu.weight", INIT_LARGE), "39", "4"),
+    "sidecars": Case(
+        file(
+            IN_BURSTABLE,
+            "cpu.weight",
+            pod(
+                container({"cpu": "1"}),
+                initContainers=[container({"cpu": "1"}, name="s", restartPolicy="Always")],
+            ),
+        ),
+        "79",
+        "39",
+    ),
+    "rsvd": Case(
+        file(
+            "/kubepods",
+            "hugetlb.2MB.rsvd.max",
+            host={"hugepage_sizes": (2 << 20,), "hugetlb_rsvd": True},
+        ),
+        str(2**62),
+        None,
+    ),
+    "bfq_weight": Case(block({"blockIO": {"weight": 50}}, "io.bfq.weight"), "50", "405"),
     "swap_conversion": Case(
         block({"memory": {"limit": 1000, "swap": 1500}}, "memory.swap.max"), "500", "1500"
     ),

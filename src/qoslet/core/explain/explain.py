@@ -24,7 +24,7 @@ from qoslet.core.problem import Problem
 from qoslet.core.reconcile.file_writers import Level, resets, writer_of
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.core.resources.node_policy import NodePolicy, node_policy
-from qoslet.core.resources.pod_template import as_release_sees
+from qoslet.core.resources.pod_template import as_release_sees, without_copied_requests
 from qoslet.core.resources.qos_cgroups import numbers_of
 from qoslet.core.resources.qos_class import decided_by
 from qoslet.core.rules.catalog import RULES
@@ -132,7 +132,8 @@ def _chosen(policy: NodePolicy, rule: str, by_runtime: bool) -> tuple[str, str |
     if row is None:
         return release, None
     value = str(row.value).lower() if isinstance(row.value, bool) else str(row.value)
-    text = f"{release}: {choice.replace('_', ' ')} {value} since 1.{row.since}"
+    since = f" since 1.{row.since}" if row.since else ""
+    text = f"{release}: {choice.replace('_', ' ')} {value}{since}"
     return text, f"{row.evidence}: {row.source}"
 
 
@@ -151,7 +152,7 @@ def _variant(
     if variant == "off":
         gate = " (gate MemoryQoS)" if node.profile.memory_qos != "off" else ""
         return f"{release}: Memory QoS disabled{how or gate}", known
-    since = "" if how or row is None else f" since 1.{row.since}"
+    since = "" if how or row is None or not row.since else f" since 1.{row.since}"
     return f"{release}: Memory QoS {variant}{since}{how}", known
 
 
@@ -283,6 +284,7 @@ def explain(
 def _findings(plan: Plan, policy: NodePolicy, pod: Pod, qos: QosClass) -> tuple[Problem, ...]:
     """The annotations of a pod that do not count."""
     requests = numbers_of(policy, as_release_sees(policy, pod)).requests
+    pod = without_copied_requests(policy, pod)
     pod_cgroups = [
         cgroup for cgroup in plan.cgroups if cgroup.pod is not None and cgroup.pod.uid == pod.uid
     ]
@@ -337,7 +339,8 @@ def alternatives(plan: Plan, cgroup: Cgroup, file: str) -> tuple[Alternative, ..
     releases = [f"1.{minor}" for minor in range(kubernetes.OLDEST, kubernetes.NEWEST + 1)]
     rows: list[tuple[Axis, str, str | None]] = []
     for release in (*releases, "design"):
-        other = kubernetes.resolve(release, now.runtime.name, forced)
+        runtime = now.runtime.name if "runtime" in plan.node.origins else None
+        other = kubernetes.resolve(release, runtime, forced)
         rows.append(("kubernetes", release, _value_in(replanned(plan, other), cgroup, file)))
     of_memory_qos = file in ("memory.high", "memory.min", "memory.low")
     unnamed = now.memory_qos == "qoslet" and forced is None

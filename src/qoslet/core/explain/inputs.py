@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qoslet.core.api.aggregate import requests
 from qoslet.core.api.memory_annotations import FACTOR, HIGH, OOM_GROUP, PROTECTION, Finding, keys_of
@@ -15,6 +16,7 @@ from qoslet.core.quantity import Quantity
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.core.resources.memory_qos import protects
 from qoslet.core.resources.node_policy import NodePolicy
+from qoslet.core.resources.pod_template import as_release_sees, without_copied_requests
 from qoslet.core.rules.hugetlb import PREFIX, size_of_resource, size_text
 
 MOST_PODS = 10
@@ -171,7 +173,7 @@ def _of_class(
         if number >= MOST_PODS:
             unlisted += 1
             continue
-        quantity = requests(row.pod, policy.sum_rules).get(resource)
+        quantity = requests(as_release_sees(policy, row.pod), policy.sum_rules).get(resource)
         if quantity is not None:
             field = f"requests.{resource} of {row.qos} pod {row.pod.key}"
             file = row.pod.where.rpartition(": ")[0] or row.pod.where
@@ -302,6 +304,9 @@ def facts(
 ) -> tuple[Fact, ...]:
     """All fields that a value is computed from, the pod's first."""
     result: list[Fact] = []
+    if cgroup.pod is not None and policy.node.profile.kubernetes == "design":
+        result += _uncounted(policy, cgroup, file)
+        cgroup = _as_designed(policy, cgroup)
     if cgroup.level in ("node", "qos"):
         summed = file.startswith(("memory.min", "memory.low")) or cgroup.level == "qos"
         if summed:
@@ -318,7 +323,34 @@ def facts(
         fact = node_fact(policy, field)
         if fact is not None:
             result.append(fact)
+    if policy.memory_qos == "design" and cgroup.name.endswith("/kubepods") and file == "memory.min":
+        enforced = node_fact(policy, "enforceNodeAllocatable")
+        result += [] if enforced is None else [enforced]
     return tuple(result)
+
+
+def _as_designed(policy: NodePolicy, cgroup: Cgroup) -> Cgroup:
+    """A cgroup of a pod as the documents count it: copied memory requests, init containers and the
+    overhead are in no sum."""
+    assert cgroup.pod is not None
+    pod = as_release_sees(policy, cgroup.pod)
+    regular = tuple(container for container in pod.containers if container.role == "regular")
+    return replace(cgroup, pod=replace(pod, containers=regular, overhead={}))
+
+
+def _uncounted(policy: NodePolicy, cgroup: Cgroup, file: str) -> Iterator[Fact]:
+    """The memory requests that the documents do not copy from the limits."""
+    if cgroup.pod is None or "requests" not in _ASKED.get(file, ("", ()))[1]:
+        return
+    if _ASKED[file][0] != "memory":
+        return
+    counted, own = without_copied_requests(policy, cgroup.pod).containers, cgroup.container
+    for container in cgroup.pod.containers:
+        named = container.role == "regular" if own is None else container.name == own.name
+        if named and container not in counted:
+            field = f"{container.field}.resources.requests.memory"
+            note = "only the limit is set; an API server would copy it"
+            yield Fact(f"{field} ({note})", "0", "0", cgroup.pod.where)
 
 
 _ANNOTATIONS: dict[str, tuple[str, ...]] = {

@@ -26,8 +26,6 @@ from qoslet.core.problem import Problem
 from qoslet.core.versions import kubernetes
 from qoslet.core.versions.kubernetes import Profile
 
-DEFAULT_RUNTIME = "runc-1.4.0"
-
 __all__ = ["FLAG_ROWS", "NO_FLAGS", "FlagRow", "Flags", "Probed", "as_written", "node_from"]
 
 
@@ -83,7 +81,8 @@ def _profile(machine: Machine, flags: Flags, problems: list[Problem]) -> Profile
     faults = machine.faults
     chosen = _chosen(machine, flags.kubernetes, "kubernetes", kubernetes.DEFAULT)
     release = _release(faults, problems, chosen)
-    runtime = _chosen(machine, flags.runtime, "runtime", DEFAULT_RUNTIME)
+    default = kubernetes.default_runtime(release)
+    runtime = _chosen(machine, flags.runtime, "runtime", default)
     # The API writes NAME://VERSION.
     name = runtime.text.replace("://", "-", 1)
     form = _form(machine, flags)
@@ -95,9 +94,9 @@ def _profile(machine: Machine, flags: Flags, problems: list[Problem]) -> Profile
             faults.add(runtime.where, _said(name, error), hint)
         else:
             hint = "name the runtime with --runtime"
-            message = f"{_said(name, error)}; qoslet assumes {DEFAULT_RUNTIME}"
+            message = f"{_said(name, error)}; qoslet assumes {default}"
             problems.append(Problem("warning", runtime.where, message, hint))
-        return kubernetes.resolve(release, DEFAULT_RUNTIME, form, named=chosen.named)
+        return kubernetes.resolve(release, default, form, named=chosen.named)
 
 
 def _form(machine: Machine, flags: Flags) -> str | None:

@@ -14,7 +14,7 @@ from qoslet.core.problem import Problem
 from qoslet.core.quantity import ZERO, canonical, from_int
 from qoslet.core.resources.cgroup_tree import Cgroup, Setting
 from qoslet.core.resources.node_policy import NodePolicy
-from qoslet.core.resources.pod_template import is_windows
+from qoslet.core.resources.pod_template import is_windows, without_copied_requests
 
 _UNIFIED_SINCE = {"containerd": (1, 6), "cri-o": (1, 22)}
 _PROTECTING = ("memory.min", "memory.low")
@@ -184,7 +184,7 @@ def _runtime(policy: NodePolicy, node: str) -> Iterator[Problem]:
 
 def pod_memory_problems(policy: NodePolicy, template: TemplateSummary) -> Iterator[Problem]:
     """The rows about the memory of pods of one shape."""
-    pod = template.pod
+    pod = without_copied_requests(policy, template.pod)
     written = tuple(chain(template.settings, *template.containers))
     for row in without_effect(policy, pod, template.qos, template.requests, written):
         yield replace(row, where=f"{template.where}: {row.where}")

@@ -25,6 +25,7 @@ from qoslet.core.resources.pod_template import (
     TemplateCache,
     as_release_sees,
     is_windows,
+    without_copied_requests,
 )
 from qoslet.core.resources.qos_cgroups import (
     QosTotals,
@@ -131,7 +132,8 @@ class Planner:
             found.append(Cgroup(name, "pod", template.settings, path, unit, pod))
         if self._sandbox:
             found.append(self._sandbox_group(pod, name))
-        for container, planned in zip(pod.containers, template.containers, strict=True):
+        containers = without_copied_requests(self.policy, pod).containers
+        for container, planned in zip(containers, template.containers, strict=True):
             found.append(self._container_group(pod, container, planned, name, path))
         return found
 

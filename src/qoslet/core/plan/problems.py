@@ -158,6 +158,11 @@ def pod_problems(policy: NodePolicy, template: TemplateSummary) -> Iterator[Prob
     yield from _numbers(policy, template)
     yield from _rounded(policy, template)
     yield from _hugepages(policy, template)
+    if policy.node.profile.kubernetes == "design" and not windows:
+        # imported for the documents alone
+        from qoslet.core.plan.design_problems import design_problems
+
+        yield from design_problems(policy, template)
     if policy.memory_qos != "off" or pod.memory.given:
         # as above: without Memory QoS only an annotation gives such a row
         from qoslet.core.plan.memory_problems import pod_memory_problems

@@ -253,6 +253,9 @@ def node_rows(policy: NodePolicy, protected_requests: ProtectedRequests) -> Rows
         if policy.memory_qos_clears:
             for file in BOTH:
                 yield file, "0", ("memory.protection.none", ("off",))
+    elif variant == "design" and "pods" not in policy.node.kubelet.enforce_node_allocatable:
+        for file in BOTH:
+            yield NotWritten(file, Reason.PODS_NOT_ENFORCED)
     elif variant in HARD_ONLY:
         yield from _hard(policy, protected_requests.both, "memory.min.sum", hard, soft)
     elif variant == "qoslet":

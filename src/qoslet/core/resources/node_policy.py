@@ -114,6 +114,7 @@ def node_policy(node: Node) -> NodePolicy:
     """The policy of a node."""
     choices, kubelet, gated = node.profile.choices, node.kubelet, _gates(node)
     pod_level = "PodLevelResources" in gated
+    phases = choices.summed == "phases"
     variant = _memory_qos(node, "MemoryQoS" in gated)
     processors = _processors(node)
     factor = kubelet.memory_throttling_factor
@@ -132,8 +133,9 @@ def node_policy(node: Node) -> NodePolicy:
         ),
         sum_rules=SumRules(
             pod_level=pod_level,
-            overhead=node.profile.minor >= 24 or "PodOverhead" in gated,
-            init_declares=choices.init_declares,
+            overhead=phases and (node.profile.minor >= 24 or "PodOverhead" in gated),
+            init_by_max=phases,
+            init_declares=phases and choices.init_declares,
         ),
         pod_level=pod_level,
         memory_qos=variant,

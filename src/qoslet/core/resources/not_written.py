@@ -20,6 +20,7 @@ class Reason(Enum):
     MIN_ONLY = "Memory QoS variant {} protects only with memory.min"
     NOT_PROTECTED = "memoryReservationPolicy is {}: requests are not protected"
     OTHER_FILE = "a {} pod is protected by {} with TieredReservation"
+    PODS_NOT_ENFORCED = "KEP-2570 protects kubepods only where pods are enforced: enforceNodeAllocatable has no pods"
     NOT_ON_KUBEPODS = (
         "variant 1.36 does not write it on kubepods, so memory.low of pods has no effect"
     )

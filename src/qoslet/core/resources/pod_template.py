@@ -6,9 +6,10 @@ Pods of one template (the same resources in the same roles) are computed once.
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qoslet.core.api.memory_annotations import NO_POLICY
-from qoslet.core.api.pod import Container, Pod, QosClass
+from qoslet.core.api.pod import Container, Pod, QosClass, Resources
 from qoslet.core.quantity import ZERO
 from qoslet.core.resources.cgroup_tree import Setting
 from qoslet.core.resources.cgroup_writer import container_settings
@@ -97,7 +98,10 @@ class TemplateCache:
             from qoslet.core.resources.windows import windows_settings
 
             return PlannedContainer(windows_settings(self._policy, pod, container), None, None, ())
-        if pod.resources is not None or container.role == "sidecar" or pod.memory is not NO_POLICY:
+        single = pod.resources is not None or container.role == "sidecar"
+        # what is left of copied requests is a new object each time
+        single = single or self._policy.choices.limit_alone == "nothing"
+        if single or pod.memory is not NO_POLICY:
             return self._plan_container(pod, container, qos)
         key = _container_key(pod, container, qos)
         entry = self._containers.get(key)
@@ -143,8 +147,36 @@ def is_windows(policy: NodePolicy, pod: Pod) -> bool:
     return pod.os == "windows" or policy.node.os == "windows"
 
 
+def without_copied_requests(policy: NodePolicy, pod: Pod) -> Pod:
+    """The pod; under the documents a Burstable one without the memory requests that defaulting
+    copies from limits.
+
+    They count the limit as the request in other classes and for CPU. Source: KEP-2570 case III; pod-resource-management, Pod3 of the examples: its CPU shares
+    are 20m + 100m, its memory counts as 1Gi of 2Gi in the limit of besteffort.
+    """
+    if policy.choices.limit_alone == "request":
+        return pod
+    if not any("memory" in container.defaulted for container in pod.containers):
+        return pod
+    if classify(pod, policy.qos_rules) != "Burstable":
+        return pod
+    return replace(pod, containers=tuple(map(_without_copied_memory, pod.containers)))
+
+
+def _without_copied_memory(container: Container) -> Container:
+    if "memory" not in container.defaulted:
+        return container
+    requests = {n: q for n, q in container.resources.requests.items() if n != "memory"}
+    return replace(
+        container,
+        resources=Resources(requests, container.resources.limits),
+        defaulted=tuple(name for name in container.defaulted if name != "memory"),
+    )
+
+
 def as_release_sees(policy: NodePolicy, pod: Pod) -> Pod:
-    """The pod without features that the release lacks: sidecars, pod-level resources."""
+    """The pod without what the release lacks: sidecars, pod-level resources, defaulted requests."""
+    pod = without_copied_requests(policy, pod)
     sidecars = policy.choices.sidecars and (
         policy.gate("SidecarContainers") or policy.node.profile.minor >= 33
     )

@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from qoslet.core.versions import feature_gates
-from qoslet.core.versions.runtime import Runtime, runtime_of
+from qoslet.core.versions.runtime import KEP_2254, Runtime, by_tables, runtime_of
 
 MemoryQosVariant = Literal["1.22", "1.27", "1.36", "1.37", "design", "qoslet", "off"]
 Evidence = Literal["executed", "read", "documented", "inferred"]
@@ -21,6 +21,7 @@ WindowsForm = Literal["none", "1.10", "1.18", "1.27", "design"]
 
 OLDEST, NEWEST = 6, 37
 DEFAULT = "1.36"
+DEFAULT_RUNTIME = "runc-1.4.0"
 MEMORY_QOS_VARIANTS: tuple[MemoryQosVariant, ...] = (
     "1.22", "1.27", "1.36", "1.37", "design", "qoslet", "off",
 )  # fmt: skip
@@ -43,6 +44,8 @@ class ReleaseBehaviour(Struct, frozen=True):
     kubepods_cpuset: bool = False
     sidecars: bool = False
     empty_pod_level: bool = True
+    limit_alone: Literal["request", "nothing"] = "request"
+    summed: Literal["phases", "containers"] = "phases"
     memory_qos: MemoryQosVariant = "off"
     throttling_factor: float | None = None
     swap: SwapForm = "none"
@@ -62,7 +65,8 @@ class ReleaseBehaviour(Struct, frozen=True):
 
 
 class Row(Struct, frozen=True):
-    """One change: the first minor in which a choice has a value, and the evidence."""
+    """One change: the first minor in which a choice has a value, and the evidence. ``since`` is 0
+    for what the design documents say: that is of no release."""
 
     since: int
     choice: str
@@ -115,23 +119,34 @@ ROWS: tuple[Row, ...] = (
     Row(37, "empty_pod_level", False, "read", "gate PodLevelResourcesFixKubeletQOSClass, on"),
 )
 
+
+def _designed(choice: str, value: object, source: str) -> Row:
+    return Row(0, choice, value, "documented", source)
+
+
 DESIGN_ROWS: tuple[Row, ...] = (
-    Row(
-        37,
-        "memory_qos",
-        "design",
-        "documented",
-        "KEP-2570 Alpha v1.27: min and high of all classes",
-    ),
-    Row(37, "throttling_factor", 0.9, "documented", "KEP-2570 Alpha v1.27"),
-    Row(37, "qos_reserved_gate", False, "documented", "pod-resource-management: a flag, no gate"),
-    Row(37, "qos_reserved_joined", True, "documented", "pod-resource-management formula"),
-    Row(37, "windows", "design", "documented", "CRI: Windows Container Configuration"),
-    Row(37, "weight_curve", "linear", "documented", "KEP-2254: cpu.weight of containers too"),
-    Row(37, "bfq_weight", "scaled", "documented", "KEP-2254: blkio weight to io.bfq.weight"),
-    Row(37, "swap_conversion", "same", "documented", "KEP-2254: swap to memory.swap.max, y = x"),
+    _designed("memory_qos", "design", "KEP-2570 Alpha v1.27: min and high of all classes"),
+    _designed("throttling_factor", 0.9, "KEP-2570 Alpha v1.27"),
+    _designed("limit_alone", "nothing", "KEP-2570 Alpha v1.27, Burstable case III: request 0"),
+    _designed("summed", "containers", "pod-resource-management and KEP-2570: sum(spec.containers)"),
+    _designed("sidecars", False, "pod-resource-management and KEP-2570: spec.containers alone"),
+    _designed("qos_reserved_gate", False, "pod-resource-management: a flag, no gate"),
+    _designed("qos_reserved_joined", True, "pod-resource-management formula"),
+    _designed("windows", "design", "CRI: Windows Container Configuration"),
+    _designed("weight_curve", "linear", "KEP-2254: cpu.weight of containers too"),
+    _designed("bfq_weight", "scaled", "KEP-2254: blkio weight to io.bfq.weight"),
+    _designed("swap_conversion", "same", "KEP-2254: swap to memory.swap.max, y = x"),
+    _designed("rsvd", False, "KEP-2254: hugetlb.PAGE_SIZE.max alone"),
 )
 """What the documents say differently from the newest code."""
+
+DESIGN_GATES = {
+    "InPlacePodLevelResourcesVerticalScaling": False,
+    "MemoryQoS": False,
+    "PodLevelResources": False,
+}
+"""Gates whose default in the documents is not the newest release's: KEP-2570 sets its gate by flag,
+and no document has pod-level resources."""
 
 RULE_GATES = (
     "CPUManager",
@@ -212,16 +227,22 @@ def _variant(text: str) -> MemoryQosVariant:
     raise ValueError(f"{text!r} is none of {', '.join(MEMORY_QOS_VARIANTS)}")
 
 
+def default_runtime(kubernetes: str) -> str:
+    """The runtime of a release where none is named; that of the documents is their tables."""
+    return KEP_2254 if kubernetes == "design" else DEFAULT_RUNTIME
+
+
 def resolve(
     kubernetes: str = DEFAULT,
-    runtime: str = "runc-1.4.0",
+    runtime: str | None = None,
     memory_qos: str | None = None,
     *,
     named: bool = True,
 ) -> Profile:
     """The profile of a release and a runtime; ``memory_qos`` overrides the variant of Memory QoS.
 
-    If the release is not ``named``, the variant is ``qoslet``. Raises ValueError with a message for
+    Without a runtime it is ``default_runtime``. If the release is not ``named``, the variant is
+    ``qoslet``. Raises ValueError with a message for
     an unknown release, runtime or variant.
     """
     release = minor_of(kubernetes)
@@ -231,16 +252,13 @@ def resolve(
     minor = NEWEST if release == "design" else int(release.split(".")[1])
     defaults = {name: feature_gates.default(name, minor) for name in RULE_GATES}
     if release == "design":
-        defaults["MemoryQoS"] = True
+        defaults |= DESIGN_GATES
     variant = choices.memory_qos if named else "qoslet"
     if memory_qos is not None:
         variant = _variant(memory_qos)
-    writer = runtime_of(runtime)
-    if choices.weight_curve == "linear":
-        source = "documented: KEP-2254 has only the linear curve"
-        writer = structs.replace(writer, curve="linear", curve_evidence=source)
-    if choices.swap_conversion == "same":
-        writer = structs.replace(writer, tables=True)
+    writer = runtime_of(runtime or default_runtime(release))
+    if release == "design":
+        writer = by_tables(writer)
     return Profile(
         kubernetes=release,
         minor=minor,

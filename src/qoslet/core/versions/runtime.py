@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from qoslet.core.rules.cpu import MAX_SHARES, MIN_SHARES, weight_linear, weight_quadratic
 
@@ -209,7 +209,10 @@ def runtime_of(text: str) -> Runtime:
     """The runtime that ``NAME-VERSION[+NAME-VERSION]`` names; ValueError says what is wrong.
 
     A CRI runtime alone means the runc that its releases ship; no version means the newest.
+    ``kep-2254`` are the tables of the document instead of a runtime.
     """
+    if text == KEP_2254:
+        return _KEP
     parts = [_split(part) for part in _parts(text)]
     cri = next((part for part in parts if part[0] in _CRI), None)
     named = next(((oci, part[1]) for part in parts for oci in _OCI if oci == part[0]), None)
@@ -231,14 +234,24 @@ def runtime_of(text: str) -> Runtime:
     )
 
 
-_KEP = Runtime(
-    "kep-2254", "runc", (1, 1), "linear", "KEP-2254's own tables", rsvd=False, tables=True
-)
+KEP_2254 = "kep-2254"
+"""The tables of the document, by the name that ``runtime_of`` takes."""
+
+_KEP = Runtime(KEP_2254, "runc", (1, 1), "linear", "KEP-2254's own tables", rsvd=False, tables=True)
+
+
+def by_tables(runtime: Runtime) -> Runtime:
+    """The runtime as the design documents have it: it converts by the tables of KEP-2254."""
+    if runtime.tables:
+        return runtime
+    source = "documented: KEP-2254 has only the linear curve"
+    return structs.replace(runtime, curve="linear", curve_evidence=source, tables=True)
 
 
 def converting_runtime(text: str) -> Runtime:
-    """The runtime of that name, or ``kep-2254``, the tables of the document. Raises ValueError."""
-    runtime = _KEP if text == _KEP.name else runtime_of(text)
+    """The runtime of that name, as ``runtime_of``. Raises ValueError for one whose conversions are
+    not known."""
+    runtime = runtime_of(text)
     if runtime.oci == "youki":
         raise ValueError("qoslet does not know youki's conversions, only those of runc and crun")
     return runtime
