@@ -503,3 +503,47 @@ def test_a_directory_that_may_not_be_read_any_more_is_not_read(tmp_path: Path) -
     clock[0] += 100.0
     assert source.current().unread.fault_of(f"{folder}/a.yaml") == str(folder), "it may come back"
     files.close()
+
+
+def with_variable(name: str, namespace: str = "default") -> dict[str, Any]:
+    """A pod with a variable from the key ``k`` of ConfigMap ``c``."""
+    made = pod(name)
+    made["metadata"]["namespace"] = namespace
+    source = {"configMapKeyRef": {"name": "c", "key": "k"}}
+    made["spec"]["containers"][0]["env"] = [{"name": "A", "valueFrom": source}]
+    return made
+
+
+def config(text: str, namespace: str = "default") -> dict[str, Any]:
+    """ConfigMap ``c``."""
+    meta = {"name": "c", "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"k": text}}
+
+
+def variable(desired: DesiredState, name: str) -> str | None:
+    spec = desired.pods[generated_uid("default", name)].spec
+    return None if spec.unmet else dict(spec.launches[0].env)["A"]
+
+
+def test_pods_change_with_the_config_map_that_they_name_and_no_others() -> None:
+    files = Given()
+    files.say("a.yaml", with_variable("a"), pod("b"))
+    files.say("c.yaml", with_variable("c", "other"))
+    source = made(files)
+    first = source.current()
+    assert first.pods[generated_uid("default", "a")].spec.unmet
+    assert [row.severity for row in first.problems if "not found" in row.message] == ["warning"] * 2
+    files.say("z.yaml", config("1"))
+    second = source.current()
+    assert (variable(second, "a"), set(second.changed)) == ("1", {generated_uid("default", "a")})
+    digest = second.pods[generated_uid("default", "a")].spec.digest()
+    files.say("z.yaml", config("2"))
+    third = source.current()
+    assert (variable(third, "a"), set(third.changed)) == ("2", {generated_uid("default", "a")})
+    assert third.pods[generated_uid("default", "a")].spec.digest() == digest
+    files.say("z.yaml", config("2"), config("3", "elsewhere"))
+    assert source.current().changed == frozenset()
+    files.broken("z.yaml")
+    assert variable(source.current(), "a") == "2", "a bad edit does not count"
+    files.gone("z.yaml")
+    assert variable(source.current(), "a") is None

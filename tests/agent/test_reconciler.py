@@ -12,6 +12,7 @@ from qoslet.agent.config import Config
 from qoslet.core.problem import Problem
 from qoslet.core.reconcile.steps import Step
 from qoslet.core.workload.process_spec import MemoryVolume, PodSpec
+from qoslet.core.workload.sources.references import UnmetReference
 from qoslet.sim.kernel import Fault
 from tests.agent.fixtures import ROOT, Bench, node, pod_of, spec_of
 
@@ -325,6 +326,33 @@ def test_a_pod_that_may_not_run_is_said_and_makes_nothing() -> None:
     bench.turn(1.0)
     assert bench.keeper.running == {"a", "b"}, "what runs stays"
     assert bench.rows["a"].reason == "Refused"
+
+
+def test_a_pod_waits_for_what_its_input_lacks_and_keeps_running_without_it() -> None:
+    bench = Bench()
+    pod = pod_of("a")
+    spec = spec_of(pod)
+    lacks = UnmetReference("spec", "CreateContainerConfigError", 'secret "s" not found')
+    waits = replace(spec, unmet=(lacks,))
+    bench.source.put(pod, waits)
+    bench.put("b")
+    bench.turn()
+    row = bench.rows["a"]
+    assert (row.phase, row.reason, row.message) == (
+        "Pending",
+        "CreateContainerConfigError",
+        'secret "s" not found',
+    )
+    assert (bench.groups("a"), bench.keeper.running) == ([], {"b"})
+    bench.source.put(pod, spec)
+    bench.turn(1.0)
+    assert bench.keeper.running == {"a", "b"}
+    assert bench.rows["a"].reason == ""
+    bench.source.put(pod, waits)
+    before = len(bench.keeper.calls)
+    bench.turn(1.0)
+    assert bench.keeper.running == {"a", "b"}, "what runs stays"
+    assert not any(call[0] in ("stop", "update") for call in bench.keeper.calls[before:])
 
 
 def test_a_pod_waits_until_the_one_of_its_name_before_is_gone() -> None:

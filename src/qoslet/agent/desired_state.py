@@ -25,6 +25,7 @@ from qoslet.core.workload.env import PodEnvironment
 from qoslet.core.workload.pod_reader import read
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.core.workload.security_context import ProcessRights
+from qoslet.core.workload.sources.references import ConfigUsers
 from qoslet.errors import BadInput, BadInputs
 
 
@@ -100,6 +101,7 @@ class ManifestSource:
         self._files = files
         self._wakes = wakes
         self._set = ManifestSet(options)
+        self._config_users = ConfigUsers()
         self._powers = powers
         self._unconfined = unconfined
         self._pods: dict[str, DesiredPod] = {}
@@ -229,7 +231,10 @@ class ManifestSource:
         self.live = LivePlan(node, kept)
         self._of_node = problems
         self._around = PodEnvironment(
-            node.name, allocatable(node), seccomp_default=seccomp_default(node)
+            node.name,
+            allocatable(node),
+            seccomp_default=seccomp_default(node),
+            config=self._set.config.objects,
         )
         self._stale = True
 
@@ -252,6 +257,8 @@ class ManifestSource:
         self._stale = True
         entries = self._set.entries
         touched = self._set.apply(changes)
+        users = self._config_users.of(self._set.config.take_changed())
+        touched |= users & entries.keys()
         for uid in touched & entries.keys():
             self._removals.cancel(uid)
         for uid in touched - entries.keys():
@@ -292,6 +299,7 @@ class ManifestSource:
         self._unplanned.pop(uid, None)
         self._planned.pop(uid, None)
         self._removals.cancel(uid)
+        self._config_users.drop(uid)
         desired_pod = self._pods.pop(uid, None)
         if desired_pod is None:
             return
@@ -317,6 +325,7 @@ class ManifestSource:
         if other and other != pod.uid:
             self._lose(other)
         self._planned[pod.uid] = entry
+        self._config_users.put(pod.uid, pod.namespace, entry.document)
         spec = self._reads(pod, entry.document, self._around)
         others: frozenset[str] = frozenset()
         if spec.runnable:

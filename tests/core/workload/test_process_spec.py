@@ -163,11 +163,12 @@ def test_environment_has_a_path_and_nothing_of_ours() -> None:
     assert names == {"PATH", "HOME"}
 
 
-def test_secrets_are_named_not_dropped() -> None:
+def test_a_missing_secret_is_named_and_waited_for() -> None:
     source = {"secretKeyRef": {"name": "s", "key": "k"}}
     spec = read_({"env": [{"name": "TOKEN", "valueFrom": source}]})
-    assert any("spec.containers[0].env[0] (TOKEN)" in row.message for row in spec.problems)
+    assert any("spec.containers[0].env[0] (TOKEN)" in row.where for row in spec.problems)
     assert spec.runnable
+    assert [one.message for one in spec.unmet] == ['secret "s" not found']
 
 
 REFUSED = [

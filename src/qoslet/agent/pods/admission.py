@@ -210,6 +210,9 @@ class Admission:
             return
         if not moved and runtime_pod.spec_digest == desired_pod.spec.digest():
             self._edited_while_away += [worker] if edited else []
+            if desired_pod.spec.from_config and not edited:
+                # it may hold other values since
+                self._context.update_runtime(worker)
             return
         worker.container_cgroups, worker.top_cgroups = places
         if moved and never_restarts(desired_pod.spec):

@@ -69,13 +69,17 @@ class PodStartup:
             log.errors += batch.failed.values()
 
     def _is_blocked(self, worker: PodWorker, blocked: set[str]) -> bool:
-        """Whether the pod has to wait: for an earlier pod of its name, or for a cgroup above its
-        own that could not be created."""
+        """Whether the pod has to wait: for an earlier pod of its name, for a ConfigMap or Secret, or
+        for a cgroup above its own that could not be created."""
         context = self._context
         before = context.predecessor(worker) if worker.phase is WorkerPhase.PENDING else None
         if before is not None:
             message = f"{worker.key}: waiting for pod {before} of the same name to terminate"
             worker.set_reason("PodBefore", message, context.clock.wall())
+            return True
+        if worker.phase is WorkerPhase.PENDING and worker.desired and worker.desired.spec.unmet:
+            lacks = worker.desired.spec.unmet[0]
+            worker.set_reason(lacks.reason, lacks.message, context.clock.wall())
             return True
         if not any(is_at_or_below(path, one) for path in worker.top_cgroups for one in blocked):
             return False

@@ -160,7 +160,10 @@ class SyncContext:
         return spec.sourced(self.volumes.provide(worker.uid, spec.volumes))
 
     def update_runtime(self, worker: PodWorker) -> None:
-        """Tell the runtime what later starts of the pod's containers use."""
+        """Tell the runtime what later starts of the pod's containers use; what they had stays where
+        the input lacks a part of it."""
+        if worker.desired is not None and worker.desired.spec.unmet:
+            return
         try:
             self.runtime.update(self.ready_spec(worker))
         except (QosletError, OSError) as error:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from qoslet.core.api.pod import Pod
 from qoslet.core.api.schema import (
     DECODE_ERRORS,
     Envelope,
@@ -259,3 +260,10 @@ def _place_out_of_range(value: Any) -> str:
             inner = [(f"{path}[{number}]", member) for number, member in enumerate(item)]
         waiting += reversed(inner)
     return ""
+
+
+def run_document(value: Any, pod: Pod, owner: Any) -> dict[str, Any]:
+    """The pod's document as the process runtime reads it."""
+    metadata = dict(value.get("metadata") or {})
+    metadata.update(name=pod.name, namespace=pod.namespace, uid=pod.uid)
+    return {"metadata": metadata, "spec": value.get("spec") or {}, "kind": owner.get("kind")}

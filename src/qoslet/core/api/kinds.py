@@ -9,7 +9,7 @@ from qoslet.core.api.schema import PodShape, WorkloadShape, WorkloadSpecShape, n
 from qoslet.core.problem import Problem, ProblemCode
 from qoslet.errors import BadInput, FaultCode
 
-Carrier = Literal["pod", "template", "other", "node", "unknown"]
+Carrier = Literal["pod", "template", "other", "node", "unknown", "config"]
 
 TEMPLATES = {
     "Deployment": "spec.template",
@@ -33,6 +33,9 @@ _TEMPLATE_GROUPS = {
     "CronJob": ("batch",),
     "PodTemplate": ("",),
 }
+
+CONFIG_KINDS = ("ConfigMap", "Secret")
+"""Kinds from which pods take variables and files."""
 
 NAMED_MAX = 5
 """Places without a pod that one message names."""
@@ -69,8 +72,9 @@ _GROUPS = frozenset({"", "apps", "batch", "autoscaling", "policy", "extensions"}
 _KNOWN = tuple(sorted({"Pod", "List", *TEMPLATES, *_NODE_KINDS, *_OTHER}))
 
 
-def carrier(api_version: str | None, kind: str) -> Carrier:
-    """What a document of this kind holds; ``api_version`` None means "as its list implies"."""
+def carrier(api_version: str | None, kind: str, *, config: bool = False) -> Carrier:
+    """What a document of this kind holds; ``api_version`` None means "as its list implies".
+    Without ``config`` ConfigMaps and Secrets are kinds as others are."""
     group, slash, _ = (api_version or "").rpartition("/")
     if slash and not group:
         return "unknown"
@@ -85,6 +89,8 @@ def carrier(api_version: str | None, kind: str) -> Carrier:
         return "node"
     if group not in _GROUPS and not group.endswith("k8s.io"):
         return "unknown"
+    if config and kind in CONFIG_KINDS and api_version in (None, "v1"):
+        return "config"
     return "other" if kind in _OTHER else "unknown"
 
 

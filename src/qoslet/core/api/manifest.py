@@ -6,16 +6,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, field
 
-from qoslet.core.api.documents import Document, Spot, Text
+from qoslet.core.api.documents import Document, Spot, Text, run_document
 from qoslet.core.api.ids import generated_uid
 from qoslet.core.api.kinds import TEMPLATES, carrier, no_pod, template_of, unknown_hint
 from qoslet.core.api.misspelt import misspelt
-from qoslet.core.api.owners import Owners, Workload
+from qoslet.core.api.owners import Owners, TemplateDocument, Workload
 from qoslet.core.api.pod import Pod
 from qoslet.core.api.pod_decoder import DocumentPath, PodReader
 from qoslet.core.api.schema import (
@@ -29,14 +29,20 @@ from qoslet.core.api.schema import (
     collect,
     decode_pod,
     decode_workload,
+    follows,
     shown,
     type_name,
 )
 from qoslet.core.problem import Problem, ProblemCode
 from qoslet.errors import BadInput
 
+if TYPE_CHECKING:
+    from qoslet.core.api.config.objects import ConfigObject
+
 FAULTS_KEPT = 1000
 """Faults that are kept; more are only counted, whatever the input holds."""
+
+_READ = ("pod", "template", "config")
 
 EXPANDED_MAX = 100_000
 """Pods that ``expand`` makes at most, from all documents together."""
@@ -47,7 +53,8 @@ class Options(Struct, frozen=True):
 
     ``expand`` makes as many pods of a template as it asks for, else it counts once.
     ``allocated`` takes resources from the status, where they are actuated. ``node_name`` leaves
-    out the pods of other nodes. ``keep_raw`` keeps the documents of the pods in ``Loaded.raw``.
+    out the pods of other nodes. ``keep_raw`` keeps the documents of the pods in ``Loaded.raw`` and
+    reads ConfigMaps and Secrets.
     """
 
     expand: bool = False
@@ -62,7 +69,8 @@ class Loaded(Struct):
     ``sources`` counts the documents that may hold pods, an empty list of them included;
     ``more_faults`` the faults beyond ``FAULTS_KEPT``. ``raw`` holds ``{"metadata", "spec"}`` of
     each pod by its UID, a template's merged with its owner's name, when the options ask for it;
-    ``templates``, by UID, whose templates pods stand for; ``owners`` who made what.
+    ``templates``, by UID, whose templates pods stand for; ``owners`` who made what; ``config`` the
+    ConfigMaps and Secrets.
     """
 
     pods: list[Pod]
@@ -73,6 +81,7 @@ class Loaded(Struct):
     raw: dict[str, Any] = {}
     templates: dict[str, Workload] = {}
     owners: Owners = field(default_factory=Owners)
+    config: list[ConfigObject] = []
 
 
 def pods_from(documents: Iterable[Document | BadInput], options: Options) -> Loaded:
@@ -98,17 +107,6 @@ def some_pods(
     return loader.loaded
 
 
-class _Template(Struct, frozen=True):
-    """A template that is read; its pods go behind the first ``after`` of the plain ones."""
-
-    after: int
-    workload: Workload
-    pod: Pod
-    spec: WorkloadSpecShape
-    raw: Any
-    spot: Spot
-
-
 class _Loader:
     def __init__(self, options: Options, reader: PodReader) -> None:
         self.loaded = Loaded([], [], [])
@@ -118,7 +116,7 @@ class _Loader:
         self._uids: dict[str, tuple[str, Spot]] = {}
         self._expanded = 0
         self._owners = self.loaded.owners
-        self._templates: list[_Template] = []
+        self._templates: list[TemplateDocument] = []
 
     def document(self, document: Document) -> None:
         """Read one document, or all items of a list."""
@@ -130,7 +128,10 @@ class _Loader:
         base = kind.removesuffix("List")
         if kind == "List" and envelope.api_version == "v1":
             self._items(document, None)
-        elif base != kind and carrier(envelope.api_version, base) in ("pod", "template"):
+        elif (
+            base != kind
+            and carrier(envelope.api_version, base, config=self._options.keep_raw) in _READ
+        ):
             self._items(document, base)
         elif base != kind and carrier(envelope.api_version, base) != "unknown":
             self._skip(spot.where, envelope.api_version, kind)
@@ -208,15 +209,27 @@ class _Loader:
         if not kind or not (api_version or implied):
             self._headless(raw, spot, kind)
             return
-        carried = carrier(api_version, kind)
+        carried = carrier(api_version, kind, config=self._options.keep_raw)
         if carried == "template":
             self.loaded.sources += 1
             self._template(raw, spot, kind)
+        elif carried == "config":
+            self._config(raw, spot, kind, meta)
         elif carried in ("other", "node"):
             self._skip(spot.named(kind, meta), api_version, kind)
         else:
             message = f"{shown(api_version or '')} {shown(kind)} is not a known kind"
             self._fault(spot.named(kind, meta), message.lstrip(), unknown_hint(api_version, kind))
+
+    def _config(self, raw: Raw | Text, spot: Spot, kind: str, meta: Metadata | None) -> None:
+        from qoslet.core.api.config.objects import config_object  # for those who run pods
+
+        value = self._value(raw, spot)
+        if value is not None:
+            one, faults = config_object(kind, value, spot.named(kind, meta))
+            self.loaded.config += one
+            for fault in faults:
+                self.add_fault(fault)
 
     def _headless(self, raw: Raw | Text, spot: Spot, kind: str | None) -> None:
         missing = "apiVersion" if kind else "kind"
@@ -240,7 +253,7 @@ class _Loader:
         if self._add(pod, spot) and self._options.keep_raw:
             value = self._value(raw, spot)
             if value is not None:
-                self.loaded.raw[pod.uid] = _merged(value, pod, value)
+                self.loaded.raw[pod.uid] = run_document(value, pod, value)
 
     def _template(self, raw: Raw | Text, spot: Spot, kind: str) -> None:
         types: list[TypeFault] = []
@@ -269,7 +282,7 @@ class _Loader:
         self._owners.saw_template(workload, shape.metadata)
         raw_value = self._value(raw, spot) if self._options.keep_raw else None
         after = len(self.loaded.pods)
-        self._templates.append(_Template(after, workload, pod, spec, raw_value, spot))
+        self._templates.append(TemplateDocument(after, workload, pod, spec, raw_value, spot))
 
     def finish(self) -> None:
         """Put in the pods of templates: only now it is known which of them count."""
@@ -291,7 +304,7 @@ class _Loader:
                     inner = template.raw
                     for step in TEMPLATES[kind].split("."):
                         inner = inner[step]
-                    self.loaded.raw[copy.uid] = _merged(inner, copy, template.raw)
+                    self.loaded.raw[copy.uid] = run_document(inner, copy, template.raw)
         self.loaded.pods += plain[done:]
 
     def _copies(self, pod: Pod, spec: WorkloadSpecShape, kind: str) -> list[Pod]:
@@ -328,7 +341,7 @@ class _Loader:
             self.loaded.problems.append(Problem(note.severity, where, note.message, note.hint))
         broken = {path for path, _ in types}
         for fault in built.faults:
-            if not (broken and _follows(fault.path, broken)):
+            if not (broken and follows(fault.path, broken)):
                 near = misspelt(raw, fault.path) if fault.missing else ""
                 self._fault(f"{place.where}: {fault.path}", fault.message, near or fault.hint)
         return None if types else built.pod
@@ -377,17 +390,3 @@ class _Loader:
             self.loaded.faults.append(fault)
         else:
             self.loaded.more_faults += 1
-
-
-def _follows(path: str, broken: set[str]) -> bool:
-    """Whether a fault at ``path`` only follows from one at it or above it."""
-    while path and path not in broken:
-        path = path[: max(path.rfind("."), path.rfind("["), 0)]
-    return bool(path)
-
-
-def _merged(value: Any, pod: Pod, owner: Any) -> dict[str, Any]:
-    """The pod's document as the process runtime reads it."""
-    metadata = dict(value.get("metadata") or {})
-    metadata.update(name=pod.name, namespace=pod.namespace, uid=pod.uid)
-    return {"metadata": metadata, "spec": value.get("spec") or {}, "kind": owner.get("kind")}

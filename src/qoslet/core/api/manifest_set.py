@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from qoslet.core.api.config.index import ConfigIndex
 from qoslet.core.api.documents import Document
 from qoslet.core.api.manifest import Options, some_pods
 from qoslet.core.api.owners import Owners, Workload
@@ -68,7 +69,8 @@ class _File(Struct):
 
 
 class ManifestSet:
-    """The files. ``entries`` are the pods that count, by UID."""
+    """The files. ``entries`` are the pods that count, by UID; ``config`` the ConfigMaps and
+    Secrets."""
 
     def __init__(self, options: Options) -> None:
         expand, allocated, node = options.expand, options.allocated, options.node_name
@@ -84,6 +86,7 @@ class ManifestSet:
         self._telling: set[Order] = set()
         self._rows: tuple[Problem, ...] | None = None
         self.entries: dict[str, Entry] = {}
+        self.config = ConfigIndex()
 
     def apply(self, changes: Iterable[FileChange]) -> set[str]:
         """Take changes in; the UIDs whose entry came, went or became another."""
@@ -104,8 +107,12 @@ class ManifestSet:
     def rows(self) -> tuple[Problem, ...]:
         """The problems of the files, in order."""
         if self._rows is None:
-            telling = [self._files[order] for order in sorted(self._telling)]
-            self._rows = tuple(row for file in telling for row in _rows_of(file))
+            telling = [(order, self._files[order]) for order in sorted(self._telling)]
+            self._rows = tuple(
+                row
+                for order, file in telling
+                for row in (*_rows_of(file), *self.config.rows(order))
+            )
         return self._rows
 
     @property
@@ -145,6 +152,7 @@ class ManifestSet:
         """Read a file; the entries that it has not had or has no longer."""
         file = self._files.get(change.order)
         if change.documents is None:
+            self.config.replace(change.order, ())
             self._own(change.order, Owners())
             if self._files.pop(change.order, None) is None or file is None:
                 return []
@@ -173,6 +181,7 @@ class ManifestSet:
         )
         file.rows, file.sources = tuple(loaded.problems), loaded.sources
         file.owners = loaded.owners
+        self.config.replace(change.order, loaded.config)
         self._own(change.order, file.owners)
         return self._replace(before, file.entries)
 
@@ -270,7 +279,9 @@ class ManifestSet:
     def _tell(self, order: Order) -> None:
         """Record whether a file has problems."""
         file = self._files.get(order)
-        telling = file is not None and (file.rows or file.faults or file.refused)
+        telling = file is not None and (
+            file.rows or file.faults or file.refused or self.config.has(order)
+        )
         (self._telling.add if telling else self._telling.discard)(order)
 
 

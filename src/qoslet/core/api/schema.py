@@ -274,3 +274,10 @@ def _collect_object(value: Any, kind: Any, path: str, faults: list[TypeFault]) -
         for key, item in value.items()
         if key in fields
     }
+
+
+def follows(path: str, broken: set[str]) -> bool:
+    """Whether a fault at ``path`` only follows from one at it or above it."""
+    while path and path not in broken:
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
+    return bool(path)

@@ -11,22 +11,36 @@ from typing import Any
 
 from msgspec import Struct
 
+from qoslet.core.api.config.objects import ConfigObjects
 from qoslet.core.api.pod import NO_QUANTITIES, Container, Pod, Quantities
 from qoslet.core.quantity import NANO, QuantityError, parse
+from qoslet.core.workload.sources.references import UnmetReference
+from qoslet.core.workload.sources.variables import ConfigVariables
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """``PATH`` where the container sets none: the default of containerd and CRI-O."""
 
 
 class PodEnvironment(Struct, frozen=True):
-    """What the downward API may tell. ``allocatable`` stands in for limits that are not set.
-    With ``symbolic`` resources read as their references, whatever they amount to.
-    ``seccomp_default``: who asks for no seccomp profile is to get the runtime's."""
+    """What the downward API may tell, and the ConfigMaps and Secrets. ``allocatable`` stands in for
+    limits that are not set. With ``symbolic`` resources and ``config`` read as their references,
+    whatever they amount to. ``seccomp_default``: who asks for no seccomp profile is to get the
+    runtime's."""
 
     node_name: str | None = None
     allocatable: Quantities = NO_QUANTITIES
     symbolic: bool = False
     seccomp_default: bool = False
+    config: ConfigObjects = {}
+
+
+class Variables(Struct):
+    """The variables of a container. ``missing`` are the field paths that cannot be honoured,
+    ``unmet`` what the input lacks."""
+
+    values: dict[str, str]
+    missing: list[str]
+    unmet: list[UnmetReference]
 
 
 LONGEST_WORD = 128 * 1024 - 1
@@ -74,17 +88,16 @@ def environment(
     pod: Pod,
     shape: Container,
     around: PodEnvironment,
-) -> tuple[dict[str, str], list[str]]:
-    """The variables of ``container`` and the field paths that cannot be honoured.
+) -> Variables:
+    """The variables of ``container``.
 
-    A later variable of the same name wins, and a value sees the variables before it.
+    Those of ``envFrom`` come first. A later variable of the same name wins, and a value sees the variables before it.
     ``PATH`` and ``HOME`` are not part of the result; ``launch_environment`` adds them.
     """
-    variables: dict[str, str] = {}
+    config = ConfigVariables(around.config, pod.namespace, shape.field, around.symbolic)
+    variables = config.all_of(container)
     missing: list[str] = []
     length = 0
-    if container.get("envFrom"):
-        missing.append(f"{shape.field}.envFrom")
     for index, entry in enumerate(_list(container.get("env"))):
         name = str(entry.get("name", ""))
         source = _mapping(entry.get("valueFrom"))
@@ -94,12 +107,16 @@ def environment(
             variables[name] = expand(text, variables) if length <= WORDS_MAX else text
             length += len(variables[name])
             continue
-        value = _from_source(source, document, pod, shape, around)
+        of_config, value = config.one_of(source, f"env[{index}] ({name})")
+        if not of_config:
+            value = _from_source(source, document, pod, shape, around)
+        if value is None and of_config:
+            continue
         if value is None:
             missing.append(f"{shape.field}.env[{index}] ({name})")
         else:
             variables[name] = value
-    return variables, missing
+    return Variables(variables, missing, config.unmet)
 
 
 def launch_environment(variables: Mapping[str, str], uid: int) -> tuple[tuple[str, str], ...]:
@@ -118,14 +135,14 @@ def _from_source(
     """The value of ``valueFrom``; None for what only a cluster knows."""
     field = _mapping(source.get("fieldRef"))
     if field:
-        return _pod_field(str(field.get("fieldPath", "")), document, pod, around)
+        return pod_field(str(field.get("fieldPath", "")), document, pod, around)
     resource = _mapping(source.get("resourceFieldRef"))
     if resource:
-        return _resource_field(resource, pod, shape, around)
+        return resource_field(resource, pod, shape, around)
     return None
 
 
-def _pod_field(
+def pod_field(
     path: str, document: Mapping[str, Any], pod: Pod, around: PodEnvironment
 ) -> str | None:
     """A field of the pod as text."""
@@ -149,7 +166,7 @@ def _pod_field(
     return None
 
 
-def _resource_field(
+def resource_field(
     reference: Mapping[str, Any], pod: Pod, shape: Container, around: PodEnvironment
 ) -> str | None:
     """A request or limit, divided and rounded up; a missing limit is the node's allocatable."""

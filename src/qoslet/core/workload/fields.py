@@ -15,6 +15,7 @@ from qoslet.core.api.pod import Container, Pod
 from qoslet.core.problem import Problem
 from qoslet.core.workload.env import LONGEST_WORD, WORDS_MAX, expand
 from qoslet.core.workload.security_context import IsolationRefusal
+from qoslet.core.workload.sources.references import UnmetReference
 
 RestartPolicy = Literal["Always", "OnFailure", "Never"]
 
@@ -153,6 +154,12 @@ def refusal_row(pod: Pod, refusal: IsolationRefusal, unconfined: bool) -> Proble
     message = f"not run, because the runtime cannot isolate it as requested: {refusal.message}"
     hint = refusal.hint or "use --unconfined to run it anyway"
     return problem_row(pod, "error", refusal.field, message, hint)
+
+
+def unmet_row(pod: Pod, unmet: UnmetReference) -> Problem:
+    """The row for what a pod has to wait for."""
+    message = f"{unmet.reason}: {unmet.message}"
+    return problem_row(pod, "warning", unmet.field, message, "add it to the input; the pod waits")
 
 
 def fault_row(pod: Pod, note: FieldFault) -> Problem:

@@ -29,6 +29,7 @@ from qoslet.core.workload.fields import (
     refusal_row,
     resize_restarts,
     tells_resources,
+    unmet_row,
     word_faults,
     words,
 )
@@ -41,6 +42,7 @@ from qoslet.core.workload.security_context import (
     pod_refusals,
     unhandled,
 )
+from qoslet.core.workload.sources.references import UnmetReference, uses_config
 from qoslet.core.workload.volumes import ContainerMounts, PodVolumes, mounts_of, volumes_of
 
 _POD_NAMES = (
@@ -59,13 +61,15 @@ _CONTAINER_NAMES = (
 
 
 class PodReading(Struct):
-    """What reading a pod gathers. ``missing`` are fields that are not honoured."""
+    """What reading a pod gathers. ``missing`` are fields that are not honoured,
+    ``unmet`` what the pod has to wait for."""
 
     volumes: PodVolumes
     launches: list[ProcessSpec] = []
     errors: list[Problem] = []
     refusals: list[IsolationRefusal] = []
     missing: list[str] = []
+    unmet: list[UnmetReference] = []
 
 
 class PodReader:
@@ -121,6 +125,7 @@ class PodReader:
             *reading.errors,
             *(refusal_row(self.pod, refusal, unconfined) for refusal in refused),
             *self.remarks(),
+            *(unmet_row(self.pod, unmet) for unmet in reading.unmet),
         ]
         if reading.missing:
             message = f"ignored: {', '.join(dict.fromkeys(reading.missing))}"
@@ -133,9 +138,11 @@ class PodReader:
             problems=tuple(rows),
             volumes=tuple(reading.volumes.memory.values()),
             resize_restarts=resize_restarts(self.pod, self.spec),
+            from_config=uses_config(self.spec),
+            unmet=tuple(reading.unmet),
         )
         made = self.completed(made)
-        if not tells_resources(self.pod, self.spec):
+        if not tells_resources(self.pod, self.spec) and not made.from_config:
             return made
         same = self._gather(PodEnvironment(around.node_name, symbolic=True))
         return replace(made, steady=replace(made, launches=tuple(same.launches)).digest())
@@ -176,11 +183,13 @@ class PodReader:
         around: PodEnvironment,
     ) -> None:
         """Read one container into ``reading``."""
-        variables, lost = environment(self.document, raw, self.pod, shape, around)
+        found = environment(self.document, raw, self.pod, shape, around)
+        variables = found.values
         mounted = mounts_of(raw, shape, reading.volumes, variables)
         faults = [*mounted.faults, *word_faults(raw, shape, variables)]
         reading.errors += [fault_row(self.pod, fault) for fault in faults]
-        reading.missing += [*self._missing(raw, shape), *lost, *mounted.missing]
+        reading.missing += [*self._missing(raw, shape), *found.missing, *mounted.missing]
+        reading.unmet += found.unmet
         self.add_container(reading, shape, raw, variables, mounted)
 
     def _missing(self, raw: Mapping[str, Any], shape: Container) -> list[str]:

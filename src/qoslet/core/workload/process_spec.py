@@ -15,6 +15,7 @@ from qoslet.core.workload.fields import RestartPolicy as RestartPolicy
 from qoslet.core.workload.security_context import (
     Credentials,
 )
+from qoslet.core.workload.sources.references import UnmetReference
 from qoslet.core.workload.volumes import MemoryVolume as MemoryVolume
 from qoslet.core.workload.volumes import VolumeMount as VolumeMount
 
@@ -64,11 +65,29 @@ class PodSpec(Struct, frozen=True, omit_defaults=True):
     """The same for an OCI runtime, with the program and its images."""
     manifest: str = ""
     """The file that it comes from, as ``memo``."""
+    from_config: bool = False
+    """Whether variables come from ConfigMaps or Secrets, as they are now: later starts of its
+    containers may get others."""
+    unmet: tuple[UnmetReference, ...] = ()
+    """What the input lacks: as long as there is any, the pod does not start, and one that runs
+    stays as it is."""
 
     @property
     def runnable(self) -> bool:
         """Whether the pod may be started."""
         return bool(self.launches) and all(p.severity != "error" for p in self.problems)
+
+    def without_variables(self) -> PodSpec:
+        """The same pod without any variable, for places that others may read."""
+        launches = tuple(
+            replace(
+                launch,
+                env=(),
+                contained=launch.contained and replace(launch.contained, env=()),
+            )
+            for launch in self.launches
+        )
+        return replace(self, launches=launches)
 
     def scored(self, scores: Mapping[str, int | None]) -> PodSpec:
         """The same pod with the plan's ``oom_score_adj`` by container name."""

@@ -197,22 +197,24 @@ def _mount(entry: Mapping[str, Any], name: str, variables: Mapping[str, str]) ->
     field = "subPathExpr" if template else "subPath"
     sub = expand(str(template), variables) if template else given
     if template and "$(" in str(sub):
-        raise _Wrong(field, f"{sub!r} uses a variable that is not set")
+        raise _Wrong(field, f"{template!r} uses a variable that is not set")
     if isinstance(sub, str) and sub.startswith("/"):
-        raise _Wrong(field, f"{sub!r} is not relative")
-    parts = _parts(field, sub) if sub else []
+        raise _Wrong(field, f"{template or sub!r} is not relative")
+    # what it became may be a Secret's
+    parts = _parts(field, sub, template) if sub else []
     return VolumeMount(name, path, entry.get("readOnly") is True, sub_path="/".join(parts))
 
 
-def _parts(field: str, path: object) -> list[str]:
-    """The components of a path; raises ``_Wrong``."""
+def _parts(field: str, path: object, shown: object = None) -> list[str]:
+    """The components of a path, which is ``shown`` in messages; raises ``_Wrong``."""
+    shown = str(shown or path)
     if not isinstance(path, str) or not path:
         raise _Wrong(field, f"{path!r} is not a path")
     if not path.isprintable() or len(path) >= _LONGEST:
-        raise _Wrong(field, f"{path[:80]!r} is too long or has control characters")
+        raise _Wrong(field, f"{shown[:80]!r} is too long or has control characters")
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise _Wrong(field, f"{path!r} has a '..'")
+        raise _Wrong(field, f"{shown!r} has a '..'")
     return parts
 
 

@@ -102,7 +102,9 @@ def sandbox_config(
     if spec.messages.resources is not None:
         linux.resources.CopyFrom(resources(spec.messages.resources))
         linux.overhead.CopyFrom(resources(spec.messages.overhead or {}))
-    kept = msgspec.structs.replace(spec, problems=())
+    # who may look at a sandbox may not know the pod's Secrets
+    plain = spec.without_variables() if spec.from_config else spec
+    kept = msgspec.structs.replace(plain, problems=())
     return pb.PodSandboxConfig(
         metadata=pb.PodSandboxMetadata(
             name=name, uid=spec.uid, namespace=namespace, attempt=attempt

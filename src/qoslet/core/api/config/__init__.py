@@ -1,0 +1,1 @@
+"""ConfigMaps and Secrets of the input, from which pods take variables and files."""

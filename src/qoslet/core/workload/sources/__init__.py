@@ -1,0 +1,1 @@
+"""What pods take from ConfigMaps, Secrets, the downward API and the host."""
