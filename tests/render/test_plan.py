@@ -17,7 +17,7 @@ from qoslet.render.terminal import Terminal, cut, display_width, pad, printable,
 from qoslet.render.text import plan as plan_text
 from qoslet.render.text import shell
 from qoslet.render.text.columns import COLUMNS
-from qoslet.render.text.problems import tell
+from qoslet.render.text.problems import print_problems
 from qoslet.render.units import bandwidth, cores, memory, size
 from tests.cli.fixtures import golden, made, run, write
 
@@ -86,9 +86,9 @@ def test_v1_has_shares_where_v2_has_a_weight(tmp_path: Path) -> None:
 
 def test_a_row_of_several_places_names_the_first(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [Problem("info", f"f: Pod d/{name}: spec", "ignored: ports", "") for name in "abc"]
-    tell(rows)
-    tell(rows[:2])
-    tell(rows[:1])
+    print_problems(rows)
+    print_problems(rows[:2])
+    print_problems(rows[:1])
     assert capsys.readouterr().err.splitlines() == [
         "qoslet: info: f: Pod d/a: spec (and 2 more places): ignored: ports",
         "qoslet: info: f: Pod d/a: spec (and 1 more place): ignored: ports",

@@ -137,7 +137,7 @@ class ManifestSource:
         settling = self._settled_at is not None and self._monotonic() < self._settled_at
         if self._stale or paths != self._paths or settling != self._unread.settling:
             self._paths = paths
-            self._problems = self._said()
+            self._problems = self._all_problems()
             self._unread = replace(self._not_read(paths), settling=settling)
             self._stale = False
             self._version += 1
@@ -165,9 +165,9 @@ class ManifestSource:
     @property
     def sound(self) -> bool:
         """Whether no error concerns the node as a whole: one of a file or a pod is its own."""
-        return self.wrong() is None
+        return self.first_node_error() is None
 
-    def wrong(self) -> Problem | None:
+    def first_node_error(self) -> Problem | None:
         """The first error that concerns the node as a whole."""
         rows = (*self._of_node, *self.live.problems())
         about_pods = ProblemCode.POD_NOT_ADMITTED
@@ -363,7 +363,7 @@ class ManifestSource:
             faulty, frozenset(file.rpartition("/")[0] for file in self._set.files)
         )
 
-    def _said(self) -> tuple[Problem, ...]:
+    def _all_problems(self) -> tuple[Problem, ...]:
         """Everything that there is to say: of the node, the files, the pods, the plan."""
         if self._specs is None:
             specs = [one.spec.problems for one in self._pods.values()]

@@ -40,7 +40,7 @@ def reload(options: RunOptions, made: AgentRun, root: str) -> None:
         return
     before = old, made.source.problems
     made.source.configure(node, problems)
-    wrong = made.source.wrong()
+    wrong = made.source.first_node_error()
     if wrong is not None:
         made.source.configure(*before)
         said = f"{wrong.where}: {wrong.message}"

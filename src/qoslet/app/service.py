@@ -104,7 +104,7 @@ class Service:
             self._ready = True
             self._notifier.ready(turn.summary)
         self._notifier.status(turn.summary)
-        self._tell()
+        self._log_new_problems()
         for event in turn.events:
             self._log.line(event.severity, event.line, cycle=turn.cycle, **event.fields)
         self.tell_notes()
@@ -150,7 +150,7 @@ class Service:
             error=outcome.error,
         )
 
-    def _tell(self) -> None:
+    def _log_new_problems(self) -> None:
         """Warnings and errors that have come up; one that went and comes again is told again."""
         rows = self._problems()
         if rows is self._last:
@@ -262,7 +262,7 @@ class AgentSockets:
 
 
 @contextmanager
-def _asked(parts: AgentRun) -> Iterator[RequestQueue[Snapshot]]:
+def _request_queue(parts: AgentRun) -> Iterator[RequestQueue[Snapshot]]:
     """Questions come in and wake the loop, while it lasts. Without a folder nobody can ask."""
     questions: RequestQueue[Snapshot] = RequestQueue()
     pages = pages_of(questions, parts.config.root, parts.source.live.node.driver)
@@ -280,7 +280,7 @@ def _asked(parts: AgentRun) -> Iterator[RequestQueue[Snapshot]]:
 @contextmanager
 def answering(parts: AgentRun, watching: Surface) -> Iterator[Surface]:
     """The surface of a run that somebody watches."""
-    with _asked(parts) as questions:
+    with _request_queue(parts) as questions:
         yield AnsweringSurface(watching, questions)
 
 
@@ -306,7 +306,7 @@ def log_on_stderr(form: LogFormat) -> Iterator[Log]:
 def serving(parts: AgentRun, form: LogFormat, *, verbose: bool = False) -> Iterator[Surface]:
     """The surface of a run as a service. ``verbose``: each action on a cgroup is logged."""
     reconciler = parts.reconciler
-    with log_on_stderr(form) as log, _asked(parts) as questions:
+    with log_on_stderr(form) as log, _request_queue(parts) as questions:
         notifier = Notifier(os.environ)
         if notifier.watchdog_seconds is not None:
             parts.clock.longest = notifier.watchdog_seconds / 4
@@ -332,8 +332,8 @@ def follow_steps(parts: AgentRun, told: Callable[[str, Outcome], None]) -> None:
     executor = parts.reconciler.context.executor
     systemd = parts.source.live.node.driver == "systemd"
 
-    def tell(outcome: Outcome) -> None:
+    def log_step(outcome: Outcome) -> None:
         step = outcome.step
         told(executor.driver.shell(step) if systemd else step.command(), outcome)
 
-    executor.followed = tell
+    executor.followed = log_step

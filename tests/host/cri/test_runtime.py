@@ -497,7 +497,7 @@ def test_what_is_forgotten_is_told_no_more(hand: Hand) -> None:
     # its thread may be about to tell something of it
     pod = hand.runtime._views["uid"].pod
     hand.runtime.remove_pod("uid")
-    hand.runtime._told(pod)
+    hand.runtime._update_view(pod)
     assert hand.runtime.list_pods() == {}
     assert hand.runtime.poll() == ()
     hand.runtime.start(spec_of(), {})

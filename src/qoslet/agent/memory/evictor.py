@@ -108,7 +108,7 @@ class Evictor:
             return False
         worker, seconds = pending.worker, now - pending.at
         note = self._context.log.notes.append
-        if not _gone(worker, samples):
+        if not _has_ended(worker, samples):
             if seconds < EXIT_TIMEOUT_SECONDS:
                 return False
             self._pending = None
@@ -164,7 +164,7 @@ class Evictor:
         )
 
 
-def _gone(worker: PodWorker, samples: Mapping[str, MemorySample]) -> bool:
+def _has_ended(worker: PodWorker, samples: Mapping[str, MemorySample]) -> bool:
     """Whether no process of a pod is left: its cgroups are empty or removed."""
     if worker.cleanup_done:
         return True

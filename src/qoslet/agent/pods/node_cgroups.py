@@ -109,7 +109,7 @@ class NodeCgroups:
             or self._settled.get(group.path) != group
             or group.path in overridden
             or executor.is_foreign(group.path)
-            or not executor.stands(group.path)
+            or not executor.is_unchanged(group.path)
         ]
 
     def _with_foreign(self, diff: CgroupDiff) -> CgroupDiff:

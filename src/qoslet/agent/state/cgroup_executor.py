@@ -178,7 +178,7 @@ class CgroupExecutor:
             self._adopt_replaced(path, seen.identity)
         return seen
 
-    def stands(self, path: str) -> bool:
+    def is_unchanged(self, path: str) -> bool:
         """Whether a cgroup is the one that was read last."""
         known = self._identities.get(path)
         return known is not None and known == self.observer.identity(path)
@@ -328,7 +328,7 @@ class CgroupExecutor:
             if not tried:
                 break
             add_outcomes(self.meters, tried, self._clock() - begun)
-            self._tell(tried)
+            self._notify_follower(tried)
             self._forget_changed(tried)
             batch.outcomes += tried
             left = left[len(tried) :]
@@ -361,10 +361,10 @@ class CgroupExecutor:
     def poll_pending(self) -> list[Outcome]:
         """What came of steps that were pending."""
         late = self.driver.poll_pending()
-        self._tell([one for one in late if not one.pending])
+        self._notify_follower([one for one in late if not one.pending])
         return late
 
-    def _tell(self, outcomes: Sequence[Outcome]) -> None:
+    def _notify_follower(self, outcomes: Sequence[Outcome]) -> None:
         """Tell who follows the steps."""
         if self.followed is not None:
             for one in outcomes:

@@ -23,7 +23,7 @@ from qoslet.cli.parser import (
 from qoslet.core.cgroup.names import DEFAULT_ROOT
 from qoslet.core.node.flags import flags_of
 from qoslet.errors import EXIT_NO, EXIT_OK, EXIT_PIPE, BadInput, CannotDo
-from qoslet.render.text.problems import tell
+from qoslet.render.text.problems import print_problems
 from qoslet.render.text.streams import emit, note
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ def run(args: argparse.Namespace) -> int:
     with agent_run.parts(options) as parts:
         first = parts.source.current()
         if not options.keep or options.dry_run or not parts.source.sound:
-            tell(first.problems)
+            print_problems(first.problems)
         may = [one for one in first.pods.values() if one.spec.runnable]
         wrong = any(row.severity == "error" for row in first.problems)
         if (wrong and not may and not options.keep) or not parts.source.sound:

@@ -15,7 +15,7 @@ from qoslet.cli.parser import (
 )
 from qoslet.core.cgroup.names import DEFAULT_ROOT
 from qoslet.errors import EXIT_NO, EXIT_OK, BadInput
-from qoslet.render.text.problems import tell
+from qoslet.render.text.problems import print_problems
 from qoslet.render.text.streams import emit, note
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
         )
     args.cgroup_root = checked_root(args.cgroup_root or owned_tree.default_root())
     plan = _plan(read(args, paths, writes=True))
-    tell(plan.problems)
+    print_problems(plan.problems)
     if not plan.is_valid:
         return EXIT_NO
     return _pass(args, plan)

@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         return EXIT_OK
     from qoslet.app import inspect
     from qoslet.core.explain.node_config import rows
-    from qoslet.render.text.problems import tell
+    from qoslet.render.text.problems import print_problems
 
     if args.changed and args.output == "yaml":
         raise BadInput("cannot be used with -o yaml", where="--changed")
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         _emit(args.output, node, shown, problems)
     if args.output != "json":
-        tell(problems)
+        print_problems(problems)
     return EXIT_NO if any(row.severity == "error" for row in problems) else EXIT_OK
 
 

@@ -94,9 +94,9 @@ def run(args: argparse.Namespace) -> int:
     made = answer(args, RUNTIME)
     _print(made, args)
     if args.output != "json":
-        from qoslet.render.text.problems import tell
+        from qoslet.render.text.problems import print_problems
 
-        tell(made.problems)
+        print_problems(made.problems)
     return EXIT_OK if made.is_valid else EXIT_NO
 
 

@@ -61,19 +61,19 @@ def run(args: argparse.Namespace) -> int:
 
     made = read(args, [*args.filename, *args.paths]).plan()
     _print(made, args)
-    _tell(made, args.output)
+    _print_plan_problems(made, args.output)
     return EXIT_OK if made.is_valid else EXIT_NO
 
 
-def _tell(made: Plan, output: str) -> None:
+def _print_plan_problems(made: Plan, output: str) -> None:
     """Errors and warnings on standard error where the output has no room for them; of documents,
     which have them, the errors that decide the exit code."""
     told = {"tree": (), "json": ("error",), "yaml": ("error",)}.get(output, ("error", "warning"))
     rows = [row for row in made.problems if row.severity in told]
     if rows:
-        from qoslet.render.text.problems import tell
+        from qoslet.render.text.problems import print_problems
 
-        tell(rows)
+        print_problems(rows)
     nameless = sum(one.path is None and bool(one.settings) for one in made.cgroups)
     if output == "files" and nameless:
         from qoslet.render.text.streams import note

@@ -98,7 +98,7 @@ class ManifestSet:
         moved += self._judge_owners()
         touched = self._judge(moved) if moved else set()
         for order in files:
-            self._tell(order)
+            self._note_problems(order)
         if files:
             self._rows = None
         return touched
@@ -240,7 +240,7 @@ class ManifestSet:
                 refused[entry.place] = row
             else:
                 names[entry.pod.key] = self.entries[entry.pod.uid] = entry
-            self._tell(entry.place[0])
+            self._note_problems(entry.place[0])
         return {uid for uid in uids if before[uid] is not self.entries.get(uid)}
 
     def _colliding(self, moved: Iterable[Entry]) -> tuple[list[Entry], set[str]]:
@@ -276,7 +276,7 @@ class ManifestSet:
             return Problem("error", f"{pod.where}: metadata.uid", message, hint)
         return None
 
-    def _tell(self, order: Order) -> None:
+    def _note_problems(self, order: Order) -> None:
         """Record whether a file has problems."""
         file = self._files.get(order)
         telling = file is not None and (

@@ -155,17 +155,17 @@ def _config(
     """A config.json, a part of it, or a bare block."""
     linux, windows = given.get("linux"), given.get("windows")
     if linux is not None or windows is not None or "ociVersion" in given:
-        _tell(given, _CONFIG, "config.json", where, "", problems)
+        _add_unknown_names(given, _CONFIG, "config.json", where, "", problems)
     if windows is not None:
         inner = _mapping(windows, f"{where}: windows")
-        _tell(inner, _WINDOWS_CONFIG, "windows", where, "windows", problems)
+        _add_unknown_names(inner, _WINDOWS_CONFIG, "windows", where, "windows", problems)
         fields = _mapping(inner.get("resources") or {}, f"{where}: windows.resources")
         at = f"{where}: windows.resources"
         problems += unread(fields, at)
         yield ResourceBlock(name, at, fields_of({"oci": dict(fields)}, at))
     if linux is not None:
         inner = _mapping(linux, f"{where}: linux")
-        _tell(inner, _LINUX, "linux", where, "linux", problems)
+        _add_unknown_names(inner, _LINUX, "linux", where, "linux", problems)
         resources = _mapping(inner.get("resources") or {}, f"{where}: linux.resources")
         at = f"{where}: linux.resources"
         yield ResourceBlock(name, at, block_of(resources, at, problems))
@@ -193,7 +193,7 @@ _LINUX = _names(
 """The fields of config.json and its ``linux``. Source: runtime-spec specs-go/config.go."""
 
 
-def _tell(
+def _add_unknown_names(
     given: Mapping[str, Any],
     known: tuple[str, ...],
     of: str,

@@ -17,7 +17,12 @@ from qoslet.core.explain.effective_memory import LIMITING, PROTECTING, loss, sen
 from qoslet.core.explain.inputs import Fact, facts, origin, refusals
 from qoslet.core.explain.selector import OOM, known_file, select
 from qoslet.core.plan.effective_memory import Standing, key_of, standings
-from qoslet.core.plan.memory_annotation_effects import GuardMode, findings, guard_mode, said
+from qoslet.core.plan.memory_annotation_effects import (
+    GuardMode,
+    findings,
+    guard_mode,
+    with_refusals,
+)
 from qoslet.core.plan.plan import plan as planned
 from qoslet.core.plan.pod_planner import Planner
 from qoslet.core.problem import Problem
@@ -181,7 +186,7 @@ def _written(plan: Plan, policy: NodePolicy, cgroup: Cgroup) -> list[Value]:
                 value=setting.value,
                 effective=setting.effective,
                 writer=setting.writer,
-                because=said(setting.because, refusals(cgroup, setting.file)),
+                because=with_refusals(setting.because, refusals(cgroup, setting.file)),
                 rule=setting.rule,
                 source=setting.source,
                 facts=facts(plan, policy, cgroup, setting.file, setting.rule, setting.inputs),
@@ -235,7 +240,7 @@ def _absent(plan: Plan, policy: NodePolicy, cgroup: Cgroup, file: str) -> Value:
     reason = reason_absent(UnwrittenFile(policy, cgroup, file, unwritten))
     return Value(
         file=file,
-        because=said(reason, refusals(cgroup, file)),
+        because=with_refusals(reason, refusals(cgroup, file)),
         facts=facts(plan, policy, cgroup, file, "", ()),
         profile=chosen,
         evidence=evidence,

@@ -44,7 +44,7 @@ class Assignments(Struct, frozen=True):
     memory: Mapping[Holder, tuple[Block, ...]] = {}
 
 
-class _Asked(Struct, frozen=True):
+class _Request(Struct, frozen=True):
     """A container's request to the managers; ``cpus`` is 0 if it uses the shared pool."""
 
     name: str
@@ -138,9 +138,9 @@ class Managers:
 
     def places(self, pod: Pod, qos: QosClass) -> bool:
         """Whether a pod gets exclusive CPUs or memory blocks, so that others depend on it."""
-        return any(request.cpus or request.memory for request in self._asked(pod, qos))
+        return any(request.cpus or request.memory for request in self._requests_of(pod, qos))
 
-    def _asked(self, pod: Pod, qos: QosClass) -> list[_Asked]:
+    def _requests_of(self, pod: Pod, qos: QosClass) -> list[_Request]:
         seen_pod = as_release_sees(self.policy, pod)
         placed_memory = (
             self.memory is not None and qos == "Guaranteed" and not _level(self.policy, seen_pod)
@@ -152,7 +152,7 @@ class Managers:
             requested = container.resources.requests
             whole = self.cpu is not None and exclusive(self.policy, seen_pod, container, qos)
             requests.append(
-                _Asked(
+                _Request(
                     container.name,
                     container.role,
                     requested.get("cpu", ZERO).milli // 1000 if whole else 0,
@@ -167,7 +167,7 @@ class Managers:
 
     def admit(self, pod: Pod, qos: QosClass) -> PodAssignment | Refusal:
         """Assign CPUs and memory to a pod. It keeps its assignment unless its requests changed."""
-        requests = self._asked(pod, qos)
+        requests = self._requests_of(pod, qos)
         self.refused.pop(pod.uid, None)
         if not any(request.cpus or request.memory for request in requests):
             self.release(pod.uid)
@@ -244,7 +244,7 @@ class Managers:
             self._pool = self.cpu.taken, listed(self.cpu.shared())
         return self._pool[1]
 
-    def _is_placed(self, uid: str, requests: Sequence[_Asked]) -> bool:
+    def _is_placed(self, uid: str, requests: Sequence[_Request]) -> bool:
         assignment = self.given(uid)
         counts = {name: len(cpus) for name, cpus in assignment.cpus.items()}
         kinds = {name: {b.resource for b in blocks} for name, blocks in assignment.memory.items()}
@@ -252,7 +252,7 @@ class Managers:
             request.name: request.cpus for request in requests if request.cpus
         } and kinds == {request.name: set(request.memory) for request in requests if request.memory}
 
-    def _place(self, uid: str, requests: Sequence[_Asked]) -> Refusal | None:
+    def _place(self, uid: str, requests: Sequence[_Request]) -> Refusal | None:
         reuse, reusable = NO_CPUS, Reusable()
         hint = ANY
         if self._by_pod:
@@ -358,7 +358,7 @@ def _level(policy: NodePolicy, pod: Pod) -> bool:
     return policy.pod_level and pod_level_set(pod.resources) and policy.node.profile.minor >= 34
 
 
-def _sum_cpus(requests: Sequence[_Asked]) -> int:
+def _sum_cpus(requests: Sequence[_Request]) -> int:
     """CPUs that a pod needs at once: the most of any init container with the sidecars before it, or
     those of all regular containers and sidecars."""
     most = staying = 0
@@ -370,7 +370,7 @@ def _sum_cpus(requests: Sequence[_Asked]) -> int:
     return max(most, staying)
 
 
-def _sum_memory(requests: Sequence[_Asked]) -> Sizes:
+def _sum_memory(requests: Sequence[_Request]) -> Sizes:
     """Memory that a pod needs at once; resources that only init containers request do not count."""
     sizes: dict[str, int] = {}
     for name in {

@@ -67,11 +67,11 @@ def _release(faults: Faults, problems: list[Problem], chosen: _Choice) -> str:
         return kubernetes.minor_of(chosen.text)
     except ValueError as error:
         hint = f"give 1.{kubernetes.OLDEST} to {newest}, or design"
-        faults.add(chosen.where, _said(chosen.text, error), hint)
+        faults.add(chosen.where, _bounded_message(chosen.text, error), hint)
         return kubernetes.DEFAULT
 
 
-def _said(text: str, error: ValueError) -> str:
+def _bounded_message(text: str, error: ValueError) -> str:
     """The message of a resolver, bounded."""
     return str(error) if len(text) <= 60 else f"{shown(text)} is unknown"
 
@@ -91,10 +91,10 @@ def _profile(machine: Machine, flags: Flags, problems: list[Problem]) -> Profile
     except ValueError as error:
         if runtime.flag or "runtime" in machine.own:
             hint = "such as runc-1.4.0, crun-1.23 or containerd-2.2.0+runc-1.4.0"
-            faults.add(runtime.where, _said(name, error), hint)
+            faults.add(runtime.where, _bounded_message(name, error), hint)
         else:
             hint = "name the runtime with --runtime"
-            message = f"{_said(name, error)}; qoslet assumes {default}"
+            message = f"{_bounded_message(name, error)}; qoslet assumes {default}"
             problems.append(Problem("warning", runtime.where, message, hint))
         return kubernetes.resolve(release, default, form, named=chosen.named)
 

@@ -152,7 +152,7 @@ def _claims(
 ) -> tuple[dict[str, Protection], dict[str, Filled]]:
     """The groups with what each uses on a full node."""
     running = [one for one in groups if one.container is None or _runs(one)]
-    asked = {key_of(one): _asked(one) for one in running}
+    asked = {key_of(one): _protected_request(one) for one in running}
     idle = [one for one in running if one.container is not None and not asked[key_of(one)]]
     inner = {path.rpartition("/")[0] for path in asked}
     taken = sum(amount for path, amount in asked.items() if path not in inner)
@@ -169,13 +169,13 @@ def _starting(groups: Iterable[Cgroup]) -> dict[str, int]:
     for one in groups:
         if one.role == "init":
             pod = one.name.rpartition("/")[0]
-            found[pod] = max(found.get(pod, 0), _asked(one))
+            found[pod] = max(found.get(pod, 0), _protected_request(one))
     return found
 
 
 def _starts(cgroup: Cgroup, pod: Filled | None) -> Filled:
     """An init container, which has its pod's room to itself."""
-    asked = min(_asked(cgroup), _claim(cgroup).max)
+    asked = min(_protected_request(cgroup), _claim(cgroup).max)
     if pod is None or pod.usage >= asked:
         return Filled(asked, asked)
     return Filled(asked, pod.usage, pod.limit)
@@ -186,7 +186,7 @@ def _runs(cgroup: Cgroup) -> bool:
     return cgroup.role in ("regular", "sidecar")
 
 
-def _asked(cgroup: Cgroup) -> int:
+def _protected_request(cgroup: Cgroup) -> int:
     """What a group without groups below it asks for, in bytes."""
     if cgroup.container is not None:
         return cgroup.container.resources.requests.get("memory", ZERO).value

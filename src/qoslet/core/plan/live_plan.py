@@ -245,10 +245,10 @@ class LivePlan:
     def problems(self) -> tuple[Problem, ...]:
         """What ``plan`` says, without planning it."""
         if self._rows is None:
-            self._rows = tuple(self._said())
+            self._rows = tuple(self._problem_rows())
         return self._rows
 
-    def _said(self) -> Iterator[Problem]:
+    def _problem_rows(self) -> Iterator[Problem]:
         policy = self.planner.policy
         yield from node_problems(policy, self._totals, self.upper(), self._largest)
         noted = filter(None, map(self._summary, self._noted))

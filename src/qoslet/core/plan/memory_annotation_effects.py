@@ -50,7 +50,7 @@ def guard_mode(policy: NodePolicy, pod: Pod) -> GuardMode | None:
     form = policy.memory_qos
     why = "without Memory QoS" if form == "off" else f"with Memory QoS {form}"
     because = f"the default {why}; --guard overrides it"
-    return GuardMode(default_mode(form), "default", said(because, refused(pod, GUARD)))
+    return GuardMode(default_mode(form), "default", with_refusals(because, refused(pod, GUARD)))
 
 
 def refused(pod: Pod, *names: str) -> tuple[Finding, ...]:
@@ -59,7 +59,7 @@ def refused(pod: Pod, *names: str) -> tuple[Finding, ...]:
     return tuple(one for one in found if one.severity == "error" and one.key in keys)
 
 
-def said(because: str, findings: Iterable[Finding]) -> str:
+def with_refusals(because: str, findings: Iterable[Finding]) -> str:
     """A reason, with the annotations that would have decided otherwise."""
     return "; ".join(
         [because, *(f"annotation {one.key} is rejected: {one.message}" for one in findings)]

@@ -197,14 +197,14 @@ def _child(
         stage = ""
         _execute(launch, report)
     except OSError as error:
-        _say(report, f"F {NOT_EXECUTABLE} {stage}: {error.strerror}")
+        _report_line(report, f"F {NOT_EXECUTABLE} {stage}: {error.strerror}")
     except (ValueError, TypeError, AttributeError, MemoryError) as error:
-        _say(report, f"F {NOT_EXECUTABLE} {stage}: {error}")
+        _report_line(report, f"F {NOT_EXECUTABLE} {stage}: {error}")
     finally:
         os._exit(NOT_EXECUTABLE)
 
 
-def _say(report: int, line: str) -> None:
+def _report_line(report: int, line: str) -> None:
     """One line to the parent; ``F CODE REASON`` or ``N NOTE``."""
     clean = line.replace("\n", " ")[:2000]
     os.write(report, clean.encode("utf-8", "replace") + b"\n")
@@ -246,7 +246,7 @@ def _oom_score(launch: ProcessSpec, report: int) -> None:
         finally:
             os.close(descriptor)
     except OSError as error:
-        _say(report, f"N oom_score_adj {launch.oom_score_adj} not set: {error.strerror}")
+        _report_line(report, f"N oom_score_adj {launch.oom_score_adj} not set: {error.strerror}")
 
 
 def _take(identity: Credentials) -> None:
@@ -282,5 +282,5 @@ def _execute(launch: ProcessSpec, report: int) -> NoReturn:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):
                 worst = error.errno or errno.EACCES
     code = NOT_FOUND if worst == errno.ENOENT else NOT_EXECUTABLE
-    _say(report, f"F {code} {name}: {os.strerror(worst)}")
+    _report_line(report, f"F {code} {name}: {os.strerror(worst)}")
     os._exit(code)

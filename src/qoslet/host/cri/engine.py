@@ -311,7 +311,7 @@ class CriEngine:
                 box.labels.get(requests.OLD_ROOT) == self.root
                 and box.labels.get(requests.UID) not in known
             ):
-                self._meet(box)
+                self._adopt_sandbox(box)
 
     def _begin_waiting(self) -> None:
         """The runtime has told what it has: pods that it has not are begun."""
@@ -343,7 +343,7 @@ class CriEngine:
                     os.rename(aside, path)
                     self.note(str(error))
 
-    def _meet(self, box: pb.PodSandbox) -> None:
+    def _adopt_sandbox(self, box: pb.PodSandbox) -> None:
         """A sandbox with our label: one that no pod of ours has is taken up as what it says."""
         uid = box.labels.get(requests.UID, "")
         if uid in self._runs or not uid:

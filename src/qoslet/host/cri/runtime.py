@@ -72,11 +72,11 @@ class CriRuntime:
         self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._states: tuple[ContainerState, ...] | None = None
         self._engine = CriEngine(
-            endpoint, facts.api, setting, self._told, self._note, self._charged
+            endpoint, facts.api, setting, self._update_view, self._note, self._charged
         )
         self._engine.begin()
         for pod in self._engine.load():
-            self._told(pod)
+            self._update_view(pod)
         self._engine.go()
 
     def start(self, spec: PodSpec, cgroups: Mapping[str, str]) -> None:
@@ -89,7 +89,7 @@ class CriRuntime:
         if spec.messages is None:
             raise CannotDo("no plan for its containers", where=f"Pod {spec.key}")
         pod = CriPod(spec, spec.digest())
-        self._told(pod)
+        self._update_view(pod)
         self._engine.call(self._engine.start, pod)
 
     def poll(self) -> Sequence[ContainerState]:
@@ -156,7 +156,7 @@ class CriRuntime:
         except (QosletError, OSError) as error:
             self._note(f"process {pid} of the runtime is not charged to {path}: {error}")
 
-    def _told(self, pod: CriPod) -> None:
+    def _update_view(self, pod: CriPod) -> None:
         """A pod is new or another than it was."""
         with self._lock:
             if pod.forgotten:

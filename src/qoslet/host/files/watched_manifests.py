@@ -131,7 +131,7 @@ class ManifestFiles:
 
     def _gather(self) -> None:
         """Queue the files that are to be read."""
-        for number in self._heard():
+        for number in self._take_events():
             self._look(self._given[number])
         now = self._clock()
         if now >= self._next_look:
@@ -190,7 +190,7 @@ class ManifestFiles:
             self._watch = self._polled(error)
         return True
 
-    def _heard(self) -> set[int]:
+    def _take_events(self) -> set[int]:
         """Take the events: files are to be read, and the paths returned to be looked at."""
         looks: set[int] = set()
         everything = range(len(self._given))

@@ -122,7 +122,7 @@ class Keeper:
                 # An agent that was killed is heard to its end before the next one.
                 break
         self._runtime.poll()
-        self._tell()
+        self._send_changes()
 
     def _accept(self) -> None:
         """Let a client in, if it is our own user's."""
@@ -210,7 +210,7 @@ class Keeper:
         else:
             client.peer.send(PodRemoved(uid, client.done))
 
-    def _tell(self) -> None:
+    def _send_changes(self) -> None:
         """Tell every client what has changed, and let go of those that are gone."""
         changed = self._runtime.changes()
         for number, client in list(self._clients.items()):

@@ -147,7 +147,7 @@ class _Instance:
         # an error means that the kernel has dropped it already
         _libc().inotify_rm_watch(self._fd, number)
 
-    def _told(self) -> Iterator[tuple[int, int, str]]:
+    def _read_events(self) -> Iterator[tuple[int, int, str]]:
         """What waits to be read: a watch's number, the mask of what happened, and a name."""
         for _ in range(_READS_MAX):
             try:
@@ -202,7 +202,7 @@ class Inotify(_Instance):
     def events(self) -> list[Event]:
         """What happened since the last call, in order."""
         found: list[Event] = []
-        for number, mask, name in self._told():
+        for number, mask, name in self._read_events():
             if mask & _OVERFLOW:
                 found.append(Event("lost", "", ""))
                 continue
@@ -241,7 +241,7 @@ class Changes(_Instance):
     def changed(self) -> frozenset[str]:
         """Names of the files that changed since the last call; every one, where that was lost."""
         found: set[str] = set()
-        for number, mask, _ in self._told():
+        for number, mask, _ in self._read_events():
             if mask & _OVERFLOW:
                 found |= self._numbers.keys()
             elif number in self._names and not mask & _IGNORED:

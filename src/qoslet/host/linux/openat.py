@@ -263,12 +263,12 @@ class MountedTree:
             return os.open(name, _LISTED | os.O_NOFOLLOW, dir_fd=self.fd(above))
         except OSError as error:
             # a removed directory has none below it: the group is absent where the one above stands
-            if error.errno not in (ENOENT, ENODEV) or not known or self._stands(above):
+            if error.errno not in (ENOENT, ENODEV) or not known or self._is_current(above):
                 raise
         self.close()
         return os.open(name, _LISTED | os.O_NOFOLLOW, dir_fd=self.fd(above))
 
-    def _stands(self, path: str) -> bool:
+    def _is_current(self, path: str) -> bool:
         """Whether the directory that is kept for a path is the one that is there now."""
         return os.fstat(self.fd(path)).st_ino == self.identity(path)
 

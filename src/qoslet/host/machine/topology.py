@@ -55,7 +55,7 @@ def _cache(directory: str) -> str | None:
 
 def _groups(online: set[int], shared: Callable[[int], str | None]) -> tuple[str, ...]:
     """The lists that CPUs are in, each asked of the lowest CPU that none named so far; none at
-    all where one is not told."""
+    all where one is unknown."""
     found: list[str] = []
     left = set(online)
     while left:
@@ -73,18 +73,18 @@ def layout(root: str, online: set[int]) -> Layout | None:
     """Cores, sockets and last-level caches of the ``online`` CPUs; None where the kernel tells
     nothing about cores."""
 
-    def told(*names: str) -> Callable[[int], str | None]:
+    def sharing(*names: str) -> Callable[[int], str | None]:
         def shared(cpu: int) -> str | None:
             lists = (_list(f"{root}{_CPU}/cpu{cpu}/topology/{name}") for name in names)
             return next((one for one in lists if one is not None), None)
 
         return shared
 
-    cores = _groups(online, told("core_cpus_list", "thread_siblings_list"))
+    cores = _groups(online, sharing("core_cpus_list", "thread_siblings_list"))
     if not cores:
         return None
     return Layout(
-        _groups(online, told("package_cpus_list", "core_siblings_list")),
+        _groups(online, sharing("package_cpus_list", "core_siblings_list")),
         cores,
         _groups(online, lambda cpu: _cache(f"{root}{_CPU}/cpu{cpu}/cache")),
     )

@@ -123,17 +123,17 @@ class Bus:
 
     async def call(self, member: str, signature: str = "", *body: object) -> list[Any]:
         """A method of the manager; its answer's body. Raises ``BusReply``, ``CannotDo``."""
-        return await self._asked(PLACE, MANAGER, member, signature, body)
+        return await self._call_with_retry(PLACE, MANAGER, member, signature, body)
 
     async def get(self, place: str, interface: str, name: str) -> Any:
         """A property of an object of systemd. Raises ``BusReply``, ``CannotDo``."""
         body = (interface, name)
-        return (await self._asked(place, PROPERTIES, "Get", "ss", body))[0].value
+        return (await self._call_with_retry(place, PROPERTIES, "Get", "ss", body))[0].value
 
     async def ping(self) -> None:
         """Come back when systemd has done all that it was told before: it turns its loop once
         for each message, and writes to the kernel in between."""
-        await self._asked(PLACE, "org.freedesktop.DBus.Peer", "Ping", "", ())
+        await self._call_with_retry(PLACE, "org.freedesktop.DBus.Peer", "Ping", "", ())
 
     async def job(self, member: str, signature: str, *body: object) -> str:
         """A method that begins a job; the job's result when it is over: ``done``, ``failed``,
@@ -176,7 +176,7 @@ class Bus:
             return False
         return True
 
-    async def _asked(
+    async def _call_with_retry(
         self, place: str, interface: str, member: str, signature: str, body: Sequence[object]
     ) -> list[Any]:
         """A call, made again once after a lost bus, and while systemd itself is away."""
@@ -297,10 +297,10 @@ class Bus:
             raise CannotDo(
                 "cannot subscribe to job signals", where=self.address, hint="check its policy"
             )
-        bus.add_message_handler(self._heard)
+        bus.add_message_handler(self._on_signal)
         return bus
 
-    def _heard(self, message: Message) -> None:
+    def _on_signal(self, message: Message) -> None:
         """A signal: a job has ended."""
         if message.member != "JobRemoved" or message.interface != MANAGER:
             return

@@ -235,7 +235,7 @@ class UnitDriver(Cgroupfs):
         told = False
         for run in runs(steps, self._values.by_property):
             if self._values.by_property(run[0][1]):
-                told = await self._told(path, run, tried) or told
+                told = await self._send_values(path, run, tried) or told
                 if tried[-1].error is not None:
                     break
                 continue
@@ -260,7 +260,7 @@ class UnitDriver(Cgroupfs):
                 errno.ENODEV,
             )
 
-    async def _told(self, path: str, run: Sequence[Numbered], tried: list[_Tried]) -> bool:
+    async def _send_values(self, path: str, run: Sequence[Numbered], tried: list[_Tried]) -> bool:
         """Values of one call, up to the first that the kernel refuses; whether one was sent."""
         now: list[Numbered] = []
         late: list[_Tried] = []
@@ -273,7 +273,7 @@ class UnitDriver(Cgroupfs):
             except (CgroupError, OSError) as error:
                 late.append(_Tried(number, step, error))
                 break
-        told = await self._tell(path, [step for _, step in now])
+        told = await self._set_properties(path, [step for _, step in now])
         tried += [_Tried(number, step, check=True) for number, step in now]
         tried += late
         return told
@@ -300,7 +300,7 @@ class UnitDriver(Cgroupfs):
                 outcomes[at] = Outcome(late.step, late.before, told.error, told.errno_name)
         return outcomes
 
-    async def _tell(self, path: str, steps: Sequence[Step]) -> bool:
+    async def _set_properties(self, path: str, steps: Sequence[Step]) -> bool:
         """Set properties in one call; False if there was nothing new."""
         properties = self._values.unsent(path, steps)
         if not properties:
@@ -351,7 +351,7 @@ class UnitDriver(Cgroupfs):
             if other.identity(path) is not None:
                 other.rmdir(path)
         await self.units.stop(unit_of(path))
-        await self._gone(path)
+        await self._wait_removed(path)
         self._remove(path)
         self._values.forget(path)
         self._written.pop(path, None)
@@ -359,7 +359,7 @@ class UnitDriver(Cgroupfs):
     def _let_go(self, path: str) -> None:
         """Nothing of ours keeps a unit that is to stop."""
 
-    async def _gone(self, path: str) -> bool:
+    async def _wait_removed(self, path: str) -> bool:
         """Wait until systemd has removed a group; False if it does not."""
         pause, waited = 0.001, 0.0
         while self._alive(path):

@@ -75,10 +75,10 @@ class UnitProperties:
     def unsent(self, path: str, steps: Sequence[Step]) -> list[Signed]:
         """Of the properties of ``steps`` those that have to be sent: not what systemd was told
         and the kernel has."""
-        due = [step for step in steps if not self._stands(path, step)]
+        due = [step for step in steps if not self._is_current(path, step)]
         return self.properties(path, due) if due else []
 
-    def _stands(self, path: str, step: Step) -> bool:
+    def _is_current(self, path: str, step: Step) -> bool:
         """Whether the value was sent before and is in the kernel."""
         sent = self._sent.get(path, {})
         if not sent:

@@ -86,7 +86,7 @@ def remarks(rows: Iterable[Mapping[str, object]], page: int, terminal: Terminal)
     which of their values are worth less than they say."""
     for row in rows:
         name = row.get("container")
-        counts, taken = list(_counts(row, terminal)), list(_taken(row, page, terminal))
+        counts, taken = list(_counts(row, terminal)), list(_reclaimed_rows(row, page, terminal))
         if name and counts:
             yield f"{name}: {', '.join(counts)}"
         if name and taken:
@@ -133,7 +133,7 @@ def _amount(value: object) -> str:
     return size(rounded(value)).lstrip("~") if isinstance(value, int) else "?"
 
 
-def _taken(row: Mapping[str, object], page: int, terminal: Terminal) -> Iterator[str]:
+def _reclaimed_rows(row: Mapping[str, object], page: int, terminal: Terminal) -> Iterator[str]:
     found, recent = row.get("reclaim"), row.get("recent")
     if not isinstance(found, dict) or not isinstance(recent, dict):
         return

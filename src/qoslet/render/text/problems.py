@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from qoslet.core.problem import Problem
 
 
-def tell(problems: Iterable[Problem]) -> None:
+def print_problems(problems: Iterable[Problem]) -> None:
     """The problem rows, once, on stderr; the same row of several pods is one line."""
     places: dict[tuple[str, str, str], list[str]] = {}
     for row in problems:

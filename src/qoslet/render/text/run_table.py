@@ -120,7 +120,7 @@ def _cpu_row(got: Got) -> tuple[str, ...]:
         quota, _, period = files["cpu.max"].partition(" ")
     return (
         _who(row),
-        _asked(row, "cpu"),
+        _requests_and_limits(row, "cpu"),
         files.get("cpu.shares") or files.get("cpu.weight", "-"),
         bandwidth(quota, period or "100000"),
         "-" if got.cpu is None else f"{got.cpu:.1f}%",
@@ -135,7 +135,7 @@ def _memory_row(got: Got) -> tuple[str, ...]:
     limit = _memory_limit(row)
     return (
         _who(row),
-        _asked(row, "memory"),
+        _requests_and_limits(row, "memory"),
         memory(limit) if limit else "-",
         "-" if row.memory_peak is None else size(rounded(row.memory_peak)).lstrip("~"),
         "-" if row.oom_kills is None else str(row.oom_kills),
@@ -152,7 +152,7 @@ def _memory_limit(row: GroupRow) -> str:
     return ""
 
 
-def _asked(row: GroupRow, name: str) -> str:
+def _requests_and_limits(row: GroupRow, name: str) -> str:
     """Request and limit: ``500m``, ``500m max 1``, ``-``."""
     request, limit = row.asked.get(f"requests.{name}"), row.asked.get(f"limits.{name}")
     if request and limit and request != limit:
