@@ -9,6 +9,8 @@ from typing import Any
 
 from qoslet.cli.commands import COMMANDS, module_of
 from qoslet.core.api.memory_annotations import KEYS, PREFIX, SIMULATE
+from qoslet.core.node.described.operating_systems import OPERATING_SYSTEMS
+from qoslet.core.node.own_fields import OWN_FIELDS
 from qoslet.schema import NAMES, text
 
 ANNOTATIONS = {
@@ -103,8 +105,35 @@ def pod_annotations() -> Iterator[str]:
     yield f"| `{SIMULATE}CONTAINER` | `threads=2 memory=200Mi after=3 lasts=60` | {about} |"
 
 
+def own_node() -> Iterator[str]:
+    """The fields of qoslet's own Node document."""
+    yield "| field | takes | says | without it |"
+    yield "|---|---|---|---|"
+    for row in OWN_FIELDS:
+        yield f"| `{row.name}` | {row.takes} | {row.means} | {row.absent} |"
+
+
+def operating_systems() -> Iterator[str]:
+    """Which hierarchy a node has by its OS image."""
+    yield "| OS image | cgroup v1 | source |"
+    yield "|---|---|---|"
+    for row in OPERATING_SYSTEMS:
+        if row.v1 is not None:
+            unit = "Linux " if row.of_kernel else "Kubernetes " if row.mark else ""
+            found = " and ".join(_range(low, high, unit) for low, high in row.v1) or "never"
+            yield f"| {', '.join(row.names)} | {found} | {row.source} |"
+
+
+def _range(low: tuple[int, ...], high: tuple[int, ...], unit: str) -> str:
+    """``before 21.10``, ``40 to 414``."""
+    first, end = (unit + ".".join(map(str, one)) for one in (low, high))
+    return f"before {end}" if low == (0,) else f"from {first}, before {end}"
+
+
 PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "json documents": documents,
     "exit codes": exit_codes,
     "annotations": pod_annotations,
+    "own node": own_node,
+    "operating systems": operating_systems,
 }

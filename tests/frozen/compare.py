@@ -10,6 +10,8 @@ ADDED: dict[tuple[str, str], str] = {
     ("PodStates", "memory.groups[].ineffective"): "a plain name of worthLess",
     ("PodStates", "memory.guard.overrides"): "a plain name of held",
     ("PodStates", "memory.groups[].unknown"): "what cgroup v1 does not tell",
+    ("Plan", "node.assumed"): "what is assumed of a described machine",
+    ("Explanation", "node.assumed"): "the same",
     ("Release", "messages"): "notes and remarks in one list",
 }
 """Keys that the frozen answers lack: (kind of document, place) to why there is one. A place is
@@ -21,6 +23,11 @@ CORRECTED: dict[tuple[str, str], str] = {
     ("Plan", "cgroups[].settings[].binds.name"): "the same",
 }
 """Where a name without pod cgroups (``/app``) may have the UID of its pod now (``/UID-app``)."""
+
+FILLED: dict[tuple[str, str], frozenset[str]] = {
+    ("Config", "fields[].flag"): frozenset(("--memory-throttling-factor",)),
+}
+"""Where nothing stood and one of these texts may stand now: flags that are new."""
 
 PROSE = frozenset(("because", "message", "hint", "source"))
 """Fields of every kind of document that hold sentences for people: their wording may change, their
@@ -87,6 +94,8 @@ def _values(was: Any, now: Any, place: str, kind: str) -> Iterator[Difference]:
             return
         for old, new in zip(was, now, strict=True):
             yield from _values(old, new, f"{place}[]", kind)
+    elif was is None and isinstance(now, str) and now in FILLED.get((kind, place), ()):
+        return
     elif (type(was) is not type(now) or was != now) and not _corrected(was, now, (kind, place)):
         yield Difference(place, was, now)
 

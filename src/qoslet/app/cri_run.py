@@ -104,7 +104,7 @@ def _known(facts: RuntimeFacts) -> str:
 def _drives(node: Node) -> bool:
     """Whether somebody has named the driver."""
     origin = node.origins.get("driver")
-    return origin not in (None, "probed", node.origins.get("host.systemd"))
+    return origin not in (None, "probed", "assumed", node.origins.get("host.systemd"))
 
 
 def taken_up(chosen: CriChoice, tree: OwnedTree, folder: str, source: ManifestSource) -> CriRuntime:

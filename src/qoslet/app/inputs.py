@@ -50,7 +50,7 @@ def read(args: argparse.Namespace, paths: Sequence[str], *, writes: bool = False
     node: Node | None = None
     problems: Sequence[Problem] = ()
     try:
-        node, problems = load_node(args.node, flags_of(args), root_check=writes)
+        node, problems = load_node(args.node, flags_of(args), root_check=writes, acts=writes)
         node = as_written(node) if writes else node
     except BadInputs as error:
         faults += error.faults
@@ -64,6 +64,9 @@ def read(args: argparse.Namespace, paths: Sequence[str], *, writes: bool = False
         raise BadInputs(faults)
     if node.probed:
         note(f"taken from this machine: {_grouped(node.probed)}")
+    if node.assumed:
+        said = [f"{one.field} {one.value}" for one in node.assumed]
+        note(f"assumed, as no document says it: {_grouped(said)}")
     return Inputs(loaded.pods, node, (*problems, *loaded.problems))
 
 

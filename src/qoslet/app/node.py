@@ -25,7 +25,11 @@ def guard_of(options: RunOptions, node: Node) -> Mode:
 def node_of(options: RunOptions) -> tuple[Node, tuple[Problem, ...]]:
     """The node that documents, flags and this machine describe."""
     node, problems = load_node(
-        options.nodes, options.flags, root_check=not options.simulate, bounds=NODE
+        options.nodes,
+        options.flags,
+        root_check=not options.simulate,
+        bounds=NODE,
+        acts=not options.simulate,
     )
     node = as_written(node)
     if options.by_oci:

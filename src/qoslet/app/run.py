@@ -133,7 +133,11 @@ def _runtime(
         from qoslet.app import cri_run
 
         described = load_node(
-            options.nodes, options.flags, root_check=not options.simulate, bounds=NODE
+            options.nodes,
+            options.flags,
+            root_check=not options.simulate,
+            bounds=NODE,
+            acts=not options.simulate,
         )
         chosen = cri_run.choose(options, described[0])
         node, problems = node_of(options)

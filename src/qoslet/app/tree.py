@@ -244,7 +244,7 @@ def _machine(hierarchy: Hierarchy | None) -> TreeLocation:
     if hierarchy not in (None, here.hierarchy):
         raise CannotDo(
             f"the node document says cgroup {hierarchy}, this machine has {here.hierarchy}",
-            hint="remove host.hierarchy",
+            hint="remove host.hierarchy or --hierarchy",
         )
     if here.hierarchy == "v2":
         return TreeLocation("v2", {"unified": here.unified} if here.unified else {}, "")

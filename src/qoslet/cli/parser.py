@@ -202,6 +202,8 @@ def add_node_arguments(parser: argparse.ArgumentParser, root: str = "") -> None:
         help="Read a KubeletConfiguration, kubectl's Node or qoslet's Node (repeatable)",
     )
     for row in FLAG_ROWS:
+        if row.names[0] in parser._option_string_actions:
+            continue  # the command's own option of this name decides about the node, too
         own = root if row.field == "cgroup_root" else ""
         help = (own or row.help).replace("%", "%%")
         action = group.add_argument(*row.names, dest=row.field, metavar=row.metavar, help=help)

@@ -82,7 +82,7 @@ def test_the_documents_give_the_same_node(
     node = read(*given, flags=flags, probed=probed or Probed())
     texts = [json.loads(json.dumps(one)) for one in documents(node)]
     again = read(*texts)
-    plain = {"origins": {}, "probed": (), "kubelet_given": False}
+    plain = {"origins": {}, "probed": (), "assumed": (), "kubelet_given": False}
     if len(given) < 2:
         plain["kubelet"] = replace(node.kubelet, fail_cgroup_v1=False, fail_swap_on=False)
     expected = replace(node, **plain)

@@ -129,8 +129,9 @@ def test_real_documents_give_the_real_allocatable(name):
     assert node.kubelet_given
     assert node.origins["kubeReserved"] == "kubelet-config.yaml: kubeReserved"
     assert node.origins["capacity.cpu"] == f"{name}: items[0].status.capacity.cpu"
-    assert {"capacity.pid", "host.hierarchy"} <= set(node.probed)
-    assert "host.kernel" not in node.probed
+    assert node.probed == ()
+    assert {"capacity.pid", "host.hierarchy"} <= {one.field for one in node.assumed}
+    assert node.hierarchy == "v2"
 
 
 def test_configz_says_the_same_as_the_file():

@@ -128,7 +128,8 @@ def test_v1_with_joined_and_doubled_controllers(tmp_path):
 def test_a_machine_without_anything(tmp_path):
     found = probe(str(tmp_path))
     assert found.page_size == os.sysconf("SC_PAGE_SIZE")
-    unknown = [name for name in found.__struct_fields__ if name != "page_size"]
+    assert found.identity == {}
+    unknown = [n for n in found.__struct_fields__ if n not in ("page_size", "identity")]
     assert {getattr(found, name) for name in unknown} == {None}
 
 
@@ -180,7 +181,9 @@ def test_files(tmp_path):
 
 def test_a_list_with_pods_keeps_the_place_of_its_node(tmp_path):
     file = tmp_path / "all.json"
-    node = '{"kind":"Node","metadata":{"name":"n1"},"status":{"capacity":{"cpu":"2"}}}'
+    node = (
+        '{"kind":"Node","metadata":{"name":"n1"},"status":{"capacity":{"cpu":"2","memory":"1Gi"}}}'
+    )
     file.write_text(f'{{"apiVersion":"v1","kind":"List","items":[{{"kind":"Pod"}},3,{node}]}}')
     found, _ = load_node([str(file)], Flags())
     assert found.origins["capacity.cpu"] == f"{file}: items[2].status.capacity.cpu"

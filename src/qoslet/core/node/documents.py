@@ -22,34 +22,6 @@ Fields = dict[str, tuple[Any, str]]
 KUBELET_API = "kubelet.config.k8s.io/v1beta1"
 OWN_API = "qoslet/v1"
 
-_HOST = {
-    "hierarchy",
-    "kernel",
-    "pageSize",
-    "hugepageSizes",
-    "swapController",
-    "systemd",
-    "controllers",
-    "hugetlbRsvd",
-    "mounts",
-    "psi",
-    "cpus",
-}
-_OWN = {
-    "apiVersion",
-    "kind",
-    "metadata",
-    "os",
-    "capacity",
-    "swap",
-    "host",
-    "numa",
-    "topology",
-    "kubernetes",
-    "runtime",
-    "memoryQos",
-}
-
 _WARNINGS = 20
 """Mistyped fields that are told."""
 
@@ -189,13 +161,15 @@ def _kubelet(faults: Faults, found: Sources, where: str, document: Any) -> None:
 
 
 def _own(faults: Faults, found: Sources, label: str, given: Mapping[str, Any]) -> None:
+    from qoslet.core.node.own_fields import names as own_names
+
     where = f"{label}: "
     fields = found.own = found.own or {}
-    known_fields(faults, label, given, _OWN, top=True)
+    known_fields(faults, label, given, own_names(), top=True)
     _fields(where, "", {key: given.get(key) for key in ("os", "swap", "numa", "topology")}, fields)
     chosen = ("kubernetes", "runtime", "memoryQos")
     _fields(where, "", {key: given.get(key) for key in chosen}, fields)
-    for section, known in (("metadata", None), ("capacity", None), ("host", _HOST)):
+    for section, known in (("metadata", None), ("capacity", None), ("host", own_names("host"))):
         if given.get(section) is None:
             continue
         inner = mapping(faults, f"{where}{section}", given[section])
@@ -259,6 +233,11 @@ def _api(faults: Faults, found: Sources, where: str, document: Mapping[str, Any]
         ("runtime", "containerRuntimeVersion"),
         ("os", "operatingSystem"),
         ("host.kernel", "kernelVersion"),
+        ("osImage", "osImage"),
+        ("architecture", "architecture"),
+        ("machineID", "machineID"),
+        ("systemUUID", "systemUUID"),
+        ("bootID", "bootID"),
     ):
         if info.get(key):
             fields[field] = (info[key], f"{inside}nodeInfo.{key}")

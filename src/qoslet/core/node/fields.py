@@ -172,6 +172,30 @@ def texts(faults: Faults, where: str, value: Any) -> tuple[str, ...] | None:
     return tuple(entry for entry in found if entry is not None)
 
 
+def page_sizes(faults: Faults, where: str, value: Any) -> tuple[int, ...] | None:
+    """Sizes of pages in bytes, smallest first."""
+    if not isinstance(value, list | tuple):
+        faults.add(where, f"must be a list, not {kind_of(value)}", "such as [2Mi, 1Gi]")
+        return None
+    sizes = [page(faults, f"{where}[{at}]", entry) for at, entry in enumerate(value)]
+    return tuple(sorted({size for size in sizes if size is not None}))
+
+
+def names(faults: Faults, where: str, value: Any) -> frozenset[str] | None:
+    """Names in any order."""
+    found = texts(faults, where, value)
+    return None if found is None else frozenset(found)
+
+
+def mounts(faults: Faults, where: str, value: Any) -> dict[str, str] | None:
+    """A map of texts."""
+    given = mapping(faults, where, value)
+    if given is None:
+        return None
+    found = {name: text(faults, f"{where}.{name}", entry) for name, entry in given.items()}
+    return {name: entry for name, entry in found.items() if entry is not None}
+
+
 def reserved(faults: Faults, where: str, value: Any) -> dict[str, Quantity] | None:
     """kubeReserved or systemReserved: resource to quantity, both texts."""
     given = mapping(faults, where, value)

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from qoslet.core.node.faults import Faults, shown
 
-Shape = Literal["text", "bool", "int", "pairs", "below", "list", "swap", "gates", "nodes"]
+Shape = Literal["text", "bool", "int", "pairs", "below", "list", "swap", "gates", "nodes", "number"]
 
 
 class Flags(Struct, frozen=True):
@@ -22,6 +22,8 @@ class Flags(Struct, frozen=True):
     runtime: str | None = None
     memory_qos: str | None = None
     isolation: str | None = None
+    hierarchy: str | None = None
+    probe: str | None = None
     cgroup_driver: str | None = None
     cgroups_per_qos: str | None = None
     cgroup_root: str | None = None
@@ -44,6 +46,7 @@ class Flags(Struct, frozen=True):
     topology_manager_policy: str | None = None
     topology_manager_scope: str | None = None
     memory_swap_behavior: str | None = None
+    memory_throttling_factor: str | None = None
     fail_swap_on: str | None = None
     max_pods: str | None = None
 
@@ -89,6 +92,20 @@ FLAG_ROWS: tuple[FlagRow, ...] = (
         values=("process", "hyperv"),
     ),
     FlagRow(
+        ("--hierarchy",),
+        "VERSION",
+        "Cgroup hierarchy of the node: v1 or v2",
+        "hierarchy",
+        values=("v1", "v2"),
+    ),
+    FlagRow(
+        ("--probe",),
+        "WHEN",
+        "Read what no document says from this machine: auto, always or never (default: auto)",
+        "probe",
+        values=("auto", "always", "never"),
+    ),
+    FlagRow(
         ("--cgroup-driver",),
         "DRIVER",
         "Cgroup driver: cgroupfs or systemd",
@@ -104,13 +121,7 @@ FLAG_ROWS: tuple[FlagRow, ...] = (
         "cgroupsPerQOS",
         "bool",
     ),
-    FlagRow(
-        ("--cgroup-root",),
-        "NAME",
-        "Parent cgroup of kubepods",
-        "cgroup_root",
-        "cgroupRoot",
-    ),
+    FlagRow(("--cgroup-root",), "NAME", "Parent cgroup of kubepods", "cgroup_root", "cgroupRoot"),
     FlagRow(
         ("--qos-reserved", "--experimental-qos-reserved", "--qos-reserve-requests"),
         "memory=PERCENT",
@@ -261,6 +272,14 @@ FLAG_ROWS: tuple[FlagRow, ...] = (
         values=("NoSwap", "LimitedSwap"),
     ),
     FlagRow(
+        ("--memory-throttling-factor",),
+        "NUMBER",
+        "How far from request to limit memory.high lies, above 0, at most 1",
+        "memory_throttling_factor",
+        "memoryThrottlingFactor",
+        "number",
+    ),
+    FlagRow(
         ("--fail-swap-on",),
         "BOOL",
         "Refuse to start if swap is on: true or false",
@@ -287,6 +306,15 @@ def _boolean(faults: Faults, where: str, text: str) -> bool | None:
     if text in _TRUE or text in _FALSE:
         return text in _TRUE
     faults.add(where, f"is {shown(text)}, must be true or false")
+    return None
+
+
+def _number(faults: Faults, where: str, text: str) -> float | None:
+    """A decimal number."""
+    plain = text.replace(".", "", 1)
+    if plain.isascii() and plain.isdigit() and len(plain) <= 19:
+        return float(text)
+    faults.add(where, f"is {shown(text)}, must be a number", "such as 0.9")
     return None
 
 
@@ -332,6 +360,8 @@ def decode(faults: Faults, row: FlagRow, text: str) -> Any:
             return int(text)
         faults.add(where, f"is {shown(text)}, must be a whole number")
         return None
+    if row.shape == "number":
+        return _number(faults, where, text)
     if row.shape == "list":
         return [part.strip() for part in text.split(",") if part.strip()]
     if row.shape == "swap":

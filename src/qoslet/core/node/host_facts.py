@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec import Struct
 
 from qoslet.core.node import fields as read
 from qoslet.core.node.documents import Fields, Sources
-from qoslet.core.node.faults import Faults, kind_of
+from qoslet.core.node.faults import Faults
 from qoslet.core.node.manager_config import layout_of, numa_nodes
-from qoslet.core.node.node import Hierarchy, HostFacts
+from qoslet.core.node.node import Assumed, Hierarchy, HostFacts
 from qoslet.core.node.topology import Layout, NumaNode
 from qoslet.core.quantity import Quantity, QuantityError, canonical, from_int, parse
+
+if TYPE_CHECKING:
+    from qoslet.core.node.described.assumptions import Clues
 
 Value = TypeVar("Value")
 Reader = Callable[[Faults, str, Any], Value | None]
@@ -24,7 +27,8 @@ class Probed(Struct, frozen=True):
 
     Amounts are bytes, ``cpu`` whole CPUs, ``hugepages`` page size to bytes set aside;
     ``systemd_runs`` tells that systemd is PID 1, whatever its version; ``unified`` is the mount
-    point of v2, on a hybrid host too.
+    point of v2, on a hybrid host too; ``identity`` has the machine's ``name`` and, as in nodeInfo,
+    its ``machineID``, ``systemUUID`` and ``bootID``.
     """
 
     cpu: int | None = None
@@ -46,19 +50,69 @@ class Probed(Struct, frozen=True):
     numa: tuple[NumaNode, ...] | None = None
     cpus: str | None = None
     layout: Layout | None = None
+    identity: Mapping[str, str] = {}
+
+
+Look = Literal["auto", "always", "never"]
+"""Whether what no document says is read from this machine; ``auto``: unless the documents are of
+another one."""
 
 
 class Machine:
-    """Looks a field up: qoslet's Node, then the API's, then a probe, made only when needed."""
+    """Looks a field up: qoslet's Node, then the API's, then a probe, made only when needed.
 
-    def __init__(self, faults: Faults, sources: Sources, probe: Callable[[], Probed]) -> None:
+    ``described`` tells that the documents are of a machine that this one says nothing about: an API
+    Node that is another machine, or a KubeletConfiguration without an API Node, which may be any
+    machine's. ``measured``: the capacity that no document gives may still be this machine's, as
+    nothing else can tell it. ``asked_release`` is the release that a flag names.
+    """
+
+    def __init__(
+        self, faults: Faults, sources: Sources, probe: Callable[[], Probed], look: Look = "auto"
+    ) -> None:
         self.faults = faults
         self.own: Fields = sources.own or {}
         self.api: Fields = sources.api or {}
         self.origins: dict[str, str] = {}
         self.probed: set[str] = set()
+        self.assumed: list[Assumed] = []
+        self.asked_release: str | None = None
         self._probe = probe
         self._found: Probed | None = None
+        self._look = look
+        self._configured = sources.kubelet is not None
+        self._described: bool | None = None
+
+    @property
+    def described(self) -> bool:
+        """Whether what lacks is assumed, not probed; decided where something lacks."""
+        if self._described is None:
+            elsewhere = self._look == "never" or self._elsewhere()
+            self._described = self._look != "always" and elsewhere
+        return self._described
+
+    @property
+    def measured(self) -> bool:
+        """Whether a capacity that lacks is this machine's."""
+        return not self.described or (self._look == "auto" and not self.api)
+
+    def _elsewhere(self) -> bool:
+        """Whether the documents are of another machine, or of any."""
+        if not self.api:
+            return self._configured
+        from qoslet.core.node.described.this_machine import is_this
+
+        fields = ("machineID", "systemUUID", "bootID")
+        named = {field: self.api.get(field, ("", ""))[0] for field in fields}
+        named["name"] = self.api.get("metadata.name", ("", ""))[0]
+        texts = {field: text for field, text in named.items() if isinstance(text, str)}
+        return not is_this(texts, self.found().identity)
+
+    def clues(self) -> Clues:
+        """What the documents say of a described machine."""
+        from qoslet.core.node.described.assumptions import clues_of
+
+        return clues_of(self.own, self.api, self.asked_release)
 
     def found(self) -> Probed:
         """The probe's answer."""
@@ -86,10 +140,18 @@ class Machine:
             self.origins[field] = "probed"
         return value
 
+    def assume(self, field: str, value: Value, text: str, why: str) -> Value:
+        """Note that ``value``, in documents ``text``, is assumed."""
+        self.assumed.append(Assumed(field, text, why))
+        self.origins[field] = "assumed"
+        return value
+
     def fact(self, field: str, reader: Reader[Value], attribute: str) -> Value | None:
-        """The field from a document, else probed, else None."""
+        """The field from a document, else probed where that is this machine, else None."""
         if self.known(field):
             return self.given(field, reader)
+        if self.described:
+            return None
         found: Value | None = getattr(self.found(), attribute)
         return self.noted(field, found)
 
@@ -130,17 +192,23 @@ def capacity(machine: Machine, os: str) -> dict[str, Quantity]:
     if os == "windows" and "pid" in missing:
         missing.remove("pid")
     for name in missing:
-        amount = machine.noted(f"{prefix}{name}", getattr(machine.found(), name))
+        here = f"{prefix}memory" if name == "pid" and machine.described else None
+        measured = machine.measured and here in (None, *machine.probed)
+        found = getattr(machine.found(), name) if measured else None
+        amount = machine.noted(f"{prefix}{name}", found)
         if amount:
             result[name] = from_int(amount, "BinarySI" if name == "memory" else "DecimalSI")
         elif name != "pid":
+            why = " and this machine does not show it" if measured else ""
             hint = "set capacity in a qoslet/v1 Node document (--node)"
-            machine.faults.add(
-                f"{prefix}{name}",
-                "is unknown: no document has it and this machine does not show it",
-                hint,
-            )
-    if not names and os == "linux":
+            message = f"is unknown: no document has it{why}"
+            machine.faults.add(f"{prefix}{name}", message, hint)
+        elif not measured and "memory" in result:
+            from qoslet.core.node.described.assumptions import pids
+
+            number, why = pids(result["memory"].value)
+            result[name] = from_int(machine.assume(f"{prefix}{name}", number, str(number), why))
+    if not names and os == "linux" and machine.measured:
         for size, amount in (machine.found().hugepages or {}).items():
             name = f"hugepages-{canonical(from_int(size, 'BinarySI'))}"
             machine.noted(f"{prefix}{name}", amount)
@@ -157,36 +225,19 @@ def swap(machine: Machine, os: str) -> int:
     """Swap capacity in bytes. A qoslet Node that describes the machine and no swap has none."""
     if os == "windows" or ("capacity.memory" in machine.own and not machine.known("swap")):
         return 0
+    if not machine.known("swap") and machine.described:
+        return machine.assume("swap", 0, "0", "kubelets refuse swap by default")
     return machine.fact("swap", _bytes, "swap") or 0
 
 
 def _hierarchy(faults: Faults, where: str, value: Any) -> Hierarchy | None:
-    found = read.choice(faults, where, value, ("v1", "v2"))
-    return None if found is None else "v1" if found == "v1" else "v2"
-
-
-def _page_sizes(faults: Faults, where: str, value: Any) -> tuple[int, ...] | None:
-    if not isinstance(value, list | tuple):
-        faults.add(where, f"must be a list, not {kind_of(value)}", "such as [2Mi, 1Gi]")
-        return None
-    sizes = [read.page(faults, f"{where}[{at}]", entry) for at, entry in enumerate(value)]
-    return tuple(sorted({size for size in sizes if size is not None}))
-
-
-def _names(faults: Faults, where: str, value: Any) -> frozenset[str] | None:
-    found = read.texts(faults, where, value)
-    return None if found is None else frozenset(found)
-
-
-def _mounts(faults: Faults, where: str, value: Any) -> dict[str, str] | None:
-    given = read.mapping(faults, where, value)
-    if given is None:
-        return None
-    found = {name: read.text(faults, f"{where}.{name}", entry) for name, entry in given.items()}
-    return {name: entry for name, entry in found.items() if entry is not None}
+    found = read.choice(faults, where, value, ("v1", "v2", "hybrid"))
+    return None if found is None else "v2" if found == "v2" else "v1"
 
 
 def _systemd(faults: Faults, where: str, value: Any) -> int | None:
+    if isinstance(value, bool):
+        return None
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 6:
         value = int(value)
     return read.integer(faults, where, value, low=1, high=99999)
@@ -201,22 +252,37 @@ def kernel_version(text: str | None) -> tuple[int, int] | None:
     return int(major[:6]), int(minor[:6])
 
 
-def _hugepage_sizes(machine: Machine, resources: Mapping[str, Quantity]) -> tuple[int, ...]:
-    """Declared, else those of the capacity, else the machine's."""
+def _hugepage_sizes(
+    machine: Machine, resources: Mapping[str, Quantity], page: int
+) -> tuple[int, ...]:
+    """Declared, else those of the capacity, else the machine's or what is assumed."""
     field = "host.hugepageSizes"
     if machine.known(field):
-        return machine.given(field, _page_sizes) or ()
+        return machine.given(field, read.page_sizes) or ()
     sizes = {
         parse(name.removeprefix("hugepages-")).value
         for name in resources
         if name.startswith("hugepages-")
     }
-    if sizes:
+    if sizes or (any(f.startswith("capacity.") for f in machine.api) and machine.described):
+        # A kubelet lists every size that its machine has, those without pages too.
         machine.origins.setdefault(field, "capacity")
-    else:
+    elif _capacity_is_here(machine):
         pages = machine.found().hugepages
         sizes = set(machine.noted(field, pages) or ())
+    else:
+        from qoslet.core.node.described.assumptions import hugepage_sizes
+
+        known, why = hugepage_sizes(machine.clues(), page)
+        text = ", ".join(canonical(from_int(size, "BinarySI")) for size in known) or "none"
+        sizes = set(machine.assume(field, known, text, why))
     return tuple(sorted(sizes))
+
+
+def _capacity_is_here(machine: Machine) -> bool:
+    """Whether CPUs and memory may be this machine's: where it is not described, or its capacity was
+    taken."""
+    return not machine.described or {"capacity.cpu", "capacity.memory"} <= machine.probed
 
 
 def _has_rsvd(kernel: str | None) -> bool:
@@ -225,11 +291,25 @@ def _has_rsvd(kernel: str | None) -> bool:
     return number is None or number >= (5, 7)
 
 
+def _inferred(machine: Machine, field: str, reader: Reader[Value], attribute: str) -> Value | None:
+    """The field as given, else assumed of a described machine, else probed. ``attribute`` names it
+    in what was probed, and the function that assumes it."""
+    if machine.known(field) or not machine.described:
+        return machine.fact(field, reader, attribute)
+    from qoslet.core.node.described import assumptions
+
+    found, why = getattr(assumptions, attribute)(machine.clues())
+    text = found if isinstance(found, str) else canonical(from_int(found, "BinarySI"))
+    assumed: Value = machine.assume(field, found, text, why)
+    return assumed
+
+
 def host(
     machine: Machine, os: str, resources: Mapping[str, Quantity], pinned: bool = False
 ) -> HostFacts:
-    """The host facts. ``pinned``: CPUs or memory are handed out, so their layout matters. What is asked of the machine only makes sense for the hierarchy that it
-    really has, so details of a declared one are declared or unknown, never probed."""
+    """The host facts. ``pinned``: CPUs or memory are handed out, so their layout matters. What is asked of the machine only makes sense for the
+    hierarchy that it really has, so details of a declared one are declared or unknown, never
+    probed."""
     if os == "windows":
         return HostFacts(kernel=machine.given("host.kernel", read.version))
     declared = machine.known("host.hierarchy")
@@ -242,21 +322,32 @@ def host(
         return machine.fact(field, reader, attribute)
 
     rsvd = detail("host.hugetlbRsvd", read.boolean, "hugetlb_rsvd")
+    page = _inferred(machine, "host.pageSize", read.page, "page_size") or 4096
     return HostFacts(
-        hierarchy=machine.fact("host.hierarchy", _hierarchy, "hierarchy") or "v2",
+        hierarchy=_inferred(machine, "host.hierarchy", _hierarchy, "hierarchy") or "v2",
         kernel=kernel,
-        page_size=machine.fact("host.pageSize", read.page, "page_size") or 4096,
-        hugepage_sizes=_hugepage_sizes(machine, resources),
+        page_size=page,
+        hugepage_sizes=_hugepage_sizes(machine, resources, page),
         swap_controller=True if swap_controller is None else swap_controller,
         systemd=detail("host.systemd", _systemd, "systemd"),
-        controllers=detail("host.controllers", _names, "controllers"),
+        controllers=detail("host.controllers", read.names, "controllers"),
         hugetlb_rsvd=_has_rsvd(kernel) if rsvd is None else rsvd,
         psi=detail("host.psi", read.boolean, "psi"),
-        mounts=detail("host.mounts", _mounts, "mounts") or {},
+        mounts=detail("host.mounts", read.mounts, "mounts") or {},
         numa=_numa(machine, declared),
         layout=_layout(machine, declared, pinned),
-        cpus=detail("host.cpus", read.cpu_list, "cpus"),
+        cpus=_cpus(machine, declared),
     )
+
+
+def _cpus(machine: Machine, declared: bool) -> str | None:
+    """The list of CPUs: as given, else this machine's where its capacity is meant."""
+    field = "host.cpus"
+    if machine.known(field):
+        return machine.given(field, read.cpu_list)
+    if declared or not _capacity_is_here(machine):
+        return None
+    return machine.noted(field, machine.found().cpus)
 
 
 def _numa(machine: Machine, declared: bool) -> tuple[NumaNode, ...]:
@@ -264,6 +355,8 @@ def _numa(machine: Machine, declared: bool) -> tuple[NumaNode, ...]:
     if machine.known("numa"):
         return machine.given("numa", numa_nodes) or ()
     if declared or machine.known("capacity.cpu") or machine.known("capacity.memory"):
+        return ()
+    if not _capacity_is_here(machine):
         return ()
     return machine.noted("numa", machine.found().numa) or ()
 
@@ -274,11 +367,21 @@ def _layout(machine: Machine, declared: bool, pinned: bool) -> Layout | None:
         return machine.given("topology", layout_of)
     if declared or not pinned or machine.known("capacity.cpu") or machine.known("host.cpus"):
         return None
+    if not _capacity_is_here(machine):
+        return None
     return machine.noted("topology", machine.found().layout)
 
 
 def runs_systemd(machine: Machine, facts: HostFacts) -> bool | None:
     """Whether systemd is PID 1, as declared or as found; None: not known."""
-    if machine.known("host.hierarchy") or machine.known("host.systemd"):
-        return facts.systemd is not None
+    declared = machine.own.get("host.systemd")
+    if declared is not None and isinstance(declared[0], bool):
+        return declared[0]
+    if declared is not None:
+        return True
+    hierarchy = machine.own.get("host.hierarchy")
+    if hierarchy is not None and hierarchy[1] != "--hierarchy" and not machine.api:
+        return False
+    if hierarchy is not None or machine.described:
+        return None
     return machine.found().systemd_runs

@@ -96,6 +96,15 @@ class Kubelet(Struct, frozen=True):
     seccomp_default: bool = False
 
 
+class Assumed(Struct, frozen=True):
+    """A field of a described machine that no document gives: its value as a document would write
+    it, and why it is thought to be this."""
+
+    field: str
+    value: str
+    why: str
+
+
 class Node(Struct, frozen=True):
     """A node with every choice made. ``kubelet_given`` tells that a real KubeletConfiguration
     was among the input, so that what a kubelet would refuse at start is an error."""
@@ -111,6 +120,7 @@ class Node(Struct, frozen=True):
     isolation: Literal["process", "hyperv"] | None = None
     kubelet_given: bool = False
     probed: tuple[str, ...] = ()
+    assumed: tuple[Assumed, ...] = ()
     origins: Mapping[str, str] = {}
     status_allocatable: Quantities = NO_QUANTITIES
     """What ``node.status`` of a kubectl document said, to compare with."""

@@ -20,7 +20,7 @@ from qoslet.core.node.documents import Fields, sort
 from qoslet.core.node.faults import Faults, shown
 from qoslet.core.node.flags import FLAG_ROWS, NO_FLAGS, FlagRow, Flags, overrides
 from qoslet.core.node.host_facts import Machine, Probed
-from qoslet.core.node.kubelet_config import kubelet_of, kubelet_read
+from qoslet.core.node.kubelet_config import KubeletRead, kubelet_of, kubelet_read
 from qoslet.core.node.node import DriverName, HostFacts, Node
 from qoslet.core.problem import Problem
 from qoslet.core.versions import kubernetes
@@ -118,7 +118,8 @@ def _driver(
     kubelet: Fields | None,
     flags: Mapping[str, tuple[Any, str]],
 ) -> DriverName:
-    """Flag, cgroupDriver, cgroupfs with a KubeletConfiguration, systemd if it is PID 1."""
+    """Flag, cgroupDriver, cgroupfs with a KubeletConfiguration, systemd if it is PID 1, or what is
+    assumed of a described machine."""
     value, where = flags.get("cgroupDriver") or (kubelet or {}).get("cgroupDriver") or ("", "")
     if value != "":
         machine.origins["driver"] = where
@@ -129,6 +130,11 @@ def _driver(
         if machine.origins["driver"] == "probed":
             machine.probed.add("driver")
         return "systemd"
+    if kubelet is None and os == "linux" and machine.described:
+        from qoslet.core.node.described import assumptions
+
+        chosen, why = assumptions.driver(machine.clues(), facts.hierarchy)
+        return machine.assume("driver", chosen, chosen, why)
     return "cgroupfs"
 
 
@@ -136,9 +142,14 @@ def as_written(node: Node) -> Node:
     """The node as a verb takes it that writes a tree of its own: with the systemd driver only
     where a flag or a document names it, since what PID 1 is says nothing of who manages pods."""
     origin = node.origins.get("driver")
-    if node.driver == "systemd" and origin in ("probed", node.origins.get("host.systemd")):
+    if node.driver == "systemd" and origin in (
+        "probed",
+        "assumed",
+        node.origins.get("host.systemd"),
+    ):
         probed = tuple(field for field in node.probed if field != "driver")
-        return replace(node, driver="cgroupfs", probed=probed)
+        assumed = tuple(one for one in node.assumed if one.field != "driver")
+        return replace(node, driver="cgroupfs", probed=probed, assumed=assumed)
     return node
 
 
@@ -184,29 +195,51 @@ def _said_allocatable(machine: Machine) -> Quantities:
     return {name: amount for name, amount in given.items() if amount is not None}
 
 
+def _look(faults: Faults, flags: Flags, acts: bool) -> host_facts.Look:
+    """Whether this machine is looked at; a verb that acts on it always does."""
+    given = "auto" if flags.probe is None else flags.probe
+    found = read.choice(faults, "--probe", given, ("auto", "always", "never"))
+    if acts:
+        if found == "never":
+            hint = "leave it out, or use --simulate"
+            faults.add("--probe", "is never, but this command acts on this machine", hint)
+        return "always"
+    return "always" if found == "always" else "never" if found == "never" else "auto"
+
+
+def _pins(found: KubeletRead) -> bool:
+    """Whether CPUs or memory are handed out."""
+    policies = (found.values.get(f"{name}_manager_policy", "") for name in ("cpu", "memory"))
+    return "static" in (str(policy).lower() for policy in policies)
+
+
 def node_from(
-    documents: Sequence[tuple[str, Any]], flags: Flags, probe: Callable[[], Probed]
+    documents: Sequence[tuple[str, Any]],
+    flags: Flags,
+    probe: Callable[[], Probed],
+    *,
+    acts: bool = False,
 ) -> tuple[Node, list[Problem]]:
     """The node that labelled, decoded documents and flags describe, and what to know about it.
 
-    ``probe`` is called at most once, and only if something is missing. Raises BadInputs with
-    every fault of the input.
+    ``probe`` is called at most once, and only if something is missing; ``acts``: for a command that
+    acts on this machine, which whatever is missing is then taken from. Raises BadInputs with every
+    fault of the input.
     """
     faults = Faults()
     sources = sort(faults, documents)
+    if flags.hierarchy is not None:
+        sources.own = {**(sources.own or {}), "host.hierarchy": (flags.hierarchy, "--hierarchy")}
     given = overrides(faults, flags)
-    machine = Machine(faults, sources, probe)
+    machine = Machine(faults, sources, probe, _look(faults, flags, acts))
     problems = list(sources.problems)
     found = kubelet_read(faults, sources.kubelet, given)
     rules = _profile(machine, flags, problems)
+    machine.asked_release = rules.kubernetes if flags.kubernetes is not None else None
     os: Literal["linux", "windows"] = machine.given("os", _os) or "linux"
     resources = host_facts.capacity(machine, os)
     swap = host_facts.swap(machine, os)
-    pinned = "static" in (
-        str(found.values.get(name, "")).lower()
-        for name in ("cpu_manager_policy", "memory_manager_policy")
-    )
-    facts = host_facts.host(machine, os, resources, pinned)
+    facts = host_facts.host(machine, os, resources, _pins(found))
     driver = _driver(machine, os, facts, sources.kubelet, given)
     kubelet = kubelet_of(found, rules, os, facts.hierarchy)
     node = Node(
@@ -221,6 +254,7 @@ def node_from(
         isolation=_isolation(faults, flags),
         kubelet_given=sources.kubelet is not None,
         probed=tuple(sorted(machine.probed)),
+        assumed=tuple(sorted(machine.assumed, key=lambda one: one.field)),
         origins={**machine.origins, **found.origins},
         status_allocatable=_said_allocatable(machine),
     )

@@ -123,7 +123,10 @@ def _above_capacity(faults: Faults, node: Node, found: KubeletRead) -> None:
         faults.add(where, misplaced.message, misplaced.hint)
     if wrong := sorted(numbers - machine):
         message = f"CPU {wrong[0]} does not exist"
-        faults.add(found.where("reservedSystemCPUs"), message, "name CPUs of the machine")
+        hint = "name CPUs of the machine"
+        if "capacity.cpu" in node.probed:
+            hint = "the CPUs are those of this machine; describe the node with --node"
+        faults.add(found.where("reservedSystemCPUs"), message, hint)
 
 
 def _reservations(node: Node) -> tuple[tuple[str, Quantities], ...]:
@@ -169,6 +172,8 @@ def _refusal(node: Node, where: str, message: str, hint: str) -> Problem:
 def _place(node: Node, field: str) -> str:
     """Where a field of the machine came from, for messages."""
     origin = node.origins.get(field, field)
+    if origin == "assumed":
+        return f"assumed: {field}"
     return f"this machine: {field}" if origin == "probed" else origin
 
 

@@ -79,19 +79,21 @@ def load_node(
     stdin: IO[bytes] | None = None,
     root_check: bool = False,
     bounds: FileLimits = READ_ONCE,
+    acts: bool = False,
 ) -> tuple[Node, list[Problem]]:
     """The node that the files at ``paths`` (``-``: standard input) and ``flags`` describe.
 
-    This machine is looked at only for what they do not say. With ``root_check`` a path that
+    This machine is looked at only for what they do not say, and if they are of another one not at
+    all, unless the command ``acts`` on this machine. With ``root_check`` a path that
     another user can change is refused while running as root. Raises BadInputs with all faults.
     """
     found = list(_documents(paths, stdin, root_check, bounds))
     faults = [each for each in found if isinstance(each, BadInput)]
     documents = [each for each in found if not isinstance(each, BadInput)]
     if not faults:
-        return node_from(documents, flags, _probe)
+        return node_from(documents, flags, _probe, acts=acts)
     try:
-        node_from(documents, flags, _probe)
+        node_from(documents, flags, _probe, acts=acts)
     except BadInputs as more:
         faults.extend(more.faults)
     raise BadInputs(faults)

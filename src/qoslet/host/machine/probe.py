@@ -151,6 +151,18 @@ def _pid_limit(root: str) -> int | None:
     return min((number for number in numbers if number is not None), default=None)
 
 
+def _identity(root: str) -> dict[str, str]:
+    """What names this machine, as an API Node does; only root can read its system UUID."""
+    places = {
+        "name": "/proc/sys/kernel/hostname",
+        "machineID": "/etc/machine-id",
+        "systemUUID": "/sys/class/dmi/id/product_uuid",
+        "bootID": "/proc/sys/kernel/random/boot_id",
+    }
+    found = {name: (text(root + path) or "").strip() for name, path in places.items()}
+    return {name: value for name, value in found.items() if value}
+
+
 def probe(root: str = "", page_size: int | None = None) -> Probed:
     """Look at the machine below ``root``. ``page_size`` in bytes: the running kernel's if None."""
     memory = meminfo(text(f"{root}/proc/meminfo"))
@@ -179,4 +191,5 @@ def probe(root: str = "", page_size: int | None = None) -> Probed:
         numa=numa(root),
         cpus=online,
         layout=layout(root, numbers) if numbers else None,
+        identity=_identity(root),
     )

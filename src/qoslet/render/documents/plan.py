@@ -60,6 +60,9 @@ def node_block(plan: Plan) -> Document:
         "enforced": quantities(enforced(node)),
         "probed": list(node.probed),
         "memoryQosInForce": node_policy(node).memory_qos != "off",
+        "assumed": [
+            {"field": one.field, "value": one.value, "why": one.why} for one in node.assumed
+        ],
     }
 
 
