@@ -133,9 +133,6 @@ def test_rows_before_a_refusal_are_written() -> None:
 def test_weights_without_bfq() -> None:
     assert values(part({"blockIO": {"weight": 500}})) == {"io.bfq.weight": "500"}
     assert values(part({"blockIO": {"weight": 500}}, bfq=False)) == {"io.weight": "4950"}
-    assert values(part({"blockIO": {"weight": 500}}, runtime="kep-2254")) == {
-        "io.bfq.weight": "4950"
-    }
 
 
 @pytest.mark.parametrize(

@@ -330,8 +330,7 @@ DISK = {"major": 8, "minor": 0}
         ({"cpu": {"shares": 262144}}, "cpu.weight", "10000"),
         ({"cpu": {"quota": 5000, "period": 20000}}, "cpu.max", "5000 20000"),
         ({"blockIO": {"weight": 10}}, "io.bfq.weight", "1"),
-        ({"blockIO": {"weight": 500}}, "io.bfq.weight", "4950"),
-        ({"blockIO": {"weight": 1000}}, "io.bfq.weight", "10000"),
+        ({"blockIO": {"weight": 108}}, "io.bfq.weight", "990"),
         (
             {"blockIO": {"weightDevice": [{**DISK, "weight": 100}]}},
             "io.bfq.weight",

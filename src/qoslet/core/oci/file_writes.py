@@ -73,11 +73,8 @@ class FileWrites:
             return INVALID, "no weight while cpu.idle is 1"
         return None
 
-    def add(
-        self, file: str, line: str, field: str, rule: str, *inputs: object, judged: bool = True
-    ) -> None:
-        """A further line of a file that takes one entry at a time; Stop if the kernel refuses it,
-        unless ``judged`` is false."""
+    def add(self, file: str, line: str, field: str, rule: str, *inputs: object) -> None:
+        """A further line of a file that takes one entry at a time; Stop if the kernel refuses it."""
         device, devices = line.partition(" ")[0], self.features.devices
         if devices is not None and ":" in device and device not in devices:
             raise Stop(refused(field, file, line, NO_DEVICE, "a disk that the machine has"))
@@ -88,7 +85,7 @@ class FileWrites:
             result = written(file, line, self._current(file), self.features)
             if isinstance(result, str):
                 current = result
-            elif judged:
+            else:
                 raise Stop(refused(field, file, line, *result))
         self.rows[file] = Row(
             file, value, field, rule, inputs, None if current == value else current

@@ -48,7 +48,7 @@ class Refusal(Struct, Reasoned, frozen=True, gc=False):
     @property
     def by(self) -> Literal["runtime", "kernel"]:
         """Who refuses."""
-        return "kernel" if self.rule == "refused.kernel" else "runtime"
+        return "kernel" if self.rule in ("refused.kernel", "refused.bfq") else "runtime"
 
 
 class Unsupported(Struct, frozen=True, gc=False):

@@ -129,16 +129,17 @@ def _swap_v2(writes: FileWrites, value: int, swap: int, limit: int, runtime: Run
 
 def _io_v2(writes: FileWrites, io: BlockIo, runtime: Runtime) -> None:
     # imported for weights of block devices: no pod has them
+    if runtime.tables:
+        from qoslet.core.oci.kep_2254 import write_weights
+
+        write_weights(writes, io)
+        writes.rates_v2(io)
+        return
     from qoslet.core.rules.oci import bfq_to_io_weight
 
     weight = io.weight or 0
     weights = io.weight_device or ()
-    if weight and runtime.tables:
-        written = bfq_to_io_weight(weight)
-        rule = "oci.io.weight.scaled"
-        field = "blockIO.weight"
-        writes.add("io.bfq.weight", str(written), field, rule, weight, written, judged=False)
-    elif weight and not writes.features.bfq:
+    if weight and not writes.features.bfq:
         written = bfq_to_io_weight(weight) if weight > 9 else _wrapped(weight)
         if not writes.features.iocost:
             raise writes.absent("io.weight", str(written), "blockIO.weight")
@@ -148,10 +149,8 @@ def _io_v2(writes: FileWrites, io: BlockIo, runtime: Runtime) -> None:
     elif weight:
         writes.put("io.bfq.weight", str(weight), "blockIO.weight", "oci.io.weight", 1)
     for at, device in enumerate(weights if writes.features.bfq else (), 2 if weight else 1):
-        amount = bfq_to_io_weight(device.weight or 0) if runtime.tables else device.weight or 0
-        line = f"{device.major}:{device.minor} {amount}"
-        field, judged = "blockIO.weightDevice", not runtime.tables
-        writes.add("io.bfq.weight", line, field, "oci.io.weight", at, judged=judged)
+        line = f"{device.major}:{device.minor} {device.weight or 0}"
+        writes.add("io.bfq.weight", line, "blockIO.weightDevice", "oci.io.weight", at)
     writes.rates_v2(io)
 
 
@@ -165,6 +164,10 @@ def _cpu_v2(writes: FileWrites, cpu: Cpu, runtime: Runtime) -> None:
     idle = cpu.idle if runtime.idle else None
     if idle is not None:
         writes.same("cpu.idle", "cpu.idle", idle)
+    if runtime.tables and writes.checks:
+        from qoslet.core.oci.kep_2254 import check_shares
+
+        check_shares(writes, shares)
     weight = runtime.weight(shares)
     if weight:
         if idle == 1:

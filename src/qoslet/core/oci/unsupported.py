@@ -163,7 +163,7 @@ def _lost_v2(block: Block, runtime: Runtime, bfq: bool) -> list[Unsupported]:
         (_HIERARCHY, memory.use_hierarchy is not None),
         (_LEAF, bool(io.leaf_weight)),
         (_REALTIME, bool(cpu.realtime_runtime or cpu.realtime_period)),
-        (_WEIGHTS, bool(io.weight_device) and not bfq),
+        (_WEIGHTS, bool(io.weight_device) and not (bfq or runtime.tables)),
     )
     rows = [row for row, wanted in asked if wanted]
     return [_refused(row) for row in rows] if runtime.family == "crun" else rows

@@ -96,8 +96,9 @@ def _pids(limit: int) -> str:
 
 
 @rule("oci.io.weight.scaled", f"{FS2} ConvertBlkIOToIOWeightValue; {CRUN}; KEP-2254's formula")
-def _io_scaled(weight: int, written: int) -> str:
-    return f"1 + (weight {weight} - 10) x 9999 / 990 = {written}"
+def _io_scaled(weight: int, written: int, number: int = 1) -> str:
+    formula = f"1 + (weight {weight} - 10) x 9999 / 990 = {written}"
+    return formula if number == 1 else f"{formula}, the last of {number} weights"
 
 
 @rule("oci.io.weight", f"{FS2}/io.go; {FS1}/blkio.go; {CRUN}: BFQ's weight is not scaled")
@@ -128,6 +129,19 @@ def _unified(key: str) -> str:
 @rule("refused.kernel", "the kernel's parser of the file; see the kernel documentation")
 def _kernel(file: str, value: str, error: str, takes: str) -> str:
     return f"{file} accepts {takes}, not {value!r}: {error}"
+
+
+@rule("refused.table", "KEP-2254, phase 1: the domains of its formulas")
+def _refused_table(field: str, value: int, least: int, most: int) -> str:
+    return f"KEP-2254 converts {field} from {least} to {most}, not {value}"
+
+
+@rule("refused.bfq", "KEP-2254's formula; block/bfq-iosched.h BFQ_MAX_WEIGHT")
+def _refused_bfq(weight: int, written: int, most: int) -> str:
+    return (
+        f"1 + (weight {weight} - 10) x 9999 / 990 = {written}, but io.bfq.weight accepts 1 to {most}:"
+        " KEP-2254 has no value for weights above 108 (io.weight takes it: --without bfq)"
+    )
 
 
 @rule("refused.swap", f"{FS2} ConvertMemorySwapToCgroupV2Value; {CRUN} write_memory_swap")
