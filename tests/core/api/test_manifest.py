@@ -50,6 +50,8 @@ def pod(name: str = "web", *containers: Any, **fields: Any) -> dict[str, Any]:
 
 def workload(kind: str, template: Any, name: str = "web", **spec: Any) -> dict[str, Any]:
     api = {"Job": "batch/v1", "CronJob": "batch/v1"}.get(kind, "apps/v1")
+    if kind == "Job" and template is TEMPLATE:
+        template = ONCE
     return {
         "apiVersion": api,
         "kind": kind,
@@ -59,6 +61,7 @@ def workload(kind: str, template: Any, name: str = "web", **spec: Any) -> dict[s
 
 
 TEMPLATE = {"spec": {"containers": [container(**asks({"cpu": "100m"}))]}}
+ONCE = {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
 
 
 def texts(amounts: Any) -> dict[str, str]:
@@ -275,7 +278,7 @@ def test_fractions_of_a_byte_are_noted() -> None:
             "apiVersion": "batch/v1",
             "kind": "CronJob",
             "metadata": {"name": "web"},
-            "spec": {"jobTemplate": {"spec": {"template": TEMPLATE}}},
+            "spec": {"jobTemplate": {"spec": {"template": ONCE}}},
         },
         {
             "apiVersion": "v1",
@@ -406,7 +409,8 @@ def test_pods_of_templates_stand_where_their_documents_do() -> None:
 
 
 def test_raw_documents_are_kept_when_asked_for() -> None:
-    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container(args=["x"])]}}
+    spec = {"containers": [container(args=["x"])], "restartPolicy": "Never"}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": spec}
     result = loaded(pod(), workload("Job", template, name="job"), keep_raw=True)
     first, second = result.pods
     assert result.raw[first.uid]["spec"]["containers"] == [container()]
@@ -681,7 +685,11 @@ BAD: list[tuple[str, Any, str, str]] = [
             "apiVersion": "batch/v1",
             "kind": "CronJob",
             "metadata": {"name": "web"},
-            "spec": {"jobTemplate": {"spec": {"template": {"spec": {"containers": [{}]}}}}},
+            "spec": {
+                "jobTemplate": {
+                    "spec": {"template": {"spec": {"containers": [{}], "restartPolicy": "Never"}}}
+                }
+            },
         },
         "spec.jobTemplate.spec.template.spec.containers[0].name",
         "is missing",
@@ -727,6 +735,7 @@ def test_all_faults_of_a_document_are_there_at_once() -> None:
         "spec.priority",
         "spec.containers[0].resources.limits.cpu",
         "spec.containers[0].resources.limits.memory",
+        "spec.containers[1].image",
         "spec.containers[1].name",
         "spec.containers[1].resources",
         "spec.containers[2]",

@@ -271,7 +271,7 @@ def name_fault(name: str, level: Level) -> tuple[str, str] | None:
     if not slash:
         hint = nearest(name, _STANDARD) or "other resources need a domain: example.com/name"
         return f"{shown(name, 60)} is not a container resource", hint
-    if name.startswith("requests.") or not (is_subdomain(domain) and _is_short_name(short)):
+    if name.startswith("requests.") or not (is_subdomain(domain) and is_short_name(short)):
         return f"{shown(name, 60)} is not a valid resource name", "such as example.com/gpu"
     return None
 
@@ -294,7 +294,8 @@ def is_subdomain(text: str) -> bool:
     return all(part and part[0] != "-" and part[-1] != "-" for part in text.split("."))
 
 
-def _is_short_name(text: str) -> bool:
+def is_short_name(text: str) -> bool:
+    """Whether ``text`` is the name part of a qualified name."""
     letters = _LOWER + _LOWER.upper()
     return (
         0 < len(text) <= 63

@@ -275,7 +275,12 @@ class _Loader:
                 hint = misspelt(raw, path) or f"a {kind} has a pod template"
                 self._fault(f"{where}: {path}", "is missing", hint)
             return
-        pod = self._build(template, DocumentPath(where, shape.metadata, f"{path}."), types, raw)
+        # imported where there is a template
+        from qoslet.core.api.validation.workloads import around_template
+
+        around = around_template(kind, spec, template, path)
+        place = DocumentPath(where, shape.metadata, f"{path}.", *around)
+        pod = self._build(template, place, types, raw)
         if pod is None:
             return
         workload = Workload(kind, pod.namespace, pod.name)

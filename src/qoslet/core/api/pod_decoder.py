@@ -39,6 +39,8 @@ from qoslet.core.api.schema import (
     child,
     shown,
 )
+from qoslet.core.api.validation.fields import Place
+from qoslet.core.api.validation.pods import PodRules
 
 _CONFIG_HASH = "kubernetes.io/config.hash"
 
@@ -62,12 +64,15 @@ class DocumentPath(Struct, frozen=True, gc=False):
     """Where a pod comes from.
 
     ``where`` names the document; ``metadata`` is the owner's for a template; ``prefix`` is the
-    path of the template (``spec.template.``), empty for a pod itself.
+    path of the template (``spec.template.``), empty for a pod itself; ``added`` names the volumes
+    that the owner adds to the template's, None where that is not known; ``faults`` are the owner's.
     """
 
     where: str
     metadata: Metadata | None
     prefix: str = ""
+    added: tuple[str, ...] | None = ()
+    faults: tuple[FieldFault, ...] = ()
 
 
 class PodReader:
@@ -76,6 +81,7 @@ class PodReader:
     def __init__(self, allocated: bool = False) -> None:
         self._allocated = allocated
         self._asked = ResourceDecoder()
+        self._rules = PodRules()
         self._labels: set[str] = set()
         self._node_names: set[str] = set()
 
@@ -99,6 +105,7 @@ class PodReader:
             _place_notes(asked, f"{prefix}spec.overhead", faults, notes)
             overhead = asked.resources.limits if asked.resources else NO_QUANTITIES
         self._check_rest(spec, status, prefix, faults)
+        faults += (*self._rules.check(shape, Place(prefix, place.added)), *place.faults)
         critical, node_critical = critical_of(spec, annotations, prefix)
         system, isolation = windows_of(spec, annotations, prefix, faults)
         owner = (meta.annotations or {}) if prefix else {}

@@ -34,6 +34,7 @@ class Metadata(Struct, gc=False, rename="camel"):
     namespace: str | None = None
     uid: str | None = None
     annotations: dict[str, str] | None = None
+    labels: dict[str, str] | None = None
     owner_references: list[OwnerShape] | None = None
 
 
@@ -43,6 +44,20 @@ class ContainerShape(Struct, gc=False, rename="camel"):
     name: str | None = None
     resources: Raw = NOTHING
     restart_policy: str | None = None
+    image: str | None = None
+    image_pull_policy: str | None = None
+    termination_message_policy: str | None = None
+    target_container_name: str | None = None
+    env: Raw = NOTHING
+    env_from: Raw = NOTHING
+    lifecycle: Raw = NOTHING
+    liveness_probe: Raw = NOTHING
+    ports: Raw = NOTHING
+    readiness_probe: Raw = NOTHING
+    resize_policy: Raw = NOTHING
+    security_context: Raw = NOTHING
+    startup_probe: Raw = NOTHING
+    volume_mounts: Raw = NOTHING
 
 
 class OsShape(Struct, gc=False):
@@ -63,6 +78,24 @@ class PodSpecShape(Struct, gc=False, rename="camel"):
     node_name: str | None = None
     priority: int | None = None
     priority_class_name: str | None = None
+    active_deadline_seconds: int | None = None
+    dns_policy: str | None = None
+    host_ipc: bool | None = msgspec.field(default=None, name="hostIPC")
+    host_network: bool | None = None
+    host_pid: bool | None = msgspec.field(default=None, name="hostPID")
+    host_users: bool | None = None
+    hostname: str | None = None
+    node_selector: dict[str, str] | None = None
+    preemption_policy: str | None = None
+    resource_claims: Raw = NOTHING
+    restart_policy: str | None = None
+    runtime_class_name: str | None = None
+    security_context: Raw = NOTHING
+    service_account_name: str | None = None
+    share_process_namespace: bool | None = None
+    subdomain: str | None = None
+    termination_grace_period_seconds: int | None = None
+    volumes: Raw = NOTHING
 
 
 class ContainerStatusShape(Struct, gc=False):
@@ -109,6 +142,12 @@ class JobTemplateShape(Struct, gc=False):
     spec: JobShape | None = None
 
 
+class ClaimShape(Struct, gc=False):
+    """core/v1 PersistentVolumeClaim in a StatefulSet; its volume has the claim's name."""
+
+    metadata: Metadata | None = None
+
+
 class WorkloadSpecShape(Struct, gc=False, rename="camel"):
     """The specs of apps/v1 and batch/v1: what carries a pod template and how many of it."""
 
@@ -116,6 +155,8 @@ class WorkloadSpecShape(Struct, gc=False, rename="camel"):
     job_template: JobTemplateShape | None = None
     replicas: int | None = None
     parallelism: int | None = None
+    selector: Raw = NOTHING
+    volume_claim_templates: list[ClaimShape] | None = None
 
 
 class WorkloadShape(Struct, gc=False, rename="camel"):
@@ -195,7 +236,11 @@ def type_name(value: Any) -> str:
     return names.get(type(value)) or ("an array" if isinstance(value, list) else "an object")
 
 
-_WANTED = {"StrType": (str, "a string"), "IntType": (int, "a whole number")}
+_WANTED = {
+    "StrType": (str, "a string"),
+    "IntType": (int, "a whole number"),
+    "BoolType": (bool, "a boolean"),
+}
 
 
 _kinds: dict[Any, Any] = {}
@@ -227,7 +272,7 @@ def _collect(value: Any, kind: Any, path: str, faults: list[TypeFault]) -> Any:
         name = type(kind).__name__
     if name in _WANTED:
         wanted, called = _WANTED[name]
-        if isinstance(value, wanted) and not isinstance(value, bool):
+        if isinstance(value, wanted) and (wanted is bool or not isinstance(value, bool)):
             return value
         if wanted is int and isinstance(value, float) and value.is_integer():
             return int(value)  # 3.0 in YAML is 3 to Go

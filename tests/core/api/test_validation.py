@@ -1,0 +1,493 @@
+"""What the API server refuses is a fault, and what any release of it takes is none.
+
+Source of every row: k8s.io/kubernetes pkg/apis/core/validation/validation.go; for the kinds with a
+template pkg/apis/apps/validation and pkg/apis/batch/validation.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from qoslet.core.api.documents import json_documents
+from qoslet.core.api.manifest import Options, pods_from
+from tests.paths import REPO
+
+META = {"name": "web"}
+BASE: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": META,
+    "spec": {
+        "containers": [{"name": "a", "image": "nginx"}, {"name": "b", "image": "nginx"}],
+        "initContainers": [{"name": "i", "image": "nginx"}],
+        "volumes": [{"name": "v", "emptyDir": {}}],
+    },
+}
+
+
+def faults_of(*documents: Any) -> list[tuple[str, str, str]]:
+    """Field path, message and hint of each fault."""
+    text = "\n".join(map(json.dumps, documents)).encode()
+    faults = pods_from(json_documents(text, "f.json"), Options()).faults
+    return [(fault.where.rpartition(": ")[2], fault.message, fault.hint) for fault in faults]
+
+
+def with_value(path: str, value: Any, document: dict[str, Any] = BASE) -> dict[str, Any]:
+    """The document with ``value`` at ``path`` (``spec.containers.0.env``)."""
+    made = copy.deepcopy(document)
+    *above, last = path.split(".")
+    place: Any = made
+    for step in above:
+        place = place[int(step)] if isinstance(place, list) else place.setdefault(step, {})
+    if isinstance(place, list):
+        place[int(last)] = value
+    else:
+        place[last] = value
+    return made
+
+
+def env(**source: Any) -> list[dict[str, Any]]:
+    return [{"name": "A", "valueFrom": source}]
+
+
+def volume(**source: Any) -> list[dict[str, Any]]:
+    return [{"name": "v", **source}]
+
+
+def mount(**fields: Any) -> list[dict[str, Any]]:
+    return [{"name": "v", "mountPath": "/m", **fields}]
+
+
+A, INIT, SPEC = "spec.containers.0", "spec.initContainers.0", "spec"
+EXEC = {"exec": {"command": ["true"]}}
+HTTP = {"path": "/", "port": 80}
+
+REFUSED = [
+    (f"{INIT}.restartPolicy", "Sometimes", ".restartPolicy"),
+    (f"{INIT}.restartPolicy", "always", ".restartPolicy"),
+    (f"{A}.restartPolicy", "Sometimes", ".restartPolicy"),
+    (f"{INIT}.livenessProbe", EXEC, ".livenessProbe"),
+    (f"{INIT}.readinessProbe", EXEC, ".readinessProbe"),
+    (f"{INIT}.startupProbe", EXEC, ".startupProbe"),
+    (f"{INIT}.lifecycle", {"preStop": EXEC}, ".lifecycle"),
+    (f"{A}.image", "", ".image"),
+    (f"{A}.image", " nginx", ".image"),
+    (f"{A}.image", 7, ".image"),
+    (f"{A}.imagePullPolicy", "Sometimes", ".imagePullPolicy"),
+    (f"{A}.terminationMessagePolicy", "Log", ".terminationMessagePolicy"),
+    (f"{A}.name", "A_b", ".name"),
+    (f"{A}.name", "b", ".name"),
+    (f"{A}.name", "i", ".name"),
+    (f"{A}.ports", [{"containerPort": 0}], ".ports[0].containerPort"),
+    (f"{A}.ports", [{}], ".ports[0].containerPort"),
+    (f"{A}.ports", [{"containerPort": 65536}], ".ports[0].containerPort"),
+    (f"{A}.ports", [{"containerPort": "80"}], ".ports[0].containerPort"),
+    (f"{A}.ports", [{"containerPort": 80, "hostPort": -1}], ".ports[0].hostPort"),
+    (f"{A}.ports", [{"containerPort": 80, "protocol": "tcp"}], ".ports[0].protocol"),
+    (f"{A}.ports", [{"containerPort": 80, "name": "Web"}], ".ports[0].name"),
+    (f"{A}.ports", [{"containerPort": 80, "name": "a-name-too-long1"}], ".ports[0].name"),
+    (f"{A}.ports", [{"containerPort": 80, "name": "80"}], ".ports[0].name"),
+    (f"{A}.ports", [{"containerPort": n, "name": "x"} for n in (1, 2)], ".ports[1].name"),
+    (f"{A}.ports", [{"containerPort": n, "hostPort": 9} for n in (1, 2)], ".ports[1].hostPort"),
+    (f"{A}.ports", {"containerPort": 80}, ".ports"),
+    (f"{A}.env", [{"value": "x"}], ".env[0].name"),
+    (f"{A}.env", [{"name": "A=B"}], ".env[0].name"),
+    (f"{A}.env", [{"name": "Ä"}], ".env[0].name"),
+    (f"{A}.env", [{"name": "A", "value": 1}], ".env[0].value"),
+    (f"{A}.env", [{"name": "A", "value": True}], ".env[0].value"),
+    (f"{A}.env", env(), ".env[0].valueFrom"),
+    (f"{A}.env", env(fieldRef={}), ".fieldRef.fieldPath"),
+    (f"{A}.env", env(fieldRef={"fieldPath": "spec.color"}), ".fieldRef.fieldPath"),
+    (f"{A}.env", env(fieldRef={"fieldPath": "metadata.labels"}), ".fieldRef.fieldPath"),
+    (f"{A}.env", env(fieldRef={"fieldPath": "metadata.labels['a b']"}), ".fieldRef.fieldPath"),
+    (f"{A}.env", env(resourceFieldRef={"resource": "limits.gpu"}), ".resource"),
+    (f"{A}.env", env(resourceFieldRef={"resource": "limits.cpu", "divisor": "1Mi"}), ".divisor"),
+    (f"{A}.env", env(resourceFieldRef={"resource": "limits.memory", "divisor": "3"}), ".divisor"),
+    (f"{A}.env", env(configMapKeyRef={"name": "c"}), ".configMapKeyRef.key"),
+    (f"{A}.env", env(secretKeyRef={"name": "s", "key": "a b"}), ".secretKeyRef.key"),
+    (
+        f"{A}.env",
+        [{"name": "A", "value": "x", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+        ".env[0].valueFrom",
+    ),
+    (f"{A}.envFrom", [{}], ".envFrom[0]"),
+    (f"{A}.envFrom", [{"configMapRef": {}}], ".configMapRef.name"),
+    (f"{A}.envFrom", [{"secretRef": {"name": "A_b"}}], ".secretRef.name"),
+    (f"{A}.envFrom", [{"prefix": "a=", "secretRef": {"name": "s"}}], ".prefix"),
+    (f"{A}.volumeMounts", mount(name="w"), ".volumeMounts[0].name"),
+    (f"{A}.volumeMounts", [{"name": "v"}], ".volumeMounts[0].mountPath"),
+    (f"{A}.volumeMounts", mount() * 2, ".volumeMounts[1].mountPath"),
+    (f"{A}.volumeMounts", mount(subPath="/a"), ".subPath"),
+    (f"{A}.volumeMounts", mount(subPath="a/../../b"), ".subPath"),
+    (f"{A}.volumeMounts", mount(subPath="a", subPathExpr="b"), ".subPathExpr"),
+    (f"{A}.volumeMounts", mount(mountPropagation="Both"), ".mountPropagation"),
+    (f"{A}.volumeMounts", mount(mountPropagation="Bidirectional"), ".mountPropagation"),
+    (f"{A}.volumeMounts", mount(recursiveReadOnly="Enabled"), ".recursiveReadOnly"),
+    (f"{A}.resizePolicy", [{"resourceName": "gpu", "restartPolicy": "NotRequired"}], "Name"),
+    (f"{A}.resizePolicy", [{"resourceName": "cpu", "restartPolicy": "Never"}], ".restartPolicy"),
+    (f"{A}.livenessProbe", {}, ".livenessProbe"),
+    (f"{A}.livenessProbe", [], ".livenessProbe"),
+    (f"{A}.livenessProbe", {"periodSeconds": 3}, ".livenessProbe"),
+    (f"{A}.ports", {}, ".ports"),
+    (f"{A}.lifecycle", [], ".lifecycle"),
+    (f"{A}.livenessProbe", {**EXEC, "httpGet": HTTP}, ".livenessProbe"),
+    (f"{A}.livenessProbe", {"exec": {}}, ".exec.command"),
+    (f"{A}.livenessProbe", {"httpGet": {"path": "/"}}, ".httpGet.port"),
+    (f"{A}.livenessProbe", {"httpGet": {**HTTP, "port": "80"}}, ".httpGet.port"),
+    (f"{A}.livenessProbe", {"httpGet": {**HTTP, "scheme": "http"}}, ".httpGet.scheme"),
+    (f"{A}.livenessProbe", {"tcpSocket": {"port": 70000}}, ".tcpSocket.port"),
+    (f"{A}.livenessProbe", {"grpc": {}}, ".grpc.port"),
+    (f"{A}.livenessProbe", {**EXEC, "successThreshold": 2}, ".successThreshold"),
+    (f"{A}.startupProbe", {**EXEC, "successThreshold": 2}, ".successThreshold"),
+    (f"{A}.livenessProbe", {**EXEC, "periodSeconds": -1}, ".periodSeconds"),
+    (f"{A}.livenessProbe", {**EXEC, "periodSeconds": 1.5}, ".periodSeconds"),
+    (f"{A}.livenessProbe", {**EXEC, "terminationGracePeriodSeconds": 0}, "Seconds"),
+    (f"{A}.readinessProbe", {**EXEC, "terminationGracePeriodSeconds": 9}, "Seconds"),
+    (f"{A}.lifecycle", {"preStop": {}}, ".preStop"),
+    (f"{A}.lifecycle", {"preStop": {"sleep": {"seconds": 31}}}, ".sleep.seconds"),
+    (f"{A}.lifecycle", {"postStart": {"exec": {"command": []}}}, ".exec.command"),
+    (f"{A}.securityContext", {"runAsUser": -1}, ".runAsUser"),
+    (f"{A}.securityContext", {"runAsUser": 2**31}, ".runAsUser"),
+    (f"{A}.securityContext", {"runAsUser": "1000"}, ".runAsUser"),
+    (f"{A}.securityContext", {"privileged": "yes"}, ".privileged"),
+    (f"{A}.securityContext", {"procMount": "All"}, ".procMount"),
+    (f"{A}.securityContext", {"seccompProfile": {}}, ".seccompProfile.type"),
+    (f"{A}.securityContext", {"seccompProfile": {"type": "Default"}}, ".seccompProfile.type"),
+    (f"{A}.securityContext", {"seccompProfile": {"type": "Localhost"}}, ".localhostProfile"),
+    (f"{A}.securityContext", {"appArmorProfile": {"type": "Localhost"}}, ".localhostProfile"),
+    (
+        f"{A}.securityContext",
+        {"privileged": True, "allowPrivilegeEscalation": False},
+        ".allowPrivilegeEscalation",
+    ),
+    (f"{A}.resources", {"claims": [{"name": "gpu"}]}, ".claims[0].name"),
+    (f"{A}.resources", {"requests": {"cpu": 2}, "limits": {"cpu": 1}}, ".requests.cpu"),
+    (f"{A}.resources", {"limits": {"hugepages-2Mi": "2Mi"}}, ".resources"),
+    (f"{A}.resources", {"requests": {"example.com/a": 1}}, "[example.com/a]"),
+    (f"{A}.resources", {"limits": {"example.com/a": "1500m"}}, "[example.com/a]"),
+    (f"{A}.resources", {"limits": {"ephemeral-storage": "-1"}}, ".ephemeral-storage"),
+    (f"{SPEC}.restartPolicy", "Sometimes", "spec.restartPolicy"),
+    (f"{SPEC}.dnsPolicy", "Cluster", "spec.dnsPolicy"),
+    (f"{SPEC}.preemptionPolicy", "Always", "spec.preemptionPolicy"),
+    (f"{SPEC}.activeDeadlineSeconds", 0, "spec.activeDeadlineSeconds"),
+    (f"{SPEC}.activeDeadlineSeconds", 2**31, "spec.activeDeadlineSeconds"),
+    (f"{SPEC}.terminationGracePeriodSeconds", "30", "spec.terminationGracePeriodSeconds"),
+    (f"{SPEC}.terminationGracePeriodSeconds", 2**63, "spec.terminationGracePeriodSeconds"),
+    (f"{SPEC}.priorityClassName", "High_1", "spec.priorityClassName"),
+    (f"{SPEC}.runtimeClassName", "Kata!", "spec.runtimeClassName"),
+    (f"{SPEC}.serviceAccountName", "A b", "spec.serviceAccountName"),
+    (f"{SPEC}.hostname", "a.b", "spec.hostname"),
+    (f"{SPEC}.subdomain", "-a", "spec.subdomain"),
+    (f"{SPEC}.hostNetwork", "yes", "spec.hostNetwork"),
+    (f"{SPEC}.nodeSelector", {"a b": "c"}, "[a b]"),
+    (f"{SPEC}.nodeSelector", {"a": "b c"}, ".nodeSelector.a"),
+    (f"{SPEC}.nodeSelector", {"a": True}, ".nodeSelector.a"),
+    (f"{SPEC}.securityContext", {"runAsGroup": -1}, ".runAsGroup"),
+    (f"{SPEC}.securityContext", {"supplementalGroups": [-1]}, ".supplementalGroups[0]"),
+    (f"{SPEC}.securityContext", {"fsGroupChangePolicy": "Never"}, ".fsGroupChangePolicy"),
+    (f"{SPEC}.securityContext", {"sysctls": [{"name": "A B"}]}, ".sysctls[0].name"),
+    (f"{SPEC}.securityContext", [], "spec.securityContext"),
+    (f"{SPEC}.resourceClaims", [{"name": "a"}, {"name": "a"}], ".resourceClaims[1].name"),
+    (f"{SPEC}.volumes", [{"emptyDir": {}}], ".volumes[0].name"),
+    (f"{SPEC}.volumes", [{"name": "A"}], ".volumes[0].name"),
+    (f"{SPEC}.volumes", [{"name": "v"}] * 2, ".volumes[1].name"),
+    (f"{SPEC}.volumes", volume(emptyDir={}, secret={"secretName": "s"}), ".volumes[0]"),
+    (f"{SPEC}.volumes", volume(emptyDir={"sizeLimit": "-1"}), ".emptyDir.sizeLimit"),
+    (f"{SPEC}.volumes", volume(emptyDir={"sizeLimit": "1Zi"}), ".emptyDir.sizeLimit"),
+    (f"{SPEC}.volumes", volume(configMap={}), ".configMap.name"),
+    (f"{SPEC}.volumes", volume(configMap={"name": "c", "defaultMode": 644}), ".defaultMode"),
+    (f"{SPEC}.volumes", volume(secret={"secretName": "s", "items": [{"key": "a"}]}), ".path"),
+    (
+        f"{SPEC}.volumes",
+        volume(configMap={"name": "c", "items": [{"key": "a", "path": "../b"}]}),
+        ".items[0].path",
+    ),
+    (f"{SPEC}.volumes", volume(hostPath={"path": "/a/../b"}), ".hostPath.path"),
+    (f"{SPEC}.volumes", volume(hostPath={"path": "/a", "type": "Dir"}), ".hostPath.type"),
+    (f"{SPEC}.volumes", volume(persistentVolumeClaim={}), ".claimName"),
+    (f"{SPEC}.volumes", volume(downwardAPI={"items": [{"path": "a"}]}), ".items[0]"),
+    (
+        f"{SPEC}.volumes",
+        volume(
+            projected={"sources": [{"serviceAccountToken": {"path": "a", "expirationSeconds": 9}}]}
+        ),
+        ".expirationSeconds",
+    ),
+    ("metadata.labels", {"a b": "c"}, "[a b]"),
+    ("metadata.labels", {"a": "b c"}, "metadata.labels.a"),
+    ("metadata.labels", {"a": 1}, "metadata.labels.a"),
+    ("metadata.labels", {"a": "x" * 64}, "metadata.labels.a"),
+    ("metadata.annotations", {"a b": ""}, "[a b]"),
+    ("metadata.annotations", {"a": "x" * 262144}, "metadata.annotations"),
+    (
+        "metadata.annotations",
+        {"container.apparmor.security.beta.kubernetes.io/z": "unconfined"},
+        "io/z]",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "place"),
+    REFUSED,
+    ids=lambda value: str(value)[:50],
+)
+def test_what_the_api_server_refuses_is_one_fault_with_its_place(
+    path: str, value: Any, place: str
+) -> None:
+    assert faults_of(BASE) == []
+    found = faults_of(with_value(path, value))
+    assert len(found) == 1, found
+    where, message, hint = found[0]
+    assert where.endswith(place)
+    assert message
+    assert hint or "priority" in where or "must be" in message
+    assert "\n" not in message + hint
+
+
+def test_a_value_that_was_refused_once_is_refused_again() -> None:
+    document = with_value(f"{A}.env", [{"name": "A", "value": 1}])
+    other = with_value("metadata.name", "second", document)
+    assert len(faults_of(document, other)) == 2
+
+
+TAKEN: list[tuple[str, Any]] = [
+    (f"{INIT}.restartPolicy", "Always"),
+    (f"{INIT}.restartPolicy", "OnFailure"),
+    (f"{A}.restartPolicy", "Never"),
+    (f"{A}.image", None),
+    (f"{A}.imagePullPolicy", ""),
+    (f"{A}.ports", [{"containerPort": 80, "protocol": "SCTP", "name": "http-2", "hostIP": ""}]),
+    (f"{A}.ports", [{"containerPort": 53, "hostPort": 53, "protocol": p} for p in ("TCP", "UDP")]),
+    (f"{A}.ports", []),
+    (f"{A}.ports", None),
+    (f"{A}.env", [{"name": "a.b-c d/1", "value": ""}, {"name": "1", "value": None}]),
+    (f"{A}.env", env(fieldRef={"apiVersion": "v1", "fieldPath": "status.podIPs"})),
+    (f"{A}.env", env(fieldRef={"fieldPath": "metadata.annotations['A/b']"})),
+    (f"{A}.env", env(fieldRef={"fieldPath": "metadata.labels['app.kubernetes.io/name']"})),
+    (f"{A}.env", env(resourceFieldRef={"resource": "limits.cpu", "divisor": "0"})),
+    (f"{A}.env", env(resourceFieldRef={"resource": "limits.cpu", "divisor": "1m"})),
+    (f"{A}.env", env(resourceFieldRef={"resource": "requests.memory", "divisor": "1Mi"})),
+    (f"{A}.env", env(resourceFieldRef={"resource": "limits.hugepages-2Mi"})),
+    (f"{A}.env", env(secretKeyRef={"name": "s", "key": "a.b", "optional": True})),
+    (f"{A}.envFrom", [{"prefix": "X_", "configMapRef": {"name": "c", "optional": True}}]),
+    (f"{A}.volumeMounts", mount(subPath="a/b", readOnly=True, recursiveReadOnly="Enabled")),
+    (f"{A}.livenessProbe", {**EXEC, "successThreshold": 0, "timeoutSeconds": 0}),
+    (f"{A}.livenessProbe", {"httpGet": {"port": "http", "scheme": "HTTPS"}, "periodSeconds": 3.0}),
+    (f"{A}.readinessProbe", {"grpc": {"port": 1}, "successThreshold": 3}),
+    (f"{A}.lifecycle", {"preStop": {"sleep": {"seconds": 30}}, "stopSignal": "SIGUSR1"}),
+    (f"{A}.lifecycle", {}),
+    (f"{A}.securityContext", {"runAsUser": 2**31 - 1, "seccompProfile": {"type": "Unconfined"}}),
+    (f"{A}.securityContext", {"windowsOptions": {}, "capabilities": {"add": ["NET_ADMIN"]}}),
+    (f"{A}.resources", {"claims": []}),
+    (f"{A}.terminationMessagePath", "/dev/termination-log"),
+    (f"{SPEC}.terminationGracePeriodSeconds", -1),
+    (f"{SPEC}.activeDeadlineSeconds", 2**31 - 1),
+    (f"{SPEC}.priorityClassName", ""),
+    (f"{SPEC}.runtimeClassName", ""),
+    (f"{SPEC}.hostname", ""),
+    (f"{SPEC}.nodeSelector", {"kubernetes.io/os": "linux", "a": ""}),
+    (f"{SPEC}.securityContext", {"sysctls": [{"name": "net/core.somaxconn", "value": "1"}]}),
+    (f"{SPEC}.securityContext", {}),
+    (f"{SPEC}.volumes", volume()),
+    (f"{SPEC}.volumes", volume(emptyDir=None)),
+    (f"{SPEC}.volumes", volume(emptyDir={"medium": "Memory", "sizeLimit": "64Mi"})),
+    (f"{SPEC}.volumes", volume(emptyDir={"medium": "Future", "sizeLimit": 0})),
+    (f"{SPEC}.volumes", volume(hostPath={"path": "relative", "type": ""})),
+    (f"{SPEC}.volumes", volume(configMap={"name": "A b", "defaultMode": 420})),
+    (f"{SPEC}.volumes", volume(somethingNew={"x": 1})),
+    (f"{SPEC}.ephemeralContainers", [{"name": "d", "image": "x", "targetContainerName": "a"}]),
+    (f"{SPEC}.unknownField", {"a": 1}),
+    ("metadata.labels", {"App": "", "a/b_c.d": "X-1"}),
+    ("metadata.annotations", {"Example.com/Some_Key": "x"}),
+    (
+        "metadata.annotations",
+        {"container.apparmor.security.beta.kubernetes.io/i": "localhost/x"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "value"), TAKEN, ids=lambda value: str(value)[:50])
+def test_what_a_release_of_the_api_server_takes_is_no_fault(path: str, value: Any) -> None:
+    assert faults_of(with_value(path, value)) == []
+
+
+def test_kubectl_shows_a_deadline_that_only_an_update_sets() -> None:
+    document = with_value("spec.activeDeadlineSeconds", 0)
+    assert faults_of({**document, "status": {"phase": "Running"}}) == []
+
+
+def test_ephemeral_containers_have_few_fields_and_no_template() -> None:
+    debug: dict[str, Any] = {
+        "name": "d",
+        "image": "x",
+        "ports": [{"containerPort": 1}],
+        "restartPolicy": "Always",
+    }
+    debug |= {"targetContainerName": "z", "volumeMounts": mount(subPath="a"), "livenessProbe": EXEC}
+    found = faults_of(with_value("spec.ephemeralContainers", [debug]))
+    names = ("livenessProbe", "ports", "restartPolicy", "targetContainerName")
+    places = {f"spec.ephemeralContainers[0].{name}" for name in names}
+    mounted = "spec.ephemeralContainers[0].volumeMounts[0].subPath"
+    assert {where for where, _, _ in found} == {*places, mounted}
+
+
+def test_host_ports_are_taken_once_by_containers_that_run_together() -> None:
+    document = copy.deepcopy(BASE)
+    for path in (A, "spec.containers.1", INIT):
+        document = with_value(f"{path}.ports", [{"containerPort": 80}], document)
+    assert faults_of(document) == []
+    (fault,) = faults_of(with_value("spec.hostNetwork", True, document))
+    assert fault[0] == "spec.containers[1].ports[0].hostPort"
+    document = with_value(f"{A}.ports", [{"containerPort": 80, "hostPort": 81}])
+    (fault,) = faults_of(with_value("spec.hostNetwork", True, document))
+    assert "hostNetwork" in fault[1]
+
+
+def test_fields_of_the_other_system_are_refused() -> None:
+    document = with_value("spec.os", {"name": "windows"})
+    document = with_value(f"{A}.securityContext", {"runAsUser": 1}, document)
+    document = with_value("spec.hostPID", True, document)
+    places = [where for where, _, _ in faults_of(document)]
+    assert places == ["spec.containers[0].securityContext.runAsUser", "spec.hostPID"]
+    document = with_value("spec.os", {"name": "linux"})
+    document = with_value("spec.securityContext", {"windowsOptions": {}}, document)
+    assert [where for where, _, _ in faults_of(document)] == ["spec.securityContext.windowsOptions"]
+
+
+def test_host_process_is_for_all_containers_on_the_hosts_network() -> None:
+    context = {"windowsOptions": {"hostProcess": True}}
+    document = with_value("spec.securityContext", context)
+    assert [where for where, _, _ in faults_of(document)] == ["spec.hostNetwork"]
+    document = with_value("spec.hostNetwork", True, document)
+    assert faults_of(document) == []
+    one = with_value("spec.hostNetwork", True, with_value(f"{A}.securityContext", context))
+    assert len(faults_of(one)) == 1
+
+
+def test_a_user_namespace_excludes_those_of_the_host() -> None:
+    document = with_value("spec.hostPID", True, with_value("spec.hostUsers", False))
+    assert [where for where, _, _ in faults_of(document)] == ["spec.hostPID"]
+    document = with_value("spec.hostPID", True, with_value("spec.shareProcessNamespace", True))
+    assert [where for where, _, _ in faults_of(document)] == ["spec.shareProcessNamespace"]
+
+
+# --- kinds that carry a template ---------------------------------------------------------------
+
+
+def workload(kind: str, policy: str | None, **spec: Any) -> dict[str, Any]:
+    inner: dict[str, Any] = {"containers": [{"name": "a", "image": "nginx"}]}
+    if policy:
+        inner["restartPolicy"] = policy
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": inner}
+    body: dict[str, Any] = {"template": template, **spec}
+    if kind == "CronJob":
+        body = {"jobTemplate": {"spec": body}}
+    api = {"ReplicationController": "v1"}.get(kind, "batch/v1" if "Job" in kind else "apps/v1")
+    return {"apiVersion": api, "kind": kind, "metadata": META, "spec": body}
+
+
+ALWAYS = ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController"]
+
+
+@pytest.mark.parametrize("kind", ALWAYS)
+def test_what_runs_for_ever_restarts_always(kind: str) -> None:
+    assert faults_of(workload(kind, None)) == faults_of(workload(kind, "Always")) == []
+    for policy in ("Never", "OnFailure"):
+        (fault,) = faults_of(workload(kind, policy))
+        assert fault[0] == "spec.template.spec.restartPolicy"
+    deadline = with_value("spec.template.spec.activeDeadlineSeconds", 9, workload(kind, "Always"))
+    assert faults_of(deadline)[0][0] == "spec.template.spec.activeDeadlineSeconds"
+
+
+@pytest.mark.parametrize("kind", ["Job", "CronJob"])
+def test_a_job_ends(kind: str) -> None:
+    assert faults_of(workload(kind, "Never")) == faults_of(workload(kind, "OnFailure")) == []
+    for policy in (None, "Always"):
+        (fault,) = faults_of(workload(kind, policy))
+        assert fault[0].endswith("template.spec.restartPolicy")
+        assert "OnFailure or Never" in fault[2]
+
+
+def test_an_unknown_policy_is_told_once() -> None:
+    assert [where for where, _, _ in faults_of(workload("Job", "Sometimes"))] == [
+        "spec.template.spec.restartPolicy"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("selector", "place"),
+    [
+        ({"matchLabels": {"app": "api"}}, "spec.selector"),
+        ({"matchLabels": {"tier": "web"}}, "spec.selector"),
+        ({"matchExpressions": [{"key": "app", "operator": "In", "values": ["b"]}]}, "selector"),
+        ({"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}, "spec.selector"),
+        ({"matchExpressions": [{"key": "app", "operator": "Is"}]}, ".operator"),
+        ({"matchExpressions": [{"key": "app", "operator": "In"}]}, ".values"),
+        ({"matchLabels": {"app": 1}}, ".matchLabels.app"),
+        ("app=web", "spec.selector"),
+    ],
+    ids=str,
+)
+def test_a_selector_selects_the_template(selector: Any, place: str) -> None:
+    found = faults_of(workload("Deployment", None, selector=selector))
+    assert len(found) == 1, found
+    assert found[0][0].endswith(place)
+
+
+def test_selectors_that_match() -> None:
+    expressions = [
+        {"key": "app", "operator": "In", "values": ["web", "x"]},
+        {"key": "app", "operator": "Exists"},
+        {"key": "tier", "operator": "NotIn", "values": ["x"]},
+        {"key": "tier", "operator": "DoesNotExist"},
+    ]
+    selector = {"matchLabels": {"app": "web"}, "matchExpressions": expressions}
+    assert faults_of(workload("Deployment", None, selector=selector)) == []
+    assert faults_of(workload("ReplicationController", None, selector={"app": "web"})) == []
+    (fault,) = faults_of(workload("ReplicationController", None, selector={"app": "x"}))
+    assert fault[0] == "spec.selector"
+
+
+def test_a_stateful_set_adds_the_volumes_of_its_claims() -> None:
+    claims = [{"metadata": {"name": "data"}, "spec": {}}]
+    document = workload("StatefulSet", None, volumeClaimTemplates=claims)
+    mounts = "spec.template.spec.containers.0.volumeMounts"
+    assert faults_of(with_value(mounts, mount(name="data"), document)) == []
+    (fault,) = faults_of(with_value(mounts, mount(name="date"), document))
+    assert "data" in fault[2]
+
+
+def test_templates_take_what_pods_do_not() -> None:
+    image = "spec.template.spec.containers.0.image"
+    assert faults_of(with_value(image, " ", workload("Deployment", None))) == []
+    debug = "spec.template.spec.ephemeralContainers"
+    document = with_value(debug, [{"name": "d", "image": "x"}], workload("Deployment", None))
+    assert [where for where, _, _ in faults_of(document)] == [debug]
+
+
+@pytest.mark.parametrize(
+    "name", ["pods.json", "kubelet-pods.json", "nodes-pods.json", "resized-pod.json"]
+)
+def test_documents_of_real_clusters_pass(name: str) -> None:
+    data = (REPO / "tests" / "data" / "samples" / name).read_bytes()
+    loaded = pods_from(json_documents(data, name), Options())
+    assert [str(fault) for fault in loaded.faults] == []
+    assert loaded.pods
+
+
+def test_pods_that_differ_in_the_name_of_their_token_volume_alone() -> None:
+    def token(name: str, mounted: str) -> dict[str, Any]:
+        document = with_value("metadata.name", name.rpartition("-")[2])
+        document = with_value("spec.volumes", [{"name": name, "projected": {}}], document)
+        return with_value(f"{A}.volumeMounts", mount(name=mounted), document)
+
+    first, second = "kube-api-access-aaaaa", "kube-api-access-bbbbb"
+    assert faults_of(token(first, first), token(second, second)) == []
+    for wrong in (first, "*", "kube-api-access-"):
+        (fault,) = faults_of(token(first, first), token(second, wrong))
+        assert second in fault[2]
