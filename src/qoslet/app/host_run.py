@@ -20,7 +20,7 @@ from qoslet.app.teardown import has_records, keeper_of, remove_files, undo
 from qoslet.host.cgroupfs.async_writes import AsyncWrites
 from qoslet.host.cgroupfs.proactive_reclaim import KernelReclaim
 from qoslet.host.containers.log_files import LogLimits
-from qoslet.host.containers.log_place import log_directory, place_logs
+from qoslet.host.containers.log_place import link_again, log_directory, place_logs
 from qoslet.host.containers.tmpfs_volumes import TmpfsVolumes
 from qoslet.host.keeper.client import KeeperRuntime
 from qoslet.host.linux.clock import Signals, WakingClock
@@ -50,6 +50,7 @@ class HostRun(Struct):
     undo: Callable[[], list[str]]
     notes: Callable[[], Sequence[str]]
     log_lines: Callable[[], list[tuple[str, str]]]
+    mend: Callable[[], None]
 
 
 @contextmanager
@@ -67,7 +68,10 @@ def joined(
     folder = folder_of(config.root)
     made = _Started(tree, folder, frozenset(os.listdir(folder)))
     try:
-        unplaced = place_logs(folder, log_directory(os.environ, os.geteuid()))
+        logs = log_directory(os.environ, os.geteuid())
+        if has_records(folder):
+            link_again(folder, logs)
+        unplaced = place_logs(folder, logs)
         if unplaced:
             tree.notes.append(unplaced)
         runtime = made.runtime = _taken_up(tree, folder, source, chosen)
@@ -143,7 +147,16 @@ def _host_run(
         partial(undo, tree),
         lambda: [*tree.notes, *driver.notes, *runtime.notes, *volumes.notes],
         lambda: list(fresh.lines()),
+        partial(_mend, tree, folder),
     )
+
+
+def _mend(tree: OwnedTree, folder: str) -> None:
+    """Make again what was removed of the state folder. Raises CannotDo where another process has
+    the root now."""
+    if tree.journal is not None:
+        tree.notes += [line for line in tree.journal.mend() if line not in tree.notes]
+    link_again(folder, log_directory(os.environ, os.geteuid()))
 
 
 def _remember(

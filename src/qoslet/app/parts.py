@@ -49,6 +49,8 @@ class AgentRun:
         self.hang_up: Callable[[], None] = lambda: None
         """Asks the loop to end because nobody watches any more."""
         self.listener: socket | None = None
+        self.mends: list[Callable[[], None]] = []
+        """Make again what was removed of the agent's files; each raises CannotDo."""
 
 
 def title_of(config: Config, node: Node, cores: float) -> str:

@@ -39,6 +39,7 @@ from qoslet.host.files.watched_node import NodeFiles
 from qoslet.host.linux.clock import Rereading, Signals
 from qoslet.host.linux.descriptors import raise_limit
 from qoslet.host.linux.output import OutputWriter
+from qoslet.host.state.keepers import CHECK_SECONDS
 from qoslet.host.systemd.sd_notify import extend_start
 
 if TYPE_CHECKING:
@@ -196,6 +197,8 @@ def _real(
                 made = AgentRun(config, source, real.reconciler, real.clock, signals, title, shell)
                 made.undo, made.notes, made.log_lines = real.undo, real.notes, real.log_lines
                 made.folder, made.listener = real.folder, listener
+                made.mends.append(real.mend)
+                made.clock.longest = CHECK_SECONDS
                 yield made
 
 
@@ -244,10 +247,13 @@ class _First:
 
     def __init__(self, parts: AgentRun, first: DesiredState) -> None:
         self._source = parts.source
+        self._mends = parts.mends
         self._first: DesiredState | None = first
 
     def current(self) -> DesiredState:
         """The first one, then what the source says."""
+        for mend in self._mends:
+            mend()
         first, self._first = self._first, None
         return first or self._source.current()
 

@@ -7,13 +7,14 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Literal, TextIO
 
 from msgspec import json
 
+from qoslet.errors import CannotDo
 from qoslet.host.linux.output import OutputWriter
-from qoslet.host.state.http_server import Page, Pages, forget, private, public
+from qoslet.host.state.http_server import Page, Pages, forget, is_there, private, public
 from qoslet.host.state.requests import RequestQueue
 from qoslet.host.systemd.sd_notify import Notifier
 from qoslet.render.documents.timestamps import moment
@@ -244,15 +245,25 @@ class AgentSockets:
 
     def __init__(self, folder: str, pages: Pages, listener: socket | None) -> None:
         self._servers = ExitStack()
-        server = private(folder, pages)
+        self._folder, self._pages = folder, pages
         self._servers.callback(forget, folder)
-        self._servers.callback(server.close)
+        self._listen()
         self.address = ""
         if listener is not None:
             shown = {path: pages[path] for path in ("/metrics", "/healthz")}
             metrics = public(listener, shown)
             self._servers.callback(metrics.close)
             self.address = str(metrics.address)
+
+    def _listen(self) -> None:
+        """Answer at the private socket. Raises CannotDo."""
+        self._servers.callback(private(self._folder, self._pages).close)
+
+    def mend(self) -> None:
+        """Listen again where the private socket was removed; tried again where that fails."""
+        if not is_there(self._folder):
+            with suppress(CannotDo):
+                self._listen()
 
     def __enter__(self) -> AgentSockets:
         return self
@@ -271,7 +282,8 @@ def _request_queue(parts: AgentRun) -> Iterator[RequestQueue[Snapshot]]:
             yield questions
             return
         parts.clock.further.append(questions.descriptor)
-        with AgentSockets(parts.folder, pages, parts.listener):
+        with AgentSockets(parts.folder, pages, parts.listener) as sockets:
+            parts.mends.append(sockets.mend)
             yield questions
     finally:
         questions.close()
@@ -309,7 +321,8 @@ def serving(parts: AgentRun, form: LogFormat, *, verbose: bool = False) -> Itera
     with log_on_stderr(form) as log, _request_queue(parts) as questions:
         notifier = Notifier(os.environ)
         if notifier.watchdog_seconds is not None:
-            parts.clock.longest = notifier.watchdog_seconds / 4
+            longest = parts.clock.longest or notifier.watchdog_seconds
+            parts.clock.longest = min(longest, notifier.watchdog_seconds / 4)
         service = Service(
             log,
             notifier,

@@ -27,6 +27,8 @@ from qoslet.host.state.folder import (
     folder_of,
     is_of_pods,
 )
+from qoslet.host.state.keepers import end as end_keepers
+from qoslet.host.state.keepers import keepers_of, wake
 
 if TYPE_CHECKING:
     from qoslet.agent.ports import Runtime
@@ -150,16 +152,43 @@ def _end_runtime_pods(tree: OwnedTree, folder: str) -> list[str]:
 
 
 def _end_keeper_pods(tree: OwnedTree, folder: str) -> list[str]:
-    """End the pods that a keeper has; a line for each."""
+    """End the pods that a keeper has; a line for each. No keeper outlives this: it would start
+    containers again."""
+    lines = [
+        f"the keeper (process {pid}) was stopped: let it go on" for pid in wake(keepers_of(folder))
+    ]
     try:
-        runtime = keeper_of(tree, folder)
-        runtime.list_pods()
+        runtime = _answering(tree, folder, lines)
     except QosletError as error:
-        return [f"ignoring the keeper: {error}"]
+        lines.append(f"ignoring the keeper: {error}")
+    else:
+        try:
+            end_keepers(folder, set(keepers_of(folder)) - {runtime.pid})
+            lines += _end_all(runtime, KEEPER_PATIENCE)[0]
+        finally:
+            runtime.close(2.0)
+    lines += [
+        f"killed the keeper (process {pid})" for pid in end_keepers(folder, keepers_of(folder))
+    ]
+    return lines
+
+
+def _answering(tree: OwnedTree, folder: str, lines: list[str]) -> KeeperRuntime:
+    """A keeper that has told its pods; one that does not answer is replaced, with a line. Raises
+    QosletError."""
+    runtime = keeper_of(tree, folder)
     try:
-        return _end_all(runtime, KEEPER_PATIENCE)[0]
-    finally:
-        runtime.close(2.0)
+        runtime.list_pods()
+        return runtime
+    except QosletError:
+        runtime.close()
+        silent = end_keepers(folder, keepers_of(folder))
+        if not silent:
+            raise
+    lines += [f"the keeper (process {pid}) did not answer: replaced it" for pid in silent]
+    runtime = keeper_of(tree, folder)
+    runtime.list_pods()
+    return runtime
 
 
 def _end_all(runtime: Runtime, patience: float) -> tuple[list[str], bool]:

@@ -26,6 +26,7 @@ from qoslet.errors import CannotDo
 from qoslet.host.state import journal_file, root_lock
 from qoslet.host.state.folder import escaped, unescaped
 from qoslet.host.state.journal_file import RESERVED, JournalFile, claim
+from qoslet.host.state.moved import is_named
 
 ROOT = "/qoslet"
 BOOT = "b1"
@@ -399,12 +400,12 @@ def test_a_lock_that_was_removed_before_it_was_held_does_not_count(state: str) -
     folder = os.open(f"{state}/qoslet", os.O_RDONLY)
     lock = root_lock._locked(ROOT, folder)
     assert lock is not None
-    assert root_lock._names("qoslet/lock", top, lock)
+    assert is_named("qoslet/lock", top, lock)
     root_lock.leave(folder, ROOT)
-    assert not root_lock._names("qoslet/lock", top, lock), "held, and nobody else would meet it"
+    assert not is_named("qoslet/lock", top, lock), "held, and nobody else would meet it"
     assert root_lock._locked(ROOT, folder) is None, "nothing can be made where it was"
     with claimed(state):
-        assert not root_lock._names("qoslet/lock", top, lock), "another one is there"
+        assert not is_named("qoslet/lock", top, lock), "another one is there"
     for descriptor in (lock, folder, top):
         os.close(descriptor)
 

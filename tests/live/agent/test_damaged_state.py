@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from qoslet.core.reconcile.journal import damaged_lines
 from qoslet.host.state.folder import RESERVE
+from qoslet.host.state.keepers import keepers_of
 from tests.live.agent.test_agent import Agent, _command, identities
 from tests.live.agent.test_agent import agent as agent
 from tests.live.agent.test_run import PATIENCE, ended, pod
@@ -162,3 +164,41 @@ def test_a_second_agent_is_not_sent_to_another_root(agent: Agent) -> None:
     agent.runs.pop()
     assert f"another qoslet runs here (process {run.pid})" in err
     assert "another --cgroup-root" not in err
+
+
+def test_a_root_whose_state_is_removed_live_has_one_agent_and_one_keeper(agent: Agent) -> None:
+    """Lock, journal, sockets and records come again; nobody else gets in meanwhile."""
+    agent.write("a", pod("a", "exec sleep 1000"))
+    first = agent.service()
+    agent.until(lambda: len(agent.pids()) == 1 and agent.answers())
+    pids, names = agent.pids(), set(os.listdir(agent.folder))
+
+    for harm in (
+        ["lock"],
+        ["journal", "agent.sock"],
+        ["keeper.lock", "keeper.sock"],
+        sorted(names),
+    ):
+        for name in harm:
+            path = agent.folder / name
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif path.is_symlink() or path.exists():
+                path.unlink()
+        _, err = ended(agent.begin(), 3)
+        agent.runs.pop()
+        assert "another --cgroup-root" not in err
+        agent.until(lambda: names - {"keeper.err"} <= set(os.listdir(agent.folder)))
+        agent.until(agent.answers)
+    first.kill()
+    first.communicate()
+    (agent.folder / "keeper.lock").unlink()
+    second = agent.service()
+    agent.until(agent.answers)
+    assert agent.pids() == pids
+    (keeper,) = keepers_of(str(agent.folder))
+    agent.stop(second)
+    os.kill(keeper, signal.SIGSTOP)
+    assert "a: stopped" in agent.release()
+    assert not agent.groups()
+    assert keepers_of(str(agent.folder)) == []

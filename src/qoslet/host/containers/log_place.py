@@ -46,6 +46,17 @@ def place_logs(folder: str, directory: str) -> str:
     return ""
 
 
+def link_again(folder: str, directory: str) -> None:
+    """Make ``LOGS`` of a state folder whose pods run again where somebody removed it; the logs
+    stay as they are."""
+    link, target = f"{folder}/{LOGS}", f"{directory}/{os.path.basename(folder)}"
+    if not os.path.lexists(link) and os.path.isdir(target) and not os.path.islink(target):
+        try:
+            os.symlink(target, link)
+        except OSError:
+            return
+
+
 def remove_logs(folder: str) -> None:
     """Remove the logs of a root, wherever they are; what cannot be removed stays."""
     link = f"{folder}/{LOGS}"

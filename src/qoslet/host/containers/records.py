@@ -9,6 +9,7 @@ Source: proc(5) /proc/PID/stat field 22.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Generic, TypeVar
 from zlib import crc32
 
@@ -99,6 +100,10 @@ class RecordFolder(Generic[R]):
         finally:
             os.close(descriptor)
         os.rename(f"{path}.new", path)
+
+    def absent(self, uids: Iterable[str]) -> list[str]:
+        """The pods among ``uids`` that have no record here."""
+        return [uid for uid in uids if not os.path.exists(f"{self.folder}/{uid}/{RECORD}")]
 
     def drop(self, uid: str) -> None:
         """Remove a pod's directory."""

@@ -21,6 +21,7 @@ from qoslet.errors import CannotDo
 from qoslet.host.keeper.protocol import KeeperSettings, encode, peer_of
 from qoslet.host.linux.descriptors import usual_limit
 from qoslet.host.state.folder import KEEPER, KEEPER_ERRORS, KEEPER_LOCK, KEEPER_SOCKET
+from qoslet.host.state.keepers import CHECK_SECONDS, end, keepers_of, wake
 
 BOOT = (
     "import sys; sys.modules['typing_extensions'] = None; sys.path += sys.argv[2:]; "
@@ -36,14 +37,23 @@ ENDING_SECONDS = 1.0
 """How long a keeper may have the lock without listening: it is just ending."""
 
 
+MENDING_SECONDS = 2 * CHECK_SECONDS
+"""How long a keeper whose lock was removed may take to notice it."""
+
+
 class Starter:
     """Reaches the keeper of ``setting.folder``. ``child`` is the one that this process started,
-    ``boot`` the program that it runs."""
+    ``boot`` the program that it runs, ``patience`` the seconds that a keeper has which lost its
+    lock."""
 
-    def __init__(self, setting: KeeperSettings, boot: str = BOOT) -> None:
+    def __init__(
+        self, setting: KeeperSettings, boot: str = BOOT, *, patience: float = MENDING_SECONDS
+    ) -> None:
         self._setting = setting
+        self._patience = patience
         self._boot = boot
         self.child: int | None = None
+        self._made_lock, self._replaced_at = False, 0.0
 
     def running(self) -> bool:
         """Whether there is a keeper."""
@@ -68,6 +78,10 @@ class Starter:
         try:
             while True:
                 lock = self._lock()
+                if lock is not None and self._others(lock):
+                    os.close(lock)
+                    deadline = time.monotonic() + ENDING_SECONDS
+                    continue
                 if lock is not None:
                     self._start(folder, lock)
                 try:
@@ -86,6 +100,23 @@ class Starter:
             ) from error
         finally:
             os.close(folder)
+
+    def _others(self, lock: int) -> bool:
+        """Whether a keeper lives whose lock was removed, so that this is another file: it gets a
+        moment to take this one, then it is replaced. Its containers go on."""
+        if not self._made_lock:
+            return False
+        others = keepers_of(self._setting.folder)
+        wake(others)
+        self._replaced_at = self._replaced_at or time.monotonic() + self._patience
+        if not others or time.monotonic() >= self._replaced_at:
+            end(self._setting.folder, others)
+            self._made_lock, self._replaced_at = False, 0.0
+            return False
+        # given back by the caller, for the other keeper to take
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        time.sleep(0.05)
+        return True
 
     def _folder(self) -> int:
         """The state folder, open, if it is private. Raises ``CannotDo``."""
@@ -110,6 +141,8 @@ class Starter:
         """The keeper's lock; None where a keeper has it. Raises ``CannotDo``."""
         path = f"{self._setting.folder}/{KEEPER_LOCK}"
         try:
+            if not os.path.lexists(path):
+                self._made_lock = True
             lock = os.open(path, _LOCK, 0o600)
         except OSError as error:
             raise CannotDo(f"cannot lock for the keeper: {error.strerror}", where=path) from error
@@ -126,7 +159,7 @@ class Starter:
         try:
             if not sys.executable:
                 raise CannotDo("cannot start the keeper: sys.executable is empty")
-            listener = _listening(folder)
+            listener = listening(folder)
             opened.append(listener.detach())
             reader, writer = os.pipe2(os.O_CLOEXEC)
             opened.append(reader)
@@ -195,7 +228,7 @@ def _packages() -> list[str]:
     return list(dict.fromkeys([ours, theirs]))
 
 
-def _listening(folder: int) -> socket.socket:
+def listening(folder: int) -> socket.socket:
     """A new socket in the folder in place of an old one: private before it listens."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 from msgspec.structs import replace
@@ -11,7 +12,7 @@ from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.errors import CannotDo
 from qoslet.host.containers.kept_pod import KeptPod
-from qoslet.host.containers.records import PodRecord
+from qoslet.host.containers.records import ContainerTimes, PodRecord
 from qoslet.host.keeper.container_process import ContainerProcess
 
 
@@ -38,6 +39,17 @@ class ProcessPod(KeptPod):
         """The pod as it goes to disk."""
         processes = {name: one.proc for name, one in self.running.items()}
         return PodRecord(**self.record_fields(boot), cgroups=self.cgroups, processes=processes)
+
+    def record_start(self, name: str) -> None:
+        """A container is started now."""
+        self.times[name] = ContainerTimes(time.time(), self._times(name).finished)
+
+    def record_end(self, name: str) -> None:
+        """A container has ended now, or did not come to be."""
+        self.times[name] = ContainerTimes(self._times(name).started, time.time())
+
+    def _times(self, name: str) -> ContainerTimes:
+        return self.times.get(name, ContainerTimes())
 
     def states(self) -> tuple[ContainerState, ...]:
         """Its containers as the loop wants them."""

@@ -33,7 +33,7 @@ from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.errors import CannotDo, QosletError
 from qoslet.host.containers.log_files import ContainerLogs
-from qoslet.host.containers.records import ContainerTimes, ProcessRecords
+from qoslet.host.containers.records import ProcessRecords
 from qoslet.host.containers.spawn import StartFailed, adopt_orphans
 from qoslet.host.keeper.container_cgroups import ContainerCgroups, vacate
 from qoslet.host.keeper.container_process import ContainerProcess, ExitWatch, adopt, fork, why
@@ -83,7 +83,7 @@ class ProcessRuntime:
         self._states: tuple[ContainerState, ...] | None = None
         self.notes: list[str] = []
         self.said = 0
-        self._oci = OciLifecycle(bundled or OciContainers(""), groups, self._watch, self._note)
+        self._oci = OciLifecycle(bundled or OciContainers(""), groups, self._watch, self.note)
 
     @property
     def kept(self) -> int:
@@ -99,7 +99,7 @@ class ProcessRuntime:
         """Go on with the pods that another has kept before."""
         records, bad = self._records.load()
         for line in bad:
-            self._note(line)
+            self.note(line)
         for record in records:
             pod = ProcessPod(record.spec, record.digest, record.cgroups)
             pod.lives, pod.times, pod.ending = dict(record.lives), dict(record.times), record.ending
@@ -116,7 +116,7 @@ class ProcessRuntime:
                     life = begun(life, self._clock())
                 pod.lives[name] = life if life.phase == "running" else began(life, life.began_at)
                 place = self._records.place(pod.spec.uid)
-                file = self._logs.file(log, self._note)
+                file = self._logs.file(log, self.note)
                 one = adopt(proc, f"{place}/{name}", file)
                 if pod.spec.bundles is not None and (proc is None or life.phase == "starting"):
                     self._oci.rejoin(pod, name, one)
@@ -244,7 +244,7 @@ class ProcessRuntime:
         self._watch.close()
         self._oci.close()
 
-    def _note(self, line: str) -> None:
+    def note(self, line: str) -> None:
         """Keep a line for the surface, once."""
         if line not in self.notes:
             self.notes.append(line)
@@ -264,7 +264,11 @@ class ProcessRuntime:
                 self._records.save(self._pods[uid].record(self._records.boot))
             except OSError as error:
                 self._unsaved[uid] = None
-                self._note(f"{self._records.folder}: cannot write records: {error.strerror}")
+                self.note(f"{self._records.folder}: cannot write records: {error.strerror}")
+
+    def save_absent(self) -> None:
+        """Write the records that somebody removed again, with the next ``poll``."""
+        self._unsaved.update(dict.fromkeys(self._records.absent(self._pods)))
 
     def _tick(self, pod: ProcessPod) -> None:
         """Carry on what is under way, then do what is due until nothing is; starts may make
@@ -313,7 +317,7 @@ class ProcessRuntime:
             opened += self._groups.join_fds(path) if plain else []
             joins = len(opened)
             place = f"{self._records.place(uid)}/{name}"
-            one = ContainerProcess(place, self._logs.file(log, self._note))
+            one = ContainerProcess(place, self._logs.file(log, self.note))
             one.count_before(self._groups, path, new=not plain)
             opened += one.pipes.make((launch.identity.uid, launch.identity.gid))
             if plain:
@@ -323,7 +327,7 @@ class ProcessRuntime:
         except (StartFailed, OSError, QosletError, ValueError) as error:
             if isinstance(reason := why(error), str):
                 pod.lives[name] = postponed(life, reason, now + ABSENT_SECONDS)
-                self._note(f"{key}/{name}: {reason}")
+                self.note(f"{key}/{name}: {reason}")
             else:
                 self._failed(pod, name, reason)
             return
@@ -331,9 +335,7 @@ class ProcessRuntime:
             for descriptor in opened:
                 os.close(descriptor)
         pod.logs[name] = log
-        pod.times[name] = ContainerTimes(
-            time.time(), pod.times.get(name, ContainerTimes()).finished
-        )
+        pod.record_start(name)
         pod.running[name] = one
         pod.lives[name] = begun(life, now)
         self._watch.add(uid, name, one)
@@ -342,9 +344,8 @@ class ProcessRuntime:
         """No process came to be."""
         life, now = pod.lives[name], self._clock()
         pod.lives[name] = failed_to_start(life, error.code, error.reason, now, self._backoff)
-        old = pod.times.get(name, ContainerTimes())
-        pod.times[name] = ContainerTimes(old.started, time.time())
-        self._note(f"{pod.spec.key}/{name}: {error.reason}")
+        pod.record_end(name)
+        self.note(f"{pod.spec.key}/{name}: {error.reason}")
 
     def _carry_on(self, pod: ProcessPod, name: str, one: ContainerProcess) -> None:
         """A start that is under way, or a group that is not empty yet."""
@@ -352,10 +353,10 @@ class ProcessRuntime:
         if notes is not None:
             pod.lives[name] = began(pod.lives[name], self._clock())
             for line in notes:
-                self._note(f"{pod.spec.key}/{name}: {line}")
+                self.note(f"{pod.spec.key}/{name}: {line}")
         if not one.over or not one.empty(self._groups, pod.cgroups[name], self._clock()):
             if one.trouble:
-                self._note(f"{pod.spec.key}/{name}: {one.trouble}")
+                self.note(f"{pod.spec.key}/{name}: {one.trouble}")
             return
         one.see_oom(self._groups, pod.cgroups[name], pod.running.values())
         if pod.spec.bundles is not None and not self._oci.cleared(pod, name, one, self._clock()):
@@ -371,7 +372,7 @@ class ProcessRuntime:
             pod.lives[name] = lost(life, oom, now, self._backoff)
         else:
             pod.lives[name] = ended(life, one.code, oom, now, self._backoff)
-        pod.times[name] = ContainerTimes(pod.times.get(name, ContainerTimes()).started, time.time())
+        pod.record_end(name)
 
     def _reap(self, pod: ProcessPod, name: str) -> None:
         """Collect a main process that ended; the rest of its group ends with it, and soon a
@@ -396,4 +397,4 @@ class ProcessRuntime:
         try:
             self._groups.strike(pod.cgroups[name])
         except (QosletError, OSError, ValueError) as error:
-            self._note(f"{pod.spec.key}/{name}: {error}")
+            self.note(f"{pod.spec.key}/{name}: {error}")

@@ -22,9 +22,10 @@ from collections.abc import Callable
 import msgspec
 
 from qoslet.errors import QosletError
-from qoslet.host.containers.log_files import ContainerLogs, LogLimits, unlink
+from qoslet.host.containers.log_files import ContainerLogs, LogLimits
 from qoslet.host.containers.records import ProcessRecords
 from qoslet.host.keeper.container_cgroups import ContainerCgroups, KernelContainerCgroups
+from qoslet.host.keeper.keeper_files import KeeperFiles
 from qoslet.host.keeper.process_runtime import ProcessRuntime
 from qoslet.host.keeper.protocol import (
     VERSION,
@@ -48,9 +49,10 @@ from qoslet.host.keeper.protocol import (
 from qoslet.host.linux.mlock import lock_memory
 from qoslet.host.linux.mountinfo import mounts, systemds_own
 from qoslet.host.oci.containers import OciContainers
-from qoslet.host.state.folder import KEEPER, KEEPER_SOCKET
+from qoslet.host.state.folder import KEEPER
+from qoslet.host.state.keepers import LOCK_DESCRIPTOR
 
-LOCK, LISTENER = 3, 4
+LOCK, LISTENER = LOCK_DESCRIPTOR, 4
 """The descriptors that a keeper is started with: its lock, and its socket, listening."""
 
 CLIENTS = 16
@@ -261,7 +263,6 @@ def serve(
 ) -> None:
     """Keep containers until nothing is kept and nobody is there, or SIGTERM comes: then they
     are left to the next keeper."""
-    socket_inode = _inode(f"{setting.folder}/{KEEPER_SOCKET}")
     with open(_BOOT, encoding="ascii") as file:
         records = ProcessRecords(f"{setting.folder}/{KEEPER}", file.read().strip())
     logs = ContainerLogs(setting.logs, LogLimits(setting.size, setting.files, setting.rate))
@@ -270,29 +271,21 @@ def serve(
         groups, logs, records, backoff=setting.backoff, adopts=True, bundled=bundled
     )
     runtime.take_up()
+    files = KeeperFiles(setting.folder, LOCK, LISTENER, runtime.save_absent, runtime.note)
     keeper = Keeper(runtime, listener, setting.root)
     if isinstance(groups, KernelContainerCgroups):
         groups.makers = keeper.clients
     keeper.watch(wakes.reader)
     deadline = time.monotonic() + setting.linger
-    while not wakes.drain():
+    while not wakes.drain() and files.check():
         left = deadline - time.monotonic()
         if keeper.over(lingered=left <= 0):
             # The socket goes before the lock, which ends with this process.
-            if _inode(f"{setting.folder}/{KEEPER_SOCKET}") == socket_inode:
-                unlink(f"{setting.folder}/{KEEPER_SOCKET}")
+            files.leave()
             records.close()
             break
-        keeper.turn(left if left > 0 else None)
+        keeper.turn(min(left, files.wait()) if left > 0 else files.wait())
     runtime.close()
-
-
-def _inode(path: str) -> int:
-    """The inode of a file, 0 where there is none."""
-    try:
-        return os.stat(path, follow_symlinks=False).st_ino
-    except OSError:
-        return 0
 
 
 class _Wakes:

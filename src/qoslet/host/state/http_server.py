@@ -290,6 +290,11 @@ def private(folder: str, pages: Pages) -> StateServer:
     return StateServer(listener, pages, user=os.geteuid())
 
 
+def is_there(folder: str) -> bool:
+    """Whether the agent's socket has its name."""
+    return os.path.exists(f"{folder}/{AGENT_SOCKET}")
+
+
 def forget(folder: str) -> None:
     """Remove the socket of an agent that is gone."""
     try:

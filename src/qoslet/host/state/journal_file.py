@@ -26,8 +26,9 @@ from qoslet.core.reconcile.journal import (
     read,
 )
 from qoslet.errors import CannotDo
-from qoslet.host.state.folder import JOURNAL, RESERVE, STATE, UNREADABLE
-from qoslet.host.state.root_lock import FULL, cannot, enter, leave, unlink
+from qoslet.host.state.folder import JOURNAL, RESERVE, STATE, UNREADABLE, escaped
+from qoslet.host.state.moved import is_named, reopened
+from qoslet.host.state.root_lock import FULL, cannot, enter, leave, locked_again, unlink
 
 LARGEST = 4 * 1024 * 1024
 """Bytes after which a journal is written anew, without what no longer counts."""
@@ -67,7 +68,8 @@ class JournalFile:
 
     wants_before = False
 
-    def __init__(self, folder: int, lock: int, header: Header, root: str) -> None:
+    def __init__(self, folder: int, lock: int, header: Header, root: str, path: str = "") -> None:
+        self.path = path
         self._folder = folder
         self._lock = lock
         self._header = header
@@ -144,6 +146,35 @@ class JournalFile:
     def forget_aside(self) -> None:
         """Remove a journal that was put aside because it could not be read."""
         unlink(f"{JOURNAL}.{UNREADABLE}", self._folder)
+
+    def mend(self) -> list[str]:
+        """Make again what somebody has removed of the state folder, its lock and the journal; lines
+        that say so. What cannot be made now is tried again with the next call. Raises ``CannotDo``
+        where another process has the root now."""
+        if self._folder < 0 or not self.path:
+            return []
+        try:
+            self._folder, moved = reopened(self.path, self._folder)
+            self._lock, removed = locked_again(self.root, self._folder, self._lock)
+        except OSError as error:
+            return [f"{self.path}: cannot be made again: {error.strerror}"]
+        if removed:
+            self.reserve()
+        lines = [moved, removed]
+        try:
+            if not self._is_whole():
+                self.rewrite()
+                lines.append("the journal was removed or cut: it is written again")
+        except CannotDo as error:
+            lines.append(str(error))
+        return [f"{self.path}: {line}" for line in lines if line]
+
+    def _is_whole(self) -> bool:
+        """Whether the file on disk is the one that is written to, and has what was written."""
+        if self._file >= 0:
+            whole = os.fstat(self._file).st_size >= self._size
+            return whole and is_named(JOURNAL, self._folder, self._file)
+        return not (self.ledger.cgroups or self.ledger.files) or bool(contents(self._folder))
 
     def reserve(self) -> None:
         """Keep room for what comes next, if there is any."""
@@ -263,7 +294,7 @@ def locked(
     """
     folder, lock = enter(root, state)
     header = Header(boot or this_boot(), hierarchy, root, os.getpid(), verb=verb, driver=driver)
-    return JournalFile(folder, lock, header, root), header
+    return JournalFile(folder, lock, header, root, f"{state}/{escaped(root)}"), header
 
 
 def this_boot() -> str:

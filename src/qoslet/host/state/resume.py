@@ -26,6 +26,7 @@ from qoslet.host.state.journal_file import (
     same_place,
     this_boot,
 )
+from qoslet.host.state.keepers import keepers_of
 
 Recorded = Callable[[], Collection[str]]
 """The groups that records of this boot's pods name, asked where the journal is damaged."""
@@ -214,25 +215,32 @@ def _take_up(
         )
     if parts.lost:
         # what cannot be read stays where it is until it is known that nothing needs it
-        _check_root(root, tree, ledger, given, parts)
+        _check_root(root, tree, ledger, given, parts, journal.path)
     if not same and journal.archive(old.header):
         what = "that cannot be read"
         if old.header is not None:
             what = "of another boot" if old.header.boot != header.boot else "of another hierarchy"
         journal.notes.append(f"{root}: ignoring a journal {what}")
-    _check_root(root, tree, ledger, given, parts)
+    _check_root(root, tree, ledger, given, parts, journal.path)
     if stale:
         journal.rewrite()
         journal.forget_aside()
 
 
 def _check_root(
-    root: str, tree: Owned, ledger: JournalState, given: bool, parts: _Parts | None
+    root: str, tree: Owned, ledger: JournalState, given: bool, parts: _Parts | None, folder: str
 ) -> None:
-    """Raise ``CannotDo`` where the root stands and is neither ours nor given to us."""
+    """Raise ``CannotDo`` where the root stands and is neither ours nor given to us. ``folder`` is its
+    state folder."""
     inode = tree.identity(root)
     if inode is None or given or ledger.is_owned(root, inode):
         return
+    if keepers := keepers_of(folder):
+        raise CannotDo(
+            f"the state of this tree was removed, but its keeper (process {keepers[0]}) has its pods",
+            where=root,
+            hint="start them nowhere else; the keeper writes their records again: repeat this in a few seconds",
+        )
     if parts is not None and (parts.parsed.bad or parts.boot_known or parts.verb == "run"):
         raise CannotDo(
             "the journal of this tree is damaged or missing, and what runs in it is not recorded",
@@ -285,5 +293,5 @@ def read_journal(
             if parts.parsed.bad or parts.lost:
                 _recovered(ledger, parts, tree, root, given, recorded)
     prune(ledger, tree)
-    _check_root(root, tree, ledger, given, parts)
+    _check_root(root, tree, ledger, given, parts, f"{state}/{escaped(root)}")
     return ledger, header

@@ -9,11 +9,14 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+from contextlib import suppress
 from errno import EDQUOT, ENOSPC
 
 from qoslet.core.cgroup.names import is_below
 from qoslet.errors import CannotDo
 from qoslet.host.state.folder import CRI, JOURNAL, KEEPER, LOCK, RESERVE, escaped, unescaped
+from qoslet.host.state.keepers import keepers_of
+from qoslet.host.state.moved import is_named
 
 FULL = (ENOSPC, EDQUOT)
 """Errors of a file system without room."""
@@ -21,6 +24,7 @@ FULL = (ENOSPC, EDQUOT)
 TRIES = 1000
 """Others that leave the root one after another while it is entered, before that is given up."""
 
+_names = is_named
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -101,16 +105,18 @@ def _overlap(root: str, top: int) -> None:
         other = unescaped(name)
         if not (is_below(other, root) or is_below(root, other)):
             continue
-        try:
-            lock = os.open(f"{name}/lock", os.O_RDONLY | os.O_CLOEXEC, dir_fd=top)
-        except OSError:
-            continue
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise _held(root, lock, f"on {other}, which overlaps") from None
-        finally:
-            os.close(lock)
+        for place in (f"{name}/{LOCK}", name):
+            try:
+                lock = os.open(place, os.O_RDONLY | os.O_CLOEXEC, dir_fd=top)
+            except OSError:
+                continue
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                where = f"on {other}, which overlaps"
+                raise _held(root, f"{name}/{LOCK}", top, where) from None
+            finally:
+                os.close(lock)
 
 
 def _entered(root: str, top: int, state: str) -> tuple[int, int]:
@@ -126,38 +132,36 @@ def _entered(root: str, top: int, state: str) -> tuple[int, int]:
         except BaseException:
             os.close(folder)
             raise
-        if lock is not None and _names(f"{name}/lock", top, lock):
+        if lock is not None and is_named(f"{name}/{LOCK}", top, lock):
             return folder, lock
         for descriptor in filter(None, (lock, folder)):
             os.close(descriptor)
     raise CannotDo("its journal is being created and removed repeatedly", where=root)
 
 
-def _names(name: str, above: int, descriptor: int) -> bool:
-    """Whether a name below a directory is that of an open file."""
-    try:
-        return os.path.samestat(
-            os.stat(name, dir_fd=above, follow_symlinks=False), os.fstat(descriptor)
-        )
-    except OSError:
-        return False
-
-
 def _locked(root: str, folder: int) -> int | None:
     """The lock of a root, held; None where the directory was removed. Raises ``CannotDo`` with who
     has it."""
+    lock = -1
     try:
+        # the folder, too: who has it has it also where the lock's file was removed
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         lock = os.open(LOCK, _LOCK, 0o600, dir_fd=folder)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except FileNotFoundError:
         return None
+    except BlockingIOError:
+        if lock >= 0:
+            os.close(lock)
+        raise _held(root, LOCK, folder, "here", has_pods=_has_pods(folder)) from None
     except OSError as error:
         raise cannot("cannot lock the journal", error, root) from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        refusal = _held(root, lock, "here", has_pods=_has_pods(folder))
-        os.close(lock)
-        raise refusal from None
+    _sign(lock, folder)
+    return lock
+
+
+def _sign(lock: int, folder: int) -> None:
+    """Write into a lock that is held who has it."""
     # for the lock's own page and for the journal; ``JournalFile`` takes it again
     unlink(RESERVE, folder)
     os.ftruncate(lock, 0)
@@ -167,7 +171,27 @@ def _locked(root: str, folder: int) -> int | None:
         # the lock is held all the same; only its owner's name is missing
         if error.errno not in FULL:
             raise
-    return lock
+
+
+def locked_again(root: str, folder: int, lock: int) -> tuple[int, str]:
+    """The lock of a root whose directory is ``folder``, where its file or the directory was
+    removed while it was held as ``lock``, and a line if so. Raises OSError, and ``CannotDo`` where
+    another process has the root now."""
+    if is_named(LOCK, folder, lock):
+        return lock, ""
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fresh = os.open(LOCK, _LOCK, 0o600, dir_fd=folder)
+        try:
+            fcntl.flock(fresh, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fresh)
+            raise
+    except BlockingIOError:
+        raise _held(root, LOCK, folder, "here now, as the lock was removed") from None
+    _sign(fresh, folder)
+    os.close(lock)
+    return fresh, "the lock was removed: it is there again"
 
 
 def _has_pods(folder: int) -> bool:
@@ -182,12 +206,17 @@ def _has_pods(folder: int) -> bool:
                 return True
         finally:
             os.close(inner)
-    return False
+    return bool(keepers_of(os.readlink(f"/proc/self/fd/{folder}")))
 
 
-def _held(root: str, lock: int, place: str, *, has_pods: bool = False) -> CannotDo:
-    """The refusal of a second run."""
-    pid = os.pread(lock, 32, 0).decode("ascii", "replace").strip() or "unknown"
+def _held(root: str, name: str, above: int, place: str, *, has_pods: bool = False) -> CannotDo:
+    """The refusal of a second run. ``name`` is that of the first one's lock below a directory."""
+    pid = ""
+    with suppress(OSError):
+        lock = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+        pid = os.pread(lock, 32, 0).decode("ascii", "replace").strip()
+        os.close(lock)
+    pid = pid or "unknown"
     return CannotDo(
         f"another qoslet runs {place} (process {pid})",
         where=root,

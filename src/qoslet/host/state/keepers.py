@@ -1,0 +1,80 @@
+"""The keepers of a state folder, by the lock that each has open, whether its file is there or not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Collection
+
+from qoslet.host.state.folder import KEEPER_LOCK
+
+LOCK_DESCRIPTOR = 3
+"""The descriptor of its lock that a keeper is started with."""
+
+CHECK_SECONDS = 3.0
+"""How often an agent and a keeper look whether their files are there."""
+
+_GONE = " (deleted)"
+
+
+def keepers_of(folder: str) -> list[int]:
+    """The keepers of a state folder, also those whose lock was removed; of other users' processes
+    only root knows."""
+    lock = f"{os.path.realpath(folder)}/{KEEPER_LOCK}"
+    names = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+    return [pid for pid in sorted(names) if _lock_of(pid) == lock and pid != os.getpid()]
+
+
+def wake(pids: Collection[int]) -> list[int]:
+    """Let keepers go on that are stopped; which ones were."""
+    return [pid for pid in pids if _state(pid) in "tT" and _send(pid, signal.SIGCONT)]
+
+
+def end(folder: str, pids: Collection[int], seconds: float = 2.0) -> list[int]:
+    """Kill keepers of a folder, whose containers go on without them; those that have ended."""
+    ended = []
+    for pid in pids:
+        try:
+            process = os.pidfd_open(pid)
+        except OSError:
+            continue
+        try:
+            # the number may be another's by now
+            if pid in keepers_of(folder):
+                signal.pidfd_send_signal(process, signal.SIGKILL)
+                ended.append(pid)
+        except OSError:
+            continue
+        finally:
+            os.close(process)
+    until = time.monotonic() + seconds
+    while any(pid in keepers_of(folder) for pid in ended) and time.monotonic() < until:
+        time.sleep(0.01)
+    return ended
+
+
+def _lock_of(pid: int) -> str:
+    """What a process has open where a keeper has its lock."""
+    try:
+        return os.readlink(f"/proc/{pid}/fd/{LOCK_DESCRIPTOR}").removesuffix(_GONE)
+    except OSError:
+        return ""
+
+
+def _state(pid: int) -> str:
+    """The state of a process as in /proc/PID/stat (proc(5)); ``-`` where it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0].decode()
+    except (OSError, IndexError):
+        return "-"
+
+
+def _send(pid: int, number: signal.Signals) -> bool:
+    """Send a signal to a keeper; whether it got it."""
+    try:
+        os.kill(pid, number)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,36 @@
+"""A state folder that somebody moved or removed while a process works with it."""
+
+from __future__ import annotations
+
+import os
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def is_named(name: str, above: int | None, descriptor: int) -> bool:
+    """Whether a name, below a directory if one is given, is that of an open file."""
+    try:
+        found = os.stat(name, dir_fd=above, follow_symlinks=False)
+    except OSError:
+        return False
+    return os.path.samestat(found, os.fstat(descriptor))
+
+
+def reopened(path: str, folder: int) -> tuple[int, str]:
+    """The folder that is at ``path``, and a line where it was not there: one that was moved is
+    moved back, one that was removed is made again, empty. ``folder`` is the one that was there,
+    which is closed where it is another now. Raises OSError; then ``folder`` stays open."""
+    if is_named(path, None, folder):
+        return folder, ""
+    note = ""
+    if not os.path.lexists(path):
+        away = os.readlink(f"/proc/self/fd/{folder}")
+        if not away.endswith(" (deleted)"):
+            os.rename(away, path)
+            return folder, f"was moved to {away}: moved back"
+        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+        os.mkdir(path, 0o700)
+        note = "was removed: made again"
+    fresh = os.open(path, _FOLDER)
+    os.close(folder)
+    return fresh, note
