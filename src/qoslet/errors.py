@@ -30,6 +30,8 @@ class FaultCode(Enum):
     """The text is not JSON; it may be YAML."""
     TOO_DEEP = "TooDeep"
     """It is nested deeper than any decoder goes."""
+    UNRENDERED = "Unrendered"
+    """A template or a part of a chart, which another program makes manifests of."""
     NO_POD = "NoPod"
     """The documents are valid, and none of them holds a pod."""
 

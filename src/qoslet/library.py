@@ -44,14 +44,23 @@ from qoslet.render.text.explanation import draw
 
 
 def load_pods(
-    *paths: str, expand: bool = False, allocated: bool = False, node_name: str | None = None
+    *paths: str,
+    expand: bool = False,
+    allocated: bool = False,
+    node_name: str | None = None,
+    namespace: str | None = None,
+    selector: str | None = None,
+    recursive: bool = False,
 ) -> Loaded:
     """The pods of manifests, in their order, with what was met on the way.
 
     ``expand`` makes a pod for each replica of a template; ``allocated`` takes resources from
-    the status; ``node_name`` leaves out the pods of other nodes. Raises BadInputs.
+    the status; ``node_name`` leaves out the pods of other nodes; ``namespace`` and ``selector``
+    choose pods as ``kubectl get pods -n`` and ``-l`` do; ``recursive`` reads the directories in a
+    directory, too. Raises BadInputs.
     """
-    return manifests.load(paths, Options(expand, allocated, node_name))
+    options = Options(expand, allocated, node_name, namespace=namespace, selector=selector)
+    return manifests.load(paths, options, recursive=recursive)
 
 
 def read_pods(document: str | bytes, *, name: str = "text", expand: bool = False) -> Loaded:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, json
+from msgspec.structs import replace
 
 from qoslet.core.api.manifest import Options
+from qoslet.core.api.schema import nearest, shown
 from qoslet.core.node.flags import flags_of
 from qoslet.core.node.resolve import as_written
 from qoslet.core.plan.plan import plan
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from qoslet.core.api.manifest import Loaded
     from qoslet.core.api.pod import Pod
     from qoslet.core.node.node import Node
     from qoslet.core.problem import Problem
@@ -56,8 +59,11 @@ def read(args: argparse.Namespace, paths: Sequence[str], *, writes: bool = False
         faults += error.faults
     name = node.name if node is not None else None
     options = Options(args.expand, args.resources == "allocated", name)
+    options = replace(options, namespace=_namespace(args), selector=args.selector)
+    recursive = getattr(args, "recursive", False)
     try:
-        loaded = load(paths, options, root_check=writes)
+        loaded = load(paths, options, root_check=writes, recursive=recursive)
+        _check_node_name(args, loaded)
     except BadInputs as error:
         raise BadInputs([*faults, *error.faults]) from None
     if node is None:
@@ -70,6 +76,22 @@ def read(args: argparse.Namespace, paths: Sequence[str], *, writes: bool = False
     return Inputs(loaded.pods, node, (*problems, *loaded.problems))
 
 
+def _namespace(args: argparse.Namespace) -> str | None:
+    """The namespace that is to be read; where there is a target, it is only that one's."""
+    return None if hasattr(args, "target") else args.namespace
+
+
+def _check_node_name(args: argparse.Namespace, loaded: Loaded) -> None:
+    """Raise BadInputs for a node that no document and no pod knows by that name."""
+    name: str | None = args.node_name
+    if name is None or loaded.pods or not loaded.nodes or name in loaded.nodes:
+        return
+    known = tuple(sorted(loaded.nodes))
+    hint = nearest(name, known) or f"nodes: {', '.join(known[:5])}"
+    message = f"no pod of the input is on node {shown(name)}"
+    raise BadInputs([BadInput(message, where="--node-name", hint=hint)])
+
+
 def values(path: str) -> list[tuple[str, Any]]:
     """The documents of a file or of ``-`` as plain values, each with its place. Raises
     BadInputs."""
@@ -80,7 +102,9 @@ def read_values(args: argparse.Namespace, given: Sequence[Any]) -> Inputs:
     """``read`` for documents that are decoded already. Raises BadInputs."""
     node, problems = load_node(args.node, flags_of(args))
     items = json.encode({"apiVersion": "v1", "kind": "List", "items": list(given)})
-    loaded = load_text(items, Options(node_name=node.name), name="stdin")
+    options = Options(node_name=node.name, namespace=args.namespace, selector=args.selector)
+    loaded = load_text(items, options, name="stdin")
+    _check_node_name(args, loaded)
     return Inputs(loaded.pods, node, (*problems, *loaded.problems))
 
 

@@ -31,6 +31,11 @@ class RunOptions(Struct, kw_only=True):
     """Run the pods of workloads, such as Deployments, too."""
     allocated: bool
     """Take resources from the status instead of the spec."""
+    recursive: bool
+    """Read directories recursively."""
+    namespace: str | None
+    selector: str | None
+    """Run the pods of this namespace, and with these labels, only."""
     seconds: float | None
     """How long to run, None until interrupted."""
     interval: float

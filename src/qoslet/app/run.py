@@ -33,6 +33,7 @@ from qoslet.core.workload.pod_status import PodRow
 from qoslet.core.workload.security_context import ProcessRights
 from qoslet.errors import EXIT_NO, EXIT_OK, CannotDo
 from qoslet.host.files.bounds import NODE
+from qoslet.host.files.manifest_names import with_directories
 from qoslet.host.files.node import load_node
 from qoslet.host.files.watched_manifests import ManifestFiles
 from qoslet.host.files.watched_node import NodeFiles
@@ -73,7 +74,7 @@ def _parts(options: RunOptions, nodes: NodeFiles) -> Iterator[AgentRun]:
     root = root_path(options.root, node.driver)
     piped = sys.stdin.buffer.read() if "-" in options.paths else b""
     files = ManifestFiles(
-        options.paths,
+        with_directories(options.paths) if options.recursive else options.paths,
         time.monotonic,
         stdin=io.BytesIO(piped),
         strict=os.geteuid() == 0 and not options.simulate,
@@ -81,7 +82,7 @@ def _parts(options: RunOptions, nodes: NodeFiles) -> Iterator[AgentRun]:
     )
     source = ManifestSource(
         files,
-        Reading(options.expand, options.allocated, node.name, keep_raw=True),
+        _reading(options, node),
         node,
         ProcessRights(os.geteuid(), os.getegid(), os.geteuid() == 0),
         unconfined=options.unconfined,
@@ -112,6 +113,18 @@ def _parts(options: RunOptions, nodes: NodeFiles) -> Iterator[AgentRun]:
             with _real(config, source, options, signals, chosen) as made:
                 _follow(options, made, root, signals, nodes)
                 yield made
+
+
+def _reading(options: RunOptions, node: Node) -> Reading:
+    """How manifests become pods."""
+    return Reading(
+        options.expand,
+        options.allocated,
+        node.name,
+        keep_raw=True,
+        namespace=options.namespace,
+        selector=options.selector,
+    )
 
 
 def _hangs_up(options: RunOptions) -> bool:

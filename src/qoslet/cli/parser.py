@@ -163,8 +163,11 @@ def add_shrink_argument(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def add_document_arguments(parser: argparse.ArgumentParser, positional: bool) -> None:
-    """The options that name pods, and how they are read."""
+def add_document_arguments(
+    parser: argparse.ArgumentParser, positional: bool, *, namespace: bool = True
+) -> None:
+    """The options that name pods, and how they are read; ``namespace`` tells that ``-n`` chooses
+    among them."""
     group = parser.add_argument_group("pods")
     if positional:
         group.add_argument("paths", nargs="*", metavar="FILE", help="The same as -f FILE")
@@ -177,6 +180,10 @@ def add_document_arguments(parser: argparse.ArgumentParser, positional: bool) ->
         help="Read manifests from a file, a directory, or - for standard input (repeatable)",
     )
     group.add_argument(
+        "-R", "--recursive", action="store_true", help="Read directories recursively"
+    )
+    add_choice_arguments(group, namespace=namespace)
+    group.add_argument(
         "--resources",
         choices=("spec", "allocated"),
         default="spec",
@@ -185,6 +192,20 @@ def add_document_arguments(parser: argparse.ArgumentParser, positional: bool) ->
     )
     group.add_argument(
         "--expand", action="store_true", help="Make one pod for each replica of a template"
+    )
+
+
+def add_choice_arguments(group: argparse._ActionsContainer, *, namespace: bool = True) -> None:
+    """The options that choose among the pods that are read, named as kubectl's."""
+    if namespace:
+        group.add_argument(
+            "-n", "--namespace", metavar="NAME", help="Take the pods of this namespace only"
+        )
+    group.add_argument(
+        "-l",
+        "--selector",
+        metavar="SELECTOR",
+        help="Take the pods with these labels only, such as app=web,tier!=db or 'app in (a, b)'",
     )
 
 

@@ -18,6 +18,8 @@ class ProblemCode(Enum):
     """A Node or kubelet configuration in the input of pods."""
     POD_NOT_ADMITTED = "PodNotAdmitted"
     """A manager of the node would not admit the pod; the node itself is sound."""
+    KUSTOMIZATION = "Kustomization"
+    """A kustomization in the input of pods: nothing renders it."""
     UNREAD = "Unread"
     """A manifest file or directory that cannot be read for now: its pods are unknown."""
 

@@ -442,7 +442,7 @@ BAD: list[tuple[str, Any, str, str]] = [
     ("unknown kind", pod() | {"kind": "Pud"}, "f.json: Pud default/web", "did you mean Pod?"),
     (
         "foreign group",
-        workload("Deployment", TEMPLATE) | {"apiVersion": "x.io/v1"},
+        workload("Deployment", TEMPLATE) | {"apiVersion": "app/v1"},
         "f.json: Deployment default/web",
         "apps/v1",
     ),

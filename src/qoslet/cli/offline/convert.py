@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qoslet.cli.parser import (
+    add_choice_arguments,
     add_drawing_arguments,
     add_node_arguments,
     add_output_argument,
@@ -74,6 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--processors", metavar="NUMBER", help="Processors of the Windows machine, for --to windows"
     )
+    add_choice_arguments(parser.add_argument_group("pods"))
     add_node_arguments(parser)
     add_drawing_arguments(parser)
 

@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-v", "--verbose", action="store_true", help="Show every detail of each value"
     )
     add_schema_argument(parser)
-    add_document_arguments(parser, positional=False)
+    add_document_arguments(parser, positional=False, namespace=False)
     add_node_arguments(parser)
     add_drawing_arguments(parser)
 

@@ -42,6 +42,23 @@ class Document(Struct, frozen=True):
         return f"{self.file}: document {self.number}" if self.number else self.file
 
 
+class Options(Struct, frozen=True):
+    """How documents become pods.
+
+    ``expand`` makes as many pods of a template as it asks for, else it counts once.
+    ``allocated`` takes resources from the status, where they are actuated. ``node_name`` leaves
+    out the pods of other nodes, ``namespace`` and ``selector`` those that are not chosen.
+    ``keep_raw`` keeps the documents of the pods in ``Loaded.raw`` and reads ConfigMaps and Secrets.
+    """
+
+    expand: bool = False
+    allocated: bool = False
+    node_name: str | None = None
+    keep_raw: bool = False
+    namespace: str | None = None
+    selector: str | None = None
+
+
 class Spot(Struct, frozen=True, gc=False):
     """A document, or an item of a list in it."""
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal
 
-from qoslet.core.api.schema import PodShape, WorkloadShape, WorkloadSpecShape, nearest
+from qoslet.core.api.schema import PodShape, WorkloadShape, WorkloadSpecShape, nearest, shown
 from qoslet.core.problem import Problem, ProblemCode
 from qoslet.errors import BadInput, FaultCode
 
-Carrier = Literal["pod", "template", "other", "node", "unknown", "config"]
+Carrier = Literal["pod", "template", "other", "node", "custom", "unknown", "config"]
 
 TEMPLATES = {
     "Deployment": "spec.template",
@@ -40,6 +40,9 @@ CONFIG_KINDS = ("ConfigMap", "Secret")
 NAMED_MAX = 5
 """Places without a pod that one message names."""
 
+TEMPLATE_MARK = "{{"
+"""How an action of a template begins (Go's text/template, Jinja)."""
+
 _NODE_KINDS = frozenset({"Node", "KubeletConfiguration"})
 
 _OTHER_NAMES = """
@@ -68,8 +71,83 @@ _OTHER_NAMES = """
 """
 _OTHER = frozenset(_OTHER_NAMES.split())
 
-_GROUPS = frozenset({"", "apps", "batch", "autoscaling", "policy", "extensions"})
+_BUILT_IN = frozenset(
+    [
+        "apps",
+        "batch",
+        "autoscaling",
+        "policy",
+        "extensions",
+        "componentconfig",
+        "abac.authorization.kubernetes.io",
+        "admission.k8s.io",
+        "admissionregistration.k8s.io",
+        "apiextensions.k8s.io",
+        "apiregistration.k8s.io",
+        "apiserver.config.k8s.io",
+        "apiserver.k8s.io",
+        "apidiscovery.k8s.io",
+        "audit.k8s.io",
+        "auditregistration.k8s.io",
+        "authentication.k8s.io",
+        "authorization.k8s.io",
+        "certificates.k8s.io",
+        "client.authentication.k8s.io",
+        "cloudcontrollermanager.config.k8s.io",
+        "controllermanager.config.k8s.io",
+        "coordination.k8s.io",
+        "credentialprovider.kubelet.k8s.io",
+        "custom.metrics.k8s.io",
+        "discovery.k8s.io",
+        "events.k8s.io",
+        "external.metrics.k8s.io",
+        "flowcontrol.apiserver.k8s.io",
+        "imagepolicy.k8s.io",
+        "internal.apiserver.k8s.io",
+        "kubeadm.k8s.io",
+        "kubecontrollermanager.config.k8s.io",
+        "kubectl.config.k8s.io",
+        "kubelet.config.k8s.io",
+        "kubeproxy.config.k8s.io",
+        "kubescheduler.config.k8s.io",
+        "kustomize.config.k8s.io",
+        "meta.k8s.io",
+        "metrics.k8s.io",
+        "networking.k8s.io",
+        "node.k8s.io",
+        "rbac.authorization.k8s.io",
+        "resource.k8s.io",
+        "scheduling.k8s.io",
+        "settings.k8s.io",
+        "storage.k8s.io",
+        "storagemigration.k8s.io",
+    ]
+) | {""}
+"""The API groups that Kubernetes itself has; every other one is of custom resources. Source: k8s.io/api
+and the component-config packages of kubernetes/kubernetes, 1.6 to 1.37."""
+
 _KNOWN = tuple(sorted({"Pod", "List", *TEMPLATES, *_NODE_KINDS, *_OTHER}))
+
+
+def group_of(api_version: str | None) -> str:
+    """The group of ``GROUP/VERSION``; empty for the core group."""
+    return (api_version or "").rpartition("/")[0]
+
+
+def _is_built_in(group: str) -> bool:
+    """Whether Kubernetes itself has the group."""
+    return group in _BUILT_IN
+
+
+def _is_custom(group: str) -> bool:
+    """Whether the group can be one of custom resources. Source: k8s.io/apiextensions-apiserver
+    ValidateCustomResourceDefinition: "should be a domain with at least one dot"."""
+    return group not in _BUILT_IN and "/" not in group and "." in group.strip(".")
+
+
+def _is_reserved(group: str) -> bool:
+    """Whether the group's name says that the Kubernetes project approved it."""
+    return group.endswith((".k8s.io", ".kubernetes.io"))
 
 
 def carrier(api_version: str | None, kind: str, *, config: bool = False) -> Carrier:
@@ -78,6 +156,8 @@ def carrier(api_version: str | None, kind: str, *, config: bool = False) -> Carr
     group, slash, _ = (api_version or "").rpartition("/")
     if slash and not group:
         return "unknown"
+    if _is_custom(group) and not _is_reserved(group):
+        return "custom"
     if kind == "Pod":
         return "pod" if api_version in (None, "v1") else "unknown"
     if kind in TEMPLATES:
@@ -87,19 +167,23 @@ def carrier(api_version: str | None, kind: str, *, config: bool = False) -> Carr
         return "node"
     if kind == "KubeletConfiguration" and group == "kubelet.config.k8s.io":
         return "node"
-    if group not in _GROUPS and not group.endswith("k8s.io"):
-        return "unknown"
     if config and kind in CONFIG_KINDS and api_version in (None, "v1"):
         return "config"
-    return "other" if kind in _OTHER else "unknown"
+    if kind in _OTHER and (_is_built_in(group) or _is_reserved(group)):
+        return "other"
+    return "custom" if _is_custom(group) else "unknown"
 
 
 def unknown_hint(api_version: str | None, kind: str) -> str:
     """What to do about a kind that ``carrier`` does not know."""
+    if "." in (api_version or "") and "/" not in (api_version or ""):
+        return f"an apiVersion is GROUP/VERSION, such as {shown(api_version or '')}/v1"
     if kind == "Pod" or kind in TEMPLATES:
         groups = ("v1",) if kind == "Pod" else _TEMPLATE_GROUPS[kind]
         wanted = "v1" if groups in (("v1",), ("",)) else f"{groups[0]}/v1"
         return f"a {kind} has apiVersion {wanted}"
+    if not _is_built_in(group_of(api_version)):
+        return "Kubernetes has no such API group, and that of a custom resource has a dot"
     return nearest(kind, _KNOWN) or "remove it: qoslet reads Pods and pod templates"
 
 
@@ -113,15 +197,26 @@ def template_of(shape: WorkloadShape, spec: WorkloadSpecShape, kind: str) -> Pod
     return spec.template
 
 
+def render_hint(place: str = "CHART") -> str:
+    """What to do about the chart in the directory ``place``."""
+    return f"render it first: helm template {place} | qoslet plan -f -"
+
+
 def no_pod(
-    problems: Sequence[Problem], files: Sequence[str] = (), bare: Sequence[str] = ()
+    problems: Sequence[Problem],
+    files: Sequence[str] = (),
+    bare: Sequence[str] = (),
+    seen: Collection[str] = (),
 ) -> BadInput:
     """The fault of input that holds no pod; ``problems`` are the rows of the documents that were
-    skipped, ``files`` all that were read, ``bare`` sentences about directories without any."""
-    nodes = any(problem.code is ProblemCode.NODE_AMONG_PODS for problem in problems)
+    skipped, ``files`` all that were read, ``bare`` sentences about directories without any,
+    ``seen`` the files that have a document."""
+    codes = {problem.code: problem.hint for problem in problems}
     hint = "give Pods, a list of them, or what carries a pod template"
-    hint = "give a Node or KubeletConfiguration with --node" if nodes else hint
-    named = {problem.where.partition(": ")[0] for problem in problems}
+    if ProblemCode.NODE_AMONG_PODS in codes:
+        hint = "give a Node or KubeletConfiguration with --node"
+    hint = codes.get(ProblemCode.KUSTOMIZATION, hint)
+    named = {problem.where.partition(": ")[0] for problem in problems}.union(seen)
     empty = [f"{file} has no document" for file in files if file not in named]
     why = [*(f"{problem.where} skipped" for problem in problems), *empty, *bare]
     more = len(why) - NAMED_MAX

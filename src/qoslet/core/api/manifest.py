@@ -12,10 +12,20 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, field
 
 from qoslet.core.api.documents import Document, Spot, Text, run_document
-from qoslet.core.api.ids import generated_uid
-from qoslet.core.api.kinds import TEMPLATES, carrier, no_pod, template_of, unknown_hint
+from qoslet.core.api.documents import Options as Options
+from qoslet.core.api.ids import UniquePods
+from qoslet.core.api.kinds import (
+    TEMPLATE_MARK,
+    TEMPLATES,
+    Carrier,
+    carrier,
+    no_pod,
+    render_hint,
+    template_of,
+    unknown_hint,
+)
 from qoslet.core.api.misspelt import misspelt
-from qoslet.core.api.owners import Owners, TemplateDocument, Workload
+from qoslet.core.api.owners import Owners, Workload
 from qoslet.core.api.pod import Pod
 from qoslet.core.api.pod_decoder import DocumentPath, PodReader
 from qoslet.core.api.schema import (
@@ -33,34 +43,19 @@ from qoslet.core.api.schema import (
     shown,
     type_name,
 )
-from qoslet.core.problem import Problem, ProblemCode
+from qoslet.core.problem import Problem
 from qoslet.errors import BadInput
 
 if TYPE_CHECKING:
     from qoslet.core.api.config.objects import ConfigObject
+    from qoslet.core.api.input.custom_resources import CustomResources
+    from qoslet.core.api.input.pod_selection import Selection
+    from qoslet.core.api.input.templates import Template
 
 FAULTS_KEPT = 1000
 """Faults that are kept; more are only counted, whatever the input holds."""
 
 _READ = ("pod", "template", "config")
-
-EXPANDED_MAX = 100_000
-"""Pods that ``expand`` makes at most, from all documents together."""
-
-
-class Options(Struct, frozen=True):
-    """How documents become pods.
-
-    ``expand`` makes as many pods of a template as it asks for, else it counts once.
-    ``allocated`` takes resources from the status, where they are actuated. ``node_name`` leaves
-    out the pods of other nodes. ``keep_raw`` keeps the documents of the pods in ``Loaded.raw`` and
-    reads ConfigMaps and Secrets.
-    """
-
-    expand: bool = False
-    allocated: bool = False
-    node_name: str | None = None
-    keep_raw: bool = False
 
 
 class Loaded(Struct):
@@ -69,8 +64,9 @@ class Loaded(Struct):
     ``sources`` counts the documents that may hold pods, an empty list of them included;
     ``more_faults`` the faults beyond ``FAULTS_KEPT``. ``raw`` holds ``{"metadata", "spec"}`` of
     each pod by its UID, a template's merged with its owner's name, when the options ask for it;
-    ``templates``, by UID, whose templates pods stand for; ``owners`` who made what; ``config`` the
-    ConfigMaps and Secrets.
+    ``templates``, by UID, whose templates pods stand for; ``owners`` who made what; ``files`` have a
+    document; ``nodes`` are those of the pods that have not ended, with their number; ``config``
+    the ConfigMaps and Secrets.
     """
 
     pods: list[Pod]
@@ -81,15 +77,20 @@ class Loaded(Struct):
     raw: dict[str, Any] = {}
     templates: dict[str, Workload] = {}
     owners: Owners = field(default_factory=Owners)
+    files: set[str] = set()
+    nodes: dict[str, int] = {}
     config: list[ConfigObject] = []
 
 
 def pods_from(documents: Iterable[Document | BadInput], options: Options) -> Loaded:
     """Read every document; faults among ``documents`` keep their place in the order. Input
     without anything that may hold pods is a fault."""
-    loaded = some_pods(documents, options, PodReader(options.allocated))
+    loader = _Loader(options, PodReader(options.allocated))
+    loaded = loader.read(documents)
     if not loaded.sources and not loaded.faults:
-        loaded.faults.append(no_pod(loaded.problems))
+        loaded.faults.append(no_pod(loaded.problems, seen=loaded.files))
+    elif loader.selection is not None and (fault := loader.selection.fault()) is not None:
+        loaded.faults.append(fault)
     return loaded
 
 
@@ -97,14 +98,7 @@ def some_pods(
     documents: Iterable[Document | BadInput], options: Options, reader: PodReader
 ) -> Loaded:
     """Read documents that are a part of the input."""
-    loader = _Loader(options, reader)
-    for document in documents:
-        if isinstance(document, BadInput):
-            loader.add_fault(document)
-        else:
-            loader.document(document)
-    loader.finish()
-    return loader.loaded
+    return _Loader(options, reader).read(documents)
 
 
 class _Loader:
@@ -112,29 +106,45 @@ class _Loader:
         self.loaded = Loaded([], [], [])
         self._options = options
         self._reader = reader
-        self._names: dict[str, Spot] = {}
-        self._uids: dict[str, tuple[str, Spot]] = {}
+        self._unique = UniquePods()
         self._expanded = 0
         self._owners = self.loaded.owners
-        self._templates: list[TemplateDocument] = []
+        self.selection: Selection | None = None
+        if options.namespace is not None or options.selector is not None:
+            from qoslet.core.api.input.pod_selection import Selection
+
+            self.selection = Selection(options.namespace, options.selector)
+        self._templates: list[Template] = []
+        self._custom: CustomResources | None = None
+
+    def read(self, documents: Iterable[Document | BadInput]) -> Loaded:
+        """Read all of them."""
+        for document in documents:
+            if isinstance(document, BadInput):
+                self.add_fault(document)
+            else:
+                self.document(document)
+        self.finish()
+        return self.loaded
 
     def document(self, document: Document) -> None:
         """Read one document, or all items of a list."""
         envelope, spot = document.envelope, Spot(document)
+        self.loaded.files.add(document.file)
         kind = envelope.kind
         if not kind or not envelope.api_version:
             self._headless(document.data, spot, kind)
             return
         base = kind.removesuffix("List")
+        carried = self._carrier(envelope.api_version, base) if base != kind else "unknown"
         if kind == "List" and envelope.api_version == "v1":
             self._items(document, None)
-        elif (
-            base != kind
-            and carrier(envelope.api_version, base, config=self._options.keep_raw) in _READ
-        ):
+        elif carried in _READ:
             self._items(document, base)
-        elif base != kind and carrier(envelope.api_version, base) != "unknown":
-            self._skip(spot.where, envelope.api_version, kind)
+        elif carried == "custom" and envelope.items is not UNSET:
+            self._items(document, None)
+        elif carried in ("other", "node"):
+            self._skip(spot, spot.where, envelope.api_version, kind)
         else:
             self._item(document.data, spot, None)
 
@@ -209,17 +219,28 @@ class _Loader:
         if not kind or not (api_version or implied):
             self._headless(raw, spot, kind)
             return
-        carried = carrier(api_version, kind, config=self._options.keep_raw)
+        carried = self._carrier(api_version, kind)
         if carried == "template":
             self.loaded.sources += 1
             self._template(raw, spot, kind)
+        elif carried == "custom":
+            from qoslet.core.api.input.custom_resources import CustomResources
+
+            self._custom = self._custom or CustomResources()
+            found = self._custom.workload(raw, spot, api_version, kind, meta)
+            if found is not None:
+                self.loaded.sources += 1
+                self._template(found, spot, kind, custom=True)
         elif carried == "config":
             self._config(raw, spot, kind, meta)
         elif carried in ("other", "node"):
-            self._skip(spot.named(kind, meta), api_version, kind)
+            self._skip(spot, spot.named(kind, meta), api_version, kind)
         else:
             message = f"{shown(api_version or '')} {shown(kind)} is not a known kind"
             self._fault(spot.named(kind, meta), message.lstrip(), unknown_hint(api_version, kind))
+
+    def _carrier(self, api_version: str | None, kind: str) -> Carrier:
+        return carrier(api_version, kind, config=self._options.keep_raw)
 
     def _config(self, raw: Raw | Text, spot: Spot, kind: str, meta: Metadata | None) -> None:
         from qoslet.core.api.config.objects import config_object  # for those who run pods
@@ -232,22 +253,32 @@ class _Loader:
                 self.add_fault(fault)
 
     def _headless(self, raw: Raw | Text, spot: Spot, kind: str | None) -> None:
-        missing = "apiVersion" if kind else "kind"
-        hint = misspelt(raw, missing) or "every Kubernetes document has apiVersion and kind"
-        self._fault(f"{spot.where}: {missing}", "is missing", hint)
+        from qoslet.core.api.input.unrendered import headless
 
-    def _skip(self, where: str, api_version: str | None, kind: str) -> None:
-        hint, code = "", ProblemCode.OTHER
-        if carrier(api_version, kind) == "node":
-            hint, code = "use --node for a node", ProblemCode.NODE_AMONG_PODS
-        message = f"{shown(kind)} skipped: it has no pods"
-        self.loaded.problems.append(Problem("info", where, message, hint, code))
+        found = headless(raw, spot, kind)
+        if isinstance(found, Problem):
+            self.loaded.problems.append(found)
+        else:
+            self.add_fault(found)
+
+    def _skip(self, spot: Spot, where: str, api_version: str | None, kind: str) -> None:
+        from qoslet.core.api.input.unrendered import skipped_row
+
+        self.loaded.problems.append(skipped_row(spot.document.file, where, api_version, kind))
 
     def _pod(self, shape: PodShape, raw: Raw | Text, spot: Spot, types: list[TypeFault]) -> None:
+        if self.selection is not None and not self.selection.takes(shape.metadata, shape):
+            return
         where = spot.named("Pod", shape.metadata)
         self._type_faults(where, types)
         pod = self._build(shape, DocumentPath(where, shape.metadata), types, raw)
-        if pod is None or self._left_out(pod):
+        if pod is None:
+            return
+        if pod.node_name and not pod.has_ended:
+            self.loaded.nodes[pod.node_name] = self.loaded.nodes.get(pod.node_name, 0) + 1
+        reason = pod.left_out(self._options.node_name)
+        if reason:
+            self.loaded.problems.append(Problem("info", pod.where, reason, ""))
             return
         self._owners.saw_pod(shape.metadata)
         if self._add(pod, spot) and self._options.keep_raw:
@@ -255,7 +286,7 @@ class _Loader:
             if value is not None:
                 self.loaded.raw[pod.uid] = run_document(value, pod, value)
 
-    def _template(self, raw: Raw | Text, spot: Spot, kind: str) -> None:
+    def _template(self, raw: Raw | Text, spot: Spot, kind: str, *, custom: bool = False) -> None:
         types: list[TypeFault] = []
         try:
             shape = decode_workload(raw)
@@ -268,17 +299,18 @@ class _Loader:
         where = spot.named(kind, shape.metadata)
         self._type_faults(where, types)
         spec = shape.spec or WorkloadSpecShape()
-        template = template_of(shape, spec, kind)
-        path = TEMPLATES[kind]
+        template = spec.template if custom else template_of(shape, spec, kind)
+        path = "spec.template" if custom else TEMPLATES[kind]
         if template is None:
             if not any(f"{path}.".startswith(f"{fault}.") for fault, _ in types):
                 hint = misspelt(raw, path) or f"a {kind} has a pod template"
                 self._fault(f"{where}: {path}", "is missing", hint)
             return
-        # imported where there is a template
-        from qoslet.core.api.validation.workloads import around_template
+        if self.selection is not None and not self.selection.takes(shape.metadata, template):
+            return
+        from qoslet.core.api.input.templates import Template, surroundings
 
-        around = around_template(kind, spec, template, path)
+        around = surroundings("" if custom else kind, spec, template, path)
         place = DocumentPath(where, shape.metadata, f"{path}.", *around)
         pod = self._build(template, place, types, raw)
         if pod is None:
@@ -287,7 +319,7 @@ class _Loader:
         self._owners.saw_template(workload, shape.metadata)
         raw_value = self._value(raw, spot) if self._options.keep_raw else None
         after = len(self.loaded.pods)
-        self._templates.append(TemplateDocument(after, workload, pod, spec, raw_value, spot))
+        self._templates.append(Template(after, workload, pod, spec, raw_value, spot, path, custom))
 
     def finish(self) -> None:
         """Put in the pods of templates: only now it is known which of them count."""
@@ -300,40 +332,31 @@ class _Loader:
                 row = Problem("info", template.pod.where, reason, "")
                 self.loaded.problems.append(row)
                 continue
-            kind = template.workload.kind
-            for copy in self._copies(template.pod, template.spec, kind):
-                if not self._add(copy, template.spot):
-                    continue
-                self.loaded.templates[copy.uid] = template.workload
-                if template.raw is not None:
-                    inner = template.raw
-                    for step in TEMPLATES[kind].split("."):
-                        inner = inner[step]
-                    self.loaded.raw[copy.uid] = run_document(inner, copy, template.raw)
+            self._expand(template)
         self.loaded.pods += plain[done:]
+        if self.selection is not None:
+            self.loaded.problems += self.selection.rows()
+        if self._custom is not None:
+            self.loaded.problems += self._custom.rows()
+        if len(self.loaded.nodes) > 1 and not self._options.node_name:
+            from qoslet.core.api.input.pod_selection import several_nodes
 
-    def _copies(self, pod: Pod, spec: WorkloadSpecShape, kind: str) -> list[Pod]:
-        """The pods that a template stands for."""
-        count = spec.parallelism if kind == "Job" else spec.replicas
-        if kind in ("DaemonSet", "CronJob", "PodTemplate") or count is None:
-            count = 1
-        field = "spec.parallelism" if kind == "Job" else "spec.replicas"
-        if count < 0:
-            self._fault(f"{pod.where}: {field}", f"{shown(str(count), 20)} is negative")
-            return []
-        if not self._options.expand:
-            return [pod]
-        if self._expanded + count > EXPANDED_MAX:
-            message = f"{shown(str(count), 20)} is too many pods"
-            hint = f"--expand creates at most {EXPANDED_MAX} pods; leave it out"
-            self._fault(f"{pod.where}: {field}", message, hint)
-            return []
-        self._expanded += count
-        names = [f"{pod.name}-{index}" for index in range(count)]
-        return [
-            msgspec.structs.replace(pod, name=name, uid=generated_uid(pod.namespace, name))
-            for name in names
-        ]
+            self.loaded.problems.append(several_nodes(self.loaded.nodes))
+
+    def _expand(self, template: Template) -> None:
+        """Put in the pods of one template."""
+        try:
+            copies = template.copies(self._options.expand, self._expanded)
+        except BadInput as fault:
+            self.add_fault(fault)
+            return
+        self._expanded += len(copies) if self._options.expand else 0
+        for copy in copies:
+            if not self._add(copy, template.spot):
+                continue
+            self.loaded.templates[copy.uid] = template.workload
+            if template.raw is not None:
+                self.loaded.raw[copy.uid] = template.document(copy)
 
     def _build(
         self, shape: PodShape, place: DocumentPath, types: list[TypeFault], raw: Raw | Text
@@ -351,32 +374,11 @@ class _Loader:
                 self._fault(f"{place.where}: {fault.path}", fault.message, near or fault.hint)
         return None if types else built.pod
 
-    def _left_out(self, pod: Pod) -> bool:
-        if pod.phase in ("Succeeded", "Failed"):
-            message = f"left out: it has {pod.phase.lower()} and uses no resources"
-        elif self._options.node_name and pod.node_name not in (None, self._options.node_name):
-            message = f"left out: it runs on node {pod.node_name}"
-        else:
-            return False
-        self.loaded.problems.append(Problem("info", pod.where, message, ""))
-        return True
-
     def _add(self, pod: Pod, spot: Spot) -> bool:
         """Keep the pod unless another one has its name or UID."""
-        key = pod.key
-        first = self._names.setdefault(key, spot)
-        if first is not spot:
-            message = f"{key} occurs twice in the input: also at {first.where}"
-            hint = (
-                "names are unique in a namespace; a template counts as a pod with its owner's name"
-            )
-            self._fault(f"{pod.where} ({spot.where}): metadata.name", message, hint)
-            return False
-        other, place = self._uids.setdefault(pod.uid, (key, spot))
-        if other != key:
-            message = f"{pod.uid} is also the UID of {other}, at {place.where}"
-            hint = "give each pod a unique UID, or none: qoslet derives one"
-            self._fault(f"{pod.where}: metadata.uid", message, hint)
+        fault = self._unique.add(pod, spot)
+        if fault is not None:
+            self.add_fault(fault)
             return False
         self.loaded.pods.append(pod)
         return True
@@ -387,6 +389,7 @@ class _Loader:
             self._fault(f"{where}: {path}", message, "put it in quotes" if quote else "")
 
     def _fault(self, where: str, message: str, hint: str = "") -> None:
+        hint = render_hint() if TEMPLATE_MARK in message else hint
         self.add_fault(BadInput(message, where=where, hint=hint))
 
     def add_fault(self, fault: BadInput) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from qoslet.core.api.config.index import ConfigIndex
 from qoslet.core.api.documents import Document
@@ -73,9 +74,8 @@ class ManifestSet:
     Secrets."""
 
     def __init__(self, options: Options) -> None:
-        expand, allocated, node = options.expand, options.allocated, options.node_name
-        self._options = Options(expand, allocated, node, keep_raw=True)
-        self._reader = PodReader(allocated)
+        self._options = replace(options, keep_raw=True)
+        self._reader = PodReader(options.allocated)
         self._reads = 0
         self._files: dict[Order, _File] = {}
         self._named: dict[str, dict[Place, Entry]] = {}

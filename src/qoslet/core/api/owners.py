@@ -8,13 +8,10 @@ owns, so that a ReplicaSet next to its Deployment is left out too.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 from msgspec import Struct
 
-from qoslet.core.api.documents import Spot
-from qoslet.core.api.pod import Pod
-from qoslet.core.api.schema import Metadata, WorkloadSpecShape
+from qoslet.core.api.schema import Metadata
 
 
 class Workload(Struct, frozen=True, gc=False):
@@ -88,14 +85,3 @@ class Owners:
                 waiting.append(parent)
             alive.add(each)
         return alive
-
-
-class TemplateDocument(Struct, frozen=True):
-    """A template that is read; its pods go behind the first ``after`` of the plain ones."""
-
-    after: int
-    workload: Workload
-    pod: Pod
-    spec: WorkloadSpecShape
-    raw: Any
-    spot: Spot

@@ -86,3 +86,16 @@ class Pod(Struct, frozen=True, gc=False):
     def key(self) -> str:
         """``namespace/name``: how people and commands name the pod."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all of its containers have, for good."""
+        return self.phase in ("Succeeded", "Failed")
+
+    def left_out(self, node_name: str | None) -> str:
+        """Why it uses nothing of the node of that name (None: any node); empty where it does."""
+        if self.has_ended:
+            return f"left out: it has {(self.phase or '').lower()} and uses no resources"
+        if node_name and self.node_name not in (None, node_name):
+            return f"left out: it runs on node {self.node_name}"
+        return ""

@@ -135,7 +135,9 @@ class PodReader:
         return DecodedPod(pod, faults, notes)
 
     def _names(self, meta: Metadata, faults: list[FieldFault]) -> tuple[str, str]:
-        name, namespace = meta.name or "", meta.namespace or "default"
+        # the API server would add five random characters
+        name = meta.name or (meta.generate_name or "").rstrip("-.")
+        namespace = meta.namespace or "default"
         if not name:
             faults.append(FieldFault("metadata.name", "is missing", "set a name", missing=True))
         elif not is_subdomain(name):

@@ -31,6 +31,7 @@ class Metadata(Struct, gc=False, rename="camel"):
     """metav1.ObjectMeta."""
 
     name: str | None = None
+    generate_name: str | None = None
     namespace: str | None = None
     uid: str | None = None
     annotations: dict[str, str] | None = None
@@ -217,6 +218,13 @@ def child(path: str, key: str) -> str:
     return f"{path}[{shown(key, 80)}]"
 
 
+def follows(path: str, broken: set[str]) -> bool:
+    """Whether a fault at ``path`` only follows from one at it or above it."""
+    while path and path not in broken:
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
+    return bool(path)
+
+
 def nearest(word: str, known: tuple[str, ...]) -> str:
     """``did you mean X?`` for a misspelt ``word``, or nothing."""
     from difflib import get_close_matches
@@ -319,10 +327,3 @@ def _collect_object(value: Any, kind: Any, path: str, faults: list[TypeFault]) -
         for key, item in value.items()
         if key in fields
     }
-
-
-def follows(path: str, broken: set[str]) -> bool:
-    """Whether a fault at ``path`` only follows from one at it or above it."""
-    while path and path not in broken:
-        path = path[: max(path.rfind("."), path.rfind("["), 0)]
-    return bool(path)

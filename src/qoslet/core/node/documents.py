@@ -67,8 +67,11 @@ class Sources(Struct):
     problems: list[Problem] = []
 
 
-def sort(faults: Faults, documents: Sequence[tuple[str, Any]]) -> Sources:
-    """Read ``documents`` (label, decoded); of a kind given twice the later field wins."""
+def sort(
+    faults: Faults, documents: Sequence[tuple[str, Any]], node_name: str | None = None
+) -> Sources:
+    """Read ``documents`` (label, decoded); of a kind given twice the later field wins.
+    ``node_name`` chooses among the API's Nodes."""
     found = Sources()
     nodes: list[tuple[str, Mapping[str, Any]]] = []
     useless: list[tuple[str, str]] = []
@@ -96,7 +99,7 @@ def sort(faults: Faults, documents: Sequence[tuple[str, Any]]) -> Sources:
     if found.kubelet is None and found.own is None and not nodes:
         for label, message in useless:
             faults.add(label, message, "give pods with -f, a node with --node")
-    _choose(faults, found, nodes)
+    _choose(faults, found, nodes, node_name)
     return found
 
 
@@ -201,20 +204,34 @@ def _name(document: Mapping[str, Any]) -> str:
     return name if isinstance(name, str) else "?"
 
 
-def _choose(faults: Faults, found: Sources, nodes: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
-    """Take the API's Node: the only one, or the one that qoslet's Node names."""
-    wanted = (found.own or {}).get("metadata.name", (None, ""))[0]
+def _choose(
+    faults: Faults,
+    found: Sources,
+    nodes: Sequence[tuple[str, Mapping[str, Any]]],
+    node_name: str | None,
+) -> None:
+    """Take the API's Node: the only one, or the one that the flag or qoslet's Node names."""
+    wanted = node_name or (found.own or {}).get("metadata.name", (None, ""))[0]
     named = [node for node in nodes if _name(node[1]) == wanted]
     if named:
         nodes = named
+    elif nodes and node_name:
+        known = sorted({_name(node) for _, node in nodes})
+        hint = close_to(node_name, known) or f"nodes: {_listed(known)}"
+        where = nodes[0][0].rpartition(": items[")[0] or nodes[0][0].rstrip(": .")
+        faults.add(where, f"contains no node {shown(node_name)}", hint)
+        return
     if len({_name(node[1]) for node in nodes}) > 1:
-        names = ", ".join(shown(_name(node[1])) for node in nodes[:8])
-        more = ", …" if len(nodes) > 8 else ""
-        hint = f"give one node, or name it as metadata.name of a {OWN_API} Node"
-        faults.add(nodes[0][0].rstrip(": ."), f"contains several nodes: {names}{more}", hint)
+        names = _listed([_name(node) for _, node in nodes])
+        hint = f"choose one with --node-name, or as metadata.name of a {OWN_API} Node"
+        faults.add(nodes[0][0].rstrip(": ."), f"contains several nodes: {names}", hint)
         return
     for where, document in nodes:
         _api(faults, found, where, document)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join([*(shown(name) for name in names[:8]), *(["…"] if len(names) > 8 else [])])
 
 
 def _api(faults: Faults, found: Sources, where: str, document: Mapping[str, Any]) -> None:

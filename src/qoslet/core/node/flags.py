@@ -18,6 +18,7 @@ Shape = Literal["text", "bool", "int", "pairs", "below", "list", "swap", "gates"
 class Flags(Struct, frozen=True):
     """The overrides as given on the command line, as text; None where not given."""
 
+    node_name: str | None = None
     kubernetes: str | None = None
     runtime: str | None = None
     memory_qos: str | None = None
@@ -70,6 +71,7 @@ class FlagRow(Struct, frozen=True):
 
 
 FLAG_ROWS: tuple[FlagRow, ...] = (
+    FlagRow(("--node-name",), "NAME", "The node among those of --node and of pods", "node_name"),
     FlagRow(
         ("--kubernetes",),
         "VERSION",

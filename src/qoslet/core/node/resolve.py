@@ -177,6 +177,14 @@ def _name(faults: Faults, where: str, value: Any) -> str | None:
     return found
 
 
+def _node_name(machine: Machine, flags: Flags) -> str | None:
+    """The flag's name, else that of a document."""
+    if flags.node_name is None:
+        return machine.given("metadata.name", _name)
+    machine.origins["metadata.name"] = "--node-name"
+    return _name(machine.faults, "--node-name", flags.node_name)
+
+
 def _isolation(faults: Faults, flags: Flags) -> Literal["process", "hyperv"] | None:
     if flags.isolation is None:
         return None
@@ -227,7 +235,7 @@ def node_from(
     fault of the input.
     """
     faults = Faults()
-    sources = sort(faults, documents)
+    sources = sort(faults, documents, flags.node_name)
     if flags.hierarchy is not None:
         sources.own = {**(sources.own or {}), "host.hierarchy": (flags.hierarchy, "--hierarchy")}
     given = overrides(faults, flags)
@@ -243,7 +251,7 @@ def node_from(
     driver = _driver(machine, os, facts, sources.kubelet, given)
     kubelet = kubelet_of(found, rules, os, facts.hierarchy)
     node = Node(
-        name=machine.given("metadata.name", _name),
+        name=_node_name(machine, flags),
         capacity=resources,
         swap=swap,
         host=facts,

@@ -24,7 +24,7 @@ from qoslet.core.api.manifest import Loaded, Options, pods_from
 from qoslet.core.api.schema import DECODE_ERRORS, shown
 from qoslet.errors import BadInput, BadInputs, FaultCode
 from qoslet.host.files.bounds import READ_ONCE, FileLimits, too_many
-from qoslet.host.files.manifest_names import manifest_names, searched
+from qoslet.host.files.manifest_names import CHART_FILE, directory_entries, searched
 
 FAULTS_MAX = 100
 """Faults that are listed; the rest is counted."""
@@ -40,16 +40,18 @@ def load(
     *,
     stdin: IO[bytes] | None = None,
     root_check: bool = False,
+    recursive: bool = False,
 ) -> Loaded:
-    """The pods of all ``paths``: files, directories (not below them) or ``-``.
+    """The pods of all ``paths``: files, directories (``recursive``: with those below) or ``-``.
 
     ``stdin`` is what ``-`` reads, the process's own by default. With ``root_check`` a path that
     another user can change is refused while running as root. Raises BadInputs with every fault,
     in the order of the paths.
     """
-    loaded = _loaded(documents_of(paths, stdin, root_check and os.geteuid() == 0), options)
+    strict = root_check and os.geteuid() == 0
+    loaded = _loaded(documents_of(paths, stdin, strict, recursive=recursive), options)
     if loaded.faults and loaded.faults[0].fault_code is FaultCode.NO_POD:
-        loaded.faults[0] = no_pod(loaded.problems, *searched(paths))
+        loaded.faults[0] = no_pod(loaded.problems, *searched(paths, recursive), loaded.files)
     return _sound(loaded)
 
 
@@ -121,9 +123,11 @@ def documents_of(
     stdin: IO[bytes] | None,
     strict: bool,
     bounds: FileLimits = READ_ONCE,
+    *,
+    recursive: bool = False,
 ) -> Iterator[Document | BadInput]:
     """The documents of all paths, and the faults of those that cannot be read. With ``strict`` a
-    path that another user can change is a fault."""
+    path that another user can change is a fault; ``recursive`` enters directories below."""
     seen_stdin = False
     for path in paths:
         if path == "-":
@@ -133,7 +137,7 @@ def documents_of(
             seen_stdin = True
             yield from _stdin_documents(stdin)
         elif os.path.isdir(path):
-            yield from _directory_documents(path, strict, bounds)
+            yield from _directory_documents(path, strict, bounds, recursive)
         else:
             yield from _file_documents(path, path.startswith(STREAMS), strict, bounds)
 
@@ -152,21 +156,26 @@ def _stdin_documents(stdin: IO[bytes] | None) -> Iterator[Document | BadInput]:
 
 
 def _directory_documents(
-    path: str, strict: bool, bounds: FileLimits
+    path: str, strict: bool, bounds: FileLimits, recursive: bool
 ) -> Iterator[Document | BadInput]:
     try:
-        names = manifest_names(path, strict)
+        names, below = directory_entries(path, strict, recursive)
+        if CHART_FILE in names:
+            from qoslet.core.api.input.unrendered import chart_fault
+
+            raise chart_fault(shown(path))
     except BadInput as fault:
         yield fault
         return
     except (OSError, ValueError) as error:
         yield unreadable(path, error)
         return
-    for name in names:
+    for name in sorted({*names, *below}):
         full = os.path.join(path, name)
-        if os.path.isdir(full):
-            continue
-        yield from _file_documents(full, False, strict, bounds)
+        if name in below:
+            yield from _directory_documents(full, strict, bounds, recursive)
+        elif not os.path.isdir(full):
+            yield from _file_documents(full, False, strict, bounds)
 
 
 def stream_documents(path: str, stdin: IO[bytes] | None) -> Iterator[Document | BadInput]:
@@ -279,7 +288,7 @@ def text_documents(
     data: Text, file: str, bounds: FileLimits = READ_ONCE
 ) -> Iterator[Document | BadInput]:
     """The documents of a text, JSON or YAML by its content; ``file`` is its name as shown. A bound
-    that is exceeded is a fault and ends the text."""
+    that is exceeded is a fault and ends it."""
     count = 0
     for document in _text_documents(data, file, bounds):
         if isinstance(document, Document):
@@ -295,8 +304,7 @@ def _text_documents(data: Text, file: str, bounds: FileLimits) -> Iterator[Docum
     view = memoryview(data)
     if bytes(view[:3]) == b"\xef\xbb\xbf":
         view = view[3:]
-    fault = _encoding_fault(view, file)
-    if fault:
+    if fault := _encoding_fault(view, file):
         yield fault
         return
     if bytes(view[:4096]).lstrip()[:1] in (b"{", b"["):
@@ -309,7 +317,21 @@ def _text_documents(data: Text, file: str, bounds: FileLimits) -> Iterator[Docum
         message = f"is {view.nbytes >> 20} MiB of YAML, at most {limit} are read"
         yield BadInput(message, where=file, hint="use JSON: kubectl ... -o json")
         return
-    yield from _yaml_documents(bytes(view), file, bounds)
+    yield from _rendered(_yaml_documents(bytes(view), file, bounds), view, file)
+
+
+def _rendered(
+    found: Iterator[Document | BadInput], view: memoryview, file: str
+) -> Iterator[Document | BadInput]:
+    """The same; the first fault of a text that is a template says so, and ends it."""
+    for each in found:
+        if isinstance(each, BadInput):
+            from qoslet.core.api.input.unrendered import is_template, template_fault
+
+            if is_template(bytes(view[:_CHUNK])):
+                yield template_fault(file)
+                return
+        yield each
 
 
 def _json_or_yaml(
@@ -323,7 +345,7 @@ def _json_or_yaml(
         flow = list(_yaml_documents(bytes(view), file, bounds))
         if not any(isinstance(each, BadInput) for each in flow):
             return iter(flow)
-    return _chained(first, found)
+    return _rendered(_chained(first, found), view, file)
 
 
 def _chained(

@@ -1,0 +1,1 @@
+"""What stands beside pods in the input, and which of its pods are chosen."""
