@@ -31,7 +31,7 @@ from qoslet.core.reconcile.drift import lacking
 from qoslet.core.status.run_outcome import EndCause, RunOutcome, run_outcome
 from qoslet.core.workload.pod_status import PodRow
 from qoslet.core.workload.security_context import ProcessRights
-from qoslet.errors import EXIT_NO, EXIT_OK, CannotDo
+from qoslet.errors import EXIT_NO, EXIT_OK, BadInput, CannotDo
 from qoslet.host.files.bounds import NODE
 from qoslet.host.files.manifest_names import with_directories
 from qoslet.host.files.node import load_node
@@ -72,7 +72,7 @@ def _parts(options: RunOptions, nodes: NodeFiles) -> Iterator[AgentRun]:
 
     node, problems, chosen, reads = _runtime(options)
     root = root_path(options.root, node.driver)
-    piped = sys.stdin.buffer.read() if "-" in options.paths else b""
+    piped = _piped() if "-" in options.paths else b""
     files = ManifestFiles(
         with_directories(options.paths) if options.recursive else options.paths,
         time.monotonic,
@@ -125,6 +125,13 @@ def _reading(options: RunOptions, node: Node) -> Reading:
         namespace=options.namespace,
         selector=options.selector,
     )
+
+
+def _piped() -> bytes:
+    """Standard input. Raises BadInput where it is closed."""
+    if sys.stdin is None:
+        raise BadInput("standard input is closed", where="stdin", hint="name a file")
+    return sys.stdin.buffer.read()
 
 
 def _hangs_up(options: RunOptions) -> bool:

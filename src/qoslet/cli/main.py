@@ -50,6 +50,7 @@ def main() -> None:
 
     Short commands leave without the interpreter's teardown, which would only cost time.
     """
+    _open_closed()
     find_own_modules("qoslet")
     arguments = sys.argv[1:]
     short = bool(arguments) and arguments[0] != "run"
@@ -62,6 +63,24 @@ def main() -> None:
     if short:
         os._exit(code)
     sys.exit(code)
+
+
+def _open_closed() -> None:
+    """Open the standard descriptors that are closed on /dev/null, so that no other file gets their
+    numbers; ``sys.stdout`` and the others stay None."""
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            try:
+                null = os.open(os.devnull, os.O_RDWR)
+            except OSError:
+                return
+            if null == descriptor:
+                os.set_inheritable(null, True)
+            else:
+                os.dup2(null, descriptor)
+                os.close(null)
 
 
 def _flush() -> None:

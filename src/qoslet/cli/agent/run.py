@@ -275,7 +275,9 @@ def run(args: argparse.Namespace) -> int:
     from qoslet.app import run as agent_run
 
     options = options_of(args)
-    if sys.stdout is None and not options.keep:
+    if options.keep:
+        _open_streams()
+    if sys.stdout is None:
         hint = "redirect it to a file or /dev/null"
         raise CannotDo("closed", where="standard output", hint=hint)
     with agent_run.parts(options) as parts:
@@ -301,6 +303,15 @@ def run(args: argparse.Namespace) -> int:
             note(f"{one.pod.key}: {one.why}")
         _report(args, parts, outcome)
         return _exit_code(outcome, lost)
+
+
+def _open_streams() -> None:
+    """Give a service the standard streams that it was started without: ``main`` has opened their
+    descriptors on /dev/null."""
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
 
 
 def _report(args: argparse.Namespace, parts: AgentRun, outcome: RunOutcome) -> None:
