@@ -12,6 +12,10 @@ ADDED: dict[tuple[str, str], str] = {
     ("PodStates", "memory.groups[].unknown"): "what cgroup v1 does not tell",
     ("Plan", "node.assumed"): "what is assumed of a described machine",
     ("Explanation", "node.assumed"): "the same",
+    ("PodStates", "items[].containers[].ready"): "what probes say, not only that it runs",
+    ("PodStates", "items[].containers[].unhealthy"): "what probes say that fail",
+    ("Run", "pods[].containers[].ready"): "what probes say, not only that it runs",
+    ("Run", "pods[].containers[].unhealthy"): "what probes say that fail",
     ("Release", "messages"): "notes and remarks in one list",
 }
 """Keys that the frozen answers lack: (kind of document, place) to why there is one. A place is

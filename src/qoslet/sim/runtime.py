@@ -104,7 +104,7 @@ class SimRuntime:
         if not spec.runnable or {launch.name for launch in spec.launches} != cgroups.keys():
             raise CannotDo("this pod is not run", where=f"Pod {spec.key}")
         lives = {launch.name: NEW for launch in spec.launches}
-        self._pods[spec.uid] = _Run(spec, spec.digest(), dict(cgroups), lives)
+        self._pods[spec.uid] = _Run(spec.unprobed(), spec.digest(), dict(cgroups), lives)
 
     def stop(self, uid: str, grace_seconds: float) -> None:
         """Terminate a pod; its containers end with the next ``poll``."""
@@ -123,7 +123,7 @@ class SimRuntime:
         """Later starts use these launches."""
         run = self._pods.get(spec.uid)
         if run is not None:
-            run.spec = spec
+            run.spec = spec.unprobed()
 
     def restart(self, uid: str, container: str) -> None:
         """End one container and start it again."""

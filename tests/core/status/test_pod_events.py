@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from qoslet.core.status.pod_events import PodStatus, container_events, pod_events
 from qoslet.core.workload.lifecycle import UNKNOWN_REASON, ContainerState
@@ -144,3 +145,34 @@ def test_pods(
     events = pod_events("d/web", before, after)
     assert [(one.severity, one.text) for one in events] == rows
     assert all(one.line.startswith("d/web: ") for one in events)
+
+
+FAILS = "Liveness probe failed: no"
+KILLED = "Container app failed liveness probe, will be restarted"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "events"),
+    [
+        (RUNS, replace(RUNS, unhealthy=(FAILS,)), [("ContainerUnhealthy", "Unhealthy", FAILS)]),
+        (
+            replace(RUNS, unhealthy=("Liveness probe failed: x",)),
+            replace(RUNS, unhealthy=(FAILS,)),
+            [],
+        ),
+        (replace(RUNS, unhealthy=(FAILS,)), RUNS, []),
+        (
+            RUNS,
+            replace(RUNS, probe_kills=1, killing=KILLED),
+            [("ContainerKilling", "Killing", KILLED)],
+        ),
+        (None, replace(RUNS, started_at=None, probe_kills=3, killing=KILLED), None),
+    ],
+)
+def test_probes_are_told_in_the_kubelets_words(before, after, events) -> None:
+    found = container_events("d/web", before, after)
+    told = [(one.event, one.reason, one.text) for one in found]
+    if events is None:
+        assert "ContainerKilling" not in [one.event for one in found]
+    else:
+        assert told == events

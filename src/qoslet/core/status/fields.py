@@ -58,7 +58,7 @@ def _counter(name: str, help: str, *labels: str) -> Metric:
 _PODS = (
     Field("pod_namespace", "pod", "namespace", json="items[].namespace"),
     Field("pod_name", "pod", "name", json="items[].name"),
-    Field("pod_ready", "pod", "ready", json="items[].containers[].running"),
+    Field("pod_ready", "pod", "ready", json="items[].containers[].ready"),
     Field("pod_status", "pod", "status", json="items[].status"),
     Field("pod_phase", "pod", json="items[].phase",
           metric=_gauge("pods", "Pods by phase.", "phase")),

@@ -32,6 +32,8 @@ EventName = Literal[
     "ContainerRestarted",
     "ContainerExited",
     "ContainerStartFailed",
+    "ContainerUnhealthy",
+    "ContainerKilling",
 ]
 
 
@@ -141,9 +143,30 @@ def container_events(
 ) -> list[PodEvent]:
     """What happened to a container between two states; ``stopping``: its pod was asked to stop."""
     exited, started = _has_exited(before, after), _has_started(before, after)
-    exits = [_exit(pod, before, after, stopping=stopping)] if exited else []
+    probed = [*_unhealthy(pod, before, after), *_killing(pod, before, after)]
+    exits = [*probed, *([_exit(pod, before, after, stopping=stopping)] if exited else [])]
     starts = [_start(pod, after)] if started else []
     return exits + starts if _is_up(after) else starts + exits
+
+
+def _unhealthy(pod: str, before: ContainerState | None, after: ContainerState) -> list[PodEvent]:
+    """Probes that began to fail, once for each row of failures."""
+    known = {text.partition(" ")[0] for text in before.unhealthy} if before is not None else set()
+    return [
+        PodEvent(
+            "ContainerUnhealthy", pod, text, "warning", container=after.name, reason="Unhealthy"
+        )
+        for text in after.unhealthy
+        if text.partition(" ")[0] not in known
+    ]
+
+
+def _killing(pod: str, before: ContainerState | None, after: ContainerState) -> list[PodEvent]:
+    """A probe that has the container ended."""
+    if before is None or after.probe_kills <= before.probe_kills:
+        return []
+    event = PodEvent("ContainerKilling", pod, after.killing, container=after.name, reason="Killing")
+    return [event]
 
 
 def _is_up(state: ContainerState | None) -> bool:

@@ -44,7 +44,10 @@ class Backoff(Struct, frozen=True):
 class Life(Struct, frozen=True, omit_defaults=True):
     """One container so far. Times are monotonic seconds; ``not_before`` is the end of its
     back-off, ``delay`` the last one. ``signalled_at`` tells that it was asked to end, ``again``
-    that it is to be started anew whatever its policy: until then, when it is killed."""
+    that it is to be started anew whatever its policy: until then, when it is killed. ``ran_at`` is
+    when it began to run; ``started``, ``ready`` and ``unhealthy`` are what its probes came to, the
+    last by kind and in words. ``end_by``: a probe failed, and it is killed then; ``failed_probe`` was
+    the last such, ``probe_kills`` counts them."""
 
     phase: Phase = "waiting"
     began_at: float = 0.0
@@ -56,6 +59,15 @@ class Life(Struct, frozen=True, omit_defaults=True):
     not_before: float = 0.0
     signalled_at: float | None = None
     again: float | None = None
+    ran_at: float = 0.0
+    started: bool = False
+    ready: bool = False
+    unhealthy: Mapping[str, str] = {}
+    end_by: float | None = None
+    failed_probe: str = ""
+    probe_kills: int = 0
+    waits: float | None = None
+    """Seconds from its end to its next start, where that is not ``delay``."""
 
     @property
     def alive(self) -> bool:
@@ -77,7 +89,8 @@ class ContainerState(Struct, frozen=True, gc=False, omit_defaults=True):
     wall-clock seconds of the last start and the last end, ``log`` is the file of its output.
     ``message`` is a sentence for people about the reason. ``backoff`` is how many seconds after its
     end it starts again, 0 for one that does not wait to. ``starting``: there is a process, which does
-    not execute the command yet."""
+    not execute the command yet. ``ready`` is what its probes say, None: as it runs; ``unhealthy`` is
+    what they say in words. ``probe_kills`` counts how often one had it ended, ``killing`` tells the last in words."""
 
     pod_uid: str
     name: str
@@ -94,6 +107,10 @@ class ContainerState(Struct, frozen=True, gc=False, omit_defaults=True):
     message: str = ""
     backoff: float = 0.0
     starting: bool = False
+    ready: bool | None = None
+    unhealthy: tuple[str, ...] = ()
+    probe_kills: int = 0
+    killing: str = ""
 
 
 class Ending(Struct, frozen=True, omit_defaults=True):
@@ -120,13 +137,18 @@ def begun(life: Life, now: float) -> Life:
         reason="",
         signalled_at=None,
         again=None,
+        started=False,
+        ready=False,
+        unhealthy={},
+        end_by=None,
+        waits=None,
     )
 
 
 def began(life: Life, now: float) -> Life:
     """The container was started."""
     known = life if life.phase == "starting" else begun(life, now)
-    return replace(known, phase="running")
+    return replace(known, phase="running", ran_at=now)
 
 
 def restarted(life: Life, now: float, grace: float) -> Life:
@@ -135,9 +157,18 @@ def restarted(life: Life, now: float, grace: float) -> Life:
 
 
 def ended(life: Life, code: int, oom_killed: bool, now: float, backoff: Backoff) -> Life:
-    """The container ended with ``code`` (0-255, 128 + signal); its back-off begins."""
+    """The container ended with ``code`` (0-255, 128 + signal); its back-off begins. Of one that a
+    probe had ended it counts from the end before. Source: kubelet kuberuntime_manager.go doBackOff,
+    which sees the end before only, as the container is started in the sync that killed it."""
     ran_long = now - life.began_at >= backoff.reset_after
-    delay = _next_delay(0.0 if ran_long else life.delay, backoff)
+    before = 0.0 if ran_long else life.delay
+    delay = _next_delay(before, backoff)
+    not_before, waits = now if life.again is not None else now + delay, None
+    if life.end_by is not None and life.again is None:
+        # no container had ended before the first of these: nothing to count from, nothing counted
+        delay = 0.0 if life.starts == 1 else delay
+        not_before = max(now, life.began_at + before)
+        waits = not_before - now
     reason = "OOMKilled" if oom_killed else "Completed" if code == 0 else "Error"
     return replace(
         life,
@@ -146,7 +177,10 @@ def ended(life: Life, code: int, oom_killed: bool, now: float, backoff: Backoff)
         oom_killed=oom_killed or life.oom_killed,
         reason=reason,
         delay=delay,
-        not_before=now if life.again is not None else now + delay,
+        not_before=not_before,
+        waits=waits,
+        ready=False,
+        unhealthy={},
     )
 
 
@@ -196,18 +230,46 @@ def actions(
         life = lives[launch.name]
         if launch.role == "init" and life.phase == "ended" and life.exit_code == 0:
             continue
-        if life.again is not None and life.alive:
-            due += filter(None, [_end(launch, life, now, life.again)])
+        if life.alive and (deadline := _end_by(life)) is not None:
+            due += filter(None, [_end(launch, life, now, deadline)])
         elif _may_start(launch, life, now):
             due.append(Action("start", launch.name))
-        if launch.role == "init" or (launch.role == "sidecar" and not _has_started(life)):
+        if launch.role == "init" or (launch.role == "sidecar" and not _lets_on(launch, life)):
             return due
     return due
 
 
-def _has_started(life: Life) -> bool:
+def _end_by(life: Life) -> float | None:
+    """Until when a container that is to be ended has, None for one that is not."""
+    return life.end_by if life.again is None else life.again
+
+
+def has_started(launch: ProcessSpec, life: Life) -> bool:
+    """Whether a container has started: it runs, and its startup probe has succeeded."""
+    waits = any(probe.kind == "startup" for probe in launch.probes)
+    return life.phase == "running" and (life.started or not waits)
+
+
+def _lets_on(launch: ProcessSpec, life: Life) -> bool:
     """Whether a sidecar lets the containers after it begin."""
-    return life.starts > 0 and life.phase != "starting"
+    waits = any(probe.kind == "startup" for probe in launch.probes)
+    return life.started if waits else life.starts > 0 and life.phase != "starting"
+
+
+def is_ready(launch: ProcessSpec, life: Life) -> bool:
+    """Whether a container is ready: it has started, and its readiness probe succeeds. Source:
+    kubelet prober_manager.go UpdatePodStatus."""
+    asks = any(probe.kind == "readiness" for probe in launch.probes)
+    return has_started(launch, life) and (life.ready or not asks)
+
+
+def probe_kill_text(launch: ProcessSpec, life: Life) -> str:
+    """That a probe had the container ended, as the kubelet's event says it; empty where none had.
+    Source: kuberuntime_manager.go computePodActions."""
+    if not life.failed_probe:
+        return ""
+    then = "" if launch.restart == "Never" else ", will be restarted"
+    return f"Container {launch.name} failed {life.failed_probe} probe{then}"
 
 
 def _may_start(launch: ProcessSpec, life: Life, now: float) -> bool:
@@ -223,6 +285,8 @@ def _restarts(launch: ProcessSpec, life: Life) -> bool:
     """Whether the policy, or a wish, asks for another start after this end."""
     if life.again is not None:
         return True
+    if life.end_by is not None:
+        return launch.restart != "Never"
     return launch.restart == "Always" or (launch.restart == "OnFailure" and life.exit_code != 0)
 
 
@@ -230,6 +294,8 @@ def backoff_seconds(launch: ProcessSpec, life: Life) -> float:
     """How long after its end an ended container starts again; 0 for one that does not wait to."""
     if life.phase != "ended" or life.again is not None or not _restarts(launch, life):
         return 0.0
+    if life.waits is not None:
+        return life.waits
     return 0.0 if launch.role == "init" and life.exit_code == 0 else life.delay
 
 
@@ -261,9 +327,9 @@ def next_due(
         times = [when for _, when in _deadlines(spec, lives, now, ending)]
     else:
         times = [
-            life.again if life.alive and life.again is not None else life.not_before
+            deadline if life.alive and (deadline := _end_by(life)) is not None else life.not_before
             for launch in spec.launches
-            if (life := lives[launch.name]).again is not None
+            if _end_by(life := lives[launch.name]) is not None
             or (life.phase == "ended" and _restarts(launch, life))
             or life.phase == "waiting"
         ]

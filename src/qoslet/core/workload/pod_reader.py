@@ -33,6 +33,7 @@ from qoslet.core.workload.fields import (
     word_faults,
     words,
 )
+from qoslet.core.workload.probe_spec import KINDS, Probe, probes_of
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.core.workload.security_context import (
     Credentials,
@@ -60,6 +61,9 @@ _CONTAINER_NAMES = (
 )
 
 
+_PROBES = frozenset(f"{kind}Probe" for kind in KINDS)
+
+
 class PodReading(Struct):
     """What reading a pod gathers. ``missing`` are fields that are not honoured,
     ``unmet`` what the pod has to wait for."""
@@ -82,6 +86,8 @@ class PodReader:
     """Container fields that are read here or belong to the image and its API server defaults."""
     lifecycle_fields = frozenset[str]()
     seccomp_default = False
+    reads_probes = True
+    """Whether the runtime makes probes."""
     hint = ""
     """What to do about fields that are not honoured."""
 
@@ -186,16 +192,39 @@ class PodReader:
         found = environment(self.document, raw, self.pod, shape, around)
         variables = found.values
         mounted = mounts_of(raw, shape, reading.volumes, variables)
-        faults = [*mounted.faults, *word_faults(raw, shape, variables)]
+        probes, wrong = self._probes(raw, shape)
+        faults = [*mounted.faults, *word_faults(raw, shape, variables), *wrong]
         reading.errors += [fault_row(self.pod, fault) for fault in faults]
         reading.missing += [*self._missing(raw, shape), *found.missing, *mounted.missing]
         reading.unmet += found.unmet
+        made = len(reading.launches)
         self.add_container(reading, shape, raw, variables, mounted)
+        reading.launches[made:] = [
+            replace(launch, probes=probes) for launch in reading.launches[made:]
+        ]
+
+    def _probes(
+        self, raw: Mapping[str, Any], shape: Container
+    ) -> tuple[tuple[Probe, ...], list[FieldFault]]:
+        """The probes of a container, and what of them is wrong."""
+        if not self.reads_probes or shape.role == "init":
+            return (), []
+        found, faults = probes_of(raw, shape.field)
+        hint = "use exec, httpGet or tcpSocket"
+        faults += [
+            FieldFault(f"{shape.field}.{one.kind}Probe.grpc", "grpc is not supported", hint)
+            for one in found
+            if one.grpc is not None
+        ]
+        return found, faults
 
     def _missing(self, raw: Mapping[str, Any], shape: Container) -> list[str]:
         """Fields of a container that are not honoured."""
         lifecycle = mapping(raw.get("lifecycle"))
-        names = [name for name in raw if name not in self.container_fields and raw[name]]
+        known = self.container_fields
+        if self.reads_probes and shape.role != "init":
+            known |= _PROBES
+        names = [name for name in raw if name not in known and raw[name]]
         names += [f"lifecycle.{name}" for name in lifecycle if name not in self.lifecycle_fields]
         if mapping(raw.get("resources")).get("claims"):
             names.append("resources.claims")

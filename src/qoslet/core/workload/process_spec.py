@@ -12,6 +12,7 @@ from qoslet.core.api.pod import Role
 from qoslet.core.problem import Problem
 from qoslet.core.workload.container_spec import ContainerSpec, OciPod, PodMessages, Sandbox
 from qoslet.core.workload.fields import RestartPolicy as RestartPolicy
+from qoslet.core.workload.probe_spec import Probe
 from qoslet.core.workload.security_context import (
     Credentials,
 )
@@ -39,6 +40,7 @@ class ProcessSpec(Struct, frozen=True, omit_defaults=True):
     mounts: tuple[VolumeMount, ...] = ()
     contained: ContainerSpec | None = None
     """What a runtime that makes containers is asked for; None for a plain process."""
+    probes: tuple[Probe, ...] = ()
 
 
 class PodSpec(Struct, frozen=True, omit_defaults=True):
@@ -123,11 +125,15 @@ class PodSpec(Struct, frozen=True, omit_defaults=True):
         # it loads OpenSSL: 4 MB for who never asks
         from hashlib import sha256
 
-        plain = self.scored({}).sourced(dict.fromkeys(self._mounted(), ""))
+        plain = self.scored({}).sourced(dict.fromkeys(self._mounted(), "")).unprobed()
         names = sorted(volume.name for volume in self.volumes)
         parts = [names, plain.launches, *([] if self.sandbox is None else [self.sandbox])]
         text = msgspec.json.encode(parts, order="deterministic")
         return sha256(text).hexdigest()[:32]
+
+    def unprobed(self) -> PodSpec:
+        """The same pod without probes, which change in place."""
+        return replace(self, launches=tuple(replace(one, probes=()) for one in self.launches))
 
     def _mounted(self) -> list[str]:
         """The volumes that any launch mounts."""

@@ -12,6 +12,8 @@ from qoslet.core.workload.lifecycle import (
     Ending,
     Life,
     backoff_seconds,
+    is_ready,
+    probe_kill_text,
 )
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
@@ -76,6 +78,10 @@ class KeptPod:
             log=self.logs.get(name, ""),
             message=message,
             backoff=0.0 if self.ending or launch is None else backoff_seconds(launch, life),
+            ready=is_ready(launch, life) if launch is not None and launch.probes else None,
+            unhealthy=tuple(life.unhealthy.values()),
+            probe_kills=life.probe_kills,
+            killing="" if launch is None else probe_kill_text(launch, life),
         )
 
     def record_fields(self, boot: str) -> dict[str, Any]:

@@ -91,10 +91,10 @@ class OciLifecycle:
         self._bundled.close()
 
 
-def collect(runs: Iterable[ContainerProcess]) -> None:
-    """Collect ended children that are nobody's. Where a container is being made, one of them may
+def collect(runs: Iterable[ContainerProcess], others: Iterable[int] = ()) -> None:
+    """Collect ended children that are nobody's; ``others`` are somebody's. Where a container is being made, one of them may
     be it."""
-    known: set[int] = set()
+    known = {*others}
     for one in runs:
         if isinstance(one.birth, CreateJob):
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Mapping
 
@@ -10,9 +11,10 @@ from msgspec.structs import replace
 from qoslet.core.workload.lifecycle import ContainerState, finished
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
-from qoslet.errors import CannotDo
+from qoslet.errors import CannotDo, QosletError
 from qoslet.host.containers.kept_pod import KeptPod
 from qoslet.host.containers.records import ContainerTimes, PodRecord
+from qoslet.host.keeper.container_cgroups import ContainerCgroups
 from qoslet.host.keeper.container_process import ContainerProcess
 
 
@@ -65,6 +67,18 @@ class ProcessPod(KeptPod):
         pid = one.main if one is not None else None
         state = self.container_state(name, pid, running=one is not None)
         return replace(state, starting=one is not None and one.birth is not None)
+
+
+def kill_container(pod: ProcessPod, name: str, groups: ContainerCgroups) -> str:
+    """End a container's whole group; the end of its main process is an event. What went wrong."""
+    one = pod.running[name]
+    one.killed = True
+    one.send(signal.SIGKILL)
+    try:
+        groups.strike(pod.cgroups[name])
+    except (QosletError, OSError, ValueError) as error:
+        return f"{pod.spec.key}/{name}: {error}"
+    return ""
 
 
 def check_pod(spec: PodSpec, cgroups: Mapping[str, str]) -> None:

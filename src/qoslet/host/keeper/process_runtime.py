@@ -38,7 +38,8 @@ from qoslet.host.containers.spawn import StartFailed, adopt_orphans
 from qoslet.host.keeper.container_cgroups import ContainerCgroups, vacate
 from qoslet.host.keeper.container_process import ContainerProcess, ExitWatch, adopt, fork, why
 from qoslet.host.keeper.oci_runtime import OciLifecycle, collect
-from qoslet.host.keeper.pod import ProcessPod, check_pod
+from qoslet.host.keeper.pod import ProcessPod, check_pod, kill_container
+from qoslet.host.keeper.probing import KeeperProbes
 from qoslet.host.oci.containers import OciContainers
 
 ABSENT_SECONDS = 1.0
@@ -83,7 +84,9 @@ class ProcessRuntime:
         self._states: tuple[ContainerState, ...] | None = None
         self.notes: list[str] = []
         self.said = 0
-        self._oci = OciLifecycle(bundled or OciContainers(""), groups, self._watch, self.note)
+        bundled = bundled or OciContainers("")
+        self._oci = OciLifecycle(bundled, groups, self._watch, self.note)
+        self._probes = KeeperProbes(groups, lambda pod, name: bundled.place(pod.spec, name), clock)
 
     @property
     def kept(self) -> int:
@@ -123,6 +126,7 @@ class ProcessRuntime:
                     pod.lives[name] = life
                 pod.running[name] = one
                 self._watch.add(pod.spec.uid, name, one)
+            self._probes.look(pod, adopted=True)
             self._tick(pod)
 
     def start(self, spec: PodSpec, cgroups: Mapping[str, str], digest: str | None = None) -> None:
@@ -152,8 +156,11 @@ class ProcessRuntime:
             due = self._pods.get(uid)
             if due is not None and due.wake == when:
                 self._tick(due)
+        for changed in self._probes.poll(self._pods):
+            self._tick(changed)
         if self._adopts:
-            collect(one for pod in self._pods.values() for one in pod.running.values())
+            runs = (one for pod in self._pods.values() for one in pod.running.values())
+            collect(runs, self._probes.pids)
         self._save()
         if self._states is None:
             self._states = tuple(state for pod in self._pods.values() for state in pod.states())
@@ -206,7 +213,7 @@ class ProcessRuntime:
         if [one.name for one in spec.launches] != [one.name for one in pod.spec.launches]:
             raise CannotDo("the containers differ", where=f"Pod {pod.spec.key}")
         pod.spec = spec
-        self._touch(pod)
+        self._tick(pod)
 
     def remove_pod(self, uid: str) -> None:
         """Drop a pod and its logs. Raises ``CannotDo`` if a container is running."""
@@ -218,20 +225,21 @@ class ProcessRuntime:
         if pod.spec.bundles is not None:
             self._oci.forget(pod)
         del self._pods[uid]
+        self._probes.forget(uid)
         self._touch(pod)
         self._unsaved.pop(uid, None)
         self._records.drop(uid)
         self._logs.drop(pod.spec.key, uid)
 
     def descriptors(self) -> list[int]:
-        """One that is readable when a container ended or printed."""
-        return [self._watch.descriptor]
+        """Readable when a container ended or printed, or a probe is done."""
+        return [self._watch.descriptor, self._probes.descriptor]
 
     def wait(self) -> float | None:
         """Seconds until ``poll`` has something to do without any event; None for never."""
         times = [self._timers[0][0]] if self._timers else []
         resume = self._watch.resume()
-        times += [] if resume is None else [resume]
+        times += [at for at in (resume, self._probes.next_at()) if at is not None]
         return max(0.0, min(times) - self._clock()) if times else None
 
     def close(self) -> None:
@@ -242,6 +250,7 @@ class ProcessRuntime:
                 one.let_go()
         self._pods.clear()
         self._watch.close()
+        self._probes.close()
         self._oci.close()
 
     def note(self, line: str) -> None:
@@ -286,10 +295,11 @@ class ProcessRuntime:
                     self._start(pod, pod.launch(action.name))
                 elif action.verb == "signal":
                     self._signal(pod, pod.launch(action.name))
-                else:
-                    self._kill(pod, action.name)
+                elif wrong := kill_container(pod, action.name, self._groups):
+                    self.note(wrong)
             if not due:
                 break
+        self._probes.look(pod)
         self._touch(pod)
         self._arm(pod)
 
@@ -388,13 +398,3 @@ class ProcessRuntime:
         number = getattr(signal, self._oci.stop_signal(pod, launch), signal.SIGTERM)
         pod.running[launch.name].send(number)
         pod.lives[launch.name] = replace(pod.lives[launch.name], signalled_at=self._clock())
-
-    def _kill(self, pod: ProcessPod, name: str) -> None:
-        """End the whole group; the end of its main process is an event."""
-        one = pod.running[name]
-        one.killed = True
-        one.send(signal.SIGKILL)
-        try:
-            self._groups.strike(pod.cgroups[name])
-        except (QosletError, OSError, ValueError) as error:
-            self.note(f"{pod.spec.key}/{name}: {error}")

@@ -78,11 +78,13 @@ def _rounded(value: float | None) -> float | None:
 def container_row(state: ContainerState, row: PodRow) -> Document:
     """One container of a pod."""
     restart = retry_at(state)
+    is_up = state.running and not state.starting
     return {
         "name": state.name,
         "role": row.roles.get(state.name, "regular"),
         "cgroup": state.cgroup,
-        "running": state.running and not state.starting,
+        "running": is_up,
+        "ready": is_up if state.ready is None else is_up and state.ready,
         "pid": state.pid,
         "exitCode": state.exit_code,
         "reason": state.reason or None,
@@ -90,6 +92,7 @@ def container_row(state: ContainerState, row: PodRow) -> Document:
         "exitReason": exit_reason(state) or None,
         "restartAt": None if restart is None else moment(restart),
         "restarts": state.restarts,
+        "unhealthy": list(state.unhealthy),
         "oomKilled": state.oom_killed,
         "startedAt": None if state.started_at is None else moment(state.started_at),
         "finishedAt": None if state.finished_at is None else moment(state.finished_at),

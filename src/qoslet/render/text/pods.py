@@ -107,7 +107,7 @@ def _cell(name: str, item: Mapping[str, object], now: float) -> str:
     match name:
         case "pod_ready":
             containers = _containers(item)
-            return f"{sum(bool(one.get(field.key)) for one in containers)}/{len(containers)}"
+            return f"{sum(bool(one.get(field.key, one.get('running'))) for one in containers)}/{len(containers)}"
         case "container_restarts":
             return str(sum(_whole(one.get(field.key)) for one in _containers(item)))
         case "pod_status":

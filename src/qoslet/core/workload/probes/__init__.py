@@ -1,0 +1,1 @@
+"""Probes of containers: what is asked for, and how their results count."""
