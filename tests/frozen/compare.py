@@ -16,6 +16,11 @@ ADDED: dict[tuple[str, str], str] = {
     ("PodStates", "items[].containers[].unhealthy"): "what probes say that fail",
     ("Run", "pods[].containers[].ready"): "what probes say, not only that it runs",
     ("Run", "pods[].containers[].unhealthy"): "what probes say that fail",
+    ("Plan", "node.os"): "Windows nodes have no cgroups",
+    ("Plan", "node.cgroupsInForce"): "the same",
+    ("Plan", "pods[].isolation"): "pods with a RuntimeClass are isolated one by one",
+    ("Explanation", "node.os"): "Windows nodes have no cgroups",
+    ("Explanation", "node.cgroupsInForce"): "the same",
     ("Release", "messages"): "notes and remarks in one list",
 }
 """Keys that the frozen answers lack: (kind of document, place) to why there is one. A place is

@@ -19,6 +19,7 @@ from qoslet.agent.one_shot import (
 from qoslet.agent.state.cgroup_executor import CgroupExecutor, MemoryJournal
 from qoslet.agent.state.ownership import ownership_of
 from qoslet.app import tree as owned_tree
+from qoslet.app.node import needs_linux
 from qoslet.core.reconcile.drift import Difference
 from qoslet.core.reconcile.journal import CONTROL
 from qoslet.core.reconcile.limit_shrink import Shrink
@@ -40,6 +41,7 @@ class Applied(Struct, frozen=True):
 def apply_plan(plan: Plan, root: str, shrink: Shrink, *, dry_run: bool) -> Iterator[Applied]:
     """Make the tree below ``root`` as planned, or list the commands that would. Raises
     QosletError."""
+    needs_linux(plan.node)
     place = owned_tree.place_of(root, plan.node.hierarchy, plan.node.driver)
     with owned_tree.tree(place, write=not dry_run) as tree:
         for text in tree.notes:

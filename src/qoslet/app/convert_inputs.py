@@ -14,7 +14,7 @@ from qoslet.core.convert.convert import (
     convert_document,
 )
 from qoslet.core.convert.inputs import blocks_of, kind_of
-from qoslet.core.convert.options import check_release
+from qoslet.core.convert.options import WINDOWS_ONLY, check_release
 from qoslet.core.convert.pods import convert_pods
 from qoslet.core.convert.windows_job_object import Windows
 from qoslet.core.oci.resources import Block
@@ -24,6 +24,7 @@ from qoslet.errors import BadInput
 if TYPE_CHECKING:
     import argparse
 
+    from qoslet.core.api.pod import System
     from qoslet.core.problem import Problem
 
 
@@ -62,7 +63,12 @@ def _pods(
     from qoslet.app.inputs import read, read_values
 
     args.expand, args.resources = False, "spec"
-    given = read(args, [args.path]) if values is None else read_values(args, values)
+    system: System | None = "windows" if args.to in WINDOWS_ONLY else None
+    given = (
+        read(args, [args.path], system=system)
+        if values is None
+        else read_values(args, values, system)
+    )
     return convert_pods(given.pods, given.node, request, given.problems)
 
 

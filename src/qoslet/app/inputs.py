@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from qoslet.core.api.manifest import Loaded
-    from qoslet.core.api.pod import Pod
+    from qoslet.core.api.pod import Pod, System
     from qoslet.core.node.node import Node
     from qoslet.core.problem import Problem
     from qoslet.core.resources.cgroup_tree import Plan
@@ -40,10 +40,16 @@ class Inputs(Struct, frozen=True):
         return plan(self.pods, self.node, self.problems)
 
 
-def read(args: argparse.Namespace, paths: Sequence[str], *, writes: bool = False) -> Inputs:
+def read(
+    args: argparse.Namespace,
+    paths: Sequence[str],
+    *,
+    writes: bool = False,
+    system: System | None = None,
+) -> Inputs:
     """Read the node, then the pods; all faults of both at once. ``writes``: for a verb that
-    writes a tree of its own, which as root reads only what no other user can change. Raises
-    BadInputs."""
+    writes a tree of its own, which as root reads only what no other user can change. ``system``
+    overrides the node's operating system. Raises BadInputs."""
     if not paths:
         hint = "qoslet plan -f pods.yaml, or - for standard input"
         raise BadInput("no pods given", where="-f", hint=hint)
@@ -53,7 +59,9 @@ def read(args: argparse.Namespace, paths: Sequence[str], *, writes: bool = False
     node: Node | None = None
     problems: Sequence[Problem] = ()
     try:
-        node, problems = load_node(args.node, flags_of(args), root_check=writes, acts=writes)
+        node, problems = load_node(
+            args.node, flags_of(args), root_check=writes, acts=writes, system=system
+        )
         node = as_written(node) if writes else node
     except BadInputs as error:
         faults += error.faults
@@ -98,9 +106,11 @@ def values(path: str) -> list[tuple[str, Any]]:
     return values_of(path)
 
 
-def read_values(args: argparse.Namespace, given: Sequence[Any]) -> Inputs:
+def read_values(
+    args: argparse.Namespace, given: Sequence[Any], system: System | None = None
+) -> Inputs:
     """``read`` for documents that are decoded already. Raises BadInputs."""
-    node, problems = load_node(args.node, flags_of(args))
+    node, problems = load_node(args.node, flags_of(args), system=system)
     items = json.encode({"apiVersion": "v1", "kind": "List", "items": list(given)})
     options = Options(node_name=node.name, namespace=args.namespace, selector=args.selector)
     loaded = load_text(items, options, name="stdin")

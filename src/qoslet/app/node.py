@@ -10,6 +10,7 @@ from qoslet.core.node.validation import host_refusals
 from qoslet.core.pressure.throttle_guard import Mode, default_mode
 from qoslet.core.problem import Problem
 from qoslet.core.resources.node_policy import node_policy
+from qoslet.errors import CannotDo
 from qoslet.host.files.bounds import NODE
 from qoslet.host.files.node import load_node
 
@@ -22,8 +23,15 @@ def guard_of(options: RunOptions, node: Node) -> Mode:
     return options.guard or default_mode(node_policy(node).memory_qos)
 
 
+def needs_linux(node: Node) -> None:
+    """Raise CannotDo for a node whose pods have no cgroups."""
+    if node.os == "windows":
+        message = f"{node.origins.get('os', 'os')}: a Windows node has no cgroups"
+        raise CannotDo(message, hint="describe a Linux node, or use qoslet plan and convert")
+
+
 def node_of(options: RunOptions) -> tuple[Node, tuple[Problem, ...]]:
-    """The node that documents, flags and this machine describe."""
+    """The node that documents, flags and this machine describe. Raises CannotDo for one of Windows."""
     node, problems = load_node(
         options.nodes,
         options.flags,
@@ -31,6 +39,7 @@ def node_of(options: RunOptions) -> tuple[Node, tuple[Problem, ...]]:
         bounds=NODE,
         acts=not options.simulate,
     )
+    needs_linux(node)
     node = as_written(node)
     if options.by_oci:
         from qoslet.app.oci_run import escape_rows, naming

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from qoslet.core.api.pod import Platform
 from qoslet.core.convert.convert import Conversion, conversion_request, convert_document
 from qoslet.core.convert.pods import convert_pods
 from qoslet.core.convert.windows_job_object import Windows
@@ -96,7 +97,8 @@ def test_memory_in_whole_mebibytes() -> None:
 
 def test_each_pod_says_its_isolation() -> None:
     plain = pod_of(limits(cpu="1"))
-    pods = [structs.replace(plain, isolation="hyperv"), plain]
+    hyperv = Platform(runtime_class="hv", handler="runhcs-wcow-hypervisor")
+    pods = [structs.replace(plain, platform=hyperv), plain]
     made = convert_pods(pods, windows_node("1.36", 4), conversion_request("windows", RUNC))
     said = [[row.what for row in part.parity] for part in made.parts]
     assert ["isolation" in names for names in said] == [True, False, False, False]

@@ -74,8 +74,16 @@ def _print_plan_problems(made: Plan, output: str) -> None:
         from qoslet.render.text.problems import print_problems
 
         print_problems(rows)
-    nameless = sum(one.path is None and bool(one.settings) for one in made.cgroups)
-    if output == "files" and nameless:
+    if output != "files":
+        return
+    if any(made.is_windows(one) for one in made.cgroups):
+        from qoslet.render.text.streams import note
+
+        note("Windows containers have job objects, no cgroup files: see -o cri")
+    nameless = sum(
+        one.path is None and bool(one.settings) and not made.is_windows(one) for one in made.cgroups
+    )
+    if nameless:
         from qoslet.render.text.streams import note
 
         note(

@@ -1,7 +1,7 @@
-"""What annotations say of a pod: static or mirror, isolation on Windows, memory.
+"""What annotations and other fields say of a pod: static or mirror, memory.
 
-Source: k8s.io/kubernetes pkg/kubelet/types/pod_update.go; for Windows kuberuntime_container_
-windows.go; the keys below ``qoslet.dev/`` are the program's own.
+Source: k8s.io/kubernetes pkg/kubelet/types/pod_update.go; the keys below ``qoslet.dev/`` are the
+program's own.
 """
 
 from __future__ import annotations
@@ -13,21 +13,14 @@ from msgspec.structs import replace
 from qoslet.core.api import memory_annotations
 from qoslet.core.api.container_resources import FieldFault
 from qoslet.core.api.memory_annotations import NO_POLICY, MemoryPolicy
-from qoslet.core.api.pod import Container
-from qoslet.core.api.schema import PodSpecShape, child, shown
+from qoslet.core.api.pod import ISOLATION, NO_PLATFORM, Container, Platform, System
+from qoslet.core.api.schema import PodSpecShape, child
 
 _CONFIG_SOURCE = "kubernetes.io/config.source"
 CONFIG_MIRROR = "kubernetes.io/config.mirror"
-_ISOLATION = "experimental.windows.kubernetes.io/isolation-type"
 
 _SYSTEM_CRITICAL = 2_000_000_000
 _CRITICAL_CLASSES = ("system-cluster-critical", "system-node-critical")
-
-
-def one_of(path: str, value: str | None, known: tuple[str | None, ...]) -> FieldFault:
-    """A value that is none of those known."""
-    names = ", ".join(str(name) for name in known)
-    return FieldFault(path, f"{shown(value or '')!r} is unknown", f"known are {names}")
 
 
 def critical_of(spec: PodSpecShape, annotations: dict[str, str], prefix: str) -> tuple[bool, bool]:
@@ -43,21 +36,24 @@ def critical_of(spec: PodSpecShape, annotations: dict[str, str], prefix: str) ->
     return critical, critical and spec.priority_class_name == "system-node-critical"
 
 
-def windows_of(
+def platform_of(
     spec: PodSpecShape, annotations: dict[str, str], prefix: str, faults: list[FieldFault]
-) -> tuple[Literal["linux", "windows"], Literal["process", "hyperv"] | None]:
-    """The system of a pod and how its Windows containers are isolated."""
-    system = (spec.os.name if spec.os else None) or "linux"
-    if system not in ("linux", "windows"):
-        faults.append(one_of(f"{prefix}spec.os.name", system, ("linux", "windows")))
-    isolation = annotations.get(_ISOLATION)
-    if isolation not in (None, "process", "hyperv"):
-        path = child(f"{prefix}metadata.annotations", _ISOLATION)
-        faults.append(one_of(path, isolation, ("process", "hyperv")))
-    kind: Literal["linux", "windows"] = "windows" if system == "windows" else "linux"
-    if isolation == "hyperv":
-        return kind, "hyperv"
-    return kind, "process" if isolation == "process" else None
+) -> tuple[System, Literal["process", "hyperv"] | None, Platform]:
+    """The system of a pod, its isolation on Windows, and what it says of its machine."""
+    contexts = [spec.security_context]
+    for shapes in (spec.containers, spec.init_containers, spec.ephemeral_containers):
+        contexts += [shape.security_context for shape in shapes or ()]
+    if not (
+        spec.os or spec.node_selector or spec.runtime_class_name or ISOLATION in annotations
+        or b"kubernetes.io/os" in bytes(spec.affinity)
+        or any(b"hostProcess" in bytes(context) for context in contexts)
+    ):  # fmt: skip
+        return "linux", None, NO_PLATFORM
+    # imported for a pod that says something
+    from qoslet.core.api.platform.pod_system import system_of
+
+    found = system_of(spec, annotations, prefix, faults)
+    return found.system, found.isolation, found.platform
 
 
 def memory_of(

@@ -47,6 +47,12 @@ class FieldFault(Struct, frozen=True, gc=False):
     missing: bool = False
 
 
+def one_of(path: str, value: str | None, known: tuple[str | None, ...]) -> FieldFault:
+    """A value that is none of those known."""
+    names = ", ".join(str(name) for name in known)
+    return FieldFault(path, f"{shown(value or '')!r} is unknown", f"known are {names}")
+
+
 class ContainerResources(Struct, frozen=True, gc=False):
     """A decoded ``resources``; with faults, its valid parts.
 

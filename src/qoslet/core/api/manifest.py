@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from qoslet.core.api.input.custom_resources import CustomResources
     from qoslet.core.api.input.pod_selection import Selection
     from qoslet.core.api.input.templates import Template
+    from qoslet.core.api.platform.runtime_class import RuntimeClass
 
 FAULTS_KEPT = 1000
 """Faults that are kept; more are only counted, whatever the input holds."""
@@ -66,7 +67,7 @@ class Loaded(Struct):
     each pod by its UID, a template's merged with its owner's name, when the options ask for it;
     ``templates``, by UID, whose templates pods stand for; ``owners`` who made what; ``files`` have a
     document; ``nodes`` are those of the pods that have not ended, with their number; ``config``
-    the ConfigMaps and Secrets.
+    the ConfigMaps and Secrets; ``runtime_classes`` are by name.
     """
 
     pods: list[Pod]
@@ -80,6 +81,7 @@ class Loaded(Struct):
     files: set[str] = set()
     nodes: dict[str, int] = {}
     config: list[ConfigObject] = []
+    runtime_classes: dict[str, RuntimeClass] = {}
 
 
 def pods_from(documents: Iterable[Document | BadInput], options: Options) -> Loaded:
@@ -187,8 +189,7 @@ class _Loader:
 
     def _odd_item(self, raw: Raw | Text, spot: Spot, implied: str | None) -> None:
         """An item that is no well-typed pod: another kind, or one with type faults."""
-        value = self._value(raw, spot)
-        if value is None:
+        if (value := self._value(raw, spot)) is None:
             return
         head, faults = collect(
             {key: value[key] for key in ("apiVersion", "kind", "metadata") if key in value},
@@ -232,7 +233,14 @@ class _Loader:
                 self.loaded.sources += 1
                 self._template(found, spot, kind, custom=True)
         elif carried == "config":
-            self._config(raw, spot, kind, meta)
+            from qoslet.core.api.config.objects import take_config  # for those who run pods
+
+            where, value = spot.named(kind, meta), self._value(raw, spot)
+            take_config(kind, value, where, self.loaded.config, self.add_fault)
+        elif kind == "RuntimeClass" and carried == "other":
+            from qoslet.core.api.platform.runtime_class import take  # where there is one
+
+            take(raw, meta, spot.named(kind, meta), self.loaded.runtime_classes, self.add_fault)
         elif carried in ("other", "node"):
             self._skip(spot, spot.named(kind, meta), api_version, kind)
         else:
@@ -241,16 +249,6 @@ class _Loader:
 
     def _carrier(self, api_version: str | None, kind: str) -> Carrier:
         return carrier(api_version, kind, config=self._options.keep_raw)
-
-    def _config(self, raw: Raw | Text, spot: Spot, kind: str, meta: Metadata | None) -> None:
-        from qoslet.core.api.config.objects import config_object  # for those who run pods
-
-        value = self._value(raw, spot)
-        if value is not None:
-            one, faults = config_object(kind, value, spot.named(kind, meta))
-            self.loaded.config += one
-            for fault in faults:
-                self.add_fault(fault)
 
     def _headless(self, raw: Raw | Text, spot: Spot, kind: str | None) -> None:
         from qoslet.core.api.input.unrendered import headless
@@ -291,8 +289,7 @@ class _Loader:
         try:
             shape = decode_workload(raw)
         except DECODE_ERRORS:
-            value = self._value(raw, spot)
-            if value is None:
+            if (value := self._value(raw, spot)) is None:
                 return
             clean, types = collect(value, WorkloadShape)
             shape = decode_workload(msgspec.json.encode(clean))
@@ -329,11 +326,14 @@ class _Loader:
             done = template.after
             reason = self._owners.left_out(template.workload)
             if reason:
-                row = Problem("info", template.pod.where, reason, "")
-                self.loaded.problems.append(row)
+                self.loaded.problems.append(Problem("info", template.pod.where, reason, ""))
                 continue
             self._expand(template)
         self.loaded.pods += plain[done:]
+        if classes := self.loaded.runtime_classes:
+            from qoslet.core.api.platform.runtime_class import admit_all
+
+            admit_all(self.loaded.pods, classes, self.loaded.problems, self.add_fault)
         if self.selection is not None:
             self.loaded.problems += self.selection.rows()
         if self._custom is not None:

@@ -18,6 +18,10 @@ Role = Literal["regular", "init", "sidecar", "ephemeral"]
 QosClass = Literal["Guaranteed", "Burstable", "BestEffort"]
 UidFrom = Literal["manifest", "generated", "config.hash"]
 
+System = Literal["linux", "windows"]
+OsClaim = tuple[str, System]
+"""A field of a pod, and the operating system of a node that it asks for."""
+
 Quantities = Mapping[str, Quantity]
 """Resource name (``cpu``, ``memory``, ``hugepages-2Mi``) to quantity."""
 
@@ -49,6 +53,27 @@ class Container(Struct, frozen=True, gc=False):
     defaulted: tuple[str, ...] = ()
 
 
+ISOLATION = "experimental.windows.kubernetes.io/isolation-type"
+"""How Windows containers are isolated; source: kubelet pkg/kubelet/apis of 1.10 to 1.20."""
+
+
+class Platform(Struct, frozen=True, gc=False):
+    """What a pod says of the machine it wants.
+
+    ``claims`` are the fields that name an operating system, the deciding one first.
+    ``host_process``: a Windows container runs on the host itself. ``handler`` is that of its
+    ``runtime_class``, None where the input does not hold it.
+    """
+
+    claims: tuple[OsClaim, ...] = ()
+    host_process: bool = False
+    runtime_class: str | None = None
+    handler: str | None = None
+
+
+NO_PLATFORM = Platform()
+
+
 class Pod(Struct, frozen=True, gc=False):
     """One pod. ``containers`` holds init containers and sidecars first, in their order, then
     the regular ones, then the ephemeral ones: the order in which a kubelet starts them.
@@ -65,7 +90,8 @@ class Pod(Struct, frozen=True, gc=False):
     uid_from: UidFrom = "manifest"
     resources: Resources | None = None
     overhead: Quantities = NO_QUANTITIES
-    os: Literal["linux", "windows"] = "linux"
+    os: System = "linux"
+    """The system of its containers: the first of ``platform.claims``, else linux."""
     critical: bool = False
     """Static, mirror, or priority at least 2000000000: kubelet types.IsCriticalPod."""
     node_critical: bool = False
@@ -81,6 +107,8 @@ class Pod(Struct, frozen=True, gc=False):
     """Pod-level requests that were filled by defaulting."""
     memory: MemoryPolicy = NO_POLICY
     """What its annotations say of memory."""
+    platform: Platform = NO_PLATFORM
+    """The operating system, the RuntimeClass and the isolation that it asks for."""
 
     @property
     def key(self) -> str:

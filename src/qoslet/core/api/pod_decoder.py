@@ -10,13 +10,14 @@ from typing import get_args
 
 from msgspec import Raw, Struct
 
-from qoslet.core.api.annotations import CONFIG_MIRROR, critical_of, memory_of, one_of, windows_of
+from qoslet.core.api.annotations import CONFIG_MIRROR, critical_of, memory_of, platform_of
 from qoslet.core.api.container_resources import (
     ContainerResources,
     FieldFault,
     ResourceDecoder,
     is_label,
     is_subdomain,
+    one_of,
 )
 from qoslet.core.api.ids import container_id_fault, generated_uid, uid_fault
 from qoslet.core.api.pod import (
@@ -107,7 +108,7 @@ class PodReader:
         self._check_rest(spec, status, prefix, faults)
         faults += (*self._rules.check(shape, Place(prefix, place.added)), *place.faults)
         critical, node_critical = critical_of(spec, annotations, prefix)
-        system, isolation = windows_of(spec, annotations, prefix, faults)
+        system, isolation, platform = platform_of(spec, annotations, prefix, faults)
         owner = (meta.annotations or {}) if prefix else {}
         policy = memory_of(annotations, owner, containers, prefix, notes)
         if faults:
@@ -131,6 +132,7 @@ class PodReader:
             spec.priority,
             defaulted,
             policy,
+            platform,
         )
         return DecodedPod(pod, faults, notes)
 

@@ -80,6 +80,7 @@ class PodSpecShape(Struct, gc=False, rename="camel"):
     priority: int | None = None
     priority_class_name: str | None = None
     active_deadline_seconds: int | None = None
+    affinity: Raw = NOTHING
     dns_policy: str | None = None
     host_ipc: bool | None = msgspec.field(default=None, name="hostIPC")
     host_network: bool | None = None

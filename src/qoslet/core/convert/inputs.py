@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from qoslet.core.api.schema import child, shown
 from qoslet.core.api.unknown_fields import unknown
@@ -31,6 +31,10 @@ _WINDOWS = frozenset(
     ("cpu_shares", "cpu_count", "cpu_maximum", "memory_limit_in_bytes", "rootfs_size_in_bytes",
      "affinity_cpus")
 )  # fmt: skip
+
+
+_HOST_PROCESS = "microsoft.com/hostprocess-container"
+"""The annotation that containerd gives a HostProcess container. Source: hcsshim pkg/annotations."""
 
 
 class Sandbox(Struct, frozen=True):
@@ -162,7 +166,10 @@ def _config(
         fields = _mapping(inner.get("resources") or {}, f"{where}: windows.resources")
         at = f"{where}: windows.resources"
         problems += unread(fields, at)
-        yield ResourceBlock(name, at, fields_of({"oci": dict(fields)}, at))
+        annotations = given.get("annotations")
+        on_host = isinstance(annotations, Mapping) and annotations.get(_HOST_PROCESS) == "true"
+        block = structs.replace(fields_of({"oci": dict(fields)}, at), host_process=on_host)
+        yield ResourceBlock(name, at, block)
     if linux is not None:
         inner = _mapping(linux, f"{where}: linux")
         _add_unknown_names(inner, _LINUX, "linux", where, "linux", problems)
@@ -224,11 +231,12 @@ def _messages(
         return
     kind = MESSAGES[message].get("windows")
     if "windows" in fields and kind is not None:
-        inner, at = fields["windows"], child(path, "windows")
+        inner, at, on_host = fields["windows"], child(path, "windows"), False
         if kind != "Resources":
+            on_host = _on_host(inner)
             inner, at = inner.get("resources"), f"{at}.resources"
-        if inner is not None:
-            yield _of_windows(inner, name, where, at)
+        if inner is not None or on_host:
+            yield _of_windows(inner or {}, name, where, at, on_host)
     linux = MESSAGES[message].get("linux")
     if linux is None:
         yield from _parts(fields, message, name, where, path)
@@ -280,9 +288,20 @@ def _config_name(given: Mapping[str, Any], names: frozenset[str]) -> str:
     return "PodSandboxConfig" if pod or beyond or inner & _OF_SANDBOX else "ContainerConfig"
 
 
-def _of_windows(given: Mapping[str, Any], name: str, where: str, path: str) -> ResourceBlock:
+def _on_host(config: Mapping[str, Any]) -> bool:
+    """Whether a Windows config is of a container on the host itself."""
+    context = config.get("security_context", config.get("securityContext"))
+    if not isinstance(context, Mapping):
+        return False
+    return bool(context.get("host_process", context.get("hostProcess")))
+
+
+def _of_windows(
+    given: Mapping[str, Any], name: str, where: str, path: str, on_host: bool = False
+) -> ResourceBlock:
     at = spot(where, path)
-    return ResourceBlock(name, at, fields_of(fields_in(given, where, path), at))
+    fields = fields_of(fields_in(given, where, path), at)
+    return ResourceBlock(name, at, structs.replace(fields, host_process=on_host))
 
 
 def _parts(

@@ -13,6 +13,9 @@ from qoslet.errors import BadInput
 Target = Literal["v1", "v2", "systemd", "oci", "cri", "windows"]
 
 TARGETS: tuple[Target, ...] = ("v1", "v2", "systemd", "oci", "cri", "windows")
+WINDOWS_ONLY: tuple[Target, ...] = ("windows",)
+"""Targets that a pod reaches only as one of Windows."""
+
 KINDS = ("oci", "cri", "pod")
 DRIVERS = ("cgroupfs", "systemd")
 PROCESSORS_MAX = 2048

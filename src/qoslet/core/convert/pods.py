@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec import structs
 
-from qoslet.core.api.pod import Container, Pod
+from qoslet.core.api.pod import Container, Pod, System
 from qoslet.core.convert.convert import Conversion, ConversionRequest
 from qoslet.core.convert.windows_fields import Fields
-from qoslet.core.convert.windows_job_object import OWN_MACHINE, Windows, object_part
+from qoslet.core.convert.windows_job_object import BY_POD, OWN_MACHINE, Windows, object_part
 from qoslet.core.convert.windows_parity import container_parity, pod_parity
 from qoslet.core.node.node import Node
 from qoslet.core.oci.resources import Block
@@ -21,15 +21,21 @@ from qoslet.core.plan.cri_messages import oci as oci_messages
 from qoslet.core.plan.plan import plan
 from qoslet.core.plan.pod_planner import Planner
 from qoslet.core.problem import Problem
+from qoslet.core.resources.admission import misfit
 from qoslet.core.resources.cgroup_tree import Cgroup, Setting
 from qoslet.core.resources.node_policy import NodePolicy
-from qoslet.core.resources.windows import hyperv, windows_cri, windows_oci, windows_settings
+from qoslet.core.resources.windows import windows_cri, windows_oci, windows_settings
+from qoslet.core.resources.windows_isolation import asks_for_hyperv, hyperv, on_host
+from qoslet.errors import BadInput
 
 
 def convert_pods(
     pods: Sequence[Pod], node: Node, request: ConversionRequest, problems: Sequence[Problem] = ()
 ) -> Conversion:
-    """The files of pods' cgroups, as in a plan, or their messages."""
+    """The files of pods' cgroups, as in a plan, or their messages. Raises BadInput where every pod is
+    of the other operating system; such a pod among others is left out, with a row."""
+    pods, left_out = _of_target(pods, node, request)
+    problems = (*problems, *left_out)
     if request.to == "windows":
         return _windows_pods(pods, node, request, problems)
     hierarchy = node.hierarchy if request.to in ("oci", "cri") else request.hierarchy
@@ -48,6 +54,29 @@ def convert_pods(
     return Conversion("pod", request, tuple(parts), planned.problems)
 
 
+def _of_target(
+    pods: Sequence[Pod], node: Node, request: ConversionRequest
+) -> tuple[Sequence[Pod], list[Problem]]:
+    """The pods whose containers the target can hold, and a row for each other one."""
+    if request.to in ("oci", "cri"):
+        return pods, []
+    to_windows = request.to == "windows"
+    wrong: System = "linux" if to_windows else "windows"
+    hint = "use --to v1, v2, systemd, cri or oci" if to_windows else "use --to windows, cri or oci"
+    message = f"is of {wrong.capitalize()} containers"
+
+    def is_other(pod: Pod) -> bool:
+        if to_windows:
+            return misfit(pod, "windows") is not None
+        return node.os == "windows" or pod.os == "windows"
+
+    others = [pod for pod in pods if is_other(pod)]
+    if others and len(others) == len(pods):
+        raise BadInput(message, where=others[0].where, hint=hint)
+    rows = [Problem("warning", pod.where, f"left out: it {message}", hint) for pod in others]
+    return [pod for pod in pods if not is_other(pod)], rows
+
+
 def _windows_pods(
     pods: Sequence[Pod], node: Node, request: ConversionRequest, problems: Sequence[Problem]
 ) -> Conversion:
@@ -57,13 +86,18 @@ def _windows_pods(
     policy, parts = planner.policy, []
     if request.windows.processors is not None:
         policy = structs.replace(policy, processors=request.windows.processors)
+    machines = []
     for pod in pods:
         windows = _machine(policy, hyperv(policy, pod))
+        machines.append(windows)
         parts.append(BlockResult(name=pod.key, parity=pod_parity(policy, pod, planner.qos(pod))))
         parts += [
             _windows_container(policy, pod, container, windows) for container in pod.containers
         ]
-    request = structs.replace(request, windows=windows) if pods else request
+    if machines:
+        alike = all(one.isolation == machines[0].isolation for one in machines)
+        shared = machines[0].isolation if alike else BY_POD
+        request = structs.replace(request, windows=structs.replace(machines[0], isolation=shared))
     request = structs.replace(request, runtime=node.profile.runtime)
     return Conversion("pod", request, tuple(parts), tuple(problems))
 
@@ -85,7 +119,10 @@ def _windows_container(
 ) -> BlockResult:
     settings = windows_settings(policy, pod, container)
     message = windows_cri(settings)
-    part = object_part(Fields(**message), windows)
+    # one that asks for both gets neither
+    both = on_host(policy, pod) and asks_for_hyperv(policy, pod)
+    machine = structs.replace(windows, isolation="hyperv") if both else windows
+    part = object_part(Fields(**message, host_process=both), machine)
     report = container_parity(policy, container, part, windows)
     messages: dict[str, object] = {"cri": message, "oci": windows_oci(settings)}
     name = f"{pod.key}/{container.name}"

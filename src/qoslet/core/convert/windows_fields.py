@@ -36,7 +36,8 @@ class Fields(Struct, frozen=True):
     """WindowsContainerResources or ``windows.resources``; zero is "not set".
 
     ``affinity_cpus`` are groups with their masks. Only the OCI has ``storage_iops`` and
-    ``storage_bps``. ``oci``: it was decoded from an OCI block.
+    ``storage_bps``. ``oci``: it was decoded from an OCI block. ``host_process``: the message around
+    it asks for a container that runs on the host itself.
     """
 
     cpu_shares: int = 0
@@ -48,6 +49,7 @@ class Fields(Struct, frozen=True):
     storage_iops: int = 0
     storage_bps: int = 0
     oci: bool = False
+    host_process: bool = False
 
 
 _WIDTHS = {"cpu_shares": 65535, "cpu_maximum": 65535, "cpu_count": _INT32}

@@ -45,6 +45,9 @@ OWN_MACHINE = 2
 """The default number of processors of a Hyper-V container's VM. Source: hcsshim internal/uvm
 defaultProcessorCount."""
 
+BY_POD = "by pod"
+"""The isolation of a conversion whose pods differ."""
+
 PROCESS = Windows()
 """Process isolation on a machine of unknown size."""
 
@@ -113,6 +116,9 @@ def _refusal(
 
 def object_part(fields: Fields, windows: Windows) -> BlockResult:
     """The settings of the container's job object."""
+    if fields.host_process and windows.isolated:
+        words = "HostProcess containers run on the host, not in a VM"
+        return BlockResult(refusal=Refusal("host_process", words, "refused.windows.host_process"))
     count, weight, maximum = fields.cpu_count, fields.cpu_shares, fields.cpu_maximum
     lost = _elsewhere(fields, windows)
     if windows.precedence and not windows.isolated:

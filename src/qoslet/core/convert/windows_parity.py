@@ -13,7 +13,7 @@ from qoslet.core.convert.windows_job_object import Windows
 from qoslet.core.oci.result import BlockResult, Parity, Verdict
 from qoslet.core.quantity import ZERO
 from qoslet.core.resources.node_policy import NodePolicy
-from qoslet.core.resources.windows import hyperv
+from qoslet.core.resources.windows_isolation import hyperv, on_host
 from qoslet.core.rules.windows import MAXIMUM, milli_of_maximum
 
 _OWN_MEMORY = 1024
@@ -26,10 +26,23 @@ def container_parity(
 ) -> tuple[Parity, ...]:
     """The report of a container; ``part`` is its job object."""
     if part.refusal is not None:
-        how = "the pod is rejected"
-        return (Parity("container", container.name, "absent", how, "use Kubernetes 1.18 or later"),)
+        how, instead = "the pod is rejected", "use Kubernetes 1.18 or later"
+        if part.refusal.rule == "refused.windows.host_process":
+            instead = "use process isolation"
+        return (Parity("container", container.name, "absent", how, instead),)
+    if policy.choices.windows == "none":
+        return tuple(_unsent(policy, container))
     control = {row.file: int(row.value) for row in part.rows}
     return tuple(_container(policy, container, control, windows))
+
+
+def _unsent(policy: NodePolicy, container: Container) -> Iterator[Parity]:
+    """Releases before the message: the scheduler counts, nothing else does."""
+    how = f"Kubernetes {policy.node.profile.kubernetes} sends no resources of Windows containers"
+    for side in ("limits", "requests"):
+        for name, amount in getattr(container.resources, side).items():
+            if amount.nano:
+                yield Parity(f"{side}.{name}", str(amount), "absent", how, "use 1.10 or later")
 
 
 def _container(
@@ -132,7 +145,10 @@ def pod_parity(policy: NodePolicy, pod: Pod, qos: str) -> tuple[Parity, ...]:
 def _pod(policy: NodePolicy, pod: Pod, qos: str) -> Iterator[Parity]:
     how = "it orders evictions; Windows has no cgroups above a container, so a class has no share"
     yield Parity("QoS class", qos, "approximated", how, "set limits on every container")
-    if hyperv(policy, pod):
+    if on_host(policy, pod):
+        how = "its containers run on the host itself, without isolation: job objects limit them, no file system, network or user is their own"
+        yield Parity("isolation", "hostProcess", "absent", how, "a container without hostProcess")
+    elif hyperv(policy, pod):
         how = "its containers run in a VM"
         yield Parity("isolation", "hyperv", "enforced", how)
     if pod.resources is not None:
@@ -141,6 +157,8 @@ def _pod(policy: NodePolicy, pod: Pod, qos: str) -> Iterator[Parity]:
         yield Parity("spec.resources", "set", "absent", how, instead)
     for name, amount in sorted(pod.overhead.items()):
         how = "the scheduler counts it; it is not a limit"
+        if not policy.sum_rules.overhead:
+            how = f"{policy.node.profile.kubernetes} ignores it: the gate PodOverhead is disabled"
         yield Parity(f"overhead.{name}", str(amount), "absent", how)
     if policy.node.kubelet.pod_pids_limit not in (None, -1, 0):
         how = "the process limit of a job object is not set"

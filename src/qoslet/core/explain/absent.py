@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from qoslet.core.explain.absent_windows import WINDOWS_FIELDS
 from qoslet.core.resources.cgroup_tree import Cgroup
 from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.resources.not_written import NotWritten
@@ -61,6 +62,8 @@ _BY_FILE = {
 def reason_absent(missing: UnwrittenFile) -> str:
     """One sentence; never empty."""
     policy, file = missing.policy, missing.file
+    if file in WINDOWS_FIELDS:
+        return "it is a field of Windows containers, which have job objects; this one is on Linux"
     if policy.v2 and file in _V1_TO_V2:
         return f"the node has cgroup v2, where the file is {_V1_TO_V2[file]}"
     if not policy.v2 and file in _V2_TO_V1:

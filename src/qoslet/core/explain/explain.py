@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 
 from qoslet.core.api.pod import Pod, QosClass
 from qoslet.core.explain.absent import UnwrittenFile, reason_absent
+from qoslet.core.explain.absent_windows import WINDOWS_FIELDS, windows_absent
 from qoslet.core.explain.effective_memory import LIMITING, PROTECTING, loss, sentence
 from qoslet.core.explain.inputs import Fact, facts, origin, refusals
 from qoslet.core.explain.selector import OOM, known_file, select
@@ -161,10 +162,14 @@ def _variant(
     return f"{release}: Memory QoS {variant}{since}{how}", known
 
 
-def _times(cgroup: Cgroup, file: str, writer: str, minor: int) -> tuple[str, str]:
+def _times(
+    cgroup: Cgroup, file: str, writer: str, minor: int, windows: bool = False
+) -> tuple[str, str]:
     """When a file is written, and what resets a value set by hand."""
     level: Level = "reserved"
-    if writer == "qoslet":
+    if windows:
+        level = "windows"
+    elif writer == "qoslet":
         level = "qoslet"
     elif cgroup.level != "node":
         level = cgroup.level
@@ -178,7 +183,8 @@ def _times(cgroup: Cgroup, file: str, writer: str, minor: int) -> tuple[str, str
 def _written(plan: Plan, policy: NodePolicy, cgroup: Cgroup) -> list[Value]:
     minor, values = plan.node.profile.minor, []
     for setting in cgroup.settings:
-        when, overwritten = _times(cgroup, setting.file, setting.writer, minor)
+        windows = plan.is_windows(cgroup)
+        when, overwritten = _times(cgroup, setting.file, setting.writer, minor, windows)
         chosen, evidence = _chosen(policy, setting.rule, setting.writer != "kubelet")
         values.append(
             Value(
@@ -235,9 +241,14 @@ def _oom(plan: Plan, policy: NodePolicy, cgroup: Cgroup) -> Value:
 
 
 def _absent(plan: Plan, policy: NodePolicy, cgroup: Cgroup, file: str) -> Value:
-    chosen, evidence = _chosen(policy, file, False)
-    unwritten = Planner(plan.node).unwritten(cgroup, [row.pod for row in plan.pods])
-    reason = reason_absent(UnwrittenFile(policy, cgroup, file, unwritten))
+    windows = plan.is_windows(cgroup) and cgroup.pod is not None
+    field = windows and file in WINDOWS_FIELDS
+    chosen, evidence = _chosen(policy, "windows." if field else file, field)
+    if windows:
+        reason = windows_absent(policy, cgroup, file)
+    else:
+        unwritten = Planner(plan.node).unwritten(cgroup, [row.pod for row in plan.pods])
+        reason = reason_absent(UnwrittenFile(policy, cgroup, file, unwritten))
     return Value(
         file=file,
         because=with_refusals(reason, refusals(cgroup, file)),

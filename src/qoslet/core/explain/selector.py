@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from qoslet.core.api.pod import Pod
 from qoslet.core.cgroup.interface_files import KNOBS
+from qoslet.core.explain.absent_windows import WINDOWS_FIELDS
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.errors import BadInput
 
@@ -83,10 +84,13 @@ def known_file(text: str, cgroups: Sequence[Cgroup]) -> str:
     """``text`` if it names a file; BadInput with close matches otherwise."""
     files = {file for knob in KNOBS for file in (knob.v1, knob.v2) if file}
     files |= {s.file for cgroup in cgroups for s in cgroup.settings} | {OOM}
-    if text in files or text.startswith("hugetlb."):
+    if text in files or text.startswith("hugetlb.") or text in WINDOWS_FIELDS:
         return text
     from difflib import get_close_matches
 
     near = get_close_matches(text, sorted(files), 3, 0.6)
-    hint = f"did you mean {' or '.join(near)}?" if near else "such as memory.high or cpu.weight"
+    example = "such as memory.high or cpu.weight"
+    if any(setting.rule.startswith("windows.") for one in cgroups for setting in one.settings):
+        example = f"a Windows container has {', '.join(WINDOWS_FIELDS)}"
+    hint = f"did you mean {' or '.join(near)}?" if near else example
     raise BadInput(f"{text!r} is not a known cgroup file", where="FILE", hint=hint)

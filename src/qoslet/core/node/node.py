@@ -135,6 +135,11 @@ class Node(Struct, frozen=True):
         given = self.kubelet.feature_gates.get(name)
         return self.profile.gates.get(name, False) if given is None else given
 
+    def gate_by_release(self, name: str) -> bool:
+        """The same for a gate that decides about no value, which profiles do not hold."""
+        given = self.kubelet.feature_gates.get(name)
+        return feature_gates.default(name, self.profile.minor) if given is None else given
+
     def origin(self, field: str) -> str:
         """Where a field came from, for explanations."""
         return self.origins.get(field, "default")

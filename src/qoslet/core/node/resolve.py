@@ -13,7 +13,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.core.api.pod import Quantities
+from qoslet.core.api.pod import Quantities, System
 from qoslet.core.node import fields as read
 from qoslet.core.node import host_facts, validation
 from qoslet.core.node.documents import Fields, sort
@@ -153,7 +153,7 @@ def as_written(node: Node) -> Node:
     return node
 
 
-def _os(faults: Faults, where: str, value: Any) -> Literal["linux", "windows"] | None:
+def _os(faults: Faults, where: str, value: Any) -> System | None:
     found = read.choice(faults, where, value, ("linux", "windows"))
     return None if found is None else "windows" if found == "windows" else "linux"
 
@@ -221,18 +221,25 @@ def _pins(found: KubeletRead) -> bool:
     return "static" in (str(policy).lower() for policy in policies)
 
 
+def _system(machine: Machine, forced: System | None) -> tuple[System, bool]:
+    """The operating system of the node, and whether the documents describe one of another."""
+    named: System | None = machine.given("os", _os)
+    os: System = forced or named or "linux"
+    return os, os != (named or "linux")
+
+
 def node_from(
     documents: Sequence[tuple[str, Any]],
     flags: Flags,
     probe: Callable[[], Probed],
     *,
     acts: bool = False,
+    system: System | None = None,
 ) -> tuple[Node, list[Problem]]:
     """The node that labelled, decoded documents and flags describe, and what to know about it.
-
     ``probe`` is called at most once, and only if something is missing; ``acts``: for a command that
-    acts on this machine, which whatever is missing is then taken from. Raises BadInputs with every
-    fault of the input.
+    acts on this machine, which whatever is missing is then taken from. ``system``
+    overrides the operating system of the documents. Raises BadInputs with every fault of the input.
     """
     faults = Faults()
     sources = sort(faults, documents, flags.node_name)
@@ -244,7 +251,7 @@ def node_from(
     found = kubelet_read(faults, sources.kubelet, given)
     rules = _profile(machine, flags, problems)
     machine.asked_release = rules.kubernetes if flags.kubernetes is not None else None
-    os: Literal["linux", "windows"] = machine.given("os", _os) or "linux"
+    os, foreign = _system(machine, system)
     resources = host_facts.capacity(machine, os)
     swap = host_facts.swap(machine, os)
     facts = host_facts.host(machine, os, resources, _pins(found))
@@ -269,5 +276,5 @@ def node_from(
     validation.faults_of(faults, node, found)
     faults.check()
     runs = host_facts.runs_systemd(machine, facts) if driver == "systemd" else None
-    problems.extend(validation.problems_of(node, found, runs))
+    problems.extend(validation.problems_of(node, found, runs, foreign=foreign))
     return node, problems

@@ -155,12 +155,23 @@ def _over(node: Node, found: KubeletRead) -> Iterator[tuple[str, str, bool]]:
             yield resource, message, not alone and "evictionHard" not in found.origins
 
 
-def problems_of(node: Node, found: KubeletRead, systemd_runs: bool | None) -> list[Problem]:
-    """Everything to know about a valid node. ``systemd_runs`` None: not known."""
+def problems_of(
+    node: Node, found: KubeletRead, systemd_runs: bool | None, *, foreign: bool = False
+) -> list[Problem]:
+    """Everything to know about a valid node. ``systemd_runs`` None: not known. ``foreign``: the
+    documents describe a node of another operating system, of which only the size counts."""
     problems = [*_gate_problems(node, found), *_refused(node, found)]
     if node.os == "linux":
         problems += [*_refused_linux(node, found, systemd_runs), *_kernel(node, found)]
         problems += _names(node, found)
+        if node.isolation is not None:
+            message = "has no effect on a Linux node"
+            problems.append(Problem("warning", "--isolation", message, "remove it"))
+    elif not foreign:
+        # imported for nodes with Windows
+        from qoslet.core.node.windows_validation import windows_problems
+
+        problems += windows_problems(node, found)
     return [*problems, *_status(node)]
 
 

@@ -12,9 +12,13 @@ from qoslet.core.node.node import allocatable
 from qoslet.core.plan.totals import Largest, NodeTotals, Part, TemplateSummary
 from qoslet.core.problem import Problem, Severity
 from qoslet.core.quantity import canonical, from_int, from_milli
+from qoslet.core.resources.admission import misfit
 from qoslet.core.resources.cgroup_tree import Cgroup
 from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.rules.hugetlb import size_of_resource
+
+_OS_FIELD = 24
+"""The first minor whose API server keeps spec.os by default: gate IdentifyPodOS, beta in 1.24."""
 
 
 def _row(severity: Severity, where: str, message: str, hint: str) -> Problem:
@@ -91,7 +95,9 @@ def _fit(policy: NodePolicy, totals: NodeTotals, largest: Largest) -> Iterator[P
             node,
             f"memory limits add up to {_text('memory', limits)} of {_text('memory', room)}"
             f"{_by_whom('memory', largest.of('memory', limits=True), limits)}",
-            "limits are overcommitted; under pressure the kernel kills by oom_score_adj",
+            "limits are overcommitted; under pressure the kernel kills by oom_score_adj"
+            if policy.node.os == "linux"
+            else "limits are overcommitted; Windows pages to disk, and the kubelet evicts",
         )
 
 
@@ -146,19 +152,26 @@ def _node(policy: NodePolicy, totals: NodeTotals, upper: Sequence[Cgroup]) -> It
 def pod_problems(policy: NodePolicy, template: TemplateSummary) -> Iterator[Problem]:
     """The rows about pods of one shape."""
     pod = template.pod
-    windows = pod.os == "windows"
-    if windows != (policy.node.os == "windows"):
-        yield _row(
-            "warning",
-            f"{template.where}: spec.os.name",
-            f"a {pod.os} pod on a {policy.node.os} node",
-            "the kubelet rejects it",
-        )
+    wrong = misfit(pod, policy.node.os)
+    if wrong is not None:
+        field, system = wrong
+        hint = "the kubelet rejects it"
+        if field == "spec.os.name" and policy.node.profile.minor < _OS_FIELD:
+            release = policy.node.profile.kubernetes
+            hint = f"{release} has no spec.os: use nodeSelector kubernetes.io/os: {system}"
+        message = f"a {system} pod on a {policy.node.os} node"
+        yield _row("warning", f"{template.where}: {field}", message, hint)
+    if policy.node.os == "windows":
+        # imported for nodes with Windows
+        from qoslet.core.plan.windows_problems import windows_pod_problems
+
+        yield from windows_pod_problems(policy, template)
+        return
     yield from _class_quirks(policy, template)
     yield from _numbers(policy, template)
     yield from _rounded(policy, template)
     yield from _hugepages(policy, template)
-    if policy.node.profile.kubernetes == "design" and not windows:
+    if policy.node.profile.kubernetes == "design" and pod.os == "linux":
         # imported for the documents alone
         from qoslet.core.plan.design_problems import design_problems
 
@@ -195,12 +208,7 @@ def _numbers(policy: NodePolicy, template: TemplateSummary) -> Iterator[Problem]
     floor = 1000 * 1000 // policy.period_us
     for container in template.pod.containers:
         limit = container.resources.limits.get("cpu")
-        if (
-            limit is not None
-            and 0 < limit.milli < floor
-            and policy.node.kubelet.cpu_cfs_quota
-            and policy.node.os == "linux"
-        ):
+        if limit is not None and 0 < limit.milli < floor and policy.node.kubelet.cpu_cfs_quota:
             yield _row(
                 "warning",
                 f"{template.where}: {container.field}.resources.limits.cpu",

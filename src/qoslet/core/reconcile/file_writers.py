@@ -16,7 +16,16 @@ from qoslet.core.cgroup.interface_files import property_of
 from qoslet.core.cgroup.names import is_at_or_below
 
 Level = Literal[
-    "kubepods", "qos", "pod", "sandbox", "container", "reserved", "unit", "controllers", "qoslet"
+    "kubepods",
+    "qos",
+    "pod",
+    "sandbox",
+    "container",
+    "reserved",
+    "unit",
+    "controllers",
+    "qoslet",
+    "windows",
 ]
 
 NEWEST = 99
@@ -138,6 +147,11 @@ TABLE: tuple[FileWriter, ...] = (
         "when the container is created, and with an in-place resize, which sends all of them",
         f"{_RESIZE}, and {_CPUS}",
         "CRI UpdateContainerResources; runc update writes all values again", since=27,
+    ),
+    FileWriter(
+        "windows", ("",), "container runtime",
+        "when the container is created; Windows takes no in-place resize", "",
+        "CRI CreateContainer; kubelet: a resize is Infeasible on Windows",
     ),
     FileWriter(
         "reserved", ("cpu.", "memory.", "pids.", "hugetlb.", "cpuset."), "kubelet",

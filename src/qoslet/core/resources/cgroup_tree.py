@@ -90,6 +90,11 @@ class Plan(Struct, frozen=True):
         """Deprecated name of ``is_valid``."""
         return self.is_valid
 
+    def is_windows(self, cgroup: Cgroup) -> bool:
+        """Whether a row of ``cgroups`` is that of a Windows container: Windows has job objects, no
+        cgroups, and the settings are fields of a message, not files."""
+        return self.node.os == "windows" or (cgroup.pod is not None and cgroup.pod.os == "windows")
+
     @property
     def files(self) -> frozenset[str]:
         """Every file that the plan writes somewhere."""

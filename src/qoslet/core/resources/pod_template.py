@@ -127,6 +127,7 @@ def _shape_key(pod: Pod) -> object:
         pod.node_critical,
         pod.os,
         pod.isolation,
+        pod.platform,
         *_own_memory(pod),
     )
 
@@ -190,17 +191,6 @@ def as_release_sees(policy: NodePolicy, pod: Pod) -> Pod:
             else c
             for c in containers
         )
-    return Pod(
-        pod.namespace,
-        pod.name,
-        pod.uid,
-        pod.where,
-        containers,
-        uid_from=pod.uid_from,
-        resources=pod.resources if policy.pod_level else None,
-        overhead=pod.overhead,
-        os=pod.os,
-        critical=pod.critical,
-        node_critical=pod.node_critical,
-        memory=pod.memory,
+    return replace(
+        pod, containers=containers, resources=pod.resources if policy.pod_level else None
     )

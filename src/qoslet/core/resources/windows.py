@@ -12,16 +12,8 @@ from qoslet.core.api.pod import Container, Pod
 from qoslet.core.quantity import ZERO
 from qoslet.core.resources.cgroup_tree import Setting
 from qoslet.core.resources.node_policy import NodePolicy
+from qoslet.core.resources.windows_isolation import hyperv
 from qoslet.core.rules import windows
-
-
-def hyperv(policy: NodePolicy, pod: Pod) -> bool:
-    """Whether the pod runs under Hyper-V isolation: the flag, else its annotation."""
-    if policy.node.isolation is not None:
-        return policy.node.isolation == "hyperv"
-    if policy.choices.windows == "1.10" and not policy.gate("HyperVContainer"):
-        return False
-    return pod.isolation == "hyperv"
 
 
 def _row(file: str, value: int, rule: str, *inputs: object) -> Setting:
@@ -68,7 +60,7 @@ def _design(policy: NodePolicy, milli: int, request: int, isolated: bool) -> lis
     if count:
         settings.append(_row("cpu_count", count, "windows.cpu_count", milli, count))
     if shares:
-        inputs = (milli or request, processors, shares)
+        inputs = (milli or request, processors, shares, "limit" if milli else "request")
         settings.append(_row("cpu_shares", shares, "windows.cpu_shares", *inputs))
     if maximum:
         settings.append(

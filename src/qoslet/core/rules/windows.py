@@ -93,8 +93,8 @@ def _count(milli: int, amount: int) -> str:
 
 
 @rule("windows.cpu_shares", DESIGN)
-def _shares(milli: int, processors: int, amount: int) -> str:
-    return f"limit {milli}m of {_processors(processors)} -> {amount} of 10000"
+def _shares(milli: int, processors: int, amount: int, of: str = "limit") -> str:
+    return f"{of} {milli}m of {_processors(processors)} -> {amount} of 10000"
 
 
 @rule("windows.cpu_shares.least", f"{SHARES} (1.10-1.17)")
@@ -154,6 +154,13 @@ def _refused_range(field: str, amount: int) -> str:
 @rule("refused.windows.percent", "dockershim docker_container_windows.go; moby daemon_windows.go")
 def _refused_percent(maximum: int) -> str:
     return f"dockershim passes the maximum {maximum} of 10000 on as percent"
+
+
+@rule(
+    "refused.windows.host_process", "kubernetes.io create-hostprocess-pod; hcsshim before PR 2531"
+)
+def _refused_host_process() -> str:
+    return "Hyper-V isolation and hostProcess exclude each other"
 
 
 @rule("refused.windows.affinity", "hcsshim internal/hcsoci ValidateCPUAffinityEntries")

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from qoslet.core.api.container_resources import FieldFault
 from qoslet.core.api.pod import Container, Pod
 from qoslet.core.problem import Problem
+from qoslet.core.resources.admission import misfit
 from qoslet.core.workload.env import PodEnvironment, environment, launch_environment
 from qoslet.core.workload.fields import (
     documents_by_name,
@@ -176,8 +177,9 @@ class PodReader:
             else:
                 raw = documents.get(shape.name, {})
                 self._read_container(reading, shape, raw, around)
-        if self.pod.os == "windows":
-            fault = FieldFault("spec.os.name", "a Windows pod cannot run here", "plan only")
+        wrong = misfit(self.pod, "linux")
+        if wrong is not None:
+            fault = FieldFault(wrong[0], "a Windows pod cannot run here", "plan only")
             reading.errors.append(fault_row(self.pod, fault))
         return reading
 

@@ -9,6 +9,7 @@ from typing import IO, Any
 import msgspec
 from msgspec import Raw, Struct
 
+from qoslet.core.api.pod import System
 from qoslet.core.node.node import Node
 from qoslet.core.node.resolve import Flags, Probed, node_from
 from qoslet.core.problem import Problem
@@ -80,20 +81,22 @@ def load_node(
     root_check: bool = False,
     bounds: FileLimits = READ_ONCE,
     acts: bool = False,
+    system: System | None = None,
 ) -> tuple[Node, list[Problem]]:
     """The node that the files at ``paths`` (``-``: standard input) and ``flags`` describe.
 
     This machine is looked at only for what they do not say, and if they are of another one not at
     all, unless the command ``acts`` on this machine. With ``root_check`` a path that
-    another user can change is refused while running as root. Raises BadInputs with all faults.
+    another user can change is refused while running as root. ``system`` overrides
+    the operating system that the documents name. Raises BadInputs with all faults.
     """
     found = list(_documents(paths, stdin, root_check, bounds))
     faults = [each for each in found if isinstance(each, BadInput)]
     documents = [each for each in found if not isinstance(each, BadInput)]
     if not faults:
-        return node_from(documents, flags, _probe, acts=acts)
+        return node_from(documents, flags, _probe, acts=acts, system=system)
     try:
-        node_from(documents, flags, _probe, acts=acts)
+        node_from(documents, flags, _probe, acts=acts, system=system)
     except BadInputs as more:
         faults.extend(more.faults)
     raise BadInputs(faults)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from qoslet.render.documents.plan import API_VERSION, Document, problem_row
 
 if TYPE_CHECKING:
-    from qoslet.core.convert.convert import Conversion
+    from qoslet.core.convert.convert import Conversion, ConversionRequest
     from qoslet.core.oci.result import BlockResult, Parity, Refusal, Row, Unsupported
 
 
@@ -21,13 +21,19 @@ def conversion_document(conversion: Conversion) -> Document:
         "to": request.to,
         "hierarchy": None if request.to == "windows" else request.hierarchy,
         "driver": None if request.to == "windows" else request.driver,
-        "isolation": request.windows.isolation if request.to == "windows" else None,
+        "isolation": _isolation(request),
         "runtime": request.runtime.name,
         "action": "create" if request.update is None else "update",
         "blocks": [_part(part) for part in conversion.parts],
         "accounting": [_lost(row) for row in conversion.accounting],
         "problems": [problem_row(row) for row in conversion.problems],
     }
+
+
+def _isolation(request: ConversionRequest) -> str | None:
+    """None where pods differ, and where there is none."""
+    known = request.windows.isolation in ("process", "hyperv")
+    return request.windows.isolation if request.to == "windows" and known else None
 
 
 def _part(part: BlockResult) -> Document:

@@ -13,10 +13,11 @@ from msgspec import json
 from qoslet.core.node.node import allocatable, enforced
 from qoslet.core.plan.effective_memory import key_of, named, standings
 from qoslet.core.plan.memory_annotation_effects import guard_mode
-from qoslet.core.resources.node_policy import node_policy
+from qoslet.core.resources.node_policy import NodePolicy, node_policy
+from qoslet.core.resources.pod_template import is_windows
 
 if TYPE_CHECKING:
-    from qoslet.core.api.pod import Quantities
+    from qoslet.core.api.pod import Pod, Quantities
     from qoslet.core.plan.effective_memory import Standing
     from qoslet.core.plan.memory_annotation_effects import GuardMode
     from qoslet.core.problem import Problem
@@ -63,6 +64,8 @@ def node_block(plan: Plan) -> Document:
         "assumed": [
             {"field": one.field, "value": one.value, "why": one.why} for one in node.assumed
         ],
+        "os": node.os,
+        "cgroupsInForce": node.os == "linux",
     }
 
 
@@ -153,6 +156,7 @@ def plan_document(plan: Plan) -> Document:
                 "uidFrom": row.pod.uid_from,
                 "qosClass": row.qos,
                 "guard": guard_block(guard_mode(policy, row.pod)),
+                "isolation": _isolation(policy, row.pod),
             }
             for row in plan.pods
         ],
@@ -161,6 +165,16 @@ def plan_document(plan: Plan) -> Document:
         ],
         "problems": [problem_row(problem) for problem in plan.problems],
     }
+
+
+def _isolation(policy: NodePolicy, pod: Pod) -> str | None:
+    """How the containers of a pod are isolated on Windows; None for Linux containers."""
+    if not is_windows(policy, pod):
+        return None
+    # imported for Windows containers
+    from qoslet.core.resources.windows_isolation import hyperv, on_host
+
+    return "host" if on_host(policy, pod) else "hyperv" if hyperv(policy, pod) else "process"
 
 
 def guard_block(guard: GuardMode | None) -> Document | None:

@@ -33,8 +33,10 @@ def _heading(conversion: Conversion, terminal: Terminal) -> str:
     request = conversion.request
     words = [request.runtime.name, f"cgroup {request.hierarchy}", request.driver]
     if request.to == "windows":
-        words = [f"{request.windows.isolation} isolation"]
-        words += ["the design's precedence"] if request.windows.precedence else []
+        isolation = request.windows.isolation
+        words = ["isolation by pod" if isolation == "by pod" else f"{isolation} isolation"]
+        whose = "Docker's" if request.windows.percent else "the design's"
+        words += [f"{whose} precedence"] if request.windows.precedence else []
     if request.update is not None:
         words.append("update")
     said = terminal.paint(f"{conversion.source} -> {request.to}", "bold")

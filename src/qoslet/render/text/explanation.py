@@ -32,7 +32,7 @@ def draw(explanation: Explanation, terminal: Terminal, full: bool, exact: bool) 
     for group in explanation.groups:
         if group.cgroup.level == "sandbox" and _nothing_new(group, full):
             continue
-        drawn += ["", *_heading(group, terminal)]
+        drawn += ["", *_heading(group, terminal, explanation.plan.is_windows(group.cgroup))]
         if not full:
             drawn += _short(group, terminal, exact)
         for value in group.values if full else ():
@@ -67,11 +67,13 @@ def _pod(explanation: Explanation, terminal: Terminal, with_facts: bool) -> list
     return drawn
 
 
-def _heading(group: Group, terminal: Terminal) -> list[str]:
+def _heading(group: Group, terminal: Terminal, windows: bool) -> list[str]:
     cgroup = group.cgroup
     title = printable(label(cgroup, group.qos, alone=cgroup.level != "pod"))
     place = printable(cgroup.path or cgroup.name)
-    if cgroup.path is None and cgroup.pod is not None:
+    if windows:
+        place = "a job object, no cgroup"
+    elif cgroup.path is None and cgroup.pod is not None:
         place += " (path unknown until the container is created)"
     return [
         f"{terminal.paint(cgroup.level, 'dim')} {terminal.paint(title, 'bold')}",

@@ -103,6 +103,7 @@ def lines_of(plan: Plan, terminal: Terminal, exact: bool, verbose: bool) -> list
         cells["worth"] = lost(standing, exact)
         others = tuple(f"{s.file} = {s.value}" for s in cgroup.settings if s.file not in DRAWN)
         others += _first_limit(standing)
+        others += _vm(plan, cgroup)
         alone = not trunk and cgroup.pod is not None
         text = printable(label(cgroup, own, alone))
         nested = children.get(cgroup.name, [])
@@ -122,6 +123,20 @@ def _first_limit(standing: Standing | None) -> tuple[str, ...]:
     first = standing.binds
     place = "" if first.path == standing.claim.path else f" of {named(first.path)}"
     return (f"limited by: {first.file} {first.limit}{place}",)
+
+
+def _vm(plan: Plan, cgroup: Cgroup) -> tuple[str, ...]:
+    """How a Windows container is isolated, where that is not in its job object alone."""
+    if cgroup.pod is None or not plan.is_windows(cgroup):
+        return ()
+    # imported for Windows containers
+    from qoslet.core.resources.node_policy import node_policy
+    from qoslet.core.resources.windows_isolation import hyperv, on_host
+
+    policy = node_policy(plan.node)
+    if on_host(policy, cgroup.pod):
+        return ("on the host itself",)
+    return ("Hyper-V isolation",) if hyperv(policy, cgroup.pod) else ()
 
 
 def _speaks(lines: Sequence[Line], name: str, verbose: bool) -> bool:
@@ -198,7 +213,7 @@ def tree(plan: Plan, terminal: Terminal, exact: bool = False, verbose: bool = Fa
         drawn += ["", *_headings(fit, terminal, plan.node.hierarchy)]
         for line in lines:
             drawn.append(_drawn(line, fit, terminal))
-            if verbose or plan.node.os == "windows":
+            if verbose or plan.is_windows(line.cgroup):
                 margin = terminal.paint(line.margin, "dim")
                 drawn += [margin + terminal.paint(printable(o), "dim") for o in line.others]
         if fit.dropped:
@@ -214,12 +229,13 @@ def header(plan: Plan, terminal: Terminal, exact: bool = False) -> list[str]:
     """The node in a line, and what it has, offers and enforces."""
     node = plan.node
     dot = terminal.mark(" · ", ", ")
+    windows = node.os == "windows"
     facts = [
-        node.os if node.os == "windows" else f"cgroup {node.hierarchy}",
-        node.driver,
+        *(("windows",) if windows else (f"cgroup {node.hierarchy}", node.driver)),
         f"Kubernetes {node.profile.kubernetes}",
         node.profile.runtime.name,
-        f"Memory QoS {memory_qos(plan)}",
+        *((f"{node.isolation} isolation",) if windows and node.isolation else ()),
+        *(() if windows else (f"Memory QoS {memory_qos(plan)}",)),
     ]
     title = printable(node.name or "this node")
     drawn = _joined(title, [printable(fact) for fact in facts], dot, terminal.width)
@@ -227,7 +243,7 @@ def header(plan: Plan, terminal: Terminal, exact: bool = False) -> list[str]:
     rows = (
         ("capacity", node.capacity),
         ("allocatable", allocatable(node)),
-        ("enforced", enforced(node)),
+        *(() if windows else (("enforced", enforced(node)),)),
     )
     names = [n for n in node.capacity if n in ("cpu", "memory", "pid") or _huge(plan, n)]
     text = {name: {n: _amount(n, q.get(n), exact) for n in names} for name, q in rows}
@@ -352,9 +368,10 @@ def _class_of(cgroup: Cgroup) -> str:
 
 def files(plan: Plan) -> list[str]:
     """``path=value`` for every file, in the plan's order; a path that is not known before the
-    container runs is the abstract name."""
+    container runs is the abstract name. Windows containers have no files."""
     return [
         printable(f"{(cgroup.path or cgroup.name).rstrip('/')}/{setting.file}={setting.value}")
         for cgroup in plan.cgroups
+        if not plan.is_windows(cgroup)
         for setting in cgroup.settings
     ]

@@ -41,7 +41,11 @@ def lines(plan: Plan) -> list[str]:
         "set -eu",
     ]
     for cgroup in plan.cgroups:
-        if cgroup.path is None:
+        if plan.is_windows(cgroup):
+            found.append(
+                printable(f"# a Windows container, no cgroup: {label(cgroup, None, True)}")
+            )
+        elif cgroup.path is None:
             found += _comment(cgroup)
     real = [cgroup for cgroup in plan.cgroups if cgroup.path is not None]
     if node.driver == "systemd":

@@ -6,7 +6,7 @@ pkg/apis/core/validation ValidateConfigMap, ValidateSecret; pkg/registry/core/se
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
@@ -50,6 +50,21 @@ class ConfigObject(Struct, frozen=True):
 
 
 ConfigObjects = Mapping[ConfigKey, ConfigObject]
+
+
+def take_config(
+    kind: str,
+    document: Mapping[str, Any] | None,
+    where: str,
+    found: list[ConfigObject],
+    add_fault: Callable[[BadInput], None],
+) -> None:
+    """Add the object of a document to ``found``, and its faults."""
+    if document is not None:
+        one, faults = config_object(kind, document, where)
+        found += one
+        for fault in faults:
+            add_fault(fault)
 
 
 def config_object(

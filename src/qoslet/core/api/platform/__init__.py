@@ -1,0 +1,1 @@
+"""The operating system and the isolation that a pod wants, and its RuntimeClass."""
