@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from qoslet.core.managers.cpu_assignment import PickOptions, pick
-from qoslet.core.managers.topology_hints import Hint, bits, numbers, sets_of
+from qoslet.core.managers.topology_hints import Hint, NodeSets, bits, numbers
 from qoslet.core.node.topology import NO_CPUS, Cpus, Topology, listed
 from qoslet.core.rules.catalog import rule
 
@@ -73,7 +73,8 @@ class CpuManager:
         self.topology = topology
         self.options = options
         self.reserved = reserved
-        self._sets: list[tuple[int, tuple[int, ...]]] = []
+        self._sets: NodeSets | None = None
+        self._sockets: dict[int, set[int]] | None = None
         self._own: dict[str, dict[str, Cpus]] = {}
         self.taken: Cpus = NO_CPUS
         """All exclusive CPUs; a new object whenever the set changes."""
@@ -123,13 +124,14 @@ class CpuManager:
         whole = {node: len(cpus) for node, cpus in topology.whole("node").items()}
         free_count = {node: by_node.get(node, 0) for node in whole}
         fewest, masks = len(whole), []
-        if not self._sets:
-            self._sets = [(mask, numbers(mask)) for mask in sets_of(sorted(whole))]
-        for mask, inside in self._sets:
-            if sum([whole[node] for node in inside]) >= asked:
-                fewest = min(fewest, len(inside))
-            room = len(reuse) + sum([free_count[node] for node in inside])
-            if reuse_mask & ~mask == 0 and room >= asked:
+        if self._sets is None:
+            self._sets = NodeSets(whole)
+        most, room = self._sets.sums(whole), self._sets.sums(free_count)
+        missing = asked - len(reuse)
+        for mask, index, size in self._sets.all:
+            if most[index] >= asked and size < fewest:
+                fewest = size
+            if room[index] >= missing and reuse_mask & ~mask == 0:
                 masks.append(mask)
         return [Hint(mask, self._preferred(mask, fewest)) for mask in masks]
 
@@ -140,8 +142,10 @@ class CpuManager:
         nodes_per_socket = topology.count("node") // topology.count("socket")
         if not self.options.align_by_socket or not nodes_per_socket:
             return False
-        inside = [topology.whole("node")[node] for node in numbers(mask)]
-        sockets = topology.groups("socket", NO_CPUS.union(*inside))
+        if self._sockets is None:
+            whole = topology.whole("node").items()
+            self._sockets = {node: set(topology.groups("socket", cpus)) for node, cpus in whole}
+        sockets = set[int]().union(*(self._sockets[node] for node in numbers(mask)))
         return len(sockets) == -(-least // nodes_per_socket)
 
     def allocate(

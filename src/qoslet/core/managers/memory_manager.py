@@ -7,12 +7,12 @@ Source: kubelet pkg/kubelet/cm/memorymanager policy_static.go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from qoslet.core.managers.cpu_manager import Holder, Refusal
-from qoslet.core.managers.topology_hints import Hint, narrower, numbers, sets_of
+from qoslet.core.managers.topology_hints import Hint, NodeSets, bits, narrower, numbers
 from qoslet.core.node.topology import Topology
 from qoslet.core.quantity import canonical, from_int
 from qoslet.core.rules.catalog import rule
@@ -91,6 +91,12 @@ class Reusable:
         """Bytes that can be reused."""
         return self._bytes.get((nodes, resource), 0)
 
+    def by_set(self, resource: str) -> dict[int, int]:
+        """Bytes that can be reused by set of nodes."""
+        return {
+            bits(nodes): size for (nodes, name), size in self._bytes.items() if name == resource
+        }
+
     def note(self, blocks: Sequence[Block], init: bool) -> None:
         """Record the blocks of a container: those of an init container can be reused, those of
         others use them up."""
@@ -106,7 +112,7 @@ class MemoryManager:
     def __init__(self, topology: Topology, reserved: Mapping[int, Sizes]) -> None:
         self._machine = topology, reserved
         self.nodes = node_states(topology, reserved)
-        self._sets = [(mask, numbers(mask)) for mask in sets_of(sorted(self.nodes))]
+        self._sets = NodeSets(self.nodes)
         self._blocks: dict[str, dict[str, tuple[Block, ...]]] = {}
 
     def knows(self, resource: str) -> bool:
@@ -145,21 +151,28 @@ class MemoryManager:
     def hints(self, asked: Sizes, reuse: Reusable) -> dict[str, list[Hint]]:
         """For each resource the sets of nodes with enough free of all requested resources."""
         fewest, masks = len(self.nodes), []
-        room = [self._room(name) for name in asked]
-        wanted = list(asked.items())
-        for mask, nodes in self._sets:
-            for (_, size), (most, _) in zip(wanted, room, strict=True):
-                if sum([most[node] for node in nodes]) < size:
-                    break
-            else:
-                fewest = min(fewest, len(nodes))
-                if self._usable(nodes) and all(
-                    sum([free[node] for node in nodes]) + reuse.of(nodes, name) >= size
-                    for (name, size), (_, free) in zip(wanted, room, strict=True)
-                ):
-                    masks.append(mask)
+        room, rows = {name: self._room(name) for name in asked}, []
+        for name, size in asked.items():
+            most, free = (self._sets.sums(amounts) for amounts in room[name])
+            rows.append((size, most, free, reuse.by_set(name)))
+        groups = {mask for mask in self._groups() if mask}
+        used = bits(node for node, state in self.nodes.items() if state.assignments > 0)
+        for mask, index, count in self._sets.all:
+            if any(most[index] < size for size, most, _, _ in rows):
+                continue
+            fewest = min(fewest, count)
+            if all(free[index] + again.get(mask, 0) >= size for size, _, free, again in rows) and (
+                self._usable(mask, used, groups)
+            ):
+                masks.append(mask)
         same = [Hint(mask, mask.bit_count() == fewest) for mask in masks]
         return dict.fromkeys(asked, same)
+
+    def _groups(self) -> Iterator[int]:
+        """The sets of nodes that are used as groups by every one of their nodes that is used."""
+        for cells in {state.cells for state in self.nodes.values() if len(state.cells) > 1}:
+            used = [self.nodes[node] for node in cells if self.nodes[node].assignments > 0]
+            yield bits(cells) if all(state.cells == cells for state in used) else 0
 
     def _room(self, name: str) -> tuple[dict[int, int], dict[int, int]]:
         """The allocatable and the free bytes of a resource on each node."""
@@ -167,12 +180,12 @@ class MemoryManager:
         most = {node: table.allocatable if table else 0 for node, table in tables.items()}
         return most, {node: table.free if table else 0 for node, table in tables.items()}
 
-    def _usable(self, nodes: tuple[int, ...]) -> bool:
-        """Whether the nodes are unused, or used as this very group."""
-        if len(nodes) == 1:
-            return len(self.nodes[nodes[0]].cells) == 1
-        used = [self.nodes[node] for node in nodes if self.nodes[node].assignments > 0]
-        return all(len(state.cells) > 1 and state.cells == nodes for state in used)
+    def _usable(self, mask: int, used: int, groups: Container[int]) -> bool:
+        """Whether the nodes are unused, or used as this very group; a single node, too, if it is
+        used alone."""
+        if mask.bit_count() == 1:
+            return len(self.nodes[mask.bit_length() - 1].cells) == 1
+        return not mask & used or mask in groups
 
     def allocate(
         self, holder: Holder, asked: Sizes, hint: Hint, reuse: Reusable, before: Sequence[str] = ()
@@ -233,7 +246,8 @@ class MemoryManager:
             if preferred and not best.preferred:
                 return _scattered(asked)
             nodes = numbers(best.nodes or 0)
-        if len(nodes) > 1 and not self._usable(nodes):
+        used = bits(node for node, state in self.nodes.items() if state.assignments > 0)
+        if len(nodes) > 1 and not self._usable(bits(nodes), used, set(self._groups())):
             return _mixed(nodes)
         return nodes
 

@@ -7,7 +7,7 @@ Source: kubelet pkg/kubelet/cm/topologymanager policy.go, policy_*.go, numa_info
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
 from msgspec import Struct
@@ -49,6 +49,27 @@ def sets_of(nodes: Sequence[int]) -> Iterator[int]:
             yield bits(some)
 
 
+class NodeSets:
+    """Every set of NUMA nodes, the smaller first, each with its index into what ``sums`` returns and
+    its size."""
+
+    def __init__(self, nodes: Iterable[int]) -> None:
+        self.nodes = sorted(nodes)
+        places = {1 << node: 1 << at for at, node in enumerate(self.nodes)}
+        indices = {0: 0}
+        for bit, place in places.items():
+            indices |= {mask | bit: index | place for mask, index in indices.items()}
+        self.all = [(mask, indices[mask], mask.bit_count()) for mask in sets_of(self.nodes)]
+
+    def sums(self, amounts: Mapping[int, int]) -> list[int]:
+        """The sum of each set's amounts by the set's index."""
+        found = [0]
+        for node in self.nodes:
+            amount = amounts[node]
+            found += [one + amount for one in found]
+        return found
+
+
 def narrower(mask: int) -> tuple[int, int]:
     """Sorts sets: the fewest nodes, then the lowest numbers."""
     return mask.bit_count(), mask
@@ -79,20 +100,26 @@ class Merger(Struct, frozen=True):
     def _best(self, asked: Sequence[Sequence[Hint]], every: int) -> Hint:
         smallest = [_smallest(hints) for hints in asked]
         aim = max((size for size in smallest if size is not None), default=0)
-        merged = {Hint(mask, preferred) for mask, preferred in _permuted(asked, every) if mask}
-        best = min(merged, key=lambda hint: self._order(hint, aim), default=None)
-        return Hint(every, False) if best is None else best
+        preferred, others = permuted(asked, every)
+        sure = bool(preferred)
+        masks = preferred or others
+        if not masks:
+            return Hint(every, False)
+        sizes = {mask.bit_count() for mask in masks}
+        best = min(sizes, key=lambda size: self._order(size, sure, aim))
+        equal = [mask for mask in masks if mask.bit_count() == best]
+        if self.closest:
+            return Hint(min(equal, key=lambda mask: (self._distance(mask), mask)), sure)
+        return Hint(min(equal), sure)
 
-    def _order(self, hint: Hint, aim: int) -> tuple[bool, int, int, float, int]:
-        """Sort key: preferred sets first, the narrowest of them. Then sets of the size that the
-        most demanding resource needs, smaller ones from the largest down, larger ones."""
-        mask = hint.nodes or 0
-        size = mask.bit_count()
-        distance = self._distance(mask) if self.closest else 0.0
-        if hint.preferred:
-            return False, 0, size, distance, mask
+    def _order(self, size: int, preferred: bool, aim: int) -> tuple[int, int]:
+        """Sort key of sets by their size: the narrowest of preferred ones. Of others those of the size
+        that the most demanding resource needs, then smaller ones from the largest down, then larger
+        ones."""
+        if preferred:
+            return 0, size
         rank = 0 if size == aim else 1 if size < aim else 2
-        return True, rank, -size if rank == 1 else size, distance, mask
+        return rank, -size if rank == 1 else size
 
     def _distance(self, mask: int) -> float:
         inside = numbers(mask)
@@ -109,18 +136,71 @@ def _smallest(hints: Sequence[Hint]) -> int | None:
     return min((hint.nodes.bit_count() for hint in hints if hint.nodes is not None), default=None)
 
 
-def _permuted(asked: Sequence[Sequence[Hint]], every: int) -> set[tuple[int, bool]]:
-    """For every combination of one hint of each resource: the common nodes, and whether all hints
-    are preferred and name the same nodes."""
-    combined: set[tuple[int, int | None, bool]] = {(every, None, True)}
+FEW = 1 << 16
+"""Pairs of sets that are intersected one by one."""
+
+
+def permuted(asked: Hints, every: int, few: int = FEW) -> tuple[set[int], set[int]]:
+    """The common nodes of every combination of one hint of each resource, none empty: those where
+    all hints are preferred and name the same nodes, and the others.
+
+    The others may hold some of the first, too. Each is a combination that holds no more hints than
+    one of the first, so that it decides nothing. ``few`` pairs of sets are intersected one by one.
+    """
+    same: set[int | None] = {None}
+    others: set[int] = set()
     for hints in asked:
-        combined = {
-            (
-                mask if hint.nodes is None else mask & hint.nodes,
-                first if hint.nodes is None or first is not None else hint.nodes,
-                preferred and hint.preferred and hint.nodes in (None, first or hint.nodes),
-            )
-            for mask, first, preferred in combined
-            for hint in hints
-        }
-    return {(mask, preferred) for mask, _, preferred in combined}
+        masks = {hint.nodes for hint in hints if hint.nodes is not None}
+        preferred = {hint.nodes for hint in hints if hint.preferred and hint.nodes is not None}
+        anywhere = any(hint.nodes is None for hint in hints)
+        nowhere = any(hint.nodes is None and not hint.preferred for hint in hints)
+        before = {every if mask is None else mask & every for mask in same}
+        found = _intersections(others | before, masks, every, few)
+        found |= others if anywhere else set()
+        found |= before if nowhere else set()
+        kept: set[int | None] = {mask for mask in same if mask in preferred}
+        if None in same:
+            kept |= preferred
+        if any(hint == ANY for hint in hints):
+            kept |= same
+        same, others = kept, found
+    sure = {every if mask is None else mask & every for mask in same}
+    return sure - {0}, others - {0}
+
+
+def _intersections(some: set[int], others: set[int], every: int, few: int) -> set[int]:
+    """Every intersection of a set with another one, in a time that grows with the number of sets of
+    nodes and not with that of their pairs."""
+    if len(some) * len(others) <= few:
+        return {one & other & every for one in some for other in others}
+    some, others = {one & every for one in some}, {one & every for one in others}
+    places = numbers(every)
+    subsets = [0]
+    for place in places:
+        subsets += [mask | 1 << place for mask in subsets]
+    counts = _within(some, subsets, len(places)), _within(others, subsets, len(places))
+    found = [one * other for one, other in zip(*counts, strict=True)]
+    for at in range(len(places)):
+        _each_half(found, 1 << at, -1)
+    return {mask for mask, count in zip(subsets, found, strict=True) if count}
+
+
+def _within(masks: set[int], subsets: Sequence[int], nodes: int) -> list[int]:
+    """For every subset of the nodes how many of ``masks`` contain it."""
+    counts = [int(subset in masks) for subset in subsets]
+    for at in range(nodes):
+        _each_half(counts, 1 << at, 1)
+    return counts
+
+
+def _each_half(counts: list[int], step: int, sign: int) -> None:
+    """Add the count of each set with one more node to that without, or take it off again."""
+    width = 2 * step
+    if step < len(counts) // width:
+        for at in range(step):
+            low, high = counts[at::width], counts[at + step :: width]
+            counts[at::width] = [a + sign * b for a, b in zip(low, high, strict=True)]
+        return
+    for at in range(0, len(counts), width):
+        low, high = counts[at : at + step], counts[at + step : at + width]
+        counts[at : at + step] = [a + sign * b for a, b in zip(low, high, strict=True)]

@@ -363,14 +363,17 @@ def factor(faults: Faults, where: str, value: Any) -> float | None:
 
 
 def cpus(given: str) -> set[int] | None:
-    """A CPU list (``0-3,8``) as numbers; None where the text is none."""
+    """A CPU list (``0-3,8``) as numbers; None where the text is none, or names the same ranges over
+    and over."""
     found: set[int] = set()
+    work = 0
     for part in given.split(",") if given else ():
         low, dash, high = part.partition("-")
         ends = (low, high) if dash else (low, low)
         if not all(end.isascii() and end.isdigit() and len(end) <= 5 for end in ends):
             return None
-        if int(ends[0]) > int(ends[1]):
+        work += int(ends[1]) - int(ends[0])
+        if int(ends[0]) > int(ends[1]) or work > 1 << 20:
             return None
         found.update(range(int(ends[0]), int(ends[1]) + 1))
     return found

@@ -12,7 +12,7 @@ from qoslet.core.node.documents import Fields, Sources
 from qoslet.core.node.faults import Faults
 from qoslet.core.node.manager_config import layout_of, numa_nodes
 from qoslet.core.node.node import Assumed, Hierarchy, HostFacts
-from qoslet.core.node.topology import Layout, NumaNode
+from qoslet.core.node.topology import MOST_CPUS, MOST_PAGE_SIZES, Layout, NumaNode
 from qoslet.core.quantity import Quantity, QuantityError, canonical, from_int, parse
 
 if TYPE_CHECKING:
@@ -172,6 +172,9 @@ def _capacity(faults: Faults, where: str, value: Any) -> Quantity | None:
     if found is not None and not found.nano and name in ("cpu", "memory"):
         faults.add(where, "is 0: no pod fits on the node")
         return None
+    if found is not None and name == "cpu" and found.value > MOST_CPUS:
+        faults.add(where, f"is more than {MOST_CPUS} CPUs", "a machine has at most 8192")
+        return None
     return found
 
 
@@ -184,6 +187,10 @@ def capacity(machine: Machine, os: str) -> dict[str, Quantity]:
         if field.startswith(prefix)
     ]
     result = {}
+    if sum(name.startswith("hugepages-") for name in names) > 2 * MOST_PAGE_SIZES:
+        message = f"has more than {MOST_PAGE_SIZES} sizes of hugepages"
+        machine.faults.add("capacity", message, "name the sizes that the machine has")
+        return {}
     for name in dict.fromkeys(names):
         found = machine.given(f"{prefix}{name}", _capacity)
         if found is not None:

@@ -9,7 +9,15 @@ from msgspec import Struct
 
 from qoslet.core.node import fields as read
 from qoslet.core.node.faults import Faults, close_to, kind_of, shown
-from qoslet.core.node.topology import MOST_NODES, POLICIES, SCOPES, Layout, NumaNode
+from qoslet.core.node.topology import (
+    MOST_CPUS,
+    MOST_NODES,
+    MOST_PAGE_SIZES,
+    POLICIES,
+    SCOPES,
+    Layout,
+    NumaNode,
+)
 from qoslet.core.quantity import Quantity, QuantityError, parse
 
 
@@ -132,6 +140,11 @@ def reserved_memory(
         faults.add(where, f"must be a list, not {kind_of(value)}", "of {numaNode, limits}")
         return None
     found: dict[int, dict[str, Quantity]] = {}
+    if len(value) > MOST_NODES * MOST_PAGE_SIZES:
+        faults.add(
+            where, f"has {len(value)} entries", f"at most one for each of {MOST_NODES} nodes"
+        )
+        return None
     for at, entry in enumerate(value):
         spot = f"{where}[{at}]"
         given = read.mapping(faults, spot, entry)
@@ -148,6 +161,9 @@ def reserved_memory(
 def _reserve(
     faults: Faults, where: str, limits: Mapping[str, Any], into: dict[str, Quantity]
 ) -> None:
+    if len(limits) > MOST_PAGE_SIZES:
+        faults.add(where, f"has {len(limits)} resources, at most {MOST_PAGE_SIZES}")
+        return
     for name, entry in limits.items():
         spot = f"{where}.{name}"
         if not _memory_kind(faults, spot, name):
@@ -167,6 +183,9 @@ def numa_nodes(faults: Faults, where: str, value: Any) -> tuple[NumaNode, ...] |
         faults.add(where, f"must be a list, not {kind_of(value)}", "of {cpus, memory}")
         return None
     nodes: list[NumaNode] = []
+    if len(value) > MOST_NODES:
+        faults.add(where, f"has {len(value)} NUMA nodes, at most {MOST_NODES}")
+        return None
     for at, entry in enumerate(value):
         place = f"{where}[{at}]"
         given = read.mapping(faults, place, entry)
@@ -189,6 +208,9 @@ def _node(faults: Faults, where: str, given: Mapping[str, Any], at: int) -> Numa
     far = given.get("distances", ())
     if not isinstance(far, list | tuple):
         faults.add(f"{where}.distances", f"must be a list, not {kind_of(far)}", "of numbers")
+        far = ()
+    elif len(far) > MOST_NODES:
+        faults.add(f"{where}.distances", f"has {len(far)} numbers, at most {MOST_NODES}")
         far = ()
     distances = tuple(
         read.integer(faults, f"{where}.distances[{n}]", one, 0, 255) or 0
@@ -230,6 +252,7 @@ def _cpu_lists(faults: Faults, where: str, value: Any) -> tuple[str, ...]:
         return ()
     found: list[str] = []
     seen: set[int] = set()
+    work = 0
     for at, entry in enumerate(value):
         if faults.full:
             break
@@ -239,5 +262,8 @@ def _cpu_lists(faults: Faults, where: str, value: Any) -> tuple[str, ...]:
             faults.add(f"{where}[{at}]", f"CPU {min(members & seen)} occurs in two lists")
         elif text:
             found.append(text)
+        work += len(members)
+        if work > 8 * MOST_CPUS:
+            break  # the same CPUs over and over
         seen |= members
     return tuple(found)

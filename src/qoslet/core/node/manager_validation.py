@@ -6,7 +6,7 @@ memory_manager.go validateReservedMemory; cm/topologymanager topology_manager.go
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from msgspec import Struct
 
@@ -121,6 +121,14 @@ def _topology(node: Node) -> Iterator[Wrong]:
         )
 
 
+def machine_cpus(node: Node) -> Collection[int]:
+    """The numbers of the machine's CPUs, lowest first: as listed, else counted from the capacity."""
+    listed = cpus_of(node.host.cpus) if node.host.cpus else None
+    if listed is not None:
+        return dict.fromkeys(sorted(listed))
+    return range(node.capacity["cpu"].value if "cpu" in node.capacity else 0)
+
+
 def misplaced_cpus(node: Node) -> Iterator[Wrong]:
     """CPUs that the node's layout or NUMA nodes name though the machine has none such, CPUs that
     a list which is there leaves out, and more NUMA nodes than can be tried."""
@@ -131,9 +139,9 @@ def misplaced_cpus(node: Node) -> Iterator[Wrong]:
     if static and len(node.host.numa) > MAX_ENUMERATED_NUMA_NODES:
         message = f"{len(node.host.numa)} NUMA nodes exceed the {MAX_ENUMERATED_NUMA_NODES} for which qoslet computes hints"
         yield Wrong("numa", message, "plan with topologyManagerPolicy none and no memory manager")
-    machine = cpus_of(node.host.cpus) if node.host.cpus else None
-    if machine is None:
-        machine = set(range(node.capacity["cpu"].value if "cpu" in node.capacity else 0))
+    machine = machine_cpus(node)
+    if not machine:
+        return  # that the CPUs are not known is a fault already
     layout = node.host.layout
     lists = {"numa": tuple(one.cpus for one in node.host.numa)} if node.host.numa else {}
     if layout is not None:
@@ -144,9 +152,11 @@ def misplaced_cpus(node: Node) -> Iterator[Wrong]:
         }
     for field, texts in lists.items():
         named = {cpu for text in texts for cpu in cpu_numbers(text)}
-        if texts and field.startswith("topology.") and machine - named:
-            message = f"CPU {min(machine - named)} is missing in {field}"
+        left_out = next((cpu for cpu in machine if cpu not in named), None)
+        if texts and field.startswith("topology.") and left_out is not None:
+            message = f"CPU {left_out} is missing in {field}"
             yield Wrong(field, message, "list every CPU exactly once")
-        if named - machine:
-            message = f"CPU {min(named - machine)} of {field} does not exist"
+        strange = min((cpu for cpu in named if cpu not in machine), default=None)
+        if strange is not None:
+            message = f"CPU {strange} of {field} does not exist"
             yield Wrong(field, message, "name CPUs of the machine, or set host.cpus")

@@ -20,7 +20,7 @@ OWN_FIELDS: tuple[OwnField, ...] = (
     OwnField("kind", "`Node`", "", "a fault"),
     OwnField("metadata.name", "a DNS subdomain", "the node's name, or which node of a List", "none"),
     OwnField("os", "`linux`, `windows`", "the operating system", "`linux`"),
-    OwnField("capacity.cpu", "a quantity", "CPUs of the machine"),
+    OwnField("capacity.cpu", "a quantity", "CPUs of the machine, at most 131072"),
     OwnField("capacity.memory", "a quantity", "memory in bytes"),
     OwnField("capacity.pid", "a quantity", "processes that the kernel allows"),
     OwnField("capacity.hugepages-SIZE", "a quantity", "bytes set aside for pages of this size"),

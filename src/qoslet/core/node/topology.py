@@ -28,6 +28,10 @@ Scope = Literal["container", "pod"]
 
 POLICIES: tuple[Policy, ...] = ("none", "best-effort", "restricted", "single-numa-node")
 SCOPES: tuple[Scope, ...] = ("container", "pod")
+MOST_CPUS = 1 << 17
+"""CPUs of a machine at most, sixteen times as many as Linux has numbers for (NR_CPUS of x86: 8192)."""
+MOST_PAGE_SIZES = 64
+"""Sizes of hugepages of a machine at most: one for each power of two below 2^64."""
 MAX_ALLOWABLE_NUMA_NODES = 8
 """NUMA nodes that a topology policy other than none takes, unless max-allowable-numa-nodes says
 more: the sets are tried one by one."""

@@ -14,7 +14,7 @@ from qoslet.core.node import fields as read
 from qoslet.core.node.faults import Faults, close_to, shown
 from qoslet.core.node.host_facts import kernel_version
 from qoslet.core.node.kubelet_config import KubeletRead
-from qoslet.core.node.manager_validation import misplaced_cpus, refused_managers
+from qoslet.core.node.manager_validation import machine_cpus, misplaced_cpus, refused_managers
 from qoslet.core.node.node import Node, allocatable, eviction_reservation, reserved
 from qoslet.core.problem import Problem
 from qoslet.core.quantity import canonical, total
@@ -115,13 +115,11 @@ def _above_capacity(faults: Faults, node: Node, found: KubeletRead) -> None:
             )
             faults.add(where, message, hint or "reserve less")
     numbers = read.cpus(node.kubelet.reserved_system_cpus) or set()
-    machine = read.cpus(node.host.cpus) if node.host.cpus else None
-    if machine is None:
-        machine = set(range(node.capacity["cpu"].value if "cpu" in node.capacity else 2**17))
     for misplaced in misplaced_cpus(node):
         where = node.origin(misplaced.field.partition(".")[0])
         faults.add(where, misplaced.message, misplaced.hint)
-    if wrong := sorted(numbers - machine):
+    machine = machine_cpus(node)
+    if machine and (wrong := sorted(cpu for cpu in numbers if cpu not in machine)):
         message = f"CPU {wrong[0]} does not exist"
         hint = "name CPUs of the machine"
         if "capacity.cpu" in node.probed:

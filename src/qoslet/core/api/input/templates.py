@@ -15,7 +15,7 @@ from qoslet.core.api.pod import Pod
 from qoslet.core.api.schema import PodShape, WorkloadSpecShape, shown
 from qoslet.errors import BadInput
 
-EXPANDED_MAX = 100_000
+EXPANDED_MAX = 10_000
 """Pods that ``expand`` makes at most, from all documents together."""
 
 _ONE = ("DaemonSet", "CronJob", "PodTemplate")
