@@ -18,7 +18,7 @@ from qoslet.core.reconcile.steps import Step
 from qoslet.core.rules.hugetlb import size_text
 from qoslet.host.linux.clock import Signals, WakingClock
 from qoslet.sim.behaviour import Behaviour, behaviour_of, old_key
-from qoslet.sim.kernel import SimKernel, facts_of
+from qoslet.sim.kernel import SimKernel, controllers_of, facts_of
 from qoslet.sim.memory import SimMemory
 from qoslet.sim.runtime import SimRuntime
 from qoslet.sim.volumes import SimVolumes
@@ -34,6 +34,7 @@ def simulated(config: Config, source: ManifestSource, node: Node, signals: Signa
     cpus = node.host.cpus or (f"0-{round(cores) - 1}" if cores > 1 else "0")
     kernel = SimKernel(
         node.hierarchy,
+        controllers=controllers_of(node),
         clock=time.monotonic,
         facts=facts_of(node, cpus),
         swap=node.host.swap_controller,

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from qoslet.core.cgroup.accepts import ERRNOS, effective, written
 from qoslet.core.cgroup.features import KernelFeatures
 from qoslet.core.cgroup.interface_files import controller, cpu_numbers, joined
+from qoslet.core.cgroup.kernel_files import older
 from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.node.node import Hierarchy
 
@@ -115,7 +116,7 @@ class SimCgroups:
     ) -> None:
         self.hierarchy = hierarchy
         self.facts = facts
-        self.controllers = tuple(controllers or CONTROLLERS[hierarchy])
+        self.controllers = tuple(CONTROLLERS[hierarchy] if controllers is None else controllers)
         self.trees = self.controllers if hierarchy == "v1" else ("",)
         self.processes: dict[int, Process] = {}
         top = {"cpuset.cpus": joined(facts.cpus or ()), "cpuset.mems": joined(facts.mems or ())}
@@ -288,7 +289,12 @@ class SimCgroups:
         for file, value in names.items():
             if not value and not file.startswith("cpuset."):
                 names[file] = effective(file, unlimited, self.facts.page_size)
-        return {file: v for file, v in names.items() if controller(file) in self.controllers}
+        kernel = self.facts.kernel
+        return {
+            file: value
+            for file, value in names.items()
+            if controller(file) in self.controllers and older(file, self.hierarchy, kernel) is None
+        }
 
     def _existing(self, path: str) -> SimCgroup:
         """A group that exists."""

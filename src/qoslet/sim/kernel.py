@@ -20,9 +20,10 @@ from qoslet.core.cgroup.interface_files import controller, cpu_numbers
 from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.node.host_facts import kernel_version
+from qoslet.core.node.missing_files import missing_files
 from qoslet.core.node.node import Hierarchy, Node
 from qoslet.core.reconcile.steps import Outcome, Step
-from qoslet.sim.cgroups import FACTS, SimCgroups, refusal
+from qoslet.sim.cgroups import CONTROLLERS, FACTS, SimCgroups, refusal
 
 _MOUNT = "/sys/fs/cgroup"
 
@@ -35,6 +36,15 @@ def facts_of(node: Node, cpus: str) -> KernelFeatures:
         cpus=cpu_numbers(cpus),
         kernel=kernel_version(node.host.kernel) or NEWEST_KERNEL,
     )
+
+
+def controllers_of(node: Node) -> tuple[str, ...]:
+    """The controllers of a node's host; on v1 the hierarchy of ``cpuacct`` is always there."""
+    missing = missing_files(node.host)
+    names = CONTROLLERS[node.hierarchy]
+    if missing is None:
+        return names
+    return tuple(name for name in names if not missing.lacks(f"{name}.max"))
 
 
 class Fault(Struct, frozen=True):

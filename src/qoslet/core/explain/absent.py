@@ -71,6 +71,9 @@ def reason_absent(missing: UnwrittenFile) -> str:
     if not policy.v2 and file in _V2_ONLY:
         needs = "" if file == "memory.oom.group" else "; Memory QoS needs v2"
         return f"the node has cgroup v1, which has no such file{needs}"
+    lacking = "" if policy.missing is None else policy.missing.why(file)
+    if lacking:
+        return lacking
     file = _V1_TO_V2.get(file, file)
     if file in missing.unwritten:
         return missing.unwritten[file].sentence

@@ -295,7 +295,12 @@ def _capacity_is_here(machine: Machine) -> bool:
 def _has_rsvd(kernel: str | None) -> bool:
     """Whether the kernel limits hugepage reservations: since 5.7."""
     number = kernel_version(kernel)
-    return number is None or number >= (5, 7)
+    if number is None or number >= (6, 0):
+        return True
+    # imported for the kernels before
+    from qoslet.core.cgroup.kernel_files import older
+
+    return older("hugetlb.2MB.rsvd.max", "v1", number) is None
 
 
 def _inferred(machine: Machine, field: str, reader: Reader[Value], attribute: str) -> Value | None:

@@ -30,6 +30,10 @@ ENFORCE_OPTIONS = (
 )
 
 
+PLANNED_CONTROLLERS = frozenset(("cpu", "cpuset", "memory", "pids", "hugetlb"))
+"""The controllers of which a plan has files."""
+
+
 class HostFacts(Struct, frozen=True):
     """What the machine offers. None means unknown, which is not "no".
 
@@ -52,6 +56,15 @@ class HostFacts(Struct, frozen=True):
     """Which CPUs share a core, a socket, a last-level cache."""
     cpus: str | None = None
     """The CPU list of the machine (``0-7``); None: counted from the capacity."""
+
+    @property
+    def may_lack_files(self) -> bool:
+        """Whether a controller of a plan may be missing, or a file that came before Linux 6. Hosts
+        without ``hugetlb`` alone have no huge pages to speak of."""
+        if self.controllers is not None and PLANNED_CONTROLLERS - self.controllers - {"hugetlb"}:
+            return True
+        major = (self.kernel or "").partition(".")[0]
+        return major.isdecimal() and int(major[:6]) < 6
 
 
 class Kubelet(Struct, frozen=True):

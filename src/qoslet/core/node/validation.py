@@ -162,6 +162,7 @@ def problems_of(
     if node.os == "linux":
         problems += [*_refused_linux(node, found, systemd_runs), *_kernel(node, found)]
         problems += _names(node, found)
+        problems += _lacking(node)
         if node.isolation is not None:
             message = "has no effect on a Linux node"
             problems.append(Problem("warning", "--isolation", message, "remove it"))
@@ -310,14 +311,23 @@ def _kernel(node: Node, found: KubeletRead) -> Iterator[Problem]:
 
 def _lost(node: Node) -> Iterator[Problem]:
     """What Memory QoS loses on a host that lacks something."""
-    controllers = node.host.controllers
-    if controllers is not None and "memory" not in controllers:
-        message = "the memory controller is missing: no cgroup has memory.min, low, high or max"
-        hint = "boot without cgroup_disable=memory, or enable it in cgroup.subtree_control"
-        yield Problem("warning", _place(node, "host.controllers"), message, hint)
     if node.host.psi is False:
         message = "the kernel has no PSI: qoslet detects a stall at memory.high only from reclaim, not from waiting times"
         yield Problem("info", _place(node, "host.psi"), message, "boot with psi=1")
+
+
+def _lacking(node: Node) -> Iterator[Problem]:
+    """What the host lacks of the files that are to be written."""
+    controllers = node.host.controllers
+    pages = any(name.startswith("hugepages-") and q.nano for name, q in node.capacity.items())
+    described = "host.controllers" not in node.probed and node.host.hugepage_sizes
+    unlimited = controllers is not None and "hugetlb" not in controllers
+    if node.host.may_lack_files or (unlimited and (pages or described)):
+        # imported for few hosts
+        from qoslet.core.node.controller_validation import controller_problems
+
+        on = memory_qos_on(node) and node.profile.memory_qos != "off"
+        yield from controller_problems(node, memory_qos=on)
 
 
 def _names(node: Node, found: KubeletRead) -> Iterator[Problem]:

@@ -15,7 +15,7 @@ from qoslet.core.cgroup import names
 from qoslet.core.node.node import Node
 from qoslet.core.resources.admission import supports_os
 from qoslet.core.resources.cgroup_tree import Cgroup, Level, Setting
-from qoslet.core.resources.cgroup_writer import Files, container_unwritten
+from qoslet.core.resources.cgroup_writer import Files, container_unwritten, existing
 from qoslet.core.resources.cri_resources import CriResources, cri_resources, sandbox_cri_resources
 from qoslet.core.resources.node_policy import NodePolicy, node_policy, places
 from qoslet.core.resources.not_written import NotWritten
@@ -88,7 +88,9 @@ class Planner:
         return "" if self.managers is None else self.managers.mems(pod, container)
 
     def _pinned(self, pod: Pod, container: Container) -> tuple[Setting, ...]:
-        return () if self.managers is None else self.managers.settings(pod, container)
+        if self.managers is None:
+            return ()
+        return existing(self.policy, self.managers.settings(pod, container))
 
     def parent(self, qos: QosClass) -> tuple[str, str]:
         """Abstract name and concrete path of the group above pods of a class."""

@@ -247,13 +247,15 @@ def _hugepages(policy: NodePolicy, template: TemplateSummary) -> Iterator[Proble
         return
     offered = {size for _, size in policy.hugepages}
     for name in asked:
-        if size_of_resource(name) not in offered:
-            yield _row(
-                "warning",
-                f"{template.where}: {name}",
-                "the host has no huge pages of this size: no limit is written",
-                "add the size to host.hugepageSizes, or reserve huge pages on the node",
-            )
+        size = size_of_resource(name)
+        if size in offered:
+            continue
+        what = "huge pages of this size"
+        hint = "add the size to host.hugepageSizes, or reserve huge pages on the node"
+        if size in policy.node.host.hugepage_sizes:
+            what, hint = "hugetlb controller", "use a kernel with CONFIG_CGROUP_HUGETLB"
+        message = f"the host has no {what}: no limit is written"
+        yield _row("warning", f"{template.where}: {name}", message, hint)
     if not policy.runtime.hugetlb:
         yield _row(
             "info",

@@ -48,7 +48,11 @@ class Files:
         """Files that a rule does not write, by their names in v2."""
 
     def put(self, file: str, value: str, why: Why, changed: str | None = None) -> None:
-        """Add a setting; ``changed`` is the value that the driver makes of it."""
+        """Add a setting, where the host has the file; ``changed`` is the value that the driver makes
+        of it."""
+        missing = self._policy.missing
+        if missing is not None and missing.lacks(file):
+            return
         effective_value = value if changed is None else changed
         if file[0] in _ROUNDED:
             effective_value = effective(file, effective_value, self._page)
@@ -180,7 +184,15 @@ def container_settings(policy: NodePolicy, message: CriResources) -> tuple[Setti
         for row in rows
     ]
     placed.sort(key=_place)
-    return tuple([setting for _, setting in placed])
+    return existing(policy, [setting for _, setting in placed])
+
+
+def existing(policy: NodePolicy, settings: Iterable[Setting]) -> tuple[Setting, ...]:
+    """The settings whose files the host has."""
+    missing = policy.missing
+    if missing is None:
+        return tuple(settings)
+    return tuple([setting for setting in settings if not missing.lacks(setting.file)])
 
 
 def container_unwritten(policy: NodePolicy, message: CriResources) -> dict[str, NotWritten]:

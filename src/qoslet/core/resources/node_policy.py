@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 
 from qoslet.core.api.aggregate import SumRules
@@ -14,6 +16,9 @@ from qoslet.core.rules.hugetlb import size_text
 from qoslet.core.versions.kubernetes import MemoryQosVariant, ReleaseBehaviour
 from qoslet.core.versions.runtime import Runtime
 
+if TYPE_CHECKING:
+    from qoslet.core.node.missing_files import MissingFiles
+
 VARIANT_FACTOR: dict[str, float | None] = {
     "1.22": 0.8, "1.27": 0.9, "1.36": 0.9, "1.37": None, "design": 0.9, "qoslet": None,
 }  # fmt: skip
@@ -24,7 +29,7 @@ class NodePolicy(Struct, frozen=True):
     """A node, reduced to what its rules compute with. Bytes, microseconds.
 
     ``memory_qos`` is "off" if Memory QoS is disabled. ``hugepages`` pairs the text of a size with
-    its bytes, in the host's order; empty without the controller.
+    its bytes, in the host's order; empty without the controller. ``missing`` is what the host lacks of files.
     """
 
     node: Node
@@ -50,6 +55,7 @@ class NodePolicy(Struct, frozen=True):
     reserve_percent: int | None
     processors: int
     cpus: str
+    missing: MissingFiles | None
     hugetlb_memo: dict[object, dict[str, Setting]] = {}
     """A cache of hugepage rows by their amounts: most cgroups of a node share them."""
 
@@ -59,8 +65,10 @@ class NodePolicy(Struct, frozen=True):
 
 
 def _hugepages(node: Node) -> tuple[tuple[str, int], ...]:
-    controllers = node.host.controllers
+    controllers, missing = node.host.controllers, _missing(node)
     if controllers is not None and "hugetlb" not in controllers:
+        return ()
+    if missing is not None and missing.lacks("hugetlb.max"):
         return ()
     sizes = []
     for size in node.host.hugepage_sizes:
@@ -69,6 +77,16 @@ def _hugepages(node: Node) -> tuple[tuple[str, int], ...]:
         except ValueError:
             continue
     return tuple(sizes)
+
+
+def _missing(node: Node) -> MissingFiles | None:
+    """What the host lacks; None for a host of Linux 6 with every controller, as most are."""
+    if node.os != "linux" or not node.host.may_lack_files:
+        return None
+    # imported for few hosts
+    from qoslet.core.node.missing_files import missing_files
+
+    return missing_files(node.host)
 
 
 def _memory_qos(node: Node, gate: bool) -> MemoryQosVariant:
@@ -154,6 +172,7 @@ def node_policy(node: Node) -> NodePolicy:
         reserve_percent=_reserve(node, gated),
         processors=processors,
         cpus=node.host.cpus or (f"0-{processors - 1}" if processors > 1 else "0"),
+        missing=_missing(node),
     )
 
 
