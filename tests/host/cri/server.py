@@ -43,6 +43,8 @@ class CriServer(grpc.GenericRpcHandler):
         self.network = True
         self.least = 12 * MIB if name == "cri-o" else 0
         self.images = {"localhost/app:1"}
+        self.commands: dict[str, tuple[int, bytes]] = {}
+        """What ExecSync answers by the command's first word: its exit code and output."""
         self.asked: list[tuple[str, Any]] = []
         self.once: dict[str, list[bytes | Exception]] = {}
         self.always: dict[str, bytes | Exception] = {}
@@ -194,8 +196,15 @@ class CriServer(grpc.GenericRpcHandler):
         status = pb.PodSandboxStatus(
             id=box.id, metadata=box.metadata, state=box.state, created_at=box.created_at,
             labels=box.labels, annotations=box.annotations,
+            network=pb.PodSandboxNetworkStatus(ip="127.0.0.2"),
         )  # fmt: skip
         return pb.PodSandboxStatusResponse(status=status)
+
+    def _exec_sync(self, request: Any) -> Any:
+        if request.cmd[0] not in self.commands:
+            raise No(grpc.StatusCode.UNKNOWN, f"failed to exec in container: {request.cmd[0]!r}")
+        code, output = self.commands[request.cmd[0]]
+        return pb.ExecSyncResponse(exit_code=code, stdout=output)
 
     def _list_pod_sandbox(self, request: Any) -> Any:
         wanted = dict(request.filter.label_selector).items()

@@ -230,7 +230,7 @@ def actions(
         life = lives[launch.name]
         if launch.role == "init" and life.phase == "ended" and life.exit_code == 0:
             continue
-        if life.alive and (deadline := _end_by(life)) is not None:
+        if life.alive and (deadline := deadline_of(life)) is not None:
             due += filter(None, [_end(launch, life, now, deadline)])
         elif _may_start(launch, life, now):
             due.append(Action("start", launch.name))
@@ -239,7 +239,7 @@ def actions(
     return due
 
 
-def _end_by(life: Life) -> float | None:
+def deadline_of(life: Life) -> float | None:
     """Until when a container that is to be ended has, None for one that is not."""
     return life.end_by if life.again is None else life.again
 
@@ -327,9 +327,11 @@ def next_due(
         times = [when for _, when in _deadlines(spec, lives, now, ending)]
     else:
         times = [
-            deadline if life.alive and (deadline := _end_by(life)) is not None else life.not_before
+            deadline
+            if life.alive and (deadline := deadline_of(life)) is not None
+            else life.not_before
             for launch in spec.launches
-            if _end_by(life := lives[launch.name]) is not None
+            if deadline_of(life := lives[launch.name]) is not None
             or (life.phase == "ended" and _restarts(launch, life))
             or life.phase == "waiting"
         ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 
 from qoslet.core.workload.probe_spec import HttpGet, Probe
 from qoslet.core.workload.probes.http import (
@@ -65,11 +66,11 @@ def _connect(host: str, port: int, timeout: float) -> socket.socket:
 
 
 def _get(asked: HttpGet, host: str, timeout: float) -> tuple[bool, str]:
-    """Ask, and follow where the answer leads on the same host."""
-    first = url_of(asked, host)
+    """Ask, and follow where the answer leads on the same host; ``timeout`` is for all of it."""
+    first, deadline = url_of(asked, host), time.monotonic() + timeout
     for _ in range(MAX_REDIRECTS + 1):
         try:
-            head = _answer(asked, host, timeout)
+            head = _answer(asked, host, deadline)
         except TimeoutError:
             return False, timed_out(Probe("liveness", http=asked), host)
         except (OSError, ValueError) as error:
@@ -84,9 +85,17 @@ def _get(asked: HttpGet, host: str, timeout: float) -> tuple[bool, str]:
     return False, f'Get "{first}": stopped after {MAX_REDIRECTS} redirects'
 
 
-def _answer(asked: HttpGet, host: str, timeout: float) -> bytes:
+def _left(deadline: float) -> float:
+    """Seconds until a time. Raises TimeoutError where it has passed."""
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _answer(asked: HttpGet, host: str, deadline: float) -> bytes:
     """What a server answers, up to the body. Raises OSError, ValueError."""
-    with _connect(host, asked.port, timeout) as plain:
+    with _connect(host, asked.port, _left(deadline)) as plain:
         stream = plain
         if asked.tls:
             # 4 MB of OpenSSL, in this process only; the certificate does not matter
@@ -100,6 +109,7 @@ def _answer(asked: HttpGet, host: str, timeout: float) -> bytes:
         while (head := head_of(data)) is None:
             if len(data) > MAX_HEAD:
                 raise ValueError("the header is too long")
+            stream.settimeout(_left(deadline))
             piece = stream.recv(16384)
             if not piece:
                 raise ValueError("EOF")

@@ -19,6 +19,7 @@ from qoslet.core.workload.lifecycle import (
     Ending,
     actions,
     begun,
+    deadline_of,
     finished,
     next_due,
     postponed,
@@ -29,6 +30,7 @@ from qoslet.errors import QosletError
 from qoslet.host.cri.calls import Away, CallFailed
 from qoslet.host.cri.pb import cri_pb2 as pb
 from qoslet.host.cri.pod_record import CriPod
+from qoslet.host.cri.probing import CriProbes
 from qoslet.host.cri.requests import resources_change
 from qoslet.host.cri.sandboxes import NotStartable, pid_and_group
 from qoslet.host.cri.status_sync import StatusContext, StatusSync
@@ -50,6 +52,7 @@ class PodRun(StatusSync):
         self._worked = -math.inf
         self._tasks: set[asyncio.Task[None]] = set()
         self._later: float | None = None
+        self._probes = CriProbes(around, pod, self._wake.set, adopted=stale)
 
     def look(self) -> None:
         """Something happened: look at the runtime."""
@@ -102,6 +105,7 @@ class PodRun(StatusSync):
                 self._worked = around.clock()
                 self._put_off("", str(error))
             around.changed(self.pod)
+            self._probes.look()
             await self._wait()
         self.close()
 
@@ -109,6 +113,7 @@ class PodRun(StatusSync):
         """Let go; what runs stays."""
         for task in self._tasks:
             task.cancel()
+        self._probes.close()
         self._box.close()
 
     async def _wait(self) -> None:
@@ -208,7 +213,8 @@ class PodRun(StatusSync):
         """Ask a container to end; the runtime kills it a little after we do."""
         pod, now = self.pod, self._around.clock()
         life = pod.lives[launch.name]
-        until = now + pod.spec.grace if life.again is None else life.again
+        deadline = deadline_of(life)
+        until = now + pod.spec.grace if deadline is None else deadline
         if pod.ending is not None:
             until = max(now + 2.0, pod.ending.begun_at + pod.ending.grace)
         pod.lives[launch.name] = replace(life, signalled_at=now)
