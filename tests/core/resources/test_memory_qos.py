@@ -380,7 +380,10 @@ def test_an_annotation_of_a_workload_itself_belongs_to_its_template(
 ) -> None:
     inner: dict[str, Any] = {
         "metadata": {"annotations": {"qoslet.dev/memory-high": "64Mi"}},
-        "spec": {"containers": [{"name": "c"}]},
+        "spec": {
+            "containers": [{"name": "c"}],
+            "restartPolicy": "Never" if kind == "CronJob" else "Always",
+        },
     }
     for step in reversed(path.split(".")):
         inner = {step: inner}

@@ -6,7 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from qoslet.core.api.pod import Pod
+from qoslet.core.api.pod_level_resources import default_pod_level
 from qoslet.core.node.resolve import Flags, Probed, node_from
 from qoslet.core.plan.plan import plan
 from qoslet.core.plan.pod_planner import Planner
@@ -30,8 +33,17 @@ class Case(Struct, frozen=True):
     alone: bool = True
 
 
+def _pod(given: Json) -> Pod:
+    """A pod of a vector; with ``defaulting`` its pod-level resources are those of a manifest."""
+    made = pod_of(given)
+    if made.resources is None or not given.get("defaulting"):
+        return made
+    resources, filled = default_pod_level(made.resources, made.containers)
+    return replace(made, resources=resources, defaulted=filled, written=made.resources)
+
+
 def _groups(profile: Profile, pods: tuple[Json, ...], node: Json) -> dict[str, dict[str, str]]:
-    made = plan([pod_of(one) for one in pods], node_of(profile, **node))
+    made = plan([_pod(one) for one in pods], node_of(profile, **node))
     return {group.name: files(group.settings) for group in made.cgroups}
 
 
@@ -136,6 +148,14 @@ INIT_UNLIMITED = pod(
 SIDECAR = pod(
     container({"cpu": "1", "memory": "1G"}),
     initContainers=[container({"cpu": "1", "memory": "1k"}, name="s", restartPolicy="Always")],
+)
+LEVELLED: Json = {"gates": {"PodLevelResources": True}, "capacity": {"memory": "8Gi"}}
+REQUESTED_LEVEL = pod(container(BOTH, BOTH), resources={"requests": BOTH}, defaulting=True)
+HUGE_LEVEL = pod(
+    container(),
+    container(BOTH, {**BOTH, "hugepages-2Mi": "4Mi"}, name="d"),
+    resources={"limits": {"cpu": "2", "memory": "1Gi"}},
+    defaulting=True,
 )
 EMPTY_LEVEL = pod(container(BOTH, BOTH), resources={})
 LEVEL = "/kubepods"
@@ -278,6 +298,16 @@ CASES: dict[tuple[int, str], Case] = {
         None,
     ),
     (27, "windows"): Case(windows("32", 96), {"cpu_maximum": "6666"}, {"cpu_maximum": "3333"}),
+    (34, "pod_level_hugepages"): Case(
+        file(
+            f"{IN_BURSTABLE}/c",
+            "hugetlb.2MB.max",
+            HUGE_LEVEL,
+            **{**LEVELLED, "host": {"hugepage_sizes": (2 << 20,)}},
+        ),
+        "0",
+        str(4 * MI),
+    ),
     (35, "fail_cgroup_v1"): Case(refused("rejects by default", "v1"), False, True, alone=False),
     (36, "memory_qos"): Case(
         file(f"{IN_POD}/c", "memory.min", GUARANTEED, **QOS), str(100 * MI), "0"
@@ -292,6 +322,9 @@ CASES: dict[tuple[int, str], Case] = {
         high(100, 200, 0.9),
         None,
         alone=False,
+    ),
+    (37, "pod_level_limits"): Case(
+        group_of("u", REQUESTED_LEVEL, **LEVELLED), IN_BURSTABLE, IN_POD
     ),
     (37, "empty_pod_level"): Case(group_of("u", EMPTY_LEVEL), IN_BESTEFFORT, IN_POD),
 }

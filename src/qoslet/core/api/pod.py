@@ -38,6 +38,17 @@ class Resources(Struct, frozen=True, gc=False):
 NO_RESOURCES = Resources()
 
 
+class PodLevel(Struct, frozen=True, gc=False):
+    """Pod-level resources as written and as defaulted, and the requests that were."""
+
+    written: Resources | None = None
+    resources: Resources | None = None
+    defaulted: tuple[str, ...] = ()
+
+
+NO_POD_LEVEL = PodLevel()
+
+
 class Container(Struct, frozen=True, gc=False):
     """One container of a pod, whatever its list.
 
@@ -78,8 +89,8 @@ class Pod(Struct, frozen=True, gc=False):
     """One pod. ``containers`` holds init containers and sidecars first, in their order, then
     the regular ones, then the ephemeral ones: the order in which a kubelet starts them.
 
-    ``resources`` are the pod-level ones (KEP-2837), None where the field is absent, which
-    differs from an empty one. ``where`` names the document for messages.
+    ``resources`` are the pod-level ones (KEP-2837), defaulted as 1.34 to 1.36 do, None where the
+    field is absent, which differs from an empty one. ``where`` names the document for messages.
     """
 
     namespace: str
@@ -109,6 +120,8 @@ class Pod(Struct, frozen=True, gc=False):
     """What its annotations say of memory."""
     platform: Platform = NO_PLATFORM
     """The operating system, the RuntimeClass and the isolation that it asks for."""
+    written: Resources | None = None
+    """``resources`` before defaulting, which differs between releases."""
 
     @property
     def key(self) -> str:

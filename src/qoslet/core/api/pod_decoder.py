@@ -21,10 +21,12 @@ from qoslet.core.api.container_resources import (
 )
 from qoslet.core.api.ids import container_id_fault, generated_uid, uid_fault
 from qoslet.core.api.pod import (
+    NO_POD_LEVEL,
     NO_QUANTITIES,
     NO_RESOURCES,
     Container,
     Pod,
+    PodLevel,
     QosClass,
     Resources,
     Role,
@@ -99,7 +101,7 @@ class PodReader:
         uid, uid_from = _uid(meta, annotations, namespace, name, prefix, faults, notes)
         ids = self._ids(status, faults) if shape.status else _NO_IDS
         containers = self._containers(spec, status, ids, prefix, faults, notes)
-        resources, defaulted = self._pod_level(spec, status, containers, prefix, faults, notes)
+        level = self._pod_level(spec, status, containers, prefix, faults, notes)
         overhead = NO_QUANTITIES
         if spec.overhead:
             asked = self._asked.overhead(spec.overhead)
@@ -120,7 +122,7 @@ class PodReader:
             place.where,
             tuple(containers),
             uid_from,
-            resources,
+            level.resources,
             overhead,
             system,
             critical,
@@ -130,9 +132,10 @@ class PodReader:
             status.phase or None,
             isolation,
             spec.priority,
-            defaulted,
+            level.defaulted,
             policy,
             platform,
+            level.written,
         )
         return DecodedPod(pod, faults, notes)
 
@@ -281,9 +284,9 @@ class PodReader:
         prefix: str,
         faults: list[FieldFault],
         notes: list[FieldFault],
-    ) -> tuple[Resources | None, tuple[str, ...]]:
+    ) -> PodLevel:
         if not spec.resources:
-            return None, ()
+            return NO_POD_LEVEL
         # imported for a pod that has them
         from qoslet.core.api.pod_level_resources import (
             aggregate_requests,
@@ -295,18 +298,18 @@ class PodReader:
         path = f"{prefix}spec.resources"
         _place_notes(decoded, path, faults, notes)
         if decoded.resources is None:
-            return None, ()
+            return NO_POD_LEVEL
         if self._allocated:
             decoded = self._overlay(
                 decoded, status.resources, status.allocated_resources, "status", faults, notes
             )
         given = decoded.resources or NO_RESOURCES
         aggregate = aggregate_requests(containers)
-        resources, defaulted = default_pod_level(given, aggregate)
+        resources, defaulted = default_pod_level(given, containers)
         broken = {fault.path for fault in faults}
         conflicts = check_pod_level(given, resources, aggregate, containers, path, prefix)
         faults.extend(fault for fault in conflicts if fault.path not in broken)
-        return resources, defaulted
+        return PodLevel(given, resources, defaulted)
 
     def _check_rest(
         self, spec: PodSpecShape, status: PodStatusShape, prefix: str, faults: list[FieldFault]

@@ -114,9 +114,10 @@ def _same(resource: str, name: str) -> bool:
 def _given(
     pod: Pod, field: str, amounts: Quantities, resource: str, copied: tuple[str, ...]
 ) -> Iterator[Fact]:
+    cause = "copied from the limit" if "requests" in field else "the containers' limits together"
     for name, quantity in amounts.items():
         if _same(resource, name):
-            origin = " (copied from the limit)" if name in copied else ""
+            origin = f" ({cause})" if name in copied else ""
             yield Fact(
                 f"{field}.{name}{origin}", str(quantity), amount_of(name, quantity), pod.where
             )
@@ -145,7 +146,9 @@ def _pod_level(pod: Pod, file: str) -> Iterator[Fact]:
     resource, sides = resource_and_sides
     for side in sides:
         amounts = getattr(pod.resources, side)
-        copied = pod.defaulted if side == "requests" else ()
+        given = pod.resources if pod.written is None else pod.written
+        summed = tuple(name for name in amounts if name not in given.limits)
+        copied = pod.defaulted if side == "requests" else summed
         yield from _given(pod, f"spec.resources.{side}", amounts, resource, copied)
 
 

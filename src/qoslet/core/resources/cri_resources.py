@@ -89,6 +89,8 @@ def _hugepages(policy: NodePolicy, container: Container, level: Quantities) -> d
     if policy.choices.hugepages != "container":
         return {}
     limits = {text: 0 for text, _ in policy.hugepages}
+    if not policy.choices.pod_level_hugepages:
+        level = NO_QUANTITIES
     for quantities in (level, container.resources.limits):
         for text, amount in by_size(quantities).items():
             if text in limits:

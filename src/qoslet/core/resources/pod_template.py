@@ -175,8 +175,26 @@ def _without_copied_memory(container: Container) -> Container:
     )
 
 
+def _defaulted(policy: NodePolicy, pod: Pod, written: Resources) -> Pod:
+    """The pod with its pod-level resources defaulted as the release's API server does."""
+    # imported for a pod that has them
+    from qoslet.core.api.pod_level_resources import CURRENT, DefaultingRules, default_pod_level
+
+    choices = policy.choices
+    rules = DefaultingRules(choices.pod_level_hugepages, choices.pod_level_limits)
+    if rules == CURRENT:
+        return pod
+    resources, defaulted = default_pod_level(written, pod.containers, rules)
+    if resources == pod.resources:
+        return pod
+    return replace(pod, resources=resources, defaulted=defaulted)
+
+
 def as_release_sees(policy: NodePolicy, pod: Pod) -> Pod:
-    """The pod without what the release lacks: sidecars, pod-level resources, defaulted requests."""
+    """The pod without what the release lacks: sidecars, pod-level resources, defaulted requests;
+    pod-level resources are defaulted as the release does."""
+    if pod.written is not None and policy.pod_level:
+        pod = _defaulted(policy, pod, pod.written)
     pod = without_copied_requests(policy, pod)
     sidecars = policy.choices.sidecars and (
         policy.gate("SidecarContainers") or policy.node.profile.minor >= 33

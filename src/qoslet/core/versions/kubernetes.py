@@ -44,6 +44,8 @@ class ReleaseBehaviour(Struct, frozen=True):
     kubepods_cpuset: bool = False
     sidecars: bool = False
     empty_pod_level: bool = True
+    pod_level_hugepages: bool = False
+    pod_level_limits: bool = False
     limit_alone: Literal["request", "nothing"] = "request"
     summed: Literal["phases", "containers"] = "phases"
     memory_qos: MemoryQosVariant = "off"
@@ -112,10 +114,18 @@ ROWS: tuple[Row, ...] = (
     Row(32, "kubepods_cpuset", True, "documented", "1.32 changelog, PR 125923"),
     Row(32, "sidecar_oom", True, "inferred", "pkg/kubelet/qos/policy.go, 1.32 or 1.33"),
     Row(32, "single_process_option", True, "documented", "1.32 changelog, PR 126096"),
+    Row(
+        34,
+        "pod_level_hugepages",
+        True,
+        "read",
+        "PR 131089: they are defaulted, containers get them",
+    ),
     Row(35, "fail_cgroup_v1", True, "documented", "KEP-5573 failCgroupV1"),
     Row(36, "memory_qos", "1.36", "executed", "KEP-2570 alpha 3; kubelet 1.36.2"),
     Row(37, "memory_qos", "1.37", "inferred", "KEP-2570 beta, PRs 140267 138903 138139"),
     Row(37, "throttling_factor", None, "documented", "KEP-2570 beta: no default factor"),
+    Row(37, "pod_level_limits", True, "read", "gate PodLevelResourcesFixDefaulting, on; PR 140514"),
     Row(37, "empty_pod_level", False, "read", "gate PodLevelResourcesFixKubeletQOSClass, on"),
 )
 
