@@ -109,6 +109,7 @@ def convert(
     isolation: str = "process",
     processors: int | None = None,
     precedence: bool = False,
+    kernel: str | None = None,
     name: str = "text",
 ) -> Conversion:
     """What the resource blocks of a document turn into, as ``qoslet convert`` says it.
@@ -117,7 +118,7 @@ def convert(
     the ``node`` they are for), as text or decoded; ``source`` says which where it does not show.
     ``to`` is v1, v2, systemd, oci, cri or windows; ``runtime`` as in ``runc-1.3.2``. With ``update``
     it is that of a running container, which has the block ``before`` and uses ``usage`` bytes of
-    memory (and of swap); ``without`` names what the kernel lacks. Of a Windows machine are
+    memory (and of swap); ``without`` names what the ``kernel`` (such as 6.12) lacks. Of a Windows machine are
     ``isolation`` and ``processors``; with ``precedence`` the design decides between CPU controls.
     A refusal is part of the answer, see ``Conversion.is_valid``. Raises BadInput.
     """
@@ -135,6 +136,7 @@ def convert(
             usage=usage if usage is None or isinstance(usage, tuple) else (usage, 0),
             without=without,
             windows=windows_of(isolation, processors, precedence),
+            kernel=kernel,
         )
     except BadInput as fault:
         raise argument(fault) from None

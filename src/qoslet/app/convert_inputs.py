@@ -95,6 +95,7 @@ def _request(args: argparse.Namespace, runtime: str, problems: list[Problem]) ->
         usage=None if args.usage is None else _usage(args.usage),
         without=tuple(filter(None, args.without.split(","))),
         windows=_windows(args),
+        kernel=args.kernel,
     )
     return structs.replace(request, runtime=by_tables(request.runtime)) if design else request
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import qoslet
 from qoslet.core.cgroup.features import KernelFeatures
 from qoslet.core.convert.convert import conversion_request, convert_document
 from qoslet.core.convert.inputs import kind_of
@@ -333,3 +334,49 @@ def test_pods_are_converted_as_planned(tmp_path: Path) -> None:
 def test_options_that_are_none(options: Json, words: str) -> None:
     with pytest.raises(BadInput, match=words):
         conversion_request(options.pop("to", "v2"), options.pop("runtime", NEW), **options)
+
+
+@pytest.mark.parametrize("runtime", ["runc-1.1.5", "runc-1.4", "crun-1.8.1", "crun-1.23"])
+@pytest.mark.parametrize("swap", [0, 5, 1 << 27])
+def test_v1_takes_no_memory_and_swap_without_a_memory_limit(runtime: str, swap: int) -> None:
+    """Linux 6.18 with runc 1.1.5 and by hand: EINVAL; mm/memcontrol-v1.c mem_cgroup_resize_max."""
+    if swap == 0 and runtime.startswith("runc"):
+        return  # 0 is unset
+    document = {"memory": {"swap": swap}}
+    refusal = qoslet.convert(document, "v1", runtime=runtime).parts[0].refusal
+    assert refusal is not None
+    assert (refusal.file, refusal.field) == ("memory.memsw.limit_in_bytes", "memory.swap")
+    assert "there is none" in refusal.because
+    for limit, valid in ((swap + 1, False), (max(swap, 1), swap > 0), (-1, False)):
+        both = {"memory": {"swap": swap, "limit": limit}}
+        assert qoslet.convert(both, "v1", runtime=runtime).is_valid is valid
+    assert qoslet.convert({"memory": {"swap": -1}}, "v1", runtime=runtime).is_valid
+
+
+@pytest.mark.parametrize("runtime", ["runc-1.1.5", "runc-1.4", "crun-1.23"])
+def test_an_update_of_swap_on_v1_is_compared_with_the_limit_of_before(runtime: str) -> None:
+    given = {"memory": {"swap": 500}}
+    for limit, valid in ((400, True), (600, False)):
+        before = {"memory": {"limit": limit, "swap": 600}}
+        made = qoslet.convert(given, "v1", runtime=runtime, update=True, before=before)
+        assert made.is_valid is valid
+    assert not qoslet.convert(given, "v1", runtime=runtime, update=True).is_valid
+
+
+@pytest.mark.parametrize(
+    ("kernel", "weight"),
+    [("6.1", "0"), ("6.11.3", "0"), ("6.12.107", "1"), ("7.2", "1"), (None, "1")],
+)
+def test_the_weight_of_an_idle_cgroup_is_that_of_the_kernel(
+    kernel: str | None, weight: str
+) -> None:
+    """As read back in guests with Linux 6.1, 6.12 and 7.2."""
+    block = {"cpu": {"shares": 512, "idle": 1}}
+    made = qoslet.convert(block, "v2", runtime="crun-1.21", kernel=kernel)
+    [row] = [row for row in made.parts[0].rows if row.file == "cpu.weight"]
+    assert row.applied == weight
+
+
+def test_a_kernel_that_is_none() -> None:
+    with pytest.raises(BadInput, match="kernel"):
+        qoslet.convert({"cpu": {"shares": 5}}, "v2", kernel="new")

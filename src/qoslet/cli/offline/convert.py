@@ -73,6 +73,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="Kernel features to leave out: bfq, iocost, rsvd, swap",
     )  # fmt: skip
     parser.add_argument(
+        "--kernel",
+        metavar="VERSION",
+        help="Linux version that takes the files (default: the newest)",
+    )
+    parser.add_argument(
         "--processors", metavar="NUMBER", help="Processors of the Windows machine, for --to windows"
     )
     add_choice_arguments(parser.add_argument_group("pods"))

@@ -24,7 +24,7 @@ from qoslet.core.convert.inputs import (
     kind_of,
     windows_message,
 )
-from qoslet.core.convert.options import TARGETS, Target, check_options
+from qoslet.core.convert.options import TARGETS, Target, check_options, kernel_of
 from qoslet.core.convert.windows_fields import Fields, as_cri, as_oci
 from qoslet.core.convert.windows_fields import lost_of as lost_of_windows
 from qoslet.core.convert.windows_job_object import PROCESS, Windows, object_part
@@ -102,10 +102,12 @@ def conversion_request(
     usage: tuple[int, int] | None = None,
     without: Sequence[str] = (),
     windows: Windows = PROCESS,
+    kernel: str | None = None,
 ) -> ConversionRequest:
     """Checked options. ``hierarchy`` is for systemd, v2 by default; ``before`` is the block that an
     updated container has, ``usage`` its memory.current and memory.swap.current in bytes;
-    ``without`` names what the kernel lacks (``LACKS``). Raises BadInput."""
+    ``without`` names what the kernel lacks (``LACKS``); ``kernel`` is its version, the newest by
+    default. Raises BadInput."""
     if to not in TARGETS:
         raise BadInput(f"unknown target {to!r}", where="--to", hint=", ".join(TARGETS))
     check_options(runtime, driver, hierarchy, update, usage)
@@ -128,6 +130,8 @@ def conversion_request(
     features = (
         structs.replace(ALL_FEATURES, **dict.fromkeys(without, False)) if without else ALL_FEATURES
     )
+    if kernel is not None:
+        features = structs.replace(features, kernel=kernel_of(kernel))
     return ConversionRequest(
         to,
         _below_containerd(named),

@@ -7,6 +7,7 @@ from typing import Literal
 
 from qoslet.core.api.schema import shown
 from qoslet.core.convert.windows_job_object import Windows
+from qoslet.core.node.host_facts import kernel_version
 from qoslet.core.versions.kubernetes import NEWEST, OLDEST, minor_of
 from qoslet.errors import BadInput
 
@@ -64,6 +65,15 @@ def check_release(kubernetes: str | None) -> None:
     except ValueError as error:
         hint = f"give 1.{OLDEST} to 1.{NEWEST}, or design"
         raise BadInput(str(error), where="--kubernetes", hint=hint) from None
+
+
+def kernel_of(text: str) -> tuple[int, int]:
+    """``6.12.107-cloud`` to (6, 12). Raises BadInput."""
+    found = kernel_version(text) if isinstance(text, str) else None
+    if found is None:
+        message = f"is {shown(repr(text))}, must be a version such as 6.12"
+        raise BadInput(message, where="--kernel")
+    return found
 
 
 def whole(value: object, least: int, most: int) -> bool:

@@ -215,8 +215,8 @@ def _memory_v1(writes: FileWrites, memory: Memory) -> None:
     if limit is not None:
         writes.same("memory.limit_in_bytes", "memory.limit", limit)
     if swap is not None and writes.features.swap:
-        if limit is not None:
-            check_memsw(limit, swap)
+        current = writes.current("memory.limit_in_bytes")
+        check_memsw(int(current) if limit is None and current else limit, swap)
         writes.same("memory.memsw.limit_in_bytes", "memory.swap", swap)
     if memory.kernel is not None:
         writes.same("memory.kmem.limit_in_bytes", "memory.kernel", memory.kernel)

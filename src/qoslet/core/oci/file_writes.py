@@ -38,14 +38,15 @@ class FileWrites:
         self.rows: dict[str, Row] = {}
         self.initial = initial or {}
 
-    def _current(self, file: str) -> str | None:
+    def current(self, file: str) -> str | None:
+        """What a file holds: as written here, else before; None where that is not known."""
         row = self.rows.get(file)
         return self.initial.get(file) if row is None else row.applied
 
     def put(self, file: str, value: str, field: str, rule: str, *inputs: object) -> None:
         """One write; Stop if the kernel refuses it."""
         before = self.rows.get(file)
-        current = written(file, value, self._current(file), self.features)
+        current = written(file, value, self.current(file), self.features)
         if isinstance(current, tuple):
             self.refuse(refused(field, file, value, *current))
             current = value
@@ -63,13 +64,13 @@ class FileWrites:
     def _beside(self, file: str, current: str) -> Complaint | None:
         """Why the kernel refuses a value because of another file's content."""
         if file != "cpu.weight":
-            other = self._current("cpu.max.burst" if file == "cpu.max" else "cpu.max")
+            other = self.current("cpu.max.burst" if file == "cpu.max" else "cpu.max")
             if other is not None:
                 quota, burst = (current, other) if file == "cpu.max" else (other, current)
                 amount = quota.partition(" ")[0]
                 if amount != "max" and int(burst) > int(amount):
                     return INVALID, f"a burst of at most the quota {amount}"
-        elif self._current("cpu.idle") == "1":
+        elif self.current("cpu.idle") == "1":
             return INVALID, "no weight while cpu.idle is 1"
         return None
 
@@ -82,7 +83,7 @@ class FileWrites:
         value = line if before is None else f"{before.value}\n{line}"
         current = value
         if file in KEYED:
-            result = written(file, line, self._current(file), self.features)
+            result = written(file, line, self.current(file), self.features)
             if isinstance(result, str):
                 current = result
             else:
@@ -237,9 +238,20 @@ def check_burst(burst: int, quota: int, file: str) -> None:
         raise Stop(refused("cpu.burst", file, str(burst), error, takes))
 
 
-def check_memsw(limit: int, swap: int) -> None:
-    """Stop where memory and swap together are below the memory limit beside them."""
-    if 0 <= swap < limit or (limit == -1 and swap != -1):
-        error, takes = "invalid argument", f"no less than the memory limit {limit}"
+_NO_LIMIT_V1 = 0x7FFFFFFFFFFFF000
+"""What v1 reads back where a cgroup has no limit, with pages of 4 KiB. Source: Linux
+mm/page_counter.h PAGE_COUNTER_MAX; read on 6.1 and 6.18."""
+
+
+def check_memsw(limit: int | None, swap: int) -> None:
+    """Stop where memory and swap together are below the memory limit, which is none where it is not
+    given: the kernel compares both. Source: Linux mm/memcontrol-v1.c mem_cgroup_resize_max."""
+    if swap < 0 or swap >= _NO_LIMIT_V1:
+        return
+    if limit is None or limit < 0 or swap < limit:
+        known = "the memory limit, and there is none"
+        known = known if limit is None else f"the memory limit {limit}"
         file = "memory.memsw.limit_in_bytes"
-        raise Stop(refused("memory.swap", file, str(swap), error, takes))
+        raise Stop(
+            refused("memory.swap", file, str(swap), "invalid argument", f"no less than {known}")
+        )

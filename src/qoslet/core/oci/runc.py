@@ -228,7 +228,8 @@ def _memory_v1(writes: FileWrites, memory: Memory) -> None:
     elif swap:
         if not writes.features.swap:
             raise writes.absent("memory.memsw.limit_in_bytes", str(swap), "memory.swap")
-        check_memsw(limit, swap)
+        current = writes.current("memory.limit_in_bytes")
+        check_memsw(limit or (int(current) if current else None), swap)
         writes.same("memory.memsw.limit_in_bytes", "memory.swap", swap)
     if memory.reservation:
         writes.same("memory.soft_limit_in_bytes", "memory.reservation", memory.reservation)

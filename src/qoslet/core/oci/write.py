@@ -137,9 +137,14 @@ def _reset_period(rows: dict[str, Row]) -> None:
 
 
 def _initial(update: Update | None) -> dict[str, str]:
-    """The content of files that an update may change in part."""
-    cpu = update.before.cpu if update is not None else None
-    if cpu is None or not cpu.period:
+    """The content of files that an update may change in part, or that others are compared with."""
+    if update is None:
         return {}
-    quota = cpu.quota or 0
-    return {"cpu.max": f"{quota if quota > 0 else 'max'} {cpu.period}"}
+    found: dict[str, str] = {}
+    cpu, memory = update.before.cpu, update.before.memory
+    if cpu is not None and cpu.period:
+        quota = cpu.quota or 0
+        found["cpu.max"] = f"{quota if quota > 0 else 'max'} {cpu.period}"
+    if memory is not None and memory.limit:
+        found["memory.limit_in_bytes"] = str(memory.limit)
+    return found
