@@ -121,10 +121,14 @@ def test_runs_containers_and_pods(bench: Bench, shown) -> None:
     assert shown("web/app") == b"second\n"
     assert shown("web/app", "-p") == b"first\n"
     assert shown("web/other") == b"other\n"
+    for word in ("pod", "pods", "po"):
+        assert shown(f"{word}/web/other") == shown(f"{word}/web", "-c", "other") == b"other\n"
+        assert shown(f"{word}/web") == b"second\n"
     assert shown("web") == b"second\n"
     for words, said in [
         (("web/other", "--previous"), b"no previous run"),
         (("web/none",), b"no logs of container none (containers: app, other)"),
+        (("pod/db",), b"pod db has no logs (pods with logs: web)"),
         (("db",), b"pod db has no logs (pods with logs: web)"),
         (("web", "-n", "shop"), b"pod web has no logs"),
     ]:

@@ -139,6 +139,7 @@ def test_ps(agent: Path, tmp_path: Path) -> None:
     found = json.loads(out)
     assert [row["cgroup"] for row in found["memory"]["groups"]] == ["/qoslet/a"]
     jsonschema.validate(found, json.loads(schema.text("podstates")))
+    assert ps("pod/web", "-o", "json")[1] == ps("po/web", "-o", "json")[1] != ps("-o", "json")[1]
     code, out, err = ps("nobody")
     assert (code, out) == (3, "")
     assert "pod nobody does not exist" in err

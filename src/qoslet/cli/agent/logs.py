@@ -166,6 +166,8 @@ def _place(args: argparse.Namespace, folder: str) -> LogLocation:
     except OSError as error:
         raise CannotDo(f"cannot be read: {error.strerror}", where=folder) from error
     found = inspect.log_places(folder)
+    if all(one.pod != pod for one in found):
+        pod, container = _of_type(args)
     named = [one for one in found if one.pod == pod and args.namespace in (None, one.namespace)]
     if not named:
         known = ", ".join(dict.fromkeys(one.pod for one in found)) or "none"
@@ -175,6 +177,17 @@ def _place(args: argparse.Namespace, folder: str) -> LogLocation:
         raise CannotDo(f"several namespaces have a pod {pod}: {spaces}", hint="choose with -n")
     newest = max(named, key=lambda one: one.age())
     return _container([one for one in named if one.uid == newest.uid], container)
+
+
+def _of_type(args: argparse.Namespace) -> tuple[str, str]:
+    """Pod and container of ``pod/web[/CONTAINER]``, as kubectl writes it; else of ``POD/CONTAINER``."""
+    from qoslet.core.api.input.kubectl_names import target_of
+
+    target = target_of(args.pod)
+    pod, _, container = args.pod.partition("/")
+    if target is not None and target.kind == "pod":
+        pod, container = target.name, target.container
+    return pod, args.container or container
 
 
 def _container(places: Sequence[LogLocation], name: str) -> LogLocation:

@@ -100,11 +100,22 @@ def _is_first(document: dict[str, Any]) -> bool:
     return any(isinstance(one, dict) and one.get("seconds") is None for one in used)
 
 
+def _plain(name: str) -> str:
+    """``web`` of ``pod/web``."""
+    if "/" not in name:
+        return name
+    from qoslet.core.api.input.kubectl_names import target_of
+
+    target = target_of(name)
+    return target.name if target is not None and target.kind == "pod" else name
+
+
 def _chosen(
     document: dict[str, Any], names: list[str], namespace: str | None
 ) -> list[dict[str, Any]]:
     """The pods that were asked for. Raises CannotDo for a name that none has."""
     items = [item for item in document.get("items", []) if isinstance(item, dict)]
+    names = [_plain(name) for name in names]
     if namespace is not None:
         items = [item for item in items if item.get("namespace") == namespace]
     for name in names:

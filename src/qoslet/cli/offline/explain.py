@@ -25,6 +25,7 @@ EPILOG = """\
 examples:
   qoslet explain web -f pods.yaml --node kubelet.yaml --node node.yaml
   qoslet explain web/app memory.high -f pods.yaml --node node.yaml
+  qoslet explain deployment/web memory.max -f deployment.yaml --node node.yaml
   qoslet explain -n shop web/app -f pods.yaml --node node.yaml -o json
   qoslet explain /kubepods/burstable cpu.weight -f pods.yaml --node node.yaml
 

@@ -30,6 +30,12 @@ def controller_of(meta: Metadata | None) -> Workload | None:
     return None
 
 
+def maker_of(meta: Metadata) -> tuple[str, str] | None:
+    """Kind and name of the controller that made an object."""
+    maker = controller_of(meta) if meta.owner_references else None
+    return (maker.kind, maker.name) if maker is not None else None
+
+
 class Owners:
     """Collects who made what while documents are read, and tells afterwards."""
 

@@ -122,6 +122,8 @@ class Pod(Struct, frozen=True, gc=False):
     """The operating system, the RuntimeClass and the isolation that it asks for."""
     written: Resources | None = None
     """``resources`` before defaulting, which differs between releases."""
+    controller: tuple[str, str] | None = None
+    """Kind and name of what made it, or whose template it stands for."""
 
     @property
     def key(self) -> str:

@@ -20,6 +20,7 @@ from qoslet.core.api.container_resources import (
     one_of,
 )
 from qoslet.core.api.ids import container_id_fault, generated_uid, uid_fault
+from qoslet.core.api.owners import maker_of
 from qoslet.core.api.pod import (
     NO_POD_LEVEL,
     NO_QUANTITIES,
@@ -136,6 +137,7 @@ class PodReader:
             policy,
             platform,
             level.written,
+            maker_of(meta),
         )
         return DecodedPod(pod, faults, notes)
 

@@ -15,8 +15,9 @@ OOM = "oom_score_adj"
 
 
 def select(plan: Plan, target: str, namespace: str | None = None) -> list[Cgroup]:
-    """The cgroups of ``[NAMESPACE/]POD[/CONTAINER]``, or the one of that name; all cgroups of a
-    pod. Raises BadInput for an unknown or ambiguous target, with candidates."""
+    """The cgroups of ``[NAMESPACE/]POD[/CONTAINER]``, of kubectl's ``TYPE/NAME``, or the one of that
+    name; all cgroups of a pod. Raises BadInput for an unknown or ambiguous target, with
+    candidates."""
     if target.startswith("/"):
         return _by_name(plan, target)
     exact: dict[str, list[Cgroup]] = {}
@@ -28,6 +29,8 @@ def select(plan: Plan, target: str, namespace: str | None = None) -> list[Cgroup
         for key, names in _spellings(pod, container).items():
             if target in names:
                 exact.setdefault(key, []).append(cgroup)
+    if not exact and "/" in target:
+        exact = _by_type(plan, target, namespace)
     if len(exact) == 1:
         return next(iter(exact.values()))
     if exact:
@@ -37,6 +40,31 @@ def select(plan: Plan, target: str, namespace: str | None = None) -> list[Cgroup
             f"{target!r} may be {candidates}", where="POD", hint=hint or "use the full name"
         )
     raise BadInput(f"no pod or container named {target!r}", where="POD", hint=_near(plan, target))
+
+
+def _by_type(plan: Plan, text: str, namespace: str | None) -> dict[str, list[Cgroup]]:
+    """The cgroups of ``deployment/web[/CONTAINER]`` by the full names of their pods. Raises BadInput
+    for a kind that kubectl knows without a pod of that name."""
+    from qoslet.core.api.input.kubectl_names import is_kubectls, target_of
+
+    target = target_of(text)
+    found: dict[str, list[Cgroup]] = {}
+    if target is None:
+        return found
+    for cgroup in plan.cgroups:
+        pod = cgroup.pod
+        if pod is None or namespace not in (None, pod.namespace) or not target.names(pod):
+            continue
+        container = cgroup.container.name if cgroup.container is not None else ""
+        if target.container in ("", container):
+            key = f"{pod.key}/{container}" if target.container else pod.key
+            found.setdefault(key, []).append(cgroup)
+    if not found and is_kubectls(target):
+        message = f"no pod of {target.kind} {target.name!r}" if target.kind != "pod" else ""
+        name = "/".join(filter(None, (target.name, target.container)))
+        message = message or f"no pod or container named {name!r}"
+        raise BadInput(message, where="POD", hint=_near(plan, name))
+    return found
 
 
 def _spellings(pod: Pod, container: str | None) -> dict[str, tuple[str, ...]]:

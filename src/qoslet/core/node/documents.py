@@ -59,12 +59,14 @@ apiVersion kind
 
 
 class Sources(Struct):
-    """What the documents give, per kind. ``kubelet`` is None without a KubeletConfiguration."""
+    """What the documents give, per kind. ``kubelet`` is None without a KubeletConfiguration;
+    ``kubeadm`` are fields of a node that other documents lack."""
 
     kubelet: Fields | None = None
     own: Fields | None = None
     api: Fields | None = None
     problems: list[Problem] = []
+    kubeadm: Fields = {}
 
 
 def sort(
@@ -75,6 +77,7 @@ def sort(
     found = Sources()
     nodes: list[tuple[str, Mapping[str, Any]]] = []
     useless: list[tuple[str, str]] = []
+    kubeadms: list[tuple[str, Mapping[str, Any]]] = []
     for label, document in documents:
         if document is None:
             continue
@@ -94,13 +97,45 @@ def sort(
             nodes.extend(_items(faults, label, given, kind == "NodeList"))
         elif kind == "Pod" and version == "v1":
             useless.append((label, "contains a pod, but no node"))
+        elif is_of_kubeadm(version):
+            kubeadms.append((label, given))
         else:
             _unknown(faults, label, kind, version)
+    if kubeadms:
+        _kubeadm(faults, found, kubeadms)
     if found.kubelet is None and found.own is None and not nodes:
         for label, message in useless:
             faults.add(label, message, "give pods with -f, a node with --node")
+        for label, given in kubeadms:
+            message = f"{shown(str(given.get('kind')))} says nothing of a kubelet"
+            faults.add(label, message, _KUBELET_CONFIG)
     _choose(faults, found, nodes, node_name)
+    for field, given_field in found.kubeadm.items():
+        if field not in (found.api or {}) and field not in (found.own or {}):
+            found.own = {**(found.own or {}), field: given_field}
     return found
+
+
+_KUBELET_CONFIG = "add the output of kubectl -n kube-system get cm kubelet-config -o yaml"
+
+
+def is_of_kubeadm(version: object) -> bool:
+    """Whether a document of this apiVersion stands in kubeadm's file beside the kubelet's."""
+    groups = ("kubeadm.k8s.io", "kubeproxy.config.k8s.io")
+    return isinstance(version, str) and version.rpartition("/")[0] in groups
+
+
+def _kubeadm(
+    faults: Faults, found: Sources, documents: Sequence[tuple[str, Mapping[str, Any]]]
+) -> None:
+    """Take what kubeadm's documents say: below the KubeletConfiguration, whose defaults they are,
+    and above it, as flags of the kubelet."""
+    from qoslet.core.node.kubeadm.configuration import kubeadm_fields
+
+    said = kubeadm_fields(faults, documents)
+    if found.kubelet is not None or said.kubelet is not None:
+        found.kubelet = {**(said.kubelet or {}), **(found.kubelet or {}), **said.flags}
+    found.kubeadm = said.node
 
 
 def _unknown(faults: Faults, label: str, kind: object, version: object) -> None:

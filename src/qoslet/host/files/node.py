@@ -41,7 +41,8 @@ def _decoded(data: bytes | memoryview) -> Any:
         return msgspec.json.decode(data)
     if outer.items is None or outer.kind not in ("List", "NodeList"):
         return msgspec.json.decode(data)
-    return {"apiVersion": "v1", "kind": outer.kind, "items": list(map(_node_only, outer.items))}
+    items = [_node_only(item) for item in outer.items]
+    return {"apiVersion": "v1", "kind": outer.kind, "items": items}
 
 
 def _node_only(item: Raw) -> Any:
@@ -49,7 +50,49 @@ def _node_only(item: Raw) -> Any:
         kind = msgspec.json.decode(item, type=_Kind).kind
     except msgspec.ValidationError:
         return None
-    return msgspec.json.decode(item) if kind in (None, "Node") else None
+    return msgspec.json.decode(item) if kind in (None, "Node", "ConfigMap") else None
+
+
+_IN_CONFIG_MAPS = ("kubelet", "ClusterConfiguration")
+"""The keys of the ConfigMaps kubelet-config and kubeadm-config in kube-system. Source:
+cmd/kubeadm/app/constants KubeletBaseConfigurationConfigMapKey, ClusterConfigurationConfigMapKey."""
+
+
+def _unwrapped(where: str, value: Any, bounds: FileLimits) -> Iterator[tuple[str, Any] | BadInput]:
+    """The document, or those that are the text of a ConfigMap of kubeadm, also in a List."""
+    items = value.get("items") if isinstance(value, dict) and value.get("kind") == "List" else None
+    if not isinstance(items, list):
+        texts = _texts(value)
+        if not texts:
+            yield where, value
+    else:
+        maps = {at: _texts(item) for at, item in enumerate(items)}
+        texts = {
+            f"items[{at}].{key}": text for at, some in maps.items() for key, text in some.items()
+        }
+        rest = [item for at, item in enumerate(items) if not maps[at]]
+        if not texts or any(isinstance(one, dict) and one.get("kind") == "Node" for one in rest):
+            yield (
+                where,
+                {**value, "items": [None if maps[at] else one for at, one in enumerate(items)]},
+            )
+    for key, text in texts.items():
+        from qoslet.host.files.manifests import text_documents
+
+        for found in text_documents(text.encode(errors="surrogatepass"), f"{where}: {key}", bounds):
+            if isinstance(found, BadInput):
+                yield found
+            else:
+                yield found.where, msgspec.json.decode(found.data)
+
+
+def _texts(value: Any) -> dict[str, str]:
+    """The texts of a ConfigMap that are node documents, by their fields."""
+    if not isinstance(value, dict) or value.get("kind") != "ConfigMap":
+        return {}
+    data = value.get("data")
+    found = {key: data.get(key) for key in _IN_CONFIG_MAPS} if isinstance(data, dict) else {}
+    return {f"data.{key}": text for key, text in found.items() if isinstance(text, str)}
 
 
 def _documents(
@@ -65,7 +108,7 @@ def _documents(
                 yield found
                 continue
             try:
-                yield found.where, _decoded(found.data)
+                yield from _unwrapped(found.where, _decoded(found.data), bounds)
             except RecursionError:
                 hint = "Kubernetes documents are not"
                 yield BadInput("is nested too deeply", where=found.where, hint=hint)

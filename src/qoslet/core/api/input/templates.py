@@ -64,14 +64,12 @@ class Template(Struct, frozen=True):
         where = f"{self.pod.where}: spec.{'parallelism' if kind == 'Job' else 'replicas'}"
         if count < 0:
             raise BadInput(f"{shown(str(count), 20)} is negative", where=where)
+        pod = replace(self.pod, controller=(self.workload.kind, self.workload.name))
         if not expand:
-            return [self.pod]
+            return [pod]
         if done + count > EXPANDED_MAX:
             message = f"{shown(str(count), 20)} is too many pods"
             hint = f"--expand creates at most {EXPANDED_MAX} pods; leave it out"
             raise BadInput(message, where=where, hint=hint)
         names = [f"{self.pod.name}-{index}" for index in range(count)]
-        return [
-            replace(self.pod, name=name, uid=generated_uid(self.pod.namespace, name))
-            for name in names
-        ]
+        return [replace(pod, name=name, uid=generated_uid(pod.namespace, name)) for name in names]

@@ -1,0 +1,1 @@
+"""What kubeadm's documents say of a node."""
