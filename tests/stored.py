@@ -126,6 +126,7 @@ _SCALARS: Mapping[type, str] = {
     inspect.IntType: "integer",
     inspect.FloatType: "number",
     inspect.BoolType: "boolean",
+    inspect.BytesType: "base64",
     inspect.AnyType: "any",
 }
 

@@ -18,7 +18,7 @@ from qoslet.core.quantity import parse
 from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.core.workload.lifecycle import ContainerState
 from qoslet.core.workload.pod_status import PodRow, RuntimePod
-from qoslet.core.workload.process_spec import MemoryVolume, PodSpec, ProcessSpec, RestartPolicy
+from qoslet.core.workload.process_spec import PodSpec, PodVolume, ProcessSpec, RestartPolicy
 from qoslet.core.workload.security_context import Credentials
 from qoslet.errors import CannotDo
 from qoslet.sim.kernel import Fault, SimKernel
@@ -261,7 +261,7 @@ class Disk:
         self.held: set[str] = set()
         self.refuse: set[str] = set()
 
-    def provide(self, uid: str, volumes: Sequence[MemoryVolume]) -> Mapping[str, str]:
+    def provide(self, uid: str, volumes: Sequence[PodVolume]) -> Mapping[str, str]:
         if uid in self.refuse:
             raise CannotDo("no memory left")
         self.there[uid] = tuple(volume.name for volume in volumes)

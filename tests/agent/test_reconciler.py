@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from qoslet.agent.config import Config
 from qoslet.core.problem import Problem
 from qoslet.core.reconcile.steps import Step
+from qoslet.core.workload.config.references import UnmetReference
 from qoslet.core.workload.process_spec import MemoryVolume, PodSpec
-from qoslet.core.workload.sources.references import UnmetReference
 from qoslet.sim.kernel import Fault
 from tests.agent.fixtures import ROOT, Bench, node, pod_of, spec_of
 

@@ -40,6 +40,7 @@ from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import (
     MemoryVolume,
     PodSpec,
+    PodVolume,
     ProcessSpec,
     RestartPolicy,
     VolumeMount,
@@ -374,7 +375,7 @@ class Disk:
         self.on = on
         self.there: dict[str, tuple[str, ...]] = {}
 
-    def provide(self, uid: str, volumes: Sequence[MemoryVolume]) -> Mapping[str, str]:
+    def provide(self, uid: str, volumes: Sequence[PodVolume]) -> Mapping[str, str]:
         self.on(f"provide {uid}")
         self.there[uid] = tuple(volume.name for volume in volumes)
         return {volume.name: f"/v/{uid}/{volume.name}" for volume in volumes}

@@ -22,7 +22,7 @@ _AGENT: Final = (
         f"tests/live/agent/test_{name}.py"
         for name in (
             *("agent", "agent_killed", "held", "keeper", "managers", "managers_agent", "soak"),
-            *("volumes", "volumes_run"),
+            *("volumes", "volumes_run", "folders_run"),
         )
     ),
     "tests/live/systemd/test_unit.py",

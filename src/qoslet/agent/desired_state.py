@@ -21,11 +21,11 @@ from qoslet.core.node.node import Node, allocatable, seccomp_default
 from qoslet.core.plan.live_plan import LivePlan, PodGroups
 from qoslet.core.problem import Problem, ProblemCode
 from qoslet.core.resources.node_policy import node_policy
+from qoslet.core.workload.config.references import ConfigUsers
 from qoslet.core.workload.env import PodEnvironment
 from qoslet.core.workload.pod_reader import read
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.core.workload.security_context import ProcessRights
-from qoslet.core.workload.sources.references import ConfigUsers
 from qoslet.errors import BadInput, BadInputs
 
 

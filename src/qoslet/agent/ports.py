@@ -19,7 +19,7 @@ from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.core.workload.lifecycle import ContainerState
 from qoslet.core.workload.pod_status import RuntimePod
-from qoslet.core.workload.process_spec import MemoryVolume, PodSpec
+from qoslet.core.workload.process_spec import PodSpec, PodVolume
 
 
 class Driver(Protocol):
@@ -265,12 +265,12 @@ class Source(Protocol):
 
 
 class Volumes(Protocol):
-    """Keeps the memory-backed volumes of pods, from before their containers start until they have
-    ended for good."""
+    """Keeps the volumes of pods, from before their containers start until they have ended for
+    good."""
 
-    def provide(self, uid: str, volumes: Sequence[MemoryVolume]) -> Mapping[str, str]:
-        """Create what does not exist yet; returns the host's directory of each volume by its name.
-        Raises ``QosletError`` where one cannot be created."""
+    def provide(self, uid: str, volumes: Sequence[PodVolume]) -> Mapping[str, str]:
+        """Create what does not exist yet, and bring files up to date; returns the host's path of
+        each volume by its name. Raises ``QosletError`` where one cannot be created."""
 
     def remove(self, uid: str) -> None:
         """Remove a pod's volumes; without any it is no error. Raises ``CannotDo`` with the

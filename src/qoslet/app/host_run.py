@@ -21,7 +21,7 @@ from qoslet.host.cgroupfs.async_writes import AsyncWrites
 from qoslet.host.cgroupfs.proactive_reclaim import KernelReclaim
 from qoslet.host.containers.log_files import LogLimits
 from qoslet.host.containers.log_place import link_again, log_directory, place_logs
-from qoslet.host.containers.tmpfs_volumes import TmpfsVolumes
+from qoslet.host.containers.pod_volumes import PodVolumes
 from qoslet.host.keeper.client import KeeperRuntime
 from qoslet.host.linux.clock import Signals, WakingClock
 from qoslet.host.linux.mlock import lock_memory
@@ -29,7 +29,7 @@ from qoslet.host.machine.utilization import Killing, MachineUtilization
 from qoslet.host.memory.event_watch import KernelWatch
 from qoslet.host.memory.oom_log import KernelLog
 from qoslet.host.memory.reader import MemoryFiles
-from qoslet.host.state.folder import LOGS, VOLUMES, folder_of
+from qoslet.host.state.folder import LOGS, folder_of
 from qoslet.host.state.memory_counters import KeptCounters
 from qoslet.host.systemd.leave_service import leave_service
 
@@ -120,7 +120,8 @@ def _host_run(
     tree, folder, rest = made.tree, made.folder, made.rest
     driver, eyes = tree.driver, eyes_of(tree)
     driver.slow = AsyncWrites()
-    volumes = TmpfsVolumes(f"{folder}/{VOLUMES}", lasting=config.keep_pods)
+    volumes = PodVolumes(folder, lasting=config.keep_pods)
+    volumes.collect()
     wakes: list[Callable[[], Sequence[int]]] = [runtime.descriptors, source.descriptors]
     clock = WakingClock(signals, lambda: [fd for one in wakes for fd in one()])
     reconciler = made.reconciler = Reconciler(

@@ -14,7 +14,7 @@ from qoslet.core.reconcile.journal import JournalState
 from qoslet.errors import CannotDo, QosletError
 from qoslet.host.containers.log_files import LogLimits
 from qoslet.host.containers.log_place import remove_logs
-from qoslet.host.containers.tmpfs_volumes import TmpfsVolumes
+from qoslet.host.containers.pod_volumes import PodVolumes
 from qoslet.host.keeper.client import KeeperRuntime
 from qoslet.host.machine.utilization import Killing
 from qoslet.host.state import http_server
@@ -23,7 +23,6 @@ from qoslet.host.state.folder import (
     LOGS,
     POD_FILES,
     POD_FOLDERS,
-    VOLUMES,
     folder_of,
     is_of_pods,
 )
@@ -55,6 +54,8 @@ def remove_files(folder: str, keep: Collection[str] = ()) -> None:
             remove_logs(folder)
         else:
             shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
+    if not keep:
+        PodVolumes(folder).remove_all()
     http_server.forget(folder)
     for name in POD_FILES:
         for file in (name, f"{name}.new"):
@@ -70,11 +71,12 @@ def has_records(folder: str) -> bool:
 
 def has_leftovers(tree: OwnedTree) -> bool:
     """Whether something is there for pods, whatever the journal tells."""
+    folder = folder_of(tree.place.root)
     try:
-        names = os.listdir(folder_of(tree.place.root))
+        names = os.listdir(folder)
     except OSError:
         return False
-    return any(map(is_of_pods, names))
+    return any(map(is_of_pods, names)) or PodVolumes(folder).on_disk
 
 
 def undo(tree: OwnedTree) -> list[str]:
@@ -116,7 +118,7 @@ def end_pods(tree: OwnedTree) -> list[str]:
                 hint="find out why, then release again",
             )
         lines.append(f"{tree.place.root}: killed {who}, which no keeper supervises")
-    volumes = TmpfsVolumes(f"{folder}/{VOLUMES}")
+    volumes = PodVolumes(folder)
     for uid in volumes.existing():
         volumes.remove(uid, detach=True)
     if not lines and has_leftovers(tree):

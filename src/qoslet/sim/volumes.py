@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from qoslet.core.workload.process_spec import MemoryVolume
+from qoslet.core.workload.process_spec import PodVolume
 
 
 class SimVolumes:
@@ -13,7 +13,7 @@ class SimVolumes:
     def __init__(self) -> None:
         self._there: dict[str, tuple[str, ...]] = {}
 
-    def provide(self, uid: str, volumes: Sequence[MemoryVolume]) -> Mapping[str, str]:
+    def provide(self, uid: str, volumes: Sequence[PodVolume]) -> Mapping[str, str]:
         """The name of a directory that is not there for each volume."""
         self._there[uid] = tuple(volume.name for volume in volumes)
         return {volume.name: f"/{uid}/{volume.name}" for volume in volumes}

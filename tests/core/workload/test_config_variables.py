@@ -9,11 +9,11 @@ import pytest
 
 from qoslet.core.api.config.objects import ConfigKey, ConfigObject, ConfigObjects, config_object
 from qoslet.core.api.pod import Container, Pod
+from qoslet.core.workload.config.references import ConfigUsers, references
 from qoslet.core.workload.env import PodEnvironment
 from qoslet.core.workload.image_spec import read_images
 from qoslet.core.workload.pod_reader import read
 from qoslet.core.workload.process_spec import PodSpec
-from qoslet.core.workload.sources.references import ConfigUsers, references
 
 
 def objects(*documents: dict[str, Any]) -> ConfigObjects:

@@ -93,7 +93,7 @@ def test_what_is_not_passed_on_is_named() -> None:
     spec = read_(
         {"livenessProbe": {"exec": {}}, "lifecycle": {"preStop": {}}},
         hostAliases=[{"ip": "::1"}],
-        volumes=[{"name": "v", "hostPath": {"path": "/x"}}],
+        volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "x"}}],
     )
     assert spec.runnable
     [row] = rows(spec, "warning")

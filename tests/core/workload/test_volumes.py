@@ -180,26 +180,35 @@ def test_a_sub_path_may_name_variables() -> None:
 
 def test_other_volumes_are_named_not_dropped() -> None:
     volumes = [
-        {"name": "disk", "emptyDir": {}},
+        {"name": "disk", "emptyDir": {"sizeLimit": "1Gi"}},
         {"name": "huge", "emptyDir": {"medium": "HugePages-2Mi"}},
-        {"name": "conf", "configMap": {"name": "c"}},
+        {"name": "data", "persistentVolumeClaim": {"claimName": "c"}},
         MEMORY,
     ]
-    mounts = [
-        {"name": "conf", "mountPath": "/etc/../conf"},
-        {"name": "cache", "mountPath": "/dev/shm", "mountPropagation": "Bidirectional"},
-    ]
+    mounts = [{"name": "cache", "mountPath": "/dev/shm", "mountPropagation": "Bidirectional"}]
     spec = spec_of(volumes, mounts)
     assert spec.runnable
     for text in (
-        "spec.volumes[0] (disk)",
-        "spec.volumes[1] (huge)",
-        "spec.volumes[2] (conf)",
-        "volumeMounts[0] (conf)",
-        "volumeMounts[1].mountPropagation",
+        "spec.volumes[0].emptyDir.sizeLimit",
+        "spec.volumes[1] (huge) emptyDir with medium HugePages-2Mi",
+        "spec.volumes[2] (data) persistentVolumeClaim",
+        "volumeMounts[0].mountPropagation",
     ):
         assert said(spec).count(text) == 1
     assert spec.launches[0].mounts == (VolumeMount("cache", "/dev/shm"),)
+
+
+@pytest.mark.parametrize(
+    "kind", ["persistentVolumeClaim", "nfs", "csi", "ephemeral", "iscsi", "image", "gitRepo", "new"]
+)
+def test_a_volume_that_nobody_can_make_and_a_container_mounts_is_refused_by_name(kind: str) -> None:
+    volumes, mounts = [{"name": "v", kind: {"x": "y"}}], [{"name": "v", "mountPath": "/v"}]
+    (error,) = errors(spec_of(volumes, mounts))
+    assert error.startswith("spec.containers[0].volumeMounts[0]: not run, because it mounts a vol")
+    assert error.endswith(f"that qoslet cannot make: v ({kind})")
+    allowed = spec_of(volumes, mounts, unconfined=True)
+    assert (allowed.runnable, allowed.launches[0].mounts) == (True, ())
+    assert f"v ({kind})" in said(allowed)
 
 
 def test_without_root_it_is_refused() -> None:

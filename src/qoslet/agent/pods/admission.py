@@ -210,7 +210,8 @@ class Admission:
             return
         if not moved and runtime_pod.spec_digest == desired_pod.spec.digest():
             self._edited_while_away += [worker] if edited else []
-            if desired_pod.spec.from_config and not edited:
+            wanted = desired_pod.spec
+            if (wanted.from_config or wanted.folders) and not edited:
                 # it may hold other values since
                 self._context.update_runtime(worker)
             return

@@ -155,9 +155,8 @@ class SyncContext:
             manifest=worker.desired.manifest,
         )
         spec = self.plan.equipped(worker.uid, spec)
-        if not spec.volumes:
-            return spec
-        return spec.sourced(self.volumes.provide(worker.uid, spec.volumes))
+        wanted = (*spec.volumes, *spec.folders)
+        return spec.sourced(self.volumes.provide(worker.uid, wanted)) if wanted else spec
 
     def update_runtime(self, worker: PodWorker) -> None:
         """Tell the runtime what later starts of the pod's containers use; what they had stays where

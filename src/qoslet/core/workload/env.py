@@ -14,8 +14,8 @@ from msgspec import Struct
 from qoslet.core.api.config.objects import ConfigObjects
 from qoslet.core.api.pod import NO_QUANTITIES, Container, Pod, Quantities
 from qoslet.core.quantity import NANO, QuantityError, parse
-from qoslet.core.workload.sources.references import UnmetReference
-from qoslet.core.workload.sources.variables import ConfigVariables
+from qoslet.core.workload.config.references import UnmetReference
+from qoslet.core.workload.config.variables import ConfigVariables
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """``PATH`` where the container sets none: the default of containerd and CRI-O."""

@@ -13,9 +13,9 @@ from typing import Any, Literal
 from qoslet.core.api.container_resources import FieldFault
 from qoslet.core.api.pod import Container, Pod
 from qoslet.core.problem import Problem
+from qoslet.core.workload.config.references import UnmetReference
 from qoslet.core.workload.env import LONGEST_WORD, WORDS_MAX, expand
 from qoslet.core.workload.security_context import IsolationRefusal
-from qoslet.core.workload.sources.references import UnmetReference
 
 RestartPolicy = Literal["Always", "OnFailure", "Never"]
 
@@ -151,7 +151,7 @@ def refusal_row(pod: Pod, refusal: IsolationRefusal, unconfined: bool) -> Proble
     if unconfined:
         message = f"{refusal.message}: run anyway (--unconfined)"
         return problem_row(pod, "warning", refusal.field, message, "")
-    message = f"not run, because the runtime cannot isolate it as requested: {refusal.message}"
+    message = f"not run, because {refusal.why}: {refusal.message}"
     hint = refusal.hint or "use --unconfined to run it anyway"
     return problem_row(pod, "error", refusal.field, message, hint)
 

@@ -100,7 +100,7 @@ class _ImageReader(PodReader):
         faults = [
             FieldFault(field, f"{mount.path}: the subPath is ignored", _HINT)
             for mount in mounted.mounts
-            if mount.sub_path and not self._subpaths
+            if mount.sub_path and mount.kind != "files" and not self._subpaths
         ]
         contained, wrong = _contained(self.spec, raw, shape, variables)
         faults += wrong

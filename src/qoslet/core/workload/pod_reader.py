@@ -19,6 +19,7 @@ from qoslet.core.api.container_resources import FieldFault
 from qoslet.core.api.pod import Container, Pod
 from qoslet.core.problem import Problem
 from qoslet.core.resources.admission import misfit
+from qoslet.core.workload.config.references import UnmetReference, uses_config
 from qoslet.core.workload.env import PodEnvironment, environment, launch_environment
 from qoslet.core.workload.fields import (
     documents_by_name,
@@ -44,7 +45,6 @@ from qoslet.core.workload.security_context import (
     pod_refusals,
     unhandled,
 )
-from qoslet.core.workload.sources.references import UnmetReference, uses_config
 from qoslet.core.workload.volumes import ContainerMounts, PodVolumes, mounts_of, volumes_of
 
 _POD_NAMES = (
@@ -67,7 +67,7 @@ _PROBES = frozenset(f"{kind}Probe" for kind in KINDS)
 
 class PodReading(Struct):
     """What reading a pod gathers. ``missing`` are fields that are not honoured,
-    ``unmet`` what the pod has to wait for."""
+    ``unmet`` what the pod has to wait for, ``mounted`` the volumes that a container mounts."""
 
     volumes: PodVolumes
     launches: list[ProcessSpec] = []
@@ -75,6 +75,7 @@ class PodReading(Struct):
     refusals: list[IsolationRefusal] = []
     missing: list[str] = []
     unmet: list[UnmetReference] = []
+    mounted: set[str] = set()
 
 
 class PodReader:
@@ -147,6 +148,8 @@ class PodReader:
             resize_restarts=resize_restarts(self.pod, self.spec),
             from_config=uses_config(self.spec),
             unmet=tuple(reading.unmet),
+            folders=reading.volumes.made(reading.mounted),
+            asked_volumes=reading.volumes.asked(reading.mounted),
         )
         made = self.completed(made)
         if not tells_resources(self.pod, self.spec) and not made.from_config:
@@ -160,14 +163,13 @@ class PodReader:
 
     def _gather(self, around: PodEnvironment) -> PodReading:
         """Everything that is read of the pod."""
-        volumes = volumes_of(self.pod, self.spec, around, self.rights)
+        volumes = volumes_of(self.pod, self.document, around, self.rights)
         reading = PodReading(volumes)
         reading.refusals += self.refusals(volumes)
         reading.errors += [fault_row(self.pod, fault) for fault in volumes.faults]
         reading.missing += [
             f"spec.{name}" for name in self.spec if name not in self.pod_fields and self.spec[name]
         ]
-        reading.missing += volumes.missing
         context = mapping(self.spec.get("securityContext"))
         reading.missing += self.unread(context, "spec.securityContext")
         documents = documents_by_name(self.spec)
@@ -177,6 +179,8 @@ class PodReader:
             else:
                 raw = documents.get(shape.name, {})
                 self._read_container(reading, shape, raw, around)
+        reading.missing += volumes.ignored(reading.mounted)
+        reading.unmet += volumes.unmet(reading.mounted)
         wrong = misfit(self.pod, "linux")
         if wrong is not None:
             fault = FieldFault(wrong[0], "a Windows pod cannot run here", "plan only")
@@ -199,6 +203,8 @@ class PodReader:
         reading.errors += [fault_row(self.pod, fault) for fault in faults]
         reading.missing += [*self._missing(raw, shape), *found.missing, *mounted.missing]
         reading.unmet += found.unmet
+        reading.mounted |= mounted.volumes
+        reading.refusals += mounted.refusals
         made = len(reading.launches)
         self.add_container(reading, shape, raw, variables, mounted)
         reading.launches[made:] = [

@@ -10,15 +10,19 @@ from msgspec.structs import replace
 
 from qoslet.core.api.pod import Role
 from qoslet.core.problem import Problem
+from qoslet.core.workload.config.references import UnmetReference
 from qoslet.core.workload.container_spec import ContainerSpec, OciPod, PodMessages, Sandbox
 from qoslet.core.workload.fields import RestartPolicy as RestartPolicy
+from qoslet.core.workload.folders.types import FolderVolume
 from qoslet.core.workload.probe_spec import Probe
 from qoslet.core.workload.security_context import (
     Credentials,
 )
-from qoslet.core.workload.sources.references import UnmetReference
 from qoslet.core.workload.volumes import MemoryVolume as MemoryVolume
 from qoslet.core.workload.volumes import VolumeMount as VolumeMount
+
+PodVolume = MemoryVolume | FolderVolume
+"""A volume of any kind that is made."""
 
 
 class ProcessSpec(Struct, frozen=True, omit_defaults=True):
@@ -67,6 +71,11 @@ class PodSpec(Struct, frozen=True, omit_defaults=True):
     """The same for an OCI runtime, with the program and its images."""
     manifest: str = ""
     """The file that it comes from, as ``memo``."""
+    folders: tuple[FolderVolume, ...] = ()
+    """The volumes that are no tmpfs for data, until they are made (``sourced``): no runtime gets
+    what is in them."""
+    asked_volumes: tuple[str, ...] = ()
+    """What the manifest says of them."""
     from_config: bool = False
     """Whether variables come from ConfigMaps or Secrets, as they are now: later starts of its
     containers may get others."""
@@ -105,6 +114,7 @@ class PodSpec(Struct, frozen=True, omit_defaults=True):
         port gives them. Raises KeyError for a mount of a volume that is not among them."""
         return replace(
             self,
+            folders=(),
             launches=tuple(
                 replace(
                     launch,
@@ -118,8 +128,8 @@ class PodSpec(Struct, frozen=True, omit_defaults=True):
 
     def digest(self) -> str:
         """A short hash that differs where the processes would: of the launches and volume names,
-        without what changes in place (``oom_score_adj``, sizes, variables from resources) or is
-        this host's (sources)."""
+        without what changes in place (``oom_score_adj``, sizes, files, variables from resources and
+        objects) or is this host's (sources)."""
         if self.steady:
             return self.steady
         # it loads OpenSSL: 4 MB for who never asks
@@ -128,6 +138,7 @@ class PodSpec(Struct, frozen=True, omit_defaults=True):
         plain = self.scored({}).sourced(dict.fromkeys(self._mounted(), "")).unprobed()
         names = sorted(volume.name for volume in self.volumes)
         parts = [names, plain.launches, *([] if self.sandbox is None else [self.sandbox])]
+        parts += self.asked_volumes
         text = msgspec.json.encode(parts, order="deterministic")
         return sha256(text).hexdigest()[:32]
 

@@ -54,11 +54,12 @@ class Credentials(Struct, frozen=True):
 
 class IsolationRefusal(Struct, frozen=True):
     """Isolation that was asked for and cannot be given: the field and what is missing. ``hint`` is
-    a way on beside ``--unconfined`` alone."""
+    a way on beside ``--unconfined`` alone, ``why`` the reason where it is no isolation."""
 
     field: str
     message: str
     hint: str = ""
+    why: str = "the runtime cannot isolate it as requested"
 
 
 _HANDLED_NAMES = (

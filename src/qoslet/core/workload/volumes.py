@@ -1,5 +1,5 @@
-"""The volumes of a pod that a plain process can have: memory-backed ``emptyDir``, and where its
-containers want them.
+"""The volumes of a pod, and where its containers want them: memory-backed ``emptyDir`` here, those
+of other kinds from ``folders.read_folders``.
 
 Source: core/v1 EmptyDirVolumeSource, VolumeMount; kubelet volume/emptydir empty_dir.go
 (calculateEmptyDirMemorySize, KEP-1967); pkg/apis/core/validation (validateEmptyDirVolumeSource,
@@ -8,8 +8,9 @@ ValidateVolumeMounts).
 
 from __future__ import annotations
 
+from collections.abc import Container as Container_
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -17,7 +18,15 @@ from qoslet.core.api.aggregate import declared, limits
 from qoslet.core.api.container_resources import FieldFault, is_label
 from qoslet.core.api.pod import Container, Pod
 from qoslet.core.quantity import QuantityError, parse
+from qoslet.core.workload.config.references import UnmetReference
 from qoslet.core.workload.env import PodEnvironment, expand
+from qoslet.core.workload.folders.read_folders import FolderReader, FolderReading
+from qoslet.core.workload.folders.types import (
+    DiskVolume,
+    FilesVolume,
+    FolderVolume,
+    HostVolume,
+)
 from qoslet.core.workload.security_context import IsolationRefusal, ProcessRights, fs_group
 
 
@@ -33,39 +42,71 @@ class MemoryVolume(Struct, frozen=True, omit_defaults=True):
 class VolumeMount(Struct, frozen=True, omit_defaults=True):
     """A volume at a place of one container: an absolute path without ``.`` and ``..``.
     ``sub_path`` is a relative one inside the volume, ``source`` the volume's directory on this
-    host, filled in before the start (``PodSpec.sourced``)."""
+    host, filled in before the start (``PodSpec.sourced``). ``kind`` says what lies there: a tmpfs
+    for data, a directory on disk, files of ours behind ``..data``, or what the host has."""
 
     volume: str
     path: str
     read_only: bool = False
     source: str = ""
     sub_path: str = ""
+    kind: Literal["", "disk", "files", "host"] = ""
 
 
 class PodVolumes(Struct):
-    """What a pod's ``volumes`` come to. ``memory`` are those that are made, by name; ``others``
-    the names of those that are not; ``missing`` their fields."""
+    """What a pod's ``volumes`` come to. ``memory`` are the tmpfs for data, ``folders`` all others,
+    by name; ``missing`` fields that are not honoured."""
 
     memory: dict[str, MemoryVolume] = {}
-    others: set[str] = set()
+    folders: dict[str, FolderReading] = {}
+    missing: list[str] = []
+    faults: list[FieldFault] = []
+    refusals: list[IsolationRefusal] = []
+
+    def made(self, mounted: Container_[str]) -> tuple[FolderVolume, ...]:
+        """The volumes of ``folders`` that are ``mounted`` and made: of others a kubelet makes none
+        either."""
+        found = ((name, reading.volume) for name, reading in self.folders.items())
+        return tuple(one for name, one in found if one is not None and name in mounted)
+
+    def asked(self, mounted: Container_[str]) -> tuple[str, ...]:
+        """What the manifest says of them."""
+        names = {volume.name for volume in self.made(mounted)}
+        return tuple(sorted(self.folders[name].asked for name in names))
+
+    def unmet(self, mounted: Container_[str]) -> list[UnmetReference]:
+        """What the mounted ones wait for."""
+        pairs = self.folders.items()
+        return [one for name, reading in pairs if name in mounted for one in reading.unmet]
+
+    def ignored(self, mounted: Container_[str]) -> list[str]:
+        """The fields of volumes that are left out; one that is mounted was refused."""
+        found = list(self.missing)
+        for name, reading in self.folders.items():
+            found += reading.missing
+            found += reading.left_out if name not in mounted else ()
+        return found
+
+
+class ContainerMounts(Struct):
+    """What a container's ``volumeMounts`` come to. ``volumes`` are the names of those that it
+    mounts, or would."""
+
+    mounts: list[VolumeMount] = []
+    volumes: set[str] = set()
     missing: list[str] = []
     faults: list[FieldFault] = []
     refusals: list[IsolationRefusal] = []
 
 
-class ContainerMounts(Struct):
-    """What a container's ``volumeMounts`` come to."""
-
-    mounts: list[VolumeMount] = []
-    missing: list[str] = []
-    faults: list[FieldFault] = []
-
-
 def volumes_of(
-    pod: Pod, spec: Mapping[str, Any], around: PodEnvironment, powers: ProcessRights
+    pod: Pod, document: Mapping[str, Any], around: PodEnvironment, powers: ProcessRights
 ) -> PodVolumes:
-    """The volumes of a pod whose ``spec`` this is."""
+    """The volumes of a pod."""
     found = PodVolumes()
+    spec = _mapping(document.get("spec"))
+    group = fs_group(_mapping(spec.get("securityContext")))
+    reader = FolderReader(pod, document, around, group)
     for index, entry in enumerate(_list(spec.get("volumes"))):
         field = f"spec.volumes[{index}]"
         name = entry.get("name")
@@ -73,12 +114,12 @@ def volumes_of(
             found.faults.append(
                 FieldFault(f"{field}.name", f"{name!r} is not a DNS label", "name it")
             )
-        elif name in found.memory or name in found.others:
+        elif name in found.memory or name in found.folders:
             found.faults.append(FieldFault(f"{field}.name", f"{name} occurs twice", "rename one"))
-        else:
-            _add(found, field, name, _mapping(entry.get("emptyDir")))
+        elif not _add_memory(found, field, name, _mapping(entry.get("emptyDir"))):
+            reading = found.folders[name] = reader.read(entry, name, field)
+            found.faults += reading.faults
     most = _most(pod, around)
-    group = fs_group(_mapping(spec.get("securityContext")))
     for name, volume in found.memory.items():
         size = min((n for n in (volume.size, most) if n), default=None)
         found.memory[name] = MemoryVolume(name, size, group)
@@ -90,8 +131,9 @@ def volumes_of(
 _MEDIA = ("", "Memory", "HugePages")
 
 
-def _add(found: PodVolumes, field: str, name: str, empty: Mapping[str, Any]) -> None:
-    """Read one volume; ``empty`` is its ``emptyDir``, empty where it is another kind."""
+def _add_memory(found: PodVolumes, field: str, name: str, empty: Mapping[str, Any]) -> bool:
+    """Read one volume if it is a tmpfs for data; ``empty`` is its ``emptyDir``, empty where it is
+    another kind."""
     medium = empty.get("medium") or ""
     if medium not in _MEDIA and not str(medium).startswith("HugePages-"):
         hint = "use Memory or HugePages, or remove it"
@@ -105,9 +147,7 @@ def _add(found: PodVolumes, field: str, name: str, empty: Mapping[str, Any]) -> 
             found.faults.append(FieldFault(f"{field}.emptyDir.sizeLimit", message, "such as 64Mi"))
     if medium == "Memory":
         found.memory[name] = MemoryVolume(name, size)
-    else:
-        found.others.add(name)
-        found.missing.append(f"{field} ({name})")
+    return medium == "Memory"
 
 
 def _size(value: object) -> int:
@@ -133,8 +173,12 @@ def _refuse(found: PodVolumes, powers: ProcessRights) -> None:
         message = f"UID {powers.uid} cannot mount the tmpfs of volume {name}"
         found.refusals.append(IsolationRefusal("spec.volumes", message))
         found.missing.append(f"spec.volumes ({name})")
-    found.others |= found.memory.keys()
+    refused = {name: FolderReading(injected=True) for name in found.memory}
     found.memory.clear()
+    for name, reading in found.folders.items():
+        if reading.volume is not None:
+            refused[name] = FolderReading(unsupported=f"UID {powers.uid} cannot mount it")
+    found.folders |= refused
 
 
 _READ = {"name", "mountPath", "readOnly", "subPath", "subPathExpr", "recursiveReadOnly"}
@@ -150,15 +194,19 @@ def mounts_of(
         field = f"{shape.field}.volumeMounts[{index}]"
         given = entry.get("name")
         name = given if isinstance(given, str) else ""
-        if name in volumes.others:
+        reading = volumes.folders.get(name)
+        if reading is not None and reading.volume is None:
             found.missing.append(f"{field} ({name})")
+            if reading.unsupported:
+                found.volumes.add(name)
+                found.refusals.append(_unsupported(field, name, reading.unsupported))
             continue
-        if name not in volumes.memory:
+        if name not in volumes.memory and reading is None:
             message = f"no volume is named {given!r}"
             found.faults.append(FieldFault(f"{field}.name", message, "use one of spec.volumes"))
             continue
         try:
-            mount = _mount(entry, name, variables)
+            mount = _mount(entry, name, None if reading is None else reading.volume, variables)
             if mount.path in taken:
                 raise _Wrong("mountPath", f"{mount.path} is mounted twice")
         except _Wrong as wrong:
@@ -166,9 +214,15 @@ def mounts_of(
             found.faults.append(FieldFault(f"{field}.{wrong.field}", str(wrong), hint))
             continue
         taken.add(mount.path)
+        found.volumes.add(name)
         found.mounts.append(mount)
         found.missing += [f"{field}.{key}" for key, value in entry.items() if _lost(key, value)]
     return found
+
+
+def _unsupported(field: str, name: str, kind: str) -> IsolationRefusal:
+    why = "it mounts a volume that qoslet cannot make"
+    return IsolationRefusal(field, f"{name} ({kind})", "use emptyDir or hostPath", why)
 
 
 def _lost(key: str, value: object) -> bool:
@@ -184,12 +238,15 @@ class _Wrong(Exception):
         self.field = field
 
 
-def _mount(entry: Mapping[str, Any], name: str, variables: Mapping[str, str]) -> VolumeMount:
+def _mount(
+    entry: Mapping[str, Any], name: str, folder: FolderVolume | None, variables: Mapping[str, str]
+) -> VolumeMount:
     """One mount of a volume that is made; raises ``_Wrong``."""
     path = "/" + "/".join(_parts("mountPath", entry.get("mountPath")))
     if ":" in path:
         raise _Wrong("mountPath", f"{path} has a ':'")
-    if path in ("/", "/dev") or path.split("/")[1] in ("proc", "sys"):
+    system = path == "/dev" or path.split("/")[1] in ("proc", "sys")
+    if path == "/" or (system and not isinstance(folder, HostVolume)):
         raise _Wrong("mountPath", f"{path} belongs to the system")
     given, template = entry.get("subPath"), entry.get("subPathExpr")
     if given and template:
@@ -202,7 +259,17 @@ def _mount(entry: Mapping[str, Any], name: str, variables: Mapping[str, str]) ->
         raise _Wrong(field, f"{template or sub!r} is not relative")
     # what it became may be a Secret's
     parts = _parts(field, sub, template) if sub else []
-    return VolumeMount(name, path, entry.get("readOnly") is True, sub_path="/".join(parts))
+    read_only = entry.get("readOnly") is True or isinstance(folder, FilesVolume)
+    kind = _KINDS[type(folder)]
+    return VolumeMount(name, path, read_only, sub_path="/".join(parts), kind=kind)
+
+
+_KINDS: Mapping[type, Literal["", "disk", "files", "host"]] = {
+    type(None): "",
+    DiskVolume: "disk",
+    FilesVolume: "files",
+    HostVolume: "host",
+}
 
 
 def _parts(field: str, path: object, shown: object = None) -> list[str]:

@@ -13,6 +13,7 @@ import stat
 from collections.abc import Iterator, Sequence
 
 from qoslet.core.workload.process_spec import VolumeMount
+from qoslet.host.containers.payload import current_directory
 from qoslet.host.linux.mount_syscalls import (
     BIND,
     DETACH,
@@ -28,6 +29,7 @@ from qoslet.host.linux.mount_syscalls import (
     unmount,
 )
 from qoslet.host.linux.mountinfo import mounts as mounted
+from qoslet.host.linux.procfs import text
 
 DEVICE = "qoslet"
 """What mount tables show as the source of a pod's volume."""
@@ -39,6 +41,9 @@ _COVER = "size=16m,mode=%o,uid=%d,gid=%d"
 _AT = os.O_PATH | os.O_CLOEXEC
 _HERE = _AT | os.O_NOFOLLOW
 _SYSTEM = ("/proc", "/sys")
+_STAGING = "/dev"
+_KEPT = NO_SUID | NO_DEVICES | os.ST_NOEXEC
+"""Flags that a read-only mount keeps."""
 
 
 def enter(wanted: Sequence[VolumeMount]) -> Iterator[str]:
@@ -49,20 +54,29 @@ def enter(wanted: Sequence[VolumeMount]) -> Iterator[str]:
     yield "mount namespace"
     separate()
     os.umask(0)
-    trees = []
-    for one in wanted:
-        yield f"volume {one.volume}"
-        trees.append(_tree(one))
+    found: dict[int, int] = {}
+    for number, one in enumerate(wanted):
+        if one.kind != "host":
+            yield f"volume {one.volume}"
+            found[number] = clone("", at=inside(one))
     yield "volumes of other pods"
     # a copy of them would hold their memory after they are given back
     for point in [m.point for m in mounted() if m.type == "tmpfs" and m.source == DEVICE]:
         unmount(point, DETACH)
-    view = _MountView(wanted[0].source, {os.fstat(tree).st_dev for tree in trees})
+    for number, one in enumerate(wanted):
+        if one.kind == "host":
+            yield f"volume {one.volume}"
+            found[number] = clone("", at=inside(one), recursive=True)
+    trees = [found[number] for number in range(len(wanted))]
+    own = (one.source for one in wanted if one.kind != "host")
+    writable = (tree for number, tree in found.items() if wanted[number].kind != "files")
+    view = _MountView(next(own, _STAGING), {_mount_id(tree) for tree in writable})
     for one, tree in sorted(zip(wanted, trees, strict=True), key=_depth):
         yield f"volume {one.volume} at {one.path}"
         move(tree, view.place(one.path, stat.S_ISDIR(os.fstat(tree).st_mode)))
         if one.read_only:
-            flags = REMOUNT | BIND | READ_ONLY | NO_SUID | NO_DEVICES
+            kept = os.fstatvfs(tree).f_flag & _KEPT if one.kind else NO_SUID | NO_DEVICES
+            flags = REMOUNT | BIND | READ_ONLY | kept
             mount("", f"/proc/self/fd/{tree}", "", flags)
 
 
@@ -71,36 +85,58 @@ def _depth(pair: tuple[VolumeMount, int]) -> int:
     return pair[0].path.count("/")
 
 
-def _tree(one: VolumeMount) -> int:
-    """A copy of the volume, or of the place inside it, to attach."""
-    return clone("", at=inside(one))
-
-
 def inside(one: VolumeMount) -> int:
     """The volume, or the place inside it, open. Links in ``sub_path`` are refused: containers of
     the pod may have made them. Raises OSError, ValueError."""
-    at = os.open(one.source, _HERE | os.O_DIRECTORY)
-    if os.fstat(at).st_dev == os.stat(f"{one.source}/..").st_dev:
-        raise ValueError(f"nothing is mounted on {one.source} in this mount namespace")
-    for part in filter(None, one.sub_path.split("/")):
+    at = _volume(one)
+    parts = list(filter(None, one.sub_path.split("/")))
+    if parts and one.kind == "files":
+        # nobody but us writes there
+        parts.insert(0, current_directory(at))
+    for part in parts:
         if not stat.S_ISDIR(os.fstat(at).st_mode):
             raise ValueError(f"subPath {one.sub_path}: the parent of {part} is not a directory")
-        try:
-            at = os.open(part, _HERE, dir_fd=at)
-        except FileNotFoundError:
-            os.mkdir(part, 0o777, dir_fd=at)
-            at = os.open(part, _HERE, dir_fd=at)
+        at = _below(at, part, one)
     mode = os.fstat(at).st_mode
-    if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+    if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode) and (parts or one.kind != "host"):
         raise ValueError(f"subPath {one.sub_path} is neither directory nor file")
     return at
 
 
+def _volume(one: VolumeMount) -> int:
+    """The volume, open."""
+    if one.kind == "host":
+        return os.open(one.source, _AT)
+    at = os.open(one.source, _HERE | os.O_DIRECTORY)
+    if not one.kind and os.fstat(at).st_dev == os.stat(f"{one.source}/..").st_dev:
+        raise ValueError(f"nothing is mounted on {one.source} in this mount namespace")
+    if one.kind == "files" and not current_directory(at):
+        raise ValueError(f"no files are in {one.source} in this mount namespace")
+    return at
+
+
+def _below(at: int, part: str, one: VolumeMount) -> int:
+    """A name in an open directory of a volume, which is made in one for data."""
+    try:
+        return os.open(part, _HERE, dir_fd=at)
+    except FileNotFoundError:
+        if one.kind == "files":
+            raise ValueError(f"subPath {one.sub_path}: the volume has no such file") from None
+        os.mkdir(part, 0o777, dir_fd=at)
+        return os.open(part, _HERE, dir_fd=at)
+
+
+def _mount_id(descriptor: int) -> str:
+    """The ID of the mount that an open file is in."""
+    _, _, rest = (text(f"/proc/self/fdinfo/{descriptor}") or "").partition("mnt_id:")
+    return rest.split("\n")[0].strip()
+
+
 class _MountView:
-    """The file systems as the container will see them. ``ours`` are the devices in which names
+    """The file systems as the container will see them. ``ours`` are the mounts in which names
     may be made; ``staging`` is a directory to mount a new root on."""
 
-    def __init__(self, staging: str, ours: set[int]) -> None:
+    def __init__(self, staging: str, ours: set[str]) -> None:
         self._staging = staging
         self._ours = ours
 
@@ -118,7 +154,7 @@ class _MountView:
             if stat.S_ISDIR(os.fstat(at).st_mode) != directory:
                 raise ValueError(f"is {'no' if directory else 'a'} directory here")
             return at
-        if os.fstat(at).st_dev not in self._ours:
+        if _mount_id(at) not in self._ours:
             at = self._cover(os.path.realpath("/" + "/".join(parts[:found])))
         for number, part in enumerate(parts[found:], found + 1):
             if number < len(parts) or directory:
@@ -138,7 +174,7 @@ class _MountView:
         data = _COVER % (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
         mount(f"{DEVICE}-names", where, "tmpfs", NO_SUID | NO_DEVICES, data)
         at = os.open(where, _AT)
-        self._ours.add(os.fstat(at).st_dev)
+        self._ours.add(_mount_id(at))
         for name, link, tree in names:
             if tree is None:
                 os.symlink(link, name, dir_fd=at)

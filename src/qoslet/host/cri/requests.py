@@ -15,7 +15,7 @@ import msgspec
 from qoslet.core.api.memory_annotations import PREFIX
 from qoslet.core.workload.container_spec import ContainerSpec, Sandbox, SeccompProfiles
 from qoslet.core.workload.cri_log import path_of
-from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
+from qoslet.core.workload.process_spec import PodSpec, ProcessSpec, VolumeMount
 from qoslet.host.cri.pb import cri_pb2 as pb
 
 ROOT = f"{PREFIX}root"
@@ -151,7 +151,7 @@ def container_config(
         working_dir=asked.cwd,
         envs=[pb.KeyValue(key=key, value=value) for key, value in asked.env],
         mounts=[
-            pb.Mount(container_path=one.path, host_path=one.source, readonly=one.read_only)
+            pb.Mount(container_path=one.path, host_path=_host_path(one), readonly=one.read_only)
             for one in launch.mounts
         ],
         labels={**labels_of(spec, root), CONTAINER: launch.name},
@@ -164,6 +164,13 @@ def container_config(
             security_context=_security(spec.sandbox or Sandbox(), asked, host_network, seccomp),
         ),
     )
+
+
+def _host_path(one: VolumeMount) -> str:
+    """What is mounted: of files of ours, where nobody else can put a link, also a part of them."""
+    if one.kind == "files" and one.sub_path:
+        return f"{one.source}/..data/{one.sub_path}"
+    return one.source
 
 
 def _security(

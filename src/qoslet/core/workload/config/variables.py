@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from qoslet.core.api.config.objects import ConfigKey, ConfigKind, ConfigObjects
-from qoslet.core.workload.sources.references import (
+from qoslet.core.workload.config.references import (
     CONFIG_ERROR,
     UnmetReference,
     mapping,

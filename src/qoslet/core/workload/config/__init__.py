@@ -1,0 +1,1 @@
+"""What pods take from ConfigMaps and Secrets: references, variables."""

@@ -1,0 +1,1 @@
+"""Volumes of pods that hold a directory, files or a path of the host."""

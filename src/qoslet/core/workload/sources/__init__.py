@@ -1,1 +1,0 @@
-"""What pods take from ConfigMaps, Secrets, the downward API and the host."""
