@@ -6,10 +6,7 @@ from typing import Any
 
 import pytest
 
-from qoslet.core.workload.oci_spec import read_oci
-from qoslet.core.workload.pod_reader import read
 from qoslet.core.workload.probe_spec import Grpc, HttpGet, Probe, TcpSocket, probes_of
-from tests.core.workload.test_process_spec import document_of, pod_of
 
 
 def probe_of(given: dict[str, Any], kind: str = "liveness", **raw: Any) -> Probe:
@@ -85,10 +82,3 @@ def test_what_is_wrong_is_named(kind: str, given: Any, where: str) -> None:
     found, faults = probes_of({f"{kind}Probe": given}, "c")
     assert found == ()
     assert [one.path for one in faults] == [f"c.{kind}Probe{where}"]
-
-
-def test_grpc_is_refused_before_anything_starts() -> None:
-    document = document_of({"livenessProbe": {"grpc": {"port": 1}}})
-    for spec in (read(pod_of(document), document), read_oci(pod_of(document), document)):
-        assert not spec.runnable
-        assert [row for row in spec.problems if row.where.endswith("livenessProbe.grpc")]

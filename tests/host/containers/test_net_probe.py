@@ -5,11 +5,13 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
-from qoslet.core.workload.probe_spec import HttpGet, Probe, TcpSocket
+from qoslet.core.workload.probe_spec import Grpc, HttpGet, Probe, TcpSocket
 from qoslet.core.workload.probes.http import request
 from qoslet.host.containers.net_probe import ask, timed_out
 
@@ -100,3 +102,55 @@ def test_what_took_too_long_is_told_as_the_kubelet_does() -> None:
     assert timed_out(probe) == 'command timed out: "sh -c x" timed out after 2s'
     assert timed_out(Probe("liveness", tcp=TcpSocket(1))) == "dial tcp 127.0.0.1:1: i/o timeout"
     assert "context deadline exceeded" in timed_out(http(1))
+
+
+@contextmanager
+def health(status: int | None) -> Iterator[int]:
+    """A server of gRPC's own library; its service ``known`` has this status, None: no such call."""
+    grpc = pytest.importorskip("grpc")
+
+    class Health(grpc.GenericRpcHandler):  # type: ignore[misc, name-defined]
+        def service(self, details: Any) -> Any:
+            if status is None or details.method != "/grpc.health.v1.Health/Check":
+                return None
+
+            def check(request: bytes, context: Any) -> bytes:
+                if request not in (b"", b"\x0a\x05known"):
+                    context.abort(grpc.StatusCode.NOT_FOUND, "unknown service")
+                return bytes((8, status)) if status else b""
+
+            return grpc.unary_unary_rpc_method_handler(check)
+
+    made = grpc.server(ThreadPoolExecutor(2), handlers=[Health()])
+    port = made.add_insecure_port("127.0.0.1:0")
+    made.start()
+    try:
+        yield port
+    finally:
+        made.stop(0).wait()
+
+
+@pytest.mark.parametrize(
+    ("status", "service", "good", "said"),
+    [
+        (1, "", True, ""),
+        (1, "known", True, ""),
+        (2, "", False, 'service unhealthy (responded with "NOT_SERVING")'),
+        (0, "", False, 'service unhealthy (responded with "UNKNOWN")'),
+        (1, "other", False, "error: health rpc did not succeed"),
+        (1, "long" * 100, False, "error: health rpc did not succeed"),
+        (None, "", False, "error: health rpc did not succeed"),
+    ],
+)
+def test_a_health_service_is_asked(status: int | None, service: str, good: bool, said: str) -> None:
+    with health(status) as port:
+        assert ask(Probe("liveness", grpc=Grpc(port, service), timeout=5.0)) == (good, said)
+
+
+@pytest.mark.parametrize("reply", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"", b"\xff" * 100])
+def test_a_server_without_grpc_fails(reply: bytes) -> None:
+    with server(reply) as (port, _):
+        good, text = ask(Probe("liveness", grpc=Grpc(port)))
+    assert not good
+    assert text.startswith("error: ")
+    assert "failed to connect" in ask(Probe("liveness", grpc=Grpc(port)))[1]

@@ -217,14 +217,7 @@ class PodReader:
         """The probes of a container, and what of them is wrong."""
         if not self.reads_probes or shape.role == "init":
             return (), []
-        found, faults = probes_of(raw, shape.field)
-        hint = "use exec, httpGet or tcpSocket"
-        faults += [
-            FieldFault(f"{shape.field}.{one.kind}Probe.grpc", "grpc is not supported", hint)
-            for one in found
-            if one.grpc is not None
-        ]
-        return found, faults
+        return probes_of(raw, shape.field)
 
     def _missing(self, raw: Mapping[str, Any], shape: Container) -> list[str]:
         """Fields of a container that are not honoured."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import socket
 import time
+from typing import Any
 
-from qoslet.core.workload.probe_spec import HttpGet, Probe
+from qoslet.core.workload.probe_spec import Grpc, HttpGet, Probe
+from qoslet.core.workload.probes.grpc_health import MAX_FRAME, Answer, question
 from qoslet.core.workload.probes.http import (
     MAX_HEAD,
     MAX_REDIRECTS,
@@ -31,6 +33,8 @@ def ask(probe: Probe, own: str = LOOPBACK) -> tuple[bool, str]:
     """Make a probe; ``own`` is the pod's address. Whether it succeeded, and what there is to say."""
     if probe.http is not None:
         return _get(probe.http, probe.http.host or own, probe.timeout)
+    if probe.grpc is not None:
+        return _check(probe.grpc, own, probe.timeout)
     assert probe.tcp is not None
     try:
         _connect(probe.tcp.host or own, probe.tcp.port, probe.timeout).close()
@@ -47,6 +51,8 @@ def timed_out(probe: Probe, own: str = LOOPBACK) -> str:
         return f'Get "{url}": context deadline exceeded {late}'
     if probe.tcp is not None:
         return f"dial tcp {address(probe.tcp.host or own, probe.tcp.port)}: i/o timeout"
+    if probe.grpc is not None:
+        return f"timeout: health rpc did not complete within {probe.timeout:g}s"
     words = " ".join(probe.command)
     return f'command timed out: "{words}" timed out after {probe.timeout:g}s'
 
@@ -55,7 +61,9 @@ def _connect(host: str, port: int, timeout: float) -> socket.socket:
     """Connect. Raises OSError, in Go's words."""
     where = f"dial tcp {address(host, port)}"
     try:
-        return socket.create_connection((host, port), timeout)
+        # as bytes it needs no codec, which would be loaded for it
+        name: Any = host.encode() if host.isascii() else host
+        return socket.create_connection((name, port), timeout)
     except TimeoutError as error:
         raise OSError(f"{where}: i/o timeout") from error
     except socket.gaierror as error:
@@ -83,6 +91,32 @@ def _get(asked: HttpGet, host: str, timeout: float) -> tuple[bool, str]:
             return judged(status)
         asked, host = then
     return False, f'Get "{first}": stopped after {MAX_REDIRECTS} redirects'
+
+
+def _check(asked: Grpc, host: str, timeout: float) -> tuple[bool, str]:
+    """Ask the health service."""
+    deadline, answer = time.monotonic() + timeout, Answer()
+    try:
+        stream = _connect(host, asked.port, timeout)
+    except OSError as error:
+        where = address(host, asked.port)
+        return False, f'error: failed to connect service "{where}": {error}'
+    with stream:
+        try:
+            stream.sendall(question(asked, host))
+            while True:
+                stream.settimeout(_left(deadline))
+                piece = stream.recv(MAX_FRAME)
+                for step, data in answer.steps(piece):
+                    if step == "done":
+                        return answer.judged()
+                    stream.sendall(data)
+                if not piece:
+                    return answer.judged()
+        except TimeoutError:
+            return False, timed_out(Probe("liveness", grpc=asked, timeout=timeout))
+        except (OSError, ValueError) as error:
+            return False, f"error: health rpc failed: {error}"
 
 
 def _left(deadline: float) -> float:
