@@ -93,8 +93,7 @@ class PodReader:
         """The pod of ``shape``; every fault in it, not only the first."""
         faults: list[FieldFault] = []
         notes: list[FieldFault] = []
-        spec = shape.spec or _NO_SPEC
-        status = shape.status or _NO_STATUS
+        spec, status = shape.spec or _NO_SPEC, shape.status or _NO_STATUS
         prefix = place.prefix
         meta = place.metadata or _NO_METADATA
         namespace, name = self._names(meta, faults)
