@@ -138,6 +138,17 @@ def test_runs_containers_and_pods(bench: Bench, shown) -> None:
     assert shown("web", "-n", "shop") == b"shop\n"
 
 
+def test_a_pod_with_the_longest_name_has_logs_under_its_name(bench: Bench, shown) -> None:
+    """A file name has 255 bytes: the name is cut there."""
+    name = ".".join(["a" * 62] * 4)
+    bench.write("app", 0, b"stdout F hello", key=f"default/{name}")
+    bench.write("app", 0, b"stdout F other", key="default/aaa")
+    assert shown(name) == shown(f"{name}/app") == b"hello\n"
+    assert shown("aaa") == b"other\n"
+    assert b"has no logs" in shown(name.replace("a.a", "a.b", 1), code=3)
+    assert b"has no logs" in shown("aaaa", code=3)
+
+
 def test_where_no_agent_keeps_logs(bench: Bench, capfdbinary) -> None:
     assert run(["logs", "web", "--cgroup-root", f"{bench.root}-none"]) == 3
     err = capfdbinary.readouterr().err

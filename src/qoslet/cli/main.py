@@ -29,6 +29,7 @@ _HINTS = {
     "ENOMEM": "free memory, or raise the limit of this process: ulimit -v, MemoryMax= of the unit",
     "EAGAIN": "raise the limit of processes: ulimit -u, TasksMax= of the unit",
     "ENOSPC": "the file system is full: free space on it; df shows which",
+    "EFBIG": "raise the limit of file sizes: ulimit -f unlimited, or LimitFSIZE= of the unit",
     "EDQUOT": "this user's disk quota is full: free space, or raise it",
     "EROFS": "the file system is read-only: mount it read-write, or choose another directory",
     "EIO": "the device failed: see dmesg",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import struct
@@ -189,6 +190,23 @@ def test_a_pod_is_begun_told_and_forgotten(bench: Bench) -> None:
     wait(lambda: not (bench.folder / "logs/default_u1_u1").exists())
     one.stop("u1", 5)
     one.remove_pod("u1")
+
+
+def test_who_waits_for_news_only_has_a_large_pod_sent_at_once(bench: Bench) -> None:
+    """It is sent piece by piece, as the keeper takes it; the pods behind it do not wait."""
+    one = bench.client()
+    spec = pod("u1", ("app", "sleep 600"))
+    large = tuple((f"X{number}", "x" * 9000) for number in range(300))
+    launch = replace(spec.launches[0], env=spec.launches[0].env + large)
+    bench.begin(one, replace(spec, launches=(launch,)))
+    bench.begin(one, pod("u2", ("app", "sleep 600")))
+    started: set[str] = set()
+    while "u2" not in started:
+        poller = select.poll()
+        for descriptor in one.descriptors():
+            poller.register(descriptor, select.POLLIN)
+        assert poller.poll(5000), "nothing tells that it can go on"
+        started = {state.pod_uid for state in one.poll() if state.running}
 
 
 def test_what_may_not_run_is_refused_at_once(bench: Bench) -> None:

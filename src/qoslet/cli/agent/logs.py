@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from qoslet.app import inspect
 from qoslet.core.cgroup.names import DEFAULT_ROOT
+from qoslet.core.workload.cri_log import path_of
 from qoslet.errors import EXIT_OK, CannotDo
 from qoslet.render.terminal import printable
 from qoslet.render.text.streams import emit, note
@@ -166,9 +167,9 @@ def _place(args: argparse.Namespace, folder: str) -> LogLocation:
     except OSError as error:
         raise CannotDo(f"cannot be read: {error.strerror}", where=folder) from error
     found = inspect.log_places(folder)
-    if all(one.pod != pod for one in found):
+    if not any(_is_of(one, pod) for one in found):
         pod, container = _of_type(args)
-    named = [one for one in found if one.pod == pod and args.namespace in (None, one.namespace)]
+    named = [one for one in found if _is_of(one, pod) and args.namespace in (None, one.namespace)]
     if not named:
         known = ", ".join(dict.fromkeys(one.pod for one in found)) or "none"
         raise CannotDo(f"pod {pod} has no logs", hint=f"pods with logs: {known}")
@@ -188,6 +189,14 @@ def _of_type(args: argparse.Namespace) -> tuple[str, str]:
     if target is not None and target.kind == "pod":
         pod, container = target.name, target.container
     return pod, args.container or container
+
+
+def _is_of(place: LogLocation, pod: str) -> bool:
+    """Whether logs are those of a pod of this name; a long name is cut in their path."""
+    if not pod.startswith(place.pod):
+        return False
+    whole = path_of(f"{place.namespace}/{pod}", place.uid)
+    return whole == path_of(f"{place.namespace}/{place.pod}", place.uid)
 
 
 def _container(places: Sequence[LogLocation], name: str) -> LogLocation:

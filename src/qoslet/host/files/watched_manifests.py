@@ -180,10 +180,11 @@ class ManifestFiles:
         return PollingWatch(POLL)
 
     def _add(self, directory: str) -> bool:
-        """Watch a directory; False where it is not there. What cannot be watched is polled."""
+        """Watch a directory; False where it is not there, or may not be read. What cannot be
+        watched otherwise is polled."""
         try:
             self._watch.add(directory)
-        except (FileNotFoundError, NotADirectoryError, ValueError):
+        except (FileNotFoundError, NotADirectoryError, PermissionError, ValueError):
             return False
         except OSError as error:
             self._watch.close()

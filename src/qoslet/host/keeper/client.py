@@ -69,6 +69,7 @@ class KeeperRuntime:
         self._setting = setting
         self._starter = starter or Starter(setting)
         self._peer: Peer | None = None
+        self._waits: select.epoll | None = None
         self._views: dict[str, _KeeperView] = {}
         self._told: set[str] = set()
         self._known = True
@@ -216,8 +217,21 @@ class KeeperRuntime:
         self._states = None
 
     def descriptors(self) -> list[int]:
-        """One that is readable when the keeper has told something."""
-        return [] if self._peer is None else [self._peer.socket.fileno()]
+        """One that is readable when the keeper has told something, or takes more of what it was
+        not sent yet."""
+        if self._peer is None or not self._peer.unsent:
+            self._forget_waits()
+            return [] if self._peer is None else [self._peer.socket.fileno()]
+        if self._waits is None:
+            self._waits = select.epoll()
+            self._waits.register(self._peer.socket, select.EPOLLIN | select.EPOLLOUT)
+        return [self._waits.fileno()]
+
+    def _forget_waits(self) -> None:
+        """Wait for no more than news."""
+        if self._waits is not None:
+            self._waits.close()
+            self._waits = None
 
     def close(self, seconds: float = 0.0) -> None:
         """Leave the keeper alone; it ends where it keeps nothing. ``seconds``: how long to wait
@@ -229,6 +243,7 @@ class KeeperRuntime:
                 self._peer.flush()
             self._peer.close()
             self._peer = None
+        self._forget_waits()
         deadline = time.monotonic() + seconds
         while not self._views and time.monotonic() < deadline and self._starter.running():
             time.sleep(0.002)
@@ -339,6 +354,7 @@ class KeeperRuntime:
 
     def _lost(self) -> None:
         """The keeper is gone: reach the next one."""
+        self._forget_waits()
         if self._peer is not None:
             self._peer.close()
             self._peer = None
