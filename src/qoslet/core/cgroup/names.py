@@ -108,15 +108,19 @@ def root_of(cgroup_root: str, cgroups_per_qos: bool) -> Components:
     return extend(base, "kubepods") if cgroups_per_qos else base
 
 
+_PREFIX = {"containerd": "cri-containerd", "cri-o": "crio", "docker": "docker"}
+"""What a CRI runtime puts before the id of a container in its scope."""
+
+
 def container_leaf(cri: str | None, id: str, slice_parent: bool) -> str:
     """The last path element of a container's cgroup, by the program that makes it.
 
-    Source: containerd cri getCgroupsPath, CRI-O cgmgr, runc systemd driver.
+    Source: containerd cri getCgroupsPath, CRI-O cgmgr, moby daemon oci_linux.go, runc systemd driver.
     """
     if cri == "cri-o":
         return f"crio-{id}.scope" if slice_parent else f"crio-{id}"
     if slice_parent:
-        return f"{'cri-containerd' if cri == 'containerd' else 'runc'}-{id}.scope"
+        return f"{_PREFIX.get(cri or '', 'runc')}-{id}.scope"
     return id
 
 
@@ -130,7 +134,7 @@ def cgroups_path(cri: str | None, parent: str, id: str) -> str:
     """``linux.cgroupsPath`` of the OCI config: ``slice:prefix:id`` below a slice, else a path."""
     unit = parent.rsplit("/", 1)[-1]
     if unit.endswith(SLICE):
-        prefix = {"containerd": "cri-containerd", "cri-o": "crio"}.get(cri or "", "runc")
+        prefix = _PREFIX.get(cri or "", "runc")
         return f"{unit}:{prefix}:{id}"
     leaf = container_leaf(cri, id, slice_parent=False)
     return f"{parent.rstrip('/')}/{leaf}"

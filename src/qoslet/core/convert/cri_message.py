@@ -172,6 +172,8 @@ def lost_of(message: Message, runtime: Runtime) -> tuple[Unsupported, ...]:
         rows.append(Unsupported("oom_score_adj", why, instead, "elsewhere", "oom_score_adj"))
     if not runtime.hugetlb and any(amount for _, amount in resources.hugepage_limits):
         why = f"{runtime.cri} drops it if disable_hugetlb_controller is true (the default)"
+        if runtime.cri == "docker":
+            why = "HostConfig, which dockershim passes to Docker, has no such field"
         instead = "the pod's cgroup, where the kubelet limits them"
         rows.append(Unsupported("hugepage_limits", why, instead, field="hugepage_limits"))
     return tuple(rows)

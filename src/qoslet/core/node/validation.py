@@ -231,6 +231,11 @@ def _refused(node: Node, found: KubeletRead) -> Iterator[Problem]:
         if by_default:
             yield _refusal(node, found.where("evictionHard"), message, "set evictionHard")
     yield from _refused_policies(node, found)
+    if node.profile.runtime.cri == "docker" or node.profile.minor <= 23:
+        # imported for releases and runtimes of then
+        from qoslet.core.node.dockershim import dockershim_problems
+
+        yield from dockershim_problems(node)
 
 
 def _refused_policies(node: Node, found: KubeletRead) -> Iterator[Problem]:

@@ -112,6 +112,12 @@ def _old(field: str, runtime: Runtime) -> Unsupported:
     )
 
 
+_DOCKER = Unsupported(
+    "unified", "HostConfig, which dockershim passes to Docker, has no such field",
+    "containerd 1.6 or CRI-O 1.22", field="unified",
+)  # fmt: skip
+
+
 def lost(
     block: Block, hierarchy: Hierarchy, runtime: Runtime, bfq: bool = True
 ) -> tuple[Unsupported, ...]:
@@ -122,6 +128,8 @@ def lost(
         rows.append(_DEVICES)
     if block.rdma:
         rows.append(_RDMA)
+    if not runtime.unified and block.unified:
+        rows.append(_DOCKER if runtime.cri == "docker" else _old("unified", runtime))
     if not runtime.idle and cpu.idle is not None:
         rows.append(_old("cpu.idle", runtime))
     if not runtime.burst and cpu.burst is not None:

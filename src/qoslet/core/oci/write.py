@@ -48,6 +48,8 @@ def files(
     """
     writes, refusal = FileWrites(features, _initial(update)), None
     requested = block
+    if block.unified and not runtime.unified:
+        block = structs.replace(block, unified=())
     if update is not None and runtime.family == "runc":
         # imported for an update: a plan makes containers
         from qoslet.core.oci.runc_update import updated

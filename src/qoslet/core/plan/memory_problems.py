@@ -173,7 +173,14 @@ def _traps(policy: NodePolicy, node: str, totals: NodeTotals) -> Iterator[Proble
 def _runtime(policy: NodePolicy, node: str) -> Iterator[Problem]:
     runtime = policy.runtime
     since = _UNIFIED_SINCE.get(runtime.cri or "")
-    if since is not None and runtime.cri_version < since:
+    if not runtime.unified:
+        first = {"runc": "runc 1.0.0-rc93", "crun": "crun 0.15"}.get(runtime.oci, "a later version")
+        hint = f"{first} is the first version that supports it"
+        if runtime.cri == "docker":
+            hint = "dockershim has no field for it: use containerd 1.6 or CRI-O 1.22"
+        message = f"{runtime.name} ignores the unified map: Memory QoS does not reach containers"
+        yield Problem("warning", node, message, hint)
+    elif since is not None and runtime.cri_version < since:
         yield Problem(
             "warning",
             node,

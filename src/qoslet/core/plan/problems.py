@@ -262,5 +262,7 @@ def _hugepages(policy: NodePolicy, template: TemplateSummary) -> Iterator[Proble
             f"{template.where}: {asked[0]}",
             f"{policy.runtime.name} drops hugepage limits of containers by default: only the pod"
             " is limited",
-            "set disable_hugetlb_controller = false in containerd's CRI plugin",
+            "use containerd or CRI-O, which pass them on"
+            if policy.runtime.cri == "docker"
+            else "set disable_hugetlb_controller = false in containerd's CRI plugin",
         )

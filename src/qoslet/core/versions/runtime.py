@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from qoslet.core.rules.cpu import MAX_SHARES, MIN_SHARES, weight_linear, weight_quadratic
 
 WeightCurve = Literal["linear", "quadratic"]
-Cri = Literal["containerd", "cri-o"]
+Cri = Literal["containerd", "cri-o", "docker"]
 Oci = Literal["runc", "crun", "youki", "process"]
 Family = Literal["runc", "crun"]
 
@@ -37,6 +37,8 @@ class Runtime(Struct, frozen=True):
     percents of a CPU. Others write it as it is, beside what they tell systemd, whose own value
     comes when it writes the unit again. Source: opencontainers/cgroups 0.0.2, its pull request 4;
     runc issue 4622; containers through runc 1.1.15 under systemd 257.
+
+    ``unified``: the unified map reaches the kernel; dockershim has no field for it.
 
     Of crun: ``swap_zero``: 0 is no swap; ``any_negative``: every negative limit is none;
     ``period_retry``: a period is tried again after the quota; ``quota_signed``: -1 is written as
@@ -68,6 +70,7 @@ class Runtime(Struct, frozen=True):
     any_negative: bool = True
     period_retry: bool = True
     quota_signed: bool = True
+    unified: bool = True
     bfq_v1: bool = True
 
     @property
@@ -118,7 +121,9 @@ def untold(runtime: Runtime) -> tuple[str, ...]:
 
 _NEWEST = (9999,)
 _OCI: tuple[Oci, ...] = ("runc", "crun", "youki", "process")
-_CRI: dict[str, Cri] = {"containerd": "containerd", "cri-o": "cri-o", "crio": "cri-o"}
+_CRI: dict[str, Cri] = {"containerd": "containerd", "cri-o": "cri-o", "crio": "cri-o",
+    "docker": "docker", "dockershim": "docker",
+}  # fmt: skip
 
 BUNDLED: tuple[tuple[Cri, tuple[int, ...], tuple[int, ...]], ...] = (
     ("containerd", (0,), (1, 0)),
@@ -130,6 +135,7 @@ BUNDLED: tuple[tuple[Cri, tuple[int, ...], tuple[int, ...]], ...] = (
     ("containerd", (2, 1), (1, 3, 0)),
     ("containerd", (2, 2), (1, 3, 3)),
     ("containerd", (2, 3), (1, 4, 0)),
+    ("docker", (0,), (1, 0, 0)),
     ("cri-o", (0,), (1, 1, 0)),
     ("cri-o", (1, 31), (1, 2, 0)),
     ("cri-o", (1, 34), (1, 3, 3)),
@@ -158,7 +164,7 @@ def _split(text: str) -> Named:
     if name == "cri":
         name, dash, version = text[:5], text[5:6], text[6:]
     if name not in _OCI and name not in _CRI:
-        known = ", ".join(("containerd", "cri-o", *_OCI))
+        known = ", ".join(("containerd", "cri-o", "docker", *_OCI))
         raise ValueError(f"{text!r} is not a known runtime: known are {known}")
     return name, _version(version) if dash else _NEWEST
 
@@ -204,6 +210,18 @@ def _behaviour(oci: Oci, version: tuple[int, ...]) -> dict[str, bool]:
     }
 
 
+def has_unified(oci: str, version: tuple[int, ...], text: str) -> bool:
+    """Whether an OCI runtime writes the unified map; ``text`` tells release candidates apart.
+    Source: runc CHANGELOG 1.0.0-rc93; crun NEWS 0.15."""
+    if oci == "crun":
+        return version >= (0, 15)
+    if oci != "runc" or version > (1, 0, 0):
+        return True
+    candidate = text.rpartition("runc-")[2].partition("rc")[2]
+    number = "".join(char for char in candidate[:4] if char.isdecimal())
+    return version >= (1, 0) and (not number or int(number) >= 93)
+
+
 @lru_cache(maxsize=256)
 def runtime_of(text: str) -> Runtime:
     """The runtime that ``NAME-VERSION[+NAME-VERSION]`` names; ValueError says what is wrong.
@@ -228,7 +246,8 @@ def runtime_of(text: str) -> Runtime:
         curve_evidence=known,
         cri=_CRI[cri[0]] if cri else None,
         cri_version=cri[1] if cri else (),
-        hugetlb=cri is None or _CRI[cri[0]] != "containerd",
+        hugetlb=cri is None or _CRI[cri[0]] == "cri-o",
+        unified=(cri is None or _CRI[cri[0]] != "docker") and has_unified(oci, version, text),
         swap_from_limit=cri is not None,
         **_behaviour(oci, version),
     )
