@@ -10,6 +10,8 @@ from typing import Any
 from qoslet.cli.commands import COMMANDS, module_of
 from qoslet.core.api.memory_annotations import KEYS, PREFIX, SIMULATE
 from qoslet.core.node.described.operating_systems import OPERATING_SYSTEMS
+from qoslet.core.node.kubelet_config import READERS, UNUSED
+from qoslet.core.node.kubelet_field_names import SINCE
 from qoslet.core.node.own_fields import OWN_FIELDS
 from qoslet.schema import NAMES, text
 
@@ -124,6 +126,18 @@ def operating_systems() -> Iterator[str]:
             yield f"| {', '.join(row.names)} | {found} | {row.source} |"
 
 
+def kubelet_fields() -> Iterator[str]:
+    """The fields that qoslet reads, by the release that brought them."""
+    yield "| since | fields that qoslet reads |"
+    yield "|---|---|"
+    read = {*READERS, "cgroupDriver", *UNUSED}
+    for minor in sorted({SINCE[name] for name in read} - {0}):
+        names = ", ".join(f"`{name}`" for name in SINCE if name in read and SINCE[name] == minor)
+        yield f"| 1.{minor} | {names} |"
+    names = ", ".join(f"`{name}`" for name in SINCE if name in read and not SINCE[name])
+    yield f"| before | {names} |"
+
+
 def _range(low: tuple[int, ...], high: tuple[int, ...], unit: str) -> str:
     """``before 21.10``, ``40 to 414``."""
     first, end = (unit + ".".join(map(str, one)) for one in (low, high))
@@ -134,6 +148,7 @@ PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "json documents": documents,
     "exit codes": exit_codes,
     "annotations": pod_annotations,
+    "kubelet fields": kubelet_fields,
     "own node": own_node,
     "operating systems": operating_systems,
 }

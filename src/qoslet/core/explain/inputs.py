@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from qoslet.core.api.aggregate import requests
 from qoslet.core.api.memory_annotations import FACTOR, HIGH, OOM_GROUP, PROTECTION, Finding, keys_of
 from qoslet.core.api.pod import Container, Pod, Quantities
+from qoslet.core.node.kubelet_fields import in_force
 from qoslet.core.node.node import Kubelet, Node
 from qoslet.core.plan.memory_annotation_effects import refused
 from qoslet.core.quantity import Quantity
@@ -266,7 +267,7 @@ def node_fact(policy: NodePolicy, field: str) -> Fact | None:
             return None
         return Fact(field, str(quantity), amount_of(name, quantity), origin(node, field))
     known = _known(policy).get(field)
-    if known is None:
+    if known is None or not in_force(field, node.profile):
         return None
     text = str(known).lower() if isinstance(known, bool) else str(known)
     return Fact(field, text, text, origin(node, field))

@@ -25,38 +25,6 @@ OWN_API = "qoslet/v1"
 _WARNINGS = 20
 """Mistyped fields that are told."""
 
-_KUBELET_FIELDS = """
-enableServer staticPodPath podLogsDir syncFrequency fileCheckFrequency httpCheckFrequency
-staticPodURL staticPodURLHeader address port readOnlyPort tlsCertFile tlsPrivateKeyFile
-tlsCipherSuites tlsMinVersion tlsCurvePreferences rotateCertificates serverTLSBootstrap
-authentication authorization registryPullQPS registryBurst imagePullCredentialsVerificationPolicy
-preloadedImagesVerificationAllowlist eventRecordQPS eventBurst enableDebuggingHandlers
-enableContentionProfiling healthzPort healthzBindAddress oomScoreAdj clusterDomain clusterDNS
-streamingConnectionIdleTimeout nodeStatusUpdateFrequency nodeStatusReportFrequency
-nodeLeaseDurationSeconds imageMinimumGCAge imageMaximumGCAge imageGCHighThresholdPercent
-imageGCLowThresholdPercent volumeStatsAggPeriod kubeletCgroups systemCgroups cgroupRoot
-cgroupsPerQOS cgroupDriver cpuManagerPolicy singleProcessOOMKill cpuManagerPolicyOptions
-cpuManagerReconcilePeriod memoryManagerPolicy topologyManagerPolicy topologyManagerScope
-topologyManagerPolicyOptions qosReserved runtimeRequestTimeout hairpinMode maxPods podCIDR
-podPidsLimit resolvConf runOnce cpuCFSQuota cpuCFSQuotaPeriod nodeStatusMaxImages maxOpenFiles
-contentType kubeAPIQPS kubeAPIBurst serializeImagePulls maxParallelImagePulls evictionHard
-evictionSoft evictionSoftGracePeriod evictionPressureTransitionPeriod evictionMaxPodGracePeriod
-evictionMinimumReclaim mergeDefaultEvictionSettings podsPerCore enableControllerAttachDetach
-protectKernelDefaults makeIPTablesUtilChains iptablesMasqueradeBit iptablesDropBit featureGates
-failSwapOn memorySwap containerLogMaxSize containerLogMaxFiles containerLogMaxWorkers
-containerLogMonitorInterval configMapAndSecretChangeDetectionStrategy systemReserved kubeReserved
-reservedSystemCPUs showHiddenMetricsForVersion systemReservedCgroup kubeReservedCgroup
-enforceNodeAllocatable allowedUnsafeSysctls volumePluginDir providerID kernelMemcgNotification
-logging enableSystemLogHandler enableSystemLogQuery shutdownGracePeriod
-shutdownGracePeriodCriticalPods shutdownGracePeriodByPodPriority reservedMemory
-crashLoopBackOff enableProfilingHandler enableDebugFlagsHandler seccompDefault
-memoryThrottlingFactor memoryReservationPolicy registerWithTaints registerNode tracing
-localStorageCapacityIsolation containerRuntimeEndpoint imageServiceEndpoint failCgroupV1
-userNamespaces configTrialDuration dynamicConfigDir networkPlugin nonMasqueradeCIDR
-apiVersion kind
-"""
-"""Fields of KubeletConfiguration v1beta1, to tell a typo from a field that is not ours."""
-
 
 class Sources(Struct):
     """What the documents give, per kind. ``kubelet`` is None without a KubeletConfiguration;
@@ -67,6 +35,8 @@ class Sources(Struct):
     api: Fields | None = None
     problems: list[Problem] = []
     kubeadm: Fields = {}
+    unknown: list[tuple[str, str]] = []
+    """Fields of KubeletConfigurations that there are not, with their places."""
 
 
 def sort(
@@ -113,6 +83,7 @@ def sort(
     for field, given_field in found.kubeadm.items():
         if field not in (found.api or {}) and field not in (found.own or {}):
             found.own = {**(found.own or {}), field: given_field}
+    found.problems.extend(_ineffective(found.unknown))
     return found
 
 
@@ -187,15 +158,35 @@ def _kubelet(faults: Faults, found: Sources, where: str, document: Any) -> None:
     if given is None:
         return
     fields = found.kubelet = found.kubelet or {}
-    known = set(_KUBELET_FIELDS.split())
+    from qoslet.core.node.kubelet_field_names import SINCE
+
     for key, value in given.items():
-        if key in known:
+        if key in SINCE:
             # A null factor is told from an absent one: since 1.27 both are legal, with a meaning.
             if value is not None or key == "memoryThrottlingFactor":
                 fields[key] = (value, f"{where}{key}")
-        elif len(found.problems) < _WARNINGS and (near := close_to(key, known)):
-            message = f"{shown(key)} is not a KubeletConfiguration field and has no effect"
-            found.problems.append(Problem("warning", place(f"{where}{key}"), message, near))
+        elif key not in ("apiVersion", "kind"):
+            found.unknown.append((key, f"{where}{key}"))
+    swap = given.get("memorySwap")
+    for key in swap if isinstance(swap, Mapping) else ():
+        if key != "swapBehavior" and isinstance(key, str):
+            found.unknown.append((key, f"{where}memorySwap.{key}"))
+
+
+def _ineffective(unknown: Sequence[tuple[str, str]]) -> Iterator[Problem]:
+    """What to know about fields that no release of the kubelet has."""
+    if not unknown:
+        return
+    from qoslet.core.node.kubelet_field_names import SINCE
+
+    told = _WARNINGS if len(unknown) <= _WARNINGS else _WARNINGS - 1
+    for key, where in unknown[:told]:
+        known = ("swapBehavior",) if where.endswith(f".memorySwap.{key}") else SINCE
+        message = f"{shown(key)} is not a KubeletConfiguration field and has no effect"
+        yield Problem("warning", place(where), message, close_to(key, known) or "remove it")
+    if len(unknown) > told:
+        message = f"{len(unknown) - told} more fields are not KubeletConfiguration fields"
+        yield Problem("warning", place(unknown[told][1]), message, "remove them")
 
 
 def _own(faults: Faults, found: Sources, label: str, given: Mapping[str, Any]) -> None:

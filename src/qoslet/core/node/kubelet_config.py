@@ -124,7 +124,7 @@ READERS: Mapping[str, tuple[str, Callable[[Faults, str, Any], Any]]] = {
 }
 """KubeletConfiguration field to the attribute of ``Kubelet`` and the reader of its value."""
 
-_UNUSED: Mapping[str, Callable[[Faults, str, Any], Any]] = {
+UNUSED: Mapping[str, Callable[[Faults, str, Any], Any]] = {
     "oomScoreAdj": _score,
     "systemCgroups": _system_cgroups,
     "mergeDefaultEvictionSettings": read.boolean,
@@ -165,7 +165,7 @@ def kubelet_read(faults: Faults, fields: Fields | None, flags: Fields) -> Kubele
         if parsed is not None:
             found.values[attribute] = parsed
             found.origins[field] = where
-    for field, reader in _UNUSED.items():
+    for field, reader in UNUSED.items():
         if field in documents:
             value, where = documents[field]
             found.unused[field] = reader(faults, where, value)

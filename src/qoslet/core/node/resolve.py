@@ -7,7 +7,7 @@ its document: ``kubeReserved``, ``capacity.memory``, ``host.hierarchy``, ``kuber
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from qoslet.core.api.pod import Quantities, System
 from qoslet.core.node import fields as read
 from qoslet.core.node import host_facts, validation
-from qoslet.core.node.documents import Fields, sort
+from qoslet.core.node.documents import Fields, Sources, sort
 from qoslet.core.node.faults import Faults, shown
 from qoslet.core.node.flags import FLAG_ROWS, NO_FLAGS, FlagRow, Flags, overrides
 from qoslet.core.node.host_facts import Machine, Probed
@@ -215,6 +215,18 @@ def _look(faults: Faults, flags: Flags, acts: bool) -> host_facts.Look:
     return "always" if found == "always" else "never" if found == "never" else "auto"
 
 
+def _ignored(
+    found: KubeletRead, document: Fields | None, flags: Fields, rules: Profile
+) -> Iterator[Problem]:
+    """What the release does not know of the kubelet's fields."""
+    if not document and not flags:
+        return
+    from qoslet.core.node.kubelet_fields import ignored
+
+    given = {**(document or {}), **flags}
+    yield from ignored(found, {field: where for field, (_, where) in given.items()}, rules)
+
+
 def _pins(found: KubeletRead) -> bool:
     """Whether CPUs or memory are handed out."""
     policies = (found.values.get(f"{name}_manager_policy", "") for name in ("cpu", "memory"))
@@ -226,6 +238,14 @@ def _system(machine: Machine, forced: System | None) -> tuple[System, bool]:
     named: System | None = machine.given("os", _os)
     os: System = forced or named or "linux"
     return os, os != (named or "linux")
+
+
+def _sources(faults: Faults, documents: Sequence[tuple[str, Any]], flags: Flags) -> Sources:
+    """The sorted documents; a flag's hierarchy stands where qoslet's Node has it."""
+    sources = sort(faults, documents, flags.node_name)
+    if flags.hierarchy is not None:
+        sources.own = {**(sources.own or {}), "host.hierarchy": (flags.hierarchy, "--hierarchy")}
+    return sources
 
 
 def node_from(
@@ -242,14 +262,13 @@ def node_from(
     overrides the operating system of the documents. Raises BadInputs with every fault of the input.
     """
     faults = Faults()
-    sources = sort(faults, documents, flags.node_name)
-    if flags.hierarchy is not None:
-        sources.own = {**(sources.own or {}), "host.hierarchy": (flags.hierarchy, "--hierarchy")}
+    sources = _sources(faults, documents, flags)
     given = overrides(faults, flags)
     machine = Machine(faults, sources, probe, _look(faults, flags, acts))
     problems = list(sources.problems)
     found = kubelet_read(faults, sources.kubelet, given)
     rules = _profile(machine, flags, problems)
+    problems += _ignored(found, sources.kubelet, given, rules)
     machine.asked_release = rules.kubernetes if flags.kubernetes is not None else None
     os, foreign = _system(machine, system)
     resources = host_facts.capacity(machine, os)

@@ -300,6 +300,7 @@ def _kernel(node: Node, found: KubeletRead) -> Iterator[Problem]:
         if node.profile.memory_qos_forced and "memoryReservationPolicy" in found.origins:
             message = f"has no effect: {node.origin('memoryQos')} disables Memory QoS"
             yield Problem("info", found.where("memoryReservationPolicy"), message, "")
+        yield from _idle_factor(node, found)
         return
     if node.hierarchy == "v1":
         where = node.origin("memoryQos")
@@ -312,6 +313,17 @@ def _kernel(node: Node, found: KubeletRead) -> Iterator[Problem]:
         yield Problem("warning", place, message, "Memory QoS needs kernel 5.9 or later")
     if node.hierarchy == "v2":
         yield from _lost(node)
+
+
+def _idle_factor(node: Node, found: KubeletRead) -> Iterator[Problem]:
+    """A throttling factor, other than the default that every configz shows, without Memory QoS."""
+    field, given = "memoryThrottlingFactor", node.kubelet.memory_throttling_factor
+    usual = (node.profile.choices.throttling_factor, 0.9)
+    if field in found.origins and given is not None and given not in usual:
+        message = "has no effect: the feature gate MemoryQoS is disabled"
+        if node.profile.memory_qos_forced:
+            message = f"has no effect: {node.origin('memoryQos')} disables Memory QoS"
+        yield Problem("info", found.where(field), message, "")
 
 
 def _lost(node: Node) -> Iterator[Problem]:
