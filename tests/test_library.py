@@ -36,6 +36,30 @@ def test_the_library_gives_what_the_program_prints(
     assert qoslet.to_dict(answer)["kind"] == "Explanation"
 
 
+def test_pods_are_chosen(tmp_path: Path) -> None:
+    pod = (
+        "{apiVersion: v1, kind: Pod, metadata: {name: NAME, namespace: SPACE, labels: {app: NAME}},"
+    )
+    pod += " spec: {containers: [{name: c}]}}\n"
+    (tmp_path / "below").mkdir()
+    for at, (name, space) in enumerate((("web", "shop"), ("api", "shop"), ("web", "dev"))):
+        text = pod.replace("NAME", name).replace("SPACE", space)
+        (tmp_path / "below" / f"{at}.yaml").write_text(text)
+
+    def keys(namespace: str | None = None, selector: str | None = None) -> list[str]:
+        path = str(tmp_path)
+        loaded = qoslet.load_pods(path, recursive=True, namespace=namespace, selector=selector)
+        return [one.key for one in loaded.pods]
+
+    assert keys() == ["shop/web", "shop/api", "dev/web"]
+    assert keys(namespace="shop", selector="app in (web)") == ["shop/web"]
+    with pytest.raises(qoslet.BadInputs):
+        keys(selector="app=")
+    node = tmp_path / "kubeadm.yaml"
+    node.write_text("apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\n")
+    assert qoslet.load_node(str(node), node_name="n-b").name == "n-b"
+
+
 def test_text_and_faults(tmp_path: Path) -> None:
     write(tmp_path)
     node = qoslet.load_node(str(tmp_path / "node.yaml"), kubernetes="1.37")
