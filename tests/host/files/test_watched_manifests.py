@@ -646,6 +646,21 @@ def test_where_nothing_can_be_watched_files_are_polled(
     assert told(files) == {"a.yaml": "two"}
 
 
+def test_a_directory_that_may_not_be_read_ends_no_watch_of_others(
+    opened: Opening, folder: Path
+) -> None:
+    """Root reads everything: the kernel's answer to another user is given here."""
+    write(folder / "a.yaml", "one")
+    heard = Heard(PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
+    files = opened(folder, watch=lambda: heard)
+    files.changes()
+    assert rows(files) == [], "the limits of inotify are not what is wrong"
+    heard.refuses = None
+    write(folder / "b.yaml", "two")
+    heard.waiting.append(Event("there", str(folder), "b.yaml"))
+    assert told(files) == {"b.yaml": "two"}
+
+
 def test_after_lost_events_everything_is_looked_at(opened: Opening, folder: Path) -> None:
     heard = Heard()
     write(folder / "a.yaml", "one")
