@@ -12,6 +12,7 @@ from qoslet.agent.config import Config
 from qoslet.core.problem import Problem
 from qoslet.core.reconcile.steps import Step
 from qoslet.core.workload.config.references import UnmetReference
+from qoslet.core.workload.folders.types import DiskVolume
 from qoslet.core.workload.process_spec import MemoryVolume, PodSpec
 from qoslet.sim.kernel import Fault
 from tests.agent.fixtures import ROOT, Bench, node, pod_of, spec_of
@@ -353,6 +354,23 @@ def test_a_pod_waits_for_what_its_input_lacks_and_keeps_running_without_it() -> 
     bench.turn(1.0)
     assert bench.keeper.running == {"a", "b"}, "what runs stays"
     assert not any(call[0] in ("stop", "update") for call in bench.keeper.calls[before:])
+
+
+def test_a_new_agent_brings_what_config_maps_hold_to_pods_that_run() -> None:
+    bench = Bench()
+    plain, variables, files = pod_of("a"), pod_of("b"), pod_of("c")
+    bench.source.put(plain, spec_of(plain))
+    bench.source.put(variables, replace(spec_of(variables), from_config=True))
+    bench.source.put(files, replace(spec_of(files), folders=(DiskVolume("v"),)))
+    bench.turn()
+    assert bench.keeper.running == {"a", "b", "c"}
+    bench.begin()
+    before = len(bench.keeper.calls)
+    bench.turn()
+    calls = bench.keeper.calls[before:]
+    assert {call[1] for call in calls if call[0] == "update"} >= {"b", "c"}
+    assert not any(call[0] in ("start", "stop") for call in calls)
+    assert dict(bench.disk.existing()) == {"c": ("v",)}
 
 
 def test_a_pod_waits_until_the_one_of_its_name_before_is_gone() -> None:

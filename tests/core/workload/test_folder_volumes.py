@@ -30,6 +30,7 @@ def spec_of(
     mount: dict[str, Any] | None = None,
     powers: ProcessRights | None = None,
     metadata: dict[str, Any] | None = None,
+    kind: str = "Pod",
     **spec: Any,
 ) -> PodSpec:
     """A pod whose only container mounts this volume as ``v``."""
@@ -37,6 +38,7 @@ def spec_of(
     app = {"name": "app", "image": "i", "command": ["true"], "volumeMounts": [mounted]}
     volumes = [{"name": "v", **volume}]
     document = {
+        "kind": kind,
         "metadata": {"name": "p", **(metadata or {})},
         "spec": {"containers": [app], "volumes": volumes, **spec},
     }
@@ -255,3 +257,11 @@ def test_a_container_runtime_gets_a_part_of_files_and_of_nothing_else() -> None:
         {"configMap": {"name": "c"}}, found, images=True, mount={"subPath": "k"}
     ).runnable
     assert not spec_of({"emptyDir": {}}, images=True, mount={"subPath": "k"}).runnable
+
+
+def test_claim_templates_are_named_where_a_stateful_set_mounts_one() -> None:
+    for kind, said in (("StatefulSet", True), ("Deployment", False)):
+        spec = spec_of({"emptyDir": {}}, mount={"name": "data"}, kind=kind)
+        (row,) = [row for row in spec.problems if row.severity == "error"]
+        assert "no volume is named 'data'" in row.message
+        assert ("volumeClaimTemplates" in row.hint) is said

@@ -210,10 +210,6 @@ class Admission:
             return
         if not moved and runtime_pod.spec_digest == desired_pod.spec.digest():
             self._edited_while_away += [worker] if edited else []
-            wanted = desired_pod.spec
-            if (wanted.from_config or wanted.folders) and not edited:
-                # it may hold other values since
-                self._context.update_runtime(worker)
             return
         worker.container_cgroups, worker.top_cgroups = places
         if moved and never_restarts(desired_pod.spec):

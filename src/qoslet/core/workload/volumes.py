@@ -55,10 +55,12 @@ class VolumeMount(Struct, frozen=True, omit_defaults=True):
 
 class PodVolumes(Struct):
     """What a pod's ``volumes`` come to. ``memory`` are the tmpfs for data, ``folders`` all others,
-    by name; ``missing`` fields that are not honoured."""
+    by name; ``missing`` fields that are not honoured. ``may_be_claims``: names that are not there
+    may be those of a StatefulSet's volumeClaimTemplates."""
 
     memory: dict[str, MemoryVolume] = {}
     folders: dict[str, FolderReading] = {}
+    may_be_claims: bool = False
     missing: list[str] = []
     faults: list[FieldFault] = []
     refusals: list[IsolationRefusal] = []
@@ -103,7 +105,7 @@ def volumes_of(
     pod: Pod, document: Mapping[str, Any], around: PodEnvironment, powers: ProcessRights
 ) -> PodVolumes:
     """The volumes of a pod."""
-    found = PodVolumes()
+    found = PodVolumes(may_be_claims=document.get("kind") == "StatefulSet")
     spec = _mapping(document.get("spec"))
     group = fs_group(_mapping(spec.get("securityContext")))
     reader = FolderReader(pod, document, around, group)
@@ -202,8 +204,7 @@ def mounts_of(
                 found.refusals.append(_unsupported(field, name, reading.unsupported))
             continue
         if name not in volumes.memory and reading is None:
-            message = f"no volume is named {given!r}"
-            found.faults.append(FieldFault(f"{field}.name", message, "use one of spec.volumes"))
+            found.faults.append(_unknown(f"{field}.name", given, volumes.may_be_claims))
             continue
         try:
             mount = _mount(entry, name, None if reading is None else reading.volume, variables)
@@ -218,6 +219,14 @@ def mounts_of(
         found.mounts.append(mount)
         found.missing += [f"{field}.{key}" for key, value in entry.items() if _lost(key, value)]
     return found
+
+
+def _unknown(field: str, given: object, may_be_claim: bool) -> FieldFault:
+    message = f"no volume is named {given!r}"
+    if may_be_claim:
+        hint = "qoslet makes no volumeClaimTemplates: add an emptyDir or hostPath of this name"
+        return FieldFault(field, message, hint)
+    return FieldFault(field, message, "use one of spec.volumes")
 
 
 def _unsupported(field: str, name: str, kind: str) -> IsolationRefusal:
