@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from qoslet.core.node.node import Node
 from qoslet.core.node.resolve import as_written
-from qoslet.core.node.validation import host_refusals
+from qoslet.core.node.unasked_refusals import unasked_refusals
 from qoslet.core.pressure.throttle_guard import Mode, default_mode
 from qoslet.core.problem import Problem
 from qoslet.core.resources.node_policy import node_policy
@@ -46,7 +46,5 @@ def node_of(options: RunOptions) -> tuple[Node, tuple[Problem, ...]]:
 
         node = naming(node)
         problems = [*problems, *escape_rows(options.runs_with)]
-    if not node.kubelet_given:
-        kubelets = list(host_refusals(node))
-        problems = [row for row in problems if row not in kubelets]
-    return node, tuple(problems)
+    unasked = unasked_refusals(node)
+    return node, tuple(row for row in problems if row not in unasked)

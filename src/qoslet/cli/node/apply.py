@@ -96,14 +96,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _plan(inputs: Inputs) -> Plan:
-    """The plan; what a kubelet would refuse on this machine concerns only a kubelet."""
-    from qoslet.core.node.validation import host_refusals
+    """The plan; what a kubelet would refuse on this machine concerns only a kubelet, unless it was
+    asked for."""
+    from qoslet.core.node.unasked_refusals import unasked_refusals
 
-    if not inputs.node.kubelet_given:
-        kubelets = list(host_refusals(inputs.node))
-        rows = tuple(row for row in inputs.problems if row not in kubelets)
-        inputs = replace(inputs, problems=rows)
-    return inputs.plan()
+    unasked = unasked_refusals(inputs.node)
+    rows = tuple(row for row in inputs.problems if row not in unasked)
+    return replace(inputs, problems=rows).plan()
 
 
 def _pass(args: argparse.Namespace, plan: Plan) -> int:
