@@ -64,6 +64,7 @@ class Placed:
         machine.pods.write_text(manifests)
         words = ["plan", "--cgroup-root", machine.root, str(machine.pods)]
         words += ["--node", str(machine.node), "--kubernetes", "1.34", "-o", "json"]
+        words += ["--probe", "always"]
         assert main.run(words) in (0, 1)
         planned: dict[str, Any] = json.loads("".join(list(machine.capture())[:1]))
         done = machine.run("apply")

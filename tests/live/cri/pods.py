@@ -191,6 +191,7 @@ class Cri(Agent):
         """How many files of all levels were compared with the plan, and which differ."""
         words = ["plan", str(self.manifests), "--cgroup-root", self.root, "-o", "json"]
         words += ["--cgroup-driver", self.driver, "--runtime", self.runtime(), *options]
+        words += ["--probe", "always"]
         plan = json.loads(self.qoslet(*words))
         pods = self.pods()
         count, wrong = 0, []

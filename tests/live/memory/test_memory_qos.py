@@ -174,7 +174,7 @@ class Site:
         """The value of each of the files on each level, as the plan has it or as it is without
         one."""
         flags = Flags(cgroup_root=self.name, runtime="process", cgroup_driver=self.driver)
-        node, _ = load_node([str(self.node)], flags)
+        node, _ = load_node([str(self.node)], flags, acts=True)
         made = plan(load([str(self.manifests)], Options()).pods, as_written(node))
         found: dict[tuple[str, str], str] = {}
         for path in (self.root, *self.reserved):
