@@ -32,6 +32,8 @@ def answer(args: argparse.Namespace, runtime: str) -> Conversion:
     """Read and convert. Raises QosletError."""
     if args.path == "-" and "-" in (args.update, *args.node):
         raise BadInput("standard input can be read once", hint="name a file")
+    if args.source == "dockershim":
+        args.source, args.runtime = "cri", args.runtime or "dockershim"
     problems: list[Problem] = []
     request = _request(args, runtime, problems)
     made = _converted(args, request)
@@ -96,6 +98,7 @@ def _request(args: argparse.Namespace, runtime: str, problems: list[Problem]) ->
         without=tuple(filter(None, args.without.split(","))),
         windows=_windows(args),
         kernel=args.kernel,
+        kubernetes=args.kubernetes,
     )
     return structs.replace(request, runtime=by_tables(request.runtime)) if design else request
 

@@ -112,3 +112,59 @@ def test_no_swap_and_no_huge_pages_through_docker() -> None:
 def test_an_old_release_without_a_runtime_is_told(release: str, told: bool) -> None:
     assert said(planned(release).problems, "no runtime is named") is told
     assert not said(planned(release, "runc-1.1").problems, "no runtime is named")
+
+
+WINDOWS = {"cpu_maximum": 50, "memory_limit_in_bytes": 1 << 20, "cpu_shares": 7}
+
+
+@pytest.mark.parametrize(
+    ("runtime", "cpu"),
+    [
+        ("dockershim-1.17", {"CpuPercent": 50}),
+        ("dockershim-1.18", {"NanoCpus": 40_000_000}),  # 50 of 10000 of 8 processors: 0.04 CPUs
+        ("docker-20.10", {"NanoCpus": 40_000_000}),
+    ],
+)
+def test_host_config(runtime: str, cpu: dict[str, int]) -> None:
+    made = qoslet.convert(WINDOWS, "docker", runtime=runtime, processors=8)
+    assert made.parts[0].message == {"CpuShares": 7, "Memory": 1 << 20, **cpu}
+    assert qoslet.to_dict(made)["to"] == "docker"
+
+
+def test_dockershim_refuses_percents_above_100() -> None:
+    for to in ("docker", "windows"):
+        made = qoslet.convert(
+            {"cpu_maximum": 7500}, to, runtime="dockershim-1.17", isolation="hyperv"
+        )
+        refusal = made.parts[0].refusal
+        assert refusal is not None
+        assert refusal.rule == "refused.windows.percent"
+    assert qoslet.convert({"cpu_maximum": 7500}, "windows", runtime="dockershim-1.18").is_valid
+
+
+def test_host_config_of_linux() -> None:
+    message = {
+        "linux": {
+            "resources": {"cpu_quota": 5000, "memory_limit_in_bytes": 4096, "unified": {"a.b": "1"}}
+        }
+    }
+    part = qoslet.convert(message, "docker", source="cri").parts[0]
+    assert part.message == {"CpuQuota": 5000, "Memory": 4096, "MemorySwap": 4096}
+    assert [row.field for row in part.lost] == ["unified"]
+
+
+@pytest.mark.parametrize(
+    ("release", "config"),
+    [
+        ("1.15", None),  # 2500 of 10000 is no percent
+        ("1.20", {"NanoCpus": 1_000_000_000, "Memory": 1 << 30}),
+        ("1.9", {}),
+    ],
+)
+def test_host_config_of_a_pod(release: str, config: dict[str, int] | None) -> None:
+    own = {"apiVersion": "qoslet/v1", "kind": "Node", "os": "windows", "kubernetes": release,
+           "capacity": {"cpu": "4", "memory": "8Gi"}}  # fmt: skip
+    node = node_from([("node.yaml", own)], Flags(), Probed)[0]
+    [part] = qoslet.convert(POD, "docker", node=node).parts
+    assert part.message == config
+    assert (part.refusal is None) is (config is not None)

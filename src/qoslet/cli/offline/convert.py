@@ -42,12 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "path", metavar="FILE", nargs="?", help="A document, or - for standard input"
     )
     parser.add_argument(
-        "--from", dest="source", choices=("oci", "cri", "pod"), metavar="KIND",
-        help="Kind of the document: oci, cri or pod (default: recognized)",
+        "--from", dest="source", choices=("oci", "cri", "pod", "dockershim"), metavar="KIND",
+        help="Kind of the document: oci, cri, pod or dockershim (default: recognized)",
     )  # fmt: skip
     parser.add_argument(
-        "--to", choices=("v1", "v2", "systemd", "oci", "cri", "windows"), metavar="TARGET",
-        help="Convert to v1 or v2 files, systemd properties, an oci block, a cri message or windows",
+        "--to", choices=("v1", "v2", "systemd", "oci", "cri", "windows", "docker"), metavar="TARGET",
+        help="Convert to v1 or v2 files, systemd properties, an oci block, a cri message, windows or docker",
     )  # fmt: skip
     add_output_argument(parser, ("text", "json", "files", "shell"))
     parser.add_argument(
@@ -95,7 +95,9 @@ def run(args: argparse.Namespace) -> int:
     if args.path is None:
         raise BadInput("no document given", hint="qoslet convert FILE, or - for standard input")
     if args.to is None:
-        raise BadInput("is missing", where="--to", hint="v1, v2, systemd, oci, cri or windows")
+        raise BadInput(
+            "is missing", where="--to", hint="v1, v2, systemd, oci, cri, windows or docker"
+        )
     from qoslet.app.convert_inputs import answer
 
     made = answer(args, RUNTIME)
@@ -117,7 +119,7 @@ def _print(made: Conversion, args: argparse.Namespace) -> None:
     from qoslet.render.text import conversion
 
     shown = screen(args)
-    if args.output != "text" and args.to in ("oci", "cri", "windows"):
+    if args.output != "text" and args.to in ("oci", "cri", "windows", "docker"):
         raise BadInput(f"cannot be used with --to {args.to}", where=f"-o {args.output}")
     match args.output:
         case "files":

@@ -24,7 +24,7 @@ from qoslet.core.convert.inputs import (
     kind_of,
     windows_message,
 )
-from qoslet.core.convert.options import TARGETS, Target, check_options, kernel_of
+from qoslet.core.convert.options import TARGETS, WINDOWS_ONLY, Target, check_options, kernel_of
 from qoslet.core.convert.windows_fields import Fields, as_cri, as_oci
 from qoslet.core.convert.windows_fields import lost_of as lost_of_windows
 from qoslet.core.convert.windows_job_object import PROCESS, Windows, object_part
@@ -63,6 +63,8 @@ class ConversionRequest(Struct, frozen=True):
     systemd: int = NEWEST_SYSTEMD
     update: Update | None = None
     windows: Windows = PROCESS
+    dockershim: int = 0
+    """The minor of dockershim, for its HostConfig."""
 
 
 class Conversion(Struct, frozen=True):
@@ -103,6 +105,7 @@ def conversion_request(
     without: Sequence[str] = (),
     windows: Windows = PROCESS,
     kernel: str | None = None,
+    kubernetes: str | None = None,
 ) -> ConversionRequest:
     """Checked options. ``hierarchy`` is for systemd, v2 by default; ``before`` is the block that an
     updated container has, ``usage`` its memory.current and memory.swap.current in bytes;
@@ -127,11 +130,8 @@ def conversion_request(
                 hint="leave it out",
             )
         hierarchy = to
-    features = (
-        structs.replace(ALL_FEATURES, **dict.fromkeys(without, False)) if without else ALL_FEATURES
-    )
-    if kernel is not None:
-        features = structs.replace(features, kernel=kernel_of(kernel))
+    features = _features(without, kernel)
+    windows, minor = _dockershim(to, named, kubernetes, windows)
     return ConversionRequest(
         to,
         _below_containerd(named),
@@ -140,7 +140,31 @@ def conversion_request(
         features,
         update=Update(before or Block(), *(usage or (None, 0))) if update else None,
         windows=windows,
+        dockershim=minor,
     )
+
+
+def _features(without: Sequence[str], kernel: str | None) -> KernelFeatures:
+    """The newest kernel's, or those of the version, less what it lacks."""
+    features = ALL_FEATURES
+    if without:
+        features = structs.replace(features, **dict.fromkeys(without, False))
+    if kernel is not None:
+        features = structs.replace(features, kernel=kernel_of(kernel))
+    return features
+
+
+def _dockershim(
+    to: str, runtime: Runtime, kubernetes: str | None, windows: Windows
+) -> tuple[Windows, int]:
+    """The Windows machine as Docker sees it, and the minor of dockershim; 0 without Docker."""
+    if to != "docker" and runtime.cri != "docker":
+        return windows, 0
+    # imported where Docker is asked for
+    from qoslet.core.convert.docker_host_config import LAST_PERCENT, dockershim_release
+
+    minor = dockershim_release(runtime, kubernetes)
+    return structs.replace(windows, precedence=True, percent=minor <= LAST_PERCENT), minor
 
 
 @lru_cache(maxsize=64)
@@ -159,9 +183,11 @@ def convert_document(
 ) -> Conversion:
     """Converts a decoded document that is not a pod. Raises BadInput."""
     kind = source or kind_of(given, where)
+    if request.to == "docker" and kind == "oci":
+        raise BadInput("is an OCI block", where=where, hint="dockershim takes messages of the CRI")
     if kind == "pod":
         raise BadInput("is a pod", where=where, hint="it takes a node")
-    if request.to == "windows" and kind == "cri":
+    if request.to in WINDOWS_ONLY and kind == "cri":
         bare = windows_message(given, where)
         if bare is not None:
             return Conversion(kind, request, (part_of(bare, request),))
@@ -225,6 +251,18 @@ def _sandbox_as_files(sandbox: Sandbox, request: ConversionRequest) -> BlockResu
     return BlockResult(part.rows, None, (SANDBOX,))
 
 
+def _message_as_host_config(message: Message, request: ConversionRequest) -> BlockResult:
+    from qoslet.core.convert.docker_host_config import linux_host_config
+
+    return linux_host_config(message)
+
+
+def _windows_as_host_config(fields: Fields, request: ConversionRequest) -> BlockResult:
+    from qoslet.core.convert.docker_host_config import windows_host_config
+
+    return windows_host_config(fields, request.dockershim, request.windows.processors)
+
+
 _FILES: tuple[Target, ...] = ("v1", "v2", "systemd")
 _CONVERTED: dict[tuple[type, Target], Callable[[Any, ConversionRequest], BlockResult]] = {
     (Block, "v1"): _block_as_files,
@@ -238,6 +276,8 @@ _CONVERTED: dict[tuple[type, Target], Callable[[Any, ConversionRequest], BlockRe
     **dict.fromkeys(((Sandbox, to) for to in _FILES), _sandbox_as_files),
     (Sandbox, "oci"): lambda sandbox, request: _message_by_runtime(sandbox.message, request),
     (Sandbox, "cri"): lambda sandbox, request: _message_as_cri(sandbox.message, request),
+    (Message, "docker"): _message_as_host_config,
+    (Fields, "docker"): _windows_as_host_config,
     (Fields, "windows"): lambda fields, request: object_part(fields, request.windows),
     (Fields, "cri"): lambda fields, request: BlockResult(
         message=as_cri(fields), lost=lost_of_windows(fields, "cri")

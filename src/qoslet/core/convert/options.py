@@ -11,10 +11,10 @@ from qoslet.core.node.host_facts import kernel_version
 from qoslet.core.versions.kubernetes import NEWEST, OLDEST, minor_of
 from qoslet.errors import BadInput
 
-Target = Literal["v1", "v2", "systemd", "oci", "cri", "windows"]
+Target = Literal["v1", "v2", "systemd", "oci", "cri", "windows", "docker"]
 
-TARGETS: tuple[Target, ...] = ("v1", "v2", "systemd", "oci", "cri", "windows")
-WINDOWS_ONLY: tuple[Target, ...] = ("windows",)
+TARGETS: tuple[Target, ...] = ("v1", "v2", "systemd", "oci", "cri", "windows", "docker")
+WINDOWS_ONLY: tuple[Target, ...] = ("windows", "docker")
 """Targets that a pod reaches only as one of Windows."""
 
 KINDS = ("oci", "cri", "pod")

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from qoslet.core.api.pod import Container, Pod, System
 from qoslet.core.convert.convert import Conversion, ConversionRequest
+from qoslet.core.convert.options import WINDOWS_ONLY
 from qoslet.core.convert.windows_fields import Fields
 from qoslet.core.convert.windows_job_object import BY_POD, OWN_MACHINE, Windows, object_part
 from qoslet.core.convert.windows_parity import container_parity, pod_parity
@@ -36,7 +37,7 @@ def convert_pods(
     of the other operating system; such a pod among others is left out, with a row."""
     pods, left_out = _of_target(pods, node, request)
     problems = (*problems, *left_out)
-    if request.to == "windows":
+    if request.to in WINDOWS_ONLY:
         return _windows_pods(pods, node, request, problems)
     hierarchy = node.hierarchy if request.to in ("oci", "cri") else request.hierarchy
     driver = request.driver if request.to == "systemd" else node.driver
@@ -60,7 +61,7 @@ def _of_target(
     """The pods whose containers the target can hold, and a row for each other one."""
     if request.to in ("oci", "cri"):
         return pods, []
-    to_windows = request.to == "windows"
+    to_windows = request.to in WINDOWS_ONLY
     wrong: System = "linux" if to_windows else "windows"
     hint = "use --to v1, v2, systemd, cri or oci" if to_windows else "use --to windows, cri or oci"
     message = f"is of {wrong.capitalize()} containers"
@@ -90,15 +91,21 @@ def _windows_pods(
     for pod in pods:
         windows = _machine(policy, hyperv(policy, pod))
         machines.append(windows)
-        parts.append(BlockResult(name=pod.key, parity=pod_parity(policy, pod, planner.qos(pod))))
+        docker = request.to == "docker"
+        if not docker:
+            report = pod_parity(policy, pod, planner.qos(pod))
+            parts.append(BlockResult(name=pod.key, parity=report))
         parts += [
-            _windows_container(policy, pod, container, windows) for container in pod.containers
+            _windows_container(policy, pod, container, windows, docker)
+            for container in pod.containers
         ]
     if machines:
         alike = all(one.isolation == machines[0].isolation for one in machines)
         shared = machines[0].isolation if alike else BY_POD
         request = structs.replace(request, windows=structs.replace(machines[0], isolation=shared))
     request = structs.replace(request, runtime=node.profile.runtime)
+    if request.to == "docker":
+        request = structs.replace(request, dockershim=_dockershim(policy))
     return Conversion("pod", request, tuple(parts), tuple(problems))
 
 
@@ -114,18 +121,34 @@ def _machine(policy: NodePolicy, isolated: bool) -> Windows:
     )
 
 
+def _dockershim(policy: NodePolicy) -> int:
+    """The minor of the node's dockershim, the last one for later releases."""
+    from qoslet.core.convert.docker_host_config import LAST_PERCENT
+    from qoslet.core.node.dockershim import LAST_DOCKERSHIM
+
+    if policy.choices.windows == "design":
+        return LAST_PERCENT
+    return min(policy.node.profile.minor, LAST_DOCKERSHIM)
+
+
 def _windows_container(
-    policy: NodePolicy, pod: Pod, container: Container, windows: Windows
+    policy: NodePolicy, pod: Pod, container: Container, windows: Windows, docker: bool
 ) -> BlockResult:
     settings = windows_settings(policy, pod, container)
     message = windows_cri(settings)
+    name = f"{pod.key}/{container.name}"
+    if docker:
+        # imported where Docker is asked for
+        from qoslet.core.convert.docker_host_config import windows_host_config
+
+        made = windows_host_config(Fields(**message), _dockershim(policy), policy.processors)
+        return structs.replace(made, name=name)
     # one that asks for both gets neither
     both = on_host(policy, pod) and asks_for_hyperv(policy, pod)
     machine = structs.replace(windows, isolation="hyperv") if both else windows
     part = object_part(Fields(**message, host_process=both), machine)
     report = container_parity(policy, container, part, windows)
     messages: dict[str, object] = {"cri": message, "oci": windows_oci(settings)}
-    name = f"{pod.key}/{container.name}"
     return BlockResult(
         (*_rows(settings), *part.rows), part.refusal, part.lost, messages, name, report
     )

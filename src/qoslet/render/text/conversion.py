@@ -32,7 +32,9 @@ def draw(conversion: Conversion, terminal: Terminal, verbose: bool) -> list[str]
 def _heading(conversion: Conversion, terminal: Terminal) -> str:
     request = conversion.request
     words = [request.runtime.name, f"cgroup {request.hierarchy}", request.driver]
-    if request.to == "windows":
+    if request.to == "docker":
+        words = [f"dockershim of 1.{request.dockershim}"]
+    elif request.to == "windows":
         isolation = request.windows.isolation
         words = ["isolation by pod" if isolation == "by pod" else f"{isolation} isolation"]
         whose = "Docker's" if request.windows.percent else "the design's"
