@@ -141,3 +141,18 @@ def test_a_stopped_keeper_is_let_go_on_and_one_is_killed(bench: Bench) -> None:
     assert end(folder, [pid, os.getpid()]) == [pid]
     assert keepers_of(folder) == []
     until(one, lambda s: one.pid != pid and running(s))
+
+
+def test_a_keeper_that_does_not_answer_is_noted(bench: Bench) -> None:
+    one = KeeperRuntime(bench.setting, Starter(bench.setting, BOOT_HERE), answer_seconds=0.5)
+    bench.clients.append(one)
+    bench.begin(one, pod("u1", FOREVER))
+    until(one, running)
+    time.sleep(0.6)
+    one.poll()
+    assert not any("does not answer" in note for note in one.notes), "nothing was asked"
+    os.kill(one.pid, signal.SIGSTOP)
+    bench.begin(one, pod("u2", FOREVER))
+    until(one, lambda _: any("does not answer" in note for note in one.notes))
+    os.kill(one.pid, signal.SIGCONT)
+    until(one, lambda states: ("u2", "app") in states and running(states))

@@ -65,8 +65,15 @@ class KeeperRuntime:
     on the way, each line once; ``pid`` is the keeper's, 0 before it has answered. ``place`` is called
     with the number of each keeper that answers, and tells what went wrong."""
 
-    def __init__(self, setting: KeeperSettings, starter: Starter | None = None) -> None:
+    def __init__(
+        self,
+        setting: KeeperSettings,
+        starter: Starter | None = None,
+        *,
+        answer_seconds: float = ANSWER_SECONDS,
+    ) -> None:
         self._setting = setting
+        self._answer_seconds, self._waits_since = answer_seconds, 0.0
         self._starter = starter or Starter(setting)
         self._peer: Peer | None = None
         self._waits: select.epoll | None = None
@@ -266,6 +273,8 @@ class KeeperRuntime:
             except (ValueError, msgspec.MsgspecError) as error:
                 raise CannotDo(f"cannot send to the keeper: {error}", where=f"pod {uid}") from error
             self._peer.flush()
+        if not self._pending:
+            self._waits_since = time.monotonic()
         self._pending[request.id] = request
         if isinstance(request, StartPod | RemovePod):
             self._latest[uid] = request.id
@@ -305,6 +314,11 @@ class KeeperRuntime:
             raise self._wrong
         if not self._peer.open:
             self._lost()
+        elif self._pending and time.monotonic() - self._waits_since > self._answer_seconds:
+            self._note(
+                f"the keeper (process {self.pid}) does not answer: pods neither start nor stop; if you "
+                "kill it, another replaces it and containers keep running"
+            )
 
     def _take(self, data: bytes) -> None:
         """One message of the keeper."""
@@ -347,6 +361,7 @@ class KeeperRuntime:
             for uid in gone:
                 self._note(f"Pod {self._views.pop(uid).held.key}: the keeper does not know it")
             self._known, self._states = True, None
+        self._waits_since = time.monotonic()
         for number in [number for number in self._pending if number <= done]:
             del self._pending[number]
         for uid in [uid for uid, number in self._latest.items() if number <= done]:
