@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 import qoslet
+from docs import documenttypes
+from qoslet.core.node.flags import Flags
+from qoslet.library_arguments import flags_from
 from tests.cli.fixtures import PODS, run, write
+from tests.paths import REPO
 
 
 def test_every_public_name_is_there() -> None:
@@ -71,3 +77,141 @@ def test_text_and_faults(tmp_path: Path) -> None:
         qoslet.read_pods("kind: Pod")
     with pytest.raises(TypeError):
         qoslet.load_node(colour="red")
+
+
+def test_values_show_themselves_in_one_short_line(tmp_path: Path) -> None:
+    write(tmp_path)
+    node = qoslet.load_node(str(tmp_path / "node.yaml"))
+    loaded = qoslet.read_pods(PODS)
+    plan = qoslet.plan(loaded, node)
+    shown = f"kubernetes='{node.profile.kubernetes}', pods=3, cgroups={len(plan.cgroups)}"
+    assert shown in repr(plan)
+    answer = qoslet.explain(plan, "web")
+    made = qoslet.convert({"cpu": {"shares": 1024}}, "v2")
+    for value in (plan, loaded, answer, made, loaded[0], plan.cgroups[0]):
+        assert len(repr(value)) < 300
+        assert "\n" not in repr(value)
+    assert repr(loaded) == "Loaded(3 pods: shop/db, default/web, jobs/batch)"
+
+
+def test_loaded_pods_are_counted_and_given_in_order() -> None:
+    loaded = qoslet.read_pods(PODS)
+    assert len(loaded) == 3
+    assert list(loaded) == loaded.pods
+    assert [pod.name for pod in loaded] == ["db", "web", "batch"]
+    assert loaded[-1].name == "batch"
+    empty = qoslet.read_pods("{apiVersion: v1, kind: List, items: []}")
+    assert len(empty) == 0
+    assert empty
+
+
+SAME: list[tuple[str, object, str]] = [
+    ("kube_reserved", {"cpu": "500m", "memory": "1Gi"}, "cpu=500m,memory=1Gi"),
+    ("kube_reserved", {"cpu": 1}, "cpu=1"),
+    ("system_reserved", {"pid": 100}, "pid=100"),
+    ("qos_reserved", {"memory": "50%"}, "memory=50%"),
+    ("eviction_hard", {"memory.available": "200Mi"}, "memory.available<200Mi"),
+    ("feature_gates", {"MemoryQoS": False}, "MemoryQoS=false"),
+    ("enforce_node_allocatable", ["pods"], "pods"),
+    ("cpu_cfs_quota", False, "false"),
+    ("pod_max_pids", 100, "100"),
+    ("memory_throttling_factor", 0.8, "0.8"),
+    ("memory_swap_behavior", {"swapBehavior": "NoSwap"}, "NoSwap"),
+    ("reserved_memory", {0: {"memory": "1Gi"}}, "0:memory=1Gi"),
+    ("reserved_memory", [{"numaNode": 0, "limits": {"memory": "1Gi"}}], "0:memory=1Gi"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "text"), SAME, ids=lambda value: str(value)[:30])
+def test_a_flag_takes_a_python_value_or_its_text(name: str, value: object, text: str) -> None:
+    assert flags_from({name: value}) == flags_from({name: text}) == Flags(**{name: text})
+    assert flags_from({name: None}) == Flags()
+
+
+def test_a_node_from_a_map(tmp_path: Path) -> None:
+    write(tmp_path)
+    path = str(tmp_path / "node.yaml")
+    reserved = {"cpu": "1", "memory": "1Gi"}
+    made = qoslet.load_node(path, kube_reserved=reserved, feature_gates={"MemoryQoS": True})
+    text = "cpu=1,memory=1Gi"
+    assert made == qoslet.load_node(path, kube_reserved=text, feature_gates="MemoryQoS=true")
+
+
+@pytest.mark.parametrize(
+    ("flags", "where"),
+    [
+        ({"kube_reserved": {"cpu": [1]}}, "kube_reserved.cpu"),
+        ({"kube_reserved": {"cpu": "many"}}, "kube_reserved.cpu"),
+        ({"kube_reserved": {"cpu": "1,memory=2"}}, "kube_reserved.cpu"),
+        ({"kubernetes": {"minor": 36}}, "kubernetes"),
+        ({"kubernetes": "9.9"}, "kubernetes"),
+        ({"kubernetes": ["1.36"]}, "kubernetes"),
+        ({"reserved_memory": {0: "1Gi"}}, "reserved_memory"),
+        ({"pod_max_pids": b"1"}, "pod_max_pids"),
+    ],
+    ids=str,
+)
+def test_a_fault_of_a_flag_names_the_keyword(
+    tmp_path: Path, flags: dict[str, object], where: str
+) -> None:
+    write(tmp_path)
+    with pytest.raises(qoslet.BadInput) as caught:
+        qoslet.load_node(str(tmp_path / "node.yaml"), **flags)
+    assert caught.value.where == where
+    assert "--" not in caught.value.where
+    assert caught.value.hint or caught.value.message
+
+
+def test_an_unknown_keyword_gets_a_suggestion() -> None:
+    calls: list[tuple[Any, str]] = [
+        (lambda: qoslet.load_node(kube_reservd="cpu=1"), "kube_reserved"),
+        (lambda: cast(Any, qoslet.load_pods)("x", expnd=True), "expand"),
+        (lambda: cast(Any, qoslet.read_pods)("x", nam="y"), "name"),
+        (lambda: cast(Any, qoslet.convert)({}, "v2", runtim="x"), "runtime"),
+    ]
+    for call, meant in calls:
+        with pytest.raises(qoslet.UnknownArgument) as caught:
+            call()
+        assert isinstance(caught.value, TypeError)
+        assert f"did you mean {meant}?" in str(caught.value)
+
+
+def test_arguments_of_another_type_are_faults(tmp_path: Path) -> None:
+    write(tmp_path)
+    node = qoslet.load_node(str(tmp_path / "node.yaml"))
+    loaded: Any = qoslet.read_pods(PODS)
+    for pods, place, where in (("x", node, "pods"), (["x"], node, "pods"), (loaded, "n", "node")):
+        with pytest.raises(qoslet.BadInput) as caught:
+            cast(Any, qoslet.plan)(pods, place)
+        assert caught.value.where == where
+        assert "qoslet.load_" in caught.value.hint
+
+
+def test_convert_takes_its_options_as_one_value() -> None:
+    block = {"cpu": {"shares": 1024}}
+    options = qoslet.ConvertOptions(runtime="runc-1.1.0", without=("bfq",))
+    made = qoslet.convert(block, "v2", options)
+    assert made == qoslet.convert(block, "v2", runtime="runc-1.1.0", without=("bfq",))
+    for wrong in ({"options": options, "runtime": "runc-1.2.0"}, {"options": {"runtime": "x"}}):
+        with pytest.raises(qoslet.BadInput) as caught:
+            qoslet.convert(block, "v2", **cast(Any, wrong))
+        assert caught.value.where == "options"
+
+
+def test_the_types_of_documents_are_those_of_the_schemas() -> None:
+    folder = REPO / "src" / "qoslet" / "render" / "documents" / "types"
+    for kind in documenttypes.KINDS:
+        written = (folder / f"{kind}.py").read_text(encoding="utf-8")
+        assert ast.dump(ast.parse(documenttypes.text(kind))) == ast.dump(ast.parse(written)), kind
+
+
+def test_documents_have_the_fields_of_their_types(tmp_path: Path) -> None:
+    write(tmp_path)
+    plan = qoslet.plan(qoslet.read_pods(PODS), qoslet.load_node(str(tmp_path / "node.yaml")))
+    answers = (
+        (qoslet.to_dict(plan), qoslet.PlanDocument),
+        (qoslet.to_dict(qoslet.explain(plan, "web")), qoslet.ExplanationDocument),
+        (qoslet.to_dict(qoslet.convert({}, "v2", source="oci")), qoslet.ConversionDocument),
+    )
+    for document, shape in answers:
+        assert shape.__required_keys__ <= document.keys() <= shape.__annotations__.keys()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from qoslet.core.problem import Problem
     from qoslet.core.quantity import Quantity
     from qoslet.core.resources.cgroup_tree import Cgroup, Plan, Setting
-    from qoslet.errors import BadInput, BadInputs, CannotDo, QosletError
+    from qoslet.errors import BadInput, BadInputs, CannotDo, QosletError, UnknownArgument
     from qoslet.library import (
         convert,
         explain,
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
         to_json,
         to_text,
     )
+    from qoslet.library_arguments import ConvertOptions
+    from qoslet.render.documents.types.conversion import ConversionDocument
+    from qoslet.render.documents.types.explanation import ExplanationDocument
+    from qoslet.render.documents.types.plan import PlanDocument
     from qoslet.version import VERSION as __version__  # noqa: N811
 
 __all__ = [
@@ -43,15 +47,20 @@ __all__ = [
     "Cgroup",
     "Container",
     "Conversion",
+    "ConversionDocument",
+    "ConvertOptions",
     "Explanation",
+    "ExplanationDocument",
     "Loaded",
     "Node",
     "Plan",
+    "PlanDocument",
     "Pod",
     "Problem",
     "QosletError",
     "Quantity",
     "Setting",
+    "UnknownArgument",
     "__version__",
     "convert",
     "explain",
@@ -65,7 +74,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "errors": ("BadInput", "BadInputs", "CannotDo", "QosletError"),
+    "errors": ("BadInput", "BadInputs", "CannotDo", "QosletError", "UnknownArgument"),
+    "library_arguments": ("ConvertOptions",),
+    "render.documents.types.conversion": ("ConversionDocument",),
+    "render.documents.types.explanation": ("ExplanationDocument",),
+    "render.documents.types.plan": ("PlanDocument",),
     "core.convert.convert": ("Conversion",),
     "core.explain.explain": ("Explanation",),
     "core.api.manifest": ("Loaded",),

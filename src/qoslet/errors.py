@@ -82,6 +82,10 @@ class BadInputs(BadInput):
         return "\n".join(str(fault) for fault in self.faults)
 
 
+class UnknownArgument(BadInput, TypeError):
+    """A keyword that a function of the library does not have."""
+
+
 class CannotDo(QosletError):
     """The machine lacks something: rights, a controller, a mount, a program."""
 

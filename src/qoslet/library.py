@@ -7,7 +7,7 @@ files, directories, or ``-`` for standard input.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
 from msgspec import structs
@@ -25,15 +25,21 @@ from qoslet.core.convert.options import KINDS, argument, one_of, windows_of
 from qoslet.core.convert.pods import convert_pods
 from qoslet.core.explain.explain import Explanation
 from qoslet.core.explain.explain import explain as _explain
-from qoslet.core.node.flags import Flags
 from qoslet.core.node.node import Node
 from qoslet.core.oci.resources import block_of
 from qoslet.core.plan.plan import plan as _plan
 from qoslet.core.problem import Problem
 from qoslet.core.resources.cgroup_tree import Plan
-from qoslet.errors import BadInput
+from qoslet.errors import BadInput, BadInputs
 from qoslet.host.files import manifests
 from qoslet.host.files import node as node_files
+from qoslet.library_arguments import (
+    ConvertOptions,
+    as_arguments,
+    checked,
+    flags_from,
+    one_set,
+)
 from qoslet.render.documents import plan as plan_document
 from qoslet.render.documents.conversion import conversion_document
 from qoslet.render.documents.explanation import explanation_document
@@ -42,7 +48,13 @@ from qoslet.render.text import conversion
 from qoslet.render.text import plan as plan_text
 from qoslet.render.text.explanation import draw
 
+if TYPE_CHECKING:
+    from qoslet.render.documents.types.conversion import ConversionDocument
+    from qoslet.render.documents.types.explanation import ExplanationDocument
+    from qoslet.render.documents.types.plan import PlanDocument
 
+
+@checked
 def load_pods(
     *paths: str,
     expand: bool = False,
@@ -63,28 +75,48 @@ def load_pods(
     return manifests.load(paths, options, recursive=recursive)
 
 
+@checked
 def read_pods(document: str | bytes, *, name: str = "text", expand: bool = False) -> Loaded:
     """The pods of YAML or JSON text, which messages call ``name``. Raises BadInputs."""
     return manifests.load_text(document, Options(expand), name=name)
 
 
-def load_node(*paths: str, **flags: str) -> Node:
+def load_node(*paths: str, **flags: object) -> Node:
     """The node that documents and flags describe; this machine for what they do not say.
 
-    ``flags`` are the options of ``qoslet plan`` with underscores (``kubernetes="1.37"``,
-    ``kube_reserved="cpu=500m"``), as text. Raises BadInputs, TypeError for an unknown flag.
+    ``flags`` are the options of ``qoslet plan`` with underscores (``kubernetes="1.37"``), as text
+    or as Python values: ``kube_reserved="cpu=500m"`` or ``{"cpu": "500m"}``. Raises BadInputs,
+    UnknownArgument (a TypeError, too) for a flag that does not exist.
     """
-    return node_files.load_node(paths, Flags(**flags))[0]
+    try:
+        return node_files.load_node(paths, flags_from(flags))[0]
+    except BadInputs as faults:
+        raise as_arguments(faults) from None
 
 
+@checked
 def plan(pods: Loaded | Sequence[Pod], node: Node, problems: Sequence[Problem] = ()) -> Plan:
     """The tree of groups that ``pods`` need on ``node``. What reading met is taken along from
-    ``pods`` and from ``problems``; nothing is refused, see ``Plan.is_valid``."""
+    ``pods`` and from ``problems``; nothing is refused, see ``Plan.is_valid``. Raises BadInput for
+    arguments of another type."""
+    _check_types(pods, node)
     if isinstance(pods, Loaded):
         return _plan(pods.pods, node, (*pods.problems, *problems))
     return _plan(pods, node, problems)
 
 
+def _check_types(pods: object, node: object) -> None:
+    if not isinstance(node, Node):
+        message = f"is {type(node).__name__}, must be a Node"
+        raise BadInput(message, where="node", hint="qoslet.load_node(...)")
+    if not isinstance(pods, Loaded) and not (
+        isinstance(pods, Sequence) and all(isinstance(pod, Pod) for pod in pods)
+    ):
+        message = f"is {type(pods).__name__}, must be Loaded or a list of Pod"
+        raise BadInput(message, where="pods", hint="qoslet.load_pods(...)")
+
+
+@checked
 def explain(
     plan: Plan, target: str, file: str | None = None, *, namespace: str | None = None
 ) -> Explanation:
@@ -93,9 +125,11 @@ def explain(
     return _explain(plan, target, file, namespace)
 
 
+@checked
 def convert(
     document: str | bytes | Mapping[str, Any],
     to: str,
+    options: ConvertOptions | None = None,
     *,
     source: Kind | None = None,
     runtime: str = "runc-1.4",
@@ -120,28 +154,60 @@ def convert(
     it is that of a running container, which has the block ``before`` and uses ``usage`` bytes of
     memory (and of swap); ``without`` names what the ``kernel`` (such as 6.12) lacks. Of a Windows machine are
     ``isolation`` and ``processors``; with ``precedence`` the design decides between CPU controls.
-    A refusal is part of the answer, see ``Conversion.is_valid``. Raises BadInput.
+    ``options`` holds these as one value. A refusal is part of the answer, see ``Conversion.is_valid``. Raises BadInput.
     """
-    problems: list[Problem] = []
-    had = block_of(before, "before", problems) if before is not None else None
-    try:
-        one_of(source, (None, *KINDS), "--from")
-        request = conversion_request(
-            to,
-            runtime,
+    chosen = one_set(
+        options,
+        ConvertOptions(
+            runtime=runtime,
             driver=driver,
             hierarchy=hierarchy,
-            update=update or had is not None,
-            before=had,
-            usage=usage if usage is None or isinstance(usage, tuple) else (usage, 0),
+            update=update,
+            before=before,
+            usage=usage,
             without=without,
-            windows=windows_of(isolation, processors, precedence),
+            isolation=isolation,
+            processors=processors,
+            precedence=precedence,
             kernel=kernel,
-        )
+        ),
+    )
+    return _convert(document, to, chosen, source, node, name)
+
+
+def _convert(
+    document: object,
+    to: str,
+    chosen: ConvertOptions,
+    source: Kind | None,
+    node: Node | None,
+    name: str,
+) -> Conversion:
+    problems: list[Problem] = []
+    try:
+        one_of(source, (None, *KINDS), "--from")
+        request = _request(to, chosen, problems)
     except BadInput as fault:
         raise argument(fault) from None
     made = _converted(document, request, source, node, name)
     return structs.replace(made, problems=(*problems, *made.problems)) if problems else made
+
+
+def _request(to: str, chosen: ConvertOptions, problems: list[Problem]) -> ConversionRequest:
+    before, usage = chosen.before, chosen.usage
+    had = block_of(before, "before", problems) if before is not None else None
+    return conversion_request(
+        to,
+        chosen.runtime,
+        driver=chosen.driver,
+        hierarchy=chosen.hierarchy,
+        update=chosen.update or had is not None,
+        before=had,
+        usage=usage if usage is None or isinstance(usage, tuple) else (usage, 0),
+        without=chosen.without,
+        windows=windows_of(chosen.isolation, chosen.processors, chosen.precedence),
+        kernel=chosen.kernel,
+    )
 
 
 def _converted(
@@ -159,8 +225,27 @@ def _converted(
     return convert_pods(loaded.pods, node, request, loaded.problems)
 
 
-def to_dict(answer: Plan | Explanation | Conversion) -> dict[str, object]:
+@overload
+def to_dict(answer: Plan) -> PlanDocument:
     """The document of ``-o json``, as Python values."""
+
+
+@overload
+def to_dict(answer: Explanation) -> ExplanationDocument:
+    """The document of ``-o json``, as Python values."""
+
+
+@overload
+def to_dict(answer: Conversion) -> ConversionDocument:
+    """The document of ``-o json``, as Python values."""
+
+
+def to_dict(answer: Plan | Explanation | Conversion) -> Any:
+    """The document of ``-o json``, as Python values."""
+    return _document(answer)
+
+
+def _document(answer: Plan | Explanation | Conversion) -> dict[str, object]:
     if isinstance(answer, Conversion):
         return conversion_document(answer)
     if isinstance(answer, Plan):
@@ -170,9 +255,10 @@ def to_dict(answer: Plan | Explanation | Conversion) -> dict[str, object]:
 
 def to_json(answer: Plan | Explanation | Conversion) -> str:
     """The document of ``-o json``, as text."""
-    return plan_document.encode(to_dict(answer)).decode()
+    return plan_document.encode(_document(answer)).decode()
 
 
+@checked
 def to_text(
     answer: Plan | Explanation | Conversion, width: int = 80, *, exact: bool = False
 ) -> str:

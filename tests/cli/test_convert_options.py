@@ -92,7 +92,7 @@ def test_unknown_names_are_told_on_standard_error(tmp_path: Path) -> None:
     assert "stdin: cpu.share: is not a field of cpu (did you mean shares?)" in err
     made = qoslet.convert({"cpu": {"share": 5}}, "v2", before={"cpu": {"quotas": 5}})
     assert [row.where for row in made.problems] == ["before: cpu.quotas", "text: cpu.share"]
-    assert [row["where"] for row in qoslet.to_dict(made)["problems"]] == [  # type: ignore[attr-defined]
+    assert [row["where"] for row in qoslet.to_dict(made)["problems"]] == [
         "before: cpu.quotas", "text: cpu.share"
     ]  # fmt: skip
 

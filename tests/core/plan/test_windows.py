@@ -160,7 +160,7 @@ def test_a_runtime_class_names_system_isolation_and_overhead() -> None:
         }  # fmt: skip
         assert not plain.overhead
     document = qoslet.to_dict(qoslet.plan(loaded, node()))
-    assert [pod["isolation"] for pod in document["pods"]] == ["hyperv", "process"]  # type: ignore[attr-defined]
+    assert [pod["isolation"] for pod in document["pods"]] == ["hyperv", "process"]
     assert misfits(loaded, node("linux")) == [
         ("spec.runtimeClassName", "a windows pod on a linux node")
     ]
@@ -217,9 +217,9 @@ def test_the_same_overhead_is_no_fault() -> None:
     pods({"runtimeClassName": "hv", "overhead": {"cpu": "1"}}, more=(known,))
 
 
-def isolations(loaded: Loaded, release: str, **flags: str) -> list[str]:
+def isolations(loaded: Loaded, release: str, **flags: str) -> list[str | None]:
     document = qoslet.to_dict(qoslet.plan(loaded, node("windows", release, None, **flags)))
-    return [pod["isolation"] for pod in document["pods"]]  # type: ignore[attr-defined]
+    return [pod["isolation"] for pod in document["pods"]]
 
 
 @pytest.mark.parametrize(
@@ -348,7 +348,7 @@ def test_no_advice_of_linux_on_windows() -> None:
         "Windows has no huge pages for pods: no Windows node offers any"
     ]
     document = qoslet.to_dict(qoslet.plan(pods({}), node()))
-    assert (document["node"]["os"], document["node"]["cgroupsInForce"]) == ("windows", False)  # type: ignore[index]
+    assert (document["node"]["os"], document["node"]["cgroupsInForce"]) == ("windows", False)
     assert "cgroupfs" not in qoslet.to_text(qoslet.plan(pods({}), node()))
 
 

@@ -26,7 +26,7 @@ from qoslet.core.api.kinds import (
 )
 from qoslet.core.api.misspelt import misspelt
 from qoslet.core.api.owners import Owners, Workload
-from qoslet.core.api.pod import Pod
+from qoslet.core.api.pod import Pod, PodSequence
 from qoslet.core.api.pod_decoder import DocumentPath, PodReader
 from qoslet.core.api.schema import (
     DECODE_ERRORS,
@@ -59,7 +59,7 @@ FAULTS_KEPT = 1000
 _READ = ("pod", "template", "config")
 
 
-class Loaded(Struct):
+class Loaded(PodSequence, Struct):
     """All pods in the order of their documents, and the problems of the documents.
 
     ``sources`` counts the documents that may hold pods, an empty list of them included;

@@ -6,7 +6,7 @@ not the same as zero. Reading documents is the work of ``manifest``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -142,3 +142,35 @@ class Pod(Struct, frozen=True, gc=False):
         if node_name and self.node_name not in (None, node_name):
             return f"left out: it runs on node {self.node_name}"
         return ""
+
+    def __repr__(self) -> str:
+        """The pod by its name, in one short line."""
+        return f"Pod({self.key!r}, uid={self.uid!r}, containers={len(self.containers)})"
+
+
+class PodSequence:
+    """What has ``pods`` and counts and gives them in their order."""
+
+    pods: list[Pod]
+
+    def __len__(self) -> int:
+        """How many pods there are."""
+        return len(self.pods)
+
+    def __iter__(self) -> Iterator[Pod]:
+        """The pods, in their order."""
+        return iter(self.pods)
+
+    def __getitem__(self, index: int) -> Pod:
+        """The pod at ``index``."""
+        return self.pods[index]
+
+    def __bool__(self) -> bool:
+        """True, whether there are pods or none: it is an answer either way."""
+        return True
+
+    def __repr__(self) -> str:
+        """The pods by name, the first ones of many."""
+        names = [pod.key for pod in self.pods[:5]]
+        more = ["..."] if len(self.pods) > len(names) else []
+        return f"{type(self).__name__}({len(self.pods)} pods: {', '.join([*names, *more])})"

@@ -86,6 +86,14 @@ class Conversion(Struct, frozen=True):
         """Deprecated name of ``is_valid``."""
         return self.is_valid
 
+    def __repr__(self) -> str:
+        """The conversion in one short line."""
+        rows = sum(len(part.rows) for part in self.parts)
+        parts = f"parts={len(self.parts)}, rows={rows}, problems={len(self.problems)}"
+        return (
+            f"Conversion({self.source!r} to {self.request.to!r}, {parts}, is_valid={self.is_valid})"
+        )
+
     @property
     def accounting(self) -> tuple[Unsupported, ...]:
         """Accounting that the hierarchy lacks, whatever a block asks for."""

@@ -95,6 +95,10 @@ class Explanation(Struct, frozen=True):
     guard: GuardMode | None = None
     findings: tuple[Problem, ...] = ()
 
+    def __repr__(self) -> str:
+        """The explanation in one short line."""
+        return f"Explanation({self.target!r}, qos={self.qos!r}, cgroups={len(self.groups)})"
+
 
 _CHOICES: tuple[tuple[str, str], ...] = (
     ("memory.high", "memory_qos"),

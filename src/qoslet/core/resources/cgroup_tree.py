@@ -64,6 +64,11 @@ class Cgroup(Struct, frozen=True, gc=False):
         settings = self.settings if self.level == "container" else ()
         return bool(settings) and all(setting.writer == "runtime" for setting in settings)
 
+    def __repr__(self) -> str:
+        """The cgroup in one line: its name, level and values."""
+        values = ", ".join(f"{setting.file}={setting.value}" for setting in self.settings)
+        return f"Cgroup({self.name!r}, {self.level!r}, {values})"
+
 
 class PlannedPod(Struct, frozen=True, gc=False):
     """A pod that is part of the plan, with its class."""
@@ -89,6 +94,12 @@ class Plan(Struct, frozen=True):
     def stands(self) -> bool:
         """Deprecated name of ``is_valid``."""
         return self.is_valid
+
+    def __repr__(self) -> str:
+        """The plan in one short line."""
+        node = f"node={self.node.name!r}, kubernetes={self.node.profile.kubernetes!r}"
+        sizes = f"pods={len(self.pods)}, cgroups={len(self.cgroups)}, problems={len(self.problems)}"
+        return f"Plan({node}, {sizes}, is_valid={self.is_valid})"
 
     def is_windows(self, cgroup: Cgroup) -> bool:
         """Whether a row of ``cgroups`` is that of a Windows container: Windows has job objects, no

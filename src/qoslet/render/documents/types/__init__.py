@@ -1,0 +1,1 @@
+"""The documents that ``-o json`` prints, as types of Python."""
