@@ -104,7 +104,7 @@ def test_an_update_of_a_block(tmp_path: Path) -> None:
         (("-", "--to", "v2"), [], "must be an object"),
         (("-", "--to", "v2"), {"cpu": {"shares": -1}}, "cpu.shares"),
         (("-", "--to", "v2"), "{", "stdin"),
-        (("-", "--to", "v2", "--runtime", "docker-1"), BLOCK, "--runtime"),
+        (("-", "--to", "v2", "--runtime", "podman-1"), BLOCK, "--runtime"),
         (("-", "--to", "v2", "--without", "ram"), BLOCK, "--without"),
         (("-", "--to", "cri", "-o", "files"), BLOCK, "-o files"),
         (("-", "--to", "windows"), BLOCK, "Linux container"),

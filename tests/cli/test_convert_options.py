@@ -148,7 +148,7 @@ def test_the_designs_runtime_is_that_of_its_tables() -> None:
         ({"to": "v3"}, "^to: "),
         ({"source": "bogus"}, "^source: is 'bogus', must be oci, cri or pod"),
         ({"runtime": None}, "^runtime: is None"),
-        ({"runtime": "docker-1"}, "^runtime: "),
+        ({"runtime": "podman-1"}, "^runtime: "),
         ({"driver": "bogus"}, "^driver: is 'bogus', must be cgroupfs or systemd"),
         ({"hierarchy": "v3"}, "^hierarchy: is 'v3', must be v1 or v2"),
         ({"hierarchy": "v1"}, "^hierarchy: --to v2 has another hierarchy than v1"),

@@ -33,14 +33,16 @@ INFO: dict[str, Any] = {
 }
 
 
-def api(name: str = "worker", **info: Any) -> tuple[str, Any]:
-    """An API Node of 16 CPUs."""
+def api(
+    name: str = "worker", cpu: str = "16", memory: str = "64Gi", **info: Any
+) -> tuple[str, Any]:
+    """An API Node."""
     return "node.json", {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name},
         "status": {
-            "capacity": {"cpu": "16", "memory": "64Gi", "hugepages-2Mi": "0"},
+            "capacity": {"cpu": cpu, "memory": memory, "hugepages-2Mi": "0"},
             "nodeInfo": {**INFO, **info},
         },
     }
@@ -121,15 +123,28 @@ def test_who_this_machine_is(name: str, ids: dict[str, str], here: bool) -> None
     assert (node.hierarchy == "v1", node.assumed == ()) == (here, here)
 
 
-def test_a_kubelet_s_configuration_may_be_any_machine_s() -> None:
-    node = read(kubelet(cgroupDriver="systemd"))
-    assert (node.hierarchy, node.host.page_size, node.swap) == ("v2", 4096, 0)
+def test_a_kubelet_s_configuration_names_no_machine_so_it_is_this_one() -> None:
+    node = read(kubelet(failCgroupV1=False))
+    assert (node.hierarchy, node.host.page_size, node.assumed) == ("v1", 65536, ())
     assert set(node.probed) >= {"capacity.cpu", "capacity.memory", "capacity.pid", "host.cpus"}
     with pytest.raises(BadInputs, match="those of this machine; describe the node with --node"):
         read(kubelet(reservedSystemCPUs="0,8"))
-    described = own(capacity={"cpu": "16", "memory": "1Gi"})
-    node = read(kubelet(reservedSystemCPUs="0,8"), described)
-    assert (node.probed, str(node.capacity["pid"])) == ((), "8192")
+
+
+@pytest.mark.parametrize(
+    ("release", "written", "hierarchy"),
+    [
+        ("v1.36.2", False, "v1"),
+        ("v1.36.2", True, "v2"),
+        ("v1.36.2", None, "v2"),
+        ("v1.34.0", False, "v2"),
+    ],
+)
+def test_a_kubelet_that_is_told_to_take_v1_has_it(
+    release: str, written: bool | None, hierarchy: str
+) -> None:
+    fields = {} if written is None else {"failCgroupV1": written}
+    assert read(api(kubeletVersion=release), kubelet(**fields)).hierarchy == hierarchy
 
 
 def test_the_reader_says_which_machine_is_meant() -> None:
@@ -287,9 +302,21 @@ def test_the_size_of_pages(info: dict[str, str], page: int) -> None:
     assert read(api(**info)).host.page_size == page
 
 
-def test_processes_by_memory() -> None:
-    huge = own(capacity={"cpu": "64", "memory": "2Ti"})
-    assert str(read(kubelet(), huge).capacity["pid"]) == str(1 << 22)
+@pytest.mark.parametrize(
+    ("driver", "cpu", "memory", "most"),
+    [
+        ("systemd", "64", "2Ti", 1 << 22),
+        ("systemd", "2", "8Gi", 65536),
+        ("cgroupfs", "2", "24684096Ki", 32768),
+        ("cgroupfs", "64", "2Ti", 65536),
+        ("cgroupfs", "2", "1Gi", 8192),
+    ],
+)
+def test_processes_by_memory_and_who_sets_the_limit(
+    driver: str, cpu: str, memory: str, most: int
+) -> None:
+    node = read(api(cpu=cpu, memory=memory), kubelet(cgroupDriver=driver))
+    assert str(node.capacity["pid"]) == str(most)
 
 
 def test_a_windows_node_is_assumed_nothing_of_linux() -> None:

@@ -62,13 +62,18 @@ class Machine:
     """Looks a field up: qoslet's Node, then the API's, then a probe, made only when needed.
 
     ``described`` tells that the documents are of a machine that this one says nothing about: an API
-    Node that is another machine, or a KubeletConfiguration without an API Node, which may be any
-    machine's. ``measured``: the capacity that no document gives may still be this machine's, as
-    nothing else can tell it. ``asked_release`` is the release that a flag names.
+    Node that is another machine. A KubeletConfiguration names no machine, so what it lacks is this
+    one's. ``configured`` are the fields of the kubelet's configuration, flags among them;
+    ``asked_release`` is the release that a flag names.
     """
 
     def __init__(
-        self, faults: Faults, sources: Sources, probe: Callable[[], Probed], look: Look = "auto"
+        self,
+        faults: Faults,
+        sources: Sources,
+        probe: Callable[[], Probed],
+        look: Look = "auto",
+        configured: Fields | None = None,
     ) -> None:
         self.faults = faults
         self.own: Fields = sources.own or {}
@@ -80,7 +85,7 @@ class Machine:
         self._probe = probe
         self._found: Probed | None = None
         self._look = look
-        self._configured = sources.kubelet is not None
+        self._configured: Fields = configured or {}
         self._described: bool | None = None
 
     @property
@@ -91,15 +96,10 @@ class Machine:
             self._described = self._look != "always" and elsewhere
         return self._described
 
-    @property
-    def measured(self) -> bool:
-        """Whether a capacity that lacks is this machine's."""
-        return not self.described or (self._look == "auto" and not self.api)
-
     def _elsewhere(self) -> bool:
-        """Whether the documents are of another machine, or of any."""
+        """Whether the documents are of another machine."""
         if not self.api:
-            return self._configured
+            return False
         from qoslet.core.node.described.this_machine import is_this
 
         fields = ("machineID", "systemUUID", "bootID")
@@ -112,7 +112,7 @@ class Machine:
         """What the documents say of a described machine."""
         from qoslet.core.node.described.assumptions import clues_of
 
-        return clues_of(self.own, self.api, self.asked_release)
+        return clues_of(self.own, self.api, self._configured, self.asked_release)
 
     def found(self) -> Probed:
         """The probe's answer."""
@@ -199,8 +199,7 @@ def capacity(machine: Machine, os: str) -> dict[str, Quantity]:
     if os == "windows" and "pid" in missing:
         missing.remove("pid")
     for name in missing:
-        here = f"{prefix}memory" if name == "pid" and machine.described else None
-        measured = machine.measured and here in (None, *machine.probed)
+        measured = not machine.described
         found = getattr(machine.found(), name) if measured else None
         amount = machine.noted(f"{prefix}{name}", found)
         if amount:
@@ -213,9 +212,10 @@ def capacity(machine: Machine, os: str) -> dict[str, Quantity]:
         elif not measured and "memory" in result:
             from qoslet.core.node.described.assumptions import pids
 
-            number, why = pids(result["memory"].value)
+            cpus = result["cpu"].value if "cpu" in result else 1
+            number, why = pids(machine.clues(), result["memory"].value, cpus)
             result[name] = from_int(machine.assume(f"{prefix}{name}", number, str(number), why))
-    if not names and os == "linux" and machine.measured:
+    if not names and os == "linux" and not machine.described:
         for size, amount in (machine.found().hugepages or {}).items():
             name = f"hugepages-{canonical(from_int(size, 'BinarySI'))}"
             machine.noted(f"{prefix}{name}", amount)

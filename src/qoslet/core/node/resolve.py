@@ -264,7 +264,8 @@ def node_from(
     faults = Faults()
     sources = _sources(faults, documents, flags)
     given = overrides(faults, flags)
-    machine = Machine(faults, sources, probe, _look(faults, flags, acts))
+    configured = {**(sources.kubelet or {}), **given}
+    machine = Machine(faults, sources, probe, _look(faults, flags, acts), configured)
     problems = list(sources.problems)
     found = kubelet_read(faults, sources.kubelet, given)
     rules = _profile(machine, flags, problems)

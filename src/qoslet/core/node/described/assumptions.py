@@ -17,6 +17,9 @@ OLDEST_KERNEL = (5, 8)
 PID_MAX = 1 << 22
 """kernel.pid_max with systemd since 243 on 64-bit machines: systemd sysctl.d/50-pid-max.conf."""
 
+KERNEL_PID_MAX, PIDS_OF_A_CPU = 1 << 15, 1 << 10
+"""kernel.pid_max as the kernel sets it: kernel/pid.c pid_idr_init, PIDS_PER_CPU_DEFAULT."""
+
 THREAD = 1 << 17
 """Bytes of memory for each thread of kernel.threads-max: kernel/fork.c set_max_threads, an eighth
 of memory in stacks of 16Ki."""
@@ -34,9 +37,13 @@ class Clues(Struct, frozen=True):
     release: str = ""
     minor: int | None = None
     reported: bool = False
+    driver: str = ""
+    """The cgroup driver that the kubelet's configuration names."""
+    allows_v1: bool = False
+    """Whether ``failCgroupV1: false`` is written there."""
 
 
-def clues_of(own: Fields, api: Fields, asked_release: str | None) -> Clues:
+def clues_of(own: Fields, api: Fields, kubelet: Fields, asked_release: str | None) -> Clues:
     """What qoslet's Node and the API's say of a described machine. The release that the node reports says more of
     its hierarchy than the one that a flag asks about."""
 
@@ -56,6 +63,8 @@ def clues_of(own: Fields, api: Fields, asked_release: str | None) -> Clues:
         release=text,
         minor=int(minor) if minor.isascii() and minor.isdigit() and len(minor) < 6 else None,
         reported=bool(reported),
+        driver=str(kubelet.get("cgroupDriver", ("", ""))[0]),
+        allows_v1=kubelet.get("failCgroupV1", (None, ""))[0] is False,
     )
 
 
@@ -64,6 +73,8 @@ def hierarchy(clues: Clues) -> tuple[Hierarchy, str]:
     minor = clues.minor
     if minor is not None and clues.reported and minor < 19:
         return "v1", f"{clues.release} knows only cgroup v1"
+    if minor is not None and minor >= 35 and clues.allows_v1:
+        return "v1", f"failCgroupV1: false, which {clues.release} needs on cgroup v1 only"
     if minor is not None and clues.reported and minor < 26 and "-gke." in clues.release:
         return "v1", f"GKE {clues.release}: nodes before 1.26 have cgroup v1"
     found = operating_systems.by_image(clues.image, clues.kernel)
@@ -115,8 +126,12 @@ def hugepage_sizes(clues: Clues, page: int) -> tuple[tuple[int, ...], str]:
     return (), f"not known of {clues.architecture}"
 
 
-def pids(memory: int) -> tuple[int, str]:
-    """The smaller of kernel.pid_max and kernel.threads-max with so much memory, and why."""
-    if memory // THREAD < PID_MAX:
+def pids(clues: Clues, memory: int, cpus: int) -> tuple[int, str]:
+    """The smaller of kernel.pid_max and kernel.threads-max with so much memory, and why. A kubelet
+    with the cgroupfs driver is taken for one beside no systemd."""
+    most, why = PID_MAX, "kernel.pid_max of systemd"
+    if clues.driver == "cgroupfs":
+        most, why = max(KERNEL_PID_MAX, PIDS_OF_A_CPU * cpus), "kernel.pid_max without systemd"
+    if memory // THREAD < most:
         return memory // THREAD, "kernel.threads-max: memory / 128Ki"
-    return PID_MAX, "kernel.pid_max of systemd"
+    return most, why
