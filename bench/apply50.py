@@ -26,7 +26,7 @@ from qoslet.core.node.flags import Flags
 from qoslet.core.node.node import Node
 from qoslet.core.reconcile.drift import compare
 from qoslet.core.reconcile.steps import Step, ordered
-from qoslet.core.workload.security_context import ProcessRights
+from qoslet.core.workload.security.context import ProcessRights
 from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.cgroupfs.observer import CgroupObserver
 from qoslet.host.files.node import load_node

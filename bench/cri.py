@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from bench.figures import Figure, show
 from qoslet.core.api.pod import Container, Pod
 from qoslet.core.workload.container_spec import PodMessages
-from qoslet.core.workload.image_spec import read_images
+from qoslet.core.workload.oci.image_spec import read_images
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.host.cri import requests
 from qoslet.host.cri.calls import Calls

@@ -20,7 +20,7 @@ from bench.figures import Figure, paired, show
 from qoslet.agent.desired_state import ManifestSource
 from qoslet.core.api.manifest import Options
 from qoslet.core.node.flags import Flags
-from qoslet.core.workload.security_context import ProcessRights
+from qoslet.core.workload.security.context import ProcessRights
 from qoslet.host.files.node import load_node
 from qoslet.host.files.watched_manifests import ManifestFiles
 

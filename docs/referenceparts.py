@@ -10,9 +10,9 @@ from typing import Any
 from qoslet.cli.commands import COMMANDS, module_of
 from qoslet.core.api.memory_annotations import KEYS, PREFIX, SIMULATE
 from qoslet.core.node.described.operating_systems import OPERATING_SYSTEMS
-from qoslet.core.node.kubelet_config import READERS, UNUSED
-from qoslet.core.node.kubelet_field_names import SINCE
-from qoslet.core.node.own_fields import OWN_FIELDS
+from qoslet.core.node.documents.kubelet_config import READERS, UNUSED
+from qoslet.core.node.documents.kubelet_field_names import SINCE
+from qoslet.core.node.documents.own_fields import OWN_FIELDS
 from qoslet.schema import NAMES, text
 
 ANNOTATIONS = {

@@ -10,14 +10,14 @@ from typing import Any, cast
 
 from msgspec import inspect
 
-from qoslet.app import service
+from qoslet.app.agent import service
 from qoslet.core.api.ids import bundle_id
 from qoslet.core.managers import checkpoint, state_files
 from qoslet.core.memory import counter_store
 from qoslet.core.reconcile import journal
 from qoslet.core.reconcile.resize import _Memo
-from qoslet.core.workload import bundle
 from qoslet.core.workload.lifecycle import ContainerState, Life
+from qoslet.core.workload.oci import bundle
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.host.containers import records

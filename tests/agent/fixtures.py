@@ -19,7 +19,7 @@ from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.core.workload.lifecycle import ContainerState
 from qoslet.core.workload.pod_status import PodRow, RuntimePod
 from qoslet.core.workload.process_spec import PodSpec, PodVolume, ProcessSpec, RestartPolicy
-from qoslet.core.workload.security_context import Credentials
+from qoslet.core.workload.security.context import Credentials
 from qoslet.errors import CannotDo
 from qoslet.sim.kernel import Fault, SimKernel
 from qoslet.sim.memory import SimMemory

@@ -19,7 +19,7 @@ from qoslet.core.api.manifest_set import FileChange
 from qoslet.core.node.node import Node
 from qoslet.core.problem import Problem
 from qoslet.core.quantity import parse
-from qoslet.core.workload.security_context import ProcessRights
+from qoslet.core.workload.security.context import ProcessRights
 from qoslet.errors import BadInput, BadInputs
 from qoslet.host.files.watched_manifests import ManifestFiles
 from tests.core.vectors.fixtures import node_of

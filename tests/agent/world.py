@@ -45,7 +45,7 @@ from qoslet.core.workload.process_spec import (
     RestartPolicy,
     VolumeMount,
 )
-from qoslet.core.workload.security_context import Credentials
+from qoslet.core.workload.security.context import Credentials
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.cgroupfs.v1 import HierarchiesV1

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from qoslet.app.managers import take_up_managers
+from qoslet.app.runtimes.managers import take_up_managers
 from qoslet.core.reconcile.journal import JournalState
 from qoslet.errors import CannotDo
 from qoslet.host.state.manager_checkpoint import ManagerFiles

@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from qoslet.agent.snapshots import SyncResult
-from qoslet.app.service import AgentSockets, Log, LogFormat, Service, log_on_stderr, pages_of
+from qoslet.app.agent.service import AgentSockets, Log, LogFormat, Service, log_on_stderr, pages_of
 from qoslet.core.problem import Problem
 from qoslet.core.status.pod_events import PodEvent
 from qoslet.core.status.snapshot import Snapshot

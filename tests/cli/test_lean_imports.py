@@ -80,7 +80,7 @@ RARE = (
     "qoslet.core.plan.manager_problems", "qoslet.core.plan.memory_problems",
     "qoslet.core.resources.windows", "qoslet.core.rules.windows",
 )  # fmt: skip
-MODULES = {"plan": 119, "version": 16}
+MODULES = {"plan": 121, "version": 16}
 """The most modules of qoslet that a command imports."""
 
 

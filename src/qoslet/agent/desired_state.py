@@ -25,7 +25,7 @@ from qoslet.core.workload.config.references import ConfigUsers
 from qoslet.core.workload.env import PodEnvironment
 from qoslet.core.workload.pod_reader import read
 from qoslet.core.workload.process_spec import PodSpec
-from qoslet.core.workload.security_context import ProcessRights
+from qoslet.core.workload.security.context import ProcessRights
 from qoslet.errors import BadInput, BadInputs
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from qoslet.core.node.node import Node
 from qoslet.core.node.resolve import as_written
-from qoslet.core.node.unasked_refusals import unasked_refusals
+from qoslet.core.node.validation.unasked_refusals import unasked_refusals
 from qoslet.core.pressure.throttle_guard import Mode, default_mode
 from qoslet.core.problem import Problem
 from qoslet.core.resources.node_policy import node_policy
@@ -42,7 +42,7 @@ def node_of(options: RunOptions) -> tuple[Node, tuple[Problem, ...]]:
     needs_linux(node)
     node = as_written(node)
     if options.by_oci:
-        from qoslet.app.oci_run import escape_rows, naming
+        from qoslet.app.runtimes.oci_run import escape_rows, naming
 
         node = naming(node)
         problems = [*problems, *escape_rows(options.runs_with)]

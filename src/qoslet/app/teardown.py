@@ -9,7 +9,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from qoslet.app import cri_run
+from qoslet.app.runtimes import cri_run
 from qoslet.core.reconcile.journal import JournalState
 from qoslet.errors import CannotDo, QosletError
 from qoslet.host.containers.log_files import LogLimits

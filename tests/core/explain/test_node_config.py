@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from qoslet.core.explain.node_config import documents, rows
-from qoslet.core.node.kubelet_config import READERS
+from qoslet.core.node.documents.kubelet_config import READERS
 from qoslet.core.node.node import Node
 from qoslet.core.node.resolve import Flags, Probed, node_from
 from qoslet.core.node.topology import NumaNode

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from qoslet.core.node.resolve import Flags, Probed, node_from
-from qoslet.core.node.unasked_refusals import unasked_refusals
-from qoslet.core.node.validation import host_refusals
+from qoslet.core.node.validation.kubelet import host_refusals
+from qoslet.core.node.validation.unasked_refusals import unasked_refusals
 
 SWAP, V1 = "swap", "v1"
 KUBELET = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}

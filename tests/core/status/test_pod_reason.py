@@ -21,7 +21,7 @@ from qoslet.core.workload.lifecycle import (
 )
 from qoslet.core.workload.pod_status import PodPhase
 from qoslet.core.workload.process_spec import ProcessSpec, RestartPolicy
-from qoslet.core.workload.security_context import Credentials
+from qoslet.core.workload.security.context import Credentials
 
 
 def state(name: str, *, running: bool = False, code: int | None = None, reason: str = "",

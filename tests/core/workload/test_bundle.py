@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from qoslet.core.cgroup.unit_properties import OOM_POLICY_SINCE
 from qoslet.core.versions.runtime import runtime_of, untold
-from qoslet.core.workload.bundle import STOP_SIGNAL, PreparedContainer, User, bundle_config
 from qoslet.core.workload.container_spec import PlannedBlock
-from qoslet.core.workload.image import Execution, command_of
-from qoslet.core.workload.image_reference import reference
-from qoslet.core.workload.oci_spec import SHARED_MEMORY, read_oci, shared
+from qoslet.core.workload.oci.bundle import STOP_SIGNAL, PreparedContainer, User, bundle_config
+from qoslet.core.workload.oci.image import Execution, command_of
+from qoslet.core.workload.oci.image_reference import reference
+from qoslet.core.workload.oci.oci_spec import SHARED_MEMORY, read_oci, shared
 from qoslet.core.workload.process_spec import PodSpec
 from tests.core.workload.test_process_spec import document_of, pod_of
 

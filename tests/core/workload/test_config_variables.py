@@ -11,7 +11,7 @@ from qoslet.core.api.config.objects import ConfigKey, ConfigObject, ConfigObject
 from qoslet.core.api.pod import Container, Pod
 from qoslet.core.workload.config.references import ConfigUsers, references
 from qoslet.core.workload.env import PodEnvironment
-from qoslet.core.workload.image_spec import read_images
+from qoslet.core.workload.oci.image_spec import read_images
 from qoslet.core.workload.pod_reader import read
 from qoslet.core.workload.process_spec import PodSpec
 

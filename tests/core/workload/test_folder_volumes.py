@@ -13,10 +13,10 @@ from qoslet.core.quantity import parse
 from qoslet.core.workload.env import PodEnvironment
 from qoslet.core.workload.folders.projected import format_map
 from qoslet.core.workload.folders.types import DiskVolume, FilesVolume, HostVolume, VolumeFile
-from qoslet.core.workload.image_spec import read_images
+from qoslet.core.workload.oci.image_spec import read_images
 from qoslet.core.workload.pod_reader import read
 from qoslet.core.workload.process_spec import PodSpec, VolumeMount
-from qoslet.core.workload.security_context import ProcessRights
+from qoslet.core.workload.security.context import ProcessRights
 from tests.core.workload.test_config_variables import config, objects, secret
 
 NOTHING: ConfigObjects = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from qoslet.core.workload.container_spec import default_pull
-from qoslet.core.workload.image_spec import read_images
+from qoslet.core.workload.oci.image_spec import read_images
 from qoslet.core.workload.process_spec import PodSpec
 from tests.core.workload.test_process_spec import document_of, pod_of
 

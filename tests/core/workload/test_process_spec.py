@@ -10,10 +10,10 @@ import pytest
 from qoslet.core.api.pod import Container, Pod, Resources, Role
 from qoslet.core.quantity import parse
 from qoslet.core.workload.env import PodEnvironment, expand
-from qoslet.core.workload.image_spec import read_images
+from qoslet.core.workload.oci.image_spec import read_images
 from qoslet.core.workload.pod_reader import read
 from qoslet.core.workload.process_spec import PodSpec
-from qoslet.core.workload.security_context import CAPABILITIES, DEFAULT_CAPABILITIES, ProcessRights
+from qoslet.core.workload.security.context import CAPABILITIES, DEFAULT_CAPABILITIES, ProcessRights
 
 
 def pod_of(document: dict) -> Pod:

@@ -6,9 +6,9 @@ import pytest
 
 from qoslet.core.workload.container_spec import ContainerSpec, SeccompProfiles
 from qoslet.core.workload.env import PodEnvironment
-from qoslet.core.workload.oci_spec import read_oci
+from qoslet.core.workload.oci.oci_spec import read_oci
 from qoslet.core.workload.pod_reader import read
-from qoslet.core.workload.seccomp import (
+from qoslet.core.workload.security.seccomp import (
     Machine,
     localhost_filter,
     path_fault,

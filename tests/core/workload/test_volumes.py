@@ -14,7 +14,7 @@ from qoslet.core.quantity import parse
 from qoslet.core.workload.env import PodEnvironment
 from qoslet.core.workload.pod_reader import read
 from qoslet.core.workload.process_spec import MemoryVolume, PodSpec, VolumeMount
-from qoslet.core.workload.security_context import ProcessRights
+from qoslet.core.workload.security.context import ProcessRights
 
 MI = 1024 * 1024
 AROUND = PodEnvironment("n1", {"memory": parse("1Gi"), "cpu": parse("2")})

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from qoslet.core.workload.container_spec import PodMessages
-from qoslet.core.workload.image_spec import read_images
+from qoslet.core.workload.oci.image_spec import read_images
 from qoslet.core.workload.probe_spec import Probe, TcpSocket
 from qoslet.core.workload.process_spec import PodSpec
 from tests.core.workload.test_process_spec import document_of, pod_of

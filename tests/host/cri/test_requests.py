@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from qoslet.core.workload.container_spec import PodMessages, SeccompProfiles
 from qoslet.core.workload.env import PodEnvironment
-from qoslet.core.workload.image_spec import read_images
+from qoslet.core.workload.oci.image_spec import read_images
 from qoslet.host.cri import requests
 from qoslet.host.cri.pb import cri_pb2 as pb
 from tests.core.workload.test_config_variables import config, objects, secret

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from qoslet.core.workload.image import MOST_LAYERS
+from qoslet.core.workload.oci.image import MOST_LAYERS
 from qoslet.host.images.layers import LayerChecker, Limits
 from qoslet.host.images.layout import EXTENSION, EXTENSIONS, Image, NotFound
 from qoslet.host.images.store import Store

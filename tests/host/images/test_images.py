@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from qoslet.core.workload.image_reference import reference
+from qoslet.core.workload.oci.image_reference import reference
 from qoslet.host.images.layers import Limits
 from qoslet.host.images.layout import EXTENSION, Image, NotFound, find
 from qoslet.host.images.store import Store

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from qoslet.core.problem import Problem
 from qoslet.core.workload.lifecycle import Backoff, ContainerState
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
-from qoslet.core.workload.security_context import DEFAULT_CAPABILITIES, Credentials
+from qoslet.core.workload.security.context import DEFAULT_CAPABILITIES, Credentials
 from qoslet.errors import CannotDo
 from qoslet.host.keeper.client import KeeperRuntime
 from qoslet.host.keeper.launch import BOOT, Starter

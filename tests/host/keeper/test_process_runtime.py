@@ -13,7 +13,7 @@ import pytest
 
 from qoslet.core.workload.lifecycle import Backoff, ContainerState
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
-from qoslet.core.workload.security_context import DEFAULT_CAPABILITIES, Credentials
+from qoslet.core.workload.security.context import DEFAULT_CAPABILITIES, Credentials
 from qoslet.host.containers.log_files import ContainerLogs, LogLimits
 from qoslet.host.containers.records import ProcessRecords
 from qoslet.host.containers.spawn import spawn

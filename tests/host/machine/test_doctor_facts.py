@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from qoslet.core.node.doctor import can_write, findings
+from qoslet.core.node.doctor.checks import can_write, findings
 from qoslet.core.node.machine import Machine
 from qoslet.host.machine.doctor_facts import look
 

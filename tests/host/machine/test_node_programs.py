@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from qoslet.core.node.doctor import findings
-from qoslet.core.node.finding import Finding
+from qoslet.core.node.doctor.checks import findings
+from qoslet.core.node.doctor.finding import Finding
 from qoslet.core.node.machine import Machine, NodeProgram, OciProgram
 from qoslet.host.machine.node_programs import device_bpf, oci_programs
 from tests.host.machine.test_doctor_facts import V2, machine

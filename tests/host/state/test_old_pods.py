@@ -11,12 +11,12 @@ import pytest
 from qoslet.core.api.manifest import Options
 from qoslet.core.reconcile.resize import _Memo
 from qoslet.core.workload.env import PodEnvironment
-from qoslet.core.workload.image_spec import read_images
 from qoslet.core.workload.lifecycle import Ending
-from qoslet.core.workload.oci_spec import read_oci
+from qoslet.core.workload.oci.image_spec import read_images
+from qoslet.core.workload.oci.oci_spec import read_oci
 from qoslet.core.workload.pod_reader import read
 from qoslet.core.workload.process_spec import MemoryVolume, PodSpec, VolumeMount
-from qoslet.core.workload.security_context import Credentials, ProcessRights
+from qoslet.core.workload.security.context import Credentials, ProcessRights
 from qoslet.host.containers.records import ContainerTimes, MainProcess, ProcessRecords, RecordFolder
 from qoslet.host.cri import requests
 from qoslet.host.cri.pod_record import CriPod, CriPodRecord

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from qoslet.app import host_run, service, tree
-from qoslet.app import run as agent_run
+from qoslet.app import tree
+from qoslet.app.agent import host_run, service
+from qoslet.app.agent import run as agent_run
 from qoslet.cli import main
 from qoslet.cli.agent import run
 from qoslet.core.reconcile.journal import JournalState, read

@@ -17,7 +17,7 @@ import pytest
 from qoslet.core.reconcile.steps import Step
 from qoslet.core.workload.lifecycle import Backoff, ContainerState
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
-from qoslet.core.workload.security_context import DEFAULT_CAPABILITIES, Credentials
+from qoslet.core.workload.security.context import DEFAULT_CAPABILITIES, Credentials
 from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.keeper.client import KeeperRuntime
 from qoslet.host.machine.probe import probe

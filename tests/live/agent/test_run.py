@@ -282,7 +282,7 @@ def test_a_pod_that_is_refused_does_not_stop_others(live: Live) -> None:
 
 def test_without_rights_it_exits_3(live: Live) -> None:
     live.write("a", pod("a", "exec sleep 1000"))
-    from qoslet.app.run import _need_rights
+    from qoslet.app.agent.run import _need_rights
     from qoslet.errors import CannotDo
 
     pid = os.fork()

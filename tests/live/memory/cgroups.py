@@ -14,7 +14,7 @@ import pytest
 
 from qoslet.core.reconcile.steps import Step
 from qoslet.core.workload.process_spec import MemoryVolume, PodSpec, ProcessSpec, VolumeMount
-from qoslet.core.workload.security_context import DEFAULT_CAPABILITIES, Credentials
+from qoslet.core.workload.security.context import DEFAULT_CAPABILITIES, Credentials
 from qoslet.host.containers.spawn import Spawned, spawn
 from qoslet.host.containers.tmpfs_volumes import TmpfsVolumes
 from qoslet.host.keeper.container_cgroups import KernelContainerCgroups, end_group

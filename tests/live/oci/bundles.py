@@ -24,7 +24,7 @@ from qoslet.core.workload.container_spec import (
     Sandbox,
 )
 from qoslet.core.workload.lifecycle import Backoff, ContainerState
-from qoslet.core.workload.oci_spec import SHARED_MEMORY
+from qoslet.core.workload.oci.oci_spec import SHARED_MEMORY
 from qoslet.core.workload.process_spec import MemoryVolume, PodSpec, ProcessSpec, VolumeMount
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.driver import Cgroupfs
@@ -70,7 +70,7 @@ def busybox(folder: Path, **config: Any) -> Path:
 
 
 def _architecture() -> str:
-    from qoslet.core.workload.image import architecture_of
+    from qoslet.core.workload.oci.image import architecture_of
 
     return architecture_of(os.uname().machine)
 

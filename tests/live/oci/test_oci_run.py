@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import qoslet
-from qoslet.app.oci_run import naming
+from qoslet.app.runtimes.oci_run import naming
 from qoslet.core.cgroup.names import cgroups_path, root_path
 from qoslet.core.cgroup.observed import Observed
 from qoslet.core.reconcile.drift import Cause, compare

@@ -27,8 +27,8 @@ from qoslet.render.text.problems import print_problems
 from qoslet.render.text.streams import emit, note
 
 if TYPE_CHECKING:
-    from qoslet.app.parts import AgentRun
-    from qoslet.app.run import DesiredState
+    from qoslet.app.agent.parts import AgentRun
+    from qoslet.app.agent.run import DesiredState
     from qoslet.core.status.run_outcome import RunOutcome
     from qoslet.render.text.live_view import Output, Watching
 
@@ -272,7 +272,7 @@ def run(args: argparse.Namespace) -> int:
 
         emit(text("run").encode())
         return EXIT_OK
-    from qoslet.app import run as agent_run
+    from qoslet.app.agent import run as agent_run
 
     options = options_of(args)
     if options.keep:
@@ -344,8 +344,8 @@ def _dry_run(parts: AgentRun) -> None:
 
 def _serve(args: argparse.Namespace, parts: AgentRun, first: DesiredState) -> RunOutcome:
     """Run the loop as a service until it ends."""
-    from qoslet.app import run as agent_run
-    from qoslet.app import service
+    from qoslet.app.agent import run as agent_run
+    from qoslet.app.agent import service
 
     with service.serving(parts, args.log_format, verbose=args.verbose) as surface:
         ended = agent_run.turn(parts, first, surface)
@@ -356,8 +356,8 @@ def _watch(
     args: argparse.Namespace, parts: AgentRun, first: DesiredState
 ) -> tuple[RunOutcome, OSError | None]:
     """Run the loop with its screen until it ends; also why standard output was lost."""
-    from qoslet.app import run as agent_run
-    from qoslet.app import service
+    from qoslet.app.agent import run as agent_run
+    from qoslet.app.agent import service
 
     with agent_run.output(parts) as out:
         watching = _screen(args, parts, first, out) if args.output == "text" else None

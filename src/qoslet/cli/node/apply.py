@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
 def _plan(inputs: Inputs) -> Plan:
     """The plan; what a kubelet would refuse on this machine concerns only a kubelet, unless it was
     asked for."""
-    from qoslet.core.node.unasked_refusals import unasked_refusals
+    from qoslet.core.node.validation.unasked_refusals import unasked_refusals
 
     unasked = unasked_refusals(inputs.node)
     rows = tuple(row for row in inputs.problems if row not in unasked)

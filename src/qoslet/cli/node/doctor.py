@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from qoslet.app import inspect
 from qoslet.cli.parser import add_drawing_arguments, add_output_argument, emit_lines, screen
-from qoslet.core.node.doctor import can_write, findings
+from qoslet.core.node.doctor.checks import can_write, findings
 from qoslet.errors import EXIT_CANNOT, EXIT_OK
 from qoslet.render.text.streams import emit
 

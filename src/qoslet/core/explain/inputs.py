@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from qoslet.core.api.aggregate import requests
 from qoslet.core.api.memory_annotations import FACTOR, HIGH, OOM_GROUP, PROTECTION, Finding, keys_of
 from qoslet.core.api.pod import Container, Pod, Quantities
-from qoslet.core.node.kubelet_fields import in_force
+from qoslet.core.node.documents.kubelet_fields import in_force
 from qoslet.core.node.node import Kubelet, Node
 from qoslet.core.plan.memory_annotation_effects import refused
 from qoslet.core.quantity import Quantity

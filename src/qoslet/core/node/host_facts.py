@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from msgspec import Struct
 
 from qoslet.core.node import fields as read
-from qoslet.core.node.documents import Fields, Sources
+from qoslet.core.node.documents.reader import Fields, Sources
 from qoslet.core.node.faults import Faults
 from qoslet.core.node.manager_config import layout_of, numa_nodes
 from qoslet.core.node.node import Assumed, Hierarchy, HostFacts

@@ -15,13 +15,14 @@ from msgspec.structs import replace
 
 from qoslet.core.api.pod import Quantities, System
 from qoslet.core.node import fields as read
-from qoslet.core.node import host_facts, validation
-from qoslet.core.node.documents import Fields, Sources, sort
+from qoslet.core.node import host_facts
+from qoslet.core.node.documents.kubelet_config import KubeletRead, kubelet_of, kubelet_read
+from qoslet.core.node.documents.reader import Fields, Sources, sort
 from qoslet.core.node.faults import Faults, shown
 from qoslet.core.node.flags import FLAG_ROWS, NO_FLAGS, FlagRow, Flags, overrides
 from qoslet.core.node.host_facts import Machine, Probed
-from qoslet.core.node.kubelet_config import KubeletRead, kubelet_of, kubelet_read
 from qoslet.core.node.node import DriverName, HostFacts, Node
+from qoslet.core.node.validation import kubelet as validation
 from qoslet.core.problem import Problem
 from qoslet.core.versions import kubernetes
 from qoslet.core.versions.kubernetes import Profile
@@ -221,7 +222,7 @@ def _ignored(
     """What the release does not know of the kubelet's fields."""
     if not document and not flags:
         return
-    from qoslet.core.node.kubelet_fields import ignored
+    from qoslet.core.node.documents.kubelet_fields import ignored
 
     given = {**(document or {}), **flags}
     yield from ignored(found, {field: where for field, (_, where) in given.items()}, rules)

@@ -15,7 +15,7 @@ from qoslet.core.api.pod import Container, Pod
 from qoslet.core.problem import Problem
 from qoslet.core.workload.config.references import UnmetReference
 from qoslet.core.workload.env import LONGEST_WORD, WORDS_MAX, expand
-from qoslet.core.workload.security_context import IsolationRefusal
+from qoslet.core.workload.security.context import IsolationRefusal
 
 RestartPolicy = Literal["Always", "OnFailure", "Never"]
 

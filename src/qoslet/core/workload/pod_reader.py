@@ -37,7 +37,7 @@ from qoslet.core.workload.fields import (
 )
 from qoslet.core.workload.probe_spec import KINDS, Probe, probes_of
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
-from qoslet.core.workload.security_context import (
+from qoslet.core.workload.security.context import (
     Credentials,
     IsolationRefusal,
     ProcessRights,

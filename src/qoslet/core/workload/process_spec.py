@@ -15,7 +15,7 @@ from qoslet.core.workload.container_spec import ContainerSpec, OciPod, PodMessag
 from qoslet.core.workload.fields import RestartPolicy as RestartPolicy
 from qoslet.core.workload.folders.types import FolderVolume
 from qoslet.core.workload.probe_spec import Probe
-from qoslet.core.workload.security_context import (
+from qoslet.core.workload.security.context import (
     Credentials,
 )
 from qoslet.core.workload.volumes import MemoryVolume as MemoryVolume

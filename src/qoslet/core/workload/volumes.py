@@ -27,7 +27,7 @@ from qoslet.core.workload.folders.types import (
     FolderVolume,
     HostVolume,
 )
-from qoslet.core.workload.security_context import IsolationRefusal, ProcessRights, fs_group
+from qoslet.core.workload.security.context import IsolationRefusal, ProcessRights, fs_group
 
 
 class MemoryVolume(Struct, frozen=True, omit_defaults=True):

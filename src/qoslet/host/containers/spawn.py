@@ -20,7 +20,7 @@ from typing import NoReturn
 from msgspec import Struct
 
 from qoslet.core.workload.process_spec import ProcessSpec
-from qoslet.core.workload.security_context import Credentials
+from qoslet.core.workload.security.context import Credentials
 from qoslet.host.containers.mount_namespace import enter
 from qoslet.host.linux.capabilities import bound_capabilities, last_capability, prctl
 from qoslet.host.linux.mount_syscalls import library

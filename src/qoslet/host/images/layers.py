@@ -17,7 +17,7 @@ import tarfile
 import zlib
 from typing import IO, NamedTuple
 
-from qoslet.core.workload.image import Descriptor
+from qoslet.core.workload.oci.image import Descriptor
 from qoslet.host.images.layout import Blob, HeaderReader
 
 WHITEOUT, OPAQUE, AUFS = ".wh.", ".wh..wh..opq", ".wh..wh."

@@ -14,7 +14,7 @@ from typing import IO, Any, Protocol, cast
 
 from msgspec import Struct
 
-from qoslet.core.workload.image import (
+from qoslet.core.workload.oci.image import (
     DOCUMENT_BYTES,
     Configuration,
     Descriptor,
@@ -25,7 +25,7 @@ from qoslet.core.workload.image import (
     manifest_of,
     suited,
 )
-from qoslet.core.workload.image_reference import Reference, goes_by, means
+from qoslet.core.workload.oci.image_reference import Reference, goes_by, means
 
 MARK, INDEX = "oci-layout", "index.json"
 MOST_PLACES = 1000

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from typing import NoReturn
 
-from qoslet.core.workload.security_context import CAPABILITIES
+from qoslet.core.workload.security.context import CAPABILITIES
 from qoslet.host.linux.capabilities import bound_capabilities, prctl
 from qoslet.host.linux.mount_syscalls import clone, make_read_only, move, separate
 from qoslet.host.linux.procfs import text

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from qoslet.core.workload.bundle import User
+from qoslet.core.workload.oci.bundle import User
 from qoslet.host.images.layers import LARGEST_ID
 from qoslet.host.linux.open_in_root import open_in_root
 

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from msgspec.structs import replace
 
-from qoslet.core.workload.oci_spec import shared
+from qoslet.core.workload.oci.oci_spec import shared
 from qoslet.core.workload.probe_spec import Probe
 from qoslet.core.workload.probes.pod import DueProbe
 from qoslet.core.workload.probes.worker import Result

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn
 
-from qoslet.core.workload.bundle import STOP_SIGNAL
-from qoslet.core.workload.oci_spec import shared
+from qoslet.core.workload.oci.bundle import STOP_SIGNAL
+from qoslet.core.workload.oci.oci_spec import shared
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.host.containers.spawn import NOT_EXECUTABLE, NOT_FOUND, Spawned, StartFailed
 from qoslet.host.linux.mountinfo import mounts

@@ -19,16 +19,16 @@ from typing import Any, NoReturn
 from msgspec import Struct, json
 from msgspec.structs import replace
 
-from qoslet.core.workload.bundle import PreparedContainer, bundle_config
 from qoslet.core.workload.container_spec import ContainerSpec, PlannedBlock, SeccompProfiles
 from qoslet.core.workload.env import DEFAULT_PATH
 from qoslet.core.workload.fields import is_of_proc
-from qoslet.core.workload.image import Execution, architecture_of
-from qoslet.core.workload.image_reference import reference
-from qoslet.core.workload.oci_spec import Kind
+from qoslet.core.workload.oci.bundle import PreparedContainer, bundle_config
+from qoslet.core.workload.oci.image import Execution, architecture_of
+from qoslet.core.workload.oci.image_reference import reference
+from qoslet.core.workload.oci.oci_spec import Kind
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec, VolumeMount
-from qoslet.core.workload.seccomp import RUNTIME_DEFAULT
-from qoslet.core.workload.security_context import ALL_CAPABILITIES, CAPABILITIES
+from qoslet.core.workload.security.context import ALL_CAPABILITIES, CAPABILITIES
+from qoslet.core.workload.security.seccomp import RUNTIME_DEFAULT
 from qoslet.errors import QosletError
 from qoslet.host.containers.mount_namespace import inside
 from qoslet.host.containers.spawn import default_signals

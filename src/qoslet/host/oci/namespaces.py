@@ -17,7 +17,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from fcntl import ioctl
 
-from qoslet.core.workload.oci_spec import Kind
+from qoslet.core.workload.oci.oci_spec import Kind
 from qoslet.host.linux.mount_syscalls import library
 
 _FLAGS: dict[Kind, int] = {"network": 0x40000000, "uts": 0x04000000, "ipc": 0x08000000}

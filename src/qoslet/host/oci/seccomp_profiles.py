@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from qoslet.core.cgroup.names import is_below
-from qoslet.core.workload.image import architecture_of
-from qoslet.core.workload.seccomp import (
+from qoslet.core.workload.oci.image import architecture_of
+from qoslet.core.workload.security.seccomp import (
     LOCALHOST,
     RUNTIME_DEFAULT,
     Machine,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qoslet.core.node.doctor import can_write
+from qoslet.core.node.doctor.checks import can_write
 
 if TYPE_CHECKING:
-    from qoslet.core.node.doctor import Finding
+    from qoslet.core.node.doctor.checks import Finding
     from qoslet.core.node.machine import Machine
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from qoslet.core.node.doctor import Finding
+    from qoslet.core.node.doctor.checks import Finding
     from qoslet.render.terminal import Terminal
 
 

@@ -287,7 +287,7 @@ class ConversionDocument(_ConversionDocumentKeywords):
 
     apiVersion: Literal["qoslet/v1"]
     kind: Literal["Conversion"]
-    to: Literal["v1", "v2", "systemd", "oci", "cri", "windows"]
+    to: Literal["v1", "v2", "systemd", "oci", "cri", "windows", "docker"]
     hierarchy: Literal["v1", "v2", None]
     driver: Literal["cgroupfs", "systemd", None]
     runtime: str

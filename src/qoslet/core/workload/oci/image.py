@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from qoslet.core.workload.image_reference import is_digest
+from qoslet.core.workload.oci.image_reference import is_digest
 
 MOST_LAYERS = 256
 DOCUMENT_BYTES = 4 * 1024 * 1024

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 from qoslet.core.api.pod import Quantities
 from qoslet.core.node import fields as read
+from qoslet.core.node.documents.kubelet_config import KubeletRead
 from qoslet.core.node.faults import Faults, close_to, shown
 from qoslet.core.node.host_facts import kernel_version
-from qoslet.core.node.kubelet_config import KubeletRead
-from qoslet.core.node.manager_validation import machine_cpus, misplaced_cpus, refused_managers
 from qoslet.core.node.node import Node, allocatable, eviction_reservation, reserved
+from qoslet.core.node.validation.managers import machine_cpus, misplaced_cpus, refused_managers
 from qoslet.core.problem import Problem
 from qoslet.core.quantity import canonical, total
 from qoslet.core.versions import feature_gates
@@ -168,7 +168,7 @@ def problems_of(
             problems.append(Problem("warning", "--isolation", message, "remove it"))
     elif not foreign:
         # imported for nodes with Windows
-        from qoslet.core.node.windows_validation import windows_problems
+        from qoslet.core.node.validation.windows import windows_problems
 
         problems += windows_problems(node, found)
     return [*problems, *_status(node)]
@@ -341,7 +341,7 @@ def _lacking(node: Node) -> Iterator[Problem]:
     unlimited = controllers is not None and "hugetlb" not in controllers
     if node.host.may_lack_files or (unlimited and (pages or described)):
         # imported for few hosts
-        from qoslet.core.node.controller_validation import controller_problems
+        from qoslet.core.node.validation.controllers import controller_problems
 
         on = memory_qos_on(node) and node.profile.memory_qos != "off"
         yield from controller_problems(node, memory_qos=on)

@@ -19,15 +19,15 @@ from qoslet.core.problem import Problem
 from qoslet.core.workload.container_spec import ContainerSpec, Sandbox, SeccompProfiles
 from qoslet.core.workload.env import PodEnvironment
 from qoslet.core.workload.fields import problem_row, refusal_row
-from qoslet.core.workload.image_spec import read_images
+from qoslet.core.workload.oci.image_spec import read_images
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
-from qoslet.core.workload.seccomp import (
+from qoslet.core.workload.security.context import IsolationRefusal, capabilities
+from qoslet.core.workload.security.seccomp import (
     LOCALHOST,
     PACKAGE_HINT,
     RUNTIME_DEFAULT,
     path_fault,
 )
-from qoslet.core.workload.security_context import IsolationRefusal, capabilities
 from qoslet.core.workload.volumes import MemoryVolume, VolumeMount
 
 Kind = Literal["network", "uts", "ipc", "pid"]

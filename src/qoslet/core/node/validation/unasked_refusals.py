@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from qoslet.core.node.node import Node
-from qoslet.core.node.validation import host_refusals
+from qoslet.core.node.validation.kubelet import host_refusals
 from qoslet.core.problem import Problem
 
 

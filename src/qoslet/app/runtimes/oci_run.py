@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.core.node.doctor_programs import runc_finding
+from qoslet.core.node.doctor.programs import runc_finding
 from qoslet.core.problem import Problem
 from qoslet.core.versions.runtime import runtime_of
 from qoslet.core.workload.container_spec import OciPod, OciRuntime, SeccompProfiles
-from qoslet.core.workload.oci_spec import read_oci
-from qoslet.core.workload.seccomp import KUBELET_PROFILES
+from qoslet.core.workload.oci.oci_spec import read_oci
+from qoslet.core.workload.security.seccomp import KUBELET_PROFILES
 from qoslet.errors import BadInput
 from qoslet.host.machine.runc_fix import runc_fix
 from qoslet.host.oci.find_runtime import InstalledRuntime, Name, engine_of, find

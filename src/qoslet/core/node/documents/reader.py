@@ -158,7 +158,7 @@ def _kubelet(faults: Faults, found: Sources, where: str, document: Any) -> None:
     if given is None:
         return
     fields = found.kubelet = found.kubelet or {}
-    from qoslet.core.node.kubelet_field_names import SINCE
+    from qoslet.core.node.documents.kubelet_field_names import SINCE
 
     for key, value in given.items():
         if key in SINCE:
@@ -177,7 +177,7 @@ def _ineffective(unknown: Sequence[tuple[str, str]]) -> Iterator[Problem]:
     """What to know about fields that no release of the kubelet has."""
     if not unknown:
         return
-    from qoslet.core.node.kubelet_field_names import SINCE
+    from qoslet.core.node.documents.kubelet_field_names import SINCE
 
     told = _WARNINGS if len(unknown) <= _WARNINGS else _WARNINGS - 1
     for key, where in unknown[:told]:
@@ -190,7 +190,7 @@ def _ineffective(unknown: Sequence[tuple[str, str]]) -> Iterator[Problem]:
 
 
 def _own(faults: Faults, found: Sources, label: str, given: Mapping[str, Any]) -> None:
-    from qoslet.core.node.own_fields import names as own_names
+    from qoslet.core.node.documents.own_fields import names as own_names
 
     where = f"{label}: "
     fields = found.own = found.own or {}

@@ -11,7 +11,7 @@ from qoslet.agent.config import Config
 from qoslet.agent.desired_state import ManifestSource
 from qoslet.agent.ports import MemoryParts
 from qoslet.agent.reconciler import Reconciler
-from qoslet.app.parts import AgentRun, reserved_cgroups, shell_lines, title_of
+from qoslet.app.agent.parts import AgentRun, reserved_cgroups, shell_lines, title_of
 from qoslet.core.api.memory_annotations import SIMULATE
 from qoslet.core.node.node import Node
 from qoslet.core.reconcile.steps import Step

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from qoslet.core.node.documents.kubelet_config import READERS, KubeletRead
+from qoslet.core.node.documents.kubelet_field_names import SINCE
 from qoslet.core.node.faults import place
-from qoslet.core.node.kubelet_config import READERS, KubeletRead
-from qoslet.core.node.kubelet_field_names import SINCE
 from qoslet.core.problem import Problem
 from qoslet.core.versions.kubernetes import Profile
 

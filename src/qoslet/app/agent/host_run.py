@@ -14,8 +14,8 @@ from msgspec import Struct
 from qoslet.agent.config import Config
 from qoslet.agent.ports import MemoryParts, Observer
 from qoslet.agent.reconciler import Reconciler
-from qoslet.app import cri_run
-from qoslet.app.managers import take_up_managers
+from qoslet.app.runtimes import cri_run
+from qoslet.app.runtimes.managers import take_up_managers
 from qoslet.app.teardown import has_records, keeper_of, remove_files, undo
 from qoslet.host.cgroupfs.async_writes import AsyncWrites
 from qoslet.host.cgroupfs.proactive_reclaim import KernelReclaim
@@ -35,7 +35,7 @@ from qoslet.host.systemd.leave_service import leave_service
 
 if TYPE_CHECKING:
     from qoslet.agent.desired_state import ManifestSource
-    from qoslet.app.cri_run import CriChoice
+    from qoslet.app.runtimes.cri_run import CriChoice
     from qoslet.app.tree import OwnedTree
     from qoslet.host.cri.runtime import CriRuntime
 

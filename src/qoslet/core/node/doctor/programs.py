@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from qoslet.core.node.finding import Finding
+from qoslet.core.node.doctor.finding import Finding
 from qoslet.core.node.machine import KUBELET_CONFIG, Machine, NodeProgram
 
 _UNIFIED_SINCE = {"runc": (1, 0), "crun": (0, 15)}

@@ -22,13 +22,13 @@ from qoslet.core.workload.env import PodEnvironment
 from qoslet.core.workload.fields import fault_row, mapping, policy_of, words
 from qoslet.core.workload.pod_reader import PodReader, PodReading, stop_signal_of
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
-from qoslet.core.workload.seccomp import LOCALHOST, path_fault, profile_of
-from qoslet.core.workload.security_context import (
+from qoslet.core.workload.security.context import (
     Credentials,
     IsolationRefusal,
     ProcessRights,
     fs_group,
 )
+from qoslet.core.workload.security.seccomp import LOCALHOST, path_fault, profile_of
 from qoslet.core.workload.volumes import ContainerMounts, PodVolumes
 
 _PULLS: dict[str, Pull] = {

@@ -20,17 +20,17 @@ from qoslet.agent.loop import Surface as Surface
 from qoslet.agent.loop import run as run_loop
 from qoslet.agent.ports import DesiredState as DesiredState
 from qoslet.agent.removals import REMOVAL_SECONDS
+from qoslet.app.agent.parts import AgentRun, reserved_cgroups, shell_lines, title_of
+from qoslet.app.agent.reload import reload
 from qoslet.app.node import guard_of, node_of
 from qoslet.app.options import RunOptions
-from qoslet.app.parts import AgentRun, reserved_cgroups, shell_lines, title_of
-from qoslet.app.reload import reload
 from qoslet.core.api.manifest import Options as Reading
 from qoslet.core.node.node import Node
 from qoslet.core.problem import Problem
 from qoslet.core.reconcile.drift import lacking
 from qoslet.core.status.run_outcome import EndCause, RunOutcome, run_outcome
 from qoslet.core.workload.pod_status import PodRow
-from qoslet.core.workload.security_context import ProcessRights
+from qoslet.core.workload.security.context import ProcessRights
 from qoslet.errors import EXIT_NO, EXIT_OK, BadInput, CannotDo
 from qoslet.host.files.bounds import NODE
 from qoslet.host.files.manifest_names import with_directories
@@ -46,7 +46,7 @@ from qoslet.host.systemd.sd_notify import extend_start
 if TYPE_CHECKING:
     from socket import socket
 
-    from qoslet.app.cri_run import CriChoice
+    from qoslet.app.runtimes.cri_run import CriChoice
     from qoslet.app.tree import OwnedTree
     from qoslet.core.resources.cgroup_tree import Cgroup
 
@@ -104,7 +104,7 @@ def _parts(options: RunOptions, nodes: NodeFiles) -> Iterator[AgentRun]:
     )
     with Signals(hangs_up=_hangs_up(options)) as signals:
         if options.simulate:
-            from qoslet.app.simulate import simulated
+            from qoslet.app.agent.simulate import simulated
 
             made = simulated(config, source, node, signals)
             _follow(options, made, root, signals, nodes)
@@ -151,7 +151,7 @@ def _runtime(
 ) -> tuple[Node, tuple[Problem, ...], CriChoice | None, SpecReader | None]:
     """The node as the runtime that was asked for makes it, who that is, and how it wants pods."""
     if options.by_cri:
-        from qoslet.app import cri_run
+        from qoslet.app.runtimes import cri_run
 
         described = load_node(
             options.nodes,
@@ -165,7 +165,7 @@ def _runtime(
         chosen.fits(node)
         return node, problems, chosen, chosen.read
     if options.by_oci:
-        from qoslet.app import oci_run
+        from qoslet.app.runtimes import oci_run
 
         found = oci_run.choose(options)
         node, problems = node_of(options)
@@ -193,7 +193,7 @@ def _real(
     """The loop on this machine. Raises CannotDo where something is missing."""
     node = source.live.node
     from qoslet.app import tree as owned_tree
-    from qoslet.app.host_run import joined
+    from qoslet.app.agent.host_run import joined
     from qoslet.host.machine.utilization import MachineUtilization
 
     place = owned_tree.place_of(options.root, node.hierarchy, node.driver)
@@ -204,7 +204,7 @@ def _real(
         _need_reserved(tree, reserved_cgroups(source, config.root))
         title = title_of(config, node, machine.cores)
         if options.dry_run:
-            from qoslet.app.simulate import dry
+            from qoslet.app.agent.simulate import dry
 
             yield dry(config, source, tree, signals, title)
         else:

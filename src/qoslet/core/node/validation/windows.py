@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from qoslet.core.node.kubelet_config import KubeletRead
+from qoslet.core.node.documents.kubelet_config import KubeletRead
 from qoslet.core.node.node import Node
 from qoslet.core.problem import Problem, Severity
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from qoslet.core.node.doctor_programs import feature_findings, program_findings
-from qoslet.core.node.finding import Finding as Finding
-from qoslet.core.node.finding import State as State
+from qoslet.core.node.doctor.finding import Finding as Finding
+from qoslet.core.node.doctor.finding import State as State
+from qoslet.core.node.doctor.programs import feature_findings, program_findings
 from qoslet.core.node.host_facts import kernel_version
 from qoslet.core.node.machine import Controller, Machine
 from qoslet.core.quantity import canonical, from_int

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from qoslet.agent.loop import Surface
     from qoslet.agent.snapshots import SyncResult
-    from qoslet.app.parts import AgentRun
+    from qoslet.app.agent.parts import AgentRun
     from qoslet.core.problem import Problem
     from qoslet.core.reconcile.steps import Outcome
     from qoslet.core.status.snapshot import Snapshot

@@ -21,10 +21,10 @@ from qoslet.core.cgroup.unit_properties import (
 from qoslet.core.rules.cpu import QUOTA_PERIOD_US
 from qoslet.core.workload.container_spec import ContainerSpec, PlannedBlock, Sandbox
 from qoslet.core.workload.env import DEFAULT_PATH
-from qoslet.core.workload.image import Execution, command_of
-from qoslet.core.workload.oci_spec import Kind
+from qoslet.core.workload.oci.image import Execution, command_of
+from qoslet.core.workload.oci.oci_spec import Kind
 from qoslet.core.workload.process_spec import ProcessSpec
-from qoslet.core.workload.security_context import ALL_CAPABILITIES, CAPABILITIES, capabilities
+from qoslet.core.workload.security.context import ALL_CAPABILITIES, CAPABILITIES, capabilities
 from qoslet.core.workload.volumes import VolumeMount
 
 SPEC_VERSION = "1.0.2"

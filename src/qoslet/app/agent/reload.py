@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from qoslet.app.agent.parts import AgentRun
 from qoslet.app.node import guard_of, node_of
 from qoslet.app.options import RunOptions
-from qoslet.app.parts import AgentRun
 from qoslet.core.cgroup.names import root_path
 from qoslet.core.managers.container_manager import placing
 from qoslet.errors import QosletError

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.app.managers import take_up_managers
+from qoslet.app.runtimes.managers import take_up_managers
 from qoslet.core.node.node import seccomp_default
 from qoslet.core.reconcile.steps import Step
 from qoslet.core.workload.container_spec import SeccompProfiles
-from qoslet.core.workload.image_spec import read_images
-from qoslet.core.workload.seccomp import KUBELET_PROFILES
+from qoslet.core.workload.oci.image_spec import read_images
+from qoslet.core.workload.security.seccomp import KUBELET_PROFILES
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.cgroupfs.v1 import HierarchiesV1
 from qoslet.host.containers.log_files import LogLimits

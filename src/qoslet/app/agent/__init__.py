@@ -1,0 +1,1 @@
+"""The agent joined with real or simulated parts."""

@@ -1,0 +1,1 @@
+"""The runtimes that run containers, chosen and prepared."""

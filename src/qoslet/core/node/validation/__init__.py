@@ -1,0 +1,1 @@
+"""Whether a node is one that a kubelet starts on."""

@@ -1,0 +1,1 @@
+"""Users, capabilities and system calls that a container may use."""
