@@ -17,20 +17,29 @@ _TWO_NODES: Final = (
     *("-numa", "node,nodeid=0,cpus=0-1,memdev=m0", "-numa", "node,nodeid=1,cpus=2-3,memdev=m1"),
 )
 # What runs for years, in guests of its own: its tests wait more than they work.
+_MANAGERS: Final = tuple(
+    f"tests/live/managers/test_{name}.py" for name in ("managers", "managers_agent")
+)
 _AGENT: Final = (
     *(
         f"tests/live/agent/test_{name}.py"
-        for name in (
-            *("agent", "agent_killed", "held", "keeper", "managers", "managers_agent", "soak"),
-            *("volumes", "volumes_run", "folders_run"),
-        )
+        for name in ("agent", "agent_killed", "held", "keeper", "soak")
     ),
+    *_MANAGERS,
+    *(f"tests/live/volumes/test_{name}.py" for name in ("volumes", "volumes_run", "folders_run")),
     "tests/live/systemd/test_unit.py",
 )
 # What the agent does alike on every kernel; the live tests of the host run it on each change.
 _ALIKE: Final = tuple(
     f"tests/live/agent/test_{name}.py"
-    for name in ("damaged_state", "descriptors", "failed_start", "ps", "run_output")
+    for name in (
+        "damaged_state",
+        "descriptors",
+        "failed_start",
+        "ps",
+        "run_output",
+        "service_output",
+    )
 )
 # Memory under stress, of which the guard is everybody's, and what other people's runtimes do.
 _STRESS: Final = tuple(
@@ -38,7 +47,7 @@ _STRESS: Final = tuple(
     for name in ("memory_events", "memory_qos", "pressure", "protection")
 )
 _MEMORY: Final = ("tests/live/memory/test_guard.py", *_STRESS)
-_OCI: Final = tuple(f"tests/live/oci/test_{name}.py" for name in ("oci", "oci_run"))
+_OCI: Final = tuple(f"tests/live/oci/test_{name}.py" for name in ("oci", "oci_run", "probes"))
 _CRI: Final = ("tests/live/cri/test_cri.py",)
 _UPGRADE: Final = ("tests/live/agent/test_upgrade.py",)
 _APART: Final = (*_AGENT, *_ALIKE, *_STRESS, *_OCI, *_CRI, *_UPGRADE)
@@ -118,7 +127,7 @@ LONG: Final = (
         "trixie",
         "v2",
         "numa_balancing=disable",
-        only=("tests/live/agent/test_managers.py", "tests/live/agent/test_managers_agent.py"),
+        only=_MANAGERS,
         machine=_TWO_NODES,
     ),
     System(

@@ -12,8 +12,8 @@ import pytest
 
 from tests.live.agent.test_agent import Agent
 from tests.live.agent.test_agent import agent as agent
-from tests.live.agent.test_managers_agent import STATIC
 from tests.live.agent.test_run import PATIENCE, ended, pod
+from tests.live.managers.test_managers_agent import STATIC
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(2 * PATIENCE + 10)]
 
