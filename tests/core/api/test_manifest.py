@@ -750,8 +750,8 @@ def test_a_bad_item_spoils_no_other() -> None:
 
 
 def test_a_name_that_is_there_twice_names_both_places() -> None:
-    (fault,) = faults_of(pod("a"), pod("b"), workload("Job", TEMPLATE, name="a"))
-    assert fault.where == "f.json: Job default/a (f.json: document 3): metadata.name"
+    (fault,) = faults_of(pod("a"), pod("b"), pod("a"))
+    assert fault.where == "f.json: Pod default/a (f.json: document 3): metadata.name"
     assert fault.message == "default/a occurs twice in the input: also at f.json: document 1"
 
 

@@ -107,6 +107,14 @@ def test_several_pods_of_a_workload_are_candidates() -> None:
         select(planned(expanded, expand=True), "deployment/web")
 
 
+def test_each_of_two_workloads_of_one_name_is_found() -> None:
+    both = [carrying("apps/v1", "StatefulSet"), carrying("apps/v1", "Deployment")]
+    for made in (planned(*both), planned(*both[::-1])):
+        assert names(made, "deployment/web") == names(made, "pod/web") == names(made, "web")
+        assert names(made, "sts/web") == names(made, "web-0")
+        assert names(made, "sts/web/side") == ["default/web-0:side"]
+
+
 def test_names_of_pods_come_first() -> None:
     made = planned(
         pod("pod", container("web")), pod("web"), pod("job", metadata={"namespace": "ds"})

@@ -6,10 +6,7 @@ path is built from them.
 
 from __future__ import annotations
 
-from qoslet.core.api.documents import Spot
-from qoslet.core.api.pod import Pod
 from qoslet.core.api.schema import shown
-from qoslet.errors import BadInput
 
 UID_NAMESPACE = "59097973-9a69-57c5-aa1b-ae312efd0fa4"
 """Generated UIDs are the UUIDv5 of ``NAMESPACE/NAME`` in this one (UUIDv5 of DNS name qoslet)."""
@@ -65,28 +62,3 @@ def container_id_fault(identity: str) -> str | None:
     if good and ".." not in identity and len(identity) <= CONTAINER_ID_MAX:
         return None
     return f"{shown(identity)!r} is not a container ID"
-
-
-class UniquePods:
-    """The pods of an input by name and UID."""
-
-    def __init__(self) -> None:
-        self._names: dict[str, Spot] = {}
-        self._uids: dict[str, tuple[str, Spot]] = {}
-
-    def add(self, pod: Pod, spot: Spot) -> BadInput | None:
-        """The fault of a pod whose name or UID another one has."""
-        key = pod.key
-        first = self._names.setdefault(key, spot)
-        if first is not spot:
-            message = f"{key} occurs twice in the input: also at {first.where}"
-            hint = (
-                "names are unique in a namespace; a template counts as a pod with its owner's name"
-            )
-            return BadInput(message, where=f"{pod.where} ({spot.where}): metadata.name", hint=hint)
-        other, place = self._uids.setdefault(pod.uid, (key, spot))
-        if other == key:
-            return None
-        message = f"{pod.uid} is also the UID of {other}, at {place.where}"
-        hint = "give each pod a unique UID, or none: qoslet derives one"
-        return BadInput(message, where=f"{pod.where}: metadata.uid", hint=hint)

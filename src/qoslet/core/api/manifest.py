@@ -9,24 +9,25 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, field
+from msgspec import UNSET, Raw
 
 from qoslet.core.api.documents import Document, Spot, Text, run_document
 from qoslet.core.api.documents import Options as Options
-from qoslet.core.api.ids import UniquePods
 from qoslet.core.api.kinds import (
     TEMPLATE_MARK,
     TEMPLATES,
     Carrier,
     carrier,
+    group_of,
     no_pod,
     render_hint,
     template_of,
     unknown_hint,
 )
-from qoslet.core.api.misspelt import misspelt
-from qoslet.core.api.owners import Owners, Workload
-from qoslet.core.api.pod import Pod, PodSequence
+from qoslet.core.api.loaded import Loaded as Loaded
+from qoslet.core.api.loaded import UniquePods, claim_of
+from qoslet.core.api.owners import Claim, Workload
+from qoslet.core.api.pod import Pod
 from qoslet.core.api.pod_decoder import DocumentPath, PodReader
 from qoslet.core.api.schema import (
     DECODE_ERRORS,
@@ -47,41 +48,14 @@ from qoslet.core.problem import Problem
 from qoslet.errors import BadInput
 
 if TYPE_CHECKING:
-    from qoslet.core.api.config.objects import ConfigObject
     from qoslet.core.api.input.custom_resources import CustomResources
     from qoslet.core.api.input.pod_selection import Selection
     from qoslet.core.api.input.templates import Template
-    from qoslet.core.api.platform.runtime_class import RuntimeClass
 
 FAULTS_KEPT = 1000
 """Faults that are kept; more are only counted, whatever the input holds."""
 
 _READ = ("pod", "template", "config")
-
-
-class Loaded(PodSequence, Struct):
-    """All pods in the order of their documents, and the problems of the documents.
-
-    ``sources`` counts the documents that may hold pods, an empty list of them included;
-    ``more_faults`` the faults beyond ``FAULTS_KEPT``. ``raw`` holds ``{"metadata", "spec"}`` of
-    each pod by its UID, a template's merged with its owner's name, when the options ask for it;
-    ``templates``, by UID, whose templates pods stand for; ``owners`` who made what; ``files`` have a
-    document; ``nodes`` are those of the pods that have not ended, with their number; ``config``
-    the ConfigMaps and Secrets; ``runtime_classes`` are by name.
-    """
-
-    pods: list[Pod]
-    problems: list[Problem]
-    faults: list[BadInput]
-    sources: int = 0
-    more_faults: int = 0
-    raw: dict[str, Any] = {}
-    templates: dict[str, Workload] = {}
-    owners: Owners = field(default_factory=Owners)
-    files: set[str] = set()
-    nodes: dict[str, int] = {}
-    config: list[ConfigObject] = []
-    runtime_classes: dict[str, RuntimeClass] = {}
 
 
 def pods_from(documents: Iterable[Document | BadInput], options: Options) -> Loaded:
@@ -118,6 +92,7 @@ class _Loader:
             self.selection = Selection(options.namespace, options.selector)
         self._templates: list[Template] = []
         self._custom: CustomResources | None = None
+        self._numbers: dict[str, int] = {}
 
     def read(self, documents: Iterable[Document | BadInput]) -> Loaded:
         """Read all of them."""
@@ -231,7 +206,7 @@ class _Loader:
             found = self._custom.workload(raw, spot, api_version, kind, meta)
             if found is not None:
                 self.loaded.sources += 1
-                self._template(found, spot, kind, custom=True)
+                self._template(found, spot, kind, group_of(api_version))
         elif carried == "config":
             from qoslet.core.api.config.objects import take_config  # for those who run pods
 
@@ -279,12 +254,17 @@ class _Loader:
             self.loaded.problems.append(Problem("info", pod.where, reason, ""))
             return
         self._owners.saw_pod(shape.metadata)
-        if self._add(pod, spot) and self._options.keep_raw:
+        claim = None
+        if not (shape.metadata and shape.metadata.name):
+            claim = claim_of("Pod", "", shape.metadata, pod, spot, self._numbers)
+        kept = self._add(pod, spot, claim)
+        if kept is not None and self._options.keep_raw:
             value = self._value(raw, spot)
             if value is not None:
-                self.loaded.raw[pod.uid] = run_document(value, pod, value)
+                self.loaded.raw[kept.uid] = run_document(value, kept, value)
 
-    def _template(self, raw: Raw | Text, spot: Spot, kind: str, *, custom: bool = False) -> None:
+    def _template(self, raw: Raw | Text, spot: Spot, kind: str, custom: str = "") -> None:
+        """A pod template; ``custom`` is the group of a custom resource."""
         types: list[TypeFault] = []
         try:
             shape = decode_workload(raw)
@@ -300,6 +280,8 @@ class _Loader:
         path = "spec.template" if custom else TEMPLATES[kind]
         if template is None:
             if not any(f"{path}.".startswith(f"{fault}.") for fault, _ in types):
+                from qoslet.core.api.input.misspelt import misspelt
+
                 hint = misspelt(raw, path) or f"a {kind} has a pod template"
                 self._fault(f"{where}: {path}", "is missing", hint)
             return
@@ -316,7 +298,8 @@ class _Loader:
         self._owners.saw_template(workload, shape.metadata)
         raw_value = self._value(raw, spot) if self._options.keep_raw else None
         after = len(self.loaded.pods)
-        self._templates.append(Template(after, workload, pod, spec, raw_value, spot, path, custom))
+        claim = claim_of(kind, custom, shape.metadata, pod, spot, self._numbers)
+        self._templates.append(Template(after, workload, pod, spec, raw_value, spot, path, claim))
 
     def finish(self) -> None:
         """Put in the pods of templates: only now it is known which of them count."""
@@ -330,6 +313,7 @@ class _Loader:
                 continue
             self._expand(template)
         self.loaded.pods += plain[done:]
+        self._unique.settle(self.loaded)
         if classes := self.loaded.runtime_classes:
             from qoslet.core.api.platform.runtime_class import admit_all
 
@@ -352,11 +336,12 @@ class _Loader:
             return
         self._expanded += len(copies) if self._options.expand else 0
         for copy in copies:
-            if not self._add(copy, template.spot):
+            kept = self._add(copy, template.spot, template.claim_of(copy))
+            if kept is None:
                 continue
-            self.loaded.templates[copy.uid] = template.workload
+            self.loaded.templates[kept.uid] = template.workload
             if template.raw is not None:
-                self.loaded.raw[copy.uid] = template.document(copy)
+                self.loaded.raw[kept.uid] = template.document(kept)
 
     def _build(
         self, shape: PodShape, place: DocumentPath, types: list[TypeFault], raw: Raw | Text
@@ -370,18 +355,25 @@ class _Loader:
         broken = {path for path, _ in types}
         for fault in built.faults:
             if not (broken and follows(fault.path, broken)):
-                near = misspelt(raw, fault.path) if fault.missing else ""
+                near = ""
+                if fault.missing:
+                    from qoslet.core.api.input.misspelt import misspelt
+
+                    near = misspelt(raw, fault.path)
                 self._fault(f"{place.where}: {fault.path}", fault.message, near or fault.hint)
         return None if types else built.pod
 
-    def _add(self, pod: Pod, spot: Spot) -> bool:
-        """Keep the pod unless another one has its name or UID."""
-        fault = self._unique.add(pod, spot)
-        if fault is not None:
-            self.add_fault(fault)
-            return False
-        self.loaded.pods.append(pod)
-        return True
+    def _add(self, pod: Pod, spot: Spot, claim: Claim | None = None) -> Pod | None:
+        """Keep the pod unless it is there already, or another one has its UID. Where another object
+        has its name it waits for one of its own."""
+        kept = self._unique.add(pod, spot, claim)
+        if isinstance(kept, BadInput):
+            self.add_fault(kept)
+            return None
+        if claim is not None:
+            self.loaded.claims[kept.uid] = claim
+        self.loaded.pods.append(kept)
+        return kept
 
     def _type_faults(self, where: str, faults: list[TypeFault]) -> None:
         for path, message in faults:

@@ -1,22 +1,23 @@
 """The pods of many files, updated file by file.
 
 A file with a fault keeps its earlier pods. If several files have a pod of the same name or UID, the
-pod of the first file counts; without it that of the next. An update takes time in proportion to its
+pod of the first file counts; without it that of the next. Different objects that would have pods of
+one name each have theirs (``namesakes``). An update takes time in proportion to its
 file and to the pods that it collides with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from qoslet.core.api.config.index import ConfigIndex
-from qoslet.core.api.documents import Document
+from qoslet.core.api.documents import Document, run_document
 from qoslet.core.api.manifest import Options, some_pods
-from qoslet.core.api.owners import Owners, Workload
+from qoslet.core.api.owners import Claim, Owners, Workload
 from qoslet.core.api.pod import Pod
 from qoslet.core.api.pod_decoder import PodReader
 from qoslet.core.problem import Problem
@@ -47,13 +48,50 @@ class FileChange(Struct, frozen=True):
 
 class Entry(Struct, frozen=True):
     """A pod of a file. ``document`` is what ``podspec.read`` takes; ``workload`` is whose
-    template the pod stands for."""
+    template the pod stands for; ``claim`` is that of all but Pods with a name."""
 
     pod: Pod
     document: Mapping[str, Any]
     file: str
     place: Place
     workload: Workload | None = None
+    claim: Claim | None = None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The names that it wants, the first one most."""
+        claim = self.claim
+        if claim is None:
+            return (self.pod.key,)
+        from qoslet.core.api.namesakes import alternative
+
+        return claim.wanted, f"{claim.namespace}/{alternative(claim)}"
+
+    @property
+    def identity(self) -> Claim | str:
+        """Which object of the cluster it is or stands for."""
+        return self.claim or self.pod.key
+
+    @property
+    def precedence(self) -> tuple[object, ...]:
+        """Sorts those that want one name: the first gets it."""
+        if self.claim is None:
+            return _PODS_FIRST, self.place
+        from qoslet.core.api.namesakes import precedence
+
+        return precedence(self.claim), self.place
+
+    def named(self, name: str) -> Entry:
+        """The same under a name."""
+        if name == self.pod.name:
+            return self
+        from qoslet.core.api.namesakes import named
+
+        pod = named(self.pod, name)
+        return replace(self, pod=pod, document=run_document(self.document, pod, self.document))
+
+
+_PODS_FIRST = (False, 0)
 
 
 class _File(Struct):
@@ -83,6 +121,7 @@ class ManifestSet:
         self._templated: set[Order] = set()
         self._related: set[Order] = set()
         self._left_out: dict[Workload, str] = {}
+        self._renamed: dict[Place, Entry] = {}
         self._telling: set[Order] = set()
         self._rows: tuple[Problem, ...] | None = None
         self.entries: dict[str, Entry] = {}
@@ -126,7 +165,7 @@ class ManifestSet:
         fault are what they were before."""
         telling = [self._files[order] for order in self._telling]
         return {
-            entry.pod.uid: _reason(entry, file)
+            self._counted(entry).pod.uid: _reason(entry, file)
             for file in telling
             if file.faults
             for entry in file.entries
@@ -175,6 +214,7 @@ class ManifestSet:
                     change.file,
                     (change.order, at),
                     loaded.templates.get(pod.uid),
+                    loaded.claims.get(pod.uid),
                 )
                 for at, pod in enumerate(loaded.pods)
             ),
@@ -197,14 +237,20 @@ class ManifestSet:
         for entry in old.values():
             if (file := self._files.get(entry.place[0])) is not None:
                 file.refused.pop(entry.place, None)
-            for index, name in ((self._named, entry.pod.key), (self._known, entry.pod.uid)):
+            for index, name in self._indexed(entry):
                 index[name].pop(entry.place, None)
                 if not index[name]:
                     del index[name]
         for entry in moved:
-            self._named.setdefault(entry.pod.key, {})[entry.place] = entry
-            self._known.setdefault(entry.pod.uid, {})[entry.place] = entry
+            for index, name in self._indexed(entry):
+                index.setdefault(name, {})[entry.place] = entry
         return [*moved, *old.values()]
+
+    def _indexed(self, entry: Entry) -> Iterator[tuple[dict[str, dict[Place, Entry]], str]]:
+        """Where an entry stands."""
+        for key in entry.keys:
+            yield self._named, key
+        yield self._known, entry.pod.uid
 
     def _own(self, order: Order, owners: Owners) -> None:
         """Record the files that ``_judge_owners`` considers."""
@@ -229,19 +275,33 @@ class ManifestSet:
 
     def _judge(self, moved: Iterable[Entry]) -> set[str]:
         """Decide again which of the entries that collide with ``moved`` count."""
+        moved = list(moved)
         entries, uids = self._colliding(moved)
+        for place in {entry.place for entry in (*moved, *entries)}:
+            if (renamed := self._renamed.pop(place, None)) is not None:
+                uids.add(renamed.pod.uid)
         before = {uid: self.entries.pop(uid, None) for uid in uids}
-        names: dict[str, Entry] = {}
-        for entry in sorted(entries, key=lambda candidate: candidate.place):
-            refused = self._files[entry.place[0]].refused
-            refused.pop(entry.place, None)
-            row = self._refusal(entry, names)
-            if row is not None:
-                refused[entry.place] = row
+        names: set[str] = set()
+        objects: dict[Claim | str, Entry] = {}
+        others: list[Entry] = []
+        for entry in sorted(entries, key=lambda candidate: candidate.precedence):
+            self._files[entry.place[0]].refused.pop(entry.place, None)
+            if row := self._refusal(entry, objects):
+                self._files[entry.place[0]].refused[entry.place] = row
+            elif entry.keys[0] in names:
+                objects[entry.identity] = entry
+                others.append(entry)
             else:
-                names[entry.pod.key] = self.entries[entry.pod.uid] = entry
+                name = entry.keys[0].partition("/")[2]
+                if self._count(entry, name, before):
+                    names.add(entry.keys[0])
+                    objects[entry.identity] = entry
+        for entry in others:
+            self._count(entry, self._other_name(entry, names), before)
+        for entry in entries:
             self._note_problems(entry.place[0])
-        return {uid for uid in uids if before[uid] is not self.entries.get(uid)}
+        made = {entry.pod.uid for entry in map(self._counted, entries)}
+        return {uid for uid in uids | made if before.get(uid) is not self.entries.get(uid)}
 
     def _colliding(self, moved: Iterable[Entry]) -> tuple[list[Entry], set[str]]:
         """The current entries that share a name or UID with ``moved``, also through others, and the
@@ -252,28 +312,55 @@ class ManifestSet:
         while waiting:
             entry = waiting.pop()
             uids.add(entry.pod.uid)
-            for index, name in ((self._named, entry.pod.key), (self._known, entry.pod.uid)):
+            for index, name in self._indexed(entry):
                 for place, other in index.get(name, {}).items():
                     if place not in colliding:
                         colliding[place] = other
                         waiting.append(other)
         return list(colliding.values()), uids
 
-    def _refusal(self, entry: Entry, names: Mapping[str, Entry]) -> Problem | None:
-        """Why an entry does not count, given those before it that do."""
+    def _counted(self, entry: Entry) -> Entry:
+        """The entry under the name that it has among all files."""
+        return self._renamed.get(entry.place, entry)
+
+    def _other_name(self, entry: Entry, names: set[str]) -> str:
+        """A name of its own, which is one of ``names`` then, for what cannot have the one it wants."""
+        from qoslet.core.api.namesakes import claim_for, free_name
+
+        def is_free(key: str, uid: str) -> bool:
+            return key not in names and uid not in self.entries
+
+        claim = entry.claim or claim_for(entry.pod, {})
+        name = free_name(claim, is_free)
+        names.add(f"{claim.namespace}/{name}")
+        return name
+
+    def _count(self, entry: Entry, name: str, before: Mapping[str, Entry | None]) -> bool:
+        """Let an entry count under a name, unless another one has its UID; whether it does."""
+        now = entry.named(name)
+        first = self.entries.get(now.pod.uid)
+        if first is not None:
+            message = f"{now.pod.uid} is also the UID of {first.pod.key}, in {first.file}"
+            hint = "give each pod a unique UID, or none: qoslet derives one"
+            row = Problem("error", f"{now.pod.where}: metadata.uid", message, hint)
+            self._files[entry.place[0]].refused[entry.place] = row
+            return False
+        if now is not entry:
+            self._renamed[entry.place] = now
+        earlier = before.get(now.pod.uid)
+        self.entries[now.pod.uid] = earlier if earlier == now else now
+        return True
+
+    def _refusal(self, entry: Entry, objects: Mapping[Claim | str, Entry]) -> Problem | None:
+        """Why an entry does not count, given the objects before it that do."""
         pod = entry.pod
         reason = self._left_out.get(entry.workload) if entry.workload else None
         if reason:
             return Problem("info", pod.where, reason, "")
-        first = names.get(pod.key)
+        first = objects.get(entry.identity)
         if first is not None:
-            message = f"{pod.key} is also in {first.file}, which takes precedence"
+            message = f"{entry.keys[0]} is also in {first.file}, which takes precedence"
             return Problem("error", f"{pod.where}: metadata.name", message, _NEXT)
-        first = self.entries.get(pod.uid)
-        if first is not None:
-            message = f"{pod.uid} is also the UID of {first.pod.key}, in {first.file}"
-            hint = "give each pod a unique UID, or none: qoslet derives one"
-            return Problem("error", f"{pod.where}: metadata.uid", message, hint)
         return None
 
     def _note_problems(self, order: Order) -> None:

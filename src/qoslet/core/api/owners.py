@@ -22,6 +22,25 @@ class Workload(Struct, frozen=True, gc=False):
     name: str
 
 
+class Claim(Struct, frozen=True, gc=False):
+    """The object for whose pod a name is wanted. ``copy`` is what ``expand`` puts behind the name.
+    ``group`` is that of a custom resource. Only an object with a ``generateName`` has ``file`` and
+    ``number``, its place among those of the file with the same one."""
+
+    namespace: str
+    name: str
+    kind: str
+    group: str = ""
+    copy: str = ""
+    file: str = ""
+    number: int = -1
+
+    @property
+    def wanted(self) -> str:
+        """``namespace/name`` without namesakes."""
+        return f"{self.namespace}/{self.name}{self.copy}"
+
+
 def controller_of(meta: Metadata | None) -> Workload | None:
     """The controller that made an object. Source: metav1.GetControllerOf."""
     for owner in (meta and meta.owner_references) or ():

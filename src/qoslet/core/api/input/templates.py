@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from qoslet.core.api.container_resources import FieldFault
 from qoslet.core.api.documents import Spot, run_document
 from qoslet.core.api.ids import generated_uid
-from qoslet.core.api.owners import Workload
+from qoslet.core.api.owners import Claim, Workload
 from qoslet.core.api.pod import Pod
 from qoslet.core.api.schema import PodShape, WorkloadSpecShape, shown
 from qoslet.errors import BadInput
@@ -36,7 +36,7 @@ def surroundings(
 
 class Template(Struct, frozen=True):
     """A template that is read; its pods go behind the first ``after`` of the plain ones. ``path``
-    is where it stands in the document, ``custom`` tells that it is a custom resource's."""
+    is where it stands in the document; ``claim`` is the owner's."""
 
     after: int
     workload: Workload
@@ -45,7 +45,7 @@ class Template(Struct, frozen=True):
     raw: Any
     spot: Spot
     path: str
-    custom: bool = False
+    claim: Claim
 
     def document(self, copy: Pod) -> dict[str, Any]:
         """The document of one of its pods."""
@@ -54,10 +54,15 @@ class Template(Struct, frozen=True):
             inner = inner[step]
         return run_document(inner, copy, self.raw)
 
+    def claim_of(self, copy: Pod) -> Claim:
+        """What one of its pods is called after."""
+        behind = copy.name.removeprefix(self.pod.name)
+        return replace(self.claim, copy=behind) if behind else self.claim
+
     def copies(self, expand: bool, done: int) -> list[Pod]:
         """Its pods: one, or with ``expand`` as many as it asks for; ``done`` are those of other
         templates. Raises BadInput for a number that cannot be."""
-        kind = "" if self.custom else self.workload.kind
+        kind = "" if self.claim.group else self.workload.kind
         count = self.spec.parallelism if kind == "Job" else self.spec.replicas
         if kind in _ONE or count is None:
             count = 1

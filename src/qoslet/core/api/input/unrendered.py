@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Raw
 
 from qoslet.core.api.documents import Spot, Text
+from qoslet.core.api.input.misspelt import misspelt
 from qoslet.core.api.kinds import TEMPLATE_MARK, carrier, group_of, render_hint
-from qoslet.core.api.misspelt import misspelt
 from qoslet.core.api.schema import DECODE_ERRORS, shown
 from qoslet.core.problem import Problem, ProblemCode
 from qoslet.errors import BadInput, FaultCode
