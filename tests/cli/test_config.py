@@ -37,9 +37,36 @@ def test_json_conforms_and_names_sources(tmp_path: Path) -> None:
         "value": 7,
         "source": f"{files[1]}: maxPods",
         "flag": "--max-pods",
+        "sources": None,
     }
     assert rows["kubeReserved"]["source"] == "--kube-reserved"
     assert rows["kubeReserved"]["value"] == {"memory": "1Gi"}
+
+
+def test_each_part_of_a_value_has_its_source(tmp_path: Path) -> None:
+    (tmp_path / "node.yaml").write_text(NODE)
+    kubelet = tmp_path / "kubelet.yaml"
+    kubelet.write_text(KUBELET + "systemReserved: {memory: 1Gi}\nreservedSystemCPUs: '0'\n")
+    code, out, _ = config(str(tmp_path / "node.yaml"), str(kubelet))
+    assert code == 0
+    assert f"memory: {kubelet}: systemReserved; cpu: {kubelet}: reservedSystemCPUs" in out
+    _, out, _ = config(str(tmp_path / "node.yaml"), str(kubelet), "-o", "json")
+    document = json.loads(out)
+    jsonschema.validate(document, json.loads(schema.text("config")))
+    (row,) = (row for row in document["fields"] if row["field"] == "systemReserved")
+    assert row["source"] == f"{kubelet}: systemReserved"
+    assert row["sources"] == {
+        "memory": f"{kubelet}: systemReserved",
+        "cpu": f"{kubelet}: reservedSystemCPUs",
+    }
+
+
+def test_what_another_field_sets_is_changed(tmp_path: Path) -> None:
+    (tmp_path / "node.yaml").write_text(NODE)
+    code, out, _ = config(str(tmp_path / "node.yaml"), "--reserved-cpus", "0", "--changed")
+    assert code == 0
+    (line,) = (line for line in out.splitlines() if line.startswith("systemReserved "))
+    assert line.split() == ["systemReserved", "cpu=1", "--reserved-cpus"]
 
 
 def test_what_is_changed_and_the_table(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ ADDED: dict[tuple[str, str], str] = {
     ("PodStates", "memory.groups[].ineffective"): "a plain name of worthLess",
     ("PodStates", "memory.guard.overrides"): "a plain name of held",
     ("PodStates", "memory.groups[].unknown"): "what cgroup v1 does not tell",
+    ("Config", "fields[].sources"): "the entries of a value have several sources",
     ("Plan", "node.assumed"): "what is assumed of a described machine",
     ("Explanation", "node.assumed"): "the same",
     ("PodStates", "items[].containers[].ready"): "what probes say, not only that it runs",

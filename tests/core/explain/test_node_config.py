@@ -66,6 +66,15 @@ def test_each_field_has_the_source_that_decided_it() -> None:
     assert {field for field in READERS if field != "featureGates"} <= found.keys()
 
 
+def test_merged_defaults_are_told_from_what_was_given() -> None:
+    kubelet = {"evictionHard": {"memory.available": "9Mi"}, "mergeDefaultEvictionSettings": True}
+    found = {row.field: row for row in rows(read(OWN, {**KUBELET, **kubelet}, probed=Probed()))}
+    sources = dict(found["evictionHard"].sources)
+    assert sources.pop("memory.available") == found["evictionHard"].source == "d1: evictionHard"
+    assert set(sources.values()) == {"default"}
+    assert found["kubeReserved"].sources == {}
+
+
 @pytest.mark.parametrize("release", ["1.6", "1.22", "1.27", "1.36", "1.37", "design"])
 @pytest.mark.parametrize(
     ("given", "probed"),

@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     if args.changed and args.output == "yaml":
         raise BadInput("cannot be used with -o yaml", where="--changed")
     node, problems = inspect.node([*args.node, *args.paths], flags_of(args))
-    shown = [row for row in rows(node) if not args.changed or not row.source.startswith("default")]
+    shown = [row for row in rows(node) if not args.changed or not row.is_default]
     if args.output == "table":
         from qoslet.render.text.config import table
 

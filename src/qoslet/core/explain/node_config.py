@@ -24,12 +24,19 @@ Value = Any
 
 class EffectiveField(Struct, frozen=True):
     """One field. ``source`` is a file with the field, a flag, ``probed``, or a default and what it
-    depends on; ``flag`` is the flag that overrides it, empty without one."""
+    depends on; ``flag`` is the flag that overrides it, empty without one. ``sources`` are those of
+    the entries of a value that has them, by name; without one ``source`` is that of all."""
 
     field: str
     value: Value
     source: str
     flag: str = ""
+    sources: Mapping[str, str] = {}
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nothing but defaults decided about it."""
+        return all(one.startswith("default") for one in self.sources.values() or (self.source,))
 
 
 def _amounts(amounts: Mapping[str, Quantity]) -> dict[str, str]:
@@ -112,8 +119,19 @@ def rows(node: Node) -> Iterator[EffectiveField]:
         if field == "memoryReservationPolicy" and _protects_unasked(node):
             yield EffectiveField(field, node_policy(node).reservation, "default of form qoslet")
             continue
-        yield EffectiveField(field, value, node.origin(field), _FLAGS.get(field, ""))
+        source = node.origin(field)
+        yield EffectiveField(
+            field, value, source, _FLAGS.get(field, ""), _sources(node, field, value, source)
+        )
     yield from _machine(node)
+
+
+def _sources(node: Node, field: str, value: Value, source: str) -> dict[str, str]:
+    """Where the entries of a value came from; empty where that is one place with all of it."""
+    if not isinstance(value, dict):
+        return {}
+    found = {name: node.origins.get(f"{field}.{name}", source) for name in value}
+    return {} if set(found.values()) <= {source} else found
 
 
 def _variant_default(node: Node) -> str:

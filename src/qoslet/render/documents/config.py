@@ -23,7 +23,13 @@ def config_document(
         "kind": "Config",
         "node": node.name,
         "fields": [
-            {"field": row.field, "value": row.value, "source": row.source, "flag": row.flag or None}
+            {
+                "field": row.field,
+                "value": row.value,
+                "source": row.source,
+                "flag": row.flag or None,
+                "sources": dict(row.sources) or None,
+            }
             for row in shown
         ],
         "problems": [problem_row(row) for row in problems],

@@ -19,7 +19,7 @@ def table(shown: Sequence[EffectiveField], terminal: Terminal) -> list[str]:
     """A line a field: name, value, where it came from; what the owner gave stands out."""
     from qoslet.render.terminal import printable
 
-    cells = [(row.field, _text(row.value), row.source) for row in shown]
+    cells = [(row.field, _text(row.value), _source(row)) for row in shown]
     first = max((len(field) for field, _, _ in cells), default=0)
     room = max(terminal.width - first - 4, 20)
     second = min(max((len(value) for _, value, _ in cells), default=0), room // 2, WIDEST)
@@ -34,6 +34,16 @@ def table(shown: Sequence[EffectiveField], terminal: Terminal) -> list[str]:
         else:
             lines.append(f"{name}  {text:<{second}}  {origin}")
     return lines
+
+
+def _source(row: EffectiveField) -> str:
+    """Where a value came from, or each of its entries where that differs."""
+    places: dict[str, list[str]] = {}
+    for name, source in row.sources.items():
+        places.setdefault(source, []).append(name)
+    if len(places) > 1:
+        return "; ".join(f"{', '.join(names)}: {place}" for place, names in places.items())
+    return next(iter(places), row.source)
 
 
 def _text(value: object) -> str:

@@ -200,7 +200,10 @@ def kubelet_of(
     if "eviction_hard" not in values:
         values["eviction_hard"] = defaults
     elif found.unused.get("mergeDefaultEvictionSettings"):
-        values["eviction_hard"] = {**defaults, **values["eviction_hard"]}
+        given = values["eviction_hard"]
+        values["eviction_hard"] = {**defaults, **given}
+        missing = defaults.keys() - given.keys()
+        found.origins.update({f"evictionHard.{name}": "default" for name in missing})
     if "fail_cgroup_v1" not in values:
         values["fail_cgroup_v1"] = profile.choices.fail_cgroup_v1
     if "single_process_oom_kill" not in values:
