@@ -42,6 +42,53 @@ def test_a_pod_that_is_stopped() -> None:
     assert {one.severity for one in turn.events} == {"info"}
 
 
+def test_a_pod_whose_uid_another_takes_ends_under_its_own_name() -> None:
+    bench = Bench()
+    bench.put("a")
+    bench.turn()
+    bench.keeper.slow.add("a")
+    first = bench.keeper.kept["a"]
+    other = replace(pod_of("a", resources("cpu=500m memory=64Mi")), name="b")
+    bench.source.put(other, spec_of(other))
+    turn = bench.turn(1.0)
+    assert [one.line for one in turn.events] == ["d/a: stopping"]
+    assert "d/a: d/b has its UID now; restarting it" in turn.notes
+    bench.keeper.end("a", code=143)
+    told = lines(bench) + lines(bench)
+    pid = bench.keeper.kept["a"].pids["app"]
+    assert told == [
+        "d/a/app: exited with 143 (SIGTERM)",
+        "d/a: removed",
+        f"d/b/app: started (process {pid})",
+        "d/b: running",
+    ]
+    assert bench.keeper.kept["a"] is not first
+
+
+def test_a_pod_whose_uid_another_took_while_no_agent_ran() -> None:
+    bench = Bench()
+    bench.put("a")
+    bench.turn()
+    other = replace(pod_of("a", resources("cpu=500m memory=64Mi")), name="b")
+    bench.source.put(other, spec_of(other))
+    bench.begin()
+    told = lines(bench) + lines(bench)
+    pid = bench.keeper.kept["a"].pids["app"]
+    assert "d/a: d/b has its UID now; restarting it" in bench.said
+    assert told == [f"d/b/app: started (process {pid})", "d/b: running"]
+
+
+def test_a_rejected_pod_whose_uid_another_takes() -> None:
+    bench = Bench()
+    pod = pod_of("a", resources())
+    wrong = Problem("error", "a.yaml", "it cannot run here", "")
+    bench.source.put(pod, replace(spec_of(pod), problems=(wrong,)))
+    bench.turn()
+    other = replace(pod, name="b")
+    bench.source.put(other, replace(spec_of(other), problems=(wrong,)))
+    assert lines(bench) == ["d/a: removed", "d/b: rejected: it cannot run here"]
+
+
 def test_a_resize_is_told_until_it_is_done() -> None:
     bench = Bench("v2")
     bench.put("a", "cpu=500m memory=64Mi")

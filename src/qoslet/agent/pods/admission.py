@@ -201,23 +201,22 @@ class Admission:
             worker.container_cgroups, worker.top_cgroups = places
             self._adopt_terminating(worker, runtime_pod, desired_pod, moved)
             return
+        replaced = _why_replaced(worker, desired_pod)
         if runtime_pod.ended:
             worker.container_cgroups, worker.top_cgroups = places
-            if runtime_pod.spec_digest != desired_pod.spec.digest():
-                self.restart(worker, "its containers have changed")
+            if replaced:
+                self.restart(worker, replaced)
                 return
             enter(worker, WorkerPhase.TERMINATED)
             return
-        if not moved and runtime_pod.spec_digest == desired_pod.spec.digest():
+        if not moved and not replaced:
             self._edited_while_away += [worker] if edited else []
             return
         worker.container_cgroups, worker.top_cgroups = places
-        if moved and never_restarts(desired_pod.spec):
+        if moved and never_restarts(desired_pod.spec) and worker.key == desired_pod.pod.key:
             self._end_as_failed(worker)
             return
-        self.restart(
-            worker, "it runs outside its cgroup" if moved else "its containers have changed"
-        )
+        self.restart(worker, "it runs outside its cgroup" if moved else replaced)
 
     def _end_as_failed(self, worker: PodWorker) -> None:
         """Stop a pod that may neither stay where it is nor be restarted."""
@@ -232,7 +231,8 @@ class Admission:
     ) -> None:
         """Adopt a kept pod that is desired and was asked to stop: by an agent that did not live to
         restart it, or that no longer wanted it."""
-        if not (moved and never_restarts(desired_pod.spec)):
+        renamed = worker.key != desired_pod.pod.key
+        if renamed or not (moved and never_restarts(desired_pod.spec)):
             self.restart(worker, "it was already stopping")
         elif runtime_pod.ended:
             enter(worker, WorkerPhase.TERMINATED)
@@ -294,6 +294,9 @@ class Admission:
             if desired_pod.rejection is not None:
                 self._reject(worker, desired_pod)
             return
+        renamed = worker.key != desired_pod.pod.key
+        if renamed and worker.phase is WorkerPhase.REJECTED:
+            context.rename(worker, desired_pod.pod.key)
         if desired_pod.rejection is not None and worker.phase in (
             WorkerPhase.RUNNING,
             WorkerPhase.TERMINATED,
@@ -302,17 +305,16 @@ class Admission:
             self._reject(worker, desired_pod)
             return
         before, worker.desired = worker.desired, desired_pod
-        worker.key = desired_pod.pod.key
         match worker.phase:
             case WorkerPhase.TERMINATING | WorkerPhase.CLEANING_UP:
                 # a pod that failed for good stays so until its processes would differ
-                if before is None or not worker.failed:
+                if before is None or renamed or not worker.failed:
                     worker.restart_pending = True
             case WorkerPhase.TERMINATED:
-                if desired_pod.spec.digest() == worker.spec_digest:
-                    context.drop_from_plan(uid)
+                if why := _why_replaced(worker, desired_pod):
+                    self.restart(worker, why)
                 else:
-                    self.restart(worker, "its containers have changed")
+                    context.drop_from_plan(uid)
             case WorkerPhase.REJECTED:
                 worker.plan(desired_pod.pod, desired_pod.planned.qos, desired_pod.planned.groups)
                 context.start_pending(worker)
@@ -335,7 +337,7 @@ class Admission:
 
     def _pending_changed(self, worker: PodWorker, desired_pod: DesiredPod) -> None:
         """A pod changed before it started: what was created elsewhere is removed first."""
-        if desired_pod.rejection is not None:
+        if desired_pod.rejection is not None or worker.key != desired_pod.pod.key:
             self._teardown.stop(worker)
             worker.restart_pending = True
             return
@@ -351,8 +353,8 @@ class Admission:
 
     def _running_changed(self, worker: PodWorker, desired_pod: DesiredPod) -> None:
         """A running pod's manifest changed."""
-        if desired_pod.spec.digest() != worker.spec_digest:
-            self.restart(worker, "its containers have changed")
+        if why := _why_replaced(worker, desired_pod):
+            self.restart(worker, why)
             return
         if worker.refused_stop_seconds is not None:
             if (
@@ -384,3 +386,11 @@ def _why_kept(manifest: str, unread: FailedManifest) -> str:
     if unread.settling:
         return f"{manifest or 'no manifest'} does not have it now: the pod stays for a moment, in case the file is being replaced"
     return ""
+
+
+def _why_replaced(worker: PodWorker, desired_pod: DesiredPod) -> str:
+    """Why what was started must end before the pod is as desired; empty: it may go on."""
+    if worker.key != desired_pod.pod.key:
+        return f"{desired_pod.pod.key} has its UID now"
+    changed = desired_pod.spec.digest() != worker.spec_digest
+    return "its containers have changed" if changed else ""

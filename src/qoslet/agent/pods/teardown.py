@@ -124,6 +124,8 @@ class PodTeardown:
         worker.eviction_reason = ("", "")
         worker.resize_state, worker.resize_reason = "", ""
         context.set_container_states(worker, ())
+        if worker.key != worker.desired.pod.key:
+            context.rename(worker, worker.desired.pod.key)
         if not worker.desired.spec.runnable:
             context.drop_from_plan(worker.uid)
             worker.plan(worker.desired.pod, worker.qos, ())

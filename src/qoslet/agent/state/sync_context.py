@@ -215,6 +215,12 @@ class SyncContext:
         self.kept.discard(worker.uid)
         self.work_queue |= self._followers.pop(worker.uid, set())
 
+    def rename(self, worker: PodWorker, key: str) -> None:
+        """Let a pod of another name, of which nothing is left, go on as the one that has its UID
+        now."""
+        self.log.events += pod_events(worker.key, worker.reported, None)
+        worker.key, worker.reported, worker.adopted = key, None, False
+
     def next_timer(self) -> float | None:
         """The monotonic time at which the next timer expires."""
         return min(self._timers.values(), default=None)
