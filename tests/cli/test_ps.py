@@ -57,6 +57,7 @@ SNAPSHOT = Snapshot(
             "u3", "shop", "crash", "BestEffort", "Running", since=1060.0, containers=(LOOPS,),
             status="CrashLoopBackOff", created=900.0, edit_rejected="m.yaml: 32Mib is no quantity",
             roles={"loop": "regular"}, usage={"": USED, "loop": USED},
+            controller=("ReplicaSet", "loops-5d9c7b8f6d"),
         ),
     ),
     memory_view=MemoryView(
@@ -140,6 +141,10 @@ def test_ps(agent: Path, tmp_path: Path) -> None:
     assert [row["cgroup"] for row in found["memory"]["groups"]] == ["/qoslet/a"]
     jsonschema.validate(found, json.loads(schema.text("podstates")))
     assert ps("pod/web", "-o", "json")[1] == ps("po/web", "-o", "json")[1] != ps("-o", "json")[1]
+    crashing = ps("crash", "-o", "json")[1]
+    for target in ("deployment/loops", "deploy/loops", "rs/loops-5d9c7b8f6d"):
+        assert ps(target, "-o", "json")[1] == crashing
+    assert ps("sts/loops")[0] == 3
     code, out, err = ps("nobody")
     assert (code, out) == (3, "")
     assert "pod nobody does not exist" in err

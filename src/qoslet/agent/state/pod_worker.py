@@ -205,6 +205,7 @@ class PodWorker(Struct):
             roles=roles,
             usage=usage or {},
             restart_policy=restart_policy(self.desired.spec) if self.desired is not None else "",
+            controller=self.pod.controller if self.pod is not None else None,
         )
 
     @property

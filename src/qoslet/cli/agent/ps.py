@@ -100,14 +100,16 @@ def _is_first(document: dict[str, Any]) -> bool:
     return any(isinstance(one, dict) and one.get("seconds") is None for one in used)
 
 
-def _plain(name: str) -> str:
-    """``web`` of ``pod/web``."""
+def _is_named(item: dict[str, Any], name: str) -> bool:
+    """Whether ``web``, ``pod/web`` or ``deployment/web`` is the pod, or has made it."""
+    called = str(item.get("name"))
     if "/" not in name:
-        return name
+        return name == called
     from qoslet.core.api.input.kubectl_names import target_of
 
-    target = target_of(name)
-    return target.name if target is not None and target.kind == "pod" else name
+    target, maker = target_of(name), item.get("controller")
+    pair = (maker["kind"], maker["name"]) if isinstance(maker, dict) else None
+    return target is not None and not target.container and target.is_of(called, pair)
 
 
 def _chosen(
@@ -115,11 +117,11 @@ def _chosen(
 ) -> list[dict[str, Any]]:
     """The pods that were asked for. Raises CannotDo for a name that none has."""
     items = [item for item in document.get("items", []) if isinstance(item, dict)]
-    names = [_plain(name) for name in names]
     if namespace is not None:
         items = [item for item in items if item.get("namespace") == namespace]
     for name in names:
-        if all(name != item.get("name") for item in items):
+        if not any(_is_named(item, name) for item in items):
             known = ", ".join(sorted({str(item.get("name")) for item in items})) or "none"
+            name = name.removeprefix("pod/")
             raise CannotDo(f"pod {name} does not exist", hint=f"pods: {known}")
-    return [item for item in items if not names or item.get("name") in names]
+    return [item for item in items if not names or any(_is_named(item, name) for name in names)]

@@ -78,7 +78,7 @@ class PodRow(Struct, frozen=True):
     wall-clock seconds. ``edit_rejected`` tells why the manifest as it is now does not count;
     ``roles`` are those of containers by name, ``usage`` is by container, that of the pod under the
     empty name, ``restart_policy`` that of the regular containers, empty where the pod is no longer
-    desired."""
+    desired; ``controller`` is kind and name of what made it, where that is known."""
 
     uid: str
     namespace: str
@@ -100,6 +100,7 @@ class PodRow(Struct, frozen=True):
     roles: Mapping[str, str] = {}
     usage: Mapping[str, PodUsage] = {}
     restart_policy: str = ""
+    controller: tuple[str, str] | None = None
 
     @property
     def key(self) -> str:

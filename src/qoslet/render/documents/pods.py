@@ -53,6 +53,9 @@ def _pod(row: PodRow) -> Document:
         "manifest": row.manifest or None,
         "usage": _usage(row.usage.get("")),
         "containers": [container_row(state, row) for state in row.containers],
+        "controller": dict(zip(("kind", "name"), row.controller, strict=True))
+        if row.controller
+        else None,
     }
 
 

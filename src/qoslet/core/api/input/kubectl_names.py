@@ -40,11 +40,15 @@ class Target(Struct, frozen=True):
 
     def names(self, pod: Pod) -> bool:
         """Whether the pod is that one, or one of that workload."""
+        return self.is_of(pod.name, pod.controller)
+
+    def is_of(self, pod: str, controller: tuple[str, str] | None) -> bool:
+        """The same for a pod's name and its controller's kind and name."""
         if self.kind == "pod":
-            return self.name == pod.name
+            return self.name == pod
         return any(
             name == self.name and kind in (self.kind, self.kind.removesuffix("s"))
-            for kind, name in _above(pod)
+            for kind, name in _above(controller)
         )
 
 
@@ -63,11 +67,11 @@ def is_kubectls(target: Target) -> bool:
     return target.kind in _KINDS
 
 
-def _above(pod: Pod) -> Iterator[tuple[str, str]]:
+def _above(controller: tuple[str, str] | None) -> Iterator[tuple[str, str]]:
     """The workloads of a pod: its controller, and whose that is by its name."""
-    if pod.controller is None:
+    if controller is None:
         return
-    kind, name = pod.controller[0].lower(), pod.controller[1]
+    kind, name = controller[0].lower(), controller[1]
     yield kind, name
     if kind == "replicaset" and (match := _HASHED.fullmatch(name)):
         yield "deployment", match[1]
