@@ -325,7 +325,7 @@ def test_pods_are_converted_as_planned(tmp_path: Path) -> None:
     ("options", "words"),
     [
         ({"to": "v3"}, "--to"),
-        ({"runtime": "docker-1"}, "known runtime"),
+        ({"runtime": "podman-1"}, "known runtime"),
         ({"runtime": "youki-0.5"}, "does not know"),
         ({"without": ("cpu",)}, "--without"),
         ({"hierarchy": "v1"}, "--hierarchy"),

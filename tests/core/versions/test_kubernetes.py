@@ -210,7 +210,7 @@ def test_runtime_text(
     [
         "",
         "+",
-        "docker-20.10",
+        "podman-4.3",
         "runc-",
         "runc-x",
         "runc-1.0+crun-1.0",

@@ -324,10 +324,12 @@ def _rendered(
     found: Iterator[Document | BadInput], view: memoryview, file: str
 ) -> Iterator[Document | BadInput]:
     """The same; the first fault of a text that is a template says so, and ends it."""
+    looked = False
     for each in found:
-        if isinstance(each, BadInput):
+        if isinstance(each, BadInput) and not looked:
             from qoslet.core.api.input.unrendered import is_template, template_fault
 
+            looked = True
             if is_template(bytes(view[:_CHUNK])):
                 yield template_fault(file)
                 return
