@@ -74,7 +74,7 @@ def test_what_is_imported_already_stays() -> None:
 
 
 RARE = (
-    "qoslet.core.api.unknown_fields", "qoslet.core.managers.container_manager",
+    "qoslet.core.api.input.unknown_fields", "qoslet.core.managers.container_manager",
     "qoslet.core.managers.checkpoint",
     "qoslet.core.oci.crun", "qoslet.core.oci.runc_update", "qoslet.core.oci.unified",
     "qoslet.core.plan.manager_problems", "qoslet.core.plan.memory_problems",

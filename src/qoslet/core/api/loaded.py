@@ -16,7 +16,7 @@ from qoslet.errors import BadInput
 
 if TYPE_CHECKING:
     from qoslet.core.api.config.objects import ConfigObject
-    from qoslet.core.api.namesakes import Namesakes
+    from qoslet.core.api.input.namesakes import Namesakes
     from qoslet.core.api.platform.runtime_class import RuntimeClass
 
 
@@ -111,7 +111,7 @@ class UniquePods:
         first = self._claims.get(pod.key)
         if claim is None and first is None:
             return None
-        from qoslet.core.api.namesakes import Namesakes
+        from qoslet.core.api.input.namesakes import Namesakes
 
         self._namesakes = self._namesakes or Namesakes()
         return self._namesakes.add(pod, claim, first)

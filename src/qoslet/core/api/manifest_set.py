@@ -63,7 +63,7 @@ class Entry(Struct, frozen=True):
         claim = self.claim
         if claim is None:
             return (self.pod.key,)
-        from qoslet.core.api.namesakes import alternative
+        from qoslet.core.api.input.namesakes import alternative
 
         return claim.wanted, f"{claim.namespace}/{alternative(claim)}"
 
@@ -77,7 +77,7 @@ class Entry(Struct, frozen=True):
         """Sorts those that want one name: the first gets it."""
         if self.claim is None:
             return _PODS_FIRST, self.place
-        from qoslet.core.api.namesakes import precedence
+        from qoslet.core.api.input.namesakes import precedence
 
         return precedence(self.claim), self.place
 
@@ -85,7 +85,7 @@ class Entry(Struct, frozen=True):
         """The same under a name."""
         if name == self.pod.name:
             return self
-        from qoslet.core.api.namesakes import named
+        from qoslet.core.api.input.namesakes import named
 
         pod = named(self.pod, name)
         return replace(self, pod=pod, document=run_document(self.document, pod, self.document))
@@ -325,7 +325,7 @@ class ManifestSet:
 
     def _other_name(self, entry: Entry, names: set[str]) -> str:
         """A name of its own, which is one of ``names`` then, for what cannot have the one it wants."""
-        from qoslet.core.api.namesakes import claim_for, free_name
+        from qoslet.core.api.input.namesakes import claim_for, free_name
 
         def is_free(key: str, uid: str) -> bool:
             return key not in names and uid not in self.entries

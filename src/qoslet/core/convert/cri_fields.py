@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from qoslet.core.api.input.unknown_fields import literal, unknown
 from qoslet.core.api.schema import child
-from qoslet.core.api.unknown_fields import literal, unknown
 from qoslet.core.problem import Problem
 from qoslet.errors import BadInput
 

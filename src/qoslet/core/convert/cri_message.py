@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from qoslet.core.api.input.unknown_fields import literal
 from qoslet.core.api.schema import child, nearest
-from qoslet.core.api.unknown_fields import literal
 from qoslet.core.convert.cri_fields import number_of, spot, twice
 from qoslet.core.oci.resources import NO_CPU, NO_IO, NO_MEMORY, Block, block_of, plain
 from qoslet.core.oci.result import BlockResult, Refusal, Unsupported

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
+from qoslet.core.api.input.unknown_fields import unknown
 from qoslet.core.api.schema import child, shown
-from qoslet.core.api.unknown_fields import unknown
 from qoslet.core.convert.cri_fields import MESSAGES, check, spot
 from qoslet.core.convert.cri_message import LINUX, Message, message_of, snake
 from qoslet.core.convert.windows_fields import Fields, fields_in, fields_of, unread

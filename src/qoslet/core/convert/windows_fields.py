@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from qoslet.core.api.input.unknown_fields import unknown
 from qoslet.core.api.schema import child, shown
-from qoslet.core.api.unknown_fields import unknown
 from qoslet.core.convert.cri_fields import spot, twice
 from qoslet.core.convert.cri_message import snake
 from qoslet.core.oci.result import Unsupported

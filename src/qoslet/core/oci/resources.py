@@ -183,7 +183,7 @@ def block_of(
         block = msgspec.convert(given, Block)
     except msgspec.ValidationError:
         # the decoder stops at the first unknown name; imported here, as few blocks have one
-        from qoslet.core.api.unknown_fields import complaint, without_unknown
+        from qoslet.core.api.input.unknown_fields import complaint, without_unknown
 
         known, unknown = without_unknown(given, Block, where)
         try:

@@ -13,6 +13,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import IO, Any
 
 import msgspec
@@ -324,15 +325,15 @@ def _rendered(
     found: Iterator[Document | BadInput], view: memoryview, file: str
 ) -> Iterator[Document | BadInput]:
     """The same; the first fault of a text that is a template says so, and ends it."""
-    looked = False
     for each in found:
-        if isinstance(each, BadInput) and not looked:
+        if isinstance(each, BadInput):
             from qoslet.core.api.input.unrendered import is_template, template_fault
 
-            looked = True
             if is_template(bytes(view[:_CHUNK])):
                 yield template_fault(file)
                 return
+            yield from chain((each,), found)
+            return
         yield each
 
 
@@ -347,14 +348,7 @@ def _json_or_yaml(
         flow = list(_yaml_documents(bytes(view), file, bounds))
         if not any(isinstance(each, BadInput) for each in flow):
             return iter(flow)
-    return _rendered(_chained(first, found), view, file)
-
-
-def _chained(
-    first: Document | BadInput, rest: Iterator[Document | BadInput]
-) -> Iterator[Document | BadInput]:
-    yield first
-    yield from rest
+    return _rendered(chain((first,), found), view, file)
 
 
 def _yaml_documents(data: bytes, file: str, bounds: FileLimits) -> Iterator[Document | BadInput]:
