@@ -21,6 +21,9 @@ DONE = container(0, reason="Completed")
 EXIT_3 = container(3, reason="Error")
 KILLED = container(137, reason="OOMKilled", restarts=4)
 NO_COMMAND = container(127, reason="nosuch: No such file or directory")
+LIVENESS = "Container app failed liveness probe, will be restarted"
+PROBED = container(143, reason="Error", killing=LIVENESS, probe_ended=True)
+PROBED_BEFORE = container(3, reason="Error", killing=LIVENESS)
 AGAIN = container(7, running=True, restarts=1)
 
 
@@ -54,6 +57,13 @@ def row(
         (row("Running", KILLED, policy="Always"), TIME, "running", ""),
         (row("Running", EXIT_3, policy="Always"), TIME, "failed", "container app exited with 3"),
         (row("Failed", EXIT_3), ENDED, "failed", "container app exited with 3"),
+        (
+            row("Failed", PROBED),
+            ENDED,
+            "failed",
+            "container app exited with 143: failed liveness probe",
+        ),
+        (row("Failed", PROBED_BEFORE), ENDED, "failed", "container app exited with 3"),
         (row("Running", RUNS, EXIT_3), TIME, "failed", "container app exited with 3"),
         (row("Pending", EXIT_3, WAITS), TIME, "failed", "container app exited with 3"),
         (

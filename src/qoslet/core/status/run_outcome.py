@@ -97,6 +97,8 @@ def _is_down(row: PodRow, state: ContainerState) -> bool:
 def _exited(state: ContainerState) -> str:
     """How a container failed."""
     how = "was OOM-killed, exit code" if state.reason == "OOMKilled" else "exited with"
-    why = state.message or ("" if state.reason in ("OOMKilled", "Error") else state.reason)
+    probe = state.killing.partition(",")[0].removeprefix(f"Container {state.name} ")
+    plain = probe if state.probe_ended else ""
+    why = state.message or (plain if state.reason in ("OOMKilled", "Error") else state.reason)
     times = f" after {state.restarts} restarts" if state.restarts > 1 else ""
     return f"container {state.name} {how} {state.exit_code}{times}{f': {why}' if why else ''}"

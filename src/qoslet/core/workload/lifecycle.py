@@ -90,7 +90,8 @@ class ContainerState(Struct, frozen=True, gc=False, omit_defaults=True):
     ``message`` is a sentence for people about the reason. ``backoff`` is how many seconds after its
     end it starts again, 0 for one that does not wait to. ``starting``: there is a process, which does
     not execute the command yet. ``ready`` is what its probes say, None: as it runs; ``unhealthy`` is
-    what they say in words. ``probe_kills`` counts how often one had it ended, ``killing`` tells the last in words."""
+    what they say in words. ``probe_kills`` counts how often one had it ended, ``killing`` tells the last in words,
+    ``probe_ended`` whether the last end was such a one."""
 
     pod_uid: str
     name: str
@@ -111,6 +112,7 @@ class ContainerState(Struct, frozen=True, gc=False, omit_defaults=True):
     unhealthy: tuple[str, ...] = ()
     probe_kills: int = 0
     killing: str = ""
+    probe_ended: bool = False
 
 
 class Ending(Struct, frozen=True, omit_defaults=True):
@@ -270,6 +272,11 @@ def probe_kill_text(launch: ProcessSpec, life: Life) -> str:
         return ""
     then = "" if launch.restart == "Never" else ", will be restarted"
     return f"Container {launch.name} failed {life.failed_probe} probe{then}"
+
+
+def probe_ended(life: Life) -> bool:
+    """Whether a probe had the container ended that runs no more."""
+    return life.phase == "ended" and life.end_by is not None
 
 
 def _may_start(launch: ProcessSpec, life: Life, now: float) -> bool:

@@ -13,6 +13,7 @@ from qoslet.core.workload.lifecycle import (
     Life,
     backoff_seconds,
     is_ready,
+    probe_ended,
     probe_kill_text,
 )
 from qoslet.core.workload.pod_status import RuntimePod
@@ -82,6 +83,7 @@ class KeptPod:
             unhealthy=tuple(life.unhealthy.values()),
             probe_kills=life.probe_kills,
             killing="" if launch is None else probe_kill_text(launch, life),
+            probe_ended=probe_ended(life),
         )
 
     def record_fields(self, boot: str) -> dict[str, Any]:

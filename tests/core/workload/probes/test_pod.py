@@ -19,6 +19,7 @@ from qoslet.core.workload.lifecycle import (
     has_started,
     is_ready,
     next_due,
+    probe_ended,
     probe_kill_text,
 )
 from qoslet.core.workload.pod_reader import read
@@ -94,6 +95,8 @@ def test_the_restart_policy_counts_whatever_the_exit_code(policy: str, restarts:
     run.answers["liveness"] = "failure"
     run.run(4)
     life = ended(run.lives["app"], 0, False, run.now, run.backoff)
+    assert probe_ended(life)
+    assert not probe_ended(begun(life, run.now))
     due = actions(run.spec, {"app": life}, run.now, None)
     assert [one.verb for one in due] == (["start"] if restarts else [])
     (launch,) = run.spec.launches
