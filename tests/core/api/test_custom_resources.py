@@ -9,7 +9,8 @@ import pytest
 from qoslet.core.api.owners import Workload
 from qoslet.core.problem import Problem
 from qoslet.core.quantity import canonical
-from tests.core.api.test_manifest import container, faults_of, loaded, one, pod, pods_of
+from tests.core.api.test_manifest import container, faults_of, loaded, pod, pods_of
+from tests.core.api.test_manifest_faults import one
 
 CONTAINERS = [container(resources={"requests": {"cpu": "100m"}})]
 TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": CONTAINERS}}

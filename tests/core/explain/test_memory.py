@@ -9,7 +9,8 @@ from qoslet.core.explain.effective_memory import held
 from qoslet.core.explain.explain import Explanation, Value, explain
 from qoslet.core.memory.effective_protection import Overcommit
 from qoslet.core.plan.plan import plan
-from tests.core.resources.test_memory_qos import BATCH, DB, GATE, WEB, chosen, pod, under
+from tests.core.resources.test_memory_qos import BATCH, DB, WEB, pod, under
+from tests.core.resources.test_memory_qos_variants import GATE, chosen
 
 
 def value(answer: Explanation) -> Value:

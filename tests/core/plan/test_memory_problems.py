@@ -12,7 +12,8 @@ from qoslet.core.api.pod import Pod, Resources
 from qoslet.core.node.node import Node
 from qoslet.core.plan.plan import plan
 from qoslet.core.resources.memory_qos import HARD_ONLY
-from tests.core.resources.test_memory_qos import BATCH, DB, GATE, WEB, chosen, pod, under
+from tests.core.resources.test_memory_qos import BATCH, DB, WEB, pod, under
+from tests.core.resources.test_memory_qos_variants import GATE, chosen
 from tests.core.vectors.fixtures import quantities
 
 TIERED = {"memory_reservation_policy": "TieredReservation"}

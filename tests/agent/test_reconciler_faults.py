@@ -1,0 +1,186 @@
+"""What a sync does about runtimes, orphans and pods that may not run."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from qoslet.core.problem import Problem
+from qoslet.core.reconcile.steps import Step
+from qoslet.core.workload.config.references import UnmetReference
+from qoslet.core.workload.folders.types import DiskVolume
+from qoslet.core.workload.process_spec import PodSpec
+from tests.agent.fixtures import ROOT, Bench, node, pod_of, spec_of
+
+
+def test_a_runtime_that_cannot_be_reached_is_said_and_harms_nobody() -> None:
+    bench = Bench()
+    bench.put("a")
+    bench.turn()
+    bench.keeper.broken = True
+    bench.put("b")
+    turn = bench.turn(1.0)
+    assert any("cannot be reached" in line for line in turn.errors)
+    bench.keeper.broken = False
+    bench.turn(2.0)
+    assert bench.keeper.running == {"a", "b"}
+
+
+def test_a_runtime_that_lost_a_pod_begins_it_anew_after_ending_its_processes() -> None:
+    bench = Bench()
+    bench.put("a")
+    bench.turn()
+    lost = bench.keeper.kept.pop("a").pids["app"]
+    bench.turn(1.0)
+    bench.turn(1.0)
+    assert lost is not None
+    assert bench.kernel.processes[lost].exit_code == 137
+    assert bench.keeper.running == {"a"}
+
+
+def test_orphans_are_reported_and_removed_at_a_measured_pace() -> None:
+    bench = Bench()
+    bench.put("a")
+    bench.turn()
+    tier = f"{ROOT}/kubepods/burstable"
+    for name in "xyz":
+        bench.kernel.perform([Step("create", f"{tier}/pod{name}/app")])
+    pid = bench.kernel.spawn(f"{tier}/podx/app")
+    assert bench.turn(11.0).notes == (
+        f"{tier}/podx belongs to no pod (process {pid}): removing it",
+    )
+    assert bench.reconciler.next_at() == pytest.approx(bench.clock.now + 0.1)
+    left = []
+    for _ in range(4):
+        left.append(sum(len(bench.groups(name)) for name in "xyz") // 2)
+        bench.turn(0.1)
+    assert left == [2, 1, 0, 0]
+    assert bench.groups("a")
+
+
+def test_a_pod_that_may_not_run_is_said_and_makes_nothing() -> None:
+    bench = Bench()
+    wrong = Problem("error", "t.yaml: Pod d/a", "less isolation than asked", "")
+    refused = PodSpec("a", "d/a", (), 5.0, (wrong,))
+    bench.source.put(pod_of("a"), refused)
+    bench.put("b")
+    bench.turn()
+    row = bench.rows["a"]
+    assert (row.phase, row.reason, row.message) == (
+        "Failed",
+        "Refused",
+        "less isolation than asked",
+    )
+    assert (bench.groups("a"), bench.keeper.running) == ([], {"b"})
+    bench.put("a")
+    bench.turn(1.0)
+    assert bench.keeper.running == {"a", "b"}
+    bench.source.put(pod_of("a"), refused)
+    bench.turn(1.0)
+    assert bench.keeper.running == {"a", "b"}, "what runs stays"
+    assert bench.rows["a"].reason == "Refused"
+
+
+def test_a_pod_waits_for_what_its_input_lacks_and_keeps_running_without_it() -> None:
+    bench = Bench()
+    pod = pod_of("a")
+    spec = spec_of(pod)
+    lacks = UnmetReference("spec", "CreateContainerConfigError", 'secret "s" not found')
+    waits = replace(spec, unmet=(lacks,))
+    bench.source.put(pod, waits)
+    bench.put("b")
+    bench.turn()
+    row = bench.rows["a"]
+    assert (row.phase, row.reason, row.message) == (
+        "Pending",
+        "CreateContainerConfigError",
+        'secret "s" not found',
+    )
+    assert (bench.groups("a"), bench.keeper.running) == ([], {"b"})
+    bench.source.put(pod, spec)
+    bench.turn(1.0)
+    assert bench.keeper.running == {"a", "b"}
+    assert bench.rows["a"].reason == ""
+    bench.source.put(pod, waits)
+    before = len(bench.keeper.calls)
+    bench.turn(1.0)
+    assert bench.keeper.running == {"a", "b"}, "what runs stays"
+    assert not any(call[0] in ("stop", "update") for call in bench.keeper.calls[before:])
+
+
+def test_a_new_agent_brings_what_config_maps_hold_to_pods_that_run() -> None:
+    bench = Bench()
+    plain, variables, files = pod_of("a"), pod_of("b"), pod_of("c")
+    bench.source.put(plain, spec_of(plain))
+    bench.source.put(variables, replace(spec_of(variables), from_config=True))
+    bench.source.put(files, replace(spec_of(files), folders=(DiskVolume("v"),)))
+    bench.turn()
+    assert bench.keeper.running == {"a", "b", "c"}
+    bench.begin()
+    before = len(bench.keeper.calls)
+    bench.turn()
+    calls = bench.keeper.calls[before:]
+    assert {call[1] for call in calls if call[0] == "update"} >= {"b", "c"}
+    assert not any(call[0] in ("start", "stop") for call in calls)
+    assert dict(bench.disk.existing()) == {"c": ("v",)}
+
+
+def test_a_pod_waits_until_the_one_of_its_name_before_is_gone() -> None:
+    bench = Bench()
+    bench.put("a")
+    bench.keeper.slow.add("a")
+    bench.turn()
+    bench.source.drop("a")
+    bench.put("b")
+    bench.source.pods["b"] = replace(bench.source.pods["b"], predecessors=frozenset({"a"}))
+    bench.turn(1.0)
+    assert bench.rows["b"].reason == "PodBefore"
+    assert bench.groups("b") == []
+    bench.keeper.end("a", code=143)
+    bench.turn(1.0)
+    assert bench.keeper.running == {"b"}
+
+
+def test_switching_pod_groups_on_restarts_pods_inside_them_but_not_those_that_never_restart() -> (
+    None
+):
+    bench = Bench(cgroups_per_qos=False, enforce_node_allocatable=())
+    bench.put("a")
+    bench.put("b", restart="Never")
+    bench.turn()
+    outside = set(bench.groups())
+    assert bench.keeper.running == {"a", "b"}
+    assert not [path for path in outside if "kubepods" in path]
+    bench.begin()
+    bench.source.again(node())
+    for _ in range(3):
+        bench.turn(1.0)
+    assert bench.keeper.running == {"a"}
+    assert bench.keeper.kept["a"].cgroups == {"app": f"{ROOT}/kubepods/burstable/poda/app"}
+    row = bench.rows["b"]
+    assert row.phase == "Failed"
+    assert not outside - {ROOT} & set(bench.groups())
+    assert any("restartPolicy Never" in line for line in bench.said)
+
+
+def test_switching_them_off_brings_containers_out() -> None:
+    bench = Bench()
+    bench.put("a")
+    bench.turn()
+    bench.begin()
+    bench.source.again(node(cgroups_per_qos=False, enforce_node_allocatable=()))
+    for _ in range(3):
+        bench.turn(1.0)
+    bench.turn(11.0)
+    assert bench.keeper.running == {"a"}
+    assert not [path for path in bench.groups() if "kubepods" in path]
+
+
+def test_another_node_configuration_is_followed_while_pods_run() -> None:
+    bench = Bench()
+    bench.put("a", "cpu=500m", "cpu=1")
+    bench.turn()
+    bench.source.again(node(cpu_cfs_quota=False))
+    bench.turn(1.0)
+    assert bench.value(f"{ROOT}/kubepods/burstable/poda", "cpu.cfs_quota_us") == "-1"
+    assert [call for call in bench.keeper.calls if call[0] in ("start", "stop")] == [("start", "a")]

@@ -1,0 +1,84 @@
+"""Numbers and JSON texts of manifests that cannot be meant."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from qoslet.core.api.documents import json_documents
+from qoslet.core.api.manifest import Loaded, Options, pods_from
+from tests.core.api.test_manifest import (
+    TEMPLATE,
+    asks,
+    container,
+    pod,
+    workload,
+)
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "-" + "9" * 5000, "1e999", "9" * 400, "1e300"])
+@pytest.mark.parametrize("keep_raw", [False, True])
+def test_numbers_beyond_reason(number: str, keep_raw: bool) -> None:
+    documents = (
+        pod("a", spec={"priority": 7777}),
+        pod("b", container(**asks({"cpu": 7777}))),
+        workload("Deployment", TEMPLATE, name="c", replicas=7777),
+    )
+    for document in documents:
+        text = json.dumps(document).replace("7777", number).encode()
+        result = pods_from(json_documents(text, "f.json"), Options(expand=True, keep_raw=keep_raw))
+        (fault,) = result.faults
+        assert str(fault).isprintable()
+        assert len(str(fault)) < 500
+
+
+@pytest.mark.parametrize("make", [pod, lambda name, **x: workload("Job", TEMPLATE, name, **x)])
+def test_a_number_that_nobody_reads_is_a_fault_only_where_all_is_kept(make: Any) -> None:
+    text = json.dumps(make("a", x=7777)).replace("7777", "9" * 5000).encode()
+    assert pods_from(json_documents(text, "f.json"), Options()).faults == []
+    (fault,) = pods_from(json_documents(text, "f.json"), Options(keep_raw=True)).faults
+    assert fault.where == "f.json"
+
+
+# --- JSON text --------------------------------------------------------------------------------
+
+
+def read(text: bytes) -> Loaded:
+    return pods_from(json_documents(text, "f.json"), Options())
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "words"),
+    [
+        (b'{"kind": "Pod",\n "x": }', "f.json: line 2 column 7", "invalid character"),
+        (b'{"kind": "Pod"', "f.json", "ends in the middle"),
+        (b'{"x": 01}', "f.json: line 1", "broken JSON"),
+        (b'{"x": "\x01"}', "f.json: line 1 column 8", "invalid character"),
+        (b"[" * 100_000, "f.json", "nested too deeply"),
+        (b'{"x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "f.json", "nested too deeply"),
+        (b'{"kind": "Pod"} x', "f.json: line 1 column 17", "two JSON documents on one line"),
+        (b'{"kind": "\\ud800"}', "f.json", "broken JSON"),
+    ],
+)
+def test_broken_json_says_where(text: bytes, where: str, words: str) -> None:
+    fault = read(text).faults[-1]
+    assert fault.where.startswith(where)
+    assert words in str(fault)
+
+
+def test_documents_on_lines_of_their_own_are_read_all() -> None:
+    text = b"\n".join(json.dumps(pod(name), indent=1).encode() for name in "abc") + b"\n"
+    assert [each.name for each in read(text).pods] == ["a", "b", "c"]
+
+
+def test_what_stands_before_broken_json_is_kept() -> None:
+    result = read(json.dumps(pod("a")).encode() + b"\n{]")
+    assert [each.name for each in result.pods] == ["a"]
+    assert result.faults[0].where == "f.json: line 2 column 2"
+
+
+def test_of_a_key_given_twice_the_last_wins_as_in_go() -> None:
+    text = json.dumps(pod("a")).encode().replace(b'"name": "a"', b'"name": "x", "name": "a"')
+    assert [each.name for each in read(text).pods] == ["a"]
