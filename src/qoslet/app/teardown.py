@@ -54,8 +54,11 @@ def remove_files(folder: str, keep: Collection[str] = ()) -> None:
             remove_logs(folder)
         else:
             shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
-    if not keep:
-        PodVolumes(folder).remove_all()
+    volumes = PodVolumes(folder)
+    if keep:
+        volumes.finish()
+    else:
+        volumes.remove_all()
     http_server.forget(folder)
     for name in POD_FILES:
         for file in (name, f"{name}.new"):

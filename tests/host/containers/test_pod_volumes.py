@@ -12,6 +12,7 @@ import pytest
 from qoslet.core.workload.folders.types import DiskVolume, FilesVolume, HostVolume, VolumeFile
 from qoslet.core.workload.process_spec import PodVolume, VolumeMount
 from qoslet.errors import CannotDo
+from qoslet.host.containers.disk_volumes import DiskVolumes
 from qoslet.host.containers.host_paths import host_path
 from qoslet.host.containers.mount_namespace import inside
 from qoslet.host.containers.pod_volumes import PodVolumes
@@ -210,3 +211,16 @@ def test_links_in_a_volume_for_data_lead_nowhere(volumes: PodVolumes, tmp_path: 
     host = VolumeMount("host", "/x", False, str(path), "link", "host")
     with pytest.raises(ValueError, match="neither directory nor file"):
         inside(host)
+
+
+def test_what_is_above_all_roots_goes_with_the_last_one(tmp_path: Path) -> None:
+    shared = tmp_path / "volumes"
+    first, second = (DiskVolumes(str(shared / name), str(shared)) for name in ("a", "b"))
+    for one in (first, second):
+        one.provide("u1", DiskVolume("data"))
+        one.remove("u1")
+    first.finish()
+    assert [path.name for path in shared.iterdir()] == ["b"], "another root's stays"
+    second.finish()
+    assert not shared.exists()
+    assert tmp_path.exists()

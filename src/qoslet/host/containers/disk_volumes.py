@@ -23,6 +23,7 @@ from qoslet.host.linux.remove_tree import remove_tree
 VOLUMES_DIRECTORY = "/var/lib/qoslet/volumes"
 """The volumes of root on disk, with one directory for each cgroup root."""
 NOTES = 100
+TRIES = 5
 
 
 def disk_directory(environ: Mapping[str, str], user: int, folder: str) -> str:
@@ -34,10 +35,11 @@ def disk_directory(environ: Mapping[str, str], user: int, folder: str) -> str:
 
 
 class DiskVolumes:
-    """The directories below ``base``. ``notes`` says what could not be removed."""
+    """The directories below ``base``; ``shared`` is above it, for all roots, and goes with the last
+    one. ``notes`` says what could not be removed."""
 
-    def __init__(self, base: str) -> None:
-        self._base = base
+    def __init__(self, base: str, shared: str = "") -> None:
+        self._base, self._shared = base, shared
         self._pods, self._removed = f"{base}/pods", f"{base}/removed"
         self._thread: Thread | None = None
         self.notes: list[str] = []
@@ -87,7 +89,7 @@ class DiskVolumes:
         if self._thread is not None:
             self._thread.join()
         self._sweep()
-        for path in (self._removed, self._pods, self._base):
+        for path in filter(None, (self._removed, self._pods, self._base, self._shared)):
             try:
                 os.rmdir(path)
             except OSError:
@@ -127,7 +129,14 @@ class DiskVolumes:
 
     def _private(self, path: str) -> None:
         """Make a directory of ours that nobody else may enter. Raises ``CannotDo``, OSError."""
-        make_private(path)
+        for attempt in range(TRIES):
+            try:
+                make_private(path)
+                break
+            except FileNotFoundError:
+                # another root went, and what is above both with it
+                if attempt == TRIES - 1:
+                    raise
         for one in (self._base, self._pods, path):
             found = os.lstat(one)
             if found.st_uid != os.geteuid() or found.st_mode & 0o077:

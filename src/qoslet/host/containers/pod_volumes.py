@@ -22,7 +22,8 @@ class PodVolumes:
 
     def __init__(self, folder: str, disk: str = "", *, lasting: bool = False) -> None:
         self._tmpfs = TmpfsVolumes(f"{folder}/{VOLUMES}", lasting=lasting)
-        self._disk = DiskVolumes(disk or disk_directory(os.environ, os.geteuid(), folder))
+        ours = disk_directory(os.environ, os.geteuid(), folder)
+        self._disk = DiskVolumes(disk) if disk else DiskVolumes(ours, os.path.dirname(ours))
 
     @property
     def notes(self) -> list[str]:
