@@ -52,7 +52,7 @@ def test_a_pod_whose_uid_another_takes_ends_under_its_own_name() -> None:
     bench.source.put(other, spec_of(other))
     turn = bench.turn(1.0)
     assert [one.line for one in turn.events] == ["d/a: stopping"]
-    assert "d/a: d/b has its UID now; restarting it" in turn.notes
+    assert "d/a: d/b has its UID now; stopping it" in turn.notes
     bench.keeper.end("a", code=143)
     told = lines(bench) + lines(bench)
     pid = bench.keeper.kept["a"].pids["app"]
@@ -74,7 +74,7 @@ def test_a_pod_whose_uid_another_took_while_no_agent_ran() -> None:
     bench.begin()
     told = lines(bench) + lines(bench)
     pid = bench.keeper.kept["a"].pids["app"]
-    assert "d/a: d/b has its UID now; restarting it" in bench.said
+    assert "d/a: d/b has its UID now; stopping it" in bench.said
     assert told == [f"d/b/app: started (process {pid})", "d/b: running"]
 
 

@@ -233,7 +233,8 @@ class Admission:
         restart it, or that no longer wanted it."""
         renamed = worker.key != desired_pod.pod.key
         if renamed or not (moved and never_restarts(desired_pod.spec)):
-            self.restart(worker, "it was already stopping")
+            why = _why_replaced(worker, desired_pod) if renamed else "it was already stopping"
+            self.restart(worker, why)
         elif runtime_pod.ended:
             enter(worker, WorkerPhase.TERMINATED)
             worker.failed = True
@@ -253,9 +254,11 @@ class Admission:
         return worker
 
     def restart(self, worker: PodWorker, why: str) -> None:
-        """Stop the pod and start it as it is desired now."""
+        """Stop the pod and start what is desired now: it again, or who has its UID."""
         worker.restart_pending = True
-        self._context.log.notes.append(f"{worker.key}: {why}; restarting it")
+        stays = worker.desired is None or worker.desired.pod.key == worker.key
+        verb = "restarting" if stays else "stopping"
+        self._context.log.notes.append(f"{worker.key}: {why}; {verb} it")
         self._teardown.stop(worker)
 
     def _not_desired(self, uid: str) -> None:
