@@ -63,6 +63,9 @@ def test_what_is_removed_comes_again_and_the_next_agent_finds_it(bench: Bench, h
     until(one, lambda _: Path(bench.folder, "keeper", "u1", "pod.json").exists())
     wanted = {"keeper.lock", "keeper.sock"}
     until(one, lambda _: wanted <= set(os.listdir(bench.folder)))
+    if harm in ("records", "three", "folder"):
+        line = f"{bench.folder}: records of pods (1) were removed: they are written again"
+        until(one, lambda _: line in one.notes)
     killed_agent(one)
     two = bench.client()
     assert [*two.list_pods()] == ["u1"]

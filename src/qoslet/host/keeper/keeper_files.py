@@ -18,15 +18,15 @@ _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 class KeeperFiles:
     """The folder, the lock, the socket and the records of a keeper. ``lock`` and ``listener`` are
-    its descriptors, whose numbers stay; ``save_absent`` writes records that are not there, ``note``
-    gets a line for what was made again."""
+    its descriptors, whose numbers stay; ``save_absent`` writes records that are not there and
+    tells how many, ``note`` gets a line for what was made again."""
 
     def __init__(
         self,
         folder: str,
         lock: int,
         listener: int,
-        save_absent: Callable[[], None],
+        save_absent: Callable[[], int],
         note: Callable[[str], None],
     ) -> None:
         self._path = folder
@@ -74,7 +74,8 @@ class KeeperFiles:
                 os.dup2(fresh.fileno(), self._listener, inheritable=False)
             self._socket = _inode(KEEPER_SOCKET, self._folder)
             self._note("the keeper's socket was removed: it is there again")
-        self._save_absent()
+        if count := self._save_absent():
+            self._note(f"records of pods ({count}) were removed: they are written again")
         return True
 
     def _taken(self) -> bool:

@@ -1,8 +1,7 @@
 """The process runtime: a pod's containers as plain processes inside their control groups.
 
 Single-threaded, and it waits for nothing: ``poll`` takes note of what happened, does what is due
-and returns. The rules of a pod's life are ``core.workload.lifecycle``; here is only their effect on this
-machine.
+and returns. The rules of a pod's life are ``core.workload.lifecycle``; here is only their effect.
 """
 
 from __future__ import annotations
@@ -275,13 +274,14 @@ class ProcessRuntime:
                 self._unsaved[uid] = None
                 self.note(f"{self._records.folder}: cannot write records: {error.strerror}")
 
-    def save_absent(self) -> None:
-        """Write the records that somebody removed again, with the next ``poll``."""
-        self._unsaved.update(dict.fromkeys(self._records.absent(self._pods)))
+    def save_absent(self) -> int:
+        """Write the records that somebody removed again, with the next ``poll``; how many."""
+        gone = self._records.absent(self._pods.keys() - self._unsaved.keys())
+        self._unsaved.update(dict.fromkeys(gone))
+        return len(gone)
 
     def _tick(self, pod: ProcessPod) -> None:
-        """Carry on what is under way, then do what is due until nothing is; starts may make
-        further starts due."""
+        """Carry on what is under way, then do what is due until nothing is, further starts, too."""
         for name, one in list(pod.running.items()):
             self._carry_on(pod, name, one)
         for _ in range(2 * len(pod.spec.launches) + 1):
