@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from qoslet.host.linux.clock import Signals, WakingClock
+from qoslet.host.linux.clock import Rereading, Signals, WakingClock
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT])
@@ -57,3 +57,13 @@ def test_an_output_that_is_lost_ends_the_wait() -> None:
         threading.Timer(0.05, signals.hang_up).start()
         assert not clock.sleep(20)
         assert signals.requested() == 1
+
+
+def test_a_change_is_told_from_a_signal() -> None:
+    changes = [False, True, True]
+    with Signals(hangs_up=False) as signals:
+        stop = Rereading(signals, changes.pop)
+        assert (stop.reload(), stop.is_asked) == (True, False)
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert (stop.reload(), stop.is_asked) == (True, True)
+        assert (stop.reload(), stop.is_asked) == (False, False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec.structs import replace
 
 from qoslet.app.agent.parts import AgentRun
@@ -11,22 +13,42 @@ from qoslet.core.cgroup.names import root_path
 from qoslet.core.managers.container_manager import placing
 from qoslet.errors import QosletError
 
+STAYS = "the last valid one stays in effect"
 
-def reload(options: RunOptions, made: AgentRun, root: str) -> None:
-    """Read the node's configuration again; what cannot change while pods run is said and stays.
-    Manifests are followed anyway."""
-    note = made.reconciler.context.log_note
+
+class Reloading:
+    """Reads the configuration again when it changes and when somebody asks, which ``is_asked``
+    tells, and gives ``note`` a line. One and the same fault is told once; who asks gets an answer
+    all the same. ``read`` does it."""
+
+    def __init__(
+        self, read: Callable[[], str], note: Callable[[str], None], is_asked: Callable[[], bool]
+    ) -> None:
+        self._read, self._note, self._is_asked = read, note, is_asked
+        self._last = ""
+
+    def __call__(self) -> None:
+        """Read it again, and say how that went."""
+        said = self._read()
+        if said != self._last or not said.endswith(STAYS):
+            self._note(said)
+        elif self._is_asked():
+            self._note(f"configuration not reloaded: the fault is the same; {STAYS}")
+        self._last = said
+
+
+def reload(options: RunOptions, made: AgentRun, root: str) -> str:
+    """Read the node's configuration again; what cannot change while pods run stays. Manifests are
+    followed anyway. Returns the line that says so."""
     old = made.source.live.node
     try:
         node, problems = node_of(options)
         moved = root_path(options.root, node.driver) != root or node.driver != old.driver
     except QosletError as error:
         said = "; ".join(str(error).splitlines())
-        note(f"cannot reload the configuration: {said}; the last valid one stays in effect")
-        return
+        return f"cannot reload the configuration: {said}; {STAYS}"
     if (node, problems) == (old, made.source.problems):
-        note("configuration reloaded: no change")
-        return
+        return "configuration reloaded: no change"
     fixed = {
         "the cgroup driver": moved,
         "the hierarchy": node.hierarchy != old.hierarchy,
@@ -36,16 +58,14 @@ def reload(options: RunOptions, made: AgentRun, root: str) -> None:
     }
     changed = [name for name, differs in fixed.items() if differs]
     if changed:
-        note(f"{', '.join(changed)} cannot change while pods run: restart qoslet run")
-        return
+        return f"{', '.join(changed)} cannot change while pods run: restart qoslet run"
     before = old, made.source.problems
     made.source.configure(node, problems)
     wrong = made.source.first_node_error()
     if wrong is not None:
         made.source.configure(*before)
         said = f"{wrong.where}: {wrong.message}"
-        note(f"configuration rejected: {said}; the last valid one stays in effect")
-        return
+        return f"configuration rejected: {said}; {STAYS}"
     shared = made.reconciler.context
     shared.config = replace(shared.config, guard=guard_of(options, node))
-    note("configuration reloaded")
+    return "configuration reloaded"

@@ -21,7 +21,7 @@ from qoslet.agent.loop import run as run_loop
 from qoslet.agent.ports import DesiredState as DesiredState
 from qoslet.agent.removals import REMOVAL_SECONDS
 from qoslet.app.agent.parts import AgentRun, reserved_cgroups, shell_lines, title_of
-from qoslet.app.agent.reload import reload
+from qoslet.app.agent.reload import Reloading, reload
 from qoslet.app.node import guard_of, node_of
 from qoslet.app.options import RunOptions
 from qoslet.core.api.manifest import Options as Reading
@@ -177,8 +177,9 @@ def _follow(
     options: RunOptions, made: AgentRun, root: str, signals: Signals, nodes: NodeFiles
 ) -> None:
     """The loop reads the node's configuration again when it changes, and when it is asked to."""
-    made.reload = partial(reload, options, made, root)
-    made.stop = Rereading(signals, nodes.changed)
+    made.stop = stop = Rereading(signals, nodes.changed)
+    note = made.reconciler.context.log_note
+    made.reload = Reloading(partial(reload, options, made, root), note, lambda: stop.is_asked)
     made.hang_up = signals.hang_up
 
 

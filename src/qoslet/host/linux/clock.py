@@ -84,6 +84,8 @@ class Rereading:
     def __init__(self, signals: Signals, changed: Callable[[], bool]) -> None:
         self._signals = signals
         self._changed = changed
+        self.is_asked = False
+        """Whether ``reload`` was answered so last because of a signal."""
 
     def requested(self) -> int:
         """How often it was asked to end."""
@@ -92,7 +94,8 @@ class Rereading:
     def reload(self) -> bool:
         """Whether to read the configuration again."""
         changed = self._changed()
-        return self._signals.reload() or changed
+        self.is_asked = self._signals.reload()
+        return self.is_asked or changed
 
 
 class WakingClock:
