@@ -137,3 +137,18 @@ def test_an_agent_that_has_lost_its_root_stops_and_says_so(state: str) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(CannotDo, match=r"as the lock was removed \(process 4711\)"):
             journal.mend()
+
+
+def test_who_meets_a_release_is_told_to_wait_for_it(state: str) -> None:
+    kept = agent(state)
+    os.makedirs(f"{state}/qoslet/keeper/u1")
+    assert "stop it to go on with them" in refused(state)
+    kept.close(gone=False)
+    release = open_journal(ROOT, Groups(qoslet=4), state=state, boot=BOOT, verb=None)
+    told = refused(state)
+    assert f"(process {os.getpid()})" in told
+    assert "it is a release; wait until it has ended" in told
+    release.close(gone=False)
+    kept = open_journal(ROOT, Groups(qoslet=4), state=state, boot=BOOT, verb="run")
+    assert "release" not in refused(state)
+    kept.close(gone=False)

@@ -286,13 +286,14 @@ def locked(
     boot: str | None = None,
     verb: str = "run",
     driver: str = "cgroupfs",
+    releasing: bool = False,
 ) -> tuple[JournalFile, Header]:
     """The lock of a root, with a journal that is not begun yet and the header that it gets.
 
     Raises ``CannotDo`` where another process has it or an overlapping root, and where the state
     directory cannot be trusted.
     """
-    folder, lock = enter(root, state)
+    folder, lock = enter(root, state, releasing=releasing)
     header = Header(boot or this_boot(), hierarchy, root, os.getpid(), verb=verb, driver=driver)
     return JournalFile(folder, lock, header, root, f"{state}/{escaped(root)}"), header
 

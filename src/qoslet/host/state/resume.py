@@ -81,6 +81,7 @@ def open_journal(
         boot=boot,
         verb=verb or _verb_of(root, state),
         driver=driver,
+        releasing=verb is None,
     )
     try:
         _take_up(journal, tree, header, given, recorded)

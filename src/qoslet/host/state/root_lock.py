@@ -24,13 +24,17 @@ FULL = (ENOSPC, EDQUOT)
 TRIES = 1000
 """Others that leave the root one after another while it is entered, before that is given up."""
 
+RELEASE = "release"
+"""What a lock says of one who undoes what is there."""
+
 _names = is_named
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def enter(root: str, state: str) -> tuple[int, int]:
-    """The directory of a root, and its lock, held: two descriptors.
+def enter(root: str, state: str, *, releasing: bool = False) -> tuple[int, int]:
+    """The directory of a root, and its lock, held: two descriptors. ``releasing``: to undo what is
+    there, which others are told.
 
     Raises ``CannotDo`` where another process has it or an overlapping root, and where the state
     directory cannot be trusted.
@@ -42,6 +46,8 @@ def enter(root: str, state: str) -> tuple[int, int]:
         folder, lock = _entered(root, top, state)
         try:
             _overlap(root, top)
+            if releasing:
+                _sign(lock, folder, RELEASE)
         except BaseException:
             leave(folder, root)
             os.close(lock)
@@ -160,13 +166,13 @@ def _locked(root: str, folder: int) -> int | None:
     return lock
 
 
-def _sign(lock: int, folder: int) -> None:
-    """Write into a lock that is held who has it."""
+def _sign(lock: int, folder: int, what: str = "") -> None:
+    """Write into a lock that is held who has it, and ``what`` it does."""
     # for the lock's own page and for the journal; ``JournalFile`` takes it again
     unlink(RESERVE, folder)
     os.ftruncate(lock, 0)
     try:
-        os.pwrite(lock, b"%d\n" % os.getpid(), 0)
+        os.pwrite(lock, f"{os.getpid()} {what}".rstrip().encode() + b"\n", 0)
     except OSError as error:
         # the lock is held all the same; only its owner's name is missing
         if error.errno not in FULL:
@@ -211,19 +217,18 @@ def _has_pods(folder: int) -> bool:
 
 def _held(root: str, name: str, above: int, place: str, *, has_pods: bool = False) -> CannotDo:
     """The refusal of a second run. ``name`` is that of the first one's lock below a directory."""
-    pid = ""
+    pid = what = ""
     with suppress(OSError):
         lock = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
-        pid = os.pread(lock, 32, 0).decode("ascii", "replace").strip()
+        pid, _, what = os.pread(lock, 32, 0).decode("ascii", "replace").strip().partition(" ")
         os.close(lock)
     pid = pid or "unknown"
-    return CannotDo(
-        f"another qoslet runs {place} (process {pid})",
-        where=root,
-        hint="it has pods; stop it to go on with them"
-        if has_pods
-        else "stop it, or use another --cgroup-root",
-    )
+    hint = "stop it, or use another --cgroup-root"
+    if what == RELEASE:
+        hint = "it is a release; wait until it has ended"
+    elif has_pods:
+        hint = "it has pods; stop it to go on with them"
+    return CannotDo(f"another qoslet runs {place} (process {pid})", where=root, hint=hint)
 
 
 def unlink(name: str, folder: int) -> None:
