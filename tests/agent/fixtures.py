@@ -124,7 +124,8 @@ class Manifests:
         changed, gone = frozenset(self._changed), frozenset(self._gone)
         self._changed.clear()
         self._gone.clear()
-        return DesiredState(self._version, dict(self.pods), changed, gone, (), self.live)
+        rows = tuple(row for one in self.pods.values() for row in one.spec.problems)
+        return DesiredState(self._version, dict(self.pods), changed, gone, rows, self.live)
 
     def descriptors(self) -> Sequence[int]:
         return ()

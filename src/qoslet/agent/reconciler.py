@@ -118,7 +118,7 @@ class Reconciler:
     @property
     def problems(self) -> tuple[Problem, ...]:
         """Problems of the manifests and the node, as of the last sync."""
-        return self.context.desired.problems if self.context.desired is not None else ()
+        return self.context.problems
 
     def sync(self, desired: DesiredState, *, whole: bool = False) -> SyncResult:
         """Do what is due. ``whole``: check everything, which happens at each resync anyway."""

@@ -84,7 +84,7 @@ class Snapshots:
             memory=self._machine.memory,
             busy_seconds=self._machine.busy_seconds(),
             groups=tuple(self._with_final(row) for row in groups),
-            problems=context.desired.problems,
+            problems=context.problems,
             differences=turn.differences,
             done=turn.done,
             failed=turn.failed,

@@ -22,6 +22,8 @@ class ProblemCode(Enum):
     """A kustomization in the input of pods: nothing renders it."""
     UNREAD = "Unread"
     """A manifest file or directory that cannot be read for now: its pods are unknown."""
+    UNMET = "Unmet"
+    """A ConfigMap or Secret of a pod that the input lacks."""
 
 
 class Problem(Struct, frozen=True, gc=False):

@@ -10,9 +10,11 @@ from msgspec.structs import replace
 from qoslet.agent.config import Config
 from qoslet.agent.ports import CgroupKiller, Clock, DesiredState, PlanView, Runtime, Volumes
 from qoslet.agent.state.cgroup_executor import CgroupExecutor
+from qoslet.agent.state.input_problems import ManifestStatus
 from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.core.node.node import Node
+from qoslet.core.problem import Problem
 from qoslet.core.reconcile.resize import encode_allocation
 from qoslet.core.reconcile.steps import Outcome
 from qoslet.core.status.pod_events import PodEvent, container_events, pod_events
@@ -67,6 +69,7 @@ class SyncContext:
         self._count = 0
         self._followers: dict[str, set[str]] = {}
         self._timers: dict[str, float] = {}
+        self._problems = ManifestStatus()
 
     @property
     def plan(self) -> PlanView:
@@ -78,6 +81,12 @@ class SyncContext:
     def node(self) -> Node:
         """The node that is planned for."""
         return self.plan.node
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What there is to say about the input, as of the last sync."""
+        rows = self.desired.problems if self.desired is not None else ()
+        return self._problems.of(rows, self.workers.values())
 
     @property
     def now(self) -> float:

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from posixpath import normpath
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
 from qoslet.core.api.container_resources import FieldFault
 from qoslet.core.api.pod import Container, Pod
-from qoslet.core.problem import Problem
+from qoslet.core.problem import Problem, ProblemCode
 from qoslet.core.workload.config.references import UnmetReference
 from qoslet.core.workload.env import LONGEST_WORD, WORDS_MAX, expand
 from qoslet.core.workload.security.context import IsolationRefusal
@@ -159,7 +161,9 @@ def refusal_row(pod: Pod, refusal: IsolationRefusal, unconfined: bool) -> Proble
 def unmet_row(pod: Pod, unmet: UnmetReference) -> Problem:
     """The row for what a pod has to wait for."""
     message = f"{unmet.reason}: {unmet.message}"
-    return problem_row(pod, "warning", unmet.field, message, "add it to the input; the pod waits")
+    hint = "add it to the input; the pod waits"
+    row = problem_row(pod, "warning", unmet.field, message, hint)
+    return replace(row, code=ProblemCode.UNMET)
 
 
 def fault_row(pod: Pod, note: FieldFault) -> Problem:

@@ -1,0 +1,31 @@
+"""What is said about the input beside what runs."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from qoslet.core.workload.config.references import UnmetReference
+from qoslet.core.workload.fields import unmet_row
+from qoslet.core.workload.process_spec import PodSpec
+from tests.agent.fixtures import Bench, pod_of, spec_of
+
+
+def lacking(name: str) -> PodSpec:
+    lacks = UnmetReference(f"spec.{name}", "FailedMount", 'configmap "c" not found')
+    row = unmet_row(pod_of(name), lacks)
+    return replace(spec_of(pod_of(name)), unmet=(lacks,), problems=(row,))
+
+
+def test_nobody_says_that_a_pod_waits_which_runs_on() -> None:
+    bench = Bench()
+    waits = "add it to the input; the pod waits"
+    bench.put("a")
+    bench.source.put(pod_of("b"), lacking("b"))
+    bench.turn()
+    assert [row.hint for row in bench.reconciler.problems] == [waits]
+    bench.source.put(pod_of("a"), lacking("a"))
+    bench.turn(1.0)
+    assert bench.keeper.running == {"a"}
+    runs = "add it to the input; the running pod is unchanged, a new start of the pod would wait"
+    assert [row.hint for row in bench.reconciler.problems] == [runs, waits]
+    assert bench.reconciler.problems is bench.reconciler.problems
