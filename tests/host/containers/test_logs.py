@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,6 +53,21 @@ def test_a_log_is_begun_anew_when_it_is_full_and_the_oldest_part_goes(tmp_path: 
     )
     assert len(texts(folder / "0.log")) > 40
     assert notes == []
+
+
+def test_a_log_that_somebody_removes_begins_again_where_readers_look(tmp_path: Path) -> None:
+    target, notes = tmp_path / "var", list[str]()
+    target.mkdir()
+    (tmp_path / "logs").symlink_to(target)
+    path = tmp_path / "logs" / "pod" / "app" / "0.log"
+    log = LogFile(str(path), LogLimits(), notes.append)
+    log.write(entry("before"))
+    shutil.rmtree(target)
+    log.write(entry("after"))
+    log.write(entry("more"))
+    log.close()
+    assert texts(path) == ["after", "more"]
+    assert notes == [f"{path}: the log was removed: it begins again"]
 
 
 def test_an_entry_that_is_longer_than_the_log_is_kept_whole(tmp_path: Path) -> None:

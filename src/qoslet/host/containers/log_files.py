@@ -72,8 +72,8 @@ class LogFile:
     def write(self, text: bytes) -> None:
         """Append whole entries."""
         try:
-            if text and self._file < 0:
-                self._open()
+            if text:
+                self._find()
             while text:
                 room = self._most - self._size
                 cut = len(text) if len(text) <= room else text.rfind(b"\n", 0, max(0, room)) + 1
@@ -87,6 +87,14 @@ class LogFile:
             self._note(f"logs are lost: {self.path}: {error.strerror}")
         if are_few():
             self.close()
+
+    def _find(self) -> None:
+        """Open the file where it is not open, or somebody has removed it since."""
+        if self._file >= 0 and not os.fstat(self._file).st_nlink:
+            self.close()
+            self._note(f"{self.path}: the log was removed: it begins again")
+        if self._file < 0:
+            self._open()
 
     def _append(self, text: bytes) -> None:
         """One write; of one that was torn off the whole entries stay."""
