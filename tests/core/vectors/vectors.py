@@ -147,12 +147,12 @@ NOT_APPLICABLE = (
 )
 
 RUN_ELSEWHERE = {
-    "kubelet_config_validation": "node/test_resolve.py",
+    "kubelet_config_validation": "node/test_bad_fields.py",
     "node_allocatable_enforcement": "node/test_node.py",
     "node_allocatable_reservation": "node/test_node.py",
-    "node_allocatable_validate": "node/test_resolve.py",
-    "parse_qos_reserved": "node/test_resolve.py",
-    "parse_reserved_list": "node/test_resolve.py",
+    "node_allocatable_validate": "node/test_bad_fields.py",
+    "parse_qos_reserved": "node/test_bad_fields.py",
+    "parse_reserved_list": "node/test_bad_fields.py",
 }
 """Rules whose vectors the tests of node documents run."""
 

@@ -13,7 +13,7 @@ import pytest
 from qoslet.errors import CannotDo
 from qoslet.host.images import umoci
 from qoslet.host.images.layers import Limits
-from qoslet.host.images.sandbox import MEMORY_BYTES, confined
+from qoslet.host.images.sandbox import MEMORY_BYTES, OPEN_FILES, confined
 from qoslet.host.images.store import Store
 from tests.host.images import layouts
 from tests.host.images.layouts import file, layer
@@ -35,6 +35,16 @@ def failure(
     with pytest.raises(ValueError) as error:
         run(folder, work, size, seconds)
     return str(error.value)
+
+
+def test_what_its_parent_has_open_is_none_of_its_business(tmp_path: Path) -> None:
+    kept = [os.open("/", os.O_PATH) for _ in range(2 * OPEN_FILES)]
+    try:
+        run(tmp_path / "in", lambda: Path("open").write_text(str(len(os.listdir("/proc/self/fd")))))
+    finally:
+        for descriptor in kept:
+            os.close(descriptor)
+    assert int((tmp_path / "in/open").read_text()) < 8
 
 
 def test_only_its_directory_can_be_written_to(tmp_path: Path) -> None:

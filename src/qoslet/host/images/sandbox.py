@@ -27,6 +27,7 @@ MEMORY_BYTES = 1 << 30
 OPEN_FILES = 256
 
 _CAPABILITIES = "CHOWN DAC_OVERRIDE FOWNER FSETID MKNOD SETFCAP"
+_MOST_FILES = (1 << 31) - 1
 _PR_SET_PDEATHSIG = 1
 _POLL_SECONDS = 0.1
 _MESSAGE_BYTES = 4000
@@ -121,6 +122,8 @@ def _child(
         nothing = os.open(os.devnull, os.O_RDWR)
         for number, descriptor in enumerate((nothing, nothing, writer)):
             os.dup2(descriptor, number)
+        # what an agent keeps open is none of its business, and would count against its limit
+        os.closerange(3, _MOST_FILES)
         _enter(folder)
         for kind, most in (
             (resource.RLIMIT_DATA, MEMORY_BYTES),
