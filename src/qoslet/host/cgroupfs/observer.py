@@ -91,8 +91,13 @@ class CgroupObserver:
 
     def identity(self, path: str) -> int | None:
         """The inode of a cgroup; None where it is absent, on v1 in any hierarchy."""
-        inodes = [tree.identity(checked(path)) for tree in self._layout.trees]
-        return None if None in inodes else inodes[0]
+        # by its name: this must not need a descriptor, of which there may be few
+        group = checked(path)
+        try:
+            inodes = [os.lstat(f"{tree.point}{group}").st_ino for tree in self._layout.trees]
+        except OSError:
+            return None
+        return inodes[0]
 
     def close(self) -> None:
         """Close every descriptor."""
