@@ -23,6 +23,7 @@ from qoslet.core.workload.process_spec import ProcessSpec
 from qoslet.core.workload.security.context import Credentials
 from qoslet.host.containers.mount_namespace import enter
 from qoslet.host.linux.capabilities import bound_capabilities, last_capability, prctl
+from qoslet.host.linux.descriptors import EXHAUSTED
 from qoslet.host.linux.mount_syscalls import library
 
 NOT_FOUND = 127
@@ -75,7 +76,7 @@ def begin(
     ``joins``, and do not wait for it: ``settle`` tells what came of it.
 
     ``output`` becomes its stdout, ``errors`` (else ``output``) its stderr. Raises
-    ``StartFailed``; no process is left then.
+    ``StartFailed``, and OSError where descriptors are wanting; no process is left then.
     """
     last_capability()
     library()
@@ -97,6 +98,8 @@ def begin(
         os.close(reader)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
+        if error.errno in EXHAUSTED:
+            raise
         raise StartFailed(NOT_EXECUTABLE, f"cannot wait for it: {error.strerror}") from error
     return ForkedProcess(pid, pidfd, reader, time.monotonic() + START_SECONDS)
 

@@ -226,10 +226,11 @@ class ContainerProcess:
 def fork(
     launch: ProcessSpec, joins: Sequence[int], writers: Sequence[int], one: ContainerProcess
 ) -> None:
-    """Begin ``one``; where that fails its pipes go, too. Raises ``StartFailed``."""
+    """Begin ``one``; where that fails its pipes go, too. Raises ``StartFailed``, and OSError where
+    it failed for want of descriptors."""
     try:
         birth = begin(launch, joins, *writers)
-    except StartFailed:
+    except (OSError, StartFailed):
         one.pipes.close()
         raise
     one.born(birth, start_time(birth.pid) or 0)

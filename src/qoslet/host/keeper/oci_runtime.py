@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from qoslet.core.workload.process_spec import ProcessSpec
 from qoslet.errors import CannotDo
 from qoslet.host.containers.records import start_time
-from qoslet.host.containers.spawn import reap_orphans
+from qoslet.host.containers.spawn import StartFailed, reap_orphans
 from qoslet.host.keeper.container_cgroups import ContainerCgroups
 from qoslet.host.keeper.container_process import ContainerProcess, ExitWatch
 from qoslet.host.keeper.pod import ProcessPod
@@ -39,12 +39,13 @@ class OciLifecycle:
     def begin(
         self, pod: ProcessPod, launch: ProcessSpec, outputs: list[int], one: ContainerProcess
     ) -> None:
-        """Begin to make a container; where that fails its pipes go, too. Raises OSError."""
+        """Begin to make a container; where that fails its pipes go, too. Raises ``StartFailed``,
+        OSError."""
         pids = [pid for other in pod.running.values() if (pid := other.main) is not None]
         is_mine = self._is_in(pod.cgroups[launch.name])
         try:
             birth = self._bundled.begin(pod.spec, launch, outputs, pids, is_mine)
-        except OSError:
+        except (OSError, StartFailed):
             one.pipes.close()
             raise
         one.born(birth, start_time(birth.pid) or 0)

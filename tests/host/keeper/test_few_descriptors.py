@@ -1,0 +1,57 @@
+"""A start that fails for want of descriptors leaves none open."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from qoslet.core.workload.process_spec import ProcessSpec
+from qoslet.core.workload.security.context import DEFAULT_CAPABILITIES, Credentials
+from qoslet.host.containers.log_files import LogFile, LogLimits
+from qoslet.host.keeper.container_process import ContainerProcess, fork
+
+ME = Credentials(os.getuid(), os.getgid(), (), DEFAULT_CAPABILITIES, os.getuid() != 0)
+
+
+def _open() -> list[int]:
+    """The descriptors of this process, without the one that lists them."""
+    listed = [int(name) for name in os.listdir("/proc/self/fd")]
+    return sorted(number for number in listed if os.path.lexists(f"/proc/self/fd/{number}"))
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Iterator[ContainerProcess]:
+    log = LogFile(str(tmp_path / "0.log"), LogLimits(), lambda line: None, lambda: 1 << 20)
+    one = ContainerProcess(str(tmp_path / "c"), log)
+    yield one
+    if one.pid:
+        os.waitpid(one.pid, 0)
+
+
+@pytest.mark.parametrize("free", [0, 1])
+def test_a_start_without_descriptors_closes_its_pipes_and_is_tried_again(
+    one: ContainerProcess, tmp_path: Path, free: int
+) -> None:
+    """``free``: what is left for the pipe of the child's report, which needs two."""
+    launch = ProcessSpec("c", "regular", ("/bin/true",), (), "/", ME, "Never")
+    before = _open()
+    writers = one.pipes.make((os.getuid(), os.getgid()))
+    usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(_open())
+    fill = [os.open("/dev/null", os.O_RDONLY) for _ in range(highest + 1 - len(_open()))]
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1 + free, usual[1]))
+        with pytest.raises(OSError) as caught:
+            fork(launch, [], writers, one)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, usual)
+        for descriptor in (*fill, *writers):
+            os.close(descriptor)
+    assert caught.value.errno == errno.EMFILE
+    assert _open() == before
+    assert os.listdir(tmp_path) == ["0.log"]
