@@ -17,7 +17,7 @@ from qoslet.core.workload.folders.types import DiskVolume, FilesVolume
 from qoslet.errors import CannotDo
 from qoslet.host.containers.log_files import make_private
 from qoslet.host.containers.payload import write_payload
-from qoslet.host.linux.openat import file_name
+from qoslet.host.containers.volume_folders import listed, path_component
 from qoslet.host.linux.remove_tree import remove_tree
 
 VOLUMES_DIRECTORY = "/var/lib/qoslet/volumes"
@@ -52,9 +52,9 @@ class DiskVolumes:
     def provide(self, uid: str, volume: DiskVolume | FilesVolume) -> str:
         """The directory of a volume, made if it is not there; files are as wanted from then on.
         Raises OSError, ``CannotDo``."""
-        pod = f"{self._pods}/{_component(uid)}"
+        pod = f"{self._pods}/{path_component(uid)}"
         self._private(pod)
-        path = f"{pod}/{_component(volume.name)}"
+        path = f"{pod}/{path_component(volume.name)}"
         if isinstance(volume, FilesVolume):
             if not _is_directory(path):
                 _make(pod, volume.name, 0o755, None)
@@ -65,7 +65,7 @@ class DiskVolumes:
 
     def remove(self, uid: str) -> None:
         """Take a pod's volumes out of the way; they go in a thread. Raises ``CannotDo``."""
-        pod = f"{self._pods}/{_component(uid)}"
+        pod = f"{self._pods}/{path_component(uid)}"
         if not os.path.lexists(pod):
             return
         try:
@@ -79,7 +79,7 @@ class DiskVolumes:
     def collect(self) -> None:
         """Go on removing what was taken out of the way, by an earlier agent too."""
         running = self._thread is not None and self._thread.is_alive()
-        if not running and _listed(self._removed):
+        if not running and listed(self._removed):
             self._thread = Thread(target=self._sweep, name="volumes", daemon=True)
             self._thread.start()
 
@@ -98,8 +98,8 @@ class DiskVolumes:
     def existing(self) -> Mapping[str, tuple[str, ...]]:
         """Pod UID to volume names."""
         return {
-            uid: tuple(name for name in _listed(f"{self._pods}/{uid}") if not name.startswith("."))
-            for uid in _listed(self._pods)
+            uid: tuple(name for name in listed(f"{self._pods}/{uid}") if not name.startswith("."))
+            for uid in listed(self._pods)
         }
 
     def _sweep(self) -> None:
@@ -117,7 +117,7 @@ class DiskVolumes:
 
     def _sweep_locked(self) -> None:
         failed: set[str] = set()
-        while names := [name for name in _listed(self._removed) if name not in failed]:
+        while names := [name for name in listed(self._removed) if name not in failed]:
             for name in names:
                 path = f"{self._removed}/{name}"
                 try:
@@ -165,19 +165,3 @@ def _is_directory(path: str) -> bool:
     except FileNotFoundError:
         return False
     return True
-
-
-def _listed(path: str) -> list[str]:
-    """The names in a directory, sorted; none where it is gone."""
-    try:
-        return sorted(os.listdir(path))
-    except OSError:
-        return []
-
-
-def _component(name: str) -> str:
-    """``name`` as one component of a path. Raises ``CannotDo``."""
-    try:
-        return file_name(name)
-    except ValueError as error:
-        raise CannotDo(f"{error}", where="volumes") from None

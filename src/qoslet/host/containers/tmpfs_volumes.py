@@ -19,9 +19,9 @@ from qoslet.core.cgroup.names import is_at_or_below, is_below
 from qoslet.core.workload.process_spec import MemoryVolume
 from qoslet.errors import CannotDo
 from qoslet.host.containers.mount_namespace import DEVICE
+from qoslet.host.containers.volume_folders import listed, path_component
 from qoslet.host.linux.mount_syscalls import DETACH, NO_DEVICES, NO_SUID, REMOUNT, mount, unmount
 from qoslet.host.linux.mountinfo import mounts
-from qoslet.host.linux.openat import file_name
 from qoslet.host.linux.procfs import text
 
 HOLDERS_TOLD = 5
@@ -88,7 +88,7 @@ class TmpfsVolumes:
         """Unmount and remove every volume of a pod. With ``detach`` one that is in use goes out
         of sight, its memory with the last holder, and a note says so."""
         pod = self._pod(uid)
-        for name in _listed(pod):
+        for name in listed(pod):
             path = self._path(uid, name)
             try:
                 if _is_mount(path):
@@ -124,15 +124,15 @@ class TmpfsVolumes:
 
     def existing(self) -> Mapping[str, tuple[str, ...]]:
         """Pod UID to volume names of all that is below the folder."""
-        return {uid: tuple(_listed(f"{self._folder}/{uid}")) for uid in _listed(self._folder)}
+        return {uid: tuple(listed(f"{self._folder}/{uid}")) for uid in listed(self._folder)}
 
     def _pod(self, uid: str) -> str:
         """The directory of a pod."""
-        return f"{self._folder}/{_component(uid)}"
+        return f"{self._folder}/{path_component(uid)}"
 
     def _path(self, uid: str, name: str) -> str:
         """The directory of a volume."""
-        return f"{self._pod(uid)}/{_component(name)}"
+        return f"{self._pod(uid)}/{path_component(name)}"
 
     def _private(self, path: str) -> None:
         """Make a directory of ours that nobody else may enter. Raises ``CannotDo``."""
@@ -156,7 +156,7 @@ def holders(point: str) -> list[str]:
     table = mounts()
     numbers = {str(one.number) for one in table if one.point == point}
     found = [f"the mount on {one.point}" for one in table if is_below(one.point, point)]
-    for pid in _listed("/proc"):
+    for pid in listed("/proc"):
         if pid.isdigit() and _holds(pid, point, numbers):
             name = (text(f"/proc/{pid}/comm") or "?").rstrip("\n")
             found.append(f"process {pid} ({name})")
@@ -172,7 +172,7 @@ def _holds(pid: str, point: str, numbers: set[str]) -> bool:
             continue
         if is_at_or_below(target, point):
             return True
-    for number in _listed(f"/proc/{pid}/fdinfo"):
+    for number in listed(f"/proc/{pid}/fdinfo"):
         _, found, rest = (text(f"/proc/{pid}/fdinfo/{number}") or "").partition("mnt_id:")
         if found and rest.split("\n")[0].strip() in numbers:
             return True
@@ -226,19 +226,3 @@ def _size(path: str) -> int:
 def _pages(size: int) -> int:
     """Whole pages that hold ``size`` bytes."""
     return -(-size // os.sysconf("SC_PAGE_SIZE"))
-
-
-def _listed(path: str) -> list[str]:
-    """The names in a directory, sorted; none where it is gone."""
-    try:
-        return sorted(os.listdir(path))
-    except OSError:
-        return []
-
-
-def _component(name: str) -> str:
-    """``name`` as one component of a path. Raises ``CannotDo``."""
-    try:
-        return file_name(name)
-    except ValueError as error:
-        raise CannotDo(f"{error}", where="volumes") from None
