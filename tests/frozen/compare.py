@@ -20,6 +20,7 @@ ADDED: dict[tuple[str, str], str] = {
     ("Run", "pods[].containers[].unhealthy"): "what probes say that fail",
     ("Plan", "node.os"): "Windows nodes have no cgroups",
     ("Plan", "node.cgroupsInForce"): "the same",
+    ("Plan", "pods[].controller"): "which workload a pod stands for",
     ("Plan", "pods[].isolation"): "pods with a RuntimeClass are isolated one by one",
     ("Explanation", "node.os"): "Windows nodes have no cgroups",
     ("Explanation", "node.cgroupsInForce"): "the same",

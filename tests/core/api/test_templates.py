@@ -52,7 +52,14 @@ def test_a_template_counts_once_named_as_its_owner(document: dict[str, Any]) -> 
         ("Deployment", {"replicas": 0}, []),
         ("StatefulSet", {"replicas": 3}, ["web-0", "web-1", "web-2"]),
         ("DaemonSet", {"replicas": 9}, ["web-0"]),
+        ("StatefulSet", {"replicas": 2, "ordinals": {"start": 5}}, ["web-5", "web-6"]),
+        ("StatefulSet", {"replicas": 1, "ordinals": {}}, ["web-0"]),
+        ("Deployment", {"replicas": 1, "ordinals": {"start": 5}}, ["web-0"]),
         ("Job", {"parallelism": 2, "replicas": 9}, ["web-0", "web-1"]),
+        ("Job", {"completions": 3}, ["web-0"]),
+        ("Job", {"completions": 2, "parallelism": 9}, ["web-0", "web-1"]),
+        ("Job", {"completions": 0, "parallelism": 9}, []),
+        ("Deployment", {"replicas": 2, "completions": 1, "parallelism": 1}, ["web-0", "web-1"]),
     ],
 )
 def test_expand_makes_the_pods_of_a_template(
@@ -61,6 +68,89 @@ def test_expand_makes_the_pods_of_a_template(
     found = pods_of(workload(kind, TEMPLATE, **spec), expand=True)
     assert [each.name for each in found] == names
     assert [each.uid for each in found] == [generated_uid("default", name) for name in names]
+
+
+def cron_job(**job: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "web"},
+        "spec": {"jobTemplate": {"spec": {"template": ONCE, **job}}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("job", "names"),
+    [
+        ({}, ["web-0"]),
+        ({"parallelism": 2}, ["web-0", "web-1"]),
+        ({"parallelism": 5, "completions": 1}, ["web-0"]),
+    ],
+)
+def test_a_cron_job_has_the_pods_of_one_run(job: dict[str, Any], names: list[str]) -> None:
+    found = pods_of(cron_job(**job), expand=True)
+    assert [each.name for each in found] == names
+    assert {each.controller for each in found} == {("CronJob", "web")}
+
+
+@pytest.mark.parametrize(
+    ("document", "where"),
+    [
+        (workload("StatefulSet", TEMPLATE, ordinals={"start": -1}), "spec.ordinals.start"),
+        (workload("Job", ONCE, completions=-1), "spec.completions"),
+        (workload("Job", ONCE, completionMode="Indexed"), "spec.completions"),
+        (workload("Job", ONCE, completionMode="Sometimes"), "spec.completionMode"),
+        (cron_job(completionMode="Indexed"), "spec.jobTemplate.spec.completions"),
+        (cron_job(parallelism=-1), "spec.jobTemplate.spec.parallelism"),
+    ],
+)
+def test_numbers_of_pods_that_the_api_server_refuses(document: dict[str, Any], where: str) -> None:
+    (fault,) = loaded(document).faults
+    assert fault.where.endswith(f" default/web: {where}")
+
+
+def test_the_pod_of_a_stateful_set_has_its_first_ordinal_beside_a_namesake() -> None:
+    database = workload("StatefulSet", TEMPLATE, ordinals={"start": 5})
+    found = pods_of(database, workload("Deployment", TEMPLATE))
+    assert sorted(each.name for each in found) == ["web", "web-5"]
+    (fault,) = loaded(database, workload("StatefulSet", TEMPLATE)).faults
+    assert "occurs twice" in fault.message
+
+
+@pytest.mark.parametrize("make", [lambda **job: workload("Job", ONCE, **job), cron_job])
+def test_pods_of_an_indexed_job_know_their_index(make: Any) -> None:
+    result = loaded(
+        make(completionMode="Indexed", completions=2, parallelism=2), keep_raw=True, expand=True
+    )
+    indices = [_index(result.raw[each.uid]) for each in result.pods]
+    assert indices == [("0", "0", "0"), ("1", "1", "1")]
+    (alone,) = loaded(make(completionMode="Indexed", completions=2), keep_raw=True).raw.values()
+    assert _index(alone) == ("0", "0", "0")
+    (plain,) = loaded(make(completions=2), keep_raw=True).raw.values()
+    assert "env" not in plain["spec"]["containers"][0]
+
+
+def _index(document: dict[str, Any]) -> tuple[str, str, str]:
+    key, metadata = "batch.kubernetes.io/job-completion-index", document["metadata"]
+    (variable,) = document["spec"]["containers"][0]["env"]
+    assert variable["name"] == "JOB_COMPLETION_INDEX"
+    return metadata["labels"][key], metadata["annotations"][key], variable["value"]
+
+
+def test_a_variable_that_a_template_has_stays() -> None:
+    mine = {"name": "JOB_COMPLETION_INDEX", "value": "mine"}
+    template = {**ONCE, "spec": {**ONCE["spec"], "containers": [container(env=[mine])]}}
+    document = workload("Job", template, completionMode="Indexed", completions=2)
+    (raw,) = loaded(document, keep_raw=True).raw.values()
+    assert raw["spec"]["containers"][0]["env"] == [mine]
+
+
+def test_pods_of_a_stateful_set_are_labelled_with_their_ordinal() -> None:
+    document = workload("StatefulSet", TEMPLATE, replicas=2, ordinals={"start": 5})
+    result = loaded(document, keep_raw=True, expand=True)
+    labels = [result.raw[each.uid]["metadata"]["labels"] for each in result.pods]
+    assert [one["statefulset.kubernetes.io/pod-name"] for one in labels] == ["web-5", "web-6"]
+    assert [one["apps.kubernetes.io/pod-index"] for one in labels] == ["5", "6"]
 
 
 def test_lists_of_every_kind() -> None:

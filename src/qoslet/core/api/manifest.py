@@ -287,7 +287,7 @@ class _Loader:
             return
         if self.selection is not None and not self.selection.takes(shape.metadata, template):
             return
-        from qoslet.core.api.input.templates import Template, surroundings
+        from qoslet.core.api.input.templates import Template, numbered, surroundings
 
         around = surroundings("" if custom else kind, spec, template, path)
         place = DocumentPath(where, shape.metadata, f"{path}.", *around)
@@ -299,6 +299,7 @@ class _Loader:
         raw_value = self._value(raw, spot) if self._options.keep_raw else None
         after = len(self.loaded.pods)
         claim = claim_of(kind, custom, shape.metadata, pod, spot, self._numbers)
+        claim = numbered(claim, spec)
         self._templates.append(Template(after, workload, pod, spec, raw_value, spot, path, claim))
 
     def finish(self) -> None:

@@ -70,7 +70,7 @@ class Entry(Struct, frozen=True):
     @property
     def identity(self) -> Claim | str:
         """Which object of the cluster it is or stands for."""
-        return self.claim or self.pod.key
+        return self.claim.identity if self.claim is not None else self.pod.key
 
     @property
     def precedence(self) -> tuple[object, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qoslet.core.api.schema import Metadata
 
@@ -25,7 +26,8 @@ class Workload(Struct, frozen=True, gc=False):
 class Claim(Struct, frozen=True, gc=False):
     """The object for whose pod a name is wanted. ``copy`` is what ``expand`` puts behind the name.
     ``group`` is that of a custom resource. Only an object with a ``generateName`` has ``file`` and
-    ``number``, its place among those of the file with the same one."""
+    ``number``, its place among those of the file with the same one. ``first`` is the ordinal of a
+    StatefulSet's first pod; it is no part of what the object is."""
 
     namespace: str
     name: str
@@ -34,6 +36,12 @@ class Claim(Struct, frozen=True, gc=False):
     copy: str = ""
     file: str = ""
     number: int = -1
+    first: int = 0
+
+    @property
+    def identity(self) -> Claim:
+        """The same for every document of one object."""
+        return replace(self, first=0) if self.first else self
 
     @property
     def wanted(self) -> str:

@@ -136,6 +136,8 @@ class JobShape(Struct, gc=False, rename="camel"):
 
     template: PodShape | None = None
     parallelism: int | None = None
+    completions: int | None = None
+    completion_mode: str | None = None
 
 
 class JobTemplateShape(Struct, gc=False):
@@ -150,6 +152,12 @@ class ClaimShape(Struct, gc=False):
     metadata: Metadata | None = None
 
 
+class OrdinalsShape(Struct, gc=False):
+    """apps/v1 StatefulSetOrdinals."""
+
+    start: int | None = None
+
+
 class WorkloadSpecShape(Struct, gc=False, rename="camel"):
     """The specs of apps/v1 and batch/v1: what carries a pod template and how many of it."""
 
@@ -157,6 +165,9 @@ class WorkloadSpecShape(Struct, gc=False, rename="camel"):
     job_template: JobTemplateShape | None = None
     replicas: int | None = None
     parallelism: int | None = None
+    completions: int | None = None
+    completion_mode: str | None = None
+    ordinals: OrdinalsShape | None = None
     selector: Raw = NOTHING
     volume_claim_templates: list[ClaimShape] | None = None
 

@@ -157,6 +157,7 @@ def plan_document(plan: Plan) -> Document:
                 "qosClass": row.qos,
                 "guard": guard_block(guard_mode(policy, row.pod)),
                 "isolation": _isolation(policy, row.pod),
+                "controller": controller_block(row.pod.controller),
             }
             for row in plan.pods
         ],
@@ -165,6 +166,14 @@ def plan_document(plan: Plan) -> Document:
         ],
         "problems": [problem_row(problem) for problem in plan.problems],
     }
+
+
+def controller_block(controller: tuple[str, str] | None) -> Document | None:
+    """What made a pod, or whose template it stands for; None where nothing did."""
+    if controller is None:
+        return None
+    kind, name = controller
+    return {"kind": kind, "name": name}
 
 
 def _isolation(policy: NodePolicy, pod: Pod) -> str | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from qoslet.core.status.pod_reason import exit_reason, retry_at, waiting_reason
 from qoslet.render.documents.memory import memory_document
-from qoslet.render.documents.plan import API_VERSION, Document, problem_row
+from qoslet.render.documents.plan import API_VERSION, Document, controller_block, problem_row
 from qoslet.render.documents.timestamps import moment
 
 if TYPE_CHECKING:
@@ -53,9 +53,7 @@ def _pod(row: PodRow) -> Document:
         "manifest": row.manifest or None,
         "usage": _usage(row.usage.get("")),
         "containers": [container_row(state, row) for state in row.containers],
-        "controller": dict(zip(("kind", "name"), row.controller, strict=True))
-        if row.controller
-        else None,
+        "controller": controller_block(row.controller),
     }
 
 

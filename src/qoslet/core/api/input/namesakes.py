@@ -54,7 +54,7 @@ def alternative(claim: Claim) -> str:
     if claim.kind == "Pod" and not claim.group:
         return _with(claim, _letters(claim, ""))
     if claim.kind == "StatefulSet" and not (claim.copy or claim.group or claim.number >= 0):
-        return _with(claim, "0")
+        return _with(claim, str(claim.first))
     tag = None if claim.group else _TAGS.get(claim.kind)
     plain = "".join(
         letter for letter in claim.kind.lower() if letter.isascii() and letter.isalnum()
@@ -117,7 +117,8 @@ class Namesakes:
         same object. A Pod with a name needs no claim."""
         claim = claim or _of_pod(pod)
         others = self._waiting.setdefault(claim.wanted, [])
-        if claim == (first or _of_pod(pod)) or claim in others:
+        same = claim.identity
+        if same in ((first or _of_pod(pod)).identity, *(other.identity for other in others)):
             return None
         others.append(claim)
         uid = f"{claim.wanted}#{len(others)}" if pod.uid_from == "generated" else pod.uid

@@ -47,7 +47,30 @@ def _faults(kind: str, spec: WorkloadSpecShape, template: PodShape, path: str) -
     if kind in _ALWAYS and spec.selector is not NOTHING:
         labels = (template.metadata.labels if template.metadata else None) or {}
         _selector(spec.selector, labels, kind, faults)
+    start = spec.ordinals.start if spec.ordinals is not None else None
+    if kind == "StatefulSet" and start is not None and start < 0:
+        faults.append(FieldFault("spec.ordinals.start", f"{start} is negative", "give 0 or more"))
+    if kind in _JOBS:
+        _completions(kind, spec, faults)
     return faults
+
+
+def _completions(kind: str, spec: WorkloadSpecShape, faults: list[FieldFault]) -> None:
+    """How many pods of a Job are to complete, and whether they are numbered."""
+    job = spec.job_template.spec if kind == "CronJob" and spec.job_template is not None else spec
+    if job is None:
+        return
+    prefix = "spec.jobTemplate.spec" if kind == "CronJob" else "spec"
+    if job.completions is not None and job.completions < 0:
+        message = f"{job.completions} is negative"
+        faults.append(FieldFault(f"{prefix}.completions", message, "give 0 or more"))
+    mode = job.completion_mode
+    if mode not in (None, "Indexed", "NonIndexed"):
+        message = f"{shown(mode)!r} is unknown (known are Indexed, NonIndexed)"
+        faults.append(FieldFault(f"{prefix}.completionMode", message, ""))
+    elif mode == "Indexed" and job.completions is None:
+        hint = "an indexed Job says how many pods complete it"
+        faults.append(FieldFault(f"{prefix}.completions", "is missing", hint))
 
 
 def _volumes_added(spec: WorkloadSpecShape) -> tuple[str, ...]:

@@ -39,6 +39,13 @@ class PlanPodName(TypedDict):
     name: str
 
 
+class PlanPodController(TypedDict):
+    """``PlanPodController`` in the document."""
+
+    kind: str
+    name: str
+
+
 class PlanPod(TypedDict):
     """``PlanPod`` in the document."""
 
@@ -49,6 +56,7 @@ class PlanPod(TypedDict):
     qosClass: Literal["Guaranteed", "Burstable", "BestEffort"]
     guard: PlanGuard | None
     isolation: Literal["process", "hyperv", "host", None]
+    controller: PlanPodController | None
 
 
 _PlanGuardKeywords = TypedDict("_PlanGuardKeywords", {"from": "Literal['annotation', 'default']"})
