@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from qoslet.app.bundle_inputs import BundleInputs
     from qoslet.core.api.manifest import Loaded
     from qoslet.core.api.pod import Pod, System
     from qoslet.core.node.node import Node
@@ -50,18 +51,21 @@ def read(
     """Read the node, then the pods; all faults of both at once. ``writes``: for a verb that
     writes a tree of its own, which as root reads only what no other user can change. ``system``
     overrides the node's operating system. Raises BadInputs."""
-    if not paths:
+    _check_stdin(args, paths)
+    bundle = _bundle(args)
+    if not paths and bundle is None:
         hint = "qoslet plan -f pods.yaml, or - for standard input"
         raise BadInput("no pods given", where="-f", hint=hint)
-    if "-" in paths and "-" in args.node:
-        raise BadInput("standard input can be read once", where="--node -", hint="name a file")
     faults: list[BadInput] = []
     node: Node | None = None
     problems: Sequence[Problem] = ()
     try:
-        node, problems = load_node(
-            args.node, flags_of(args), root_check=writes, acts=writes, system=system
-        )
+        if bundle is not None:
+            node, problems = bundle.node(args.node, flags_of(args), system)
+        else:
+            node, problems = load_node(
+                args.node, flags_of(args), root_check=writes, acts=writes, system=system
+            )
         node = as_written(node) if writes else node
     except BadInputs as error:
         faults += error.faults
@@ -70,7 +74,10 @@ def read(
     options = replace(options, namespace=_namespace(args), selector=args.selector)
     recursive = getattr(args, "recursive", False)
     try:
-        loaded = load(paths, options, root_check=writes, recursive=recursive)
+        if bundle is not None and not paths:
+            loaded = bundle.pods(options)
+        else:
+            loaded = load(paths, options, root_check=writes, recursive=recursive)
         _check_node_name(args, loaded)
     except BadInputs as error:
         raise BadInputs([*faults, *error.faults]) from None
@@ -82,6 +89,29 @@ def read(
         said = [f"{one.field} {one.value}" for one in node.assumed]
         note(f"assumed, as no document says it: {_grouped(said)}")
     return Inputs(loaded.pods, node, (*problems, *loaded.problems))
+
+
+def _check_stdin(args: argparse.Namespace, paths: Sequence[str]) -> None:
+    """Raise BadInput for what reads standard input twice."""
+    readers = {
+        "-f": "-" in paths,
+        "--bundle": getattr(args, "bundle", None) == "-",
+        "--node": "-" in args.node,
+    }
+    reading = [option for option, reads in readers.items() if reads]
+    if len(reading) > 1:
+        message = "standard input can be read once"
+        raise BadInput(message, where=f"{reading[-1]} -", hint="name a file")
+
+
+def _bundle(args: argparse.Namespace) -> BundleInputs | None:
+    """The bundle that stands for the machine. Raises BadInput."""
+    path = getattr(args, "bundle", None)
+    if path is None:
+        return None
+    from qoslet.app.bundle_inputs import BundleInputs
+
+    return BundleInputs(path)
 
 
 def _namespace(args: argparse.Namespace) -> str | None:

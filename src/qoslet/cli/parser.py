@@ -232,6 +232,15 @@ def add_node_arguments(parser: argparse.ArgumentParser, root: str = "") -> None:
             parser.folded.append(action)
 
 
+def add_bundle_argument(parser: argparse.ArgumentParser) -> None:
+    """The option of commands that look at a bundle instead of a machine."""
+    parser.add_argument(
+        "--bundle",
+        metavar="FILE",
+        help="Look at the node in a file of qoslet bundle instead of this machine",
+    )
+
+
 def add_drawing_arguments(parser: argparse.ArgumentParser, exact: bool = True) -> None:
     """The options of everything that is drawn for people."""
     group = parser.add_argument_group("display options")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qoslet.cli.parser import (
+    add_bundle_argument,
     add_document_arguments,
     add_drawing_arguments,
     add_node_arguments,
@@ -53,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-v", "--verbose", action="store_true", help="Show every detail of each value"
     )
     add_schema_argument(parser)
+    add_bundle_argument(parser)
     add_document_arguments(parser, positional=False, namespace=False)
     add_node_arguments(parser)
     add_drawing_arguments(parser)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qoslet.cli.parser import (
+    add_bundle_argument,
     add_document_arguments,
     add_drawing_arguments,
     add_node_arguments,
@@ -45,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="List sandboxes, huge pages and every file (tree and table)",
     )
     add_schema_argument(parser)
+    add_bundle_argument(parser)
     add_document_arguments(parser, positional=True)
     add_node_arguments(parser)
     add_drawing_arguments(parser)

@@ -29,6 +29,9 @@ NODE = FileLimits(yaml_size=FOLLOWED.yaml_size, values=FOLLOWED.values, whole_fi
 """A file that describes the node of an agent: JSON of a whole cluster costs little, since only its
 nodes are unfolded."""
 
+BUNDLED = FileLimits(0, 3 << 20, 200_000, 20_000, whole_file=True)
+"""A part of a bundle, which anyone may have made: the archive has a bound of size already."""
+
 
 def too_many(bound: int, what: str, where: str) -> BadInput:
     """The fault of a file that holds more than its bound."""

@@ -56,10 +56,12 @@ def load(
     return _sound(loaded)
 
 
-def load_text(text: str | bytes, options: Options, *, name: str = "text") -> Loaded:
+def load_text(
+    text: str | bytes, options: Options, *, name: str = "text", bounds: FileLimits = READ_ONCE
+) -> Loaded:
     """The pods of YAML or JSON ``text``, called ``name`` in messages. Raises BadInputs."""
     data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
-    return _sound(_loaded(text_documents(data, shown(name)), options))
+    return _sound(_loaded(text_documents(data, shown(name), bounds), options))
 
 
 def values_of(path: str, *, stdin: IO[bytes] | None = None) -> list[tuple[str, Any]]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from typing import IO, Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Raw, Struct
@@ -15,6 +15,9 @@ from qoslet.core.node.resolve import Flags, Probed, node_from
 from qoslet.core.problem import Problem
 from qoslet.errors import BadInput, BadInputs
 from qoslet.host.files.bounds import READ_ONCE, FileLimits
+
+if TYPE_CHECKING:
+    from qoslet.core.api.documents import Document
 
 
 class _Kind(Struct):
@@ -101,19 +104,36 @@ def _documents(
     for path in paths:
         from qoslet.host.files.manifests import documents_of
 
-        count = 0
-        for found in documents_of([path], stdin, root_check and os.geteuid() == 0, bounds):
-            count += 1
-            if isinstance(found, BadInput):
-                yield found
-                continue
-            try:
-                yield from _unwrapped(found.where, _decoded(found.data), bounds)
-            except RecursionError:
-                hint = "Kubernetes documents are not"
-                yield BadInput("is nested too deeply", where=found.where, hint=hint)
-        if not count:
-            yield BadInput("contains no document", where=path, hint="is it the right file?")
+        found = documents_of([path], stdin, root_check and os.geteuid() == 0, bounds)
+        yield from _values(found, path, bounds)
+
+
+def _values(
+    documents: Iterator[Document | BadInput], path: str, bounds: FileLimits
+) -> Iterator[tuple[str, Any] | BadInput]:
+    """The documents of one file, decoded."""
+    count = 0
+    for found in documents:
+        count += 1
+        if isinstance(found, BadInput):
+            yield found
+            continue
+        try:
+            yield from _unwrapped(found.where, _decoded(found.data), bounds)
+        except RecursionError:
+            hint = "Kubernetes documents are not"
+            yield BadInput("is nested too deeply", where=found.where, hint=hint)
+    if not count:
+        yield BadInput("contains no document", where=path, hint="is it the right file?")
+
+
+def _text_values(
+    texts: Iterable[tuple[str, bytes]], bounds: FileLimits
+) -> Iterator[tuple[str, Any] | BadInput]:
+    for name, text in texts:
+        from qoslet.host.files.manifests import text_documents
+
+        yield from _values(text_documents(text, name, bounds), name, bounds)
 
 
 def load_node(
@@ -125,15 +145,17 @@ def load_node(
     bounds: FileLimits = READ_ONCE,
     acts: bool = False,
     system: System | None = None,
+    texts: Iterable[tuple[str, bytes]] = (),
 ) -> tuple[Node, list[Problem]]:
-    """The node that the files at ``paths`` (``-``: standard input) and ``flags`` describe.
+    """The node that the files at ``paths`` (``-``: standard input) and ``flags`` describe, and
+    before them ``texts``, each after its name in messages.
 
     This machine is looked at only for what they do not say, and if they are of another one not at
     all, unless the command ``acts`` on this machine. With ``root_check`` a path that
     another user can change is refused while running as root. ``system`` overrides
     the operating system that the documents name. Raises BadInputs with all faults.
     """
-    found = list(_documents(paths, stdin, root_check, bounds))
+    found = [*_text_values(texts, bounds), *_documents(paths, stdin, root_check, bounds)]
     faults = [each for each in found if isinstance(each, BadInput)]
     documents = [each for each in found if not isinstance(each, BadInput)]
     if not faults:

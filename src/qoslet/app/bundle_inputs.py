@@ -1,0 +1,69 @@
+"""The node and the pods of a bundle, for the commands that take one instead of a machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from qoslet.core.bundle.parts import KUBELET, MACHINE, NODE, NODE_PARTS, PODS, Bundle
+from qoslet.core.problem import Problem
+from qoslet.errors import BadInput
+from qoslet.host.files.bounds import BUNDLED
+from qoslet.host.files.bundle import read_bundle
+from qoslet.host.files.manifests import load_text
+from qoslet.host.files.node import load_node
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from qoslet.core.api.manifest import Loaded, Options
+    from qoslet.core.api.pod import System
+    from qoslet.core.node.flags import Flags
+    from qoslet.core.node.node import Node
+
+
+class BundleInputs:
+    """The bundle at ``path`` as what ``plan`` reads. Raises BadInput."""
+
+    def __init__(self, path: str) -> None:
+        self.bundle: Bundle = read_bundle(path)
+
+    def node(
+        self, paths: Sequence[str], flags: Flags, system: System | None = None
+    ) -> tuple[Node, list[Problem]]:
+        """The node of the bundle, with the documents at ``paths`` and ``flags`` over it; nothing is
+        read from this machine. Raises BadInput, BadInputs."""
+        if flags.probe == "always":
+            hint = "leave out --probe, or --bundle"
+            raise BadInput("reads this machine, --bundle is another", where="--probe", hint=hint)
+        parts = self.bundle.parts
+        if not paths and MACHINE not in parts and NODE not in parts:
+            message = f"has no {MACHINE}: what machine it is from is unknown"
+            raise BadInput(message, where=self.bundle.name, hint="describe the machine with --node")
+        node, problems = load_node(
+            paths,
+            replace(flags, probe="never"),
+            bounds=BUNDLED,
+            system=system,
+            texts=self.bundle.texts(*NODE_PARTS),
+        )
+        return node, [*self._notes(), *problems]
+
+    def pods(self, options: Options) -> Loaded:
+        """The pods of the bundle. Raises BadInput, BadInputs."""
+        for name, text in self.bundle.texts(PODS):
+            return load_text(text, options, name=name, bounds=BUNDLED)
+        raise BadInput(f"has no {PODS}", where=self.bundle.name, hint="give the pods with -f")
+
+    def _notes(self) -> list[Problem]:
+        """What the bundle lacks and what of it is ignored."""
+        name, found = self.bundle.name, []
+        if KUBELET not in self.bundle.parts:
+            message = f"has no {KUBELET}: the kubelet's defaults are taken"
+            hint = "give the configuration with --node where there is one"
+            found.append(Problem("info", name, message, hint))
+        if self.bundle.unknown:
+            message = f"{', '.join(self.bundle.unknown[:5])}: not a part of a bundle, ignored"
+            found.append(Problem("info", name, message, "a newer qoslet may read it"))
+        return found
