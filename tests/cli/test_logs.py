@@ -18,6 +18,8 @@ import pytest
 from qoslet.cli.main import run
 from qoslet.host.containers.log_files import ContainerLogs, LogLimits, stamp
 from qoslet.host.state.folder import escaped, state_directory
+from qoslet.host.state.http_server import Page, private
+from qoslet.render.documents.plan import encode
 from tests.cli.fixtures import environment
 
 OLD = stamp(1_000_000_000 * 10**9)
@@ -147,6 +149,55 @@ def test_a_pod_with_the_longest_name_has_logs_under_its_name(bench: Bench, shown
     assert shown("aaa") == b"other\n"
     assert b"has no logs" in shown(name.replace("a.a", "a.b", 1), code=3)
     assert b"has no logs" in shown("aaaa", code=3)
+
+
+@pytest.fixture
+def agent(bench: Bench) -> Iterator[None]:
+    """An agent that has the pods of two Deployments and a Job."""
+    makers = {
+        "web-0": ("default", "ReplicaSet", "web-5d9c7b8f6d"),
+        "web-1": ("default", "ReplicaSet", "web-5d9c7b8f6d"),
+        "one-a": ("shop", "Deployment", "one"),
+        "one-b": ("default", "Deployment", "one"),
+        "run-x": ("default", "Rollout", "canary"),
+    }
+    items = [
+        {"name": name, "namespace": space, "uid": f"u-{name[-3:]}",
+         "controller": {"kind": kind, "name": maker}}
+        for name, (space, kind, maker) in makers.items()
+    ]  # fmt: skip
+    page = Page("application/json", encode({"kind": "PodStates", "items": items}))
+    server = private(str(bench.folder), {"/v1/pods": lambda: page})
+    yield
+    server.close()
+
+
+@pytest.mark.usefixtures("agent")
+def test_pods_are_chosen_by_their_workload(bench: Bench, shown, capfdbinary) -> None:
+    for name in ("default/web-0", "default/web-1", "shop/one-a", "default/one-b", "default/run-x"):
+        for container in ("app", "side"):
+            bench.write(container, 0, f"stdout F {name} {container}".encode(), key=name)
+    assert run(bench.command("deployment/web/side")) == 0
+    out, err = capfdbinary.readouterr()
+    assert (out, err) == (b"default/web-0 side\n", b"qoslet: showing pod web-0 of: web-0, web-1\n")
+    assert shown("rs/web-5d9c7b8f6d", "-c", "app") == b"default/web-0 app\n"
+    assert shown("deploy.apps/one", "-n", "shop", "-c", "app") == b"shop/one-a app\n"
+    assert shown("rollout/canary/app") == b"default/run-x app\n"
+    for words, said in [
+        (("deploy/one",), b"several namespaces have deployment/one: default, shop (choose with"),
+        (("sts/web",), b"no pod of statefulset/web has logs (pods with logs: one-b, run-x, web-0"),
+        (("deploy/web/none",), b"pod web-0 has no logs of container none"),
+        (("nobody/app",), b"pod nobody has no logs (pods"),
+    ]:
+        assert said in shown(*words, code=3)
+
+
+def test_without_an_agent_no_pod_is_known_to_be_of_a_workload(bench: Bench, shown) -> None:
+    bench.write("app", 0, b"stdout F hello")
+    said = shown("deployment/web", code=3)
+    assert b"the pods of deployment/web are not known (give the name of a pod" in said
+    assert said.count(b"\n") == 1
+    assert b"pod nobody has no logs" in shown("nobody/app", code=3)
 
 
 def test_where_no_agent_keeps_logs(bench: Bench, capfdbinary) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 import time
@@ -11,22 +10,23 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from qoslet.app import inspect
+from qoslet.cli.agent.log_choice import location_of
 from qoslet.core.cgroup.names import DEFAULT_ROOT
-from qoslet.core.workload.cri_log import path_of
 from qoslet.errors import EXIT_OK, CannotDo
 from qoslet.render.terminal import printable
-from qoslet.render.text.streams import emit, note
+from qoslet.render.text.streams import emit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
-    from qoslet.app.inspect import LogLine, LogLocation, LogRun
+    from qoslet.app.inspect import LogLine, LogRun
 
 USAGE = "[OPTION]... POD[/CONTAINER]"
 EPILOG = """\
 examples:
   qoslet logs web
   qoslet logs web/busy -f --tail 20
+  qoslet logs deployment/web
   qoslet logs web --previous --timestamps
 
 On a terminal, control characters are printed as escapes. A pipe or a file gets every byte
@@ -87,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Show it; the exit code. Raises QosletError."""
     folder = inspect.log_folder(args.cgroup_root or DEFAULT_ROOT)
-    place = _place(args, folder)
+    place = location_of(args, folder)
     runs = place.runs()
     number = runs[-1] - 1 if args.previous else runs[-1]
     if number not in runs:
@@ -148,67 +148,3 @@ class _Out:
         """Without what a terminal would obey; tabs stay."""
         parts = text.decode("utf-8", "replace").split("\t")
         return "\t".join(map(printable, parts)).encode(sys.stdout.encoding, "backslashreplace")
-
-
-def _place(args: argparse.Namespace, folder: str) -> LogLocation:
-    """The logs that are meant. Raises CannotDo."""
-    pod, _, container = args.pod.partition("/")
-    container = args.container or container
-    try:
-        os.listdir(folder)
-    except FileNotFoundError as error:
-        absent = CannotDo(
-            "no agent is running", where=folder, hint="start it with: qoslet run DIR --keep"
-        )
-        raise inspect.with_other_agents(absent) from error
-    except PermissionError as error:
-        hint = "run as root, or as that user"
-        raise CannotDo("the agent belongs to another user", where=folder, hint=hint) from error
-    except OSError as error:
-        raise CannotDo(f"cannot be read: {error.strerror}", where=folder) from error
-    found = inspect.log_places(folder)
-    if not any(_is_of(one, pod) for one in found):
-        pod, container = _of_type(args)
-    named = [one for one in found if _is_of(one, pod) and args.namespace in (None, one.namespace)]
-    if not named:
-        known = ", ".join(dict.fromkeys(one.pod for one in found)) or "none"
-        raise CannotDo(f"pod {pod} has no logs", hint=f"pods with logs: {known}")
-    if len({one.namespace for one in named}) > 1:
-        spaces = ", ".join(sorted({one.namespace for one in named}))
-        raise CannotDo(f"several namespaces have a pod {pod}: {spaces}", hint="choose with -n")
-    newest = max(named, key=lambda one: one.age())
-    return _container([one for one in named if one.uid == newest.uid], container)
-
-
-def _of_type(args: argparse.Namespace) -> tuple[str, str]:
-    """Pod and container of ``pod/web[/CONTAINER]``, as kubectl writes it; else of ``POD/CONTAINER``."""
-    from qoslet.core.api.input.kubectl_names import target_of
-
-    target = target_of(args.pod)
-    pod, _, container = args.pod.partition("/")
-    if target is not None and target.kind == "pod":
-        pod, container = target.name, target.container
-    return pod, args.container or container
-
-
-def _is_of(place: LogLocation, pod: str) -> bool:
-    """Whether logs are those of a pod of this name; a long name is cut in their path."""
-    if not pod.startswith(place.pod):
-        return False
-    whole = path_of(f"{place.namespace}/{pod}", place.uid)
-    return whole == path_of(f"{place.namespace}/{place.pod}", place.uid)
-
-
-def _container(places: Sequence[LogLocation], name: str) -> LogLocation:
-    """One container of a pod. Raises CannotDo."""
-    known = ", ".join(one.container for one in places)
-    for one in places:
-        if name == one.container and one.runs():
-            return one
-    if name:
-        raise CannotDo(
-            f"pod {places[0].pod} has no logs of container {name}", hint=f"containers: {known}"
-        )
-    if len(places) > 1:
-        note(f"showing container {places[0].container} of: {known}")
-    return places[0]

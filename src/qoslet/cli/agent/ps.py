@@ -105,11 +105,11 @@ def _is_named(item: dict[str, Any], name: str) -> bool:
     called = str(item.get("name"))
     if "/" not in name:
         return name == called
+    from qoslet.cli.agent.log_choice import is_of
     from qoslet.core.api.input.kubectl_names import target_of
 
-    target, maker = target_of(name), item.get("controller")
-    pair = (maker["kind"], maker["name"]) if isinstance(maker, dict) else None
-    return target is not None and not target.container and target.is_of(called, pair)
+    target = target_of(name)
+    return target is not None and not target.container and is_of(item, target)
 
 
 def _chosen(
