@@ -65,6 +65,8 @@ class ConversionRequest(Struct, frozen=True):
     windows: Windows = PROCESS
     dockershim: int = 0
     """The minor of dockershim, for its HostConfig."""
+    kernel: str | None = None
+    """The version of the Linux that takes the files; None: the newest, of a pod the node's."""
 
 
 class Conversion(Struct, frozen=True):
@@ -77,8 +79,8 @@ class Conversion(Struct, frozen=True):
 
     @property
     def is_valid(self) -> bool:
-        """Whether no block is refused and no problem is an error."""
-        refused = any(part.refusal is not None for part in self.parts)
+        """Whether no block or file is refused and no problem is an error."""
+        refused = any(part.is_refused for part in self.parts)
         return not refused and all(row.severity != "error" for row in self.problems)
 
     @property
@@ -138,7 +140,7 @@ def conversion_request(
                 hint="leave it out",
             )
         hierarchy = to
-    features = _features(without, kernel)
+    features = _features(without, kernel, "v1" if hierarchy == "v1" else "v2")
     windows, minor = _dockershim(to, named, kubernetes, windows)
     return ConversionRequest(
         to,
@@ -149,16 +151,22 @@ def conversion_request(
         update=Update(before or Block(), *(usage or (None, 0))) if update else None,
         windows=windows,
         dockershim=minor,
+        kernel=kernel,
     )
 
 
-def _features(without: Sequence[str], kernel: str | None) -> KernelFeatures:
+def _features(without: Sequence[str], kernel: str | None, hierarchy: Hierarchy) -> KernelFeatures:
     """The newest kernel's, or those of the version, less what it lacks."""
     features = ALL_FEATURES
     if without:
         features = structs.replace(features, **dict.fromkeys(without, False))
     if kernel is not None:
         features = structs.replace(features, kernel=kernel_of(kernel))
+        # imported where a kernel is named
+        from qoslet.core.convert.kernel_gaps import has_reservations
+
+        if not has_reservations(kernel, hierarchy):
+            features = structs.replace(features, rsvd=False)
     return features
 
 
@@ -223,9 +231,14 @@ def _misfit(block: ResourceBlock) -> BadInput:
 
 def _block_as_files(block: Block, request: ConversionRequest) -> BlockResult:
     systemd = request.driver == "systemd"
-    return files(
+    part = files(
         block, request.hierarchy, request.runtime, request.features, request.update, systemd
     )
+    if request.kernel is None:
+        return part
+    from qoslet.core.convert.kernel_gaps import without_gaps
+
+    return without_gaps(part, request.kernel, request.hierarchy, request.runtime.family)
 
 
 def _block_as_unit(block: Block, request: ConversionRequest) -> BlockResult:

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from qoslet.core.api.pod import Container, Pod, System
 from qoslet.core.convert.convert import Conversion, ConversionRequest
+from qoslet.core.convert.kernel_gaps import on_kernel
 from qoslet.core.convert.options import WINDOWS_ONLY
 from qoslet.core.convert.windows_fields import Fields
 from qoslet.core.convert.windows_job_object import BY_POD, OWN_MACHINE, Windows, object_part
@@ -41,6 +42,7 @@ def convert_pods(
         return _windows_pods(pods, node, request, problems)
     hierarchy = node.hierarchy if request.to in ("oci", "cri") else request.hierarchy
     driver = request.driver if request.to == "systemd" else node.driver
+    node, problems = on_kernel(node, problems, request.kernel)
     host = structs.replace(node.host, hierarchy=hierarchy)
     planned = plan(pods, structs.replace(node, host=host, driver=driver), problems)
     if request.to in ("oci", "cri"):

@@ -85,6 +85,11 @@ class BlockResult(Struct, frozen=True):
     name: str = ""
     parity: tuple[Parity, ...] = ()
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether the runtime or the kernel rejects the block or a part of it."""
+        return self.refusal is not None or any(row.fate == "refused" for row in self.lost)
+
 
 class Stop(Exception):
     """Ends the writing of a block with its refusal."""

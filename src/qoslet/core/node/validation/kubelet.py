@@ -162,7 +162,7 @@ def problems_of(
     if node.os == "linux":
         problems += [*_refused_linux(node, found, systemd_runs), *_kernel(node, found)]
         problems += _names(node, found)
-        problems += _lacking(node)
+        problems += lacking(node)
         if node.isolation is not None:
             message = "has no effect on a Linux node"
             problems.append(Problem("warning", "--isolation", message, "remove it"))
@@ -333,7 +333,7 @@ def _lost(node: Node) -> Iterator[Problem]:
         yield Problem("info", _place(node, "host.psi"), message, "boot with psi=1")
 
 
-def _lacking(node: Node) -> Iterator[Problem]:
+def lacking(node: Node) -> Iterator[Problem]:
     """What the host lacks of the files that are to be written."""
     controllers = node.host.controllers
     pages = any(name.startswith("hugepages-") and q.nano for name, q in node.capacity.items())
