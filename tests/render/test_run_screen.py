@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from qoslet.core.memory.rows import MemoryRow
 from qoslet.core.problem import Problem
 from qoslet.core.status.memory_view import MemoryView
+from qoslet.core.status.pod_events import PodEvent
 from qoslet.core.status.run_report import Got, Report
 from qoslet.core.status.snapshot import GroupRow, Snapshot
 from qoslet.render.terminal import Terminal, display_width
@@ -85,6 +86,31 @@ def test_a_line_only_where_something_changed() -> None:
     assert "\x1b" not in first
     assert change_line(snapshot(), snapshot(), 1.0) == ""
     assert "oops" in change_line(snapshot(errors=("oops",)), snapshot(), 1.0)
+
+
+KILLED = (
+    PodEvent("ContainerUnhealthy", "d/p", "Liveness probe failed: refused", container="app"),
+    PodEvent("ContainerKilling", "d/p", "Container app failed liveness probe", container="app"),
+    PodEvent("ContainerExited", "d/p", "exited with 137 (SIGKILL)", container="app"),
+)
+
+
+def test_who_ended_a_container_is_said_instead_of_its_state() -> None:
+    """Also where it runs again, so that no state is another one."""
+    pod = replace(rows()[3], pod="d/p", container="app", state="Error")
+    before = replace(snapshot(), groups=(replace(pod, state="running"),))
+    for state in ("Error", "running"):
+        after = replace(
+            before, groups=(replace(pod, state=state),), events=KILLED, notes=("other",)
+        )
+        line = change_line(after, before, 1.0)
+        said = [event.line for event in KILLED]
+        assert line == f"   1.0s  {'; '.join(['1 pod; fine', *said, 'other'])}"
+        out = io.StringIO()
+        Watching(out, Terminal(80), "t", size=lambda: (80, 20)).publish(after)
+        assert "\n".join([*said, "other"]) in out.getvalue()
+    started = PodEvent("ContainerStarted", "d/p", "started", container="app")
+    assert change_line(replace(before, events=(started,)), before, 1.0) == ""
 
 
 def test_the_table_fits_80_columns() -> None:

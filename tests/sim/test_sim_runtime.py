@@ -92,10 +92,15 @@ def test_memory_beyond_the_limit_kills_and_the_container_comes_back() -> None:
     assert bench.after(3)["/q/p/a"].oom_kills == 0
     bench.after(2)
     state = next(one for one in bench.sim.poll() if one.name == "a")
+    assert (state.running, state.restarts, state.oom_killed) == (True, 1, True)
+    assert (state.end_reason, state.exit_code) == ("OOMKilled", 137), "the first restart is at once"
+    for _ in range(8):
+        seen = bench.after(1)
+    state = next(one for one in bench.sim.poll() if one.name == "a")
     assert (state.running, state.reason, state.exit_code) == (False, "OOMKilled", 137)
     seen = bench.after(10)
     state = next(one for one in bench.sim.poll() if one.name == "a")
-    assert (state.running, state.restarts, state.oom_killed) == (True, 1, True)
+    assert (state.running, state.restarts, state.oom_killed) == (True, 2, True)
     assert seen["/q/p/a"].memory_peak == 64 << 20
 
 

@@ -92,6 +92,7 @@ class Snapshots:
             waiting=turn.waiting,
             errors=turn.errors,
             notes=turn.notes,
+            events=turn.events,
             summary=turn.summary,
             pods=tuple(
                 worker.status_row(

@@ -184,6 +184,7 @@ class SimRuntime:
                 restarts=run.lives[name].restarts,
                 reason=run.lives[name].reason,
                 oom_killed=run.lives[name].oom_killed,
+                end_reason=run.lives[name].end_reason,
                 backoff=0.0
                 if run.ending
                 else backoff_seconds(

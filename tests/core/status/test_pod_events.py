@@ -51,6 +51,22 @@ NO_TIMES = (state(True), state(code=0, reason="Completed"))
             state(True, 137, pid=8, restarts=1, oom_killed=True, started_at=3.0, finished_at=2.0),
             ["d/web/app: OOM-killed, exit code 137", "d/web/app: restarted (restart 1, process 8)"],
         ),
+        # the first restart is at once: the reason is that of the end before
+        (
+            RUNS,
+            state(True, 137, pid=8, restarts=1, started_at=3.0, finished_at=2.0, oom_killed=True, end_reason="OOMKilled"),
+            ["d/web/app: OOM-killed, exit code 137", "d/web/app: restarted (restart 1, process 8)"],
+        ),
+        (
+            STARTING,
+            state(True, 127, restarts=1, finished_at=2.0, starting=True, end_reason="nosuch: No such file"),
+            ["d/web/app: could not start, exit code 127: nosuch: No such file"],
+        ),
+        (
+            RUNS,
+            state(True, 137, pid=8, restarts=1, started_at=3.0, finished_at=2.0, end_reason=UNKNOWN_REASON),
+            ["d/web/app: exited, its exit code is unknown", "d/web/app: restarted (restart 1, process 8)"],
+        ),
         (RUNS, state(code=137, reason="Error", finished_at=2.0), ["d/web/app: exited with 137 (SIGKILL)"]),
         (RUNS, state(code=255, reason="Error", finished_at=2.0), ["d/web/app: exited with 255"]),
         (

@@ -86,9 +86,10 @@ def test_who_waits_to_start_again() -> None:
         )
 
     def of(restart: RestartPolicy, code: int, role: Role = "regular") -> float:
-        return backoff_seconds(
-            launch(restart, role), ended(began(NEW, 0.0), code, False, 1.0, backoff)
-        )
+        first = ended(began(NEW, 0.0), code, False, 1.0, backoff)
+        assert backoff_seconds(launch(restart, role), first) == 0.0, "the first comes at once"
+        again = ended(began(first, 1.0), code, False, 2.0, backoff)
+        return backoff_seconds(launch(restart, role), again)
 
     assert (of("Always", 0), of("Always", 1)) == (10.0, 10.0)
     assert (of("OnFailure", 0), of("OnFailure", 1)) == (0.0, 10.0)

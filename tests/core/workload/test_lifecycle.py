@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from qoslet.core.workload.lifecycle import NEW, Backoff, Ending, actions, began, ended, next_due
+from qoslet.core.workload.lifecycle import (
+    NEW,
+    Backoff,
+    Ending,
+    Life,
+    actions,
+    backoff_seconds,
+    began,
+    ended,
+    failed_to_start,
+    next_due,
+)
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 
 
@@ -22,9 +33,27 @@ def test_restarts_back_off_as_a_kubelets() -> None:
         assert not actions(spec, {"app": life}, now + wait - 0.01, None)
         waits.append(wait)
         now += wait
-    assert waits == [10, 20, 40, 80, 160, 300, 300, 300]
+    assert waits == [0, 10, 20, 40, 80, 160, 300, 300]
     life = ended(began(life, now), 1, False, now + 600, Backoff())
-    assert life.delay == 10, "a long run resets it"
+    assert (life.waits, life.delay) == (0, 10), "a long run resets it"
+
+
+def test_what_cannot_start_backs_off_as_what_crashes() -> None:
+    """Runtimes show the kubelet a container that exited; doBackOff asks for nothing else."""
+    life, waits = NEW, []
+    for _ in range(4):
+        life = failed_to_start(life, 127, "no such file", 5.0, Backoff())
+        waits.append(backoff_seconds(launch("app"), life))
+        assert life.not_before == 5.0 + waits[-1]
+    assert waits == [0, 10, 20, 40]
+
+
+def test_a_back_off_of_an_earlier_version_goes_on() -> None:
+    """A record of before: it waits for its 10 s, and 10 s after the next end again."""
+    life = Life("ended", starts=1, exit_code=1, delay=10.0, not_before=110.0)
+    assert backoff_seconds(launch("app"), life) == 10.0
+    life = ended(began(life, 110.0), 1, False, 111.0, Backoff())
+    assert (life.waits, life.delay) == (10.0, 20.0)
 
 
 def test_ending_asks_the_work_first_then_sidecars_in_reverse() -> None:

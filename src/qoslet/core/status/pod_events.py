@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from qoslet.core.problem import Severity
-from qoslet.core.status.pod_reason import START_ERROR, exit_reason
+from qoslet.core.status.pod_reason import START_ERROR, end_word, exit_reason
 from qoslet.core.workload.lifecycle import UNKNOWN_REASON, ContainerState
 from qoslet.core.workload.pod_status import PodPhase
 
@@ -197,8 +197,10 @@ def _has_started(before: ContainerState | None, after: ContainerState) -> bool:
 
 
 def _reason(state: ContainerState) -> str:
-    """Why it ended, empty where the runtime does not say."""
-    return exit_reason(state) if state.reason else ""
+    """Why it ended, also before it was started again; empty where the runtime does not say."""
+    if exit_reason(state) and state.reason:
+        return exit_reason(state)
+    return end_word(state.end_reason) if state.end_reason else ""
 
 
 def _start(pod: str, state: ContainerState) -> PodEvent:
@@ -223,7 +225,8 @@ def _exit(
     event: EventName = "ContainerExited"
     if reason == START_ERROR:
         event = "ContainerStartFailed"
-        text = f"could not start, exit code {after.exit_code}: {after.message or after.reason}"
+        why = after.message or after.reason or after.end_reason
+        text = f"could not start, exit code {after.exit_code}: {why}"
         name = ""
     elif reason == UNKNOWN_REASON:
         text, name = "exited, its exit code is unknown", ""

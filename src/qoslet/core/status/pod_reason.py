@@ -25,11 +25,12 @@ Roles = Mapping[str, str]
 
 def exit_reason(state: ContainerState) -> str:
     """Why a container ended, in the kubelet's words; empty for one that has not ended."""
-    if state.running or state.exit_code is None:
-        return ""
-    if state.reason in _ENDED or state.reason.isidentifier():
-        return state.reason
-    return START_ERROR
+    return "" if state.running or state.exit_code is None else end_word(state.reason)
+
+
+def end_word(reason: str) -> str:
+    """The kubelet's word for a runtime's reason of an end."""
+    return reason if reason in _ENDED or reason.isidentifier() else START_ERROR
 
 
 def waiting_reason(state: ContainerState) -> str:

@@ -17,6 +17,7 @@ from qoslet.core.quantity import canonical
 from qoslet.core.resources.cgroup_tree import Cgroup, Level, Plan
 from qoslet.core.status.memory_view import MemoryView
 from qoslet.core.status.meter import Meter
+from qoslet.core.status.pod_events import PodEvent
 from qoslet.core.workload.lifecycle import ContainerState
 from qoslet.core.workload.pod_status import PodRow
 
@@ -62,7 +63,7 @@ class Snapshot(Struct, frozen=True):
     ``memory`` its bytes, ``busy_seconds`` the CPU time that was used or stolen on all of it.
     ``differences`` were found, ``done`` steps worked, ``failed`` did not; ``pending`` are those
     that go on in the kernel, ``waiting`` the limits that usage holds above the plan, ``notes``
-    what others did to the tree. ``summary`` says it in one sentence."""
+    what others did to the tree, ``events`` what happened to pods. ``summary`` says it in one sentence."""
 
     cycle: int
     at: float
@@ -78,6 +79,7 @@ class Snapshot(Struct, frozen=True):
     waiting: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    events: tuple[PodEvent, ...] = ()
     summary: str = ""
     pods: tuple[PodRow, ...] = ()
     meters: Mapping[str, Meter] = {}

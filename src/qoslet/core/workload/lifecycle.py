@@ -31,9 +31,11 @@ SIDECAR_GRACE = 2.0
 
 
 class Backoff(Struct, frozen=True):
-    """Delays between restarts in seconds: doubled each time, reset after a long run.
+    """Delays between restarts in seconds: none before the first, then ``first``, doubled each time,
+    reset after a long run.
 
-    Source: kubelet MaxContainerBackOff 300 s, initial 10 s, reset after 10 min.
+    Source: kubelet MaxContainerBackOff 300 s, initial 10 s, reset after 10 min; doBackOff lets the first
+    restart pass and counts it (client-go flowcontrol.Backoff IsInBackOffSince, Next).
     """
 
     first: float = 10.0
@@ -43,11 +45,12 @@ class Backoff(Struct, frozen=True):
 
 class Life(Struct, frozen=True, omit_defaults=True):
     """One container so far. Times are monotonic seconds; ``not_before`` is the end of its
-    back-off, ``delay`` the last one. ``signalled_at`` tells that it was asked to end, ``again``
+    back-off, ``delay`` how long the next one is. ``signalled_at`` tells that it was asked to end, ``again``
     that it is to be started anew whatever its policy: until then, when it is killed. ``ran_at`` is
     when it began to run; ``started``, ``ready`` and ``unhealthy`` are what its probes came to, the
     last by kind and in words. ``end_by``: a probe failed, and it is killed then; ``failed_probe`` was
-    the last such, ``probe_kills`` counts them."""
+    the last such, ``probe_kills`` counts them. ``ended_at`` and ``end_reason`` are the last end's and stay
+    when it runs again."""
 
     phase: Phase = "waiting"
     began_at: float = 0.0
@@ -67,7 +70,9 @@ class Life(Struct, frozen=True, omit_defaults=True):
     failed_probe: str = ""
     probe_kills: int = 0
     waits: float | None = None
-    """Seconds from its end to its next start, where that is not ``delay``."""
+    """Seconds from its end to its next start; None: ``delay``, as records of earlier versions have it."""
+    ended_at: float | None = None
+    end_reason: str = ""
 
     @property
     def alive(self) -> bool:
@@ -87,7 +92,8 @@ class ContainerState(Struct, frozen=True, gc=False, omit_defaults=True):
     """A container as its runtime sees it. ``exit_code`` is set once it ended; ``oom_killed``
     tells that the kernel killed it at its memory limit. ``started_at`` and ``finished_at`` are
     wall-clock seconds of the last start and the last end, ``log`` is the file of its output.
-    ``message`` is a sentence for people about the reason. ``backoff`` is how many seconds after its
+    ``message`` is a sentence for people about the reason. ``end_reason`` is that of the last end, also
+    while it runs again. ``backoff`` is how many seconds after its
     end it starts again, 0 for one that does not wait to. ``starting``: there is a process, which does
     not execute the command yet. ``ready`` is what its probes say, None: as it runs; ``unhealthy`` is
     what they say in words. ``probe_kills`` counts how often one had it ended, ``killing`` tells the last in words,
@@ -113,6 +119,7 @@ class ContainerState(Struct, frozen=True, gc=False, omit_defaults=True):
     probe_kills: int = 0
     killing: str = ""
     probe_ended: bool = False
+    end_reason: str = ""
 
 
 class Ending(Struct, frozen=True, omit_defaults=True):
@@ -159,18 +166,20 @@ def restarted(life: Life, now: float, grace: float) -> Life:
 
 
 def ended(life: Life, code: int, oom_killed: bool, now: float, backoff: Backoff) -> Life:
-    """The container ended with ``code`` (0-255, 128 + signal); its back-off begins. Of one that a
-    probe had ended it counts from the end before. Source: kubelet kuberuntime_manager.go doBackOff,
-    which sees the end before only, as the container is started in the sync that killed it."""
+    """The container ended with ``code`` (0-255, 128 + signal); its back-off begins. One that a
+    probe had ended waits if the end before is not longer ago than the delay. Source: kubelet
+    kuberuntime_manager.go doBackOff, which sees the end before only, as the container is started in the
+    sync that killed it; the syncs after that see this end."""
     ran_long = now - life.began_at >= backoff.reset_after
-    before = 0.0 if ran_long else life.delay
-    delay = _next_delay(before, backoff)
-    not_before, waits = now if life.again is not None else now + delay, None
-    if life.end_by is not None and life.again is None:
+    waits = 0.0 if ran_long else life.delay
+    delay = _next_delay(waits, backoff)
+    if life.again is not None:
+        waits = 0.0
+    elif life.end_by is not None:
         # no container had ended before the first of these: nothing to count from, nothing counted
         delay = 0.0 if life.starts == 1 else delay
-        not_before = max(now, life.began_at + before)
-        waits = not_before - now
+        last_end = life.began_at if life.ended_at is None else life.ended_at
+        waits = waits if now - last_end < waits else 0.0
     reason = "OOMKilled" if oom_killed else "Completed" if code == 0 else "Error"
     return replace(
         life,
@@ -178,9 +187,11 @@ def ended(life: Life, code: int, oom_killed: bool, now: float, backoff: Backoff)
         exit_code=code,
         oom_killed=oom_killed or life.oom_killed,
         reason=reason,
+        end_reason=reason,
         delay=delay,
-        not_before=not_before,
+        not_before=now + waits,
         waits=waits,
+        ended_at=now,
         ready=False,
         unhealthy={},
     )
@@ -189,20 +200,28 @@ def ended(life: Life, code: int, oom_killed: bool, now: float, backoff: Backoff)
 def lost(life: Life, oom_killed: bool, now: float, backoff: Backoff) -> Life:
     """The container ended, and its exit code is not known."""
     over = ended(life, UNKNOWN_CODE, oom_killed, now, backoff)
-    return over if oom_killed else replace(over, reason=UNKNOWN_REASON)
+    return over if oom_killed else with_reason(over, UNKNOWN_REASON)
+
+
+def with_reason(life: Life, reason: str) -> Life:
+    """An ended container whose runtime gives the reason."""
+    return replace(life, reason=reason, end_reason=reason)
 
 
 def failed_to_start(life: Life, code: int, reason: str, now: float, backoff: Backoff) -> Life:
-    """No process came to be; ``code`` is 126 or 127 as runtimes report it."""
-    delay = _next_delay(life.delay, backoff)
+    """No process came to be; ``code`` is 126 or 127 as runtimes report it. It backs off as after an end:
+    runtimes show the kubelet an exited container."""
     return replace(
         life,
         phase="ended",
         starts=life.starts if life.phase == "starting" else life.starts + 1,
         exit_code=code,
         reason=reason,
-        delay=delay,
-        not_before=now + delay,
+        end_reason=reason,
+        delay=_next_delay(life.delay, backoff),
+        not_before=now + life.delay,
+        waits=life.delay,
+        ended_at=now,
         again=None,
     )
 
@@ -246,37 +265,10 @@ def deadline_of(life: Life) -> float | None:
     return life.end_by if life.again is None else life.again
 
 
-def has_started(launch: ProcessSpec, life: Life) -> bool:
-    """Whether a container has started: it runs, and its startup probe has succeeded."""
-    waits = any(probe.kind == "startup" for probe in launch.probes)
-    return life.phase == "running" and (life.started or not waits)
-
-
 def _lets_on(launch: ProcessSpec, life: Life) -> bool:
     """Whether a sidecar lets the containers after it begin."""
     waits = any(probe.kind == "startup" for probe in launch.probes)
     return life.started if waits else life.starts > 0 and life.phase != "starting"
-
-
-def is_ready(launch: ProcessSpec, life: Life) -> bool:
-    """Whether a container is ready: it has started, and its readiness probe succeeds. Source:
-    kubelet prober_manager.go UpdatePodStatus."""
-    asks = any(probe.kind == "readiness" for probe in launch.probes)
-    return has_started(launch, life) and (life.ready or not asks)
-
-
-def probe_kill_text(launch: ProcessSpec, life: Life) -> str:
-    """That a probe had the container ended, as the kubelet's event says it; empty where none had.
-    Source: kuberuntime_manager.go computePodActions."""
-    if not life.failed_probe:
-        return ""
-    then = "" if launch.restart == "Never" else ", will be restarted"
-    return f"Container {launch.name} failed {life.failed_probe} probe{then}"
-
-
-def probe_ended(life: Life) -> bool:
-    """Whether a probe had the container ended that runs no more."""
-    return life.phase == "ended" and life.end_by is not None
 
 
 def _may_start(launch: ProcessSpec, life: Life, now: float) -> bool:

@@ -12,11 +12,9 @@ from qoslet.core.workload.lifecycle import (
     Ending,
     Life,
     backoff_seconds,
-    is_ready,
-    probe_ended,
-    probe_kill_text,
 )
 from qoslet.core.workload.pod_status import RuntimePod
+from qoslet.core.workload.probes.verdict import is_ready, probe_ended, probe_kill_text
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.host.containers.records import FORMAT, ContainerTimes
 
@@ -84,6 +82,7 @@ class KeptPod:
             probe_kills=life.probe_kills,
             killing="" if launch is None else probe_kill_text(launch, life),
             probe_ended=probe_ended(life),
+            end_reason=life.end_reason,
         )
 
     def record_fields(self, boot: str) -> dict[str, Any]:

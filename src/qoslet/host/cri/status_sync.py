@@ -11,7 +11,16 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from qoslet.core.workload.lifecycle import Backoff, Life, began, begun, ended, failed_to_start, lost
+from qoslet.core.workload.lifecycle import (
+    Backoff,
+    Life,
+    began,
+    begun,
+    ended,
+    failed_to_start,
+    lost,
+    with_reason,
+)
 from qoslet.host.containers.records import ContainerTimes
 from qoslet.host.cri import requests
 from qoslet.host.cri.calls import Away, CallFailed
@@ -184,7 +193,7 @@ class StatusSync:
         oom = status.reason == "OOMKilled"
         pod.lives[name] = ended(life, status.exit_code & 0xFF, oom, now, self._around.backoff)
         if status.reason in ("StartError", "ContainerCannotRun"):
-            pod.lives[name] = replace(pod.lives[name], reason=status.reason)
+            pod.lives[name] = with_reason(pod.lives[name], status.reason)
         if status.message:
             pod.words[name] = " ".join(status.message.split())[:500]
         self._times(name, status)

@@ -13,7 +13,7 @@ from qoslet.core.problem import Problem
 from qoslet.core.status.run_report import report
 from qoslet.core.status.snapshot import Snapshot
 from qoslet.render.terminal import Terminal, cut, display_width, printable
-from qoslet.render.text.run_screen import change_line, live
+from qoslet.render.text.run_screen import change_line, container_ends, live
 from qoslet.render.text.run_table import table
 
 _HIDE, _SHOW = "\x1b[?25l", "\x1b[?25h"
@@ -98,7 +98,8 @@ class Watching:
             lines = [*lines[: room - 3], f"{dots} {hidden} more lines", *lines[-2:]]
         self._erase(drawn_for.width)
         self._problems(snapshot)
-        for note in snapshot.notes:
+        ends = [event.line for event in container_ends(snapshot)]
+        for note in dict.fromkeys([*ends, *snapshot.notes]):
             self._write(f"{printable(note)}\n")
         self.logs()
         self._write(_HIDE + "".join(f"{line}\n" for line in lines))

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from qoslet.core.status.fields import heading
+from qoslet.core.status.pod_events import PodEvent
 from qoslet.core.status.snapshot import GroupRow, Snapshot
 from qoslet.core.status.usage import cpu_limit, memory_limit, share
 from qoslet.render.terminal import Terminal, cut, display_width, pad, printable, wrap
@@ -240,21 +241,42 @@ def _state(row: GroupRow, terminal: Terminal, cells: Layout) -> str:
 
 
 def change_line(snapshot: Snapshot, before: Snapshot | None, elapsed: float) -> str:
-    """One line where something changed since ``before`` or is to be noted, else an empty text."""
+    """One line where something changed since ``before`` or is to be noted, else an empty text. Of a
+    container it says what happened, else its state."""
+    ends = container_ends(snapshot)
     same = before is not None and (_facts(before), before.errors) == (
         _facts(snapshot),
         snapshot.errors,
     )
-    if same and not snapshot.notes:
+    if same and not snapshot.notes and not ends:
         return ""
     old = {} if before is None else dict(_facts(before)[1])
+    told = {(event.pod, event.container) for event in ends}
     moved = [
         f"{pod}/{name} {state}"
         for (pod, name), state in _facts(snapshot)[1]
-        if old.get((pod, name)) != state and state
+        if old.get((pod, name)) != state and state and (pod, name) not in told
     ]
-    parts = [snapshot.summary, *moved, *snapshot.notes, *snapshot.errors]
+    lines = [event.line for event in ends]
+    notes = [note for note in snapshot.notes if note not in lines]
+    parts = [snapshot.summary, *moved, *lines, *notes, *snapshot.errors]
     return printable(f"{elapsed:6.1f}s  " + "; ".join(part for part in parts if part))
+
+
+_ENDS = frozenset(
+    {
+        "ContainerExited",
+        "ContainerKilling",
+        "ContainerRestarted",
+        "ContainerStartFailed",
+        "ContainerUnhealthy",
+    }
+)
+
+
+def container_ends(snapshot: Snapshot) -> list[PodEvent]:
+    """What happened to containers other than that they run: ends, starts after one, failed probes."""
+    return [event for event in snapshot.events if event.event in _ENDS]
 
 
 def _facts(snapshot: Snapshot) -> tuple[str, tuple[tuple[tuple[str, str], str], ...]]:

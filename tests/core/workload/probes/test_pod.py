@@ -16,14 +16,16 @@ from qoslet.core.workload.lifecycle import (
     began,
     begun,
     ended,
-    has_started,
-    is_ready,
     next_due,
-    probe_ended,
-    probe_kill_text,
 )
 from qoslet.core.workload.pod_reader import read
 from qoslet.core.workload.probes.pod import PodProbes
+from qoslet.core.workload.probes.verdict import (
+    has_started,
+    is_ready,
+    probe_ended,
+    probe_kill_text,
+)
 from qoslet.core.workload.probes.worker import Result
 from qoslet.core.workload.process_spec import PodSpec
 from tests.core.workload.test_process_spec import document_of, pod_of
@@ -103,18 +105,25 @@ def test_the_restart_policy_counts_whatever_the_exit_code(policy: str, restarts:
     assert probe_kill_text(launch, run.lives["app"]).endswith("restarted") is restarts
 
 
-def test_the_back_off_counts_from_the_end_before() -> None:
-    """The first two restarts come at once, then 10 s, 20 s, ... after the last end: doBackOff."""
+@pytest.mark.parametrize(
+    ("runs_for", "expected"),
+    [(3.0, [0, 0, 10, 20, 40, 80]), (15.0, [0, 0, 0, 20, 40, 80]), (601.0, [0, 0, 0, 0])],
+)
+def test_the_back_off_of_a_probe_looks_at_the_end_before(
+    runs_for: float, expected: list[float]
+) -> None:
+    """The sync that kills it sees the end before only, and starts it again where that is longer ago
+    than the delay; else a later sync starts it, which counts from this end: doBackOff."""
     (launch,) = spec_of({"livenessProbe": COMMAND}).launches
     life, now, waits = NEW, 0.0, []
-    for _ in range(6):
+    for _ in expected:
         life = began(begun(life, now), now)
-        now += 3.0
+        now += runs_for
         life = ended(replace(life, end_by=now), 143, False, now, Backoff())
         waits.append(life.not_before - now)
         assert backoff_seconds(launch, life) == waits[-1]
         now = life.not_before
-    assert waits == [0.0, 0.0, 7.0, 17.0, 37.0, 77.0]
+    assert waits == expected
 
 
 def test_startup_gates_the_others_and_has_its_own_failures() -> None:

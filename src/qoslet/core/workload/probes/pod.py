@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.core.workload.lifecycle import NEW, Ending, Life, has_started
+from qoslet.core.workload.lifecycle import NEW, Ending, Life
 from qoslet.core.workload.probe_spec import MIN_GRACE, Kind, Probe
+from qoslet.core.workload.probes.verdict import has_started
 from qoslet.core.workload.probes.worker import (
     ProbeWorker,
     Result,

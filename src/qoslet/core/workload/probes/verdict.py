@@ -1,0 +1,33 @@
+"""What a container's probes came to, read from its life."""
+
+from __future__ import annotations
+
+from qoslet.core.workload.lifecycle import Life
+from qoslet.core.workload.process_spec import ProcessSpec
+
+
+def has_started(launch: ProcessSpec, life: Life) -> bool:
+    """Whether a container has started: it runs, and its startup probe has succeeded."""
+    waits = any(probe.kind == "startup" for probe in launch.probes)
+    return life.phase == "running" and (life.started or not waits)
+
+
+def is_ready(launch: ProcessSpec, life: Life) -> bool:
+    """Whether a container is ready: it has started, and its readiness probe succeeds. Source:
+    kubelet prober_manager.go UpdatePodStatus."""
+    asks = any(probe.kind == "readiness" for probe in launch.probes)
+    return has_started(launch, life) and (life.ready or not asks)
+
+
+def probe_kill_text(launch: ProcessSpec, life: Life) -> str:
+    """That a probe had the container ended, as the kubelet's event says it; empty where none had.
+    Source: kuberuntime_manager.go computePodActions."""
+    if not life.failed_probe:
+        return ""
+    then = "" if launch.restart == "Never" else ", will be restarted"
+    return f"Container {launch.name} failed {life.failed_probe} probe{then}"
+
+
+def probe_ended(life: Life) -> bool:
+    """Whether a probe had the container ended that runs no more."""
+    return life.phase == "ended" and life.end_by is not None
