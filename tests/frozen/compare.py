@@ -24,6 +24,7 @@ ADDED: dict[tuple[str, str], str] = {
     ("Plan", "pods[].isolation"): "pods with a RuntimeClass are isolated one by one",
     ("Explanation", "node.os"): "Windows nodes have no cgroups",
     ("Explanation", "node.cgroupsInForce"): "the same",
+    ("PodStates", "memory.watched[].notFreedSeconds"): "since when reclaim frees nothing",
     ("Release", "messages"): "notes and remarks in one list",
 }
 """Keys that the frozen answers lack: (kind of document, place) to why there is one. A place is

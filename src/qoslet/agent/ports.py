@@ -338,6 +338,10 @@ class ProactiveReclaim(Protocol):
         """Begin to reclaim so many bytes, in small amounts and for a moment. Returns what went
         wrong, empty if nothing; nothing is begun while it is busy."""
 
+    def refused(self, path: str) -> bool:
+        """Whether the last reclaim was of this cgroup and is over, and the kernel could free
+        nothing of what was asked for."""
+
 
 class CounterFile(Protocol):
     """Keeps memory counters when the agent ends."""

@@ -117,6 +117,11 @@ def _guard_overrides(snapshot: Snapshot) -> Iterator[Sample]:
     yield (), len(snapshot.memory_view.guard.held)
 
 
+def _guard_not_freed(snapshot: Snapshot) -> Iterator[Sample]:
+    """The longest time for which reclaim freed nothing of a watched group."""
+    yield (), max((one.not_freed or 0.0 for one in snapshot.memory_view.watched), default=0.0)
+
+
 def _pressure_verdicts(snapshot: Snapshot) -> Iterator[tuple[tuple[str, ...], float]]:
     """How often what was decided."""
     for verdict, count in snapshot.memory_view.pressure.counts.items():
@@ -141,6 +146,7 @@ SAMPLES: Mapping[str, Callable[[Snapshot], Iterable[Sample]]] = {
     "memory_claimed": _memory(_claimed),
     "memory_room": _memory(_room),
     "guard_overrides": _guard_overrides,
+    "guard_not_freed": _guard_not_freed,
     "guard_decisions": _guard_decisions,
     "pressure_decisions": _pressure_verdicts,
     "container_restarts": _restarts,

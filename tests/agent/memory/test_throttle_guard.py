@@ -23,27 +23,33 @@ HIGH = 243 * MIB + 204 * 1024
 
 class Cold:
     """Reclaim that is only written down; ``wrong`` is what goes wrong, ``busy`` that another one
-    goes on."""
+    goes on; ``refuses``: the kernel frees nothing."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, int]] = []
         self.wrong = ""
         self.busy = False
+        self.refuses = False
 
     def begin(self, path: str, amount: int) -> str:
         self.asked.append((path, amount))
         return self.wrong
+
+    def refused(self, path: str) -> bool:
+        return self.refuses and bool(self.asked) and self.asked[-1][0] == path
 
 
 class Throttled(Bench):
     """A node of 2 GiB of which ``available`` MiB can be had. Groups hold what they are told;
     those in ``pushing`` meet their memory.high all the time."""
 
-    def __init__(self, mode: Mode = "act") -> None:
+    def __init__(self, mode: Mode = "act", *, reclaim: bool = True) -> None:
         self.available = 1500
         self.pushing: set[str] = set()
         self.met = 0
+        self.stolen: dict[str, int] = {}
         self.cold = Cold()
+        self.asks = reclaim
         config = Config(root=ROOT, interval_seconds=None, guard=mode)
         super().__init__("v2", config=config, gates={"MemoryQoS": True})
 
@@ -57,7 +63,12 @@ class Throttled(Bench):
             self.disk,
             self.clock,
             self.kernel,
-            memory=MemoryParts(self.memory, self.memory, self.memory, reclaim=self.cold),
+            memory=MemoryParts(
+                self.memory,
+                self.memory,
+                self.memory,
+                reclaim=self.cold if self.asks else None,
+            ),
         )
 
     def pod(
@@ -84,6 +95,11 @@ class Throttled(Bench):
             self.met += 100
             for path in self.pushing:
                 self.memory.set(path, local={"high": self.met}, events={"high": self.met})
+            for path, pages in self.stolen.items():
+                sample = self.memory.sample(path)
+                assert sample is not None
+                taken = sample.stat.get("pgsteal", 0) + int(pages * step)
+                self.memory.set(path, stat={**sample.stat, "pgsteal": taken})
             had = self.available * MIB
             self.memory.machine = replace(self.memory.machine, available=had, free=had)
             self.turn()
@@ -109,7 +125,7 @@ def test_a_stalled_container_is_handed_to_the_limit_within_three_seconds() -> No
     assert said.startswith(
         "guard: d/hog/app: stalled at memory.high: removed memory.high: up to memory.max 256.0 MiB, "
         "1397.6 MiB free (250.0 MiB of memory.high 243.2 MiB used, "
-        "250.0 MiB unreclaimable (0.0 MiB reclaimable), +0.0 MiB/s, "
+        "250.0 MiB unreclaimable (0.0 MiB reclaimable), nothing freed for "
     ), said
     assert bench.cold.asked == []
 
@@ -176,8 +192,77 @@ def test_page_cache_that_is_reclaimed_is_left_alone() -> None:
     path = bench.pod("reader")
     bench.holds(path, 10, cache=233)
     bench.pushing.add(path)
+    bench.stolen[path] = 1000
     assert bench.time(60) == []
     assert bench.high(path) == str(HIGH)
+    assert bench.cold.asked == [], "nobody is in doubt"
+
+
+@pytest.mark.parametrize("asked", [True, False], ids=["memory.reclaim", "before 5.19"])
+def test_page_cache_that_sockets_hold_is_not_believed(asked: bool) -> None:
+    bench = Throttled(reclaim=asked)
+    bench.cold.refuses = True
+    path = bench.pod("server")
+    bench.holds(path, 10, cache=233)
+    bench.pushing.add(path)
+    bench.stolen[path] = 5000
+    assert bench.time(10) == []
+    bench.stolen[path] = 0
+    said = bench.time(3)
+    assert bench.high(path) == "max"
+    assert [path for path, _ in bench.cold.asked] == [path] * asked
+    if asked:
+        assert bench.cold.asked[0][1] == HIGH // 32, "a small amount"
+        assert "233.0 MiB of it look reclaimable, asking the kernel for 7.6 MiB" in said[0]
+        assert "; the kernel was asked to reclaim and could free nothing" in said[1]
+    assert "removed memory.high: up to memory.max 256.0 MiB" in said[-1]
+    assert "nothing freed for" in said[-1]
+    assert len(said) == 1 + asked
+
+
+def test_several_stalls_are_answered_at_once() -> None:
+    bench = Throttled()
+    bench.cold.refuses = True
+    paths = [bench.pod(f"p{number}") for number in range(10)]
+    for path in paths:
+        bench.holds(path, 200, cache=50)
+        bench.pushing.add(path)
+    bench.available = 8000
+    bench.time(3.5)
+    assert [bench.high(path) for path in paths] == ["max"] * 10
+
+
+def test_it_is_said_since_when_nothing_was_freed() -> None:
+    bench = Throttled("observe")
+    path = bench.pod("server")
+    bench.holds(path, 10, cache=233)
+    bench.pushing.add(path)
+    bench.stolen[path] = 1000
+    bench.time(10)
+    guard = bench.reconciler.memory.policies[0]
+    (row,) = guard.rows()
+    assert (row.what, row.because) == ("reclaiming", "3.9 MiB/s are freed")
+    assert row.not_freed is not None
+    assert row.not_freed <= 0.5
+    bench.stolen[path] = 0
+    bench.time(20)
+    (row,) = guard.rows()
+    assert row.what == "stalled"
+    assert row.not_freed == pytest.approx(20, abs=1)
+
+
+def test_a_container_that_may_be_reclaimable_is_not_killed_soon() -> None:
+    bench = Throttled(reclaim=False)
+    path = bench.pod("hog", limit="", high=200 * MIB)
+    bench.available = 100
+    bench.holds(path, 150, cache=55)
+    bench.pushing.add(path)
+    (said,) = bench.time(5)
+    assert (
+        "no action: no memory to grant, 0.0 MiB free; 55.0 MiB look reclaimable, waiting " in said
+    )
+    (said,) = bench.time(8)
+    assert "killed the container" in said
 
 
 def test_without_a_limit_it_is_raised_step_by_step_as_far_as_the_node_allows() -> None:

@@ -95,10 +95,13 @@ def test_recorded_loads_looked_at_every_second(file: Path) -> None:
         assert "are reclaimable" in one.because
 
 
-def sample(at: float = 0.0, held: int = 250, cache: int = 0, **more: Any) -> MemorySample:
-    """A group with memory.high 243 MiB; amounts in MiB."""
+def sample(
+    at: float = 0.0, held: int = 250, cache: int = 0, steals: float = 0.0, **more: Any
+) -> MemorySample:
+    """A group with memory.high 243 MiB of which reclaim takes so much a second; amounts in MiB."""
     anon, files = held * MIB, cache * MIB
     stat = {"anon": anon, "inactive_anon": anon, "file": files, "inactive_file": files}
+    stat |= {"pgsteal": int(at * steals * 256), **more.pop("stat", {})}
     given = {"current": anon + files, "high": 243 * MIB, "local": {"high": int(at * 100)}, **more}
     return MemorySample(path="/a", at=at, identity=1, stat=stat, usage_usec=0, **given)
 
@@ -134,8 +137,23 @@ def test_one_that_gets_on_in_between_is_not_stalled() -> None:
     [
         ("below memory.high", steady(held=200), 0),
         ("nobody asks", [replace(one, local={"high": 7}) for one in steady()], 0),
-        ("page cache can be taken back", steady(held=200, cache=45), 0),
-        ("there is room in swap", steady(), 100 * MIB),
+        ("page cache is taken back", steady(held=200, cache=45, steals=2), 0),
+        ("a little page cache is taken again and again", steady(held=240, cache=3, steals=8), 0),
+        ("swap takes pages", steady(steals=2), 100 * MIB),
+        ("swap is full, and pages come and go", steady(steals=8), 0),
+        (
+            "slab shrinks",
+            [sample(n / 2, stat={"slab_reclaimable": (60 - n) * MIB}) for n in range(6)],
+            0,
+        ),
+        (
+            "dirty pages are written",
+            [
+                sample(n / 2, held=210, cache=40, stat={"file_dirty": (60 - n) * MIB})
+                for n in range(6)
+            ],
+            0,
+        ),
         ("it computes", [replace(s, usage_usec=n * 400_000) for n, s in enumerate(steady())], 0),
         ("no memory.high", [replace(one, high=UNLIMITED) for one in steady()], 0),
         ("nobody waits", [replace(s, pressure=Pressure(0, 1, 0, 1)) for s in steady()], 0),
@@ -143,6 +161,59 @@ def test_one_that_gets_on_in_between_is_not_stalled() -> None:
 )
 def test_who_gets_on(why: str, looks: list[MemorySample], room: int) -> None:
     assert after(*looks, room=room).verdict.state != "stalled", why
+
+
+@pytest.mark.parametrize("psi", [True, False])
+@pytest.mark.parametrize("every", [0.25, 0.5, 1.0])
+@pytest.mark.parametrize(
+    ("why", "fields", "room"),
+    [
+        ("sockets hold page cache", {"held": 200, "cache": 45}, 0),
+        (
+            "tmpfs pins names",
+            {"current": 250 * MIB, "held": 200, "stat": {"slab_reclaimable": 50 * MIB}},
+            0,
+        ),
+        ("swap has room and takes nothing", {}, 100 * MIB),
+        ("a little of its own text comes and goes", {"held": 240, "cache": 8, "steals": 0.3}, 0),
+    ],
+)
+def test_what_only_looks_reclaimable_is_believed_for_a_moment(
+    why: str, fields: dict[str, Any], room: int, every: float, psi: bool
+) -> None:
+    """It got on until second 5, then nothing is freed any more."""
+    stalled = []
+    track, taken = StallTracker(), 0.0
+    for number in range(int(12 / every)):
+        at = number * every
+        taken += every * (20 if at <= 5 else fields.get("steals", 0.0))
+        waited = Pressure(0, int(1 + max(0.0, at - 5) * 0.9e6), 0, 0) if psi else None
+        one = sample(at, **{**fields, "steals": 0.0}, pressure=waited)
+        one = replace(one, stat={**one.stat, "pgsteal": int(taken * 256)})
+        track = track_sample(track, one, room)
+        if track.verdict.state == "stalled":
+            stalled.append(at)
+    assert stalled, why
+    assert 5.4 <= stalled[0] <= 5 + LATE, why
+    assert track.verdict.freed_at == pytest.approx(5, abs=1), "said since when nothing was freed"
+    assert track.verdict.signals is not None
+    assert "nothing freed for" in track.verdict.signals.describe()
+
+
+def test_what_is_read_back_at_once_while_all_wait_is_believed_for_ten_seconds() -> None:
+    looks = [
+        sample(
+            n / 2,
+            held=200,
+            cache=45,
+            steals=3,
+            stat={"workingset_refault_file": int(n / 2 * 3 * 256)},
+            pressure=Pressure(0, 1 + n * 480_000, 0, 0),
+        )
+        for n in range(40)
+    ]
+    states = [track.verdict.state for _, track in verdicts([Look(0, one) for one in looks])]
+    assert states.index("stalled") * 0.5 == pytest.approx(STALL_TUNING.busy_seconds + 0.5, abs=0.6)
 
 
 def test_what_computes_without_any_memory_to_take_back_is_stalled_in_the_end() -> None:
@@ -207,22 +278,36 @@ def test_whatever_is_read_there_is_a_verdict(looks: list[MemorySample], room: in
             assert track.verdict.signals.describe()
 
 
-@given(st.integers(1 << 20, 1 << 40), st.floats(0.05, 0.9), st.floats(0.1, 2.0), st.integers(3, 20))
-def test_nobody_whose_memory_can_be_taken_back_is_ever_stalled(
-    high: int, share: float, step: float, count: int
+@given(
+    st.integers(1 << 20, 1 << 40),
+    st.floats(0.05, 0.9),
+    st.floats(0.1, 2.0),
+    st.integers(3, 40),
+    st.booleans(),
+)
+def test_memory_that_looks_reclaimable_counts_while_it_is_taken(
+    high: int, share: float, step: float, count: int, taken: bool
 ) -> None:
     cache = max(int(high * share), min(STALL_TUNING.min_reclaimable_bytes, high // 4)) + 2
+    pages = -(-min(MIB, high // 40) // 4096) + 1
     looks = [
         replace(
             sample(n * step),
             high=high,
             current=high + 1,
-            stat={"inactive_file": cache, "anon": high + 1 - cache},
+            stat={
+                "inactive_file": cache,
+                "anon": max(0, high + 1 - cache),
+                "pgsteal": int(n * step * pages) + n if taken else 0,
+            },
             local={"high": n},
         )
         for n in range(count)
     ]
-    assert after(*looks).verdict.state != "stalled"
+    state = after(*looks).verdict.state
+    assert state != "stalled" if taken or count * step < 1 else True
+    if not taken and (count - 1) * step >= LATE and step <= 1:
+        assert state == "stalled", "never for ever"
 
 
 @given(st.integers(64 * MIB, 1 << 40), st.floats(0.4, 1.2), st.floats(0, 0.2))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +28,7 @@ KEEP = (
     *("file_dirty", "file_writeback", "unevictable", "slab_reclaimable", "file_mapped"),
     *("pgscan", "pgsteal", "pgfault", "workingset_activate_file", "workingset_refault_file"),
     *("workingset_refault_anon", "workingset_restore_file", "pgmajfault", "pswpin", "pswpout"),
+    *("kernel", "sock", "slab_unreclaimable"),
 )
 
 
@@ -56,6 +58,11 @@ LOADS = (
     Load("swapper", ("fill", "190"), 140, 256, 30, swap=120),
     Load("swap-grower", ("grow", "230"), 160, 256, 25, swap=120),
     Load("swap-full", ("grow", "300"), 160, 256, 25, swap=40),
+    Load("sockets", ("sockets", "150", "100"), 77, 96, 30),
+    Load("pipes", ("pipes", "12", "100"), 77, 96, 30),
+    Load("names", ("names", "400"), 32, 40, 40),
+    Load("dirty", ("dirty", "200"), 77, 96, 15),
+    Load("small", ("small", "400"), 40, 48, 20),
 )
 
 
@@ -155,6 +162,9 @@ def record(load: Load, folder: Path) -> None:
         out.write(json.dumps({"ended": child.poll()}) + "\n")
     with suppress(ProcessLookupError):
         child.send_signal(signal.SIGKILL)
+    child.wait()
+    for left in ("/dev/shm/qoslet-hog-names", "/var/tmp/qoslet-hog-names"):
+        shutil.rmtree(left, ignore_errors=True)
     for file in ("high", "max"):
         (limited / f"memory.{file}").write_text("max")
     child.wait()

@@ -40,7 +40,8 @@ KILL_SECONDS = KILL_GRACE_SECONDS + 1.0
 
 class WatchedCgroup(Struct):
     """A watched cgroup. ``logged`` is the last logged decision and its time; nothing is decided
-    before ``blocked_until``; ``queued_since``: since when it waits for another cgroup's reclaim."""
+    before ``blocked_until``, but if the kernel refuses to reclaim, as it was asked to at
+    ``asked_at``; ``queued_since``: since when it waits for another cgroup's reclaim."""
 
     cgroup: TrackedCgroup
     planned: int
@@ -48,6 +49,7 @@ class WatchedCgroup(Struct):
     calm_since: float | None = None
     logged: tuple[str, float] = ("", 0.0)
     blocked_until: float = 0.0
+    asked_at: float | None = None
     queued_since: float | None = None
     read_at: float = 0.0
 
@@ -106,9 +108,14 @@ class Guard:
     def rows(self) -> Sequence[WatchRow]:
         """The state of each watched cgroup."""
         return [
-            WatchRow(path, "guard", watched.tracker.verdict.state, watched.tracker.verdict.because)
+            WatchRow(path, "guard", verdict.state, verdict.because, self._not_freed(verdict))
             for path, watched in sorted(self._watched.items())
+            for verdict in (watched.tracker.verdict,)
         ]
+
+    def _not_freed(self, verdict: throttle_stall.StallVerdict) -> float | None:
+        """Seconds for which reclaim has freed nothing of a cgroup that asks for memory."""
+        return None if verdict.state == "calm" else max(0.0, self._context.now - verdict.freed_at)
 
     def report(self) -> GuardReport:
         """The decisions so far and the overrides in force."""
@@ -142,16 +149,21 @@ class Guard:
         watched.tracker = throttle_stall.track_sample(watched.tracker, sample, room, self._tuning)
         self._check_override(path, watched, sample, room)
         state = watched.tracker.verdict.state
-        if state == "stalled" and now >= watched.blocked_until:
+        if state == "stalled" and (now >= watched.blocked_until or self._refused(path, watched)):
             self._answer(path, watched, sample, node)
         if state != "stalled":
-            watched.queued_since = None
+            watched.queued_since = watched.asked_at = None
         if state != "calm":
             watched.calm_since = None
         elif watched.calm_since is None:
             watched.calm_since = now
         elif now - watched.calm_since >= CALM_SECONDS and path not in self._actions.overrides:
             self._forget(path)
+
+    def _refused(self, path: str, watched: WatchedCgroup) -> bool:
+        """Whether the kernel was asked to reclaim from the cgroup and could free nothing."""
+        asked = watched.asked_at is not None and self._reclaim is not None
+        return asked and self._reclaim is not None and self._reclaim.refused(path)
 
     def _check_override(
         self, path: str, watched: WatchedCgroup, sample: MemorySample, room: int
@@ -229,6 +241,7 @@ class Guard:
             reclaim=reclaim,
             queued=0.0 if watched.queued_since is None else now - watched.queued_since,
             killed=self._last_kill[0] if mode == "act" and now < self._last_kill[1] else "",
+            refused=self._refused(path, watched),
         )
 
     def _samples(self, sample: MemorySample) -> dict[str, MemorySample]:
@@ -263,9 +276,10 @@ class Guard:
             case "reclaim":
                 assert self._reclaim is not None
                 self._actions.overrides[path] = replace(override, reclaimed=True, changed_at=now)
-                watched.blocked_until = now + RECLAIM_SECONDS
+                watched.blocked_until, watched.asked_at = now + RECLAIM_SECONDS, now
                 return self._reclaim.begin(path, decision.value)
             case "raise" | "limit":
+                watched.asked_at = None
                 return self._actions.raise_high(path, override, decision.value, decision.because)
             case "end":
                 watched.blocked_until = now + 2 * KILL_GRACE_SECONDS

@@ -84,9 +84,11 @@ class MemoryRow(TrackedCgroup, frozen=True, gc=True):
 
 class WatchRow(Struct, frozen=True, gc=False):
     """The state of a cgroup in the guard or the pressure policy. ``what`` is a word for machines,
-    ``because`` a sentence with the numbers."""
+    ``because`` a sentence with the numbers. ``not_freed``: seconds since reclaim was seen to free
+    memory of the cgroup, None where nobody asks that."""
 
     path: str
     who: str
     what: str
     because: str = ""
+    not_freed: float | None = None

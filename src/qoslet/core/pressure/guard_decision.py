@@ -67,14 +67,17 @@ def answer(
     room: Headroom,
     bounds: GrowthBounds,
     policy: GuardPolicy = GUARD_POLICY,
+    *,
+    refused: bool = False,
 ) -> GuardDecision:
-    """What to do about a stalled cgroup, with the values in force as they are."""
+    """What to do about a stalled cgroup, with the values in force as they are. ``refused``: the
+    kernel was asked to reclaim and could free nothing."""
     signs = verdict.signals
     reclaimable = 0 if signs is None else signs.reclaimable
     if reclaimable >= policy.min_reclaim_bytes and not (
         override is not None and override.reclaimed
     ):
-        return GuardDecision("reclaim", f"{mib(reclaimable)} of it are reclaimable", reclaimable)
+        return _reclaim(verdict, reclaimable, policy)
     has = f"{mib(room.free)} free"
     if room.granted_unused >= _MIB:
         has += f", without {mib(room.granted_unused)} granted to others and not used yet"
@@ -87,9 +90,24 @@ def answer(
     if value - at >= policy.min_step_bytes:
         value = value // _MIB * _MIB
         return GuardDecision("raise", f"to {mib(value)}, {has}", value)
+    if signs is not None and verdict.doubtful and not refused:
+        left = policy.doubt_seconds - signs.idle_seconds
+        if left > 0:
+            why = f"{mib(reclaimable)} look reclaimable, waiting {left:.0f} s more for that"
+            return GuardDecision("none", f"no memory to grant, {has}; {why}")
     if bounds.killable:
         return GuardDecision("end", f"no memory to grant, {has}")
     return GuardDecision("none", f"no memory to grant, {has}, and no container to kill")
+
+
+def _reclaim(verdict: StallVerdict, reclaimable: int, policy: GuardPolicy) -> GuardDecision:
+    """Ask the kernel: for all that is reclaimable, or for a little where that is in doubt."""
+    if not verdict.doubtful or verdict.signals is None:
+        return GuardDecision("reclaim", f"{mib(reclaimable)} of it are reclaimable", reclaimable)
+    amount = max(policy.min_reclaim_bytes, int(verdict.signals.high * policy.probe_ratio))
+    amount = min(amount, reclaimable)
+    because = f"{mib(reclaimable)} of it look reclaimable, asking the kernel for {mib(amount)}"
+    return GuardDecision("reclaim", because, amount)
 
 
 class StallSituation(Struct, frozen=True):
@@ -112,6 +130,8 @@ class StallSituation(Struct, frozen=True):
     """Seconds for which this cgroup has waited for that."""
     killed: str = ""
     """A container whose memory is still being freed."""
+    refused: bool = False
+    """Whether the kernel was asked to reclaim from this cgroup and could free nothing."""
 
 
 class Resolution(Struct, frozen=True):
@@ -140,6 +160,10 @@ def decide(situation: StallSituation, policy: GuardPolicy = GUARD_POLICY) -> Res
         busy = "reclaim skipped: another cgroup is being reclaimed"
         found = replace(found, decision=_more(found.decision, busy), queued=True)
     assert found.decision is not None
+    if situation.refused and found.decision.answer != "none":
+        why = "the kernel was asked to reclaim and could free nothing"
+        found = replace(found, decision=_more(found.decision, why))
+    assert found.decision is not None
     if found.decision.answer == "end" and situation.killed:
         waits = f"{situation.killed} was killed; waiting for its memory to be freed"
         return replace(found, decision=GuardDecision("none", _more(found.decision, waits).because))
@@ -157,7 +181,13 @@ def _search(situation: StallSituation, override: HighOverride, policy: GuardPoli
     while True:
         assessment = _assess(situation, overrides, policy)
         found = answer(
-            override, situation.verdict, sample, assessment.room, assessment.bounds, policy
+            override,
+            situation.verdict,
+            sample,
+            assessment.room,
+            assessment.bounds,
+            policy,
+            refused=situation.refused,
         )
         if found.answer not in ("end", "none"):
             return Resolution(found, lowered)

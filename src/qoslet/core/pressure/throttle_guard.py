@@ -42,6 +42,12 @@ class GuardPolicy(Struct, frozen=True):
     """Lower bound of that step; less is not worth a raise."""
     min_reclaim_bytes: int = 4 * _MIB
     """Reclaimable bytes from which the kernel is asked to reclaim first."""
+    probe_ratio: float = 1 / 32
+    """Share of memory.high that the kernel is asked for where memory only looks reclaimable; at
+    least ``min_reclaim_bytes``."""
+    doubt_seconds: float = 10.0
+    """Time without progress before a container is killed whose memory looks reclaimable, and which
+    the kernel has not been asked to reclaim or did not refuse to."""
     min_raised_seconds: float = 30.0
     """Time that a raised value stays at least; doubles with each raise."""
     max_raised_seconds: float = 600.0

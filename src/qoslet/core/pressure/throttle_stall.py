@@ -3,7 +3,8 @@
 Above ``memory.high`` the kernel reclaims and throttles, and never kills. Where what is above it
 cannot be taken back (anonymous memory without swap, next to no page cache), throttling cannot
 help: the cgroup never gets on. ``high`` events and pressure do not tell this from
-reclaim that works; what can still be taken back does.
+reclaim that works; what reclaim achieves does. Memory that only looks reclaimable is believed for
+``patience_seconds`` after the last progress, CPU time for ``busy_seconds``.
 Source: mm/memcontrol.c mem_cgroup_handle_over_high, Documentation/admin-guide/cgroup-v2.rst.
 """
 
@@ -12,10 +13,12 @@ from __future__ import annotations
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.breakdown import reclaimable_bytes
 from qoslet.core.memory.sample import MemorySample
+from qoslet.core.pressure.reclaim_progress import ReclaimProgress, freed_enough, progress_between
 
 StallState = Literal["calm", "reclaiming", "stalled"]
 
@@ -34,7 +37,7 @@ class StallTuning(Struct, frozen=True):
     waiting_ratio: float = 0.2
     """Share of the time: less waiting for memory is progress, where PSI tells."""
     reclaimable_ratio: float = 1 / 32
-    """Share of memory.high: more reclaimable memory is progress; a quarter at most."""
+    """Share of memory.high: with more that looks reclaimable there is patience; a quarter at most."""
     min_reclaimable_bytes: int = 2 * _MIB
     """Lower bound of that amount."""
     min_interval_seconds: float = 0.4
@@ -44,7 +47,12 @@ class StallTuning(Struct, frozen=True):
     agreeing_comparisons: int = 2
     """Comparisons in a row that must agree before a cgroup counts as stalled."""
     busy_seconds: float = 10.0
-    """Time after which a cgroup that computes counts as stalled, too."""
+    """Time without progress after which a cgroup that computes, or that reads back at once what
+    reclaim takes, counts as stalled, too."""
+    patience_seconds: float = 0.9
+    """Time without progress for which memory that looks reclaimable is believed."""
+    exhausted_factor: float = 4.0
+    """With next to nothing reclaimable, so many times as much has to be freed to be progress."""
 
 
 STALL_TUNING = StallTuning()
@@ -53,7 +61,8 @@ STALL_TUNING = StallTuning()
 class StallSignals(Struct, frozen=True):
     """The evidence of a verdict, over the last ``seconds``. Amounts and growth are bytes; growth
     leaves page cache out; ``stolen_ratio`` is of scanned pages, ``refault_ratio`` of stolen ones.
-    None: unknown."""
+    ``freed_per_second`` is as of ``ReclaimProgress.freed``, ``not_freed_seconds`` the time since
+    that was progress, ``idle_seconds`` since any sign of progress. None: unknown."""
 
     seconds: float
     current: int
@@ -67,12 +76,18 @@ class StallSignals(Struct, frozen=True):
     stolen_ratio: float | None = None
     refault_ratio: float | None = None
     waiting_ratio: float | None = None
+    freed_per_second: float = 0.0
+    not_freed_seconds: float = 0.0
+    idle_seconds: float = 0.0
 
     def describe(self) -> str:
         """The numbers, for a line of the log."""
         words = [
             f"{mib(self.current)} of memory.high {mib(self.high)} used",
             f"{mib(self.unreclaimable)} unreclaimable ({mib(self.reclaimable)} reclaimable)",
+            f"nothing freed for {self.not_freed_seconds:.1f} s"
+            if self.not_freed_seconds
+            else f"{self.freed_per_second / _MIB:.1f} MiB/s freed",
             f"{self.growth_per_second / _MIB:+.1f} MiB/s",
             f"{self.high_events_per_second:.0f} high events/s",
         ]
@@ -87,23 +102,30 @@ class StallSignals(Struct, frozen=True):
 
 
 class StallVerdict(Struct, frozen=True):
-    """The state of a cgroup since a sample at ``since`` (monotonic seconds), and the deciding fact."""
+    """The state of a cgroup since a sample at ``since`` (monotonic seconds), and the deciding fact.
+    ``freed_at``: when reclaim was last seen to free memory; the first sample if never. ``doubtful``:
+    memory looks reclaimable."""
 
     state: StallState = "calm"
     since: float = 0.0
     because: str = ""
     signals: StallSignals | None = None
+    freed_at: float = 0.0
+    doubtful: bool = False
 
 
 class StallTracker(Struct, frozen=True):
     """The history of a cgroup: samples, oldest first; ``streak`` comparisons in a row said
-    ``candidate``; ``crossed_at`` is the last sample with a new ``high`` event."""
+    ``candidate``. ``crossed_at`` is the last sample with a new ``high`` event, ``progress_at`` the
+    last one with a sign of progress, ``freed_at`` with memory freed; each is the first sample if
+    there was none."""
 
     samples: tuple[MemorySample, ...] = ()
     candidate: StallState = "calm"
     streak: int = 0
-    unreclaimable_since: float | None = None
     crossed_at: float | None = None
+    progress_at: float = 0.0
+    freed_at: float = 0.0
     verdict: StallVerdict = StallVerdict()
 
 
@@ -138,40 +160,40 @@ def track_sample(
     changed, or a counter went back. ``swap_room`` is as of ``swap_headroom``."""
     samples = track.samples
     last = samples[-1] if samples else None
+    at = sample.at
     if last is None or not _goes_on(last, sample):
-        return StallTracker((sample,), verdict=StallVerdict("calm", sample.at))
-    if sample.at - last.at <= 0:
+        return StallTracker((sample,), progress_at=at, freed_at=at, verdict=_calm(at))
+    if at - last.at <= 0:
         return track
-    kept = tuple(one for one in samples if sample.at - one.at <= tuning.history_seconds) or (last,)
+    kept = tuple(one for one in samples if at - one.at <= tuning.history_seconds) or (last,)
     before = _compared(kept, sample, tuning)
-    crossed_at = (
-        sample.at if thresholds_crossed(sample) > thresholds_crossed(last) else track.crossed_at
-    )
-    samples = (*kept, sample)
+    if thresholds_crossed(sample) > thresholds_crossed(last):
+        track = replace(track, crossed_at=at)
+    track = replace(track, samples=(*kept, sample))
     if before is None:
-        return StallTracker(
-            samples,
-            track.candidate,
-            track.streak,
-            track.unreclaimable_since,
-            crossed_at,
-            track.verdict,
-        )
-    signs = _signals(before, sample, swap_room)
-    rest = min(
-        max(tuning.min_reclaimable_bytes, signs.high * tuning.reclaimable_ratio), signs.high / 4
+        return track
+    progress = progress_between(before, sample)
+    signs = _signals(before, sample, swap_room, progress)
+    if progress.freed >= freed_enough(signs.high) and not progress.thrashing:
+        track = replace(track, freed_at=at)
+    judged = _judge(signs, progress, track, tuning)
+    if judged.progress:
+        track = replace(track, progress_at=at)
+    signs = replace(
+        signs, not_freed_seconds=at - track.freed_at, idle_seconds=at - track.progress_at
     )
-    exhausted = signs.unreclaimable >= signs.high - rest
-    since = sample.at if track.unreclaimable_since is None else track.unreclaimable_since
-    unreclaimable_since = since if exhausted else None
-    pressed = crossed_at is not None and sample.at - crossed_at <= tuning.history_seconds
-    state, because = _judge(signs, exhausted, unreclaimable_since, pressed, sample, tuning)
-    streak = track.streak + 1 if state == track.candidate else 1
+    streak = track.streak + 1 if judged.state == track.candidate else 1
     verdict = track.verdict
-    if streak >= tuning.agreeing_comparisons or state != "stalled":
-        begun = verdict.since if verdict.state == state else before.at
-        verdict = StallVerdict(state, begun, because, signs)
-    return StallTracker(samples, state, streak, unreclaimable_since, crossed_at, verdict)
+    if streak >= tuning.agreeing_comparisons or judged.state != "stalled":
+        begun = verdict.since if verdict.state == judged.state else before.at
+        verdict = StallVerdict(
+            judged.state, begun, judged.because, signs, track.freed_at, judged.doubtful
+        )
+    return replace(track, candidate=judged.state, streak=streak, verdict=verdict)
+
+
+def _calm(at: float) -> StallVerdict:
+    return StallVerdict("calm", at, freed_at=at)
 
 
 def _goes_on(last: MemorySample, sample: MemorySample) -> bool:
@@ -193,48 +215,69 @@ def _compared(
     return None
 
 
+class _Judgement(Struct, frozen=True):
+    """What one comparison says, the fact that decides, whether that is a sign of progress, and
+    whether memory looks reclaimable."""
+
+    state: StallState
+    because: str
+    progress: bool = False
+    doubtful: bool = False
+
+
 def _judge(
-    signs: StallSignals,
-    exhausted: bool,
-    unreclaimable_since: float | None,
-    pressed: bool,
-    sample: MemorySample,
-    tuning: StallTuning,
-) -> tuple[StallState, str]:
-    """What one comparison says, and the fact that decides."""
+    signs: StallSignals, progress: ReclaimProgress, track: StallTracker, tuning: StallTuning
+) -> _Judgement:
+    """What one comparison says. Each answer but ``stalled`` needs a sign of progress, or ends."""
+    now = track.samples[-1].at
     if signs.current < signs.high * tuning.near_ratio:
-        return "calm", "below memory.high"
-    if not pressed:
-        return "calm", "no process asks for more memory"
-    if not exhausted:
-        return "reclaiming", f"{mib(signs.reclaimable)} are reclaimable"
+        return _Judgement("calm", "below memory.high", progress=True)
+    if track.crossed_at is None or now - track.crossed_at > tuning.history_seconds:
+        return _Judgement("calm", "no process asks for more memory", progress=True)
+    exhausted = signs.unreclaimable >= signs.high - _rest(signs.high, tuning)
+    sign = _sign_of_progress(signs, progress, exhausted, tuning)
+    if sign:
+        return _Judgement("reclaiming", sign, progress=True)
+    idle = now - track.progress_at
+    looks = f"{mib(signs.reclaimable)} are reclaimable"
+    if idle < tuning.busy_seconds:
+        if signs.cpu is not None and signs.cpu >= tuning.busy_cpus:
+            return _Judgement("reclaiming", f"it uses {signs.cpu:.2f} CPUs")
+        if progress.thrashing and progress.stolen >= freed_enough(signs.high):
+            return _Judgement("reclaiming", "what reclaim takes is read back at once")
+    if not exhausted and idle < tuning.patience_seconds:
+        return _Judgement("reclaiming", f"{looks}, nothing was freed for {idle:.1f} s")
+    if exhausted:
+        return _Judgement("stalled", f"of {mib(signs.current)} only {looks}")
+    because = f"of {mib(signs.current)}, {looks} by their kind, but nothing was freed"
+    return _Judgement("stalled", f"{because} for {idle:.1f} s", doubtful=True)
+
+
+def _rest(high: int, tuning: StallTuning) -> float:
+    """Bytes that look reclaimable in a cgroup where that is next to nothing."""
+    return min(max(tuning.min_reclaimable_bytes, high * tuning.reclaimable_ratio), high / 4)
+
+
+def _sign_of_progress(
+    signs: StallSignals, progress: ReclaimProgress, exhausted: bool, tuning: StallTuning
+) -> str:
+    """A sentence about what shows that the cgroup gets on; empty if nothing does."""
+    enough = freed_enough(signs.high) * (tuning.exhausted_factor if exhausted else 1)
+    if progress.freed >= enough and not progress.thrashing:
+        return f"{progress.freed / _MIB:.1f} MiB/s are freed"
     if abs(signs.growth_per_second) >= signs.high * tuning.change_ratio_per_second:
-        return "reclaiming", f"its usage changes by {signs.growth_per_second / _MIB:+.1f} MiB/s"
+        return f"its usage changes by {signs.growth_per_second / _MIB:+.1f} MiB/s"
     if signs.waiting_ratio is not None and signs.waiting_ratio < tuning.waiting_ratio:
-        return "reclaiming", f"it waits {signs.waiting_ratio:.0%} of the time"
-    if signs.cpu is not None and signs.cpu >= tuning.busy_cpus:
-        assert unreclaimable_since is not None
-        if sample.at - unreclaimable_since < tuning.busy_seconds:
-            return "reclaiming", f"it uses {signs.cpu:.2f} CPUs"
-    return "stalled", f"of {mib(signs.current)} only {mib(signs.reclaimable)} are reclaimable"
+        return f"it waits {signs.waiting_ratio:.0%} of the time"
+    return ""
 
 
-def _signals(before: MemorySample, sample: MemorySample, swap_room: int) -> StallSignals:
+def _signals(
+    before: MemorySample, sample: MemorySample, swap_room: int, progress: ReclaimProgress
+) -> StallSignals:
     """The numbers of two samples."""
     seconds = sample.at - before.at
     reclaimable = reclaimable_bytes(sample, swap_room)
-    scanned, stolen = _rise(before, sample, "pgscan"), _rise(before, sample, "pgsteal")
-    returned = _rise(before, sample, "workingset_refault_file") + _rise(
-        before, sample, "workingset_refault_anon"
-    )
-    cpu = None
-    if sample.usage_usec is not None and before.usage_usec is not None:
-        cpu = max(0, sample.usage_usec - before.usage_usec) / 1e6 / seconds
-    waits = None
-    # a kernel that was started without PSI may tell zero for ever
-    if sample.pressure is not None and before.pressure is not None and sample.pressure.some_total:
-        waited = sample.pressure.some_total - before.pressure.some_total
-        waits = min(1.0, max(0, waited) / 1e6 / seconds)
     return StallSignals(
         seconds=seconds,
         current=sample.current,
@@ -244,19 +287,15 @@ def _signals(before: MemorySample, sample: MemorySample, swap_room: int) -> Stal
         swap=swap_room,
         growth_per_second=(_own_bytes(sample) - _own_bytes(before)) / seconds,
         high_events_per_second=(thresholds_crossed(sample) - thresholds_crossed(before)) / seconds,
-        cpu=cpu,
-        stolen_ratio=stolen / scanned if scanned else None,
-        refault_ratio=returned / stolen if stolen else None,
-        waiting_ratio=waits,
+        cpu=progress.cpu,
+        stolen_ratio=progress.stolen / progress.scanned if progress.scanned else None,
+        refault_ratio=progress.returned / progress.stolen if progress.stolen else None,
+        waiting_ratio=progress.waiting_ratio,
+        freed_per_second=progress.freed,
     )
 
 
 def _own_bytes(sample: MemorySample) -> int:
     """Bytes of the cgroup without page cache, in memory or in swap."""
-    stat = sample.stat
-    return stat.get("anon", 0) + stat.get("shmem", 0) + (sample.swap or 0)
-
-
-def _rise(before: MemorySample, sample: MemorySample, name: str) -> int:
-    """How far a counter of memory.stat rose."""
-    return max(0, sample.stat.get(name, 0) - before.stat.get(name, 0))
+    names = ("anon", "shmem", "kernel", "sock")
+    return sum(sample.stat.get(name, 0) for name in names) + (sample.swap or 0)

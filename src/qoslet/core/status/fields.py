@@ -110,6 +110,9 @@ _MEMORY = (
     Field("memory_limit", "cgroup", "limit", "bytes", "memory.groups[].maxBytes"),
     Field("guard_overrides", "agent", json="memory.guard.held", metric=_gauge(
         "guard_held", "Groups whose memory.high the guard has raised or lifted.")),
+    Field("guard_not_freed", "agent", json="memory.watched[].notFreedSeconds", metric=_gauge(
+        "guard_not_freed_seconds",
+        "Longest time for which nothing was freed of a group at its memory.high.")),
     Field("guard_decisions", "agent", json="memory.guard.decisions", metric=_counter(
         "guard_decisions", "What the guard did, or would have done (mode observe).",
         "mode", "answer")),

@@ -29,6 +29,7 @@ class KernelReclaim:
     def __init__(self, hierarchy: str, mounts: Mapping[str, str] | str) -> None:
         self._tree = layout_of(hierarchy, mounts).tree_of("memory")
         self._busy = False
+        self._refused = ""
 
     @property
     def busy(self) -> bool:
@@ -47,9 +48,9 @@ class KernelReclaim:
             descriptor = self._tree.open_to_write(path, RECLAIM)
         except OSError as error:
             return f"{RECLAIM}: {error.strerror}"
-        self._busy = True
+        self._busy, self._refused = True, ""
         thread = threading.Thread(
-            target=self._run, args=(descriptor, amount), name="reclaim", daemon=True
+            target=self._run, args=(path, descriptor, amount), name="reclaim", daemon=True
         )
         try:
             thread.start()
@@ -59,20 +60,25 @@ class KernelReclaim:
             return f"cannot start a thread: {error}"
         return ""
 
-    def _run(self, descriptor: int, amount: int) -> None:
+    def refused(self, path: str) -> bool:
+        """Whether every write of the last reclaim failed with EAGAIN, and it was of this cgroup."""
+        return not self._busy and self._refused == path
+
+    def _run(self, path: str, descriptor: int, amount: int) -> None:
         """Write until enough is reclaimed, the time is over, or nothing more comes."""
         until = time.monotonic() + MAX_SECONDS
-        fruitless = 0
+        fruitless, fruitful = 0, False
         try:
             while amount > 0 and fruitless < MAX_FRUITLESS and time.monotonic() < until:
                 try:
                     os.write(descriptor, b"%d" % min(WRITE_BYTES, amount))
-                    fruitless = 0
+                    fruitless, fruitful = 0, True
                 except OSError as error:
                     if error.errno != EAGAIN:
                         return
                     fruitless += 1
                 amount -= WRITE_BYTES
         finally:
+            self._refused = path if fruitless and not fruitful else ""
             self._busy = False
             os.close(descriptor)

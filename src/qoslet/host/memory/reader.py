@@ -13,6 +13,7 @@ from qoslet.host.linux.openat import FEW, MountedTree, checked, open_retrying
 from qoslet.host.linux.procfs import text
 
 _MOST = 64 * 1024
+_PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -61,6 +62,7 @@ class MemoryFiles:
         if current is None:
             return None
         populated = pairs(_read(directory, "cgroup.events")).get("populated")
+        cpu = pairs(_read(directory, "cpu.stat"))
         return MemorySample(
             path=path,
             at=self._clock(),
@@ -77,7 +79,9 @@ class MemoryFiles:
             events=pairs(_read(directory, "memory.events")),
             local=pairs(_read(directory, "memory.events.local")),
             pressure=pressure(_read(directory, "memory.pressure")),
-            usage_usec=pairs(_read(directory, "cpu.stat")).get("usage_usec"),
+            usage_usec=cpu.get("usage_usec"),
+            user_usec=cpu.get("user_usec"),
+            page_size=_PAGE_SIZE,
             populated=None if populated is None else bool(populated),
         )
 
@@ -101,6 +105,7 @@ class MemoryFiles:
             stat=stat_v1(_read(directory, "memory.stat")),
             local={name: value for name, value in local.items() if value is not None},
             usage_usec=self._cpu_time(path),
+            page_size=_PAGE_SIZE,
         )
 
     def _cpu_time(self, path: str) -> int | None:

@@ -37,7 +37,13 @@ def memory_document(view: MemoryView) -> Document:
             for one in view.events
         ],
         "watched": [
-            {"cgroup": one.path, "by": one.who, "state": one.what, "because": one.because or None}
+            {
+                "cgroup": one.path,
+                "by": one.who,
+                "state": one.what,
+                "because": one.because or None,
+                "notFreedSeconds": None if one.not_freed is None else round(one.not_freed, 1),
+            }
             for one in view.watched
         ],
         "guard": guard_document(view.guard),

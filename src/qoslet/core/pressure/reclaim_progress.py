@@ -1,0 +1,117 @@
+"""What reclaim achieved for a cgroup between two samples.
+
+What looks reclaimable need not be: sockets and pipes hold page cache that is on the lists, and names
+of files in a tmpfs are counted as reclaimable slab. Pages that were taken, swap that moved, slab that
+shrank, dirty pages that were written are facts.
+Source: Documentation/admin-guide/cgroup-v2.rst "memory.stat" (``pgsteal``, ``workingset_refault_*``),
+mm/vmscan.c, fs/dcache.c.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from qoslet.core.memory.sample import MemorySample
+
+_MIB = 1 << 20
+
+
+class ReclaimProgress(Struct, frozen=True):
+    """What happened over ``seconds``, in bytes a second. ``stolen``: taken by reclaim; ``returned``:
+    read or swapped in again, ``reread`` of that from files; ``swapped``: moved from or to swap; ``shrunk``: reclaimable slab that went;
+    ``cleaned``: dirty pages that were written. ``cpu`` is CPUs in use, ``user_cpu`` those outside of
+    the kernel, ``waiting_ratio`` the share of time in which a task waited; None: unknown."""
+
+    seconds: float
+    stolen: float = 0.0
+    scanned: float = 0.0
+    returned: float = 0.0
+    reread: float = 0.0
+    swapped: float = 0.0
+    shrunk: float = 0.0
+    cleaned: float = 0.0
+    cpu: float | None = None
+    user_cpu: float | None = None
+    waiting_ratio: float | None = None
+
+    @property
+    def freed(self) -> float:
+        """The most that any of the signs shows, in bytes a second."""
+        return max(self.stolen, self.swapped, self.shrunk, self.cleaned)
+
+    @property
+    def thrashing(self) -> bool:
+        """Whether files are read again as fast as reclaim takes their pages, and nothing else
+        happens: tasks wait for most of the time and hardly compute. What is taken then is their own
+        program text."""
+        others = max(self.swapped, self.shrunk, self.cleaned)
+        if others >= self.stolen or self.reread < self.stolen * _RETURNED_RATIO:
+            return False
+        if self.waiting_ratio is None:
+            return self.cpu is not None and self.cpu < _IDLE_CPUS
+        return self.waiting_ratio >= _WAITING_RATIO and (self.cpu or 0.0) < 2 * _IDLE_CPUS
+
+
+_RETURNED_RATIO = 0.8
+_WAITING_RATIO = 0.7
+_IDLE_CPUS = 0.12
+
+
+def freed_enough(size: int) -> float:
+    """Bytes a second that count as progress in a cgroup of so many bytes: 1 MiB, less if it is
+    small. A stalled cgroup of any size showed less than 0.4 MiB (``tests/data/stalls``)."""
+    return min(float(_MIB), size / 40)
+
+
+def progress_between(before: MemorySample, after: MemorySample) -> ReclaimProgress:
+    """The progress from one sample of a cgroup to a later one."""
+    seconds = after.at - before.at
+    if seconds <= 0:
+        return ReclaimProgress(0.0)
+
+    def pages(*names: str) -> float:
+        return sum(_rise(before, after, name) for name in names) * after.page_size / seconds
+
+    returned_anon, reread = pages("workingset_refault_anon"), pages("workingset_refault_file")
+    moved_swap = max(pages("pswpin", "pswpout"), returned_anon)
+    if before.swap is not None and after.swap is not None:
+        moved_swap = max(moved_swap, abs(after.swap - before.swap) / seconds)
+    return ReclaimProgress(
+        seconds=seconds,
+        stolen=pages("pgsteal"),
+        scanned=pages("pgscan"),
+        returned=returned_anon + reread,
+        reread=reread,
+        swapped=moved_swap,
+        shrunk=_fall(before, after, "slab_reclaimable") / seconds,
+        cleaned=_fall(before, after, "file_dirty", "file_writeback") / seconds,
+        cpu=_cpus(before.usage_usec, after.usage_usec, seconds),
+        user_cpu=_cpus(before.user_usec, after.user_usec, seconds),
+        waiting_ratio=_waiting(before, after, seconds),
+    )
+
+
+def _rise(before: MemorySample, after: MemorySample, name: str) -> int:
+    """How far a counter of memory.stat rose."""
+    return max(0, after.stat.get(name, 0) - before.stat.get(name, 0))
+
+
+def _fall(before: MemorySample, after: MemorySample, *names: str) -> int:
+    """How far the sum of amounts of memory.stat fell."""
+    return max(0, sum(before.stat.get(name, 0) - after.stat.get(name, 0) for name in names))
+
+
+def _cpus(before: int | None, after: int | None, seconds: float) -> float | None:
+    """Microseconds of CPU time as CPUs in use."""
+    if before is None or after is None:
+        return None
+    return max(0, after - before) / 1e6 / seconds
+
+
+def _waiting(before: MemorySample, after: MemorySample, seconds: float) -> float | None:
+    """The share of the time in which a task waited for memory. A kernel that was started without
+    PSI may print zero for ever."""
+    old, new = before.pressure, after.pressure
+    if old is None or new is None or not new.some_total:
+        return None
+    return min(1.0, max(0, new.some_total - old.some_total) / 1e6 / seconds)
