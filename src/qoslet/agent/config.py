@@ -15,7 +15,8 @@ class Config(Struct, frozen=True):
     """``root`` is the cgroup below which the agent owns everything. ``interval_seconds`` lies
     between two whole syncs while somebody watches, None while nobody does; ``duration_seconds``
     ends the loop by itself. ``resync_seconds`` lies between two whole syncs; while nobody watches
-    it doubles up to ``longest_resync_seconds`` as long as nothing differs.
+    it doubles up to ``longest_resync_seconds`` as long as nothing differs. Up to that, whole syncs
+    that find nothing take no larger part of the time than ``resync_share``.
 
     ``retry_backoff`` spaces the attempts at a pod whose cgroups the kernel refuses,
     ``eviction_backoff`` the restarts of a pod that was evicted for memory. ``collection_seconds``
@@ -30,6 +31,7 @@ class Config(Struct, frozen=True):
     duration_seconds: float | None = None
     resync_seconds: float = 10.0
     longest_resync_seconds: float = 60.0
+    resync_share: float = 0.02
     retry_backoff: Backoff = Backoff(first=1.0, longest=60.0, reset_after=0.0)
     collection_seconds: float = 0.1
     removal_seconds: float = 10.0

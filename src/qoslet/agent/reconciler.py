@@ -33,6 +33,7 @@ from qoslet.agent.state.cgroup_executor import CgroupExecutor, MemoryJournal
 from qoslet.agent.state.ownership import Ownership, ownership_of
 from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.agent.state.pod_worker import PodWorker
+from qoslet.agent.state.resync_timer import ResyncTimer
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.problem import Problem
 from qoslet.core.status.snapshot import Snapshot
@@ -87,8 +88,7 @@ class Reconciler:
         self._runtime_error = ""
         self._states: dict[int, ContainerState] = {}
         self._polled: Sequence[ContainerState] | None = None
-        self._resync_at: float | None = None
-        self._resync = config.resync_seconds
+        self._resync = ResyncTimer(config)
         self.last_result: SyncResult | None = None
 
     @property
@@ -122,11 +122,11 @@ class Reconciler:
 
     def sync(self, desired: DesiredState, *, whole: bool = False) -> SyncResult:
         """Do what is due. ``whole``: check everything, which happens at each resync anyway."""
-        context = self.context
+        context, begun = self.context, self.context.now
         self._cycle += 1
         context.begin_sync()
         replanned = self._admission.admit(desired)
-        whole = whole or replanned or self._resync_at is None or context.now >= self._resync_at
+        whole = whole or replanned or self._resync.is_due(context.now)
         if whole:
             context.executor.watch(context.plan.upper())
             for worker in context.workers.values():
@@ -140,7 +140,10 @@ class Reconciler:
         self._sync_due(whole)
         self.memory.update_tracking(whole=whole)
         context.executor.drop_cache()
-        self.last_result = self._build_result(whole)
+        self.last_result = self._build_result()
+        if whole:
+            now = context.now
+            self._resync.synced(now, now - begun, quiet=self.last_result.quiet)
         return self.last_result
 
     def _poll_runtime(self) -> None:
@@ -150,7 +153,7 @@ class Reconciler:
             states = context.runtime.poll()
             if states is self._polled and not self._runtime_error:
                 return
-            polled = {id(state): state for state in states}
+            polled = dict(zip(map(id, states), states, strict=True))
             # a state is a value: another one says something new
             differ = polled.keys() ^ self._states.keys()
             runtime_pods = context.runtime_pods(refresh=True) if differ else {}
@@ -162,9 +165,8 @@ class Reconciler:
         changed: dict[str, list[ContainerState]] = {
             (polled.get(one) or before[one]).pod_uid: [] for one in differ
         }
-        for state in polled.values() if changed else ():
-            if state.pod_uid in changed:
-                changed[state.pod_uid].append(state)
+        for state in [one for one in states if one.pod_uid in changed] if changed else ():
+            changed[state.pod_uid].append(state)
         for uid, states in changed.items():
             worker, runtime_pod = context.workers.get(uid), runtime_pods.get(uid)
             if worker is None and runtime_pod is not None:
@@ -292,8 +294,8 @@ class Reconciler:
         ]
         return sorted(found, key=lambda worker: worker.sequence)
 
-    def _build_result(self, whole: bool) -> SyncResult:
-        """The sync as a value; sets the time of the next resync."""
+    def _build_result(self) -> SyncResult:
+        """The sync as a value."""
         context, log = self.context, self.context.log
         log.notes += context.executor.notes
         context.executor.notes.clear()
@@ -317,15 +319,6 @@ class Reconciler:
             summary=summary(context, log.differences, done, failed, len(pending), len(waiting)),
         )
         log.notes, log.errors, log.events = [], [], []
-        if whole:
-            config = context.config
-            idle = turn.quiet and self._resync_at is not None and config.interval_seconds is None
-            self._resync = (
-                min(self._resync * 2, config.longest_resync_seconds)
-                if idle
-                else config.resync_seconds
-            )
-            self._resync_at = context.now + self._resync
         return turn
 
     def drain(self) -> None:
@@ -345,7 +338,7 @@ class Reconciler:
         """The monotonic time at which something is due that no descriptor announces."""
         times = [
             self.context.next_timer(),
-            self._resync_at,
+            self._resync.at,
             self._node_cgroups.sync_at,
             self._collector.next_at(),
             self.memory.next_at(),

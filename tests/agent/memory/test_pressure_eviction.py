@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from qoslet.agent.config import Config
 from qoslet.agent.ports import MemoryParts
 from qoslet.agent.reconciler import Reconciler
-from qoslet.core.api.memory_annotations import MemoryPolicy
+from qoslet.core.api.memory_annotations import GuardMode, MemoryPolicy
 from qoslet.core.memory.sample import Pressure
 from qoslet.core.workload.lifecycle import Backoff
 from qoslet.sim.memory import SimMemory
@@ -386,3 +386,20 @@ def test_protection_that_holds_no_page_cache_is_no_reason_to_look_closely(
         looks, at = looks + (watcher.next_at() != at), watcher.next_at()
     assert watcher.watching() == frozenset()
     assert (looks <= 10 / least) if least else (looks >= 18), looks
+
+
+def test_it_looks_at_the_node_as_long_as_a_pod_wants_it() -> None:
+    bench = Pressed(replace(ACT, guard="off"))
+    eviction = bench.reconciler.memory.policies[1]
+
+    def looks(own: GuardMode | None) -> bool:
+        bench.pod("own", 10, memory=MemoryPolicy(guard=own))
+        bench.time(1)
+        return eviction.next_at() is not None
+
+    bench.pod("other", 10)
+    modes: tuple[GuardMode | None, ...] = (None, "act", "off", "observe")
+    assert [looks(own) for own in modes] == [False, True, False, True]
+    bench.source.drop("own")
+    bench.time(3)
+    assert eviction.next_at() is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -100,3 +100,19 @@ def test_an_abstract_address() -> None:
     assert listener.recv(100) == b"READY=1\nSTATUS=well"
     notifier.close()
     listener.close()
+
+
+class _Looked(Mapping[str, str]):
+    """An environment that is asked for single variables alone: Python decodes each that it gives."""
+
+    def __getitem__(self, name: str) -> str:
+        raise KeyError(name)
+
+    def __len__(self) -> int:
+        raise AssertionError("nobody counts the variables")
+
+    __iter__ = None  # type: ignore[assignment]
+
+
+def test_without_a_manager_a_file_that_is_read_costs_one_look_at_the_environment() -> None:
+    extend_start(_Looked())

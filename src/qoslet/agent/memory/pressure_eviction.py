@@ -87,7 +87,6 @@ class PressureEviction:
         self._close_until = 0.0
         self._watch_pods = False
         self._protected_bytes = 0
-        self._asked: tuple[int | None, int, bool] = (None, -1, False)
         self._node_at = 0.0
         self._since: dict[str, float] = {}
         self._logged: dict[str, tuple[object, float]] = {}
@@ -150,14 +149,7 @@ class PressureEviction:
 
     def _enabled(self) -> bool:
         """Whether the guard is on for any pod."""
-        context = self._context
-        if context.config.guard != "off":
-            return True
-        version = None if context.desired is None else context.desired.version
-        if self._asked[:2] != (version, len(context.workers)):
-            found = any(self._mode(worker) != "off" for worker in context.workers.values())
-            self._asked = version, len(context.workers), found
-        return self._asked[2]
+        return self._context.config.guard != "off" or bool(self._cgroups.guarded_pods)
 
     def _thresholds(self) -> PressureThresholds:
         """The thresholds with the node's own hard eviction threshold."""

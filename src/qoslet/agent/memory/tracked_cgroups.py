@@ -31,6 +31,8 @@ class TrackedCgroups:
         self._node_cgroups: tuple[Cgroup, ...] = ()
         self._requests: dict[str, int] = {}
         self._groups: dict[str, TrackedCgroup] = {}
+        self.guarded_pods: set[str] = set()
+        """The UIDs of pods whose own annotation turns the guard on."""
 
     @property
     def groups(self) -> Mapping[str, TrackedCgroup]:
@@ -43,6 +45,10 @@ class TrackedCgroups:
         workers = self._context.workers
         for uid in {*workers, *self._of_pod} if uids is None else {*uids}:
             worker = workers.get(uid)
+            guard = (
+                worker.pod.memory.guard if worker is not None and worker.pod is not None else None
+            )
+            (self.guarded_pods.discard if guard in (None, "off") else self.guarded_pods.add)(uid)
             known = self._of_pod.get(uid)
             groups = worker.cgroups if worker is not None else ()
             if known is not None and known[0] is groups:

@@ -42,18 +42,19 @@ class GarbageCollector:
         """Compare everything that exists with what the pods have."""
         context = self._context
         upper = {group.path for group in context.plan.upper()} - {None}
-        known = upper | {top for worker in context.workers.values() for top in worker.top_cgroups}
+        tops = {top for worker in context.workers.values() for top in worker.top_cgroups}
+        known, pods = upper | tops, tops - upper
         above = {path for one in known if one for path in _above(one)}
-        found: list[str] = []
+        found: dict[str, None] = {}
         for path, group in seen.cgroups.items():
             if (
                 path in known
                 or path in above
-                or any(one in known - upper or one in found for one in _above(path))
+                or any(one in pods or one in found for one in _above(path))
             ):
                 continue
             if context.executor.is_owned(path, group.identity):
-                found.append(path)
+                found[path] = None
             elif path not in self._foreign:
                 self._foreign.add(path)
                 context.log.notes.append(f"{path}: another process created this cgroup: leaving it")

@@ -11,6 +11,7 @@ import select
 import socket
 import time
 from collections.abc import Callable, Mapping
+from itertools import chain
 
 import msgspec
 from msgspec import Struct
@@ -166,8 +167,8 @@ class KeeperRuntime:
         ``CannotDo`` where the keeper is not ours to talk to."""
         self._listen()
         if self._states is None:
-            views = self._views.values()
-            self._states = tuple(state for view in views for state in view.states)
+            # one call for all pods, not one for each: any change of a pod asks for all again
+            self._states = tuple(chain.from_iterable([v.states for v in self._views.values()]))
         return self._states
 
     def list_pods(self) -> Mapping[str, RuntimePod]:

@@ -118,7 +118,7 @@ class MountedTree:
         """Open ``path`` from the nearest directory that is open."""
         if self._mount is None:
             self._mount = os.open(self.point, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        above = path
+        above, before = path, len(self._kept)
         while above and above not in self._kept:
             above = parent(above)
         at = self._kept[above] if above else self._mount
@@ -126,14 +126,16 @@ class MountedTree:
             above = f"{above}/{name}"
             at = os.open(name, _DIRECTORY, dir_fd=at)
             self._kept[above] = at
-        self._trim(path)
+        self._trim(path, before)
         return at
 
-    def _trim(self, path: str) -> None:
+    def _trim(self, path: str, before: int) -> None:
         """Close the oldest descriptors but that of ``path``, then those of the others, until as
-        many are kept as may be."""
+        many are kept as may be; no more than ``before`` are as many as there were."""
         while len(self._kept) > self._keeps and self._close_oldest(path):
             pass
+        if len(self._kept) <= before:
+            return
         most = kept_at_most()
         if len(self._all) * KEPT <= most:
             return

@@ -20,9 +20,11 @@ LONGEST_STATUS = 400
 def extend_start(environ: Mapping[str, str]) -> None:
     """Ask the service manager for ``LONGEST_FILE`` seconds more before ``Notifier.ready``; nothing
     once a ``Notifier`` has taken the socket over. Never raises."""
-    notifier = Notifier(dict(environ))
-    notifier.extend()
-    notifier.close()
+    address = environ.get("NOTIFY_SOCKET")
+    if address is not None:
+        notifier = Notifier({"NOTIFY_SOCKET": address})
+        notifier.extend()
+        notifier.close()
 
 
 class Notifier:
